@@ -1,0 +1,106 @@
+package tare_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tare-mesh/tare/"
+
+// layers, top first. A package imports only from lower lines; packages on one
+// line do not know each other. Add a line here before adding a package.
+var layers = [][]string{
+	{"cmd/tare", "cmd/tare-agent"},
+	{"internal/runner", "internal/tui", "internal/web"},
+	{"internal/report"},
+	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
+		"internal/platform/local", "internal/platform/kube", "internal/service"},
+	{"internal/platform/platformtest"},
+	{"internal/platform", "internal/result", "internal/loadgen"},
+	{"internal/plan", "internal/proc", "internal/fetch"},
+	{"internal/experiment"},
+	{"internal/mesh", "internal/app"},
+	{"internal/metric", "internal/stats", "internal/strict"},
+}
+
+var refused = map[string]string{
+	"util": "name the thing", "utils": "name the thing", "common": "name the thing",
+	"helpers": "name the thing", "pkg": "use internal", "types": "put a type where it is used",
+}
+
+func level(pkg string) int {
+	for i, line := range layers {
+		for _, p := range line {
+			if p == pkg {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// The imports are parsed here, in this process, so that the test cache sees every file.
+func TestLayers(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "tools" || name == "bin" || name == "runs") {
+				return filepath.SkipDir
+			}
+			if why, bad := refused[name]; bad {
+				t.Errorf("%s: no package may be called %q: %s", path, name, why)
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		pkg := filepath.ToSlash(filepath.Dir(path))
+		if !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "cmd/") {
+			return nil
+		}
+		files++
+		from := level(pkg)
+		if from < 0 {
+			t.Errorf("%s: package %s has no line in layers", path, pkg)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			if spec.Name != nil && spec.Name.Name == "_" && imp != "embed" {
+				t.Errorf("%s: blank import of %s: variants are listed in cmd/tare/catalog.go, not registered", path, imp)
+			}
+			to, inside := strings.CutPrefix(imp, module)
+			if !inside {
+				continue
+			}
+			switch l := level(to); {
+			case to == pkg: // an external test package
+			case l < 0:
+				t.Errorf("%s: imports %s, which has no line in layers", path, to)
+			case l <= from:
+				t.Errorf("%s: %s may not import %s, which is not below it", path, pkg, to)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Fatalf("only %d files seen: the walk is broken", files)
+	}
+}

@@ -1,0 +1,126 @@
+// Package experiment is the experiment file: its types, strict decoding,
+// defaults, validation and JSON Schema.
+//
+// [Load] reports every mistake at once, each with its line and column and, where
+// one is known, a hint. A file that loads is a file that can be planned.
+package experiment
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/app"
+)
+
+const (
+	APIVersion = "tare.dev/v1alpha1"
+	Kind       = "Experiment"
+)
+
+// Experiment is one experiment file after decoding, defaulting and validation.
+type Experiment struct {
+	APIVersion  string      `yaml:"apiVersion" json:"apiVersion"`
+	Kind        string      `yaml:"kind" json:"kind"`
+	Metadata    Metadata    `yaml:"metadata" json:"metadata"`
+	Platform    Platform    `yaml:"platform,omitempty" json:"platform"`
+	Application Application `yaml:"application,omitempty" json:"application"`
+	Factors     Factors     `yaml:"factors" json:"factors"`
+	Load        Load        `yaml:"load,omitempty" json:"load"`
+	Phases      Phases      `yaml:"phases,omitempty" json:"phases"`
+	Blocks      int         `yaml:"blocks,omitempty" json:"blocks"`         // repetitions of every treatment; default 6
+	Seed        uint64      `yaml:"seed,omitempty" json:"seed"`             // default 1
+	Baseline    *Baseline   `yaml:"baseline,omitempty" json:"baseline"`     // default {mesh: none} where none is a level
+	Control     bool        `yaml:"control,omitempty" json:"control"`       // add an A/A pair
+	Confidence  float64     `yaml:"confidence,omitempty" json:"confidence"` // of intervals; default 0.95
+	Validity    Validity    `yaml:"validity,omitempty" json:"validity"`
+}
+
+// Metadata names the experiment.
+type Metadata struct {
+	Name        string `yaml:"name" json:"name"` // DNS label: it becomes part of directory and namespace names
+	Description string `yaml:"description,omitempty" json:"description,omitempty"`
+}
+
+// Platform says where trials run.
+type Platform struct {
+	Kind string `yaml:"kind,omitempty" json:"kind"` // "local" (default)
+	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
+	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
+}
+
+// Application is a topology by name, or inline.
+type Application struct {
+	Topology string        `yaml:"topology,omitempty" json:"topology,omitempty"` // default "echo"
+	Entry    string        `yaml:"entry,omitempty" json:"entry,omitempty"`
+	Services []app.Service `yaml:"services,omitempty" json:"services,omitempty"`
+}
+
+// Factors are lists of levels; their product is the treatments. A factor that
+// is absent has its default as its only level and is not reported.
+type Factors struct {
+	Mesh         []string `yaml:"mesh,omitempty" json:"mesh,omitempty"`                 // default [none]
+	Rate         []Rate   `yaml:"rate,omitempty" json:"rate,omitempty"`                 // requests/s, or max (closed loop); default [1000]
+	Connections  []int    `yaml:"connections,omitempty" json:"connections,omitempty"`   // default [16]
+	Replicas     []int    `yaml:"replicas,omitempty" json:"replicas,omitempty"`         // default [1]
+	RequestSize  []Size   `yaml:"requestSize,omitempty" json:"requestSize,omitempty"`   // body bytes; default [0]
+	ResponseSize []Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"` // body bytes; default [1KiB]
+	Protocol     []string `yaml:"protocol,omitempty" json:"protocol,omitempty"`         // default [http1]
+}
+
+// Levels is one level of every factor.
+type Levels struct {
+	Mesh         string `json:"mesh"`
+	Rate         Rate   `json:"rate"`
+	Connections  int    `json:"connections"`
+	Replicas     int    `json:"replicas"`
+	RequestSize  Size   `json:"requestSize"`
+	ResponseSize Size   `json:"responseSize"`
+	Protocol     string `json:"protocol"`
+}
+
+// Load says how requests are sent.
+type Load struct {
+	Generator string   `yaml:"generator,omitempty" json:"generator"` // default "tare"
+	Arrivals  string   `yaml:"arrivals,omitempty" json:"arrivals"`   // constant | poisson (default)
+	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout"`     // per request; default 10s, at most 60s
+	Workers   int      `yaml:"workers,omitempty" json:"workers"`     // OS threads of the generator; default 1
+}
+
+// Phases are the timed phases of a trial.
+type Phases struct {
+	Warmup  Duration `yaml:"warmup,omitempty" json:"warmup"`   // default 5s
+	Measure Duration `yaml:"measure,omitempty" json:"measure"` // default 30s
+	Drain   Duration `yaml:"drain,omitempty" json:"drain"`     // deadline for requests in flight; default 2s
+}
+
+// Baseline names the levels every other treatment is compared with; factors
+// that are absent keep the treatment's own level.
+type Baseline struct {
+	Mesh         *string `yaml:"mesh,omitempty" json:"mesh,omitempty"`
+	Rate         *Rate   `yaml:"rate,omitempty" json:"rate,omitempty"`
+	Connections  *int    `yaml:"connections,omitempty" json:"connections,omitempty"`
+	Replicas     *int    `yaml:"replicas,omitempty" json:"replicas,omitempty"`
+	RequestSize  *Size   `yaml:"requestSize,omitempty" json:"requestSize,omitempty"`
+	ResponseSize *Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"`
+	Protocol     *string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
+}
+
+// Validity are the limits beyond which a trial is invalid. Ratios are 0..1.
+type Validity struct {
+	ErrorRatio    float64  `yaml:"errorRatio,omitempty" json:"errorRatio"`       // default 0.001
+	RateShortfall float64  `yaml:"rateShortfall,omitempty" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of what was asked
+	Unattributed  float64  `yaml:"unattributed,omitempty" json:"unattributed"`   // default 0.01 of all CPU
+	GeneratorCPU  float64  `yaml:"generatorCPU,omitempty" json:"generatorCPU"`   // default 0.9 of one core a worker
+	Lateness      Duration `yaml:"lateness,omitempty" json:"lateness"`           // p99 send lateness that marks a trial; default 0: max(1 ms, 10 % of p50)
+}
+
+// Duration is a time.Duration written as Go writes it: "30s", "1m30s", "250ms".
+type Duration time.Duration
+
+// Size is a number of bytes, written as a number or with a unit: 512, "1KiB", "1MB".
+type Size int64
+
+// Rate is requests per second; the zero value is "max", as fast as the connections allow (closed loop).
+type Rate float64
+
+// Max is the closed-loop rate.
+const Max Rate = 0

@@ -1,0 +1,128 @@
+// Package loadgen is tare's own load engine. See [Profile] for what it is asked
+// to do and [Report] for what it answers.
+package loadgen
+
+import "time"
+
+// Profile is one load, complete and serialisable: `tare-agent load` reads it as
+// JSON, `tare load` builds it from flags, and every other generator's adapter
+// translates it into that generator's command line.
+type Profile struct {
+	// Targets are URLs of equal weight, visited in turn; usually one, or one per replica.
+	Targets []string `json:"targets"`
+	Method  string   `json:"method,omitempty"` // default GET, POST with a body
+	// RequestSize is the length of the request's body in bytes.
+	RequestSize int64 `json:"requestSize,omitempty"`
+	// Rate is the requests per second of the open loop; 0 is a closed loop at the maximum.
+	Rate        float64       `json:"rate"`
+	Arrivals    string        `json:"arrivals,omitempty"` // constant | poisson
+	Seed        uint64        `json:"seed,omitempty"`
+	Connections int           `json:"connections"`
+	Workers     int           `json:"workers,omitempty"` // OS threads; default 1
+	Protocol    string        `json:"protocol,omitempty"`
+	Timeout     time.Duration `json:"timeout"` // ns
+
+	// The schedule starts at Start (zero: at once). Requests intended before
+	// Start+Warmup are warm-up; those intended in the Measure that follows are
+	// the measurement; load goes on for Tail so that meters can be read under it.
+	Start   time.Time     `json:"start,omitzero"`
+	Warmup  time.Duration `json:"warmup"`
+	Measure time.Duration `json:"measure"`
+	Tail    time.Duration `json:"tail"`
+	Drain   time.Duration `json:"drain"` // how long to wait for requests in flight at the end
+
+	// HDRPath receives the HdrHistogram interval log; empty: none.
+	HDRPath string `json:"hdrPath,omitempty"`
+	// CPUs pins the workers; empty: wherever the process may run.
+	CPUs []int `json:"cpus,omitempty"`
+	// ExpectSize is the body size every 2xx answer must have in bytes; negative: any.
+	ExpectSize int64 `json:"expectSize"`
+}
+
+// Class of a finished request. Latencies are kept apart by class.
+type Class string
+
+const (
+	OK      Class = "2xx"
+	Status  Class = "status"  // any other status, or a body of the wrong size
+	Timeout Class = "timeout" // recorded with the latency at which it was given up
+	Conn    Class = "conn"    // connect, write, read or protocol error
+)
+
+// Tags of the HdrHistogram interval log: "<kind>.<class>" for kinds response
+// (from the intended start) and service (from the actual send), and "lateness"
+// (send minus intended start) over all classes. Values are nanoseconds; one line
+// a second and tag; only requests intended in that second count in it. Seconds
+// are counted from Profile.Start, warm-up included.
+const (
+	TagResponse = "response."
+	TagService  = "service."
+	TagLateness = "lateness"
+)
+
+// Report is what a load run says at its end. Counts are of requests intended
+// in the measure window, unless stated otherwise.
+type Report struct {
+	Engine   string `json:"engine"` // "epoll" or "portable"
+	Version  string `json:"version"`
+	Loop     string `json:"loop"` // "open" or "closed"
+	Arrivals string `json:"arrivals,omitempty"`
+
+	Started      time.Time `json:"started"`      // the schedule's t0
+	MeasureStart time.Time `json:"measureStart"` // t0 + warm-up
+	MeasureEnd   time.Time `json:"measureEnd"`
+
+	Intended int64 `json:"intended"` // the schedule asked for so many; closed loop: sent
+	Sent     int64 `json:"sent"`
+	// Completed counts answers (any status) whose last byte arrived within the
+	// measure window, whenever they were sent: the denominator of cost per request.
+	Completed int64            `json:"completed"`
+	Classes   map[Class]int64  `json:"classes"`
+	Statuses  map[string]int64 `json:"statuses,omitempty"` // by code
+	Errors    map[string]int64 `json:"errors,omitempty"`   // by kind: "connect refused", "reset", "timeout", …
+	BytesIn   int64            `json:"bytesIn"`            // received in the measure window, headers included
+	BytesOut  int64            `json:"bytesOut"`
+
+	// Rate is answers per second of the measure window.
+	Rate float64 `json:"rate"`
+
+	ResponseMS Quantiles `json:"latency_ms"`  // 2xx, from the intended start; ms
+	ServiceMS  Quantiles `json:"service_ms"`  // 2xx, from the actual send; ms
+	LatenessUS Quantiles `json:"lateness_us"` // µs
+
+	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
+	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time over wall time, 0..1
+	// QueueMax is the longest the queue of due requests without a free connection grew.
+	QueueMax int64 `json:"queueMax"`
+
+	Warnings []string `json:"warnings,omitempty"` // why the generator, not the server, was the limit
+}
+
+// Quantiles of one distribution; the unit is the field's. Zero count: all zero.
+type Quantiles struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p99.9"`
+	P9999 float64 `json:"p99.99"`
+	Max   float64 `json:"max"`
+}
+
+// Progress is printed as one JSON line on stdout each second while a load runs.
+type Progress struct {
+	Second    int     `json:"second"` // from Start
+	Phase     string  `json:"phase"`  // warm-up | measure | tail
+	Intended  int64   `json:"intended"`
+	Completed int64   `json:"completed"` // in this second
+	Errors    int64   `json:"errors"`    // in this second, every class but 2xx
+	P50MS     float64 `json:"p50_ms"`
+	P99MS     float64 `json:"p99_ms"`
+}
+
+// Line is one line of the engine's stdout: a progress line or, last, the report.
+type Line struct {
+	Progress *Progress `json:"progress,omitempty"`
+	Report   *Report   `json:"report,omitempty"`
+}

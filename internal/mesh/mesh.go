@@ -1,0 +1,125 @@
+// Package mesh holds mesh definitions: data files that say what a mesh
+// provides, how its data plane is started beside a service, how to tell that it
+// is truly in the path, and which plane each of its tasks belongs to.
+//
+// Definitions are YAML files in definitions/ (embedded); a user's own file goes
+// through the same loader. Nothing in the code branches on a mesh's name.
+package mesh
+
+import "github.com/tare-mesh/tare/internal/metric"
+
+// Definition is one mesh.
+type Definition struct {
+	Name        string   `yaml:"name" json:"name"`
+	Description string   `yaml:"description" json:"description"`
+	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
+	// Local says how the mesh runs as processes on one machine; nil: it does not.
+	Local *Local `yaml:"local,omitempty" json:"local,omitempty"`
+	// Tasks are the attribution rules: the first that matches wins.
+	Tasks []Rule `yaml:"tasks,omitempty" json:"tasks,omitempty"`
+}
+
+// Provides is what the mesh does for its users, so that a comparison of unequal things can say so.
+type Provides struct {
+	MTLS      bool `yaml:"mtls,omitempty" json:"mtls"`
+	L7        bool `yaml:"l7,omitempty" json:"l7"` // understands requests, not only connections
+	Retries   bool `yaml:"retries,omitempty" json:"retries"`
+	Telemetry bool `yaml:"telemetry,omitempty" json:"telemetry"`
+}
+
+// Local is a data plane made of one sidecar process a pod.
+type Local struct {
+	Sidecar Sidecar `yaml:"sidecar" json:"sidecar"`
+	Verify  Verify  `yaml:"verify" json:"verify"`
+}
+
+// Sidecar is the process that stands beside each pod.
+type Sidecar struct {
+	// Program is looked up by the platform: "envoy" means $TARE_ENVOY, PATH, then the pinned download.
+	Program string `yaml:"program" json:"program"`
+	// Args are its arguments, each a text/template over [SidecarContext].
+	Args []string `yaml:"args" json:"args"`
+	// Config is a text/template over [SidecarContext], written to provenance/ and given to the program.
+	Config string `yaml:"config" json:"config"`
+	// Concurrency is the number of worker threads of the proxy.
+	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency"`
+}
+
+// SidecarContext is what the templates of a sidecar may use. Every address is
+// "IP:port" split in two, because proxies want them apart.
+type SidecarContext struct {
+	Pod         string // e.g. "echo-0"
+	Service     string // e.g. "echo"; "load" beside the load generator
+	Identity    string // SPIFFE ID of this pod's certificate
+	IP          string // the pod's own address
+	Concurrency int
+	ConfigPath  string
+	AdminPath   string // Unix socket of the admin interface
+	CertPath    string // PEM, this pod's certificate chain; empty without mTLS
+	KeyPath     string // PEM, 0600
+	CAPath      string // PEM of the run's CA
+	// Inbound is the application this sidecar protects; nil beside the load generator.
+	Inbound *Inbound
+	// Outbound has one entry per service this pod calls.
+	Outbound []Outbound
+}
+
+// Inbound is the way from other pods to the application.
+type Inbound struct {
+	AppIP   string
+	AppPort int
+	// Callers are the SPIFFE IDs that may connect.
+	Callers []string
+}
+
+// Outbound is the way from this pod to another service. The sidecar listens on
+// a port taken from the kernel; the platform asks it which.
+type Outbound struct {
+	Service   string
+	Identity  string // SPIFFE ID the callee must show
+	Endpoints []Endpoint
+}
+
+// Endpoint is the inbound listener of one replica.
+type Endpoint struct {
+	IP   string
+	Port int
+}
+
+// Verify says how to prove that the data plane is in the path. Counter names
+// are templates over [SidecarContext] (outbound ones are executed once per
+// [Outbound], which is then `.Out`).
+type Verify struct {
+	// Unit of the counters below: "request" or "connection". Every probe is one request on a connection of its own.
+	Unit     string `yaml:"unit" json:"unit"`
+	Inbound  string `yaml:"inbound" json:"inbound"`   // counter that must move by exactly the probes that reached this pod
+	Outbound string `yaml:"outbound" json:"outbound"` // counter that must move by exactly the probes sent
+	// Handshakes are TLS handshake counters; empty without mTLS.
+	InboundHandshakes  string `yaml:"inboundHandshakes,omitempty" json:"inboundHandshakes,omitempty"`
+	OutboundHandshakes string `yaml:"outboundHandshakes,omitempty" json:"outboundHandshakes,omitempty"`
+}
+
+// Task is one process or container as attribution sees it.
+type Task struct {
+	ID        string            `json:"id"` // unique within a trial, e.g. "echo-0/app"
+	Namespace string            `json:"namespace,omitempty"`
+	Pod       string            `json:"pod"`
+	Service   string            `json:"service,omitempty"`
+	Container string            `json:"container"` // "app", "sidecar", "load", "tare"
+	Labels    map[string]string `json:"labels,omitempty"`
+	Plane     metric.Plane      `json:"plane"`
+	Role      string            `json:"role,omitempty"`      // sidecar, node-proxy, waypoint, …
+	Component string            `json:"component,omitempty"` // "load" for the load generator's own proxy
+}
+
+// Rule puts the tasks it matches into a plane. Every field that is set must
+// match: equality, or a prefix where the value ends in "*".
+type Rule struct {
+	Plane     metric.Plane      `yaml:"plane" json:"plane"`
+	Role      string            `yaml:"role,omitempty" json:"role,omitempty"`
+	Component string            `yaml:"component,omitempty" json:"component,omitempty"`
+	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	Pod       string            `yaml:"pod,omitempty" json:"pod,omitempty"`
+	Container string            `yaml:"container,omitempty" json:"container,omitempty"`
+	PodLabel  map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
+}

@@ -1,0 +1,105 @@
+// Package metric names everything tare measures: one table of names, units and
+// which way is better. A metric exists when it is in this table, and reports,
+// gates, exports and `tare list metrics` all read it from here.
+//
+// A name is "<metric>/<part>". For resources the part is a plane or a sum of
+// planes ([Parts]); for latencies it is a quantile or the mean.
+package metric
+
+import "strings"
+
+// Direction says which way a metric improves.
+type Direction int
+
+const (
+	Neither        Direction = iota // a description, neither good nor bad
+	LowerIsBetter                   // cost, latency, errors
+	HigherIsBetter                  // throughput
+)
+
+func (d Direction) String() string {
+	return [...]string{"neither", "lower", "higher"}[d]
+}
+
+// Metric describes one named quantity of a trial.
+type Metric struct {
+	Name   string // e.g. "cpu_us_per_request/data"
+	Unit   string // e.g. "us", "cores", "MiB", "ms", "1/s", "" for a ratio
+	Better Direction
+	Doc    string // one sentence
+}
+
+// Base returns the part of name before the slash.
+func Base(name string) string {
+	base, _, _ := strings.Cut(name, "/")
+	return base
+}
+
+// family is a metric with one value a part.
+type family struct {
+	base, unit string
+	better     Direction
+	doc        string
+	parts      []string
+}
+
+var latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
+
+var families = []family{
+	{"cpu_us_per_request", "us", LowerIsBetter, "CPU time per answered request", partNames()},
+	{"cpu_cores", "cores", LowerIsBetter, "CPU time per wall-clock time over the measure phase", partNames()},
+	{"cpu_cores_per_1000_rps", "cores", LowerIsBetter, "cores needed for 1000 requests/s", partNames()},
+	{"memory_mib", "MiB", LowerIsBetter, "working set: resident memory at the end of the measure phase", partNames()},
+	{"memory_peak_mib", "MiB", LowerIsBetter, "sum of each task's own peak resident memory", partNames()},
+	{"memory_pss_mib", "MiB", LowerIsBetter, "proportional set size, shared pages divided among their users", partNames()},
+	{"context_switches_per_request", "1", LowerIsBetter, "voluntary and involuntary context switches per answered request", partNames()},
+	{"latency_ms", "ms", LowerIsBetter, "response time, from the intended start to the last byte", latencyParts},
+	{"service_ms", "ms", LowerIsBetter, "service time, from the actual send to the last byte", latencyParts},
+	{"lateness_us", "us", LowerIsBetter, "how long after its intended start a request was sent", latencyParts},
+	{"bytes_per_s", "B/s", Neither, "payload and headers seen by the load generator", []string{"in", "out"}},
+	{"mesh_ratio", "", LowerIsBetter, "the mesh over everything that is not mesh", []string{"cpu", "memory"}},
+	{"data_plane_ratio", "", LowerIsBetter, "the data plane over everything that is not mesh", []string{"cpu", "memory"}},
+}
+
+var singles = []Metric{
+	{"rate", "1/s", HigherIsBetter, "answered requests per second of the measure phase"},
+	{"error_ratio", "", LowerIsBetter, "requests that failed (other statuses, time-outs, connection errors) over all that ended"},
+	{"node_cpu_cores", "cores", LowerIsBetter, "CPU time of the whole machine, everything on it included"},
+}
+
+func partNames() []string {
+	var names []string
+	for _, p := range Parts() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+var table, index = build()
+
+func build() ([]Metric, map[string]int) {
+	var t []Metric
+	for _, f := range families {
+		for _, part := range f.parts {
+			t = append(t, Metric{f.base + "/" + part, f.unit, f.better, f.doc})
+		}
+	}
+	t = append(t, singles...)
+	ix := make(map[string]int, len(t))
+	for i, m := range t {
+		ix[m.Name] = i
+	}
+	return t, ix
+}
+
+// All lists every metric in report order. The slice is shared; do not change it.
+func All() []Metric { return table }
+
+// Lookup finds a metric by its full name.
+func Lookup(name string) (Metric, bool) {
+	i, ok := index[name]
+	if !ok {
+		return Metric{}, false
+	}
+	return table[i], true
+}

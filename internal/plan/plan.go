@@ -1,0 +1,51 @@
+// Package plan turns an experiment into the ordered list of its trials. It is
+// pure: the same experiment and seed give the same plan on every machine.
+//
+// The design is randomised complete blocks: each block runs every treatment
+// once, in an order drawn from the seed, so that drift of the machine falls on
+// all treatments alike and analysis can pair within blocks.
+package plan
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// Factors is one combination of factor levels as records and reports show it:
+// exactly the factors named in the experiment file, by their name there.
+// Values are strings, float64 or bool, so that they survive JSON.
+type Factors map[string]any
+
+// Treatment is one combination of factor levels, resolved.
+type Treatment struct {
+	ID       string            `json:"id"` // file-name safe, unique in the plan, e.g. "envoy-rate1000"
+	Factors  Factors           `json:"factors"`
+	Levels   experiment.Levels `json:"levels"`             // the same, typed, with defaults filled in
+	Control  bool              `json:"control,omitempty"`  // the second baseline of an A/A pair
+	Baseline string            `json:"baseline,omitempty"` // ID of the treatment this one is compared with; empty for a baseline
+}
+
+// Trial is one run of one treatment in one block.
+type Trial struct {
+	ID        string `json:"id"`      // "<ordinal>-<treatment>-b<block>", also its directory
+	Ordinal   int    `json:"ordinal"` // from 1, in order of execution
+	Block     int    `json:"block"`   // from 1
+	Treatment string `json:"treatment"`
+	// Seed of the trial's arrivals. The same for all treatments of a block: common random numbers narrow paired differences.
+	Seed uint64 `json:"seed"`
+}
+
+// Plan is what `tare plan` prints and plan.json keeps.
+type Plan struct {
+	Schema     string      `json:"schema"` // tare.plan/v1
+	Experiment string      `json:"experiment"`
+	Seed       uint64      `json:"seed"`
+	Blocks     int         `json:"blocks"`
+	Treatments []Treatment `json:"treatments"`
+	Trials     []Trial     `json:"trials"`
+	// TrialTime is the expected duration of one trial and Expected of them all,
+	// in nanoseconds: the phases plus an allowance for deploying and removing.
+	TrialTime time.Duration `json:"trialTime"`
+	Expected  time.Duration `json:"expected"`
+}

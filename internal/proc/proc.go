@@ -1,0 +1,24 @@
+// Package proc is a command as data: print it so that it can be pasted, run it,
+// stop it. Every process tare starts is started here, so that none outlives it.
+package proc
+
+import (
+	"io"
+	"os"
+)
+
+// Command is a process to be started. Nothing in it goes through a shell.
+type Command struct {
+	Path  string     // absolute, or looked up on PATH
+	Args  []string   // without the program's name
+	Env   []string   // added to the environment tare itself has, "K=V"
+	Dir   string     // working directory; empty: tare's own
+	Files []*os.File // inherited as descriptors 3, 4, …
+	CPUs  string     // processors it may run on, as taskset writes them; empty: any
+	// Stdin is read to its end; nil is empty.
+	Stdin io.Reader
+	// Log receives stdout and stderr (path, created 0600, appended to); stdout only if Stdout is nil.
+	Log string
+	// Stdout, where set, receives standard output instead of Log.
+	Stdout io.Writer
+}

@@ -1,0 +1,6 @@
+package proc
+
+// Process is a running command.
+type Process struct {
+	PID int
+}

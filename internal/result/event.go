@@ -1,0 +1,63 @@
+package result
+
+import "time"
+
+// Event is one thing that happened. One stream, many sinks: the store, the live
+// view, the log. A stored run can be replayed from its events.
+type Event struct {
+	Time     time.Time `json:"t"`
+	Kind     string    `json:"kind"` // see the constants
+	Trial    string    `json:"trial,omitempty"`
+	Phase    string    `json:"phase,omitempty"`    // KindPhase: the phase that begins
+	Message  string    `json:"message,omitempty"`  // KindLog, KindError, KindInvalid
+	Hint     string    `json:"hint,omitempty"`     // KindError, KindInvalid: the cure
+	Progress *Progress `json:"progress,omitempty"` // KindProgress
+	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
+	Run      *Run      `json:"run,omitempty"`      // KindRun
+}
+
+const (
+	KindRun      = "run"      // the experiment begins
+	KindTrial    = "trial"    // a trial begins
+	KindPhase    = "phase"    // a phase begins
+	KindProgress = "progress" // one second of load
+	KindSample   = "sample"   // one look at every task
+	KindError    = "error"    // the trial failed
+	KindInvalid  = "invalid"  // the trial cannot be used
+	KindLog      = "log"      // something to tell
+	KindDone     = "done"     // the trial is recorded
+	KindEnd      = "end"      // the experiment is over
+)
+
+// Run opens a stream, so that a view knows what to expect.
+type Run struct {
+	Experiment string        `json:"experiment"`
+	Dir        string        `json:"dir,omitempty"`
+	Trials     int           `json:"trials"`
+	Recorded   int           `json:"recorded,omitempty"` // trials an earlier, interrupted run has already recorded
+	TrialTime  time.Duration `json:"trialTime"`          // expected, ns
+	Measure    time.Duration `json:"measure"`            // ns
+}
+
+// Progress is one second of load.
+type Progress struct {
+	Second    int     `json:"second"`
+	AskedRate float64 `json:"askedRate,omitempty"` // 1/s
+	Rate      float64 `json:"rate"`                // answers in this second
+	Errors    int64   `json:"errors"`
+	P50MS     float64 `json:"p50_ms"`
+	P99MS     float64 `json:"p99_ms"`
+}
+
+// Sample is one look at every task, by task ID.
+type Sample struct {
+	Tasks map[string]Reading `json:"tasks"`
+	Node  NodeReading        `json:"node"`
+	// Cores is CPU by plane since the sample before, for the live view.
+	Cores map[string]float64 `json:"cores,omitempty"`
+}
+
+// Sink takes events. Event must not block for long: the runner waits for it.
+type Sink interface {
+	Event(Event) error
+}

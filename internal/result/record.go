@@ -1,0 +1,152 @@
+// Package result is the record of an experiment: events while it runs, one
+// record a trial, and the directory that keeps them. The directory is a public
+// contract (schema tare.results/v1): any figure of a report can be recomputed
+// from it.
+package result
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/plan"
+)
+
+// Schema of the results directory.
+const Schema = "tare.results/v1"
+
+// Record is all that is known of one finished trial, raw: counters and counts,
+// no analysis. Latencies are beside it in latency.hdr.
+type Record struct {
+	Schema    string       `json:"schema"`
+	ID        string       `json:"id"`
+	Ordinal   int          `json:"ordinal"`
+	Block     int          `json:"block"`
+	Treatment string       `json:"treatment"`
+	Factors   plan.Factors `json:"factors"`
+	Control   bool         `json:"control,omitempty"`
+	Started   time.Time    `json:"started"`
+	Ended     time.Time    `json:"ended"`
+
+	Valid    bool      `json:"valid"`
+	Error    string    `json:"error,omitempty"` // the trial failed: nothing below need be present
+	Warnings []Warning `json:"warnings,omitempty"`
+
+	Phases []Phase     `json:"phases"`
+	Checks []Check     `json:"checks,omitempty"`
+	Load   *Load       `json:"load,omitempty"`
+	Tasks  []TaskUsage `json:"tasks,omitempty"`
+	Node   *NodeUsage  `json:"node,omitempty"`
+	Edges  int         `json:"edges,omitempty"` // calls between services per request
+}
+
+// Warning travels with every number it concerns and names its cure.
+type Warning struct {
+	Code    string `json:"code"` // stable, e.g. "generator-late", "rate-missed"
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	// Invalidates says that the trial cannot be used.
+	Invalidates bool `json:"invalidates,omitempty"`
+	// Metrics it concerns, as metric base names ("latency_ms"); empty: all.
+	Metrics []string `json:"metrics,omitempty"`
+}
+
+// Phase is one phase of a trial as it really was.
+type Phase struct {
+	Name  string    `json:"name"`
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+}
+
+// Check is one thing verified before measuring.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Load is what the load generator did in the measure phase. A field its
+// generator does not know is absent.
+type Load struct {
+	Generator string `json:"generator"`
+	Version   string `json:"version,omitempty"`
+	Loop      string `json:"loop"` // open | closed
+	Arrivals  string `json:"arrivals,omitempty"`
+
+	Start time.Time `json:"start"` // of the measure window
+	End   time.Time `json:"end"`
+
+	AskedRate   float64          `json:"askedRate,omitempty"` // 1/s; absent in a closed loop
+	Connections int              `json:"connections"`
+	Intended    int64            `json:"intended"`
+	Sent        int64            `json:"sent"`
+	Completed   int64            `json:"completed"` // answers within the window: the denominator of cost per request
+	Classes     map[string]int64 `json:"classes"`
+	Statuses    map[string]int64 `json:"statuses,omitempty"`
+	Errors      map[string]int64 `json:"errors,omitempty"`
+	BytesIn     int64            `json:"bytesIn"`
+	BytesOut    int64            `json:"bytesOut"`
+
+	// WarmupSeconds is where the measure window begins in latency.hdr, and
+	// MeasureSeconds its length there; both counted from the log's start time.
+	WarmupSeconds  float64 `json:"warmupSeconds"`
+	MeasureSeconds float64 `json:"measureSeconds"`
+
+	LatenessP50US  *float64 `json:"latenessP50US,omitempty"`
+	LatenessP99US  *float64 `json:"latenessP99US,omitempty"`
+	LatenessMaxUS  *float64 `json:"latenessMaxUS,omitempty"`
+	CPUSeconds     *float64 `json:"cpuSeconds,omitempty"`
+	ThreadCPURatio *float64 `json:"threadCPURatio,omitempty"`
+}
+
+// Reading is one look at one task. Counters are cumulative and carry the time
+// at which they were read, not the time at which they were asked for.
+type Reading struct {
+	At          time.Time `json:"at"`
+	CPU         int64     `json:"cpu"`                   // ns, all threads, exited ones included
+	RSS         int64     `json:"rss,omitempty"`         // bytes
+	Peak        int64     `json:"peak,omitempty"`        // bytes, since the task started
+	PSS         *int64    `json:"pss,omitempty"`         // bytes; absent where it cannot be read
+	Voluntary   int64     `json:"voluntary,omitempty"`   // context switches
+	Involuntary int64     `json:"involuntary,omitempty"` // context switches
+}
+
+// TaskUsage is one task at the two edges of the measure phase.
+type TaskUsage struct {
+	mesh.Task
+	Start Reading `json:"start"`
+	End   Reading `json:"end"`
+	// Missing says why the task could not be read at an edge; then its figures are unknown.
+	Missing string `json:"missing,omitempty"`
+}
+
+// NodeReading is one look at the whole machine, ns of CPU time since boot.
+type NodeReading struct {
+	At    time.Time `json:"at"`
+	Busy  int64     `json:"busy"`  // ns, all but idle and iowait
+	Steal int64     `json:"steal"` // ns the hypervisor gave to others
+}
+
+// NodeUsage is the whole machine at the two edges.
+type NodeUsage struct {
+	CPUs  int         `json:"cpus"`
+	Start NodeReading `json:"start"`
+	End   NodeReading `json:"end"`
+}
+
+// Environment is what the results depend on and the experiment file does not say.
+type Environment struct {
+	Schema   string            `json:"schema"`
+	Time     time.Time         `json:"time"`
+	Tare     string            `json:"tare"` // version
+	Command  []string          `json:"command"`
+	Platform string            `json:"platform"`
+	OS       string            `json:"os"`
+	Arch     string            `json:"arch"`
+	Kernel   string            `json:"kernel,omitempty"`
+	CPUModel string            `json:"cpuModel,omitempty"`
+	CPUs     int               `json:"cpus"`
+	MemoryMB int64             `json:"memoryMB,omitempty"`
+	Governor string            `json:"governor,omitempty"`
+	Versions map[string]string `json:"versions,omitempty"` // of data planes and generators
+}
