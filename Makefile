@@ -1,0 +1,57 @@
+# make lists its targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+GO        ?= go
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS   := -s -w -X main.buildVersion=$(VERSION)
+TOOL      := $(GO) tool -modfile=tools/go.mod
+FUZZTIME  ?= 20s
+BENCHTIME ?= 1s
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build tare and tare-agent into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
+
+.PHONY: quickstart
+quickstart: build ## weigh a real Envoy sidecar on this machine, in about three minutes
+	bin/tare run examples/quickstart.yaml
+
+.PHONY: test
+test: ## unit tests with the race detector, under a minute
+	$(GO) vet ./...
+	$(GO) test -race -short ./...
+
+.PHONY: e2e
+e2e: build ## the tests that start a real Envoy and real experiments, a few minutes
+	$(GO) test -count=1 -timeout 30m ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, govulncheck
+	@unformatted=$$(gofmt -l cmd internal *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(TOOL) govulncheck ./...
+
+.PHONY: bench
+bench: ## benchmarks of the hot paths
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (default 20s) each
+	@grep -rl --include='*_test.go' '^func Fuzz' internal cmd | while read -r file; do \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$file"); do \
+	    echo "$$(dirname "$$file") $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+	  done; \
+	done
+
+.PHONY: clean
+clean: ## remove what was built; results in runs/ stay
+	rm -rf bin
