@@ -1,0 +1,94 @@
+package tui
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var t0 = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// story is a run of three trials, the second of which is invalid.
+func story() []result.Event {
+	at := func(s int) time.Time { return t0.Add(time.Duration(s) * time.Second) }
+	return []result.Event{
+		{Time: at(0), Kind: result.KindRun, Run: &result.Run{Experiment: "quickstart", Dir: "runs/q", Trials: 3, TrialTime: 8 * time.Second}},
+		{Time: at(0), Kind: result.KindTrial, Trial: "001-none-b1"},
+		{Time: at(1), Kind: result.KindPhase, Trial: "001-none-b1", Phase: "measure"},
+		{Time: at(2), Kind: result.KindProgress, Trial: "001-none-b1", Progress: &result.Progress{Second: 1, Rate: 999.6, P50MS: 0.123}},
+		{Time: at(2), Kind: result.KindSample, Trial: "001-none-b1", Sample: &result.Sample{Cores: map[string]float64{"app": 0.051, "load": 0.11}}},
+		{Time: at(10), Kind: result.KindDone, Trial: "001-none-b1"},
+		{Time: at(10), Kind: result.KindTrial, Trial: "002-envoy-b1"},
+		{Time: at(12), Kind: result.KindInvalid, Trial: "002-envoy-b1", Message: "the data plane is not in the path", Hint: "look at provenance/"},
+		{Time: at(12), Kind: result.KindDone, Trial: "002-envoy-b1"},
+		{Time: at(12), Kind: result.KindTrial, Trial: "003-none-b2"},
+		{Time: at(13), Kind: result.KindPhase, Trial: "003-none-b2", Phase: "warm up"},
+	}
+}
+
+func TestPlainLinesTellTheStory(t *testing.T) {
+	var out bytes.Buffer
+	v := New(&out, true)
+	for _, e := range story() {
+		if err := v.Event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.Close()
+	want := `quickstart: 3 trials, about 24s, into runs/q
+trial 1 of 3  001-none-b1  1000 req/s  no errors  p50 0.12 ms  cores: app 0.05 load 0.11  20s left
+002-envoy-b1: invalid: the data plane is not in the path
+hint: look at provenance/
+trial 2 of 3  002-envoy-b1  6s left
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestLiveLine(t *testing.T) {
+	var s state
+	for _, e := range story()[:5] {
+		s.apply(e)
+	}
+	now := t0.Add(3 * time.Second)
+	want := "1/3  001-none-b1  measure  21s left  1000 req/s  no errors  p50 0.12 ms  cores: app 0.05 load 0.11"
+	if got := s.live(now, 200); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for _, width := range []int{2, 10, 40, 80} {
+		if got := []rune(s.live(now, width)); len(got) > width-1 {
+			t.Errorf("width %d: %d columns: %q", width, len(got), string(got))
+		}
+	}
+	if got := s.live(now, 40); !strings.HasSuffix(got, "…") {
+		t.Errorf("a line that was cut does not say so: %q", got)
+	}
+}
+
+// The time left never goes below nothing for a trial that takes longer than the others.
+func TestTimeLeftOfAnOverdueTrial(t *testing.T) {
+	var s state
+	for _, e := range story() {
+		s.apply(e)
+	}
+	if left := s.left(t0.Add(time.Hour)); left != 0 {
+		t.Errorf("left = %v, want 0", left)
+	}
+}
+
+func TestResumedRunCountsFromWhatIsRecorded(t *testing.T) {
+	var s state
+	lines := s.apply(result.Event{Time: t0, Kind: result.KindRun,
+		Run: &result.Run{Experiment: "q", Trials: 10, Recorded: 7, TrialTime: 10 * time.Second}})
+	if want := "q: 10 trials, about 30s, 7 already recorded"; len(lines) != 1 || lines[0] != want {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+	s.apply(result.Event{Time: t0, Kind: result.KindTrial, Trial: "008-none-b3"})
+	if got := s.live(t0, 100); !strings.HasPrefix(got, "8/10  008-none-b3") {
+		t.Errorf("got %q", got)
+	}
+}
