@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -102,5 +103,24 @@ func TestLayers(t *testing.T) {
 	}
 	if files < 20 {
 		t.Fatalf("only %d files seen: the walk is broken", files)
+	}
+}
+
+// The page people read says the same as the table the code is held to.
+func TestArchitecturePageShowsTheLayers(t *testing.T) {
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, line := range layers {
+		var short []string
+		for _, pkg := range line {
+			short = append(short, strings.TrimPrefix(pkg, "internal/"))
+		}
+		want.WriteString("    " + strings.Join(short, " ") + "\n")
+	}
+	if !strings.Contains(string(page), want.String()) {
+		t.Errorf("docs/architecture.md does not show the layers as they are:\n%s", want.String())
 	}
 }

@@ -24,7 +24,6 @@ type state struct {
 	spent    time.Duration // of finished trials of this run
 	trialAt  time.Time
 	finished int // trials of this run, for the mean duration
-	asked    float64
 }
 
 // apply folds one event in and returns the lines worth keeping on paper.
