@@ -1,6 +1,213 @@
 package proc
 
-// Process is a running command.
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// tailLines is how many of the last log lines an [ExitError] carries.
+const tailLines = 20
+
+// pipeDelay bounds how long an exited process's output pipes are waited for: a
+// grandchild may hold them open.
+const pipeDelay = 2 * time.Second
+
+// Process is a running command. It leads a process group of its own and is
+// killed by the kernel when tare dies (Linux).
 type Process struct {
 	PID int
+
+	command Command
+	cmd     *exec.Cmd
+	tail    tail
+	done    chan struct{}
+	err     error // set before done is closed
+	stopped atomic.Bool
+}
+
+// ExitError says that a process ended in another way than with status 0.
+type ExitError struct {
+	Name    string   // the program's name
+	Command string   // as [Command.String] prints it
+	State   string   // "exit status 1", "signal: killed"
+	Log     []string // the last lines it wrote
+	Stopped bool     // tare had asked it to stop
+}
+
+func (e *ExitError) Error() string {
+	s := fmt.Sprintf("%s ended: %s\n  command: %s", e.Name, e.State, e.Command)
+	if len(e.Log) == 0 {
+		return s + "\n  it wrote nothing"
+	}
+	return s + "\n  it last wrote:\n    " + strings.Join(e.Log, "\n    ")
+}
+
+// starter returns the way to the one goroutine on which processes are started.
+// It stays on one OS thread for the life of tare, because the kernel sends a
+// parent-death signal when the *thread* that forked ends, and because a child
+// inherits the processor affinity of that thread.
+var starter = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+// Start runs c. The context bounds the starting alone: a started process runs
+// until it ends or [Process.Stop] is called. Every started process is written to
+// the run's state file, see [Sweep].
+func Start(ctx context.Context, c Command) (*Process, error) {
+	p := &Process{command: c, done: make(chan struct{})}
+	if err := p.start(ctx); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.name(), err)
+	}
+	go p.wait()
+	return p, nil
+}
+
+func (p *Process) start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	var cpus []int
+	if p.command.CPUs != "" {
+		var err error
+		if cpus, err = ParseCPUs(p.command.CPUs); err != nil {
+			return err
+		}
+	}
+	log, err := p.prepare()
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		defer log.Close()
+	}
+	result := make(chan error, 1)
+	select {
+	case starter() <- func() { result <- pinned(cpus, p.cmd.Start) }:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := <-result; err != nil {
+		return err
+	}
+	p.PID = p.cmd.Process.Pid
+	if err := register(p.PID, p.command); err != nil {
+		killGroup(p.PID)
+		_ = p.cmd.Wait()
+		return err
+	}
+	return nil
+}
+
+// prepare makes the exec.Cmd and returns the log file to close once it runs.
+func (p *Process) prepare() (*os.File, error) {
+	c := p.command
+	p.cmd = exec.Command(c.Path, c.Args...)
+	p.cmd.Env = append(os.Environ(), c.Env...)
+	p.cmd.Dir = c.Dir
+	p.cmd.Stdin = c.Stdin
+	p.cmd.ExtraFiles = c.Files
+	p.cmd.SysProcAttr = attributes()
+	p.cmd.WaitDelay = pipeDelay
+	var log *os.File
+	var out io.Writer
+	if c.Log == "" {
+		ring := &ring{}
+		p.tail, out = ring, ring
+	} else {
+		f, err := os.OpenFile(c.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("open its log: %w", err)
+		}
+		at, err := f.Seek(0, io.SeekEnd)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("open its log: %w", err)
+		}
+		p.tail, out, log = logFile{path: c.Log, from: at}, f, f
+	}
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	if c.Stdout != nil {
+		p.cmd.Stdout = c.Stdout
+	}
+	return log, nil
+}
+
+func (p *Process) wait() {
+	waitExited(p.PID)
+	// The group's other members go with their leader. It is not reaped yet, so
+	// its number cannot have passed to another.
+	killGroup(p.PID)
+	err := p.cmd.Wait()
+	state := p.cmd.ProcessState
+	switch {
+	case state != nil && !state.Success():
+		p.err = &ExitError{Name: p.command.name(), Command: p.command.String(), State: state.String(),
+			Log: p.Tail(tailLines), Stopped: p.stopped.Load()}
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		p.err = fmt.Errorf("wait for %s: %w", p.command.name(), err)
+	}
+	close(p.done)
+}
+
+// Command is what was started.
+func (p *Process) Command() Command { return p.command }
+
+// Done is closed once the process has ended and its output is complete.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for the end. The error is an [*ExitError] unless the process ended with status 0.
+func (p *Process) Wait() error {
+	<-p.done
+	return p.err
+}
+
+// Tail returns the last n lines the process wrote (to its log, where it has one).
+func (p *Process) Tail(n int) []string { return lastLines(p.tail.last(), n) }
+
+// Stop asks the process to end (SIGTERM), kills its whole group after grace, or
+// at once when ctx ends, and returns when it has ended. How it ended is told by
+// [Process.Wait]; a process that had already ended is no error.
+func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
+	p.stopped.Store(true)
+	// os.Process keeps from signalling a reused number.
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.command.name(), err)
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s: %w", p.command.name(), err)
+	}
+	// Nothing survives SIGKILL but a process stuck in the kernel.
+	stuck := time.NewTimer(pipeDelay + 3*time.Second)
+	defer stuck.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-stuck.C:
+		return fmt.Errorf("kill %s: process %d does not end", p.command.name(), p.PID)
+	}
 }

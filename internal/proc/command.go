@@ -1,0 +1,103 @@
+package proc
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// String prints the command as one line that can be pasted into a POSIX shell:
+// quoted, with its directory, its environment and its processors. Descriptors in
+// Files have no spelling in a shell; they are named in a comment at the end.
+func (c Command) String() string {
+	var words []string
+	for _, kv := range c.Env {
+		k, v, _ := strings.Cut(kv, "=")
+		words = append(words, k+"="+quote(v))
+	}
+	if c.CPUs != "" {
+		words = append(words, "taskset", "-c", quote(c.CPUs))
+	}
+	words = append(words, quote(c.Path))
+	for _, a := range c.Args {
+		words = append(words, quote(a))
+	}
+	line := strings.Join(words, " ")
+	if c.Dir != "" {
+		line = "cd " + quote(c.Dir) + " && " + line
+	}
+	if len(c.Files) > 0 {
+		line += " # with"
+		for i, f := range c.Files {
+			line += fmt.Sprintf(" descriptor %d: %s", i+3, strings.ReplaceAll(f.Name(), "\n", " "))
+		}
+	}
+	return line
+}
+
+// name is what messages call the command.
+func (c Command) name() string { return filepath.Base(c.Path) }
+
+// quote leaves a word alone when no shell would change it.
+func quote(s string) string {
+	const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%"
+	if s != "" && strings.Trim(s, safe) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// maxCPU bounds a processor's number: what the kernel's CPU sets hold.
+const maxCPU = 1023
+
+// ParseCPUs reads a processor list as taskset writes it: numbers and ranges
+// with an optional stride, "0-3,6" or "0-8:2".
+func ParseCPUs(list string) ([]int, error) {
+	seen := map[int]bool{}
+	var cpus []int
+	for _, part := range strings.Split(list, ",") {
+		first, last, stride, err := parseRange(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("processor list %q: %w", list, err)
+		}
+		for n := first; n <= last; n += stride {
+			if !seen[n] {
+				seen[n] = true
+				cpus = append(cpus, n)
+			}
+		}
+	}
+	return cpus, nil
+}
+
+func parseRange(s string) (first, last, stride int, err error) {
+	span, step, strided := strings.Cut(s, ":")
+	from, to, ranged := strings.Cut(span, "-")
+	if first, err = parseCPU(from); err != nil {
+		return 0, 0, 0, err
+	}
+	last, stride = first, 1
+	if ranged {
+		if last, err = parseCPU(to); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	if strided {
+		if stride, err = parseCPU(step); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	if last < first || stride < 1 {
+		return 0, 0, 0, fmt.Errorf("range %q runs backwards", s)
+	}
+	return first, last, stride, nil
+}
+
+func parseCPU(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > maxCPU {
+		return 0, fmt.Errorf("%q is not a processor number from 0 to %d", s, maxCPU)
+	}
+	return n, nil
+}

@@ -1,0 +1,140 @@
+//go:build linux
+
+package proc
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// leftover starts a process outside of Start: nothing kills it but the sweep.
+func leftover(t *testing.T) (pid int, exited <-chan struct{}) {
+	t.Helper()
+	c := child("sleep")
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env = append(os.Environ(), c.Env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
+	return cmd.Process.Pid, done
+}
+
+func writeState(t *testing.T, dir string, entries ...entry) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "1-1"+suffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, e := range entries {
+		if err := appendEntry(f, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f.Name()
+}
+
+func TestSweep(t *testing.T) {
+	self, err := identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadTare := self
+	deadTare.Start++ // its number is in use again, by another process
+	otherBoot := deadTare
+	otherBoot.Boot = "00000000-0000-0000-0000-000000000000"
+
+	for _, tc := range []struct {
+		name   string
+		tare   identity
+		change func(*identity)
+		killed bool
+		kept   bool // the state file
+	}{
+		{name: "kills a leftover", tare: deadTare, killed: true},
+		{name: "spares a reused pid", tare: deadTare, change: func(id *identity) { id.Start-- }},
+		{name: "spares after a reboot", tare: otherBoot, change: func(id *identity) { id.Boot = otherBoot.Boot }},
+		{name: "spares a living run", tare: self, kept: true},
+		{name: "spares init", tare: deadTare, change: func(id *identity) { id.PID = 1 }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			pid, exited := leftover(t)
+			id, err := identify(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.change != nil {
+				tc.change(&id)
+			}
+			path := writeState(t, dir, entry{tc.tare, "tare"}, entry{id, "sleeper"})
+			swept, err := sweep([]string{filepath.Join(dir, "absent"), dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(swept) == 1; got != tc.killed {
+				t.Fatalf("swept %v", swept)
+			}
+			if tc.killed {
+				<-exited
+			} else if !alive(pid) {
+				t.Error("the process was killed")
+			}
+			if _, err := os.Stat(path); (err == nil) != tc.kept {
+				t.Errorf("state file: %v", err)
+			}
+		})
+	}
+}
+
+// A file cut off in the middle of a line, or not of tare's making, harms nothing.
+func TestSweepBrokenFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a": "", "b": "{", "c": "{\"pid\":1}\n{\"pid\":-5}\n{", "d": "null\nnull\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name+suffix), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if swept, err := sweep([]string{dir}); err != nil || len(swept) != 0 {
+		t.Errorf("%v, %v", swept, err)
+	}
+}
+
+// Start writes what Sweep reads; a living run is left alone.
+func TestStartIsRecorded(t *testing.T) {
+	p := start(t, child("sleep"))
+	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_STATE_HOME"), "tare", "processes", "*"+suffix))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if swept, err := Sweep(); err != nil || len(swept) != 0 {
+		t.Errorf("swept %v, %v", swept, err)
+	}
+	if !alive(p.PID) {
+		t.Error("a process of this run was killed")
+	}
+}
+
+func TestStateFallsBack(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := filepath.Join(t.TempDir(), "state")
+	f, err := createState([]string{filepath.Join(blocked, "x"), good})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if _, err := createState([]string{filepath.Join(blocked, "x")}); err == nil {
+		t.Error("no error where nothing can be written")
+	}
+}

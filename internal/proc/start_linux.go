@@ -1,0 +1,49 @@
+package proc
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// pinned calls start with the calling thread bound to cpus, which the child
+// inherits, and restores the thread. It runs on the starter's own thread.
+func pinned(cpus []int, start func() error) error {
+	if len(cpus) == 0 {
+		return start()
+	}
+	var before, want, got unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return fmt.Errorf("read the processor affinity: %w", err)
+	}
+	for _, n := range cpus {
+		want.Set(n)
+	}
+	if err := unix.SchedSetaffinity(0, &want); err != nil {
+		return fmt.Errorf("pin to processors %v: %w", cpus, err)
+	}
+	defer func() { _ = unix.SchedSetaffinity(0, &before) }()
+	// The kernel leaves out processors that are not there, without a word.
+	if err := unix.SchedGetaffinity(0, &got); err != nil {
+		return fmt.Errorf("read the processor affinity: %w", err)
+	}
+	for _, n := range cpus {
+		if !got.IsSet(n) {
+			return fmt.Errorf("pin to processors %v: processor %d is not there, or not open to this process", cpus, n)
+		}
+	}
+	return start()
+}
+
+// waitExited returns once the process has ended, without reaping it.
+func waitExited(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+)
+
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func pinned(cpus []int, start func() error) error {
+	if len(cpus) > 0 {
+		return fmt.Errorf("pin to processors %v: %w on %s", cpus, errors.ErrUnsupported, runtime.GOOS)
+	}
+	return start()
+}
+
+// waitExited cannot wait without reaping here: the group is left alone.
+func waitExited(int) {}
+
+func killGroup(int) {}
