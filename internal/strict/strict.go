@@ -3,4 +3,208 @@
 // fields (with the nearest known one), wrong types, duplicate keys, anchors,
 // documents that are too big or not UTF-8. Experiment files, topologies and mesh
 // definitions are all read through it.
+//
+// A caller parses, decodes, validates what was decoded, and asks once for what
+// is wrong:
+//
+//	doc, err := strict.Parse(name, data)
+//	if err != nil {
+//		return err
+//	}
+//	doc.Decode(&v)              // fields already set in v are its defaults
+//	if v.Rate < 0 && doc.Sound("rate") {
+//		doc.Report("rate", "…", "…")
+//	}
+//	return doc.Err()
 package strict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	// MaxBytes is the size of the largest file that is read. Every file tare
+	// reads this way is written by hand; the largest known has 10 KiB.
+	MaxBytes = 1 << 20
+	// MaxDepth is how deeply lists and mappings may be nested.
+	MaxDepth = 32
+	// maxProblems bounds what one file can make us say.
+	maxProblems = 100
+)
+
+// Problem is one mistake in a file. Line and Column count from 1, columns in
+// characters. A Line of 0 means that File is not a file but an override.
+type Problem struct {
+	File    string
+	Line    int
+	Column  int
+	Message string
+	Hint    string // what the user can do; may be empty
+}
+
+// Error is "file:line:column: message", without the hint.
+func (p Problem) Error() string {
+	if p.Line == 0 {
+		return p.File + ": " + p.Message
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+}
+
+// Problems are all mistakes of one file in the order of their positions. As an
+// error it is one line a mistake; use errors.As to print the hints as well.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Scalar is a type that reads itself from the text of one YAML scalar. The
+// error of UnmarshalScalar is shown after the field's name and should say what
+// was found and what was expected.
+type Scalar interface {
+	UnmarshalScalar(text string) error
+}
+
+// Wanter is a [Scalar] that says in words what it expects, e.g. "a duration
+// such as 30s", for when it is given a list or a mapping.
+type Wanter interface {
+	Wants() string
+}
+
+// Position is a place in a file, or the override that stands for one (Line 0).
+type Position struct {
+	File   string
+	Line   int
+	Column int
+}
+
+// Document is one parsed file and what is wrong with it.
+type Document struct {
+	file     string
+	root     *yaml.Node
+	from     map[*yaml.Node]string // nodes that came from an override, and its name
+	problems Problems
+	bad      []string // paths that a problem was reported for
+	more     bool     // maxProblems was reached
+}
+
+// At is the position of the value at path, such as "factors.rate[1]": of the
+// value itself where it stands on one line, of its key where it is a block. A
+// path that is not in the file has the position of the nearest one above it.
+func (d *Document) At(path string) Position {
+	keyNode, node, _ := d.find(path)
+	return d.position(keyNode, node)
+}
+
+// Has tells whether the file, or an override, gives the value at path.
+func (d *Document) Has(path string) bool {
+	_, _, ok := d.find(path)
+	return ok
+}
+
+// Sound tells whether nothing wrong is known yet about path, what is in it and
+// what it is in. Validation asks it so that one mistake is reported once.
+func (d *Document) Sound(path string) bool {
+	for _, b := range d.bad {
+		if path == "" || b == "" || b == path || within(b, path) || within(path, b) {
+			return false
+		}
+	}
+	return true
+}
+
+func within(inner, outer string) bool {
+	return len(inner) > len(outer) && strings.HasPrefix(inner, outer) && (inner[len(outer)] == '.' || inner[len(outer)] == '[')
+}
+
+// Report adds a mistake at path. The message is prefixed with the path.
+func (d *Document) Report(path, message, hint string) {
+	p := d.At(path)
+	d.report(p, path, message, hint)
+}
+
+func (d *Document) report(at Position, path, message, hint string) {
+	if len(d.problems) >= maxProblems {
+		d.more = true
+		return
+	}
+	d.bad = append(d.bad, path)
+	if path != "" {
+		message = path + ": " + message
+	}
+	d.problems = append(d.problems, Problem{File: at.File, Line: at.Line, Column: at.Column, Message: message, Hint: hint})
+}
+
+// Err returns what was reported as [Problems], sorted by position, or nil.
+func (d *Document) Err() error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	ps := slices.Clone(d.problems)
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if d.more {
+		last := ps[len(ps)-1]
+		last.Message, last.Hint = fmt.Sprintf("more than %d mistakes; the rest are not shown", maxProblems), ""
+		ps = append(ps, last)
+	}
+	return ps
+}
+
+// position prefers the key for a block, whose own first line says less than its name.
+func (d *Document) position(key, n *yaml.Node) Position {
+	if name, ok := d.from[n]; ok {
+		return Position{File: name}
+	}
+	if key != nil && n.Kind != yaml.ScalarNode && n.Style&yaml.FlowStyle == 0 {
+		n = key
+	}
+	if n.Line == 0 {
+		return Position{File: d.file, Line: 1, Column: 1}
+	}
+	return Position{File: d.file, Line: n.Line, Column: n.Column}
+}
+
+// find walks to path and returns the node there with its key, or the last ones on the way.
+func (d *Document) find(path string) (key, node *yaml.Node, ok bool) {
+	node = d.root
+	steps, err := splitPath(path)
+	if err != nil {
+		return nil, node, false
+	}
+	for _, s := range steps {
+		k, n := child(node, s)
+		if n == nil {
+			return key, node, false
+		}
+		if k != nil || s.key == "" {
+			key = k
+		}
+		node = n
+	}
+	return key, node, true
+}
+
+func child(n *yaml.Node, s step) (key, value *yaml.Node) {
+	switch {
+	case n.Kind == yaml.SequenceNode && s.key == "" && s.index < len(n.Content):
+		return nil, n.Content[s.index]
+	case n.Kind == yaml.MappingNode && s.key != "":
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == s.key {
+				return n.Content[i], n.Content[i+1]
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,289 @@
+package strict
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Decode fills v, a pointer to a struct, from the document by the `yaml` tags of
+// its fields. Fields the document does not give keep their value, so that
+// defaults are set before. Mistakes are kept for [Document.Err]; what they
+// concern keeps its value too. Lists keep their length, with a zero value in
+// place of what could not be read, so that indices match the file.
+func (d *Document) Decode(v any) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.report(Position{File: d.file, Line: 1, Column: 1}, "", fmt.Sprintf("cannot be decoded: %v", r), "")
+		}
+	}()
+	d.value(d.root, nil, reflect.ValueOf(v).Elem(), nil)
+}
+
+func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
+	if n.Kind == yaml.AliasNode {
+		return // reported by inspect
+	}
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		d.wrong(n, key, at, "no value is given", "give it one, or leave the field out for its default")
+		return
+	}
+	if s, ok := v.Addr().Interface().(Scalar); ok {
+		d.hook(n, key, v, s, at)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		p := reflect.New(v.Type().Elem())
+		before := len(d.problems)
+		d.value(n, key, p.Elem(), at)
+		if len(d.problems) == before {
+			v.Set(p)
+		}
+	case reflect.Struct:
+		d.structure(n, key, v, at)
+	case reflect.Slice:
+		d.list(n, key, v, at)
+	case reflect.Map:
+		d.mapping(n, key, v, at)
+	case reflect.Interface:
+		var x any
+		if err := n.Decode(&x); err != nil {
+			d.wrong(n, key, at, "cannot be read: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+			return
+		}
+		v.Set(reflect.ValueOf(x))
+	default:
+		d.scalar(n, key, v, at)
+	}
+}
+
+func (d *Document) wrong(n, key *yaml.Node, at *ref, message, hint string) {
+	d.report(d.position(key, n), at.String(), message, hint)
+}
+
+func (d *Document) hook(n, key *yaml.Node, v reflect.Value, s Scalar, at *ref) {
+	if n.Kind != yaml.ScalarNode {
+		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), "")
+		return
+	}
+	before := reflect.New(v.Type()).Elem()
+	before.Set(v)
+	if err := s.UnmarshalScalar(n.Value); err != nil {
+		v.Set(before)
+		d.wrong(n, key, at, err.Error(), "")
+	}
+}
+
+func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
+	if n.Kind != yaml.MappingNode {
+		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), "")
+		return
+	}
+	names, index := fields(v.Type())
+	done := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, c := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode || k.Value == "" || k.ShortTag() == "!!merge" || done[k.Value] {
+			continue // reported by inspect
+		}
+		done[k.Value] = true
+		here := &ref{parent: at, key: k.Value}
+		path, ok := index[k.Value]
+		if !ok {
+			pos := d.position(nil, k)
+			if name, over := d.from[c]; over {
+				pos = Position{File: name}
+			}
+			d.report(pos, here.String(), "unknown field", unknownHint(k.Value, names))
+			continue
+		}
+		d.value(c, k, v.FieldByIndex(path), here)
+	}
+}
+
+func unknownHint(name string, names []string) string {
+	if near, ok := Nearest(name, names); ok {
+		return "did you mean " + near + "?"
+	}
+	return "fields here: " + strings.Join(names, ", ")
+}
+
+// fields lists the fields of a struct by their names in YAML, in order.
+func fields(t reflect.Type) (names []string, index map[string][]int) {
+	index = map[string][]int{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case name == "-" || !f.IsExported():
+		case strings.Contains(options, "inline"):
+			inner, at := fields(f.Type)
+			for _, n := range inner {
+				names, index[n] = append(names, n), append([]int{i}, at[n]...)
+			}
+		default:
+			if name == "" {
+				name = strings.ToLower(f.Name)
+			}
+			names, index[name] = append(names, name), []int{i}
+		}
+	}
+	return names, index
+}
+
+func (d *Document) list(n, key *yaml.Node, v reflect.Value, at *ref) {
+	if n.Kind != yaml.SequenceNode {
+		hint := ""
+		if n.Kind == yaml.ScalarNode {
+			hint = "write [" + short(n.Value) + "]"
+		}
+		d.wrong(n, key, at, "found "+found(n)+", expected a list", hint)
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, c := range n.Content {
+		d.value(c, nil, out.Index(i), &ref{parent: at, index: i})
+	}
+	v.Set(out)
+}
+
+func (d *Document) mapping(n, key *yaml.Node, v reflect.Value, at *ref) {
+	if n.Kind != yaml.MappingNode {
+		d.wrong(n, key, at, "found "+found(n)+", expected a mapping", "")
+		return
+	}
+	out := reflect.MakeMap(v.Type())
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, c := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode || k.Value == "" || k.ShortTag() == "!!merge" {
+			continue // reported by inspect
+		}
+		mk := reflect.ValueOf(k.Value).Convert(v.Type().Key())
+		if out.MapIndex(mk).IsValid() {
+			continue // a second one, reported by inspect
+		}
+		e := reflect.New(v.Type().Elem()).Elem()
+		d.value(c, k, e, &ref{parent: at, key: k.Value})
+		out.SetMapIndex(mk, e)
+	}
+	v.Set(out)
+}
+
+var (
+	wholeNumber   = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+	decimalNumber = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+)
+
+func (d *Document) scalar(n, key *yaml.Node, v reflect.Value, at *ref) {
+	bad := func(hint string) {
+		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), hint)
+	}
+	if n.Kind != yaml.ScalarNode {
+		bad("")
+		return
+	}
+	tag := n.ShortTag()
+	_, override := d.from[n]
+	switch v.Kind() {
+	case reflect.String:
+		// On a command line quotes are the shell's: there 1 may be text as well.
+		if tag != "!!str" && tag != "!!timestamp" && !override {
+			bad("put quotes around it: \"" + short(n.Value) + "\"")
+			return
+		}
+		v.SetString(n.Value)
+	case reflect.Bool:
+		if tag != "!!bool" {
+			bad("")
+			return
+		}
+		v.SetBool(strings.EqualFold(n.Value, "true"))
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		i, err := strconv.ParseInt(n.Value, 10, v.Type().Bits())
+		if tag == "!!str" || !wholeNumber.MatchString(n.Value) || err != nil {
+			bad("")
+			return
+		}
+		v.SetInt(i)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		i, err := strconv.ParseUint(strings.TrimPrefix(n.Value, "+"), 10, v.Type().Bits())
+		if tag == "!!str" || !wholeNumber.MatchString(n.Value) || err != nil {
+			bad("")
+			return
+		}
+		v.SetUint(i)
+	case reflect.Float32, reflect.Float64:
+		f, err := Number(n.Value)
+		if tag == "!!str" || err != nil {
+			bad("")
+			return
+		}
+		v.SetFloat(f)
+	default:
+		d.wrong(n, key, at, "a "+v.Kind().String()+" cannot be read from a file", "")
+	}
+}
+
+// Number reads a finite decimal number, such as 12, 0.5 or 1e3.
+func Number(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if !decimalNumber.MatchString(text) || err != nil || math.IsInf(f, 0) {
+		return 0, fmt.Errorf("found %q, expected a number", short(text))
+	}
+	return f, nil
+}
+
+// found says in words what a node is.
+func found(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!str":
+		return "text \"" + short(n.Value) + "\""
+	}
+	return short(n.Value)
+}
+
+// want says in words what a type expects.
+func want(t reflect.Type) string {
+	if w, ok := reflect.New(t).Interface().(Wanter); ok {
+		return w.Wants()
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "text"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number that is not negative"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Pointer:
+		return want(t.Elem())
+	case reflect.Struct:
+		names, _ := fields(t)
+		if len(names) > 4 {
+			names = append(names[:4:4], "…")
+		}
+		return "a mapping with the fields " + strings.Join(names, ", ")
+	}
+	return "a mapping"
+}

@@ -1,0 +1,220 @@
+package strict
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ReadFile reads a file of at most [MaxBytes]. A file that is larger is not
+// read. The error is a [Problems], or that of the operating system.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("is a directory")}
+	}
+	if info.Size() > MaxBytes {
+		return nil, tooLarge(path)
+	}
+	// One byte more than allowed: a pipe has no size to ask for.
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func tooLarge(file string) error {
+	return Problems{{File: file, Line: 1, Column: 1,
+		Message: fmt.Sprintf("the file is larger than %d bytes", MaxBytes),
+		Hint:    "is this the right file?"}}
+}
+
+// Parse reads one YAML document. What makes it unreadable as a whole is
+// returned as [Problems]; anchors, aliases, tags, duplicate keys and the like
+// are kept in the document, to be returned by [Document.Err] with the rest.
+func Parse(file string, data []byte) (doc *Document, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			doc, err = nil, whole(file, 1, 1, fmt.Sprintf("cannot be read as YAML: %v", r), "")
+		}
+	}()
+	if len(data) > MaxBytes {
+		return nil, tooLarge(file)
+	}
+	if p, ok := badCharacter(data); ok {
+		p.File = file
+		return nil, Problems{p}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	switch err := dec.Decode(&first); {
+	case errors.Is(err, io.EOF):
+		return nil, whole(file, 1, 1, "the file is empty", "start from one of the files in examples/")
+	case err != nil:
+		return nil, syntax(file, data, err)
+	}
+	switch err := dec.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return nil, syntax(file, data, err)
+	default:
+		n := second.Content[0]
+		return nil, whole(file, n.Line, n.Column, "a second document begins here, expected one", "remove the --- or split the file")
+	}
+	d := &Document{file: file, root: first.Content[0], from: map[*yaml.Node]string{}}
+	if d.root.Kind == yaml.ScalarNode && d.root.ShortTag() == "!!null" {
+		return nil, whole(file, 1, 1, "the file is empty", "start from one of the files in examples/")
+	}
+	if !d.inspect(d.root, nil, 1) {
+		return nil, d.Err()
+	}
+	return d, nil
+}
+
+func whole(file string, line, column int, message, hint string) Problems {
+	return Problems{{File: file, Line: max(line, 1), Column: max(column, 1), Message: message, Hint: hint}}
+}
+
+// badCharacter finds the first byte that no YAML file may hold.
+func badCharacter(data []byte) (Problem, bool) {
+	line, column := 1, 1
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return Problem{Line: line, Column: column, Message: fmt.Sprintf("byte 0x%02x is not UTF-8", data[i]), Hint: "save the file as UTF-8"}, true
+		case r == 0xFEFF && i > 0, r < 0x20 && r != '\t' && r != '\n' && r != '\r', r >= 0x7f && r < 0xa0 && r != 0x85, r == 0xfffe, r == 0xffff:
+			return Problem{Line: line, Column: column, Message: fmt.Sprintf("control character U+%04X", r), Hint: "remove it; in a quoted string write \\x" + fmt.Sprintf("%02x", r)}, true
+		case r == '\n':
+			line, column = line+1, 0
+		case r == 0xFEFF:
+			column = 0
+		}
+		i += size
+		column++
+	}
+	return Problem{}, false
+}
+
+// inspect refuses what a file written by hand does not need and an attacker
+// does, and reports keys given twice. It returns false where the tree is too
+// deep to be walked by what follows.
+func (d *Document) inspect(n *yaml.Node, at *ref, depth int) bool {
+	if depth > MaxDepth {
+		d.report(d.position(nil, n), "", fmt.Sprintf("nested more than %d deep", MaxDepth), "")
+		return false
+	}
+	switch {
+	case n.Kind == yaml.AliasNode:
+		d.report(d.position(nil, n), at.String(), "the alias *"+short(n.Value)+" is not allowed", "write the value out")
+		return true
+	case n.Anchor != "":
+		d.report(d.position(nil, n), at.String(), "the anchor &"+short(n.Anchor)+" is not allowed", "write the value out where it is needed")
+	case n.Style&yaml.TaggedStyle != 0:
+		d.report(d.position(nil, n), at.String(), "the tag "+short(n.Tag)+" is not allowed", "remove the tag")
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			if !d.inspect(c, &ref{parent: at, index: i}, depth+1) {
+				return false
+			}
+		}
+	case yaml.MappingNode:
+		return d.inspectMapping(n, at, depth)
+	}
+	return true
+}
+
+func (d *Document) inspectMapping(n *yaml.Node, at *ref, depth int) bool {
+	seen := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		switch {
+		case k.ShortTag() == "!!merge":
+			d.report(d.position(nil, k), at.String(), "the merge key << is not allowed", "write the fields out")
+		case k.Kind != yaml.ScalarNode || k.Anchor != "" || k.Style&yaml.TaggedStyle != 0 || k.Value == "":
+			d.report(d.position(nil, k), at.String(), "found "+found(k)+" as a key, expected a field's name", "")
+		case seen[k.Value] != nil:
+			d.report(d.position(nil, k), (&ref{parent: at, key: k.Value}).String(),
+				fmt.Sprintf("given twice, first on line %d", seen[k.Value].Line), "remove one of them")
+			continue
+		default:
+			seen[k.Value] = k
+		}
+		if !d.inspect(v, &ref{parent: at, key: k.Value}, depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// syntaxHints turns what the YAML library says into what its user can do.
+var syntaxHints = []struct{ says, hint string }{
+	{"mapping values are not allowed", "check the indentation; a value that holds \": \" needs quotes"},
+	{"did not find expected key", "check the indentation of this line and of the one before it"},
+	{"did not find expected ',' or", "a bracket or brace is not closed, or a comma is missing"},
+	{"did not find expected '-' indicator", "check the indentation of the list"},
+	{"did not find expected node content", "a value is missing"},
+	{"could not find expected ':'", "a field needs a colon and a space after its name"},
+	{"found unexpected end of stream", "a quote is not closed"},
+	{"cannot start any token", "put quotes around a value that begins with this character"},
+	{"found unknown escape character", "in double quotes a backslash is written \\\\"},
+	{"block sequence entries are not allowed", "a list begins on a line of its own"},
+	{"unknown anchor", "anchors and aliases are not allowed; write the value out"},
+}
+
+// syntax turns an error of the YAML library into a Problem. The library gives
+// the line within its text, and no column.
+func syntax(file string, data []byte, err error) Problems {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		number, after, _ := strings.Cut(rest, ": ")
+		if n, err := strconv.Atoi(number); err == nil {
+			line, message = n, after
+		}
+	}
+	lines := strings.Split(string(data), "\n")
+	if ps := tabs(file, lines, line); len(ps) > 0 {
+		return ps
+	}
+	line = min(line, len(lines))
+	text := lines[line-1]
+	column := len(text) - len(strings.TrimLeft(text, " ")) + 1
+	for _, s := range syntaxHints {
+		if strings.Contains(message, s.says) {
+			return whole(file, line, column, "not YAML: "+message, s.hint)
+		}
+	}
+	return whole(file, line, column, "not YAML: "+message, "")
+}
+
+// tabs finds the tabs in the indentation around the line where parsing
+// stopped: by far the most common reason, and one the library does not name.
+func tabs(file string, lines []string, stopped int) Problems {
+	var ps Problems
+	for i := max(stopped-2, 0); i < min(stopped+1, len(lines)); i++ {
+		indent := lines[i][:len(lines[i])-len(strings.TrimLeft(lines[i], " \t"))]
+		if at := strings.IndexByte(indent, '\t'); at >= 0 {
+			ps = append(ps, whole(file, i+1, at+1, "a tab in the indentation", "YAML is indented with spaces")...)
+		}
+	}
+	return ps
+}

@@ -1,0 +1,108 @@
+package strict
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Set overrides one value before [Document.Decode], as `--set key=value` does:
+// the key is a path such as "factors.rate" or "factors.rate[0]", the value any
+// YAML value in flow style, such as [100, 200]. Fields on the way are made; an
+// element of a list must be there already. Later mistakes in the value are
+// reported as the override's.
+func (d *Document) Set(override string) error {
+	key, text, ok := strings.Cut(override, "=")
+	if !ok {
+		return fmt.Errorf("override %q: expected key=value", short(override))
+	}
+	name := "--set " + short(key)
+	steps, err := splitPath(key)
+	if err == nil && len(steps) == 0 {
+		err = errors.New("found no key, expected key=value")
+	}
+	if err == nil && len(steps) > MaxDepth {
+		err = fmt.Errorf("nested more than %d deep", MaxDepth)
+	}
+	if err != nil {
+		return Problems{{File: name, Message: err.Error()}}
+	}
+	value, err := d.overrideValue(name, text)
+	if err != nil {
+		return err
+	}
+	if err := d.put(steps, name, value); err != nil {
+		return Problems{{File: name, Message: err.Error()}}
+	}
+	return nil
+}
+
+// overrideValue parses the value of an override by the rules of a file.
+func (d *Document) overrideValue(name, text string) (*yaml.Node, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, Problems{{File: name, Message: "no value is given", Hint: "write key=value"}}
+	}
+	v, err := Parse(name, []byte(text))
+	if err == nil {
+		err = v.Err()
+	}
+	var ps Problems
+	if errors.As(err, &ps) {
+		for i := range ps { // lines of a value on the command line mean nothing
+			ps[i].Line, ps[i].Column = 0, 0
+		}
+		return nil, ps
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.root, nil
+}
+
+// put hangs value into the tree, making the mappings on the way.
+func (d *Document) put(steps []step, name string, value *yaml.Node) error {
+	mark(value, func(n *yaml.Node) { d.from[n] = name })
+	at := d.root
+	for i, s := range steps {
+		last := i == len(steps)-1
+		_, next := child(at, s)
+		switch {
+		case next != nil && last:
+			*next = *value
+			mark(next, func(n *yaml.Node) { d.from[n] = name })
+			return nil
+		case next != nil:
+			at = next
+			continue
+		case s.key == "":
+			return fmt.Errorf("the list has no element %d", s.index)
+		case at.Kind != yaml.MappingNode:
+			return fmt.Errorf("%s is not a mapping in the file: it has no field %s", short(joinSteps(steps[:i])), short(s.key))
+		}
+		next = value
+		if !last {
+			next = &yaml.Node{Kind: yaml.MappingNode}
+			d.from[next] = name
+		}
+		at.Content = append(at.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s.key}, next)
+		at = next
+	}
+	return nil
+}
+
+func mark(n *yaml.Node, as func(*yaml.Node)) {
+	as(n)
+	for _, c := range n.Content {
+		mark(c, as)
+	}
+}
+
+func joinSteps(steps []step) string {
+	var r *ref
+	for _, s := range steps {
+		r = &ref{parent: r, key: s.key, index: s.index}
+	}
+	return r.String()
+}
