@@ -41,7 +41,7 @@ type Sidecar struct {
 	Args []string `yaml:"args" json:"args"`
 	// Config is a text/template over [SidecarContext], written to provenance/ and given to the program.
 	Config string `yaml:"config" json:"config"`
-	// Concurrency is the number of worker threads of the proxy.
+	// Concurrency is the number of worker threads of the proxy; absent: 1.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency"`
 }
 
@@ -52,9 +52,9 @@ type SidecarContext struct {
 	Service     string // e.g. "echo"; "load" beside the load generator
 	Identity    string // SPIFFE ID of this pod's certificate
 	IP          string // the pod's own address
-	Concurrency int
-	ConfigPath  string
-	AdminPath   string // Unix socket of the admin interface
+	Concurrency int    // worker threads; 0: the definition's
+	ConfigPath  string // Envoy wants it to end in .yaml
+	AdminPath   string // Unix socket of the admin interface; at most 107 bytes
 	CertPath    string // PEM, this pod's certificate chain; empty without mTLS
 	KeyPath     string // PEM, 0600
 	CAPath      string // PEM of the run's CA
@@ -88,7 +88,7 @@ type Endpoint struct {
 
 // Verify says how to prove that the data plane is in the path. Counter names
 // are templates over [SidecarContext] (outbound ones are executed once per
-// [Outbound], which is then `.Out`).
+// [Outbound], which is then `.Out`); [Verify.Counters] executes them.
 type Verify struct {
 	// Unit of the counters below: "request" or "connection". Every probe is one request on a connection of its own.
 	Unit     string `yaml:"unit" json:"unit"`
@@ -120,6 +120,7 @@ type Rule struct {
 	Component string            `yaml:"component,omitempty" json:"component,omitempty"`
 	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	Pod       string            `yaml:"pod,omitempty" json:"pod,omitempty"`
+	Service   string            `yaml:"service,omitempty" json:"service,omitempty"`
 	Container string            `yaml:"container,omitempty" json:"container,omitempty"`
 	PodLabel  map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
 }

@@ -1,0 +1,115 @@
+package mesh
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/template"
+)
+
+// maxSocketPath is what fits sun_path of a Unix socket address on Linux, its final zero byte left out (unix(7)).
+const maxSocketPath = 107
+
+// ErrSocketPath says that the path of an admin socket is too long for the system.
+var ErrSocketPath = errors.New("path of a Unix socket is too long")
+
+// functions are what a template may call besides those of text/template.
+var functions = template.FuncMap{
+	// json quotes a value, so that nothing in it can break out of YAML or JSON.
+	"json": func(v any) (string, error) {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
+			return "", err
+		}
+		return string(bytes.TrimRight(b.Bytes(), "\n")), nil
+	},
+}
+
+func parseTemplate(name, text string) (*template.Template, error) {
+	return template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
+}
+
+func execute(name, text string, data any) ([]byte, error) {
+	t, err := parseTemplate(name, text)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Render executes the sidecar's templates for one pod: the arguments of its
+// program and its configuration, which the caller writes to ctx.ConfigPath.
+func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err error) {
+	if len(ctx.AdminPath) > maxSocketPath {
+		return nil, nil, fmt.Errorf("render sidecar of %s: %w: %d bytes, at most %d: %s",
+			ctx.Pod, ErrSocketPath, len(ctx.AdminPath), maxSocketPath, ctx.AdminPath)
+	}
+	if ctx.Concurrency == 0 {
+		ctx.Concurrency = max(s.Concurrency, 1)
+	}
+	for i, text := range s.Args {
+		arg, err := execute(fmt.Sprintf("args[%d]", i), text, ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("render sidecar of %s: %w", ctx.Pod, err)
+		}
+		args = append(args, string(arg))
+	}
+	config, err = execute("config", s.Config, ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("render sidecar of %s: %w", ctx.Pod, err)
+	}
+	return args, config, nil
+}
+
+// Counters are the names of one sidecar's counters, as its statistics show them.
+type Counters struct {
+	Inbound           string // empty beside the load generator, which nobody calls
+	InboundHandshakes string // empty without mTLS
+	Outbound          []OutboundCounters
+}
+
+// OutboundCounters are the counters of the way to one service.
+type OutboundCounters struct {
+	Service    string
+	Sent       string
+	Handshakes string // empty without mTLS
+}
+
+// outboundContext is what the templates of outbound counters see.
+type outboundContext struct {
+	SidecarContext
+	Out Outbound
+}
+
+// Counters executes the counter names for one sidecar.
+func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
+	var c Counters
+	var failed error
+	name := func(field, text string, data any) string {
+		b, err := execute(field, text, data)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("render counters of %s: %w", ctx.Pod, err)
+		}
+		return string(b)
+	}
+	if ctx.Inbound != nil {
+		c.Inbound = name("inbound", v.Inbound, ctx)
+		c.InboundHandshakes = name("inboundHandshakes", v.InboundHandshakes, ctx)
+	}
+	for _, out := range ctx.Outbound {
+		data := outboundContext{ctx, out}
+		c.Outbound = append(c.Outbound, OutboundCounters{
+			Service:    out.Service,
+			Sent:       name("outbound", v.Outbound, data),
+			Handshakes: name("outboundHandshakes", v.OutboundHandshakes, data),
+		})
+	}
+	return c, failed
+}
