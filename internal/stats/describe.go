@@ -1,0 +1,80 @@
+package stats
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Mean returns the arithmetic mean; NaN for no values.
+func Mean(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	return stat.Mean(x, nil)
+}
+
+// SD returns the sample standard deviation (n-1); NaN below two values.
+func SD(x []float64) float64 {
+	if len(x) < 2 {
+		return math.NaN()
+	}
+	return stat.StdDev(x, nil)
+}
+
+// CV returns the coefficient of variation, SD over mean; NaN where the mean is
+// zero or there are fewer than two values.
+func CV(x []float64) float64 {
+	m := Mean(x)
+	if m == 0 {
+		return math.NaN()
+	}
+	return SD(x) / math.Abs(m)
+}
+
+// Quantile returns the q-quantile, 0 <= q <= 1, interpolated between order
+// statistics at 1+q(n-1): definition 7 of Hyndman, Fan, "Sample quantiles in
+// statistical packages", The American Statistician 1996. x need not be sorted.
+// NaN for no values or a q out of range.
+func Quantile(x []float64, q float64) float64 {
+	if len(x) == 0 || !(q >= 0 && q <= 1) {
+		return math.NaN()
+	}
+	s := slices.Clone(x)
+	slices.Sort(s)
+	h := q * float64(len(s)-1)
+	lo := int(math.Floor(h))
+	if lo+1 >= len(s) {
+		return s[len(s)-1]
+	}
+	return s[lo] + (h-float64(lo))*(s[lo+1]-s[lo])
+}
+
+// finite reports whether every value is a number.
+func finite(xs ...[]float64) bool {
+	for _, x := range xs {
+		for _, v := range x {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// noSpread reports whether x is constant but for rounding of the values it was
+// computed from, whose size is scale.
+func noSpread(sd, scale float64) bool {
+	return sd <= 1e-12*scale
+}
+
+func maxAbs(xs ...[]float64) float64 {
+	m := 0.0
+	for _, x := range xs {
+		for _, v := range x {
+			m = math.Max(m, math.Abs(v))
+		}
+	}
+	return m
+}

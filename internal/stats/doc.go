@@ -1,0 +1,64 @@
+// Package stats holds the statistics of tare: means, quantiles, intervals and
+// tests over small samples. It knows nothing of meshes.
+//
+// # The unit
+//
+// An observation is one trial, never one request or one sample inside a trial:
+// those are correlated, and an interval over them is far too narrow (Georges,
+// Buytaert, Eeckhout, "Statistically rigorous Java performance evaluation",
+// OOPSLA 2007; Kalibera, Jones, "Rigorous benchmarking in reasonable time",
+// ISMM 2013).
+//
+// # Why Student's t on paired differences
+//
+// Trials run in randomised blocks, each block running every treatment once.
+// What drifts slowly over an experiment (temperature, neighbours, page cache)
+// falls on all treatments of a block about alike and leaves the difference
+// within the block, and what drifts inside a block is turned into noise of
+// either sign by the random order (Abedi, Brecht, "Conducting repeatable
+// experiments in highly variable cloud computing environments", ICPE 2017,
+// where the usual designs found two identical systems to differ and this one
+// did not). The differences of n blocks are then close to independent draws
+// from one distribution, and Student's interval on their mean ("The probable
+// error of a mean", Biometrika 1908) needs nothing more than that this
+// distribution be not too skewed. A difference of two skewed quantities of
+// like shape is nearly symmetric, which is the second gift of pairing.
+//
+// A bootstrap is not used at these sizes: with fewer than about ten blocks a
+// percentile bootstrap is too narrow, since resampling n values understates
+// the variance by (n-1)/n and takes no account of estimating it. An
+// order-statistic interval of the median does not exist at 95 % below six.
+//
+// Where it is wrong: when the difference grows with the block (a trend of the
+// effect itself, not of the machine), when one block in many is wild and its
+// direction always the same (strong skew: coverage falls below the nominal),
+// and when blocks are not independent (two blocks on one warm cache). A strong
+// even drift with hardly any other noise needs six blocks: with three, the
+// random orders agree one time in four and the drift then passes for a
+// difference (coverage 0.85 where trial follows trial at 2.4 times the noise).
+// Symmetric heavy tails make the interval too wide, not too narrow. The coverage
+// test of this package holds it to all these claims by simulation.
+//
+// # How many trials
+//
+// An interval needs at least [MinN] = 3 observations. Two give one degree of
+// freedom: t is 12.7, a wild value cannot be told from a quiet one, and the
+// interval's own width varies by orders of magnitude between repetitions; three
+// give t = 4.3. Three is the least that can be computed honestly, not the
+// number to plan: t falls to 2.6 at six blocks, which is tare's default.
+//
+// # What cannot be given
+//
+// An interval that cannot be given is absent, with the reason ([Why]); it is
+// never zero and never infinite. Observations without any spread have none: that
+// their standard deviation is zero says how coarse the reading is, not that the
+// next trial must agree.
+//
+// # Several comparisons
+//
+// p-values are adjusted by Holm's step-down ("A simple sequentially rejective
+// multiple test procedure", Scandinavian Journal of Statistics 1979), which
+// keeps the chance of any false claim in the family at its level whatever the
+// dependence between the tests. Intervals are not adjusted: each is at its own
+// level.
+package stats

@@ -1,0 +1,108 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// MinN is the least number of observations, or of pairs, that bear an interval.
+// The package documentation says why.
+const MinN = 3
+
+// Why says why an interval is absent.
+type Why string
+
+const (
+	Given         Why = ""                 // it is there
+	TooFew        Why = "too few"          // fewer than MinN observations
+	NoSpread      Why = "no spread"        // every observation is the same
+	NotFinite     Why = "not finite"       // NaN or infinity among the observations
+	NotPositive   Why = "not positive"     // a ratio of values that are not all above zero
+	UnequalLength Why = "unequal length"   // pairs without partners
+	BadLevel      Why = "level not in 0,1" // a confidence that is none
+)
+
+// Interval is an estimate and the confidence interval around it. Low and High
+// are both nil where no interval can be given.
+type Interval struct {
+	Estimate float64  `json:"estimate"`
+	Low      *float64 `json:"low,omitempty"`
+	High     *float64 `json:"high,omitempty"`
+}
+
+// Known reports whether there is an interval.
+func (i Interval) Known() bool { return i.Low != nil && i.High != nil }
+
+// HalfWidth is half the width of the interval; not ok where there is none.
+func (i Interval) HalfWidth() (float64, bool) {
+	if !i.Known() {
+		return 0, false
+	}
+	return (*i.High - *i.Low) / 2, true
+}
+
+// Excludes reports whether there is an interval and v lies outside it.
+func (i Interval) Excludes(v float64) bool {
+	return i.Known() && (v < *i.Low || v > *i.High)
+}
+
+func (i *Interval) set(low, high float64) { i.Low, i.High = &low, &high }
+
+// Result is an estimate with all that the same observations say about it.
+type Result struct {
+	Interval
+	N  int     // observations, or pairs
+	SD float64 // of the observations, or of the paired differences; NaN below two
+	// P is the two-sided p-value of "the true value is zero" ("one" for a
+	// ratio); nil where there is no interval.
+	P   *float64
+	Why Why
+}
+
+// MeanInterval estimates the mean of x with Student's interval.
+func MeanInterval(x []float64, confidence float64) Result {
+	return student(x, confidence, maxAbs(x))
+}
+
+// student is Student's one-sample interval and test; scale is the size of the
+// values x was computed from, against which rounding is judged.
+func student(x []float64, confidence, scale float64) Result {
+	r := Result{N: len(x), SD: SD(x)}
+	r.Estimate = Mean(x)
+	switch {
+	case !finite(x):
+		r.Why = NotFinite
+	case !(confidence > 0 && confidence < 1):
+		r.Why = BadLevel
+	case len(x) < MinN:
+		r.Why = TooFew
+	case noSpread(r.SD, scale):
+		r.Why = NoSpread
+	default:
+		se := r.SD / math.Sqrt(float64(len(x)))
+		r.fill(r.Estimate, se, float64(len(x)-1), confidence)
+	}
+	return r
+}
+
+// fill sets interval and p-value from an estimate, its standard error and the degrees of freedom.
+func (r *Result) fill(estimate, se, df, confidence float64) {
+	half := tQuantile(df, 1-(1-confidence)/2) * se
+	r.set(estimate-half, estimate+half)
+	p := 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.CDF(-math.Abs(estimate/se))
+	r.P = &p
+}
+
+func tQuantile(df, p float64) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
+}
+
+// exp carries a result on the log scale over to ratios.
+func (r Result) exp() Result {
+	r.Estimate = math.Exp(r.Estimate)
+	if r.Known() {
+		r.set(math.Exp(*r.Low), math.Exp(*r.High))
+	}
+	return r
+}

@@ -1,0 +1,44 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Power is the chance of showing a difference of the detectable size that
+// [MinDetectable] is asked for by reports: the customary 80 % (Cohen,
+// "Statistical Power Analysis for the Behavioral Sciences", 1988).
+const Power = 0.8
+
+// MinDetectable returns the smallest true mean difference that a test at level
+// alpha over n observations of standard deviation sd finds with the given
+// power: (t_{1-alpha/2} + t_{power})·sd/√n with n-1 degrees of freedom, the
+// usual approximation to the noncentral t (NIST/SEMATECH e-Handbook, 7.2.2.2).
+// Not ok below [MinN] observations or without spread.
+func MinDetectable(sd float64, n int, alpha, power float64) (float64, bool) {
+	if n < MinN || !(sd > 0) || math.IsInf(sd, 0) || !(alpha > 0 && alpha < 1) || !(power > 0 && power < 1) {
+		return 0, false
+	}
+	df := float64(n - 1)
+	return (tQuantile(df, 1-alpha/2) + tQuantile(df, power)) * sd / math.Sqrt(float64(n)), true
+}
+
+// Wilson returns the score interval for a proportion of k in n (Wilson, JASA
+// 1927), which stays within 0..1 and is useful at k = 0. It holds for
+// independent events: requests of one trial are not, so it is a lower bound on
+// the uncertainty of an error ratio.
+func Wilson(k, n int64, confidence float64) Result {
+	r := Result{N: int(n), SD: math.NaN()}
+	if n <= 0 || k < 0 || k > n || !(confidence > 0 && confidence < 1) {
+		r.Estimate, r.Why = math.NaN(), TooFew
+		return r
+	}
+	z := distuv.UnitNormal.Quantile(1 - (1-confidence)/2)
+	nf, p := float64(n), float64(k)/float64(n)
+	mid := (p + z*z/(2*nf)) / (1 + z*z/nf)
+	half := z / (1 + z*z/nf) * math.Sqrt(p*(1-p)/nf+z*z/(4*nf*nf))
+	r.Estimate = p
+	r.set(math.Max(0, mid-half), math.Min(1, mid+half))
+	return r
+}
