@@ -149,4 +149,6 @@ type Environment struct {
 	MemoryMB int64             `json:"memoryMB,omitempty"`
 	Governor string            `json:"governor,omitempty"`
 	Versions map[string]string `json:"versions,omitempty"` // of data planes and generators
+	// ExperimentSHA256 is of experiment.yaml, hex: a resumed run must be given the same bytes.
+	ExperimentSHA256 string `json:"experimentSHA256,omitempty"`
 }

@@ -1,0 +1,323 @@
+package result
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/plan"
+)
+
+// PlanSchema is the schema of plan.json.
+const PlanSchema = "tare.plan/v1"
+
+// Names within a results directory.
+const (
+	ExperimentFile  = "experiment.yaml"
+	PlanFile        = "plan.json"
+	EnvironmentFile = "environment.json"
+	TrialsDir       = "trials"
+	EventsFile      = "events.jsonl"
+	LatencyFile     = "latency.hdr"
+	RecordFile      = "record.json"
+	ProvenanceDir   = "provenance"
+	// PartialSuffix marks the directory of a trial that was begun and not finished, after it was begun again.
+	PartialSuffix = ".partial"
+
+	lockFile = ".lock"
+)
+
+// Dir is a results directory. Reading needs no lock: a run can be looked at
+// while it goes on. One made by [Create] or [Resume] holds the directory's lock
+// until Close.
+type Dir struct {
+	path        string
+	experiment  []byte
+	plan        plan.Plan
+	environment Environment
+	lock        *os.File
+}
+
+// Create makes the results directory of an experiment that is about to run, and
+// its parents. An existing directory must be empty. The plan is written last: a
+// directory with a plan is complete up to its trials.
+func Create(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
+	if err := checkPlan(p); err != nil {
+		return nil, fmt.Errorf("create results directory %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, storage("create results directory", dir, err)
+	}
+	// Looked at before the lock too, so that no lock file is left in a directory that is not ours.
+	if err := mustBeEmpty(dir); err != nil {
+		return nil, err
+	}
+	lock, err := acquire(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: dir, experiment: bytes.Clone(experiment), plan: *p, environment: env, lock: lock}
+	d.environment.Schema = Schema
+	d.environment.ExperimentSHA256 = digest(experiment)
+	d.plan.Schema = PlanSchema
+	if err := d.fill(); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func mustBeEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return storage("read results directory", dir, err)
+	}
+	for _, e := range entries {
+		if e.Name() != lockFile {
+			return &Error{Op: "create results directory", Path: dir, Err: errors.New("it is not empty"),
+				Help: "choose another with --out, or continue the run in it with --resume " + dir}
+		}
+	}
+	return nil
+}
+
+func (d *Dir) fill() error {
+	if err := mustBeEmpty(d.path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(d.file(TrialsDir), 0o755); err != nil {
+		return storage("create results directory", d.path, err)
+	}
+	if err := writeWhole(d.file(ExperimentFile), d.experiment); err != nil {
+		return err
+	}
+	if err := writeJSON(d.file(EnvironmentFile), d.environment); err != nil {
+		return err
+	}
+	return writeJSON(d.file(PlanFile), d.plan)
+}
+
+// Open reads a results directory. Its errors name the file and, where there is
+// one, the line.
+func Open(dir string) (*Dir, error) {
+	d := &Dir{path: dir}
+	if err := d.checkIsOne(); err != nil {
+		return nil, err
+	}
+	if err := readJSON(d.file(PlanFile), &d.plan, PlanSchema, func() string { return d.plan.Schema }); err != nil {
+		return nil, err
+	}
+	if err := checkPlan(&d.plan); err != nil {
+		return nil, &Error{Op: "read", Path: d.file(PlanFile), Err: err}
+	}
+	if err := readJSON(d.file(EnvironmentFile), &d.environment, Schema, func() string { return d.environment.Schema }); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.experiment, err = os.ReadFile(d.file(ExperimentFile)); err != nil {
+		return nil, storage("read", d.file(ExperimentFile), err)
+	}
+	return d, nil
+}
+
+func (d *Dir) checkIsOne() error {
+	_, err := os.Stat(d.file(PlanFile))
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return storage("open results directory", d.path, err)
+	}
+	if _, err := os.Stat(d.path); err != nil {
+		return &Error{Op: "open results directory", Path: d.path, Err: err}
+	}
+	if _, err := os.Stat(d.file(ExperimentFile)); err == nil {
+		return &Error{Op: "open results directory", Path: d.path, Err: errors.New("it has no plan.json: the run ended before it began its first trial"),
+			Help: "remove the directory and run the experiment again"}
+	}
+	return &Error{Op: "open results directory", Path: d.path, Err: errors.New("it has no plan.json: it is not a results directory"),
+		Help: "give the directory that tare run printed, e.g. runs/<name>-<time>"}
+}
+
+// Resume opens dir for the rest of its trials. The experiment must be the one
+// the directory was made for, and env the machine and the tare it began on:
+// trials of two machines are not replicates of one another. Otherwise the error
+// says what differs.
+func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
+	// Opened first, so that a directory that is none of ours gets no lock file.
+	if _, err := Open(dir); err != nil {
+		return nil, err
+	}
+	lock, err := acquire(dir)
+	if err != nil {
+		return nil, err
+	}
+	d, err := Open(dir)
+	if err == nil {
+		err = errors.Join(d.sameExperiment(experiment), d.sameMachine(env))
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	d.lock = lock
+	return d, nil
+}
+
+func (d *Dir) sameExperiment(experiment []byte) error {
+	if want := d.environment.ExperimentSHA256; want != "" && digest(d.experiment) != want {
+		return &Error{Op: "resume", Path: d.path, Err: fmt.Errorf("%s was changed after the run began", ExperimentFile),
+			Help: "put back what it was (SHA-256 " + want + "), or run the experiment into a new directory"}
+	}
+	if digest(experiment) == digest(d.experiment) {
+		return nil
+	}
+	return &Error{Op: "resume", Path: d.path, Err: fmt.Errorf("the experiment is not the one this run began with: %s", firstDifference(d.experiment, experiment)),
+		Help: "trials of two experiments cannot be compared: resume with " + filepath.Join(d.path, ExperimentFile) + ", or run the changed file into a new directory"}
+}
+
+// mustAgree is what a resumed run must have in common with its beginning.
+var mustAgree = []struct {
+	name string
+	of   func(Environment) any
+}{
+	{"tare version", func(e Environment) any { return e.Tare }},
+	{"platform", func(e Environment) any { return e.Platform }},
+	{"operating system", func(e Environment) any { return e.OS }},
+	{"architecture", func(e Environment) any { return e.Arch }},
+	{"kernel", func(e Environment) any { return e.Kernel }},
+	{"CPU model", func(e Environment) any { return e.CPUModel }},
+	{"number of CPUs", func(e Environment) any { return e.CPUs }},
+	{"CPU frequency governor", func(e Environment) any { return e.Governor }},
+}
+
+func (d *Dir) sameMachine(now Environment) error {
+	var differ []string
+	for _, m := range mustAgree {
+		if was, is := m.of(d.environment), m.of(now); was != is {
+			differ = append(differ, fmt.Sprintf("%s was %v and is now %v", m.name, was, is))
+		}
+	}
+	if differ == nil {
+		return nil
+	}
+	return &Error{Op: "resume", Path: d.path, Err: fmt.Errorf("the run began elsewhere: %s", strings.Join(differ, "; ")),
+		Help: "resume it where it began, or run the experiment into a new directory"}
+}
+
+// firstDifference names the first line that differs, as it was and as it is.
+func firstDifference(was, is []byte) string {
+	a, b := strings.Split(string(was), "\n"), strings.Split(string(is), "\n")
+	line := func(s []string, i int) string {
+		if i >= len(s) {
+			return "nothing"
+		}
+		return fmt.Sprintf("%q", strings.TrimSpace(s[i]))
+	}
+	for i := range max(len(a), len(b)) {
+		if line(a, i) != line(b, i) || (i < len(a) && i < len(b) && a[i] != b[i]) {
+			return fmt.Sprintf("line %d was %s and is now %s", i+1, line(a, i), line(b, i))
+		}
+	}
+	return "it differs"
+}
+
+// Close gives up the directory's lock. It may be called more than once.
+func (d *Dir) Close() error {
+	if d.lock == nil {
+		return nil
+	}
+	err := d.lock.Close()
+	d.lock = nil
+	return err
+}
+
+// Path is the directory itself.
+func (d *Dir) Path() string { return d.path }
+
+// Experiment is the experiment file as the run was given it, --set included.
+func (d *Dir) Experiment() []byte { return bytes.Clone(d.experiment) }
+
+// Plan is the plan the run carries out.
+func (d *Dir) Plan() plan.Plan { return d.plan }
+
+// Environment is where the run began.
+func (d *Dir) Environment() Environment { return d.environment }
+
+// SetVersions keeps the versions of data planes and generators that were found.
+// A resumed run must find those its first trials were measured with.
+func (d *Dir) SetVersions(versions map[string]string) error {
+	if d.lock == nil {
+		return d.readOnly("keep versions")
+	}
+	merged := maps.Clone(d.environment.Versions)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		if was, ok := merged[name]; ok && was != versions[name] {
+			return &Error{Op: "keep versions", Path: d.path, Err: fmt.Errorf("the run began with %s %s and would go on with %s", name, was, versions[name]),
+				Help: "make the first version available again, or run the experiment into a new directory"}
+		}
+		merged[name] = versions[name]
+	}
+	if maps.Equal(merged, d.environment.Versions) {
+		return nil
+	}
+	env := d.environment
+	env.Versions = merged
+	if err := writeJSON(d.file(EnvironmentFile), env); err != nil {
+		return err
+	}
+	d.environment = env
+	return nil
+}
+
+func (d *Dir) readOnly(op string) error {
+	return &Error{Op: op, Path: d.path, Err: errors.New("the directory is open for reading only")}
+}
+
+func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkPlan refuses what could not be kept: the identifiers become directory names.
+func checkPlan(p *plan.Plan) error {
+	if p == nil || len(p.Trials) == 0 {
+		return errors.New("the plan has no trials")
+	}
+	seen := make(map[string]bool, len(p.Trials))
+	ordinal := 0
+	for _, t := range p.Trials {
+		switch {
+		case t.ID == "" || t.ID != filepath.Base(t.ID) || !filepath.IsLocal(t.ID) || strings.HasPrefix(t.ID, "."):
+			return fmt.Errorf("trial %q cannot be the name of a directory", t.ID)
+		case seen[t.ID]:
+			return fmt.Errorf("trial %s is in the plan twice", t.ID)
+		case t.Ordinal <= ordinal:
+			return fmt.Errorf("trial %s has ordinal %d, which does not follow %d", t.ID, t.Ordinal, ordinal)
+		}
+		seen[t.ID], ordinal = true, t.Ordinal
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return &Error{Op: "write", Path: path, Err: err}
+	}
+	return writeWhole(path, append(b, '\n'))
+}

@@ -1,0 +1,414 @@
+package result_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+const experimentText = "kind: Experiment\nmetadata:\n  name: small\nblocks: 2\n"
+
+func smallPlan() *plan.Plan {
+	p := &plan.Plan{Schema: result.PlanSchema, Experiment: "small", Seed: 7, Blocks: 2,
+		Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy"}}}
+	for block := 1; block <= 2; block++ {
+		for _, t := range p.Treatments {
+			n := len(p.Trials) + 1
+			p.Trials = append(p.Trials, plan.Trial{ID: fmt.Sprintf("%d-%s-b%d", n, t.ID, block), Ordinal: n, Block: block, Treatment: t.ID, Seed: uint64(block)})
+		}
+	}
+	return p
+}
+
+func create(t *testing.T) *result.Dir {
+	t.Helper()
+	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte(experimentText), smallPlan(), result.Environment{Tare: "v1", CPUs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func recordOf(t plan.Trial) result.Record {
+	return result.Record{ID: t.ID, Ordinal: t.Ordinal, Block: t.Block, Treatment: t.Treatment, Valid: true,
+		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "echo-0/app", Plane: metric.App}, End: result.Reading{CPU: 5}}}}
+}
+
+func finish(t *testing.T, d *result.Dir, trial plan.Trial) {
+	t.Helper()
+	td, err := d.Trial(trial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{result.KindTrial, result.KindDone} {
+		if err := td.Event(result.Event{Kind: kind, Trial: trial.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := td.Finish(recordOf(trial)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	d := create(t)
+	trials := d.Plan().Trials
+	finish(t, d, trials[2]) // out of order on purpose
+	finish(t, d, trials[0])
+	if _, err := d.Trial(trials[1]); err != nil { // begun, not finished
+		t.Fatal(err)
+	}
+
+	r, err := result.Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := r.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != 2 || records[0].ID != trials[0].ID || records[1].ID != trials[2].ID {
+		t.Fatalf("records %+v, want those of trials 1 and 3 in order", records)
+	}
+	if records[0].Tasks[0].Plane != metric.App || records[0].Schema != result.Schema {
+		t.Errorf("record %+v", records[0])
+	}
+	if string(r.Experiment()) != experimentText {
+		t.Errorf("experiment %q", r.Experiment())
+	}
+	if got := r.Plan(); len(got.Trials) != 4 || got.Seed != 7 {
+		t.Errorf("plan %+v", got)
+	}
+	if e := r.Environment(); e.CPUs != 2 || len(e.ExperimentSHA256) != 64 {
+		t.Errorf("environment %+v", e)
+	}
+	pending, err := r.Pending()
+	if err != nil || len(pending) != 2 || pending[0].ID != trials[1].ID {
+		t.Errorf("pending %v, %v", pending, err)
+	}
+	var kinds []string
+	for e, err := range r.Events(trials[0].ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, e.Kind)
+	}
+	if strings.Join(kinds, " ") != "trial done" {
+		t.Errorf("events %v", kinds)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := result.Create(dir, nil, smallPlan(), result.Environment{})
+	wantError(t, err, "it is not empty", "--out")
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("a refused directory was written to: %v", entries)
+	}
+	for name, mend := range map[string]func(*plan.Plan){
+		"no trials":                  func(p *plan.Plan) { p.Trials = nil },
+		"cannot be the name":         func(p *plan.Plan) { p.Trials[1].ID = "../../etc" },
+		"in the plan twice":          func(p *plan.Plan) { p.Trials[1].ID = p.Trials[0].ID },
+		"which does not follow":      func(p *plan.Plan) { p.Trials[1].Ordinal = 1 },
+		`trial ".." cannot be the n`: func(p *plan.Plan) { p.Trials[1].ID = ".." },
+	} {
+		p := smallPlan()
+		mend(p)
+		_, err := result.Create(filepath.Join(t.TempDir(), "x"), nil, p, result.Environment{})
+		wantError(t, err, name, "")
+	}
+}
+
+func TestOneWriter(t *testing.T) {
+	d := create(t)
+	_, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
+	wantError(t, err, fmt.Sprintf("another tare (pid %d) is writing to it", os.Getpid()), "wait")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	reader, err := result.Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = reader.Trial(d.Plan().Trials[0])
+	wantError(t, err, "reading only", "")
+}
+
+func TestResume(t *testing.T) {
+	d := create(t)
+	trials := d.Plan().Trials
+	finish(t, d, trials[0])
+	for _, text := range []string{"first", "second"} { // two attempts that were cut short
+		td, err := d.Trial(trials[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := td.Event(result.Event{Kind: result.KindLog, Message: text}); err != nil {
+			t.Fatal(err)
+		}
+		if err := td.Abandon(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Close()
+
+	changed := strings.Replace(experimentText, "blocks: 2", "blocks: 3", 1)
+	_, err := result.Resume(d.Path(), []byte(changed), d.Environment())
+	wantError(t, err, `line 4 was "blocks: 2" and is now "blocks: 3"`, "new directory")
+	_, err = result.Resume(d.Path(), []byte(experimentText+"seed: 2\n"), d.Environment())
+	wantError(t, err, `is now "seed: 2"`, "new directory")
+	elsewhere := d.Environment()
+	elsewhere.Kernel, elsewhere.CPUs = "9.9", 64
+	_, err = result.Resume(d.Path(), []byte(experimentText), elsewhere)
+	wantError(t, err, "kernel was  and is now 9.9; number of CPUs was 2 and is now 64", "where it began")
+
+	r, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, err = r.Trial(trials[0])
+	wantError(t, err, "already recorded", "")
+	pending, err := r.Pending()
+	if err != nil || len(pending) != 3 {
+		t.Fatalf("pending %v, %v", pending, err)
+	}
+	for _, trial := range pending {
+		finish(t, r, trial)
+	}
+	records, err := r.Records()
+	if err != nil || len(records) != 4 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	left, err := os.ReadFile(r.TrialFile(trials[1].ID+result.PartialSuffix, result.EventsFile))
+	if err != nil || !strings.Contains(string(left), "second") {
+		t.Errorf("the attempt that was cut short: %q, %v", left, err)
+	}
+
+	if err := os.WriteFile(filepath.Join(d.Path(), result.ExperimentFile), []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	_, err = result.Resume(d.Path(), []byte(changed), d.Environment())
+	wantError(t, err, "was changed after the run began", "SHA-256")
+}
+
+func TestVersionsMayNotChange(t *testing.T) {
+	d := create(t)
+	if err := d.SetVersions(map[string]string{"envoy": "1.40.0"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SetVersions(map[string]string{"envoy": "1.40.0", "oha": "1.4"}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := result.Open(d.Path())
+	if err != nil || r.Environment().Versions["oha"] != "1.4" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	wantError(t, d.SetVersions(map[string]string{"envoy": "1.41.0"}), "began with envoy 1.40.0 and would go on with 1.41.0", "available again")
+}
+
+// Each row damages a sound directory; reading it says which file and, where there is one, which line.
+func TestDamage(t *testing.T) {
+	id := smallPlan().Trials[0].ID
+	for _, c := range []struct {
+		name, file string
+		mend       func(string) string
+		message    string
+	}{
+		{"cut plan", "plan.json", func(s string) string { return s[:len(s)/2] }, "plan.json:"},
+		{"plan of a later schema", "plan.json", replace("tare.plan/v1", "tare.plan/v9"), `schema "tare.plan/v9" is not "tare.plan/v1"`},
+		{"plan that leaves the directory", "plan.json", replace(id, "../../"+id), "cannot be the name of a directory"},
+		{"environment of a later schema", "environment.json", replace("tare.results/v1", "tare.results/v2"), `schema "tare.results/v2" is not`},
+		{"environment with a wrong type", "environment.json", replace(`"cpus": 2`, `"cpus": "two"`), "environment.json:9: json: cannot unmarshal string"},
+		{"record that is not JSON", "trials/" + id + "/record.json", func(string) string { return "{\n\n\nnonsense" }, "record.json:4: invalid character"},
+		{"empty record", "trials/" + id + "/record.json", func(string) string { return "" }, "record.json:1: unexpected end"},
+		{"record without a schema", "trials/" + id + "/record.json", func(string) string { return "{}" }, `schema "" is not "tare.results/v1"`},
+		{"record of another trial", "trials/" + id + "/record.json", replace(`"ordinal": 1`, `"ordinal": 3`), "the record is of trial"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := create(t)
+			finish(t, d, d.Plan().Trials[0])
+			path := filepath.Join(d.Path(), filepath.FromSlash(c.file))
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(c.mend(string(b))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := result.Open(d.Path())
+			if err == nil {
+				_, err = r.Records()
+			}
+			wantError(t, err, c.message, "")
+			if !strings.Contains(err.Error(), filepath.Base(c.file)) {
+				t.Errorf("%v does not name %s", err, c.file)
+			}
+		})
+	}
+}
+
+func TestOpenOfSomethingElse(t *testing.T) {
+	_, err := result.Open(filepath.Join(t.TempDir(), "gone"))
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	_, err = result.Open(t.TempDir())
+	wantError(t, err, "not a results directory", "tare run printed")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, result.ExperimentFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = result.Open(dir)
+	wantError(t, err, "ended before it began its first trial", "remove")
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("reading wrote: %v", entries)
+	}
+}
+
+func TestTrialThatIsNotPlanned(t *testing.T) {
+	d := create(t)
+	finish(t, d, d.Plan().Trials[0])
+	from := filepath.Join(d.Path(), result.TrialsDir, d.Plan().Trials[0].ID)
+	if err := os.Rename(from, filepath.Join(d.Path(), result.TrialsDir, "99-linkerd-b1")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Records()
+	wantError(t, err, "not in plan.json", "mixed")
+}
+
+func TestTornEvents(t *testing.T) {
+	d := create(t)
+	td, err := d.Trial(d.Plan().Trials[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 200_000) // longer than the reader's buffer
+	for _, m := range []string{"a", long, "c"} {
+		if err := td.Event(result.Event{Kind: result.KindLog, Time: time.Unix(1, 0), Message: m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := td.Path(result.EventsFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		content string
+		n       int
+		message string
+	}{
+		{"whole", string(whole), 3, ""},
+		{"empty", "", 0, ""},
+		{"torn last line", string(whole[:len(whole)-5]), 2, ""},
+		{"last line without its end", string(whole[:len(whole)-1]), 2, ""},
+		{"damage in the middle", strings.Replace(string(whole), `{"t"`, `{t`, 1), 0, "events.jsonl:1:"},
+		{"damage in line 3", string(whole[:len(whole)-5]) + "\n", 2, "events.jsonl:3:"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			var failed error
+			for _, err := range d.Events(d.Plan().Trials[0].ID) {
+				if err != nil {
+					failed = err
+					break
+				}
+				n++
+			}
+			if n != c.n {
+				t.Errorf("%d events, want %d", n, c.n)
+			}
+			if c.message != "" {
+				wantError(t, failed, c.message, "")
+			} else if failed != nil {
+				t.Error(failed)
+			}
+		})
+	}
+}
+
+func TestRecordOfTheWrongTrialIsRefused(t *testing.T) {
+	d := create(t)
+	td, err := d.Trial(d.Plan().Trials[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, td.Finish(recordOf(d.Plan().Trials[1])), "the record is of trial", "")
+	wantError(t, td.Event(result.Event{}), "the trial is finished", "")
+	records, err := d.Records()
+	if err != nil || len(records) != 0 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
+
+func replace(from, to string) func(string) string {
+	return func(s string) string { return strings.Replace(s, from, to, 1) }
+}
+
+// wantError checks an error's message and, where one is asked for, its hint.
+func wantError(t *testing.T, err error, message, hint string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), message) {
+		t.Fatalf("error %v, want %q in it", err, message)
+	}
+	if hint == "" {
+		return
+	}
+	var h interface{ Hint() string }
+	if !errors.As(err, &h) || !strings.Contains(h.Hint(), hint) {
+		t.Errorf("hint of %v does not speak of %q", err, hint)
+	}
+}
+
+// An event is written thousands of times in a run; its cost falls on the machine that is measured.
+func BenchmarkEventAppend(b *testing.B) {
+	d, err := result.Create(filepath.Join(b.TempDir(), "run"), nil, smallPlan(), result.Environment{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	td, err := d.Trial(d.Plan().Trials[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := result.Event{Time: time.Now(), Kind: result.KindSample, Trial: "1", Sample: &result.Sample{Tasks: map[string]result.Reading{}}}
+	for i := range 6 {
+		e.Sample.Tasks[fmt.Sprintf("echo-%d/app", i)] = result.Reading{At: time.Now(), CPU: 1e9, RSS: 20 << 20, Peak: 21 << 20}
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := td.Event(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Error is a results directory that could not be read or written.
+type Error struct {
+	Op   string // "write", "read", "resume", …
+	Path string
+	Line int // of the file; 0: unknown
+	Err  error
+	Help string // what can be done
+}
+
+func (e *Error) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s %s:%d: %v", e.Op, e.Path, e.Line, e.Err)
+	}
+	return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint says what can be done about it; empty: nothing is known.
+func (e *Error) Hint() string { return e.Help }
+
+// storageHelp is what can be done about a file system that refuses.
+var storageHelp = []struct {
+	err  error
+	help string
+}{
+	{syscall.ENOSPC, "free space on the file system of %[1]s, then go on with: tare run --resume %[1]s (finished trials are intact)"},
+	{syscall.EDQUOT, "your disk quota is used up on the file system of %[1]s: free some, then go on with: tare run --resume %[1]s (finished trials are intact)"},
+	{syscall.EROFS, "the file system of %[1]s is read-only: choose another directory with --out"},
+	{syscall.EACCES, "make %[1]s readable and writable for this user, or choose another directory with --out"},
+	{syscall.EIO, "the disk under %[1]s reports an I/O error: see the kernel's log"},
+}
+
+// storage wraps an error of the file system and says what can be done about it.
+func storage(op, path string, err error) error {
+	e := &Error{Op: op, Path: path, Err: err}
+	// The path is ours to print once.
+	var p *os.PathError
+	if errors.As(err, &p) && p.Path == path {
+		e.Err = p.Err
+	}
+	for _, h := range storageHelp {
+		if errors.Is(err, h.err) {
+			e.Help = fmt.Sprintf(h.help, root(path))
+			break
+		}
+	}
+	return e
+}
+
+// root is the results directory that path belongs to, for hints.
+func root(path string) string {
+	for p := path; ; p = filepath.Dir(p) {
+		if filepath.Base(p) == TrialsDir {
+			return filepath.Dir(p)
+		}
+		if filepath.Dir(p) == p {
+			break
+		}
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
+	}
+	return filepath.Dir(path)
+}
+
+// writeWhole puts b at path so that after a crash at any moment either the
+// whole file is there or the file is as it was: temporary name, fsync, rename,
+// fsync of the directory.
+func writeWhole(path string, b []byte) error {
+	tmp := path + ".tmp"
+	if err := writeSynced(tmp, b); err != nil {
+		_ = os.Remove(tmp)
+		return storage("write", path, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		_ = os.Remove(tmp)
+		return storage("write", path, err)
+	}
+	if err := syncPath(filepath.Dir(path)); err != nil {
+		return storage("write", path, err)
+	}
+	return nil
+}
+
+func writeSynced(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// syncPath makes what is in the file or directory at path durable.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	// Some file systems cannot sync a directory and say so; there is nothing to be done about that.
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+// readJSON decodes the file at path into v, whose schema must be want. Fields
+// that are not known are passed over: a schema version may grow.
+func readJSON(path string, v any, want string, schema func() string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return storage("read", path, err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Err: err,
+			Help: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}
+	}
+	if got := schema(); got != want {
+		return &Error{Op: "read", Path: path, Err: fmt.Errorf("schema %q is not %q", got, want),
+			Help: "the file was written by another version of tare: read it with that version"}
+	}
+	return nil
+}
+
+// lineOf finds the line a JSON error belongs to.
+func lineOf(b []byte, err error) int {
+	var offset int64
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &typ):
+		offset = typ.Offset
+	default:
+		return 0
+	}
+	offset = min(max(offset, 0), int64(len(b)))
+	return 1 + bytes.Count(b[:offset], []byte("\n"))
+}

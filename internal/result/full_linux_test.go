@@ -1,0 +1,126 @@
+package result_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+const fullEnv = "TARE_TEST_FULL_DISK"
+
+// A file system of 512 KiB, mounted in a mount namespace of its own so that
+// nothing is left of it however the test ends, is written full.
+func TestDiskFull(t *testing.T) {
+	if os.Getenv(fullEnv) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDiskFull$", "-test.v")
+		cmd.Env = append(os.Environ(), fullEnv+"="+t.TempDir())
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		if os.Getuid() != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+		}
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, syscall.EPERM) && os.Getuid() != 0 {
+			t.Skip("this user may not make a mount namespace, and so no small file system")
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	mount := os.Getenv(fullEnv)
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=512k"); err != nil {
+		t.Fatal(err)
+	}
+	diskFull(t, filepath.Join(mount, "run"))
+}
+
+func diskFull(t *testing.T, dir string) {
+	d, err := result.Create(dir, []byte(experimentText), smallPlan(), result.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials := d.Plan().Trials
+	finish(t, d, trials[0])
+
+	filler := filepath.Join(filepath.Dir(dir), "filler")
+	if err := os.WriteFile(filler, make([]byte, 300<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	td, err := d.Trial(trials[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := result.Event{Kind: result.KindLog, Message: strings.Repeat("x", 4000)}
+	for range 200 {
+		if err = td.Event(e); err != nil {
+			break
+		}
+	}
+	wantFull(t, err, dir)
+	wantFull(t, td.Finish(recordOf(trials[1])), dir)
+
+	// The record itself finds no room.
+	_ = os.WriteFile(filler, make([]byte, 1<<20), 0o600) // takes what is left
+	td, err = d.Trial(trials[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFull(t, td.Finish(recordOf(trials[2])), dir)
+	if _, err := os.Stat(td.Path(result.RecordFile + ".tmp")); err == nil {
+		t.Error("half a record is left")
+	}
+	_, err = result.Create(filepath.Join(filepath.Dir(dir), "other"), []byte(experimentText), smallPlan(), result.Environment{})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a directory on a full disk: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// What was recorded can be read, and only that.
+	r, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := r.Records()
+	if err != nil || len(records) != 1 || records[0].ID != trials[0].ID {
+		t.Fatalf("records %+v, %v; want the first trial's alone", records, err)
+	}
+	for _, err := range r.Events(trials[1].ID) {
+		if err != nil {
+			t.Errorf("events of the trial that was cut short: %v", err)
+		}
+	}
+	// Room again: the rest is done.
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	d, err = result.Resume(dir, []byte(experimentText), result.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trial := range trials[1:] {
+		finish(t, d, trial)
+	}
+	if records, err := d.Records(); err != nil || len(records) != 4 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+func wantFull(t *testing.T, err error, dir string) {
+	t.Helper()
+	wantError(t, err, "no space left on device", "tare run --resume "+dir)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("%v", err)
+	}
+}

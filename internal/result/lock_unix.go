@@ -1,0 +1,41 @@
+//go:build unix
+
+package result
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// acquire takes the lock of a results directory without waiting. The kernel
+// gives it up when the process ends, however it ends; closing the file does so too.
+func acquire(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, storage("lock results directory", dir, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		holder := "another tare"
+		if b, rerr := io.ReadAll(io.LimitReader(f, 32)); rerr == nil && len(b) > 0 {
+			holder += " (pid " + strings.TrimSpace(string(b)) + ")"
+		}
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &Error{Op: "lock results directory", Path: dir, Err: fmt.Errorf("%s is writing to it", holder),
+				Help: "wait until it is done, or choose another directory with --out"}
+		}
+		return nil, storage("lock results directory", dir, err)
+	}
+	// The pid is for the message above; a full disk must not stand in the way of the lock.
+	if err := f.Truncate(0); err == nil {
+		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	return f, nil
+}

@@ -1,0 +1,148 @@
+package result
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/plan"
+)
+
+// maxEventLine bounds one line of events.jsonl in bytes: a sample of some ten thousand tasks.
+const maxEventLine = 16 << 20
+
+// Records are the finished trials in ordinal order. A trial without a record is
+// absent. A damaged record, or one that is not in the plan, is an error.
+func (d *Dir) Records() ([]Record, error) {
+	if err := d.onlyPlanned(); err != nil {
+		return nil, err
+	}
+	var records []Record
+	for _, t := range d.plan.Trials {
+		r, err := d.record(t)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+func (d *Dir) record(t plan.Trial) (Record, error) {
+	path := filepath.Join(d.trialPath(t.ID), RecordFile)
+	var r Record
+	if err := readJSON(path, &r, Schema, func() string { return r.Schema }); err != nil {
+		return Record{}, err
+	}
+	if r.ID != t.ID || r.Ordinal != t.Ordinal || r.Block != t.Block || r.Treatment != t.Treatment {
+		return Record{}, &Error{Op: "read", Path: path, Err: fmt.Errorf("the record is of trial %s (%d, %s, block %d), the plan has %s (%d, %s, block %d) here",
+			r.ID, r.Ordinal, r.Treatment, r.Block, t.ID, t.Ordinal, t.Treatment, t.Block),
+			Help: "trials of two runs have been mixed: restore the directory"}
+	}
+	return r, nil
+}
+
+// onlyPlanned refuses recorded trials that the plan does not know, which would otherwise be silently absent.
+func (d *Dir) onlyPlanned() error {
+	entries, err := os.ReadDir(d.file(TrialsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return storage("read", d.file(TrialsDir), err)
+	}
+	planned := make(map[string]bool, len(d.plan.Trials))
+	for _, t := range d.plan.Trials {
+		planned[t.ID] = true
+	}
+	for _, e := range entries {
+		if planned[e.Name()] || strings.HasSuffix(e.Name(), PartialSuffix) {
+			continue
+		}
+		path := filepath.Join(d.trialPath(e.Name()), RecordFile)
+		if _, err := os.Stat(path); err == nil {
+			return &Error{Op: "read", Path: path, Err: errors.New("the trial is not in " + PlanFile),
+				Help: "trials of two runs have been mixed: move it away"}
+		}
+	}
+	return nil
+}
+
+// Pending are the trials that have no record yet, in ordinal order.
+func (d *Dir) Pending() ([]plan.Trial, error) {
+	var pending []plan.Trial
+	for _, t := range d.plan.Trials {
+		switch _, err := os.Stat(filepath.Join(d.trialPath(t.ID), RecordFile)); {
+		case errors.Is(err, fs.ErrNotExist):
+			pending = append(pending, t)
+		case err != nil:
+			return nil, storage("read", d.trialPath(t.ID), err)
+		}
+	}
+	return pending, nil
+}
+
+// TrialFile is where the trial called id keeps the file called name, e.g. [LatencyFile]; it need not exist.
+func (d *Dir) TrialFile(id, name string) string { return filepath.Join(d.trialPath(id), name) }
+
+// Events are the events of one trial in the order in which they happened, a
+// trial under way included. A last line that was torn by a crash is passed
+// over; any other that cannot be read is an error, the last thing yielded.
+func (d *Dir) Events(trialID string) iter.Seq2[Event, error] {
+	path := d.TrialFile(trialID, EventsFile)
+	return func(yield func(Event, error) bool) {
+		f, err := os.Open(path)
+		if err != nil {
+			yield(Event{}, storage("read", path, err))
+			return
+		}
+		defer f.Close()
+		in := bufio.NewReaderSize(f, 64<<10)
+		for n := 1; ; n++ {
+			line, err := readLine(in)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var e Event
+			if err == nil {
+				err = json.Unmarshal(line, &e)
+			}
+			if err != nil {
+				yield(Event{}, &Error{Op: "read", Path: path, Line: n, Err: err})
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// readLine returns the next line that was ended; what stands after the last line's end is torn, and is io.EOF.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		switch {
+		case len(line)+len(part) > maxEventLine:
+			return nil, fmt.Errorf("the line is longer than %d bytes", maxEventLine)
+		case err == nil && line == nil:
+			return part, nil
+		case err == nil:
+			return append(line, part...), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+		line = append(line, part...)
+	}
+}

@@ -1,0 +1,134 @@
+package result
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tare-mesh/tare/internal/plan"
+)
+
+// TrialDir is the directory of a trial under way. It is a [Sink].
+type TrialDir struct {
+	path  string
+	trial plan.Trial
+
+	mu     sync.Mutex // the runner's phases and its sampler both tell events
+	events *os.File
+	failed error // an event was lost: the trial can no longer be recorded
+}
+
+// Trial begins the directory of t. What an earlier attempt left is moved aside
+// to "<trial>.partial", in place of what an attempt before that left; a trial
+// that is already recorded is refused.
+func (d *Dir) Trial(t plan.Trial) (*TrialDir, error) {
+	if d.lock == nil {
+		return nil, d.readOnly("begin trial " + t.ID)
+	}
+	path := d.trialPath(t.ID)
+	if err := d.moveAside(path); err != nil {
+		return nil, err
+	}
+	td := &TrialDir{path: path, trial: t}
+	if err := os.MkdirAll(td.Provenance(), 0o755); err != nil {
+		return nil, storage("begin trial in", path, err)
+	}
+	f, err := os.OpenFile(td.Path(EventsFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, storage("begin trial in", path, err)
+	}
+	td.events = f
+	return td, nil
+}
+
+func (d *Dir) moveAside(path string) error {
+	switch _, err := os.Stat(filepath.Join(path, RecordFile)); {
+	case err == nil:
+		return &Error{Op: "begin trial in", Path: path, Err: errors.New("it is already recorded")}
+	case !errors.Is(err, fs.ErrNotExist):
+		return storage("begin trial in", path, err)
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.RemoveAll(path + PartialSuffix); err != nil {
+		return storage("remove", path+PartialSuffix, err)
+	}
+	if err := os.Rename(path, path+PartialSuffix); err != nil {
+		return storage("move aside", path, err)
+	}
+	return nil
+}
+
+func (d *Dir) trialPath(id string) string { return filepath.Join(d.path, TrialsDir, id) }
+
+// Event appends e as one line with one write, so that a crash tears at most the last line.
+func (td *TrialDir) Event(e Event) error {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return &Error{Op: "write", Path: td.Path(EventsFile), Err: err}
+	}
+	td.mu.Lock()
+	defer td.mu.Unlock()
+	if td.failed != nil {
+		return td.failed // the line that was lost may stand torn; nothing may follow it
+	}
+	if td.events == nil {
+		return &Error{Op: "write", Path: td.Path(EventsFile), Err: errors.New("the trial is finished")}
+	}
+	if _, err := td.events.Write(append(b, '\n')); err != nil {
+		td.failed = storage("write", td.Path(EventsFile), err)
+	}
+	return td.failed
+}
+
+// Provenance is the existing directory for rendered configs, command lines and logs.
+func (td *TrialDir) Provenance() string { return filepath.Join(td.path, ProvenanceDir) }
+
+// Path is where the trial keeps the file called name.
+func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, name) }
+
+// Finish makes the trial durable and closes it. The record comes last: once it
+// has its name the trial is there, whole; before that it is not. After an error,
+// that of a lost event included, the trial is not recorded.
+func (td *TrialDir) Finish(r Record) error {
+	if err := td.closeEvents(); err != nil {
+		return err
+	}
+	if r.ID != td.trial.ID {
+		return &Error{Op: "write", Path: td.Path(RecordFile), Err: fmt.Errorf("the record is of trial %s", r.ID)}
+	}
+	if err := syncPath(td.Path(LatencyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage("write", td.Path(LatencyFile), err)
+	}
+	r.Schema = Schema
+	if err := writeJSON(td.Path(RecordFile), r); err != nil {
+		return err
+	}
+	// The entry of the trial's own directory must outlive a crash as well.
+	if err := syncPath(filepath.Dir(td.path)); err != nil {
+		return storage("write", td.Path(RecordFile), err)
+	}
+	return nil
+}
+
+// Abandon closes the trial without a record; what was written stays until the trial is begun again.
+func (td *TrialDir) Abandon() error { return td.closeEvents() }
+
+func (td *TrialDir) closeEvents() error {
+	td.mu.Lock()
+	defer td.mu.Unlock()
+	if td.events == nil {
+		return td.failed
+	}
+	err := errors.Join(td.events.Sync(), td.events.Close())
+	td.events = nil
+	if err != nil && td.failed == nil {
+		td.failed = storage("write", td.Path(EventsFile), err)
+	}
+	return td.failed
+}
