@@ -1,7 +1,7 @@
 // Package experiment is the experiment file: its types, strict decoding,
 // defaults, validation and JSON Schema.
 //
-// [Load] reports every mistake at once, each with its line and column and, where
+// [Read] reports every mistake at once, each with its line and column and, where
 // one is known, a hint. A file that loads is a file that can be planned.
 package experiment
 
@@ -26,11 +26,11 @@ type Experiment struct {
 	Factors     Factors     `yaml:"factors" json:"factors"`
 	Load        Load        `yaml:"load,omitempty" json:"load"`
 	Phases      Phases      `yaml:"phases,omitempty" json:"phases"`
-	Blocks      int         `yaml:"blocks,omitempty" json:"blocks"`         // repetitions of every treatment; default 6
-	Seed        uint64      `yaml:"seed,omitempty" json:"seed"`             // default 1
-	Baseline    *Baseline   `yaml:"baseline,omitempty" json:"baseline"`     // default {mesh: none} where none is a level
-	Control     bool        `yaml:"control,omitempty" json:"control"`       // add an A/A pair
-	Confidence  float64     `yaml:"confidence,omitempty" json:"confidence"` // of intervals; default 0.95
+	Blocks      int         `yaml:"blocks" json:"blocks"`               // repetitions of every treatment; default 6
+	Seed        uint64      `yaml:"seed" json:"seed"`                   // default 1
+	Baseline    *Baseline   `yaml:"baseline,omitempty" json:"baseline"` // default {mesh: none} where none is a level
+	Control     bool        `yaml:"control" json:"control"`             // add an A/A pair
+	Confidence  float64     `yaml:"confidence" json:"confidence"`       // of intervals; default 0.95
 	Validity    Validity    `yaml:"validity,omitempty" json:"validity"`
 }
 
@@ -81,15 +81,15 @@ type Levels struct {
 type Load struct {
 	Generator string   `yaml:"generator,omitempty" json:"generator"` // default "tare"
 	Arrivals  string   `yaml:"arrivals,omitempty" json:"arrivals"`   // constant | poisson (default)
-	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout"`     // per request; default 10s, at most 60s
-	Workers   int      `yaml:"workers,omitempty" json:"workers"`     // OS threads of the generator; default 1
+	Timeout   Duration `yaml:"timeout" json:"timeout"`               // per request; default 10s, at most 60s
+	Workers   int      `yaml:"workers" json:"workers"`               // OS threads of the generator; default 1
 }
 
 // Phases are the timed phases of a trial.
 type Phases struct {
-	Warmup  Duration `yaml:"warmup,omitempty" json:"warmup"`   // default 5s
-	Measure Duration `yaml:"measure,omitempty" json:"measure"` // default 30s
-	Drain   Duration `yaml:"drain,omitempty" json:"drain"`     // deadline for requests in flight; default 2s
+	Warmup  Duration `yaml:"warmup" json:"warmup"`   // default 5s
+	Measure Duration `yaml:"measure" json:"measure"` // default 30s
+	Drain   Duration `yaml:"drain" json:"drain"`     // deadline for requests in flight; default 2s
 }
 
 // Baseline names the levels every other treatment is compared with; factors
@@ -106,11 +106,11 @@ type Baseline struct {
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.
 type Validity struct {
-	ErrorRatio    float64  `yaml:"errorRatio,omitempty" json:"errorRatio"`       // default 0.001
-	RateShortfall float64  `yaml:"rateShortfall,omitempty" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of what was asked
-	Unattributed  float64  `yaml:"unattributed,omitempty" json:"unattributed"`   // default 0.01 of all CPU
-	GeneratorCPU  float64  `yaml:"generatorCPU,omitempty" json:"generatorCPU"`   // default 0.9 of one core a worker
-	Lateness      Duration `yaml:"lateness,omitempty" json:"lateness"`           // p99 send lateness that marks a trial; default 0: max(1 ms, 10 % of p50)
+	ErrorRatio    float64  `yaml:"errorRatio" json:"errorRatio"`       // default 0.001
+	RateShortfall float64  `yaml:"rateShortfall" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of what was asked
+	Unattributed  float64  `yaml:"unattributed" json:"unattributed"`   // default 0.01 of all CPU
+	GeneratorCPU  float64  `yaml:"generatorCPU" json:"generatorCPU"`   // default 0.9 of one core a worker
+	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial; default 0: max(1 ms, 10 % of p50)
 }
 
 // Duration is a time.Duration written as Go writes it: "30s", "1m30s", "250ms".

@@ -1,0 +1,123 @@
+package experiment
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/strict"
+)
+
+// Known are the names an experiment may use. The program that knows every
+// variant passes them in, with the user's own added. An empty list leaves its names unchecked.
+type Known struct {
+	Meshes     []string
+	Generators []string
+	Platforms  []string
+	Protocols  []string
+	// Topologies are the names that Topology finds, for hints.
+	Topologies []string
+	// Topology finds a topology by name or file; nil: [app.Load].
+	Topology func(nameOrPath string) (app.Topology, error)
+}
+
+// Read reads, defaults and validates an experiment file. Overrides are
+// "key=value" as `--set` takes them, applied before anything is checked. The
+// error is a [strict.Problems] with every mistake, or that of reading the file.
+func Read(path string, known Known, overrides ...string) (*Experiment, error) {
+	data, err := strict.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(path, data, known, overrides...)
+}
+
+// Decode is [Read] for a file that was read already; name is shown in errors,
+// and a topology's file is looked for beside it.
+func Decode(name string, data []byte, known Known, overrides ...string) (*Experiment, error) {
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range overrides {
+		if err := doc.Set(o); err != nil {
+			return nil, err
+		}
+	}
+	e := defaults()
+	doc.Decode(e)
+	e.complete(doc)
+	validate(doc, e, known, filepath.Dir(name))
+	if err := doc.Err(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// DefaultLevels are the levels of the factors an experiment does not name.
+func DefaultLevels() Levels {
+	return Levels{Mesh: "none", Rate: 1000, Connections: 16, Replicas: 1, RequestSize: 0, ResponseSize: 1024, Protocol: "http1"}
+}
+
+// defaults is the experiment that an empty file would be. What the file gives
+// is decoded over it, so that a zero that is written down stays a zero.
+func defaults() *Experiment {
+	return &Experiment{
+		Platform:    Platform{Kind: "local"},
+		Application: Application{},
+		Load:        Load{Generator: "tare", Arrivals: "poisson", Timeout: Duration(10 * time.Second), Workers: 1},
+		Phases:      Phases{Warmup: Duration(5 * time.Second), Measure: Duration(30 * time.Second), Drain: Duration(2 * time.Second)},
+		Blocks:      6,
+		Seed:        1,
+		Confidence:  0.95,
+		Validity:    Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
+	}
+}
+
+// complete fills in the defaults that depend on what the file gives.
+func (e *Experiment) complete(doc *strict.Document) {
+	if e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
+		e.Application.Topology = "echo"
+	}
+	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.Factors.Mesh, "none") {
+		none := "none"
+		e.Baseline = &Baseline{Mesh: &none}
+	}
+}
+
+// YAML renders the experiment with its defaults filled in. Decoding it gives the same experiment.
+func (e *Experiment) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(e); err != nil {
+		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
+	}
+	if err := enc.Close(); err != nil {
+		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Topology is the application under test, complete. It cannot fail for an
+// experiment that [Read] returned with the default [Known.Topology].
+func (e *Experiment) Topology() (app.Topology, error) {
+	if len(e.Application.Services) == 0 {
+		t, err := app.Load(e.Application.Topology)
+		if err == nil && e.Application.Entry != "" {
+			t.Entry = e.Application.Entry
+		}
+		return t, err
+	}
+	return e.inline().Default(), nil
+}
+
+// inline is the topology that stands in the file itself.
+func (e *Experiment) inline() app.Topology {
+	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services}
+}

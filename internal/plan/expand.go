@@ -1,0 +1,213 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// Schema of plan.json.
+const Schema = "tare.plan/v1"
+
+// ControlFactor is the factor of an A/A pair's second baseline; its value is true.
+const ControlFactor = "control"
+
+// Allowance is what a trial takes beside its phases: to deploy, verify,
+// settle, read the meters and remove. Processes of one machine start in well
+// under a second; the rest is the probes, and load that goes on while the meters
+// are read.
+const Allowance = 2 * time.Second
+
+// Expand lists the treatments of an experiment and puts their trials in order.
+// The treatments are the product of the factors, the first factor varying
+// slowest. e must be valid, as [experiment.Read] returns it; the error says where it is not.
+func Expand(e *experiment.Experiment) (*Plan, error) {
+	treatments, err := treatments(e)
+	if err != nil {
+		return nil, fmt.Errorf("expand experiment %s: %w", e.Metadata.Name, err)
+	}
+	if n := len(treatments) * e.Blocks; n > experiment.MaxTrials {
+		return nil, fmt.Errorf("expand experiment %s: %d trials, more than %d", e.Metadata.Name, n, experiment.MaxTrials)
+	}
+	p := &Plan{
+		Schema:     Schema,
+		Experiment: e.Metadata.Name,
+		Seed:       e.Seed,
+		Blocks:     e.Blocks,
+		Treatments: treatments,
+		TrialTime:  time.Duration(e.Phases.Warmup) + time.Duration(e.Phases.Measure) + time.Duration(e.Phases.Drain) + Allowance,
+	}
+	p.Trials = make([]Trial, 0, len(treatments)*max(e.Blocks, 0))
+	for b := 1; b <= e.Blocks; b++ {
+		p.Trials = appendBlock(p.Trials, treatments, e.Seed, b)
+	}
+	p.Expected = p.TrialTime * time.Duration(len(p.Trials))
+	return p, nil
+}
+
+// treatments is the product of the factors, with each baseline's control behind it.
+func treatments(e *experiment.Experiment) ([]Treatment, error) {
+	factors := e.Factors.Named()
+	ids := namer{taken: map[string]bool{}}
+	byLevels := map[experiment.Levels]string{}
+	var all []Treatment
+	choice := make([]int, len(factors))
+	for {
+		t := treatment(factors, choice)
+		if other, twice := byLevels[t.Levels]; twice {
+			return nil, fmt.Errorf("treatment %s is there twice", other)
+		}
+		t.ID = ids.unique(t.ID)
+		byLevels[t.Levels] = t.ID
+		all = append(all, t)
+		if !next(choice, factors) {
+			break
+		}
+		if len(all) > experiment.MaxTrials {
+			return nil, fmt.Errorf("more than %d treatments", experiment.MaxTrials)
+		}
+	}
+	if e.Baseline == nil {
+		if e.Control {
+			return nil, fmt.Errorf("a control needs a baseline")
+		}
+		return all, nil
+	}
+	return withBaselines(all, e, byLevels, ids)
+}
+
+func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[experiment.Levels]string, ids namer) ([]Treatment, error) {
+	out := make([]Treatment, 0, len(all)+1)
+	for _, t := range all {
+		base := t.Levels
+		e.Baseline.Apply(&base)
+		id, ok := byLevels[base]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("the baseline of %s is not among the treatments", t.ID)
+		case id != t.ID:
+			t.Baseline = id
+		}
+		out = append(out, t)
+		if t.Baseline == "" && e.Control {
+			out = append(out, control(t, ids))
+		}
+	}
+	return out, nil
+}
+
+// control is the second, equal baseline of an A/A pair.
+func control(t Treatment, ids namer) Treatment {
+	factors := Factors{ControlFactor: true}
+	for name, value := range t.Factors {
+		factors[name] = value
+	}
+	return Treatment{ID: ids.unique(t.ID + "-control"), Factors: factors, Levels: t.Levels, Control: true, Baseline: t.ID}
+}
+
+// treatment resolves one choice of a level for each factor.
+func treatment(factors []experiment.Factor, choice []int) Treatment {
+	t := Treatment{Factors: make(Factors, len(factors)), Levels: experiment.DefaultLevels()}
+	mesh := ""
+	var tokens []string
+	for i, f := range factors {
+		level := f.Levels[choice[i]]
+		level.Apply(&t.Levels)
+		t.Factors[f.Name] = level.Value
+		switch {
+		case f.Name == "mesh":
+			mesh = level.Token
+		case len(f.Levels) > 1:
+			tokens = append(tokens, level.Token)
+		}
+	}
+	if mesh == "" {
+		mesh = t.Levels.Mesh
+	}
+	t.ID = strings.Join(append([]string{mesh}, tokens...), "-")
+	return t
+}
+
+// next counts choice up, its last place fastest; false after the last choice.
+func next(choice []int, factors []experiment.Factor) bool {
+	for i := len(choice) - 1; i >= 0; i-- {
+		if choice[i]++; choice[i] < len(factors[i].Levels) {
+			return true
+		}
+		choice[i] = 0
+	}
+	return false
+}
+
+// namer makes names that are safe as a file's and used once.
+type namer struct{ taken map[string]bool }
+
+// longest leaves room for ordinal and block in the 255 bytes of a file name.
+const longest = 100
+
+func (n namer) unique(name string) string {
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '-'
+	}, name)
+	safe = strings.TrimLeft(safe[:min(len(safe), longest)], ".-")
+	if safe == "" {
+		safe = "treatment"
+	}
+	candidate := safe
+	// Lower case: some file systems do not tell the cases apart.
+	for i := 2; n.taken[strings.ToLower(candidate)]; i++ {
+		candidate = fmt.Sprintf("%s-%d", safe, i)
+	}
+	n.taken[strings.ToLower(candidate)] = true
+	return candidate
+}
+
+// appendBlock runs every treatment once, in an order drawn from seed and block.
+func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int) []Trial {
+	source := rand.NewPCG(seed, uint64(block))
+	trialSeed := source.Uint64() >> 11 // 53 bits: every reader of JSON keeps them exactly
+	order := make([]int, len(treatments))
+	for i := range order {
+		order[i] = i
+	}
+	shuffle(order, source)
+	for _, i := range order {
+		n := len(trials) + 1
+		trials = append(trials, Trial{
+			ID:        fmt.Sprintf("%03d-%s-b%d", n, treatments[i].ID, block),
+			Ordinal:   n,
+			Block:     block,
+			Treatment: treatments[i].ID,
+			Seed:      trialSeed,
+		})
+	}
+	return trials
+}
+
+// shuffle is Fisher and Yates's, in Durstenfeld's form (CACM 7, 1964, algorithm
+// 235). It is written out, down to the draw, because the library promises the
+// numbers of its generators and not what its Shuffle makes of them.
+func shuffle(order []int, source rand.Source) {
+	for i := len(order) - 1; i > 0; i-- {
+		j := below(source, uint64(i+1))
+		order[i], order[j] = order[j], order[i]
+	}
+}
+
+// below draws an unbiased number from 0 to n-1. Draws from the incomplete last
+// run of n numbers are rejected.
+func below(source rand.Source, n uint64) uint64 {
+	least := -n % n // 2^64 mod n
+	for {
+		if x := source.Uint64(); x >= least {
+			return x % n
+		}
+	}
+}
