@@ -23,10 +23,10 @@ var layers = [][]string{
 		"internal/platform/local", "internal/platform/kube", "internal/service"},
 	{"internal/platform/platformtest"},
 	{"internal/platform", "internal/result", "internal/loadgen"},
-	{"internal/plan", "internal/proc", "internal/fetch"},
+	{"internal/plan", "internal/proc"},
 	{"internal/experiment"},
 	{"internal/mesh", "internal/app"},
-	{"internal/metric", "internal/stats", "internal/strict"},
+	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch"},
 }
 
 var refused = map[string]string{

@@ -3,11 +3,12 @@ package mesh
 import (
 	"embed"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/tare-mesh/tare/internal/strict"
 )
 
 //go:embed definitions/*.yaml
@@ -26,7 +27,7 @@ var builtin = sync.OnceValue(func() []Definition {
 		data, err := embedded.ReadFile(file)
 		if err == nil {
 			var d Definition
-			if d, err = decode(file, data); err == nil {
+			if d, err = Decode(file, data); err == nil {
 				all = append(all, d)
 				continue
 			}
@@ -58,8 +59,8 @@ func IsPath(nameOrPath string) bool {
 }
 
 // Load finds a definition by name among those that come with tare, or reads it
-// from a file when nameOrPath contains a slash or ends in .yaml. Every mistake
-// in a file is reported, each with its line and column.
+// from a file when nameOrPath contains a slash or ends in .yaml. The mistakes
+// in a file are [strict.Problems].
 func Load(nameOrPath string) (Definition, error) {
 	if !IsPath(nameOrPath) {
 		for _, d := range builtin() {
@@ -70,9 +71,9 @@ func Load(nameOrPath string) (Definition, error) {
 		return Definition{}, fmt.Errorf("unknown mesh %q: known are %s, or the path of a .yaml file",
 			nameOrPath, strings.Join(Names(), ", "))
 	}
-	data, err := os.ReadFile(nameOrPath)
+	data, err := strict.ReadFile(nameOrPath)
 	if err != nil {
 		return Definition{}, fmt.Errorf("read mesh definition: %w", err)
 	}
-	return decode(nameOrPath, data)
+	return Decode(nameOrPath, data)
 }
