@@ -1,0 +1,88 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// shutdownGrace is how long requests in flight may take once serving ends.
+const shutdownGrace = time.Second
+
+// AddressError says that an address cannot be listened on, with what to do.
+type AddressError struct {
+	Address string
+	Err     error
+	hint    string
+}
+
+func (e *AddressError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Address, e.Err) }
+func (e *AddressError) Unwrap() error { return e.Err }
+
+// Hint says what the user can do.
+func (e *AddressError) Hint() string { return e.hint }
+
+// Listen listens on "HOST:PORT", or takes over a listening socket that was
+// inherited as descriptor N, "fd:N".
+func Listen(address string) (net.Listener, error) {
+	if number, inherited := strings.CutPrefix(address, "fd:"); inherited {
+		return inherit(address, number)
+	}
+	l, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		_, port, _ := net.SplitHostPort(address)
+		return nil, &AddressError{address, syscall.EADDRINUSE,
+			"another process has this port; take another, or port 0 for any free one; `ss -ltnp 'sport = :" + port + "'` shows who has it"}
+	case errors.Is(err, syscall.EACCES):
+		return nil, &AddressError{address, syscall.EACCES, "ports below 1024 may need privileges; take a higher one"}
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, &AddressError{address, syscall.EADDRNOTAVAIL, "this machine does not have that address; 127.0.0.1 is always there"}
+	}
+	return nil, &AddressError{address, err, "an address looks like 127.0.0.1:8080"}
+}
+
+func inherit(address, number string) (net.Listener, error) {
+	const hint = "fd:N is for a program that starts this one with a listening socket as descriptor N; by hand, give HOST:PORT"
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 3 {
+		return nil, &AddressError{address, fmt.Errorf("%q is not a descriptor from 3 up", number), hint}
+	}
+	f := os.NewFile(uintptr(fd), address)
+	defer f.Close() // FileListener has a copy
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, &AddressError{address, err, hint}
+	}
+	return l, nil
+}
+
+// Serve answers on l until ctx ends, and then lets requests in flight finish, for a second at most.
+func Serve(ctx context.Context, l net.Listener, s *Service) error {
+	// No timeouts: setting a deadline for every request would be a cost of its own.
+	server := &http.Server{Handler: s}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	} else if err != nil {
+		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
