@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/report"},
 	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
 		"internal/platform/local", "internal/platform/kube", "internal/service"},
-	{"internal/platform/platformtest"},
+	{"internal/platform/platformtest", "internal/analysis/analysistest"},
 	{"internal/platform", "internal/result", "internal/loadgen"},
 	{"internal/plan", "internal/proc"},
 	{"internal/experiment"},

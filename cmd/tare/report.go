@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/report"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// reportOptions are the flags of `tare report`.
+type reportOptions struct {
+	format string
+	output string // file; empty: standard output
+	all    bool
+}
+
+func newReportCommand(c *cli) *cobra.Command {
+	o := reportOptions{format: "text"}
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "Print the answer of a results directory, from its raw record",
+		Long: `report computes every figure anew from the raw record in a results directory:
+what each treatment costs, what it adds to the baseline with an interval and a
+verdict, the noise floor, and warnings that name their cure. It runs nothing,
+and may be used while a run goes on.
+
+Formats:
+` + formatList(),
+		Example: `  tare report runs/quickstart-20260301T120000Z
+  tare report runs/quickstart-20260301T120000Z --all
+  tare report runs/quickstart-20260301T120000Z --format json -o report.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.report(args[0], o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(formatNames(), " or "))
+	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
+	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func formatNames() []string {
+	var names []string
+	for _, f := range report.Formats(report.Options{}) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func formatList() string {
+	var b strings.Builder
+	for _, f := range report.Formats(report.Options{}) {
+		fmt.Fprintf(&b, "  %-10s %s\n", f.Name, f.Doc)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func (c *cli) report(dir string, o reportOptions) error {
+	if o.output == "" {
+		return writeReport(c.stdout, dir, o)
+	}
+	var b bytes.Buffer
+	if err := writeReport(&b, dir, o); err != nil {
+		return err
+	}
+	return writeFileWhole(o.output, b.Bytes())
+}
+
+// writeReport analyses the results in dir and writes the answer to w. `tare run`
+// ends with it, so that both print the same from the same files.
+func writeReport(w io.Writer, dir string, o reportOptions) error {
+	f, ok := report.Lookup(o.format, report.Options{All: o.all, Width: terminalWidth(w)})
+	if !ok {
+		return usageError{fmt.Errorf("unknown format %q", o.format), "formats: " + strings.Join(formatNames(), ", ")}
+	}
+	d, err := result.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		return err
+	}
+	return f.Write(w, r)
+}
+
+// terminalWidth is the number of columns of w; 0 where it is not a terminal.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// writeFileWhole writes a file that is there whole or not at all.
+func writeFileWhole(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(f.Name()) // fails once it has been renamed
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package analysis
+
+import (
+	"fmt"
+	"runtime"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Options of [Analyze]. The zero value is the experiment's own.
+type Options struct {
+	// Confidence of intervals, 0..1; 0: the experiment file's, or else 0.95.
+	Confidence float64
+}
+
+const defaultConfidence = 0.95
+
+// header is what analysis takes from the experiment file itself; everything
+// else it needs is in the plan and the records.
+type header struct {
+	Metadata struct {
+		Name        string `yaml:"name"`
+		Description string `yaml:"description"`
+	} `yaml:"metadata"`
+	Baseline   map[string]any `yaml:"baseline"`
+	Confidence float64        `yaml:"confidence"`
+}
+
+// Analyze computes the answer of a results directory. The directory may be of a
+// run that still goes on, or was interrupted: what is missing is counted.
+func Analyze(d *result.Dir, opts Options) (*Report, error) {
+	var head header
+	if err := yaml.Unmarshal(d.Experiment(), &head); err != nil {
+		return nil, fmt.Errorf("analyse %s: read %s: %w", d.Path(), result.ExperimentFile, err)
+	}
+	records, err := d.Records()
+	if err != nil {
+		return nil, fmt.Errorf("analyse: %w", err)
+	}
+	a := &analysis{plan: d.Plan(), header: head, environment: d.Environment(), records: records, confidence: opts.Confidence}
+	if a.confidence == 0 {
+		a.confidence = head.Confidence
+	}
+	if a.confidence == 0 {
+		a.confidence = defaultConfidence
+	}
+	if !(a.confidence > 0 && a.confidence < 1) {
+		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), a.confidence)
+	}
+	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
+	return a.report(), nil
+}
+
+// analysis is the state of one [Analyze].
+type analysis struct {
+	plan        plan.Plan
+	header      header
+	environment result.Environment
+	records     []result.Record
+	confidence  float64
+
+	trials []Trial // as records, in the same order
+}
+
+// alpha is the level of tests.
+func (a *analysis) alpha() float64 { return 1 - a.confidence }
+
+// measure computes the metrics of every trial, many at a time: decoding
+// latency logs is most of the work of a report.
+func (a *analysis) measure(latencyLog func(id string) string) {
+	a.trials = make([]Trial, len(a.records))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range a.records {
+		group.Go(func() error {
+			r := &a.records[i]
+			f := trialFigures(r)
+			latencyFigures(f, r, latencyLog(r.ID))
+			a.trials[i] = Trial{
+				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
+				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
+				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no trial fails the report: what it lacks is among its warnings
+}
+
+func (a *analysis) report() *Report {
+	r := &Report{
+		Schema: Schema, Experiment: a.name(), Description: a.header.Metadata.Description, Method: Paired,
+		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Baseline: a.baseline(),
+		Trials: a.trials, Comparisons: []Comparison{}, Floor: []Floor{},
+	}
+	byTreatment := a.validByTreatment()
+	for _, t := range a.plan.Treatments {
+		r.Treatments = append(r.Treatments, a.treatment(t, byTreatment[t.ID]))
+	}
+	planned := map[string]plan.Treatment{}
+	for _, t := range a.plan.Treatments {
+		planned[t.ID] = t
+	}
+	for _, t := range a.plan.Treatments {
+		if t.Baseline == "" {
+			continue
+		}
+		base := planned[t.Baseline]
+		r.Comparisons = append(r.Comparisons, a.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])...)
+	}
+	r.Family = adjust(r.Comparisons, a.alpha())
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Control {
+			r.Floor = append(r.Floor, floor(c))
+		}
+	}
+	r.Warnings = a.reportWarnings(r)
+	return r
+}
+
+func (a *analysis) name() string {
+	if a.plan.Experiment != "" {
+		return a.plan.Experiment
+	}
+	return a.header.Metadata.Name
+}
+
+func (a *analysis) validByTreatment() map[string][]Trial {
+	by := map[string][]Trial{}
+	for _, t := range a.trials {
+		if t.Valid {
+			by[t.Treatment] = append(by[t.Treatment], t)
+		}
+	}
+	return by
+}
+
+// baseline is the baseline of the experiment file, or else what the plan's
+// baselines have in common and some other treatment has not.
+func (a *analysis) baseline() map[string]any {
+	if len(a.header.Baseline) > 0 {
+		return a.header.Baseline
+	}
+	isBase := map[string]bool{}
+	for _, t := range a.plan.Treatments {
+		isBase[t.Baseline] = true
+	}
+	common := map[string]any{}
+	for _, t := range a.plan.Treatments {
+		if !isBase[t.ID] {
+			continue
+		}
+		for factor, level := range t.Factors {
+			if a.distinguishes(factor, level, isBase) {
+				common[factor] = level
+			}
+		}
+	}
+	return common
+}
+
+// distinguishes reports whether every baseline has this level of the factor and some other treatment another.
+func (a *analysis) distinguishes(factor string, level any, isBase map[string]bool) bool {
+	other := false
+	for _, t := range a.plan.Treatments {
+		same := t.Factors[factor] == level
+		if isBase[t.ID] && !same {
+			return false
+		}
+		other = other || !same
+	}
+	return other
+}
+
+func (a *analysis) count() Count {
+	c := Count{Blocks: a.plan.Blocks, Planned: len(a.plan.Trials)}
+	for _, t := range a.trials {
+		switch {
+		case t.Error != "":
+			c.Failed++
+		case !t.Valid:
+			c.Invalid++
+		default:
+			c.Used++
+		}
+	}
+	c.Missing = c.Planned - len(a.trials)
+	return c
+}
+
+func (a *analysis) setup() Setup {
+	e := a.environment
+	s := Setup{
+		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: a.plan.Seed,
+	}
+	for i := range a.records {
+		r := &a.records[i]
+		if s.FirstStart == nil || r.Started.Before(*s.FirstStart) {
+			s.FirstStart = &r.Started
+		}
+		if s.LastEnd == nil || r.Ended.After(*s.LastEnd) {
+			s.LastEnd = &r.Ended
+		}
+		if l := r.Load; l != nil {
+			s.load(l)
+		}
+	}
+	return s
+}
+
+// load takes over what all trials agree on.
+func (s *Setup) load(l *result.Load) {
+	if s.Generator == "" {
+		s.Generator, s.Loop, s.Arrivals = l.Generator, l.Loop, l.Arrivals
+		s.WarmupS, s.MeasureS = &l.WarmupSeconds, &l.MeasureSeconds
+		return
+	}
+	if s.Loop != l.Loop {
+		s.Loop = "mixed"
+	}
+	if s.Arrivals != l.Arrivals {
+		s.Arrivals = "mixed"
+	}
+}

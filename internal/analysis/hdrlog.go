@@ -1,0 +1,161 @@
+package analysis
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// LogError is a damaged HdrHistogram interval log.
+type LogError struct {
+	Path string
+	Line int // from 1
+	Err  error
+}
+
+func (e *LogError) Error() string { return fmt.Sprintf("read %s:%d: %v", e.Path, e.Line, e.Err) }
+func (e *LogError) Unwrap() error { return e.Err }
+
+// maxLogLine bounds one line of an interval log: a histogram of 1 ns to 60 s at
+// five digits with every count set is about 8 MiB.
+const maxLogLine = 16 << 20
+
+// window is the part of an interval log that counts, in seconds from its start time.
+type window struct{ from, to float64 }
+
+// holds reports whether the interval lies wholly inside the window; a tenth of a
+// millisecond is forgiven to the log's three to six decimals.
+func (w window) holds(start, length float64) bool {
+	const slack = 1e-4
+	return start >= w.from-slack && start+length <= w.to+slack
+}
+
+// readLog adds up the histograms of the window, by tag. A line that cannot be
+// read is an error: a histogram that lacks a part of itself is a wrong figure.
+func readLog(path string, w window) (map[string]*hdrhistogram.Histogram, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	scan.Buffer(make([]byte, 0, 64<<10), maxLogLine)
+	l := intervalLog{window: w, sums: map[string]*sum{}}
+	line := 0
+	for scan.Scan() {
+		line++
+		if err := l.line(scan.Bytes()); err != nil {
+			return nil, &LogError{path, line, err}
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return nil, &LogError{path, line + 1, err}
+	}
+	merged := make(map[string]*hdrhistogram.Histogram, len(l.sums))
+	for tag, s := range l.sums {
+		h, err := s.histogram()
+		if err != nil {
+			return nil, &LogError{path, line, fmt.Errorf("tag %s: %w", tag, err)}
+		}
+		merged[tag] = h
+	}
+	return merged, nil
+}
+
+// intervalLog is the state of reading one log.
+type intervalLog struct {
+	window     window
+	start      float64 // of the log, seconds since the epoch
+	base       float64 // to be added to every time stamp
+	startKnown bool
+	baseKnown  bool
+	sums       map[string]*sum
+	decoder    decoder
+}
+
+func (l *intervalLog) line(b []byte) error {
+	b = bytes.TrimRight(b, "\r")
+	switch {
+	case len(b) == 0 || b[0] == '"': // the legend
+		return nil
+	case b[0] == '#':
+		return l.comment(string(b))
+	}
+	tag := ""
+	if rest, ok := bytes.CutPrefix(b, []byte("Tag=")); ok {
+		name, after, found := bytes.Cut(rest, []byte(","))
+		if !found {
+			return errors.New("nothing follows the tag")
+		}
+		tag, b = string(name), after
+	}
+	fields := bytes.SplitN(b, []byte(","), 4)
+	if len(fields) != 4 {
+		return fmt.Errorf("found %d fields, expected time stamp, length, maximum and histogram", len(fields))
+	}
+	stamp, err1 := strconv.ParseFloat(string(fields[0]), 64)
+	length, err2 := strconv.ParseFloat(string(fields[1]), 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if !l.window.holds(l.offset(stamp), length) {
+		return nil
+	}
+	s := l.sums[tag]
+	if s == nil {
+		s = &sum{}
+		l.sums[tag] = s
+	}
+	return l.decoder.add(s, bytes.TrimSpace(fields[3]))
+}
+
+// comment reads the two comments that mean something.
+func (l *intervalLog) comment(s string) error {
+	for _, c := range []struct {
+		prefix string
+		value  *float64
+		known  *bool
+	}{{"#[StartTime: ", &l.start, &l.startKnown}, {"#[BaseTime: ", &l.base, &l.baseKnown}} {
+		rest, ok := strings.CutPrefix(s, c.prefix)
+		if !ok {
+			continue
+		}
+		number, _, _ := strings.Cut(strings.TrimRight(rest, "]"), " ")
+		v, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			return fmt.Errorf("%s%w", strings.TrimSuffix(c.prefix, " "), err)
+		}
+		*c.value, *c.known = v, true
+	}
+	return nil
+}
+
+// offset is a time stamp in seconds from the log's start. As the format has it:
+// stamps more than a year before the start time are relative to it already.
+func (l *intervalLog) offset(stamp float64) float64 {
+	const year = 365 * 24 * float64(time.Hour/time.Second)
+	switch {
+	case l.baseKnown && l.startKnown:
+		return stamp + l.base - l.start
+	case l.startKnown && stamp >= l.start-year:
+		return stamp - l.start
+	}
+	return stamp
+}
+
+var errEndEarly = errors.New("the histogram ends early: the file was cut off or damaged")
+
+func endEarly(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errEndEarly
+	}
+	return err
+}

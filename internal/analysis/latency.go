@@ -1,0 +1,102 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// latencies are the metrics that come from the interval log: tag and unit.
+var latencies = []struct {
+	base    string
+	tag     string
+	perUnit float64 // ns
+}{
+	{"latency_ms", loadgen.TagResponse + string(loadgen.OK), 1e6},
+	{"service_ms", loadgen.TagService + string(loadgen.OK), 1e6},
+	{"lateness_us", loadgen.TagLateness, 1e3},
+}
+
+// quantiles by the part of a latency metric's name.
+var quantiles = []struct {
+	part string
+	q    float64
+}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}}
+
+// tailSamples is how many samples must lie beyond a quantile for it to say
+// anything: 10, hence 10/(1-q) in all. With fewer, the estimate is one of the
+// last order statistics and moves by tens of percent from run to run.
+const tailSamples = 10
+
+var latencyNames = []string{"latency_ms", "service_ms", "lateness_us"}
+
+// latencyFigures adds the metrics of the trial's interval log at path.
+func latencyFigures(f *figures, r *result.Record, path string) {
+	if r.Error != "" || r.Load == nil {
+		return
+	}
+	from := r.Load.WarmupSeconds
+	merged, err := readLog(path, window{from, from + measureSeconds(r.Load)})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.warn("latency-missing", latencyNames, "the trial has no latency log", "the load generator keeps none, or the file was moved: latencies are unknown")
+		return
+	case err != nil:
+		f.warn("latency-damaged", latencyNames, err.Error(), "latencies of this trial are withheld: restore the file")
+		return
+	}
+	for _, l := range latencies {
+		h := merged[l.tag]
+		if h == nil || h.TotalCount() == 0 {
+			continue
+		}
+		distribution(f, l.base, l.perUnit, h)
+	}
+	checkCount(f, r.Load, merged[latencies[0].tag])
+}
+
+func distribution(f *figures, base string, perUnit float64, h *hdrhistogram.Histogram) {
+	n := h.TotalCount()
+	f.set(base+"/mean", h.Mean()/perUnit)
+	f.set(base+"/max", float64(h.Max())/perUnit)
+	for _, q := range quantiles {
+		name := base + "/" + q.part
+		f.set(name, float64(h.ValueAtPercentile(100*q.q))/perUnit)
+		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
+			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s rests on %d requests and needs %.0f", name, n, need),
+				"measure longer, or at a higher rate, or do not read this quantile")
+		}
+	}
+}
+
+// checkCount compares the log with the generator's own count. They are the same
+// requests when the window is of whole seconds; a log that was cut, doubled or
+// belongs to another trial is noticed here.
+func checkCount(f *figures, l *result.Load, h *hdrhistogram.Histogram) {
+	want, counted := l.Classes[string(loadgen.OK)]
+	if !counted || !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds) {
+		return
+	}
+	got := int64(0)
+	if h != nil {
+		got = h.TotalCount()
+	}
+	if math.Abs(float64(got-want)) <= math.Max(2, 0.001*float64(want)) {
+		return
+	}
+	for name := range f.values {
+		if about([]string{"latency_ms", "service_ms", "lateness_us"}, name) {
+			delete(f.values, name)
+		}
+	}
+	f.warn("latency-count", latencyNames, fmt.Sprintf("the latency log holds %d answers of the measure window, the load generator counted %d", got, want),
+		"the log was cut off, doubled, or is another trial's: latencies of this trial are withheld")
+}
+
+func whole(v float64) bool { return math.Abs(v-math.Round(v)) < 1e-3 }

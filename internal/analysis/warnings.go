@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// about reports whether metrics, as base or full names, names the metric. An
+// empty list names every metric.
+func about(metrics []string, name string) bool {
+	return len(metrics) == 0 || slices.Contains(metrics, name) || slices.Contains(metrics, metric.Base(name))
+}
+
+// recorded are the warnings the run itself attached to the trial.
+func recorded(r *result.Record) []Warning {
+	var ws []Warning
+	for _, w := range r.Warnings {
+		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Metrics: w.Metrics})
+	}
+	return ws
+}
+
+// tally adds up warnings of trials: one entry a code, in order of appearance,
+// with the number of trials and the first message as the example.
+type tally struct {
+	order []string
+	seen  map[string]*tallied
+}
+
+type tallied struct {
+	Warning
+	first  string // the trial of the message
+	differ bool   // other trials have other messages
+	last   string
+}
+
+// add counts w once a trial.
+func (t *tally) add(trial string, w Warning) {
+	if t.seen == nil {
+		t.seen = map[string]*tallied{}
+	}
+	e := t.seen[w.Code]
+	if e == nil {
+		e = &tallied{Warning: w, first: trial}
+		e.Metrics = slices.Clone(w.Metrics)
+		t.seen[w.Code] = e
+		t.order = append(t.order, w.Code)
+	}
+	if w.Message != e.Message {
+		e.differ = true
+	}
+	if len(w.Metrics) == 0 || len(e.Metrics) == 0 {
+		e.Metrics = nil
+	}
+	for _, m := range w.Metrics {
+		if e.Metrics != nil && !slices.Contains(e.Metrics, m) {
+			e.Metrics = append(e.Metrics, m)
+		}
+	}
+	if e.last != trial {
+		e.Trials++
+		e.last = trial
+	}
+}
+
+func (t *tally) warnings() []Warning {
+	ws := make([]Warning, 0, len(t.order))
+	for _, code := range t.order {
+		e := t.seen[code]
+		w := e.Warning
+		if e.differ {
+			w.Message = fmt.Sprintf("%s (%s, as one example)", w.Message, e.first)
+		}
+		ws = append(ws, w)
+	}
+	return ws
+}
+
+// concerning are the warnings of ws about a metric; those about every metric
+// stand with the treatment and are not repeated here.
+func concerning(ws []Warning, name string) []Warning {
+	out := []Warning{}
+	for _, w := range ws {
+		if len(w.Metrics) > 0 && about(w.Metrics, name) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// union is a and what b has beyond it, by code.
+func union(a, b []Warning) []Warning {
+	out := slices.Clone(a)
+	for _, w := range b {
+		if !slices.ContainsFunc(out, func(o Warning) bool { return o.Code == w.Code }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}

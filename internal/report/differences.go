@@ -1,0 +1,177 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// differences is a block of lines for every treatment that has a baseline.
+func (t *text) differences() {
+	if !slices.ContainsFunc(t.r.Comparisons, func(c analysis.Comparison) bool { return !c.Control }) {
+		t.title("Differences: none, since no treatment has a baseline with valid trials to be compared with.")
+		return
+	}
+	t.title(fmt.Sprintf("What it adds to the baseline (paired within blocks; %s intervals)", t.percent()))
+	var table differenceTable
+	for _, tr := range t.r.Treatments {
+		if tr.Baseline == "" || tr.Control {
+			continue
+		}
+		table.group(fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r)))
+		shown := 0
+		for _, c := range t.ordered(tr.ID) {
+			table.add(c)
+			shown++
+		}
+		if shown == 0 {
+			table.group("  no block has both with a known figure")
+		}
+	}
+	writeTable(t.out, table.columns(), 1, t.o.Width, "  ")
+}
+
+// ordered are the comparisons of a treatment that are shown: the headline
+// metrics in their own order, then the others in that of the metric table.
+func (t *text) ordered(treatment string) []analysis.Comparison {
+	var cs []analysis.Comparison
+	for _, c := range t.r.Comparisons {
+		if c.Treatment == treatment && t.shows(c) {
+			cs = append(cs, c)
+		}
+	}
+	slices.SortStableFunc(cs, func(a, b analysis.Comparison) int { return place(a.Metric) - place(b.Metric) })
+	return cs
+}
+
+// place of a metric among the headline ones; the others stand together behind them.
+func place(name string) int {
+	if i := slices.Index(compared, name); i >= 0 {
+		return i
+	}
+	return len(compared)
+}
+
+// shows says whether the differences list c: headline metrics unless all are
+// asked for, and never zero against zero.
+func (t *text) shows(c analysis.Comparison) bool {
+	if c.Difference != nil && !c.Difference.Known() && c.Difference.Estimate == 0 && c.Verdict == analysis.NotShown {
+		return false
+	}
+	return t.o.All || slices.Contains(compared, c.Metric)
+}
+
+// differenceTable gathers the columns of the differences.
+type differenceTable struct {
+	names, values, intervals, ratios, ratioIntervals, pairs, verdicts []string
+}
+
+func (d *differenceTable) row(cells ...string) {
+	for i, to := range []*[]string{&d.names, &d.values, &d.intervals, &d.ratios, &d.ratioIntervals, &d.pairs, &d.verdicts} {
+		*to = append(*to, at(cells, i))
+	}
+}
+
+func (d *differenceTable) group(name string) { d.row(name) }
+
+func (d *differenceTable) add(c analysis.Comparison) {
+	q := quantityOf(c.Metric)
+	value, interval, rat, ratInterval := unknown, "", none, ""
+	if c.Difference != nil {
+		value = difference(*c.Difference, q.scale) + q.unitText()
+		interval = bounds(*c.Difference, q.scale, signed)
+	}
+	if c.Ratio != nil {
+		rat, ratInterval = ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed)
+	}
+	name := "  " + q.name
+	if flagged(c.Warnings) {
+		name += " " + mark
+	}
+	d.row(name, value, interval, rat, ratInterval, fmt.Sprint(c.N), verdictWords(c))
+}
+
+func (d *differenceTable) columns() []column {
+	return []column{
+		{heads: []string{""}, cells: d.names, left: true},
+		{heads: []string{"difference"}, cells: d.values},
+		{heads: []string{"interval"}, cells: d.intervals},
+		{heads: []string{"ratio"}, cells: d.ratios},
+		{heads: []string{"interval"}, cells: d.ratioIntervals},
+		{heads: []string{"pairs"}, cells: d.pairs},
+		{heads: []string{"verdict"}, cells: d.verdicts, left: true},
+	}
+}
+
+func verdictWords(c analysis.Comparison) string {
+	if c.Verdict == analysis.Insufficient {
+		return "too few trials"
+	}
+	if c.N >= stats.MinN && c.Difference != nil && !c.Difference.Known() {
+		return string(c.Verdict) + ", the same in every block"
+	}
+	return string(c.Verdict)
+}
+
+// floor shows what two identical treatments differed by.
+func (t *text) floor() {
+	if len(t.r.Floor) == 0 {
+		return
+	}
+	first := t.r.Floor[0]
+	t.title(fmt.Sprintf("The noise floor (A/A: %s against itself, %d pairs; a difference here is noise)", t.label.of(first.Factors), first.N))
+	var names, values, intervals, verdicts, detectable []string
+	row := func(cells ...string) {
+		for i, to := range []*[]string{&names, &values, &intervals, &detectable, &verdicts} {
+			*to = append(*to, at(cells, i))
+		}
+	}
+	treatment := first.Treatment
+	for _, c := range t.floors() {
+		if c.Treatment != treatment {
+			treatment = c.Treatment
+			row(t.label.of(c.Factors))
+		}
+		q := quantityOf(c.Metric)
+		row("  "+q.name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed), t.detectable(c, q), verdictWords(c))
+	}
+	writeTable(t.out, []column{
+		{heads: []string{""}, cells: names, left: true},
+		{heads: []string{"difference"}, cells: values},
+		{heads: []string{"interval"}, cells: intervals},
+		{heads: []string{"smallest this run could show"}, cells: detectable},
+		{heads: []string{"verdict"}, cells: verdicts, left: true},
+	}, 1, t.o.Width, "  ")
+}
+
+// floors are the A/A comparisons that are shown, treatment by treatment.
+func (t *text) floors() []analysis.Comparison {
+	var cs []analysis.Comparison
+	for _, tr := range t.r.Treatments {
+		if !tr.Control {
+			continue
+		}
+		for _, c := range t.ordered(tr.ID) {
+			if c.Difference != nil {
+				cs = append(cs, c)
+			}
+		}
+	}
+	return cs
+}
+
+// detectable is the smallest difference the run could show, with its share of the baseline.
+func (t *text) detectable(f analysis.Comparison, q quantity) string {
+	if f.Detectable == nil {
+		return unknown
+	}
+	s := rough(*f.Detectable*q.scale) + q.unitText()
+	for _, tr := range t.r.Treatments {
+		if e, ok := tr.Metrics[f.Metric]; tr.ID == f.Treatment && ok && e.Estimate > 0 {
+			return s + fmt.Sprintf(" (%s %%)", rough(100**f.Detectable/e.Estimate))
+		}
+	}
+	return s
+}

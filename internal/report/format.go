@@ -1,0 +1,55 @@
+// Package report writes an [analysis.Report] for people and for programs. A
+// format is an entry of the table [Formats] returns; to add one, write its file
+// and its line.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/tare-mesh/tare/internal/analysis"
+)
+
+// Format is one way to write a report.
+type Format struct {
+	Name  string
+	Doc   string // one phrase
+	Write func(io.Writer, *analysis.Report) error
+}
+
+// Options of the formats for people.
+type Options struct {
+	// All shows every metric, not only the headline ones.
+	All bool
+	// Width of the terminal in columns; 0: as wide as the lines are.
+	Width int
+}
+
+// Formats lists every format, in the order of help. The first is the default.
+func Formats(o Options) []Format {
+	return []Format{
+		{"text", "a table for the terminal", func(w io.Writer, r *analysis.Report) error { return writeText(w, r, o) }},
+		{"json", "everything, schema " + analysis.Schema, writeJSON},
+	}
+}
+
+// Lookup finds a format by name.
+func Lookup(name string, o Options) (Format, bool) {
+	for _, f := range Formats(o) {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Format{}, false
+}
+
+func writeJSON(w io.Writer, r *analysis.Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("write report as JSON: %w", err)
+	}
+	return nil
+}

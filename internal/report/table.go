@@ -1,0 +1,116 @@
+package report
+
+import (
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// gap is the space between columns.
+const gap = 2
+
+// column is one column of a table: its heads, one a line, and its cells.
+type column struct {
+	heads []string
+	cells []string
+	left  bool // aligned left; figures stand right
+}
+
+func (c column) width() int {
+	w := 0
+	for _, s := range c.heads {
+		w = max(w, ansi.StringWidth(s))
+	}
+	for _, s := range c.cells {
+		w = max(w, ansi.StringWidth(s))
+	}
+	return w
+}
+
+// pad fills s to the column's width.
+func (c column) pad(s string, width int) string {
+	fill := strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+	if c.left {
+		return s + fill
+	}
+	return fill + s
+}
+
+// writeTable writes columns side by side. Where they are wider than width
+// (0: unlimited) it goes on below in further panels, each with the first labels
+// columns again.
+func writeTable(w io.Writer, columns []column, labels, width int, indent string) {
+	rest := columns[labels:]
+	for panel := 0; len(rest) > 0; panel++ {
+		if panel > 0 {
+			writeLine(w, "")
+		}
+		n := fitting(columns[:labels], rest, width-len(indent))
+		writePanel(w, append(append([]column{}, columns[:labels]...), rest[:n]...), indent)
+		rest = rest[n:]
+	}
+}
+
+// fitting is how many of rest fit beside the labels, at least one.
+func fitting(labels, rest []column, width int) int {
+	used := 0
+	for _, c := range labels {
+		used += c.width() + gap
+	}
+	for i, c := range rest {
+		used += c.width()
+		if width > 0 && used > width && i > 0 {
+			return i
+		}
+		used += gap
+	}
+	return len(rest)
+}
+
+func writePanel(w io.Writer, columns []column, indent string) {
+	heads, rows := 0, 0
+	for _, c := range columns {
+		heads, rows = max(heads, len(c.heads)), max(rows, len(c.cells))
+	}
+	for i := range heads {
+		writeRow(w, columns, indent, func(c column) string { return at(c.heads, i+len(c.heads)-heads) })
+	}
+	for i := range rows {
+		writeRow(w, columns, indent, func(c column) string { return at(c.cells, i) })
+	}
+}
+
+func at(s []string, i int) string {
+	if i < 0 || i >= len(s) {
+		return ""
+	}
+	return s[i]
+}
+
+func writeRow(w io.Writer, columns []column, indent string, cell func(column) string) {
+	var parts []string
+	for _, c := range columns {
+		parts = append(parts, c.pad(cell(c), c.width()))
+	}
+	writeLine(w, indent+strings.Join(parts, strings.Repeat(" ", gap)))
+}
+
+// writeLine writes a line without trailing space.
+func writeLine(w io.Writer, s string) {
+	_, _ = io.WriteString(w, strings.TrimRight(s, " ")+"\n")
+}
+
+// writeWrapped writes text folded to width, its first line after first and the others after rest.
+func writeWrapped(w io.Writer, text, first, rest string, width int) {
+	if width > 0 {
+		text = ansi.Wordwrap(text, max(20, width-ansi.StringWidth(rest)), "")
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if i == 0 {
+			writeLine(w, first+line)
+			continue
+		}
+		writeLine(w, rest+line)
+	}
+}

@@ -1,0 +1,289 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// headline is what the table shows of a treatment, in two lines of heading.
+// Scale turns the metric's unit into the one of the heading.
+var headline = []struct {
+	metric string
+	heads  [2]string
+	scale  float64
+}{
+	{"cpu_us_per_request/total", [2]string{"CPU/request", "total, µs"}, 1},
+	{"cpu_us_per_request/data", [2]string{"CPU/request", "data plane, µs"}, 1},
+	{"cpu_cores_per_1000_rps/total", [2]string{"cores per", "1000 req/s"}, 1},
+	{"memory_mib/data", [2]string{"memory, data", "plane, MiB"}, 1},
+	{"latency_ms/p50", [2]string{"response time", "p50, ms"}, 1},
+	{"latency_ms/p99", [2]string{"response time", "p99, ms"}, 1},
+	{"rate", [2]string{"answered", "per second"}, 1},
+	{"error_ratio", [2]string{"errors", "%"}, 100},
+}
+
+// compared is what the differences show without --all.
+var compared = []string{
+	"cpu_us_per_request/total", "cpu_us_per_request/data", "cpu_us_per_request/app", "memory_mib/data",
+	"latency_ms/p50", "latency_ms/p99", "rate", "error_ratio",
+}
+
+// mark points from a figure to the warnings below.
+const mark = "!"
+
+// text is the state of writing one report.
+type text struct {
+	out   *bytes.Buffer
+	r     *analysis.Report
+	o     Options
+	label labels
+}
+
+func writeText(w io.Writer, r *analysis.Report, o Options) error {
+	t := &text{&bytes.Buffer{}, r, o, newLabels(r)}
+	for _, section := range []func(){t.header, t.treatments, t.differences, t.floor, t.everything, t.warnings, t.legend} {
+		section()
+	}
+	if _, err := t.out.WriteTo(w); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+func (t *text) line(format string, args ...any) { writeLine(t.out, fmt.Sprintf(format, args...)) }
+
+func (t *text) wrapped(s string) { writeWrapped(t.out, s, "", "  ", t.o.Width) }
+
+func (t *text) title(s string) {
+	t.line("")
+	t.wrapped(s)
+}
+
+func (t *text) header() {
+	r := t.r
+	title := r.Experiment
+	if r.Description != "" {
+		title += ": " + strings.Join(strings.Fields(r.Description), " ")
+	}
+	t.wrapped(title)
+	t.wrapped(sentence(t.trials(), t.load()))
+	t.wrapped(t.machine())
+}
+
+// trials says how many there are, and what became of them.
+func (t *text) trials() string {
+	c := t.r.Count
+	s := fmt.Sprintf("%d trials, %d blocks of %d treatments in random order", c.Planned, c.Blocks, len(t.r.Treatments))
+	if c.Used == c.Planned {
+		return s + ", all valid"
+	}
+	var lost []string
+	for _, l := range []struct {
+		n    int
+		what string
+	}{{c.Invalid, "invalid"}, {c.Failed, "failed"}, {c.Missing, "not recorded"}} {
+		if l.n > 0 {
+			lost = append(lost, fmt.Sprintf("%d %s", l.n, l.what))
+		}
+	}
+	return s + fmt.Sprintf("; %d used, %s", c.Used, strings.Join(lost, ", "))
+}
+
+func (t *text) load() string {
+	s := t.r.Setup
+	if s.Loop == "" {
+		return ""
+	}
+	out := s.Loop + " loop"
+	if s.Loop == "open" && s.Arrivals != "" {
+		out += ", " + s.Arrivals + " arrivals"
+	}
+	if s.MeasureS != nil && s.WarmupS != nil {
+		out += fmt.Sprintf(", %s measured after %s of warm-up", seconds(*s.MeasureS), seconds(*s.WarmupS))
+	}
+	return out
+}
+
+func seconds(v float64) string {
+	return time.Duration(v * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+func (t *text) machine() string {
+	s := t.r.Setup
+	var parts []string
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(s.CPUModel != "", "%s", s.CPUModel)
+	add(s.CPUs > 0, "%d CPUs", s.CPUs)
+	add(s.OS != "", "%s", strings.TrimSpace(s.OS+" "+s.Kernel))
+	add(s.Platform != "", "platform %s", s.Platform)
+	add(s.Tare != "", "tare %s", s.Tare)
+	for _, name := range slices.Sorted(maps.Keys(s.Versions)) {
+		add(true, "%s %s", name, s.Versions[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sentence joins what is not empty.
+func sentence(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+func (t *text) percent() string {
+	return fixed(100*t.r.Confidence, decimalsOf(100*t.r.Confidence)) + " %"
+}
+
+func decimalsOf(v float64) int {
+	if v == float64(int(v)) {
+		return 0
+	}
+	return 1
+}
+
+// treatments is one line a treatment.
+func (t *text) treatments() {
+	t.title(fmt.Sprintf("What each costs (mean of n trials ± half of its %s interval)", t.percent()))
+	columns := t.label.columns(t.r.Treatments)
+	n := column{heads: []string{"n"}}
+	for _, tr := range t.r.Treatments {
+		n.cells = append(n.cells, fmt.Sprint(tr.N))
+	}
+	columns = append(columns, n)
+	fixedColumns := len(columns)
+	for _, h := range headline {
+		c := column{heads: h.heads[:]}
+		for _, tr := range t.r.Treatments {
+			c.cells = append(c.cells, cell(tr, h.metric, h.scale))
+		}
+		columns = append(columns, c)
+	}
+	writeTable(t.out, columns, fixedColumns, t.o.Width, "  ")
+}
+
+// cell is one figure of a treatment, marked where a warning concerns it.
+func cell(tr analysis.Treatment, name string, scale float64) string {
+	e, ok := tr.Metrics[name]
+	if !ok {
+		return unknown
+	}
+	s := figure(e.Interval, scale, warned(e.Warnings, "no-spread"))
+	if flagged(e.Warnings) {
+		s += mark
+	}
+	return s
+}
+
+func warned(ws []analysis.Warning, code string) bool {
+	return slices.ContainsFunc(ws, func(w analysis.Warning) bool { return w.Code == code })
+}
+
+// flagged reports whether a warning is worth a mark beside the figure: that an
+// interval is absent is plain to see.
+func flagged(ws []analysis.Warning) bool {
+	return slices.ContainsFunc(ws, func(w analysis.Warning) bool {
+		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval"}, w.Code)
+	})
+}
+
+// everything lists every metric of every treatment.
+func (t *text) everything() {
+	if !t.o.All {
+		return
+	}
+	t.title("Every metric")
+	names, units := column{heads: []string{"metric"}, left: true}, column{heads: []string{"unit"}, left: true}
+	ms := t.r.Metrics()
+	for _, m := range ms {
+		names.cells, units.cells = append(names.cells, m.Name), append(units.cells, m.Unit)
+	}
+	columns := []column{names, units}
+	for _, tr := range t.r.Treatments {
+		c := column{heads: []string{t.label.withControl(tr)}}
+		for _, m := range ms {
+			c.cells = append(c.cells, cell(tr, m.Name, 1))
+		}
+		columns = append(columns, c)
+	}
+	writeTable(t.out, columns, 2, t.o.Width, "  ")
+}
+
+// warnings lists those about the metrics shown, each with its cure.
+func (t *text) warnings() {
+	var shown []analysis.Warning
+	hidden := 0
+	for _, w := range t.r.Warnings {
+		if t.concerns(w) {
+			shown = append(shown, w)
+		} else {
+			hidden++
+		}
+	}
+	if len(shown) > 0 {
+		t.title("Warnings")
+	}
+	for _, w := range shown {
+		count := ""
+		if w.Trials > 0 {
+			count = fmt.Sprintf(" (%d of %d trials)", w.Trials, t.r.Count.Planned)
+		}
+		writeWrapped(t.out, fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), "  "+mark+" ", "    ", t.o.Width)
+		if w.Hint != "" {
+			writeWrapped(t.out, "hint: "+w.Hint, "    ", "          ", t.o.Width)
+		}
+	}
+	if hidden > 0 {
+		t.line("")
+		t.wrapped(fmt.Sprintf("%d more about metrics that are not shown here: see --all.", hidden))
+	}
+}
+
+// concerns says whether w is about a metric that is shown.
+func (t *text) concerns(w analysis.Warning) bool {
+	if t.o.All || len(w.Metrics) == 0 {
+		return true
+	}
+	shown := slices.Clone(compared)
+	for _, h := range headline {
+		shown = append(shown, h.metric)
+	}
+	return slices.ContainsFunc(shown, func(name string) bool {
+		return slices.Contains(w.Metrics, name) || slices.Contains(w.Metrics, metric.Base(name))
+	})
+}
+
+// legend says how to read it.
+func (t *text) legend() {
+	t.line("")
+	if t.r.Family > 0 {
+		t.wrapped(fmt.Sprintf("Verdicts are at %s after Holm's adjustment for %d comparisons; each interval stands for itself, so one that only just leaves out zero may show nothing.",
+			t.percent(), t.r.Family))
+	}
+	t.wrapped("total: application, data and control plane, platform; without the load generator. Response time: from the intended start of each request." +
+		legendOf(t.out.String()))
+}
+
+// legendOf explains the signs that were used.
+func legendOf(s string) string {
+	var out string
+	for _, sign := range []struct{ sign, means string }{
+		{"±" + unknown, " ±?: too few trials for an interval."},
+		{mark, ""},
+		{" " + none + " ", " –: no ratio, the baseline is zero."},
+	} {
+		if strings.Contains(s, sign.sign) {
+			out += sign.means
+		}
+	}
+	return out
+}
