@@ -116,7 +116,7 @@ func (v validation) factors() {
 	each(v, "factors.mesh", f.Mesh, func(p, x string) { v.oneOf(p, "mesh", x, v.known.Meshes) })
 	each(v, "factors.rate", f.Rate, func(p string, x Rate) {
 		if x < 0 || x > maxRate {
-			v.report(p, "for as fast as possible write max", "%v requests per second is not between 0 and %v", x, Rate(maxRate))
+			v.report(p, "for as fast as possible write max", "%s requests per second is not above 0 and at most %v", clip(x.String()), Rate(maxRate))
 		}
 	})
 	each(v, "factors.connections", f.Connections, func(p string, x int) { within(v, p, x, 1, maxConnections, "") })
@@ -145,7 +145,11 @@ func (v validation) twice(path string, ls []Level) {
 			continue
 		}
 		if j, ok := first[l.Value]; ok {
-			v.report(at, "for a second run of the baseline write control: true", "%s is already level %d: two treatments would be the same", clip(fmt.Sprint(l.Value)), j+1)
+			hint := ""
+			if path == "factors.mesh" {
+				hint = "for a second run of the baseline write control: true"
+			}
+			v.report(at, hint, "%s is already level %d: two treatments would be the same", clip(fmt.Sprint(l.Value)), j+1)
 			continue
 		}
 		first[l.Value] = i

@@ -88,18 +88,24 @@ func clip(s string) string {
 }
 
 func (v validation) header() {
-	if v.e.APIVersion != APIVersion {
-		v.report("apiVersion", "write apiVersion: "+APIVersion, "found %q, expected %q", clip(v.e.APIVersion), APIVersion)
-	}
-	if v.e.Kind != Kind {
-		v.report("kind", "write kind: "+Kind, "found %q, expected %q", clip(v.e.Kind), Kind)
-	}
+	v.fixed("apiVersion", v.e.APIVersion, APIVersion)
+	v.fixed("kind", v.e.Kind, Kind)
 	switch name := v.e.Metadata.Name; {
 	case name == "":
 		v.report("metadata.name", "add metadata: {name: my-experiment}", "no name is given")
 	case !app.IsLabel(name):
 		v.report("metadata.name", "use lower-case letters, digits and -, at most 63, beginning and ending with a letter or digit",
 			"%q is not a DNS label", clip(name))
+	}
+}
+
+// fixed reports a field that has one possible value and not that.
+func (v validation) fixed(path, value, want string) {
+	switch {
+	case !v.doc.Has(path):
+		v.report(path, "write "+path+": "+want, "missing, expected %q", want)
+	case value != want:
+		v.report(path, "write "+path+": "+want, "found %q, expected %q", clip(value), want)
 	}
 }
 
@@ -199,11 +205,11 @@ func (v validation) load() {
 	for i, c := range v.e.Factors.Connections {
 		if c >= 1 && c < l.Workers {
 			v.report(fmt.Sprintf("factors.connections[%d]", i), "every worker needs a connection of its own",
-				"%d connections are fewer than the %d workers of the load generator", c, l.Workers)
+				"%d is fewer than the %d workers of the load generator", c, l.Workers)
 		}
 	}
 	if c := DefaultLevels().Connections; len(v.e.Factors.Connections) == 0 && c < l.Workers {
-		v.report("load.workers", "name more in factors.connections", "%d workers are more than the %d connections", l.Workers, c)
+		v.report("load.workers", "name more in factors.connections", "%d is more than the %d connections", l.Workers, c)
 	}
 }
 
@@ -218,7 +224,7 @@ func (v validation) repetition() {
 	within(v, "blocks", v.e.Blocks, 1, MaxTrials, "a block runs every treatment once; 6 or more give intervals")
 	within(v, "seed", v.e.Seed, 0, maxSeed, "")
 	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
-		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not between 0.5 and 1", c)
+		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)
 	}
 	if !v.doc.Sound("factors") || !v.doc.Sound("blocks") || !v.doc.Sound("control") {
 		return

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,7 +65,11 @@ func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
 }
 
 func (d *Document) wrong(n, key *yaml.Node, at *ref, message, hint string) {
-	d.report(d.position(key, n), at.String(), message, hint)
+	path := at.String()
+	if slices.Contains(d.bad, path) {
+		return // one mistake at one place
+	}
+	d.report(d.position(key, n), path, message, hint)
 }
 
 func (d *Document) hook(n, key *yaml.Node, v reflect.Value, s Scalar, at *ref) {

@@ -77,7 +77,7 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 		n := second.Content[0]
 		return nil, whole(file, n.Line, n.Column, "a second document begins here, expected one", "remove the --- or split the file")
 	}
-	d := &Document{file: file, root: first.Content[0], from: map[*yaml.Node]string{}}
+	d := &Document{file: file, root: first.Content[0], from: map[*yaml.Node]string{}, aliases: map[string]int{}}
 	if d.root.Kind == yaml.ScalarNode && d.root.ShortTag() == "!!null" {
 		return nil, whole(file, 1, 1, "the file is empty", "start from one of the files in examples/")
 	}
@@ -122,7 +122,10 @@ func (d *Document) inspect(n *yaml.Node, at *ref, depth int) bool {
 	}
 	switch {
 	case n.Kind == yaml.AliasNode:
-		d.report(d.position(nil, n), at.String(), "the alias *"+short(n.Value)+" is not allowed", "write the value out")
+		// Once a name: a bomb is made of aliases.
+		if d.aliases[n.Value]++; d.aliases[n.Value] == 1 {
+			d.report(d.position(nil, n), at.String(), "the alias *"+short(n.Value)+" is not allowed", "write the value out")
+		}
 		return true
 	case n.Anchor != "":
 		d.report(d.position(nil, n), at.String(), "the anchor &"+short(n.Anchor)+" is not allowed", "write the value out where it is needed")
@@ -165,25 +168,38 @@ func (d *Document) inspectMapping(n *yaml.Node, at *ref, depth int) bool {
 	return true
 }
 
-// syntaxHints turns what the YAML library says into what its user can do.
-var syntaxHints = []struct{ says, hint string }{
-	{"mapping values are not allowed", "check the indentation; a value that holds \": \" needs quotes"},
-	{"did not find expected key", "check the indentation of this line and of the one before it"},
-	{"did not find expected ',' or", "a bracket or brace is not closed, or a comma is missing"},
-	{"did not find expected '-' indicator", "check the indentation of the list"},
-	{"did not find expected node content", "a value is missing"},
-	{"could not find expected ':'", "a field needs a colon and a space after its name"},
-	{"found unexpected end of stream", "a quote is not closed"},
-	{"cannot start any token", "put quotes around a value that begins with this character"},
-	{"found unknown escape character", "in double quotes a backslash is written \\\\"},
-	{"block sequence entries are not allowed", "a list begins on a line of its own"},
-	{"unknown anchor", "anchors and aliases are not allowed; write the value out"},
+// syntaxErrors turns what the YAML library says into what its user can do. The
+// library counts lines from 0 in the errors of its parser and from 1 in those
+// of its scanner; off is the difference. find narrows the place down to a column.
+var syntaxErrors = []struct {
+	says, hint string
+	off        int
+	find       func(line string) int
+}{
+	{"mapping values are not allowed", "check the indentation; a value that holds \": \" needs quotes", 0,
+		func(l string) int { return strings.LastIndex(l, ":") }},
+	{"did not find expected key", "check the indentation of this line and of the one before it", 1, nil},
+	{"did not find expected ',' or", "a bracket or brace is not closed, or a comma is missing", 1,
+		func(l string) int { return strings.IndexAny(l, "[{") }},
+	{"did not find expected '-' indicator", "check the indentation of the list", 1, nil},
+	{"did not find expected node content", "a value is missing", 1, nil},
+	{"could not find expected ':'", "a field needs a colon and a space after its name", 0, nil},
+	{"found unexpected end of stream", "a quote is not closed", 0, func(l string) int { return strings.IndexAny(l, "\"'") }},
+	{"cannot start any token", "put quotes around a value that begins with this character", 0,
+		func(l string) int { return strings.IndexAny(l, "@`%") }},
+	{"found unknown escape character", "in double quotes a backslash is written \\\\", 0,
+		func(l string) int { return strings.Index(l, "\\") }},
+	{"block sequence entries are not allowed", "a list begins on a line of its own", 0, nil},
 }
 
 // syntax turns an error of the YAML library into a Problem. The library gives
-// the line within its text, and no column.
+// a line within its text, or none, and no column.
 func syntax(file string, data []byte, err error) Problems {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	lines := strings.Split(string(data), "\n")
+	if name, ok := strings.CutPrefix(message, "unknown anchor '"); ok {
+		return unknownAlias(file, lines, strings.TrimSuffix(name, "' referenced"))
+	}
 	line := 1
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
 		number, after, _ := strings.Cut(rest, ": ")
@@ -191,26 +207,47 @@ func syntax(file string, data []byte, err error) Problems {
 			line, message = n, after
 		}
 	}
-	lines := strings.Split(string(data), "\n")
+	hint, find := "", func(string) int { return -1 }
+	for _, s := range syntaxErrors {
+		if strings.Contains(message, s.says) {
+			hint = s.hint
+			if line > 1 || len(lines) == 1 {
+				line += s.off
+			}
+			if s.find != nil {
+				find = s.find
+			}
+			break
+		}
+	}
+	line = min(max(line, 1), len(lines))
 	if ps := tabs(file, lines, line); len(ps) > 0 {
 		return ps
 	}
-	line = min(line, len(lines))
 	text := lines[line-1]
-	column := len(text) - len(strings.TrimLeft(text, " ")) + 1
-	for _, s := range syntaxHints {
-		if strings.Contains(message, s.says) {
-			return whole(file, line, column, "not YAML: "+message, s.hint)
+	at := find(text)
+	if at < 0 {
+		at = len(text) - len(strings.TrimLeft(text, " "))
+	}
+	return whole(file, line, utf8.RuneCountInString(text[:at])+1, "not YAML: "+short(message), hint)
+}
+
+// unknownAlias finds the alias that the library names without saying where it is.
+func unknownAlias(file string, lines []string, name string) Problems {
+	message, hint := "the alias *"+short(name)+" is not allowed", "write the value out"
+	for i, l := range lines {
+		if at := strings.Index(l, "*"+name); at >= 0 {
+			return whole(file, i+1, utf8.RuneCountInString(l[:at])+1, message, hint)
 		}
 	}
-	return whole(file, line, column, "not YAML: "+message, "")
+	return whole(file, 1, 1, message, hint)
 }
 
 // tabs finds the tabs in the indentation around the line where parsing
 // stopped: by far the most common reason, and one the library does not name.
 func tabs(file string, lines []string, stopped int) Problems {
 	var ps Problems
-	for i := max(stopped-2, 0); i < min(stopped+1, len(lines)); i++ {
+	for i := max(stopped-2, 0); i < min(stopped+2, len(lines)); i++ {
 		indent := lines[i][:len(lines[i])-len(strings.TrimLeft(lines[i], " \t"))]
 		if at := strings.IndexByte(indent, '\t'); at >= 0 {
 			ps = append(ps, whole(file, i+1, at+1, "a tab in the indentation", "YAML is indented with spaces")...)

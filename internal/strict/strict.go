@@ -92,6 +92,7 @@ type Document struct {
 	file     string
 	root     *yaml.Node
 	from     map[*yaml.Node]string // nodes that came from an override, and its name
+	aliases  map[string]int        // how often each was seen
 	problems Problems
 	bad      []string // paths that a problem was reported for
 	more     bool     // maxProblems was reached

@@ -1,0 +1,184 @@
+package experiment_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// jsonable tells values apart that YAML has and JSON has not.
+func jsonable(v any) bool {
+	_, err := json.Marshal(v)
+	return err == nil
+}
+
+func hasNonStringKeys(v any) bool {
+	_, ok := v.(map[any]any)
+	return ok
+}
+
+func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
+	t.Helper()
+	rendered, err := e.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := experiment.Decode("rendered.yaml", rendered, known)
+	if err != nil {
+		t.Fatalf("rendered as\n%s\nis refused: %v", rendered, err)
+	}
+	if !reflect.DeepEqual(e, again) {
+		t.Fatalf("rendered as\n%s\nreads back as %+v, was %+v", rendered, again, e)
+	}
+}
+
+func TestRenderedReadsBackTheSame(t *testing.T) {
+	for _, file := range good(t) {
+		e, err := experiment.Read(file, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameAfterRendering(t, e)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := "none"
+	want := &experiment.Experiment{
+		APIVersion: experiment.APIVersion, Kind: experiment.Kind,
+		Metadata:    experiment.Metadata{Name: "t"},
+		Platform:    experiment.Platform{Kind: "local"},
+		Application: experiment.Application{Topology: "echo"},
+		Factors:     experiment.Factors{Mesh: []string{"none", "envoy"}},
+		Load:        experiment.Load{Generator: "tare", Arrivals: "poisson", Timeout: experiment.Duration(10 * time.Second), Workers: 1},
+		Phases: experiment.Phases{
+			Warmup: experiment.Duration(5 * time.Second), Measure: experiment.Duration(30 * time.Second), Drain: experiment.Duration(2 * time.Second)},
+		Blocks: 6, Seed: 1, Baseline: &experiment.Baseline{Mesh: &none}, Confidence: 0.95,
+		Validity: experiment.Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
+	}
+	if !reflect.DeepEqual(e, want) {
+		t.Errorf("got  %+v\nwant %+v", e, want)
+	}
+}
+
+// A zero that is written down is not a default.
+func TestZeroIsAValue(t *testing.T) {
+	e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nseed: 0\nphases: {warmup: 0s}\nvalidity: {errorRatio: 0}\n"), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Seed != 0 || e.Phases.Warmup != 0 || e.Validity.ErrorRatio != 0 {
+		t.Errorf("seed %d, warm-up %v, error ratio %v, want 0", e.Seed, e.Phases.Warmup, e.Validity.ErrorRatio)
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	data := []byte(header + "factors:\n  mesh: [none, envoy]\n  rate: [100, 200]\n")
+	e, err := experiment.Decode("x.yaml", data, known,
+		"factors.rate=[300, max]", "factors.rate[0]=400", "blocks=2", "phases.measure=2s", "platform.cpus.load=1", "metadata.description=a = b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []experiment.Rate{400, experiment.Max}; !reflect.DeepEqual(e.Factors.Rate, want) {
+		t.Errorf("rate %v, want %v", e.Factors.Rate, want)
+	}
+	if e.Blocks != 2 || e.Phases.Measure != experiment.Duration(2*time.Second) || e.Platform.CPUs["load"] != "1" || e.Metadata.Description != "a = b" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestBrokenOverrides(t *testing.T) {
+	data := []byte(header + "factors:\n  mesh: [none, envoy]\n")
+	for override, want := range map[string]string{
+		"blocks":                 `override "blocks": expected key=value`,
+		"=1":                     "--set : found no key, expected key=value",
+		"blocks=":                "--set blocks: no value is given",
+		"blocks=six":             `--set blocks: blocks: found text "six", expected a whole number`,
+		"block=6":                "--set block: block: unknown field",
+		"phase.measure=1s":       "--set phase.measure: phase: unknown field",
+		"factors.rate=-5":        "--set factors.rate: factors.rate: found -5, expected a list",
+		"factors.rate=[-5]":      "--set factors.rate: factors.rate[0]: -5 requests per second is not above 0 and at most 10000000",
+		"factors.rate=[1":        "--set factors.rate: not YAML: did not find expected ',' or ']'",
+		"factors.rate=*x":        "--set factors.rate: the alias *x is not allowed",
+		"factors.mesh[2]=none":   "--set factors.mesh[2]: the list has no element 2",
+		"factors.mesh[x]=none":   "--set factors.mesh[x]: found [x], expected an index such as [0]",
+		"factors.mesh.x=none":    "--set factors.mesh.x: factors.mesh is not a mapping in the file: it has no field x",
+		"kind.x=1":               "--set kind.x: kind is not a mapping in the file: it has no field x",
+		"phases..measure=1s":     `--set phases..measure: found an empty name in "phases..measure"`,
+		"phases.measure=1":       "--set phases.measure: phases.measure: found 1 without a unit, expected a duration such as 30s, 1m30s or 250ms",
+		"blocks=5\n---\n6":       "--set blocks: a second document begins here, expected one",
+		"metadata={name: t}\x00": "--set metadata: control character U+0000",
+	} {
+		_, err := experiment.Decode("x.yaml", data, known, override)
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: said %v, want %s", override, err, want)
+		}
+	}
+}
+
+func TestTopologyFromAFileIsTakenIn(t *testing.T) {
+	e, err := experiment.Decode("testdata/good/x.yaml", []byte(header+"application: {topology: ../topology.yaml}\nfactors: {mesh: [none]}\n"), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := e.Topology()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if top.Entry != "front" || len(top.Services) != 2 || top.Edges() != 3 {
+		t.Errorf("got %+v with %d edges", top, top.Edges())
+	}
+	sameAfterRendering(t, e)
+
+	_, err = experiment.Decode("testdata/good/x.yaml", []byte(header+"application: {topology: ../topology-cyclic.yaml}\nfactors: {mesh: [none]}\n"), known)
+	want := "testdata/good/x.yaml:4:25: application.topology: testdata/topology-cyclic.yaml:8:18: services[1].calls[0].service: the calls go round in a circle: front -> back -> front"
+	if err == nil || err.Error() != want {
+		t.Errorf("said\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestParseCPUs(t *testing.T) {
+	for list, want := range map[string][]int{
+		"0": {0}, "0-3,6": {0, 1, 2, 3, 6}, "6, 0-1": {0, 1, 6}, "1,1": {1},
+		"": nil, "3-0": nil, "0-": nil, "-1": nil, "a": nil, "0,,1": nil, "1024": nil, "+1": nil,
+	} {
+		got, err := experiment.ParseCPUs(list)
+		if !reflect.DeepEqual(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%q: %v, %v, want %v", list, got, err, want)
+		}
+	}
+}
+
+func TestUnitsReadBack(t *testing.T) {
+	for text, want := range map[string]experiment.Size{
+		"0": 0, "512": 512, "1KiB": 1024, "1.5 KiB": 1536, "1kB": 1000, "1MB": 1e6, "1e3": 1000, "1GiB": 1 << 30, "12 B": 12,
+	} {
+		var got experiment.Size
+		if err := got.UnmarshalScalar(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
+		}
+		var again experiment.Size
+		if err := again.UnmarshalScalar(got.String()); err != nil || again != want {
+			t.Errorf("%q was written %q and read as %d", text, got, again)
+		}
+	}
+	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "1m30s", 5 * time.Minute: "5m", 24 * time.Hour: "24h", 250 * time.Millisecond: "250ms"} {
+		if got := experiment.Duration(d).String(); got != want {
+			t.Errorf("%v is written %s, want %s", d, got, want)
+		}
+	}
+	for _, text := range []string{"1kib", "KiB", "1 2", "0x10", "1_000", "nan", strings.Repeat("9", 400)} {
+		var s experiment.Size
+		if err := s.UnmarshalScalar(text); err == nil {
+			t.Errorf("%q is read as %d", text, s)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/tare-mesh/tare/internal/app"
+)
+
+// Schema is the JSON Schema (draft 2020-12) of the experiment file, for editors
+// to complete and check with. What it accepts and [Read] refuses is what a schema
+// cannot say: the product of the factors, calls that go in a circle, a baseline that
+// is no treatment. Names of known are offered, and meshes not limited to them:
+// a user can bring a mesh of their own.
+func Schema(known Known) ([]byte, error) {
+	r := jsonschema.Reflector{
+		Anonymous:                  true,
+		DoNotReference:             true, // one tree: a type means different things in different fields
+		RequiredFromJSONSchemaTags: true, // what is required stands in the table below
+		FieldNameTag:               "yaml",
+		Mapper:                     unitSchema,
+	}
+	s := r.Reflect(&Experiment{})
+	s.Title = "tare experiment"
+	for _, d := range describe(known) {
+		p := property(s, d.path)
+		if p == nil {
+			return nil, fmt.Errorf("build schema: there is no field %s", d.path)
+		}
+		p.Description = d.text
+		if d.default_ != nil {
+			p.Default = d.default_
+		}
+		if d.also != nil {
+			d.also(p)
+		}
+	}
+	s.Required = []string{"apiVersion", "kind", "metadata", "factors"}
+	property(s, "metadata").Required = []string{"name"}
+	for _, path := range []string{"factors", "baseline"} {
+		one := uint64(1)
+		property(s, path).MinProperties = &one
+	}
+	property(s, "application.services[]").Required = []string{"name"}
+	property(s, "application.services[].calls[]").Required = []string{"service"}
+	// Both a topology's name and services cannot be given.
+	property(s, "application").Not = &jsonschema.Schema{Required: []string{"topology", "services"}}
+	out, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("build schema: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+// unitSchema is the form in which the scalar types are written.
+func unitSchema(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[Duration]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "string", Pattern: `^[+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`},
+			{Type: "integer", Enum: []any{0}},
+		}}
+	case reflect.TypeFor[Size]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "integer", Minimum: "0", Maximum: num(int64(maxBodySize))},
+			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$`},
+		}}
+	case reflect.TypeFor[Rate]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", ExclusiveMinimum: "0", Maximum: num(int64(maxRate))},
+			{Type: "string", Enum: []any{"max"}},
+		}}
+	}
+	return nil
+}
+
+// property finds a schema by path; "[]" stands for the elements of a list.
+func property(s *jsonschema.Schema, path string) *jsonschema.Schema {
+	for name := range strings.SplitSeq(path, ".") {
+		name, list := strings.CutSuffix(name, "[]")
+		if s.Properties == nil {
+			return nil
+		}
+		next, ok := s.Properties.Get(name)
+		if !ok {
+			return nil
+		}
+		if s = next; list {
+			s = s.Items
+		}
+	}
+	return s
+}
+
+// description is what the schema says of one field beyond its type.
+type description struct {
+	path, text string
+	default_   any
+	also       func(*jsonschema.Schema)
+}
+
+func num(n int64) json.Number { return json.Number(fmt.Sprint(n)) }
+
+func between(low, high int64) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = num(low), num(high) }
+}
+
+func itemsBetween(low, high int64) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { levelList(s); between(low, high)(s.Items) }
+}
+
+func ratio(s *jsonschema.Schema) { between(0, 1)(s) }
+
+func levelList(s *jsonschema.Schema) {
+	one := uint64(1)
+	s.MinItems, s.UniqueItems = &one, true
+}
+
+func oneOf(names ...string) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Enum = anys(names) }
+}
+
+func label(s *jsonschema.Schema) { s.Pattern = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$` }
+
+func anys(names []string) []any {
+	var out []any
+	for _, n := range names {
+		out = append(out, n)
+	}
+	return out
+}
+
+// describe has a line for every field; a test holds it to that.
+func describe(known Known) []description {
+	topologies := known.Topologies
+	if topologies == nil {
+		topologies = app.Names()
+	}
+	examples := func(names []string) func(*jsonschema.Schema) {
+		return func(s *jsonschema.Schema) { s.Examples = anys(names) }
+	}
+	d := defaults()
+	levels := DefaultLevels()
+	return []description{
+		{"apiVersion", "Version of this format.", nil, oneOf(APIVersion)},
+		{"kind", "What this file is.", nil, oneOf(Kind)},
+		{"metadata", "Names the experiment.", nil, nil},
+		{"metadata.name", "A DNS label: it becomes part of the names of directories and namespaces.", nil, label},
+		{"metadata.description", "What the experiment is for, in a sentence.", nil, nil},
+		{"platform", "Where trials run.", nil, nil},
+		{"platform.kind", "local: processes on this machine, without root and without a cluster.", d.Platform.Kind, oneOf(known.Platforms...)},
+		{"platform.cpus", "Pins planes to processors, as taskset writes them: {load: \"1\", app: \"0,2-3\"}.", nil, pinning},
+		{"application", "The services under test: a topology by name or by file, or services written out here.", nil, nil},
+		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(topologies)},
+		{"application.entry", "Service that receives the load; the first where left out.", nil, nil},
+		{"application.services", "Services, written out.", nil, levelList},
+		{"application.services[].name", "Name of the service, a DNS label.", nil, label},
+		{"application.services[].replicas", "Replicas of this service; 0: as many as the factor replicas says.", 0, between(0, maxReplicas)},
+		{"application.services[].responseSize", "Bytes of this service's answers; left out: as the factor responseSize says.", nil, between(0, int64(maxBodySize))},
+		{"application.services[].calls", "Calls made one after another before the service answers.", nil, nil},
+		{"application.services[].calls[].service", "Service that is called.", nil, nil},
+		{"factors", "Lists of levels; their product is the treatments. A factor left out has its default as its only level.", nil, nil},
+		{"factors.mesh", "Meshes to compare; none is the application alone.", []any{levels.Mesh}, func(s *jsonschema.Schema) { levelList(s); examples(known.Meshes)(s.Items) }},
+		{"factors.rate", "Requests per second, sent on a schedule that waits for no answer; max: as fast as the connections allow.", []any{float64(levels.Rate)}, levelList},
+		{"factors.connections", "Connections of the load generator.", []any{levels.Connections}, itemsBetween(1, maxConnections)},
+		{"factors.replicas", "Replicas of each service.", []any{levels.Replicas}, itemsBetween(1, maxReplicas)},
+		{"factors.requestSize", "Bytes of the request's body: 512, 1KiB, 1MB.", []any{0}, levelList},
+		{"factors.responseSize", "Bytes of the answer's body: 512, 1KiB, 1MB.", []any{levels.ResponseSize.String()}, levelList},
+		{"factors.protocol", "Protocol of the requests.", []any{levels.Protocol}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Protocols) }},
+		{"load", "How requests are sent.", nil, nil},
+		{"load.generator", "Load generator.", d.Load.Generator, oneOf(known.Generators...)},
+		{"load.arrivals", "Distribution of the times between requests of an open loop.", d.Load.Arrivals, oneOf(arrivals...)},
+		{"load.timeout", "After this time a request has failed; at most 60s.", d.Load.Timeout.String(), nil},
+		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},
+		{"phases", "The timed phases of a trial.", nil, nil},
+		{"phases.warmup", "Load that is not measured, until the system is warm.", d.Phases.Warmup.String(), nil},
+		{"phases.measure", "What is measured; at least 1s.", d.Phases.Measure.String(), nil},
+		{"phases.drain", "How long requests in flight at the end may still take.", d.Phases.Drain.String(), nil},
+		{"blocks", "Repetitions of every treatment; every block runs each once, in random order.", d.Blocks, between(1, MaxTrials)},
+		{"seed", "The same seed gives the same order of trials and the same arrivals.", d.Seed, between(0, maxSeed)},
+		{"baseline", "Levels that every other treatment is compared with; factors left out keep the treatment's own level. Where none is among the meshes, {mesh: none}.", nil, nil},
+		{"baseline.mesh", "A level of factors.mesh.", nil, examples(known.Meshes)},
+		{"baseline.rate", "A level of factors.rate.", nil, nil},
+		{"baseline.connections", "A level of factors.connections.", nil, between(1, maxConnections)},
+		{"baseline.replicas", "A level of factors.replicas.", nil, between(1, maxReplicas)},
+		{"baseline.requestSize", "A level of factors.requestSize.", nil, nil},
+		{"baseline.responseSize", "A level of factors.responseSize.", nil, nil},
+		{"baseline.protocol", "A level of factors.protocol.", nil, nil},
+		{"control", "Runs the baseline twice in every block. Both are the same: what differs between them is the noise floor.", false, nil},
+		{"confidence", "Confidence of intervals.", d.Confidence, func(s *jsonschema.Schema) { s.ExclusiveMinimum, s.ExclusiveMaximum = "0.5", "1" }},
+		{"validity", "Limits beyond which a trial is invalid.", nil, nil},
+		{"validity.errorRatio", "Largest share of requests that failed.", d.Validity.ErrorRatio, ratio},
+		{"validity.rateShortfall", "Largest share of the asked rate that was missed.", d.Validity.RateShortfall, ratio},
+		{"validity.unattributed", "Largest share of CPU time that matched no attribution rule.", d.Validity.Unattributed, ratio},
+		{"validity.generatorCPU", "Largest share of a processor that a worker of the load generator may use.", d.Validity.GeneratorCPU, ratio},
+		{"validity.lateness", "Largest p99 of how late requests were sent; 0: 1ms or a tenth of the median response time, whichever is more.", 0, nil},
+	}
+}
+
+func pinning(s *jsonschema.Schema) {
+	s.AdditionalProperties.Pattern = `^[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*$`
+	s.PropertyNames = &jsonschema.Schema{Enum: anys(planesToPin)}
+}

@@ -1,0 +1,149 @@
+package experiment_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+var known = experiment.Known{
+	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
+	Generators: []string{"tare"},
+	Platforms:  []string{"local"},
+	Protocols:  []string{"http1"},
+}
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := experiment.Schema(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("experiment.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("experiment.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func good(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"../../examples/*.yaml", "testdata/good/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+func TestSchemaAcceptsWhatLoads(t *testing.T) {
+	s := compiled(t)
+	for _, file := range good(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := against(t, s, data); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		e, err := experiment.Read(file, known)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		rendered, err := e.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := against(t, s, rendered); err != nil {
+			t.Errorf("%s, rendered: %v", file, err)
+		}
+	}
+}
+
+// What a schema can say, it says: these broken files must not pass an editor unmarked.
+func TestSchemaRefusesWhatItCan(t *testing.T) {
+	s := compiled(t)
+	for _, b := range broken(t) {
+		if !b.schema {
+			continue
+		}
+		if err := against(t, s, b.data); err == nil {
+			t.Errorf("%s: the schema accepts it", b.name)
+		}
+	}
+}
+
+// against validates a YAML document as an editor would.
+func against(t *testing.T, s *jsonschema.Schema, data []byte) error {
+	t.Helper()
+	var v any
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(doc)
+}
+
+// Every field that an editor offers says what it is for.
+func TestSchemaDescribesEveryField(t *testing.T) {
+	text, err := experiment.Schema(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	fields := 0
+	var walk func(path []string, s map[string]any)
+	walk = func(path []string, s map[string]any) {
+		if items, ok := s["items"].(map[string]any); ok {
+			walk(append(path, "[]"), items)
+		}
+		properties, _ := s["properties"].(map[string]any)
+		if properties != nil && s["additionalProperties"] != false {
+			t.Errorf("%s: unknown fields are allowed", strings.Join(path, "."))
+		}
+		for name, p := range properties {
+			fields++
+			at := append(slices.Clone(path), name)
+			p := p.(map[string]any)
+			if d, _ := p["description"].(string); d == "" {
+				t.Errorf("%s has no description", strings.Join(at, "."))
+			}
+			walk(at, p)
+		}
+	}
+	walk(nil, root)
+	if fields < 40 {
+		t.Errorf("only %d fields seen", fields)
+	}
+}
