@@ -209,3 +209,6 @@ func child(n *yaml.Node, s step) (key, value *yaml.Node) {
 	}
 	return nil, nil
 }
+
+// InvalidFile marks the error as the user's mistake in a file.
+func (Problems) InvalidFile() {}
