@@ -52,7 +52,7 @@ type Progress struct {
 // Sample is one look at every task, by task ID.
 type Sample struct {
 	Tasks map[string]Reading `json:"tasks"`
-	Node  NodeReading        `json:"node"`
+	Node  NodeReading        `json:"node,omitzero"` // absent where it cannot be read
 	// Cores is CPU by plane since the sample before, for the live view.
 	Cores map[string]float64 `json:"cores,omitempty"`
 }
