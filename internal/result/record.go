@@ -37,6 +37,9 @@ type Record struct {
 	Tasks  []TaskUsage `json:"tasks,omitempty"`
 	Node   *NodeUsage  `json:"node,omitempty"`
 	Edges  int         `json:"edges,omitempty"` // calls between services per request
+
+	// Sampled stands in for Tasks and Node where an import has rates instead of counters.
+	Sampled *Sampled `json:"sampled,omitempty"`
 }
 
 // Warning travels with every number it concerns and names its cure.
@@ -97,6 +100,12 @@ type Load struct {
 	LatenessMaxUS  *float64 `json:"latenessMaxUS,omitempty"`
 	CPUSeconds     *float64 `json:"cpuSeconds,omitempty"`
 	ThreadCPURatio *float64 `json:"threadCPURatio,omitempty"`
+
+	// Recorded is how many requests latency.hdr holds in the measure window, where
+	// the generator keeps fewer than it counts (wrk2 leaves out its calibration); 0: every one of class 2xx.
+	Recorded int64 `json:"recorded,omitempty"`
+	// Published are the distributions a source gave in its own words, one for each generator.
+	Published []Latency `json:"published,omitempty"`
 }
 
 // Reading is one look at one task. Counters are cumulative and carry the time

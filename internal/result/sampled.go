@@ -1,0 +1,64 @@
+package result
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// Sampled are resource figures as a source published them: rates that something
+// else had averaged already, read at intervals, instead of counters read at the
+// edges. Imports have them. What the source does not hold is null or absent:
+// unknown, never zero.
+type Sampled struct {
+	// Source is what published the figures, e.g. "Kubernetes Metrics API".
+	Source string `json:"source"`
+	// Tasks are parts that add up: the sum of a plane's tasks is the plane, all of
+	// it. What a source counts in a plane and does not name is a task with the role [RoleRemainder].
+	Tasks []mesh.Task   `json:"tasks"`
+	Nodes []SampledNode `json:"nodes,omitempty"`
+	// Rows are in the order of their times, all of the file: the measure phase of
+	// the record says which of them count. A row may repeat the one before because
+	// the source had nothing new; it is then no reading of its own.
+	Rows []SampledRow `json:"rows"`
+	// Unknown planes are those of which the source holds a part only. A plane
+	// without a task is unknown in any case.
+	Unknown []metric.Plane `json:"unknown,omitempty"`
+}
+
+// RoleRemainder marks the task that stands for what its plane holds beyond the tasks that are named.
+const RoleRemainder = "remainder"
+
+// SampledNode is one machine and what it can give.
+type SampledNode struct {
+	Name              string   `json:"name"`
+	AllocatableCores  *float64 `json:"allocatableCores,omitempty"`
+	AllocatableMemory *float64 `json:"allocatableMemory,omitempty"` // bytes
+}
+
+// SampledRow is one look. The slices are as long as Tasks, and as Nodes; an
+// absent slice is unknown throughout.
+type SampledRow struct {
+	At         time.Time  `json:"at"`
+	Cores      []*float64 `json:"cores,omitempty"`
+	Memory     []*float64 `json:"memory,omitempty"` // bytes, working set
+	NodeCores  []*float64 `json:"nodeCores,omitempty"`
+	NodeMemory []*float64 `json:"nodeMemory,omitempty"` // bytes
+}
+
+// Latency is a distribution of response times as one source published it. Where
+// it also gave counts, they are in latency.hdr as well.
+type Latency struct {
+	Source    string     `json:"source"`          // the file, e.g. of one load generator pod
+	Count     int64      `json:"count,omitempty"` // requests it rests on; 0: not said
+	MeanMS    *float64   `json:"meanMS,omitempty"`
+	MaxMS     *float64   `json:"maxMS,omitempty"`
+	Quantiles []Quantile `json:"quantiles,omitempty"` // in ascending order
+}
+
+// Quantile is one published point of a distribution; Q is 0..1.
+type Quantile struct {
+	Q  float64 `json:"q"`
+	MS float64 `json:"ms"`
+}
