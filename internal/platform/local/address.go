@@ -1,0 +1,67 @@
+package local
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+)
+
+var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// addresses hands out one address in 127.0.0.0/8 a pod. Linux answers on all of
+// them; where a system has only 127.0.0.1, all pods share it and differ by port.
+type addresses struct {
+	mu      sync.Mutex
+	net     byte // second byte
+	next    int
+	numbers int
+}
+
+// newAddresses takes a second byte by tare's own number, so that two runs at one
+// time are easy to tell apart. They may be the same: ports never are.
+func newAddresses() *addresses { return &addresses{net: byte(1 + os.Getpid()%250)} }
+
+// number is a number no pod of this deployment has yet been given.
+func (a *addresses) number() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.numbers++
+	return a.numbers
+}
+
+// lastHosts: 1 to 254 in the last byte, 0 to 255 in the third.
+const lastHosts = 254
+
+func (a *addresses) take() (netip.Addr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.next >= 256*lastHosts {
+		return netip.Addr{}, fmt.Errorf("more than %d pods", a.next)
+	}
+	ip := netip.AddrFrom4([4]byte{127, a.net, byte(a.next / lastHosts), byte(a.next%lastHosts + 1)})
+	a.next++
+	if !bindable(ip) {
+		return localhost, nil
+	}
+	return ip, nil
+}
+
+func bindable(ip netip.Addr) bool {
+	l, err := listen(ip)
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// listen binds a port of the kernel's choice.
+func listen(ip netip.Addr) (*net.TCPListener, error) {
+	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", ip, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,105 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// admin is a sidecar's admin interface on a Unix socket, as Envoy has it:
+// /ready, /listeners and /stats.
+type admin struct{ client *http.Client }
+
+// adminTimeout of one look.
+const adminTimeout = 5 * time.Second
+
+// adminPause lies between two looks at something that nothing announces.
+const adminPause = 5 * time.Millisecond
+
+// maxAdmin bounds an answer, bytes: a sidecar of a hundred upstreams says a few megabytes.
+const maxAdmin = 64 << 20
+
+func newAdmin(socket string) *admin {
+	return &admin{&http.Client{Timeout: adminTimeout, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}}
+}
+
+func (a *admin) get(ctx context.Context, path string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://admin"+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask the sidecar for %s: %w", path, err)
+	}
+	resp, err := a.client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask the sidecar for %s: %w", path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the sidecar for %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// ports reads which port each listener got, by its name, once all workers listen.
+func (a *admin) ports(ctx context.Context) (map[string]int, error) {
+	if _, err := a.get(ctx, "/ready"); err != nil {
+		return nil, err
+	}
+	b, err := a.get(ctx, "/listeners?format=json")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Listeners []struct {
+			Name    string `json:"name"`
+			Address struct {
+				Socket struct {
+					Port int `json:"port_value"`
+				} `json:"socket_address"`
+			} `json:"local_address"`
+		} `json:"listener_statuses"`
+	}
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return nil, fmt.Errorf("read the sidecar's listeners: %w", err)
+	}
+	ports := map[string]int{}
+	for _, l := range answer.Listeners {
+		ports[l.Name] = l.Address.Socket.Port
+	}
+	return ports, nil
+}
+
+// counters reads every counter by its name.
+func (a *admin) counters(ctx context.Context) (map[string]int64, error) {
+	b, err := a.get(ctx, "/stats?format=json&type=Counters")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Stats []struct {
+			Name  string `json:"name"`
+			Value int64  `json:"value"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+	}
+	counters := make(map[string]int64, len(answer.Stats))
+	for _, s := range answer.Stats {
+		counters[s.Name] = s.Value
+	}
+	return counters, nil
+}

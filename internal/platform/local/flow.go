@@ -1,0 +1,250 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/platform"
+)
+
+// flow is a counter, summed over replicas, that the probes must move by so much.
+type flow struct {
+	name  string
+	want  int64
+	parts []part
+	// sidecars: the counters are those of sidecars, not of applications.
+	sidecars bool
+	// atLeast: the counter may move by more, or have moved before (connections that are kept).
+	atLeast bool
+	hint    string
+}
+
+// part is one replica's share of a flow.
+type part struct {
+	pod     *pod
+	counter string // empty: the application's own
+}
+
+// flows lists every counter on the way of the probes.
+func (d *deployment) flows() ([]flow, error) {
+	order, err := calleesFirst(d.spec.Topology)
+	if err != nil {
+		return nil, err
+	}
+	times, err := visits(d.spec.Topology)
+	if err != nil {
+		return nil, err
+	}
+	var all []flow
+	if d.sidecar != "" {
+		if all, err = d.sidecarFlows([]*pod{d.load}, map[string]int64{entryOf(d.spec.Topology): 1}, 0); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range slices.Backward(order) {
+		n := int64(times[s.Name])
+		if d.sidecar != "" {
+			calls := map[string]int64{}
+			for _, c := range s.Calls {
+				calls[c.Service] += n
+			}
+			fs, err := d.sidecarFlows(d.pods[s.Name], calls, n)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, fs...)
+		}
+		f := flow{name: "requests at the application " + s.Name, want: n * probes,
+			hint: "the probes reach another application than the one deployed, or are lost on the way"}
+		for _, p := range d.pods[s.Name] {
+			f.parts = append(f.parts, part{pod: p})
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// sidecarFlows are the counters of one service's sidecars: in visits per probe, and calls to each callee.
+func (d *deployment) sidecarFlows(pods []*pod, calls map[string]int64, visits int64) ([]flow, error) {
+	service := pods[0].service
+	unit := d.spec.Mesh.Local.Verify.Unit + "s"
+	in := flow{name: fmt.Sprintf("%s into the sidecar of %s", unit, service), want: visits * probes, sidecars: true, hint: pathHint}
+	shaken := flow{name: "TLS handshakes into the sidecar of " + service, want: min(1, visits), sidecars: true, atLeast: true, hint: tlsHint}
+	var out, shook []flow
+	for i, p := range pods {
+		names, err := d.spec.Mesh.Local.Verify.Counters(p.sidecar)
+		if err != nil {
+			return nil, err
+		}
+		in.parts = append(in.parts, part{p, names.Inbound})
+		shaken.parts = append(shaken.parts, part{p, names.InboundHandshakes})
+		for j, o := range names.Outbound {
+			if i == 0 {
+				way := fmt.Sprintf("from the sidecar of %s to %s", service, o.Service)
+				out = append(out, flow{name: unit + " " + way, want: calls[o.Service] * probes, sidecars: true, hint: pathHint})
+				shook = append(shook, flow{name: "TLS handshakes " + way, want: min(1, calls[o.Service]), sidecars: true, atLeast: true, hint: tlsHint})
+			}
+			out[j].parts = append(out[j].parts, part{p, o.Sent})
+			shook[j].parts = append(shook[j].parts, part{p, o.Handshakes})
+		}
+	}
+	var all []flow
+	if pods[0].sidecar.Inbound != nil {
+		all = append(all, in)
+	}
+	all = append(all, out...)
+	if !d.spec.Mesh.Provides.MTLS {
+		return all, nil
+	}
+	if pods[0].sidecar.Inbound != nil {
+		shook = append([]flow{shaken}, shook...)
+	}
+	for _, f := range shook {
+		all = append(all, f, f.failures())
+	}
+	return all, nil
+}
+
+// reading is what the counter of a flow stands at.
+type reading struct {
+	sum     int64
+	missing string // a counter that does not exist
+}
+
+func readAll(ctx context.Context, flows []flow) ([]reading, error) {
+	sidecars := map[*pod]map[string]int64{}
+	apps := map[*pod]int64{}
+	all := make([]reading, len(flows))
+	for i, f := range flows {
+		for _, p := range f.parts {
+			if err := p.fetch(ctx, sidecars, apps); err != nil {
+				return nil, err
+			}
+			v, ok := apps[p.pod]
+			if f.sidecars {
+				v, ok = sidecars[p.pod][p.counter]
+			}
+			switch {
+			case ok || all[i].missing != "":
+			case p.counter == "":
+				all[i].missing = "the mesh's definition names no counter for this"
+			default:
+				all[i].missing = fmt.Sprintf("the sidecar of %s has no counter %s", p.pod.name, p.counter)
+			}
+			all[i].sum += v
+		}
+	}
+	return all, nil
+}
+
+// fetch reads a pod's counters once for all flows.
+func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, apps map[*pod]int64) (err error) {
+	if _, done := sidecars[p.pod]; !done && p.pod.admin != nil {
+		if sidecars[p.pod], err = p.pod.admin.counters(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.pod.name, err)
+		}
+	}
+	if _, done := apps[p.pod]; !done && p.pod.app.IsValid() {
+		if apps[p.pod], err = requestsAt(ctx, p.pod.app); err != nil {
+			return fmt.Errorf("%s: %w", p.pod.name, err)
+		}
+	}
+	return nil
+}
+
+// requestsAt asks an application how many requests it has received, past every proxy.
+func requestsAt(ctx context.Context, a netip.AddrPort) (int64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"stats", nil)
+	if err != nil {
+		return 0, err
+	}
+	client := http.Client{Timeout: adminTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("ask the application for its requests: %w", err)
+	}
+	defer resp.Body.Close()
+	var stats struct {
+		Requests int64 `json:"requests"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
+		return 0, fmt.Errorf("ask the application for its requests: %w", err)
+	}
+	return stats.Requests, nil
+}
+
+// settle reads the counters until all hold or the deadline passes: a proxy may
+// count a request a moment after it has been answered.
+func settle(ctx context.Context, flows []flow, before []reading) ([]reading, error) {
+	deadline := time.NewTimer(settleTimeout)
+	defer deadline.Stop()
+	again := time.NewTicker(10 * adminPause)
+	defer again.Stop()
+	for {
+		after, err := readAll(ctx, flows)
+		if err != nil {
+			return nil, err
+		}
+		if allHold(flows, before, after) {
+			return after, nil
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			return after, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func allHold(flows []flow, before, after []reading) bool {
+	for i, f := range flows {
+		if !f.holds(before[i], after[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f flow) holds(before, after reading) bool {
+	if after.missing != "" {
+		return false
+	}
+	if f.atLeast { // since the start: kept connections have shaken hands before
+		return after.sum >= f.want
+	}
+	return after.sum-before.sum == f.want
+}
+
+func (f flow) check(before, after reading) platform.Check {
+	c := platform.Check{Name: f.name, OK: f.holds(before, after)}
+	var counters []string
+	for _, p := range f.parts {
+		if p.counter != "" && (len(counters) == 0 || counters[len(counters)-1] != p.counter) {
+			counters = append(counters, p.counter)
+		}
+	}
+	name := strings.Join(counters, ", ")
+	if name == "" {
+		name = "the application's own count"
+	}
+	switch {
+	case after.missing != "":
+		c.Detail = after.missing
+	case f.atLeast:
+		c.Detail = fmt.Sprintf("%s stands at %d after %d probes, at least %d expected", name, after.sum, probes, f.want)
+	default:
+		c.Detail = fmt.Sprintf("%s moved by %d in %d probes, %d expected", name, after.sum-before.sum, probes, f.want)
+	}
+	if !c.OK {
+		c.Hint = f.hint
+	}
+	return c
+}

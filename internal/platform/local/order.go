@@ -1,0 +1,104 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/plan"
+)
+
+// calleesFirst orders the services so that each comes after all it calls.
+func calleesFirst(t app.Topology) ([]app.Service, error) {
+	var order []app.Service
+	state := map[string]int{} // 1: being visited, 2: done
+	var visit func(name string) error
+	visit = func(name string) error {
+		s, ok := t.Service(name)
+		switch {
+		case !ok:
+			return fmt.Errorf("topology %s has no service %q", t.Name, name)
+		case state[name] == 1:
+			return fmt.Errorf("topology %s: service %s calls itself in a circle", t.Name, name)
+		case state[name] == 2:
+			return nil
+		}
+		state[name] = 1
+		for _, c := range s.Calls {
+			if err := visit(c.Service); err != nil {
+				return err
+			}
+		}
+		state[name] = 2
+		order = append(order, s)
+		return nil
+	}
+	for _, s := range t.Services {
+		if err := visit(s.Name); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}
+
+// callees lists the services that s calls, each once, in the order of the calls.
+func callees(s app.Service) []string {
+	var names []string
+	for _, c := range s.Calls {
+		if !slices.Contains(names, c.Service) {
+			names = append(names, c.Service)
+		}
+	}
+	return names
+}
+
+// entryOf is the service that receives the load.
+func entryOf(t app.Topology) string {
+	if t.Entry == "" {
+		return t.Services[0].Name
+	}
+	return t.Entry
+}
+
+// callers lists the services that call name, the load generator included.
+func callers(t app.Topology, name string) []string {
+	var names []string
+	if entryOf(t) == name {
+		names = append(names, loadService)
+	}
+	for _, s := range t.Services {
+		if slices.Contains(callees(s), name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// visits counts how often each service is called for one request at the entry.
+func visits(t app.Topology) (map[string]int, error) {
+	order, err := calleesFirst(t)
+	if err != nil {
+		return nil, err
+	}
+	n := map[string]int{entryOf(t): 1}
+	for _, s := range slices.Backward(order) {
+		for _, c := range s.Calls {
+			n[c.Service] += n[s.Name]
+		}
+	}
+	return n, nil
+}
+
+func replicas(s app.Service, t plan.Treatment) int {
+	if s.Replicas > 0 {
+		return s.Replicas
+	}
+	return max(1, t.Levels.Replicas)
+}
+
+func responseSize(s app.Service, t plan.Treatment) int64 {
+	if s.ResponseSize != nil {
+		return *s.ResponseSize
+	}
+	return int64(t.Levels.ResponseSize)
+}

@@ -1,0 +1,312 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/proc"
+)
+
+// startTimeout bounds the start of one process, until it answers.
+const startTimeout = 30 * time.Second
+
+// pod is one replica of a service, or the load generator.
+type pod struct {
+	name    string
+	service string
+	ip      netip.Addr
+
+	app      netip.AddrPort // the application; zero in the load generator's pod
+	sidecar  mesh.SidecarContext
+	admin    *admin                    // nil without a mesh
+	inbound  netip.AddrPort            // the sidecar's way in
+	outbound map[string]netip.AddrPort // the sidecar's way to each service
+}
+
+// startAll starts every pod, callees first.
+func (d *deployment) startAll(ctx context.Context) error {
+	order, err := calleesFirst(d.spec.Topology)
+	if err != nil {
+		return err
+	}
+	for _, s := range order {
+		if err := d.startService(ctx, s); err != nil {
+			return err
+		}
+	}
+	return d.startLoadPod(ctx)
+}
+
+// startService starts the replicas of a service, some at a time.
+func (d *deployment) startService(ctx context.Context, s app.Service) error {
+	pods := make([]*pod, replicas(s, d.spec.Treatment))
+	for i := range pods {
+		var err error
+		if pods[i], err = d.newPod(fmt.Sprintf("%s-%d", s.Name, i), s.Name); err != nil {
+			return err
+		}
+	}
+	d.pods[s.Name] = pods
+	starting, ctx := errgroup.WithContext(ctx)
+	starting.SetLimit(max(2, runtime.NumCPU()))
+	for _, p := range pods {
+		starting.Go(func() error { return d.startPod(ctx, p, s) })
+	}
+	return starting.Wait()
+}
+
+func (d *deployment) newPod(name, service string) (*pod, error) {
+	ip, err := d.addresses.take()
+	if err != nil {
+		return nil, fmt.Errorf("find an address for %s: %w", name, err)
+	}
+	return &pod{name: name, service: service, ip: ip, outbound: map[string]netip.AddrPort{}}, nil
+}
+
+func (d *deployment) startPod(ctx context.Context, p *pod, s app.Service) error {
+	listener, err := listen(p.ip)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	defer listener.Close() // the application has a copy
+	p.app = listener.Addr().(*net.TCPAddr).AddrPort()
+	if d.sidecar != "" {
+		var from []string
+		for _, c := range callers(d.spec.Topology, s.Name) {
+			from = append(from, identityOf(c))
+		}
+		in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from}
+		if err := d.startSidecar(ctx, p, in, callees(s)); err != nil {
+			return err
+		}
+	}
+	return d.startApp(ctx, p, s, listener)
+}
+
+// startLoadPod makes the load generator's pod, whose sidecar is the last to start.
+func (d *deployment) startLoadPod(ctx context.Context) error {
+	entry := entryOf(d.spec.Topology)
+	var err error
+	if d.load, err = d.newPod(loadService, loadService); err != nil {
+		return err
+	}
+	if d.sidecar != "" {
+		if err := d.startSidecar(ctx, d.load, nil, []string{entry}); err != nil {
+			return err
+		}
+	}
+	d.entry = d.ways(d.load, entry)
+	return nil
+}
+
+// ways are the URLs by which a pod reaches a service: through its own sidecar, or straight to each replica.
+func (d *deployment) ways(from *pod, service string) []string {
+	if d.sidecar != "" {
+		return []string{rootURL(from.outbound[service])}
+	}
+	var urls []string
+	for _, p := range d.pods[service] {
+		urls = append(urls, rootURL(p.app))
+	}
+	return urls
+}
+
+func rootURL(a netip.AddrPort) string { return "http://" + a.String() + "/" }
+
+func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listener *net.TCPListener) error {
+	instance := app.Instance{Name: s.Name, ResponseSize: responseSize(s, d.spec.Treatment)}
+	for _, c := range s.Calls {
+		instance.Calls = append(instance.Calls, app.Upstream{Service: c.Service, URLs: d.ways(p, c.Service)})
+	}
+	if d.edit != nil {
+		d.edit(&instance)
+	}
+	config, err := json.MarshalIndent(instance, "", "  ")
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	path := filepath.Join(d.spec.Provenance, p.name+"-app.json")
+	if err := os.WriteFile(path, append(config, '\n'), 0o600); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	socket, err := listener.File()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	defer socket.Close()
+	cmd := proc.Command{
+		Path:  d.agent,
+		Args:  []string{"serve", "--listen", "fd:3", "--config", path},
+		Files: []*os.File{socket},
+		Log:   filepath.Join(d.spec.Provenance, p.name+"-app.log"),
+	}
+	printed := cmd
+	printed.Args = []string{"serve", "--listen", p.app.String(), "--config", path}
+	printed.Files = nil
+	process, err := d.runIn(ctx, p, "app", cmd, printed)
+	if err != nil {
+		return err
+	}
+	// From here on a dead application refuses connections.
+	listener.Close()
+	socket.Close()
+	return d.await(ctx, p.name+"/app", process, func(ctx context.Context) error { return answers(ctx, p.app) })
+}
+
+// runIn starts a container of a pod; every one of them is watched.
+func (d *deployment) runIn(ctx context.Context, p *pod, container string, cmd, printed proc.Command) (*proc.Process, error) {
+	id := p.name + "/" + container
+	process, err := d.run(ctx, mesh.Task{ID: id, Pod: p.name, Service: p.service, Container: container}, cmd, printed)
+	if err != nil {
+		return nil, err
+	}
+	d.watch(id, process)
+	return process, nil
+}
+
+func (d *deployment) startSidecar(ctx context.Context, p *pod, in *mesh.Inbound, to []string) error {
+	id := p.name + "/sidecar"
+	cmd, err := d.configureSidecar(p, in, to)
+	if err != nil {
+		return err
+	}
+	process, err := d.runIn(ctx, p, "sidecar", cmd, cmd)
+	if err != nil {
+		return err
+	}
+	p.admin = newAdmin(p.sidecar.AdminPath)
+	return d.await(ctx, id, process, func(ctx context.Context) error {
+		ports, err := p.admin.ports(ctx)
+		if err != nil {
+			return err
+		}
+		return p.learn(ports)
+	})
+}
+
+// configureSidecar renders its configuration into provenance/, issues its
+// certificate, and returns its command.
+func (d *deployment) configureSidecar(p *pod, in *mesh.Inbound, to []string) (proc.Command, error) {
+	p.sidecar = mesh.SidecarContext{
+		Pod: p.name, Service: p.service, Identity: identityOf(p.service), IP: p.ip.String(),
+		Concurrency: d.spec.Mesh.Local.Sidecar.Concurrency,
+		ConfigPath:  filepath.Join(d.spec.Provenance, p.name+"-sidecar.yaml"),
+		AdminPath:   d.runtime.file(strconv.Itoa(d.addresses.number()) + ".sock"),
+		Inbound:     in,
+	}
+	for _, service := range to {
+		out := mesh.Outbound{Service: service, Identity: identityOf(service)}
+		for _, callee := range d.pods[service] {
+			out.Endpoints = append(out.Endpoints, mesh.Endpoint{IP: callee.inbound.Addr().String(), Port: int(callee.inbound.Port())})
+		}
+		p.sidecar.Outbound = append(p.sidecar.Outbound, out)
+	}
+	if err := d.certify(p); err != nil {
+		return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	args, config, err := d.spec.Mesh.Local.Sidecar.Render(p.sidecar)
+	if err != nil {
+		return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	if err := os.WriteFile(p.sidecar.ConfigPath, config, 0o600); err != nil {
+		return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	return proc.Command{Path: d.sidecar, Args: args, Log: filepath.Join(d.spec.Provenance, p.name+"-sidecar.log")}, nil
+}
+
+func (d *deployment) certify(p *pod) error {
+	if d.authority == nil {
+		return nil
+	}
+	c, err := d.authority.issue(p.sidecar.Identity)
+	if err != nil {
+		return err
+	}
+	s := &p.sidecar
+	s.CertPath, s.KeyPath, s.CAPath = d.runtime.file(p.name+".crt"), d.runtime.file(p.name+".key"), d.runtime.file("ca.crt")
+	return write(c, s.CertPath, s.KeyPath)
+}
+
+// learn takes the ports that the sidecar's listeners got.
+func (p *pod) learn(ports map[string]int) error {
+	at := func(listener string) (netip.AddrPort, error) {
+		port, ok := ports[listener]
+		if !ok || port <= 0 || port > 65535 {
+			return netip.AddrPort{}, fmt.Errorf("the sidecar has no listener %q that is bound", listener)
+		}
+		return netip.AddrPortFrom(p.ip, uint16(port)), nil
+	}
+	var err error
+	if p.sidecar.Inbound != nil {
+		if p.inbound, err = at("inbound"); err != nil {
+			return err
+		}
+	}
+	for _, out := range p.sidecar.Outbound {
+		if p.outbound[out.Service], err = at("outbound-" + out.Service); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await asks until a process that was just started is ready, ends, or has taken too long.
+func (d *deployment) await(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
+	defer cancel()
+	again := time.NewTicker(adminPause)
+	defer again.Stop()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return ended(id, p)
+		case <-ctx.Done():
+			cause := context.Cause(ctx)
+			if errors.Is(cause, errSlow) {
+				return &Error{fmt.Errorf("start %s: %w after %v: %w", id, errSlow, startTimeout, err), "its log is " + p.Command().Log}
+			}
+			return fmt.Errorf("start %s: %w", id, cause)
+		case <-again.C:
+		}
+	}
+}
+
+var errSlow = errors.New("it is not ready")
+
+// answers asks an application for its health.
+func answers(ctx context.Context, a netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"healthz", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("its health is %s", resp.Status)
+	}
+	return nil
+}

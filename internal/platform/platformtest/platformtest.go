@@ -1,0 +1,323 @@
+// Package platformtest is the suite that every platform passes. What it asks of
+// a platform is what the runner relies on.
+package platformtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/proc"
+)
+
+// responseSize of the suite's applications, bytes. It is no round number, so that nothing answers with it by chance.
+const responseSize = 1021
+
+// patience is how long a condition that nothing announces is waited for.
+const patience = 20 * time.Second
+
+// Run runs the suite for each mesh. Every test has a platform of its own.
+func Run(t *testing.T, newPlatform func(t *testing.T) platform.Platform, meshes []mesh.Definition) {
+	for _, m := range meshes {
+		t.Run(m.Name, func(t *testing.T) {
+			s := suite{newPlatform, m}
+			t.Run("one service", s.oneService)
+			t.Run("chain", s.chain)
+			t.Run("load", s.load)
+			t.Run("killed application", s.killed)
+		})
+	}
+}
+
+type suite struct {
+	newPlatform func(t *testing.T) platform.Platform
+	mesh        mesh.Definition
+}
+
+// Spec is a deployment of the named services, each calling the next.
+func Spec(t *testing.T, m mesh.Definition, replicas int, services ...string) platform.Spec {
+	t.Helper()
+	topology := app.Topology{Name: "test", Entry: services[0]}
+	for i, name := range services {
+		s := app.Service{Name: name}
+		if i+1 < len(services) {
+			s.Calls = []app.Call{{Service: services[i+1]}}
+		}
+		topology.Services = append(topology.Services, s)
+	}
+	levels := experiment.Levels{Mesh: m.Name, Replicas: replicas, ResponseSize: responseSize, RequestSize: 17, Connections: 1, Protocol: "http1"}
+	return platform.Spec{
+		Trial:      plan.Trial{ID: "1-test-b1", Ordinal: 1, Block: 1, Treatment: "test"},
+		Treatment:  plan.Treatment{ID: "test", Levels: levels},
+		Topology:   topology,
+		Mesh:       m,
+		Provenance: t.TempDir(),
+	}
+}
+
+// deploy prepares and deploys, and sees to it that removal leaves nothing.
+func (s suite) deploy(t *testing.T, spec platform.Spec) platform.Deployment {
+	t.Helper()
+	p := s.newPlatform(t)
+	versions, err := p.Prepare(t.Context(), []mesh.Definition{s.mesh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range versions {
+		if v == "" {
+			t.Errorf("the version of %s is empty", name)
+		}
+	}
+	d, err := p.Deploy(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removed(t, d) })
+	return d
+}
+
+// removed removes d, twice, and holds that its tasks are gone.
+func removed(t *testing.T, d platform.Deployment) {
+	t.Helper()
+	// The test's own context has ended; removal must not mind.
+	ctx, cancel := context.WithCancel(context.Background())
+	tasks, err := d.Tasks(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	cancel()
+	for range 2 {
+		if err := d.Remove(ctx); err != nil {
+			t.Errorf("remove: %v", err)
+		}
+	}
+	for _, task := range tasks {
+		if task.PID != 0 && task.PID != os.Getpid() && alive(task.PID) {
+			t.Errorf("%s, process %d, outlives the removal", task.ID, task.PID)
+		}
+	}
+	if _, err := d.StartLoad(context.Background(), proc.Command{Path: "sleep", Args: []string{"60"}}); err == nil {
+		t.Error("load can be started on what was removed")
+	}
+}
+
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func (s suite) oneService(t *testing.T) {
+	spec := Spec(t, s.mesh, 2, "echo")
+	d := s.deploy(t, spec)
+	if len(d.Entry()) == 0 {
+		t.Fatal("no entry")
+	}
+	for _, url := range d.Entry() {
+		get(t, url)
+	}
+	verify(t, d)
+	verify(t, d) // and once more: nothing it does spoils the next
+	tasks(t, d, s.mesh, []string{"echo-0", "echo-1"})
+	provenance(t, spec)
+}
+
+func (s suite) chain(t *testing.T) {
+	d := s.deploy(t, Spec(t, s.mesh, 1, "front", "back"))
+	get(t, d.Entry()[0])
+	verify(t, d)
+	tasks(t, d, s.mesh, []string{"front-0", "back-0"})
+}
+
+// load starts a worker and finds it in the load plane for as long as it runs.
+func (s suite) load(t *testing.T) {
+	d := s.deploy(t, Spec(t, s.mesh, 1, "echo"))
+	var out bytes.Buffer
+	worker, err := d.StartLoad(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "echo working; exec sleep 60"}, Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, d, metric.Load); n != 1 {
+		t.Errorf("%d tasks in the load plane, want 1", n)
+	}
+	if err := worker.Stop(t.Context(), patience); err != nil {
+		t.Error(err)
+	}
+	if out.String() != "working\n" {
+		t.Errorf("the worker's output is %q", out.String())
+	}
+	if n := count(t, d, metric.Load); n != 0 {
+		t.Errorf("%d tasks in the load plane after its end, want 0", n)
+	}
+	if w, ok := d.(platform.Watcher); ok && w.Err() != nil {
+		t.Errorf("a load worker that ends breaks the deployment: %v", w.Err())
+	}
+}
+
+// killed ends an application behind the platform's back.
+func (s suite) killed(t *testing.T) {
+	d := s.deploy(t, Spec(t, s.mesh, 1, "echo"))
+	w, ok := d.(platform.Watcher)
+	if !ok {
+		t.Skip("this platform does not watch its tasks")
+	}
+	if err := w.Err(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(task platform.Task) bool { return task.Plane == metric.App })
+	if i < 0 || all[i].PID == 0 {
+		t.Fatalf("no application process in %v", all)
+	}
+	if err := syscall.Kill(all[i].PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	deadline, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for w.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("a killed application is not noticed")
+		}
+	}
+	if text := w.Err().Error(); !strings.Contains(text, all[i].ID) || !strings.Contains(text, "killed") {
+		t.Errorf("the error names neither task nor cause: %s", text)
+	}
+	if v, ok := d.(platform.Verifier); ok {
+		if _, err := v.Verify(t.Context()); err == nil {
+			t.Error("what is broken can be verified")
+		}
+	}
+}
+
+func get(t *testing.T, url string) {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || n != responseSize {
+		t.Errorf("%s answers %s with %d bytes, %v", url, resp.Status, n, err)
+	}
+}
+
+func verify(t *testing.T, d platform.Deployment) {
+	t.Helper()
+	v, ok := d.(platform.Verifier)
+	if !ok {
+		t.Error("the deployment cannot be verified")
+		return
+	}
+	checks, err := v.Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(checks) == 0 {
+		t.Error("nothing was verified")
+	}
+	names := map[string]bool{}
+	for _, c := range checks {
+		if !c.OK {
+			t.Errorf("%s: %s (hint: %s)", c.Name, c.Detail, c.Hint)
+		}
+		if c.Name == "" || c.Detail == "" || names[c.Name] {
+			t.Errorf("a check lacks evidence, or its name is not its own: %+v", c)
+		}
+		names[c.Name] = true
+		t.Logf("%s: %s", c.Name, c.Detail)
+	}
+}
+
+// tasks holds that each pod has its application and, with a mesh, its data plane, each in its plane.
+func tasks(t *testing.T, d platform.Deployment, m mesh.Definition, pods []string) {
+	t.Helper()
+	all, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	ids := map[string]bool{}
+	for _, task := range all {
+		seen[fmt.Sprintf("%s %s", task.Pod, task.Plane)]++
+		if ids[task.ID] {
+			t.Errorf("two tasks are called %s", task.ID)
+		}
+		ids[task.ID] = true
+		if task.Plane == metric.Unattributed {
+			t.Errorf("unattributed: %+v", task)
+		}
+		if task.Plane == metric.Data && (task.Pod == "load") != (task.Component == "load") {
+			t.Errorf("only the load generator's own proxy has the component load: %+v", task)
+		}
+	}
+	want := map[string]int{"tare harness": 1}
+	for _, p := range pods {
+		want[p+" app"] = 1
+		if m.Local != nil {
+			want[p+" data"], want["load data"] = 1, 1
+		}
+	}
+	for k, n := range want {
+		if seen[k] != n {
+			t.Errorf("%d tasks of %s, want %d; there are %v", seen[k], k, n, seen)
+		}
+	}
+	for k := range seen {
+		if want[k] == 0 {
+			t.Errorf("unexpected task: %s", k)
+		}
+	}
+}
+
+func count(t *testing.T, d platform.Deployment, plane metric.Plane) (n int) {
+	t.Helper()
+	all, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range all {
+		if task.Plane == plane {
+			n++
+		}
+	}
+	return n
+}
+
+// provenance holds that something is kept, and no secret among it.
+func provenance(t *testing.T, spec platform.Spec) {
+	t.Helper()
+	files, err := os.ReadDir(spec.Provenance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Error("nothing is kept in provenance")
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(spec.Provenance + "/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b, []byte("PRIVATE KEY")) {
+			t.Errorf("%s has a private key in it", f.Name())
+		}
+	}
+}
