@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// listing is one kind of thing tare knows, as a table.
+type listing struct {
+	name, about string
+	header      []string
+	rows        func(catalog) [][]string
+}
+
+var listings = []listing{
+	{"meshes", "what an experiment's mesh factor may name, besides the path of a definition",
+		[]string{"MESH", "PROVIDES", "LOCAL", "DESCRIPTION"}, meshRows},
+	{"apps", "topologies of services that an experiment may load",
+		[]string{"APP", "SERVICES", "CALLS A REQUEST", "DESCRIPTION"}, appRows},
+	{"generators", "load generators",
+		[]string{"GENERATOR"}, generatorRows},
+	{"platforms", "where trials run",
+		[]string{"PLATFORM"}, platformRows},
+	{"metrics", "everything that is measured",
+		[]string{"METRIC", "UNIT", "BETTER", "MEANING"}, metricRows},
+}
+
+func newListCommand(c *cli) *cobra.Command {
+	var names []string
+	long := "list prints what this tare knows:\n"
+	for _, l := range listings {
+		names = append(names, l.name)
+		long += fmt.Sprintf("\n  %-12s%s", l.name, l.about)
+	}
+	return &cobra.Command{
+		Use:       "list " + strings.Join(names, "|"),
+		Short:     "List the meshes, apps, load generators, platforms and metrics",
+		Long:      long,
+		Example:   "  tare list meshes",
+		ValidArgs: names,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, l := range listings {
+				if l.name == args[0] {
+					return printTable(c.stdout, l.header, l.rows(c.catalog))
+				}
+			}
+			return fmt.Errorf("list %s: no such listing", args[0])
+		},
+	}
+}
+
+// printTable aligns columns with two spaces between them.
+func printTable(w io.Writer, header []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+func meshRows(catalog) (rows [][]string) {
+	for _, d := range mesh.Builtin() {
+		local := "no"
+		switch {
+		case d.Local != nil:
+			local = d.Local.Sidecar.Program + " sidecars"
+		case len(d.Tasks) == 0: // no mesh at all runs anywhere
+			local = "yes"
+		}
+		rows = append(rows, []string{d.Name, provides(d.Provides), local, d.Description})
+	}
+	return rows
+}
+
+func provides(p mesh.Provides) string {
+	var has []string
+	for _, f := range []struct {
+		name string
+		is   bool
+	}{{"mTLS", p.MTLS}, {"L7", p.L7}, {"retries", p.Retries}, {"telemetry", p.Telemetry}} {
+		if f.is {
+			has = append(has, f.name)
+		}
+	}
+	if len(has) == 0 {
+		return "nothing"
+	}
+	return strings.Join(has, ", ")
+}
+
+func appRows(catalog) (rows [][]string) {
+	for _, t := range app.Builtin() {
+		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), t.Description})
+	}
+	return rows
+}
+
+func generatorRows(c catalog) (rows [][]string) {
+	for _, g := range c.generators {
+		rows = append(rows, []string{g.Name()})
+	}
+	return rows
+}
+
+func platformRows(c catalog) (rows [][]string) {
+	for _, name := range c.platforms {
+		rows = append(rows, []string{name})
+	}
+	return rows
+}
+
+func metricRows(catalog) (rows [][]string) {
+	for _, m := range metric.All() {
+		unit := m.Unit
+		if unit == "" {
+			unit = "1"
+		}
+		rows = append(rows, []string{m.Name, unit, m.Better.String(), m.Doc})
+	}
+	return rows
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+func TestList(t *testing.T) {
+	c := newCatalog()
+	want := map[string]struct {
+		rows int
+		line string // one that must be there, its columns separated by two spaces or more
+	}{
+		"meshes":     {len(mesh.Names()), "envoy-tcp  mTLS, telemetry  envoy sidecars  "},
+		"apps":       {len(app.Builtin()), "chain-3  3  3  "},
+		"generators": {len(c.generators), ""},
+		"platforms":  {len(c.platforms), "local"},
+		"metrics":    {len(metric.All()), "cpu_us_per_request/total  us  lower  CPU time per answered request"},
+	}
+	if len(want) != len(listings) {
+		t.Errorf("%d listings, want %d", len(listings), len(want))
+	}
+	for _, l := range listings {
+		var out bytes.Buffer
+		cmd := newListCommand(&cli{stdout: &out, catalog: c})
+		cmd.SetArgs([]string{l.name})
+		if err := cmd.Execute(); err != nil {
+			t.Errorf("%s: %v", l.name, err)
+		}
+		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+		if got := len(lines) - 1; got != want[l.name].rows {
+			t.Errorf("%s: %d rows, want %d", l.name, got, want[l.name].rows)
+		}
+		if !hasRow(lines, want[l.name].line) {
+			t.Errorf("%s: %q is not in\n%s", l.name, want[l.name].line, out.String())
+		}
+	}
+}
+
+// hasRow compares without regard to the width of the gaps between columns.
+func hasRow(lines []string, want string) bool {
+	columns := func(s string) string {
+		for strings.Contains(s, "   ") {
+			s = strings.ReplaceAll(s, "   ", "  ")
+		}
+		return s
+	}
+	for _, l := range lines {
+		if strings.HasPrefix(columns(l), want) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestListRefuses(t *testing.T) {
+	for _, args := range [][]string{{}, {"everything"}, {"meshes", "apps"}} {
+		cmd := newListCommand(&cli{stdout: new(bytes.Buffer)})
+		cmd.SetArgs(args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.Execute(); err == nil {
+			t.Errorf("list %q is accepted", args)
+		}
+	}
+}
