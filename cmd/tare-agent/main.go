@@ -13,7 +13,7 @@ import (
 )
 
 // commands in the order in which help shows them.
-var commands = []func() *cobra.Command{newServeCommand}
+var commands = []func() *cobra.Command{newServeCommand, newLoadCommand}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -35,6 +35,11 @@ type Profile struct {
 	HDRPath string `json:"hdrPath,omitempty"`
 	// CPUs pins the workers; empty: wherever the process may run.
 	CPUs []int `json:"cpus,omitempty"`
+	// Spin is how long before a send a worker stops sleeping and polls (ns). It makes
+	// sends punctual to the microsecond and costs CPU that the system under test
+	// may need. Zero: 60 µs if the process has a core to spare for each worker,
+	// none otherwise; negative: none.
+	Spin time.Duration `json:"spin,omitempty"`
 	// ExpectSize is the body size every 2xx answer must have in bytes; negative: any.
 	ExpectSize int64 `json:"expectSize"`
 }
@@ -72,6 +77,7 @@ type Report struct {
 	MeasureStart time.Time `json:"measureStart"` // t0 + warm-up
 	MeasureEnd   time.Time `json:"measureEnd"`
 
+	Requests int64 `json:"requests"` // finished, whatever the outcome: the sum of Classes
 	Intended int64 `json:"intended"` // the schedule asked for so many; closed loop: sent
 	Sent     int64 `json:"sent"`
 	// Completed counts answers (any status) whose last byte arrived within the
@@ -88,12 +94,25 @@ type Report struct {
 
 	ResponseMS Quantiles `json:"latency_ms"`  // 2xx, from the intended start; ms
 	ServiceMS  Quantiles `json:"service_ms"`  // 2xx, from the actual send; ms
-	LatenessUS Quantiles `json:"lateness_us"` // µs
+	LatenessUS Quantiles `json:"lateness_us"` // send minus intended start; µs
+	// OwnLatenessUS is the part of the lateness that is the generator's own doing:
+	// send minus the later of the intended start and the moment a connection was
+	// free. The rest of the lateness is waiting for the server; µs.
+	OwnLatenessUS Quantiles `json:"own_lateness_us"`
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
 	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time over wall time, 0..1
 	// QueueMax is the longest the queue of due requests without a free connection grew.
 	QueueMax int64 `json:"queueMax"`
+	// Reconnects counts connections opened again after t0; IdleClosed those that
+	// the server closed, or spoke on, while no request was under way.
+	Reconnects int64 `json:"reconnects"`
+	IdleClosed int64 `json:"idleClosed"`
+	// SpinUS is the spin window that was used, µs.
+	SpinUS float64 `json:"spin_us"`
+
+	// Verdict is "ok", or "invalid: " and which limit of the generator was met.
+	Verdict string `json:"verdict"`
 
 	Warnings []string `json:"warnings,omitempty"` // why the generator, not the server, was the limit
 }

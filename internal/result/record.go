@@ -100,6 +100,12 @@ type Load struct {
 	LatenessMaxUS  *float64 `json:"latenessMaxUS,omitempty"`
 	CPUSeconds     *float64 `json:"cpuSeconds,omitempty"`
 	ThreadCPURatio *float64 `json:"threadCPURatio,omitempty"`
+	// OwnLatenessP99US is the lateness that is the generator's own doing: without
+	// the wait for a free connection, which is the server's. Judge the generator by it.
+	OwnLatenessP99US *float64 `json:"ownLatenessP99US,omitempty"`
+	// Verdict is what the generator says of itself: "ok" or "invalid: …"; absent where it says nothing.
+	Verdict  string   `json:"verdict,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 
 	// Recorded is how many requests latency.hdr holds in the measure window, where
 	// the generator keeps fewer than it counts (wrk2 leaves out its calibration); 0: every one of class 2xx.

@@ -1,0 +1,165 @@
+package loadgen
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// collector merges what the workers hand over once a second. It is the only
+// other goroutine that does anything while load runs.
+type collector struct {
+	profile  *Profile
+	progress func(Progress)
+	workers  int
+
+	in        chan *second
+	spare     chan *second
+	ticks     chan tick
+	spareLive chan *hdrhistogram.Histogram
+	done      chan struct{}
+	idle      sync.WaitGroup
+
+	seconds map[int]*logSecond
+	pending map[int]*pendingTick
+	next    int // the second to be told next
+}
+
+// pendingTick waits for the other workers' share of the same second.
+type pendingTick struct {
+	tick
+	seen int
+}
+
+func newCollector(p *Profile, progress func(Progress)) *collector {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	return &collector{
+		profile: p, progress: progress,
+		// Room for some seconds of every worker: a worker never waits for the collector.
+		in: make(chan *second, 64*p.Workers), spare: make(chan *second, 64*p.Workers),
+		ticks: make(chan tick, 64*p.Workers), spareLive: make(chan *hdrhistogram.Histogram, 64*p.Workers),
+		done:    make(chan struct{}),
+		seconds: map[int]*logSecond{}, pending: map[int]*pendingTick{},
+	}
+}
+
+// recorder returns one worker's recorder.
+func (c *collector) recorder() recorder {
+	from := int64(c.profile.Warmup)
+	return recorder{
+		window:  [2]int64{from, from + int64(c.profile.Measure)},
+		seconds: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,
+		live:       tick{latency: newLive()},
+		closedLoop: c.profile.Rate == 0,
+		totals:     newTotals(),
+	}
+}
+
+// start begins to collect from so many workers.
+func (c *collector) start(workers int) {
+	c.workers = workers
+	c.idle.Go(func() {
+		for {
+			select {
+			case s := <-c.in:
+				c.merge(s)
+			case t := <-c.ticks:
+				c.tick(t)
+			case <-c.done:
+				c.drain()
+				return
+			}
+		}
+	})
+}
+
+// finish collects the rest, once every worker has returned.
+func (c *collector) finish() {
+	close(c.done)
+	c.idle.Wait()
+}
+
+func (c *collector) drain() {
+	for {
+		select {
+		case s := <-c.in:
+			c.merge(s)
+		case t := <-c.ticks:
+			c.tick(t)
+		default:
+			return
+		}
+	}
+}
+
+func (c *collector) merge(s *second) {
+	sum := c.seconds[s.index]
+	if sum == nil {
+		sum = &logSecond{}
+		c.seconds[s.index] = sum
+	}
+	sum.merge(s)
+	s.reset()
+	select {
+	case c.spare <- s:
+	default:
+	}
+}
+
+func (c *collector) tick(t tick) {
+	p := c.pending[t.index]
+	if p == nil {
+		p = &pendingTick{tick: tick{index: t.index, latency: newLive()}}
+		c.pending[t.index] = p
+	}
+	p.seen++
+	p.intended += t.intended
+	p.completed += t.completed
+	p.errors += t.errors
+	p.latency.Merge(t.latency)
+	t.latency.Reset()
+	select {
+	case c.spareLive <- t.latency:
+	default:
+	}
+	for c.pending[c.next] != nil && c.pending[c.next].seen >= c.workers {
+		c.tell(&c.pending[c.next].tick)
+		delete(c.pending, c.next)
+		c.next++
+	}
+}
+
+func (c *collector) tell(t *tick) {
+	c.progress(Progress{
+		Second: t.index, Phase: c.profile.phase(t.index),
+		Intended: t.intended, Completed: t.completed, Errors: t.errors,
+		P50MS: float64(t.latency.ValueAtPercentile(50)) / 1e6,
+		P99MS: float64(t.latency.ValueAtPercentile(99)) / 1e6,
+	})
+}
+
+// phase the beginning of a second lies in.
+func (p *Profile) phase(second int) string {
+	at := time.Duration(second) * time.Second
+	switch {
+	case at < p.Warmup:
+		return "warm-up"
+	case at < p.Warmup+p.Measure:
+		return "measure"
+	}
+	return "tail"
+}
+
+func (s *second) reset() {
+	for c := range classCount {
+		for _, h := range []*hdrhistogram.Histogram{s.response[c], s.service[c]} {
+			if h != nil && h.TotalCount() > 0 {
+				h.Reset()
+			}
+		}
+	}
+	s.lateness.Reset()
+}

@@ -1,0 +1,351 @@
+package loadgen
+
+import (
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type connState uint8
+
+const (
+	connClosed     connState = iota // no socket; retryAt says when the next attempt is due
+	connConnecting                  // the socket is on its way
+	connIdle                        // connected, in its pool's ring of free connections
+	connBusy                        // a request is under way
+)
+
+// Backoff of a connection that cannot be opened, doubling from first to last.
+const (
+	firstBackoff = int64(time.Millisecond)
+	lastBackoff  = int64(time.Second)
+)
+
+// conn is one connection and the request it carries. Its socket comes and goes;
+// the place stays.
+type conn struct {
+	index      int32
+	generation int32 // of the socket: an event for an earlier one is stale
+	fd         int32
+	state      connState
+	carries    bool // a request is attached (busy, or waiting for connect)
+	peerEnded  bool // the peer will send no more
+	pool       *pool
+
+	written            int // bytes of the request
+	intended, sent     int64
+	free               int64 // when it could have taken its request
+	deadline           int64
+	backoff, retryAt   int64
+	waiting            bool // in the worker's list of deadlines
+	earlier, laterConn *conn
+
+	parser parser
+}
+
+// pool is one target's connections of one worker, and the requests that wait for one.
+type pool struct {
+	target *target
+	addr   netip.AddrPort
+	idle   ring[place]
+	closed ring[place] // without a socket
+	queue  ring[int64] // intended starts of due requests
+	bodily bool
+}
+
+// place is a connection as it was when it entered a ring. If its generation has
+// moved on, the entry is stale and skipped.
+type place struct {
+	*conn
+	generation int32
+}
+
+func (c *conn) place() place { return place{c, c.generation} }
+
+func (p place) current() bool { return p.generation == p.conn.generation }
+
+// ring is a first-in-first-out queue that grows and never shrinks.
+type ring[T any] struct {
+	items      []T
+	head, size int
+}
+
+func (r *ring[T]) push(v T) {
+	if r.size == len(r.items) {
+		grown := make([]T, max(16, 2*len(r.items)))
+		for i := range r.size {
+			grown[i] = r.items[(r.head+i)%len(r.items)]
+		}
+		r.items, r.head = grown, 0
+	}
+	at := r.head + r.size
+	if at >= len(r.items) {
+		at -= len(r.items)
+	}
+	r.items[at] = v
+	r.size++
+}
+
+func (r *ring[T]) pop() (v T, ok bool) {
+	if r.size == 0 {
+		return v, false
+	}
+	var zero T
+	v, r.items[r.head] = r.items[r.head], zero
+	if r.head++; r.head == len(r.items) {
+		r.head = 0
+	}
+	r.size--
+	return v, true
+}
+
+// open begins to connect c. A failure at once is handled like a failure later.
+func (w *worker) open(c *conn) {
+	c.generation++
+	c.peerEnded = false
+	if w.started {
+		w.rec.reconnects++
+	}
+	fd, errno := dial(c.pool.addr)
+	if errno == 0 {
+		if err := w.poll.add(fd, watched, c.index, c.generation); err != nil {
+			_ = unix.Close(fd)
+			errno = errnoOf(err)
+		}
+	}
+	c.state = connConnecting
+	w.opening++
+	if errno != 0 {
+		c.fd = -1
+		w.openFailed(c, kindOf(errno))
+		return
+	}
+	c.fd = int32(fd)
+	c.deadline = w.now + w.timeout
+	w.await(c)
+}
+
+// opened handles the event that ends a connect.
+func (w *worker) opened(c *conn) {
+	if errno := socketError(c.fd); errno != 0 {
+		w.openFailed(c, kindOf(errno))
+		return
+	}
+	w.opening--
+	w.unawait(c)
+	c.backoff = 0
+	c.parser.reset(c.pool.bodily)
+	if c.carries {
+		c.state = connBusy
+		w.send(c)
+		return
+	}
+	w.release(c)
+}
+
+func (w *worker) openFailed(c *conn, k kind) {
+	w.opening--
+	w.drop(c)
+	c.backoff = min(max(firstBackoff, 2*c.backoff), lastBackoff)
+	w.retryLater(c)
+	if c.carries {
+		w.finish(c, k, 0)
+	} else if w.closedLoop() && w.started && w.sending() {
+		// In a closed loop the next request is due as soon as a connection can
+		// take it; one that cannot be opened fails that request.
+		c.intended, c.sent, c.free = w.now, -1, w.now
+		w.rec.due(c.intended)
+		w.finish(c, k, 0)
+	}
+}
+
+// retryLater lets the place rest for its backoff. A due request that finds no
+// better place may take it earlier.
+func (w *worker) retryLater(c *conn) {
+	c.retryAt = w.now + c.backoff
+	c.pool.closed.push(c.place())
+	w.nextRetry = min(w.nextRetry, c.retryAt)
+}
+
+// drop closes c's socket, if it has one. Closing takes it out of the poller.
+func (w *worker) drop(c *conn) {
+	w.unawait(c)
+	if c.fd >= 0 {
+		_ = unix.Close(int(c.fd))
+		c.fd = -1
+	}
+	c.generation++
+	c.state = connClosed
+}
+
+// release makes a connected c ready for the next request, which may be there already.
+func (w *worker) release(c *conn) {
+	if w.closedLoop() {
+		if w.started && w.sending() {
+			w.begin(c, w.now, w.now)
+			return
+		}
+	} else if intended, ok := c.pool.queue.pop(); ok {
+		w.begin(c, intended, w.now)
+		return
+	}
+	c.state = connIdle
+	c.pool.idle.push(c.place())
+}
+
+// begin attaches a request to c and sends it, or opens the connection for it.
+func (w *worker) begin(c *conn, intended, free int64) {
+	c.carries, c.intended, c.free, c.sent = true, intended, free, -1
+	if w.closedLoop() {
+		w.rec.due(intended)
+	}
+	w.inFlight++
+	if c.state == connClosed {
+		w.open(c)
+		return
+	}
+	c.state = connBusy
+	w.send(c)
+}
+
+// send writes the request; what does not fit follows when there is room.
+func (w *worker) send(c *conn) {
+	c.parser.reset(c.pool.bodily)
+	c.written, c.sent = 0, w.now
+	c.deadline = w.now + w.timeout
+	w.await(c)
+	w.write(c)
+}
+
+func (w *worker) write(c *conn) {
+	request := c.pool.target.request
+	for c.written < len(request) {
+		n, errno := sysWrite(c.fd, request[c.written:])
+		switch errno {
+		case 0:
+			c.written += n
+			if w.rec.in(w.now) {
+				w.rec.bytesOut += int64(n)
+			}
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return
+		default:
+			// The answer that explains the reset may be there already.
+			c.peerEnded = true
+			w.read(c)
+			if c.carries && c.state == connBusy {
+				w.fail(c, kindOf(errno))
+			}
+			return
+		}
+	}
+}
+
+// read takes what has arrived. If the peer will send no more, the end of the
+// stream is looked for even after a short read: no event will tell of it again.
+func (w *worker) read(c *conn) {
+	for {
+		n, errno := sysRead(c.fd, w.buffer)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return
+		case errno != 0:
+			w.tick()
+			w.fail(c, kindOf(errno))
+			return
+		case n == 0:
+			w.tick()
+			w.ended(c)
+			return
+		}
+		w.tick()
+		if w.rec.in(w.now) {
+			w.rec.bytesIn += int64(n)
+		}
+		if done := w.feed(c, w.buffer[:n]); done || n < len(w.buffer) && !c.peerEnded {
+			return
+		}
+	}
+}
+
+// feed gives bytes to the parser and acts when the response is complete; true
+// means that the request has ended.
+func (w *worker) feed(c *conn, b []byte) bool {
+	used, done, k := c.parser.feed(b)
+	switch {
+	case k != kindNone:
+		w.fail(c, k)
+		return true
+	case !done:
+		return false
+	case used < len(b):
+		w.fail(c, kindExtraBytes)
+		return true
+	}
+	w.answered(c)
+	return true
+}
+
+// ended handles the end of the stream.
+func (w *worker) ended(c *conn) {
+	if done, k := c.parser.eof(); !done {
+		w.fail(c, k)
+		return
+	}
+	w.answered(c)
+}
+
+// answered handles a complete response.
+func (w *worker) answered(c *conn) {
+	status, k := c.parser.status, kindNone
+	if w.expectSize >= 0 && status/100 == 2 && c.parser.body != w.expectSize {
+		k = kindWrongSize
+	}
+	// An answer to a request that is not yet written leaves the connection in doubt.
+	reusable := !c.parser.closing && !c.peerEnded && c.written == len(c.pool.target.request)
+	w.unawait(c)
+	w.finish(c, k, status)
+	if !reusable {
+		w.reopen(c)
+		return
+	}
+	w.release(c)
+}
+
+// fail ends c's request, and the connection with it.
+func (w *worker) fail(c *conn, k kind) {
+	w.finish(c, k, 0)
+	w.reopen(c)
+}
+
+// reopen replaces c's socket ahead of the next request, as long as there will be one.
+func (w *worker) reopen(c *conn) {
+	w.drop(c)
+	if !w.sending() && c.pool.queue.size == 0 {
+		return
+	}
+	w.open(c)
+}
+
+// finish records what became of c's request.
+func (w *worker) finish(c *conn, k kind, status int) {
+	if c.carries {
+		w.inFlight--
+	}
+	c.carries = false
+	w.rec.finish(outcome{intended: c.intended, sent: c.sent, free: c.free, end: w.now, status: status, kind: k})
+}
+
+// idleEvent handles a free connection that says something: the server has
+// closed it, or speaks out of turn.
+func (w *worker) idleEvent(c *conn) {
+	w.rec.idleClosed++
+	w.drop(c) // its entry in the ring of free connections is stale now
+	if w.sending() {
+		w.open(c)
+	}
+}

@@ -1,0 +1,107 @@
+package loadgen
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every way a server can fail is counted as what it is, in every loop, and the
+// run ends.
+func TestFailures(t *testing.T) {
+	hang := func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 1))
+		buf := make([]byte, 4096)
+		for {
+			if _, err := c.Read(buf); err != nil {
+				return
+			}
+		}
+	}
+	reset := answering(func(c net.Conn, _ int) bool {
+		_ = c.(*net.TCPConn).SetLinger(0)
+		return false
+	})
+	byteAtATime := answering(func(c net.Conn, _ int) bool {
+		for i := range len(helloResponse) {
+			if _, err := c.Write([]byte(helloResponse[i : i+1])); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	endlessHeader := answering(func(c net.Conn, _ int) bool {
+		_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\n"))
+		for range 100 {
+			if _, err := c.Write([]byte("X: " + strings.Repeat("y", 10_000) + "\r\n")); err != nil {
+				return false
+			}
+		}
+		return false
+	})
+	tests := []struct {
+		name   string
+		server func(net.Conn) // nil: nobody listens
+		class  Class
+		kind   string // "" for none
+	}{
+		{"refused", nil, Conn, "connect refused"},
+		{"accepts and closes", func(net.Conn) {}, Conn, "closed before an answer|reset"},
+		{"resets", reset, Conn, "reset"},
+		{"closes early", answering(func(net.Conn, int) bool { return false }), Conn, "closed before an answer"},
+		{"half a body", sayingOnce("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"), Conn, "half a response"},
+		{"half a header", sayingOnce("HTTP/1.1 200 OK\r\nContent-Le"), Conn, "half a response"},
+		{"half a chunk", sayingOnce("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"), Conn, "half a response"},
+		{"more than Content-Length", saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello"), Conn, "bytes after the response"},
+		{"garbage", saying("SSH-2.0-OpenSSH_9.2\r\n"), Conn, "malformed response"},
+		{"bad Content-Length", saying("HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"), Conn, "malformed response"},
+		{"endless header", endlessHeader, Conn, "header too large"},
+		{"never answers", hang, Timeout, "timeout|timeout before a connection was free"},
+		{"500", saying("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"), Status, ""},
+		{"404 chunked", saying("HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), Status, ""},
+		{"wrong size", saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), Status, "wrong size"},
+		{"a byte at a time", byteAtATime, OK, ""},
+		{"closes after each", sayingOnce(strings.Replace(helloResponse, "Server", "Connection: close\r\nServer", 1)), OK, ""},
+		{"until the end", sayingOnce("HTTP/1.0 200 OK\r\n\r\nhello"), OK, ""},
+	}
+	for _, test := range tests {
+		for _, loop := range []string{"open", "closed"} {
+			t.Run(test.name+"/"+loop, func(t *testing.T) {
+				t.Parallel()
+				url := refusedTarget(t)
+				if test.server != nil {
+					url = rawServer(t, test.server)
+				}
+				p := profile(url)
+				p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, 300*time.Millisecond, 300*time.Millisecond, 5
+				p.Timeout, p.Rate = 200*time.Millisecond, 100
+				if test.class != Timeout {
+					p.Timeout = 5 * time.Second
+				}
+				if loop == "closed" {
+					p.Rate = 0
+				}
+				began := time.Now()
+				r := mustRun(t, p)
+				if took := time.Since(began); took > 20*time.Second {
+					t.Errorf("took %v", took)
+				}
+				if r.Requests == 0 || r.Classes[test.class] != r.Requests {
+					t.Errorf("not all %q: %v of %d, errors %v", test.class, r.Classes, r.Requests, r.Errors)
+				}
+				var named int64
+				for kind, n := range r.Errors {
+					if strings.Contains("|"+test.kind+"|", "|"+kind+"|") {
+						named += n
+					} else {
+						t.Errorf("%d errors of kind %q, want %q", n, kind, test.kind)
+					}
+				}
+				if test.kind != "" && named != r.Requests {
+					t.Errorf("%d of %d errors named %q: %v", named, r.Requests, test.kind, r.Errors)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package loadgen
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const engineName = "epoll"
+
+// lanes builds the workers and shares connections out among them. Also in case
+// of an error, those it returns are to be closed.
+func (e *engine) lanes() ([]lane, error) {
+	lanes := make([]lane, 0, e.profile.Workers)
+	for i := range e.profile.Workers {
+		w, err := newWorker(e, i)
+		if err != nil {
+			return lanes, err
+		}
+		lanes = append(lanes, w)
+	}
+	return lanes, nil
+}
+
+func newWorker(e *engine, number int) (*worker, error) {
+	p := &e.profile
+	poll, err := newPoller()
+	if err != nil {
+		return nil, fmt.Errorf("open poller: %w", err)
+	}
+	w := &worker{
+		number: number, engine: e, poll: poll,
+		buffer: make([]byte, readBuffer), pools: make([]pool, len(e.targets)),
+		timeout: int64(p.Timeout), expectSize: p.ExpectSize, spin: int64(e.spin),
+		rec: e.collect.recorder(), zero: time.Now(), nextDue: never, nextRetry: never, nextTick: int64(time.Second),
+		nextEdge: int64(p.Warmup), end: int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain),
+	}
+	w.drainEnd = w.end + w.drain
+	if p.Rate > 0 {
+		w.schedule = newSchedule(p, number, p.Workers)
+	}
+	for i := range w.pools {
+		t := &e.targets[i]
+		w.pools[i] = pool{target: t, addr: t.addr, bodily: p.Method != http.MethodHead}
+	}
+	w.conns = make([]conn, share(p.Connections, p.Workers, number))
+	for i := range w.conns {
+		w.conns[i] = conn{index: int32(i), fd: -1, pool: &w.pools[i%len(w.pools)]}
+	}
+	return w, nil
+}
+
+// share is what part i of n gets of a whole that is shared out evenly, exactly.
+func share(whole, n, i int) int {
+	s := whole / n
+	if i < whole%n {
+		s++
+	}
+	return s
+}
+
+func (w *worker) run(t0 time.Time) *totals {
+	w.start(t0)
+	w.load()
+	return &w.rec.totals
+}
+
+func (w *worker) stop() { w.poll.wake() }
+
+func (w *worker) close() {
+	for i := range w.conns {
+		w.drop(&w.conns[i])
+	}
+	w.poll.close()
+}

@@ -1,0 +1,263 @@
+package loadgen
+
+import "bytes"
+
+// maxHeader is the size in bytes of status line and header, interim answers
+// included, beyond which a response is given up: room for every honest answer,
+// and an end to a server that never stops sending header.
+const maxHeader = 64 << 10
+
+// maxChunkLine bounds a chunk's size line with its extensions, as net/http does.
+const maxChunkLine = 4096
+
+type parserState uint8
+
+const (
+	atStatusLine parserState = iota
+	atHeader
+	atBody // of a known length
+	atBodyToEnd
+	atChunkSize
+	atChunkData
+	atChunkEnd // the CRLF after a chunk's data
+	atTrailer
+	atDone
+)
+
+// parser reads one HTTP/1.x response from pieces of any size (RFC 9112). It
+// keeps nothing of the body but its length and allocates only when a line is
+// split between two pieces. It accepts and refuses what net/http.ReadResponse
+// accepts and refuses, so that a server that works for Go clients works here.
+type parser struct {
+	state  parserState
+	bodily bool // the method allows a body: all but HEAD
+	http10 bool
+
+	chunked     bool
+	closing     bool // the connection cannot be used again
+	keepAlive   bool // "Connection: keep-alive" was seen
+	hasLength   bool
+	encodings   int  // Transfer-Encoding headers seen
+	foreign     bool // a transfer encoding other than chunked
+	pending     field
+	status      int
+	length      int64 // Content-Length
+	remain      int64 // bytes of body, or of the chunk, still to come
+	body        int64 // bytes of body seen
+	head        int   // bytes of header seen
+	excess      int64 // bytes of chunk framing beyond what is reasonable
+	endSeen     int   // bytes of atChunkEnd seen
+	firstHeader bool
+
+	partial []byte // the beginning of a line whose end is yet to come
+	value   []byte // the value of the pending header field
+}
+
+// reset prepares for the answer to the next request. bodily is false for HEAD.
+func (p *parser) reset(bodily bool) {
+	*p = parser{bodily: bodily, partial: p.partial[:0], value: p.value[:0]}
+}
+
+// started says whether any byte of the response has been seen.
+func (p *parser) started() bool {
+	return p.state != atStatusLine || len(p.partial) > 0 || p.head > 0
+}
+
+// feed consumes the next bytes. It returns how many of them belong to the
+// response, whether the response is complete, and what is wrong with it.
+func (p *parser) feed(b []byte) (n int, done bool, k kind) {
+	for n < len(b) {
+		switch p.state {
+		case atBody:
+			n += p.skip(len(b) - n)
+			if p.remain == 0 {
+				p.state = atDone
+			}
+		case atBodyToEnd:
+			p.body += int64(len(b) - n)
+			return len(b), false, kindNone
+		case atChunkData:
+			n += p.skip(len(b) - n)
+			if p.remain == 0 {
+				p.state, p.endSeen = atChunkEnd, 0
+			}
+		case atChunkEnd:
+			if b[n] != "\r\n"[p.endSeen] {
+				return n, false, kindMalformed
+			}
+			n++
+			if p.endSeen++; p.endSeen == 2 {
+				p.state = atChunkSize
+			}
+		default:
+			used, k := p.feedLine(b[n:])
+			n += used
+			if k != kindNone {
+				return n, false, k
+			}
+		}
+		if p.state == atDone {
+			return n, true, kindNone
+		}
+	}
+	return n, false, kindNone
+}
+
+// eof tells the parser that the peer has closed the connection.
+func (p *parser) eof() (done bool, k kind) {
+	switch {
+	case p.state == atBodyToEnd:
+		p.state = atDone
+		return true, kindNone
+	case p.started():
+		return false, kindHalfResponse
+	}
+	return false, kindClosedEarly
+}
+
+// skip passes over at most n bytes of what remains of the body or chunk.
+func (p *parser) skip(n int) int {
+	if int64(n) > p.remain {
+		n = int(p.remain)
+	}
+	p.remain -= int64(n)
+	p.body += int64(n)
+	return n
+}
+
+// feedLine takes one line, or what there is of it, from the front of b.
+func (p *parser) feedLine(b []byte) (used int, k kind) {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		used = len(b)
+		p.partial = append(p.partial, b...)
+	} else {
+		used = end + 1
+	}
+	if p.state != atChunkSize {
+		if p.head += used; p.head > maxHeader {
+			return used, kindHeaderTooLarge
+		}
+	} else if len(p.partial) > maxChunkLine {
+		return used, kindMalformed
+	}
+	if end < 0 {
+		return used, kindNone
+	}
+	line := b[:end]
+	if len(p.partial) > 0 {
+		p.partial = append(p.partial, line...)
+		line = p.partial
+		p.partial = p.partial[:0]
+	}
+	if !p.takeLine(line) {
+		return used, kindMalformed
+	}
+	return used, kindNone
+}
+
+// takeLine handles one line without its line feed; false means malformed.
+func (p *parser) takeLine(line []byte) bool {
+	if p.state == atChunkSize {
+		return p.takeChunkSize(line)
+	}
+	if l := len(line); l > 0 && line[l-1] == '\r' {
+		line = line[:l-1]
+	}
+	switch p.state {
+	case atStatusLine:
+		return p.takeStatus(line)
+	case atHeader:
+		return p.takeHeader(line)
+	}
+	return p.takeTrailer(line)
+}
+
+// takeStatus handles "HTTP/1.1 200 OK".
+func (p *parser) takeStatus(line []byte) bool {
+	const version = len("HTTP/1.1")
+	if len(line) < version+4 || string(line[:5]) != "HTTP/" || line[6] != '.' || line[version] != ' ' ||
+		!digit(line[5]) || !digit(line[7]) {
+		return false
+	}
+	p.http10 = line[5] == '0' || line[5] == '1' && line[7] == '0'
+	rest := bytes.TrimLeft(line[version+1:], " ")
+	if len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' || !digit(rest[0]) || !digit(rest[1]) || !digit(rest[2]) {
+		return false
+	}
+	p.status = int(rest[0]-'0')*100 + int(rest[1]-'0')*10 + int(rest[2]-'0')
+	p.state, p.firstHeader = atHeader, true
+	return true
+}
+
+// takeChunkSize handles "1f4;extension\r". A bare line feed is refused here, as
+// RFC 9112 section 7.1 demands against request smuggling.
+func (p *parser) takeChunkSize(line []byte) bool {
+	if cr := bytes.IndexByte(line, '\r'); cr < 0 || cr != len(line)-1 || len(line) > maxChunkLine {
+		return false
+	}
+	overhead := int64(len(line) + 3)
+	line = line[:len(line)-1]
+	line = bytes.TrimRight(line, " \t\r\n")
+	if semi := bytes.IndexByte(line, ';'); semi >= 0 {
+		line = line[:semi]
+	}
+	size, ok := hex(line)
+	if !ok {
+		return false
+	}
+	// A byte a chunk is allowed; endless extensions are not.
+	if p.excess = max(0, p.excess+overhead-16-2*size); p.excess > 16<<10 {
+		return false
+	}
+	p.remain, p.state = size, atChunkData
+	if size == 0 {
+		p.state, p.firstHeader = atTrailer, true
+	}
+	return true
+}
+
+// takeTrailer checks a trailer field and drops it.
+func (p *parser) takeTrailer(line []byte) bool {
+	if len(line) == 0 {
+		p.state = atDone
+		return true
+	}
+	first := p.firstHeader
+	p.firstHeader = false
+	if space(line[0]) {
+		return !first && validValue(line)
+	}
+	name, value, ok := splitField(line)
+	return ok && validName(name) && validValue(value)
+}
+
+// headerDone decides, at the end of the header, what follows it (RFC 9112 section 6.3).
+func (p *parser) headerDone() bool {
+	if p.foreign && !p.http10 || p.encodings > 1 && !p.http10 {
+		return false
+	}
+	p.chunked = p.encodings == 1 && !p.http10
+	switch {
+	case p.status/100 == 1 && p.status != 101:
+		head := p.head
+		p.reset(p.bodily)
+		p.head = head // the limit holds for all interim answers together
+		return true
+	case p.http10 && !p.keepAlive, p.status == 101:
+		p.closing = true
+	}
+	switch {
+	case !p.bodily, p.status == 101, p.status == 204, p.status == 304:
+		p.state = atDone
+	case p.chunked:
+		p.state = atChunkSize
+	case p.hasLength && p.length == 0:
+		p.state = atDone
+	case p.hasLength:
+		p.state, p.remain = atBody, p.length
+	default:
+		p.state, p.closing = atBodyToEnd, true
+	}
+	return true
+}

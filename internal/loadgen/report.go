@@ -1,0 +1,174 @@
+package loadgen
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Limits beyond which the generator, not the server, was measured.
+const (
+	reachedRate    = 0.995 // of what was intended
+	latenessFloor  = 50.0  // µs, p99
+	latenessShare  = 0.10  // of the median response time
+	threadCPULimit = 0.90  // of one core
+)
+
+// report merges what the workers counted.
+func (e *engine) report(t0 time.Time, results []*totals) Report {
+	t := newTotals()
+	r := Report{Engine: engineName, Version: version(), Loop: "open", Arrivals: e.profile.Arrivals, Verdict: "ok"}
+	if e.profile.Rate == 0 {
+		r.Loop, r.Arrivals = "closed", ""
+	}
+	wall := e.profile.Measure
+	for _, w := range results {
+		t.add(w)
+		wall = min(wall, w.wall)
+		if w.wall > 0 {
+			r.ThreadCPURatio = max(r.ThreadCPURatio, w.threadCPU.Seconds()/w.wall.Seconds())
+		}
+	}
+	// The edges are read when the worker passes them, a little after they were due.
+	if e.profile.Measure-wall < e.profile.Measure/1000 {
+		wall = e.profile.Measure
+	}
+	r.Started = t0.Round(0)
+	r.MeasureStart = r.Started.Add(e.profile.Warmup)
+	r.MeasureEnd = r.MeasureStart.Add(wall)
+	r.fill(&t)
+	if wall > 0 {
+		r.Rate = float64(t.completed) / wall.Seconds()
+	}
+	r.judge(&t, wall < e.profile.Measure)
+	return r
+}
+
+func (t *totals) add(w *totals) {
+	t.intended += w.intended
+	t.sent += w.sent
+	t.completed += w.completed
+	t.bytesIn += w.bytesIn
+	t.bytesOut += w.bytesOut
+	t.reconnects += w.reconnects
+	t.idleClosed += w.idleClosed
+	t.unfinished += w.unfinished
+	t.processCPU += w.processCPU
+	t.queueMax += w.queueMax // an upper bound: the maxima need not coincide
+	t.spin = max(t.spin, w.spin)
+	for i, n := range w.classes {
+		t.classes[i] += n
+	}
+	for i, n := range w.statuses {
+		t.statuses[i] += n
+	}
+	for i, n := range w.kinds {
+		t.kinds[i] += n
+	}
+	t.response.Merge(w.response)
+	t.service.Merge(w.service)
+	t.lateness.Merge(w.lateness)
+	t.ownDelay.Merge(w.ownDelay)
+}
+
+func (r *Report) fill(t *totals) {
+	r.Intended, r.Sent, r.Completed = t.intended, t.sent, t.completed
+	r.BytesIn, r.BytesOut = t.bytesIn, t.bytesOut
+	r.QueueMax, r.Reconnects, r.IdleClosed = t.queueMax, t.reconnects, t.idleClosed
+	r.CPUSeconds = t.processCPU.Seconds()
+	r.SpinUS = float64(t.spin) / 1e3
+	r.Classes = map[Class]int64{}
+	for i, n := range t.classes {
+		r.Classes[classNames[i]] = n
+		r.Requests += n
+	}
+	r.Statuses, r.Errors = map[string]int64{}, map[string]int64{}
+	for code, n := range t.statuses {
+		if code > 0 && n > 0 {
+			r.Statuses[strconv.Itoa(code)] = n
+		}
+	}
+	for k, n := range t.kinds {
+		if k != int(kindNone) && n > 0 {
+			r.Errors[kindNames[k]] = n
+		}
+	}
+	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
+	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)
+}
+
+// quantiles of h (ns) in units of so many ns.
+func quantiles(h *hdrhistogram.Histogram, unit float64) Quantiles {
+	if h.TotalCount() == 0 {
+		return Quantiles{}
+	}
+	at := func(q float64) float64 { return float64(h.ValueAtPercentile(q)) / unit }
+	return Quantiles{
+		Count: h.TotalCount(), Mean: h.Mean() / unit,
+		P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), P9999: at(99.99), Max: float64(h.Max()) / unit,
+	}
+}
+
+// judge says whether the generator was the limit, and which limit it was.
+func (r *Report) judge(t *totals, cut bool) {
+	if r.MeasureEnd.Equal(r.MeasureStart) {
+		r.invalid("stopped before the measure window began")
+		return
+	}
+	if cut {
+		r.warn("stopped before the measure window was over: it is %v long", r.MeasureEnd.Sub(r.MeasureStart).Round(time.Millisecond))
+	}
+	if r.Loop == "open" {
+		r.judgeOpen(t)
+	}
+	if r.ThreadCPURatio > threadCPULimit {
+		r.invalid("the busiest worker used %.0f %% of a core (limit %.0f %%): use more workers or fewer requests",
+			100*r.ThreadCPURatio, 100*threadCPULimit)
+	}
+	if t.unfinished > 0 {
+		r.warn("%d requests were still unanswered at the end of the drain and count as time-outs", t.unfinished)
+	}
+}
+
+func (r *Report) judgeOpen(t *totals) {
+	failed := r.Classes[Conn] + r.Classes[Timeout]
+	if done := r.Completed + failed; float64(done) < reachedRate*float64(r.Intended) {
+		r.invalid("rate missed: %d of %d requests ended in the window (%.1f %%, limit %.1f %%)",
+			done, r.Intended, 100*float64(done)/float64(r.Intended), 100*reachedRate)
+	}
+	if limit := max(latenessFloor, latenessShare*r.ResponseMS.P50*1e3); r.OwnLatenessUS.P99 > limit {
+		r.invalid("sent late: p99 lateness of the generator's own is %.0f µs (limit %.0f µs, the larger of 50 µs and 10 %% of the median response time)",
+			r.OwnLatenessUS.P99, limit)
+	}
+	if waited := r.LatenessUS.P99 - r.OwnLatenessUS.P99; waited > max(latenessFloor, latenessShare*r.ResponseMS.P50*1e3) {
+		r.warn("requests waited for a free connection (p99 of lateness %.0f µs, at most %d at once): the wait is part of the response time; more connections would shorten it",
+			r.LatenessUS.P99, t.queueMax)
+	}
+}
+
+func (r *Report) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
+// invalid makes the verdict so and names the limit; several limits follow one another.
+func (r *Report) invalid(format string, args ...any) {
+	why := fmt.Sprintf(format, args...)
+	r.Warnings = append(r.Warnings, why)
+	if r.Verdict == "ok" {
+		r.Verdict = "invalid: " + why
+	} else {
+		r.Verdict = strings.Join([]string{r.Verdict, why}, "; ")
+	}
+}
+
+// version is what the build recorded.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}

@@ -1,0 +1,313 @@
+package loadgen
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// never is later than anything.
+const never = math.MaxInt64
+
+// readBuffer is shared by a worker's connections: a response is parsed as it
+// arrives and never kept.
+const readBuffer = 256 << 10
+
+// maxOpening bounds the connections a worker opens at once before the start, so
+// that a server's accept queue is not flooded.
+const maxOpening = 64
+
+// worker is one OS thread of the engine: its own poller, connections, share of
+// the schedule and histograms. Nothing of it is shared while load runs.
+type worker struct {
+	number int
+	engine *engine
+	poll   *poller
+	rec    recorder
+	pools  []pool
+	conns  []conn
+	buffer []byte
+
+	schedule   schedule // nil: closed loop
+	timeout    int64
+	expectSize int64
+	spin       int64
+
+	// Instants in ns from t0 (before the start: from the engine's creation).
+	zero      time.Time
+	now       int64
+	nextDue   int64 // never: the schedule is over
+	nextPool  int
+	nextRetry int64
+	nextTick  int64
+	nextEdge  int64
+	end       int64 // of sending
+	drainEnd  int64
+
+	started  bool
+	stopped  bool // told to stop sending before the schedule ends
+	opening  int  // connects under way
+	inFlight int
+	// The list of deadlines: all time-outs are equal, so the first in is the first due.
+	first, last *conn
+
+	drain      int64
+	edgeAt     int64
+	edgeCPU    time.Duration // of this thread at the beginning of the window
+	processCPU time.Duration // likewise of the process; worker 0
+	taken      int64         // involuntary context switches at the last tick
+}
+
+// tick reads the clock.
+func (w *worker) tick() { w.now = int64(time.Since(w.zero)) }
+
+func (w *worker) closedLoop() bool { return w.schedule == nil }
+
+// sending says whether requests may still be intended.
+func (w *worker) sending() bool { return !w.stopped && (!w.started || w.now < w.end) }
+
+// await puts c at the end of the list of deadlines.
+func (w *worker) await(c *conn) {
+	if c.waiting {
+		w.unawait(c)
+	}
+	c.waiting, c.earlier, c.laterConn = true, w.last, nil
+	if w.last != nil {
+		w.last.laterConn = c
+	} else {
+		w.first = c
+	}
+	w.last = c
+}
+
+func (w *worker) unawait(c *conn) {
+	if !c.waiting {
+		return
+	}
+	if c.earlier != nil {
+		c.earlier.laterConn = c.laterConn
+	} else {
+		w.first = c.laterConn
+	}
+	if c.laterConn != nil {
+		c.laterConn.earlier = c.earlier
+	} else {
+		w.last = c.earlier
+	}
+	c.waiting, c.earlier, c.laterConn = false, nil, nil
+}
+
+// prewarm opens every connection, so that no connect falls into the load. It
+// returns when each has been tried once.
+func (w *worker) prewarm() error {
+	tried := 0
+	for w.tick(); tried < len(w.conns) || w.opening > 0; {
+		for w.opening < maxOpening && tried < len(w.conns) {
+			c := &w.conns[tried]
+			tried++
+			w.open(c)
+		}
+		w.expire()
+		wait := time.Duration(0)
+		if w.opening > 0 {
+			wait = time.Duration(w.first.deadline - w.now)
+		}
+		w.turn(wait)
+		if w.stopped {
+			break
+		}
+	}
+	return nil
+}
+
+// start moves the worker's clock to t0.
+func (w *worker) start(t0 time.Time) {
+	shift := int64(t0.Sub(w.zero))
+	w.zero = t0
+	for c := w.first; c != nil; c = c.laterConn {
+		c.deadline -= shift
+	}
+	for i := range w.conns {
+		w.conns[i].retryAt -= shift
+	}
+	w.tick()
+	w.nextRetry = w.now
+}
+
+// load carries out the worker's share of the load.
+func (w *worker) load() {
+	w.waitForStart()
+	w.kickOff()
+	for {
+		w.tick()
+		w.fire()
+		w.expire()
+		w.housekeep()
+		if w.over() {
+			break
+		}
+		w.turn(w.pause())
+	}
+	w.giveUp()
+}
+
+// waitForStart handles events, such as servers that close connections, until t0.
+func (w *worker) waitForStart() {
+	for w.tick(); w.now < 0 && !w.stopped; w.tick() {
+		w.turn(time.Duration(-w.now))
+	}
+}
+
+// kickOff makes the first requests due.
+func (w *worker) kickOff() {
+	w.started = true
+	w.taken = preempted()
+	if w.stopped {
+		w.cut()
+		return
+	}
+	if !w.closedLoop() {
+		w.advance()
+		return
+	}
+	for i := range w.pools {
+		p := &w.pools[i]
+		for range p.idle.size {
+			c, _ := p.idle.pop()
+			if c.current() {
+				w.tick()
+				w.release(c.conn)
+			}
+		}
+	}
+}
+
+// advance moves to the schedule's next request.
+func (w *worker) advance() {
+	w.nextDue = w.schedule.next()
+	if w.nextDue >= w.end || w.stopped {
+		w.nextDue = never
+	}
+}
+
+// fire sends, or queues, every request that is due.
+func (w *worker) fire() {
+	for w.nextDue <= w.now {
+		intended := w.nextDue
+		w.rec.due(intended)
+		p := &w.pools[w.nextPool]
+		if w.nextPool++; w.nextPool == len(w.pools) {
+			w.nextPool = 0
+		}
+		w.advance()
+		if p.queue.size == 0 {
+			if c := p.take(); c != nil {
+				w.begin(c, intended, intended)
+				w.tick()
+				continue
+			}
+		}
+		p.queue.push(intended)
+		w.rec.queueMax = max(w.rec.queueMax, int64(p.queue.size))
+	}
+}
+
+// take returns the place for a request: the connection that has been free for
+// longest, else one without a socket, else none. Turning through all of them
+// spreads the load over the proxy's workers.
+func (p *pool) take() *conn {
+	for {
+		c, ok := p.idle.pop()
+		if !ok {
+			break
+		}
+		if c.current() {
+			return c.conn
+		}
+	}
+	for {
+		c, ok := p.closed.pop()
+		if !ok {
+			return nil
+		}
+		if c.current() {
+			return c.conn
+		}
+	}
+}
+
+// expire gives up every request and connect whose time is over.
+func (w *worker) expire() {
+	for w.first != nil && w.first.deadline <= w.now {
+		c := w.first
+		if c.state == connConnecting {
+			w.openFailed(c, kindTimeout)
+			continue
+		}
+		w.fail(c, kindTimeout)
+	}
+}
+
+// pause is how long the worker may sleep, less the spin window before a send.
+func (w *worker) pause() time.Duration {
+	next := min(w.nextTick, w.nextEdge, w.nextRetry)
+	if w.first != nil {
+		next = min(next, w.first.deadline)
+	}
+	if w.now >= w.end || w.stopped {
+		next = min(next, w.drainEnd)
+	}
+	if w.nextDue != never {
+		next = min(next, w.nextDue-w.spin)
+	}
+	return time.Duration(max(0, next-w.now))
+}
+
+// turn waits for events and handles them.
+func (w *worker) turn(wait time.Duration) {
+	n, errno := w.poll.wait(wait)
+	w.tick()
+	if errno != 0 {
+		return // EINTR, by a signal: the loop looks again
+	}
+	for i := range n {
+		e := &w.poll.events[i]
+		switch e.Fd {
+		case keyWake:
+			w.attend()
+		case keyTimer: // edge-triggered: nothing to take back
+		default:
+			w.handle(&w.conns[e.Fd], e)
+		}
+		if w.nextDue <= w.now {
+			w.fire()
+		}
+	}
+}
+
+// handle acts on one connection's event.
+func (w *worker) handle(c *conn, e *unix.EpollEvent) {
+	if c.generation != e.Pad {
+		return
+	}
+	if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.peerEnded = true
+	}
+	readable := c.peerEnded || e.Events&unix.EPOLLIN != 0
+	switch c.state {
+	case connConnecting:
+		w.opened(c)
+	case connIdle:
+		if readable {
+			w.idleEvent(c)
+		}
+	case connBusy:
+		if e.Events&unix.EPOLLOUT != 0 && c.written < len(c.pool.target.request) {
+			w.write(c)
+		}
+		if c.state == connBusy && c.carries && readable {
+			w.read(c)
+		}
+	}
+}
