@@ -236,3 +236,12 @@ func cpu(digits string) (int, error) {
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+// FactorNames lists every factor there is by its name in the file, in order.
+func FactorNames() []string {
+	var names []string
+	for _, f := range (Factors{}).list() {
+		names = append(names, f.Name)
+	}
+	return names
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/plan"
+)
+
+// call runs one command as main would, without its root.
+func call(t *testing.T, newCommand func(*cli) *cobra.Command, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	c := &cli{stdout: &out, stderr: &out, catalog: newCatalog()}
+	cmd := newCommand(c)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	err = cmd.Execute()
+	return out.String(), err
+}
+
+func TestPlanText(t *testing.T) {
+	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/plan-quickstart.golden")
+	if err != nil || got != string(want) {
+		t.Errorf("%v: got\n%swant\n%s", err, got, want)
+	}
+}
+
+func TestPlanJSON(t *testing.T) {
+	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p plan.Plan
+	if err := json.Unmarshal([]byte(got), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Schema != plan.Schema || len(p.Trials) != 18 || p.Expected <= 0 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestPlanNamesEveryMistakeWithItsHint(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bad.yaml")
+	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoi]}\nblocks: -1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t, newPlanCommand, file)
+	var stderr bytes.Buffer
+	if code := exitCode(&stderr, err); code != exitUsage {
+		t.Errorf("exit code %d, want %d", code, exitUsage)
+	}
+	want := `tare: bad.yaml:4:24: factors.mesh[1]: unknown mesh "envoi"
+hint: did you mean envoy?
+tare: bad.yaml:5:9: blocks: -1 is not between 1 and 10000
+hint: a block runs every treatment once; 6 or more give intervals
+`
+	if got := strings.ReplaceAll(stderr.String(), filepath.Dir(file)+"/", ""); got != want {
+		t.Errorf("said\n%swant\n%s", got, want)
+	}
+}
+
+func TestPlanRefusesAnUnknownFormat(t *testing.T) {
+	_, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "xml")
+	var usage usageError
+	if !errors.As(err, &usage) {
+		t.Errorf("said %v", err)
+	}
+}
+
+func TestSchemaIsJSON(t *testing.T) {
+	got, err := call(t, newSchemaCommand)
+	if err != nil || !json.Valid([]byte(got)) {
+		t.Errorf("%v: %.200s", err, got)
+	}
+}
