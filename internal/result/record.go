@@ -73,8 +73,10 @@ type Check struct {
 type Load struct {
 	Generator string `json:"generator"`
 	Version   string `json:"version,omitempty"`
-	Loop      string `json:"loop"` // open | closed
-	Arrivals  string `json:"arrivals,omitempty"`
+	// Loop is "open", "closed", or "paced": closed connections that wait between
+	// requests to keep a rate, so that a slow server slows the load.
+	Loop     string `json:"loop"`
+	Arrivals string `json:"arrivals,omitempty"`
 
 	Start time.Time `json:"start"` // of the measure window
 	End   time.Time `json:"end"`

@@ -47,14 +47,29 @@ type SampledRow struct {
 	NodeMemory []*float64 `json:"nodeMemory,omitempty"` // bytes
 }
 
-// Latency is a distribution of response times as one source published it. Where
+// Latency is a distribution of latencies as one source published it. Where
 // it also gave counts, they are in latency.hdr as well.
 type Latency struct {
-	Source    string     `json:"source"`          // the file, e.g. of one load generator pod
+	Source string `json:"source"` // the file, e.g. of one load generator pod; or the generator
+	// Of is "response" (from the intended start), "service" (from the actual
+	// send) or "first byte"; absent: the source does not say.
+	Of string `json:"of,omitempty"`
+	// Meaning is one line on where this source's clock starts and stops.
+	Meaning   string     `json:"meaning,omitempty"`
 	Count     int64      `json:"count,omitempty"` // requests it rests on; 0: not said
+	MinMS     *float64   `json:"minMS,omitempty"`
 	MeanMS    *float64   `json:"meanMS,omitempty"`
 	MaxMS     *float64   `json:"maxMS,omitempty"`
 	Quantiles []Quantile `json:"quantiles,omitempty"` // in ascending order
+	// Buckets is the histogram the source published, in ascending order.
+	Buckets []Bucket `json:"buckets,omitempty"`
+}
+
+// Bucket counts the requests above LowMS and up to HighMS.
+type Bucket struct {
+	LowMS  float64 `json:"lowMS"`
+	HighMS float64 `json:"highMS"`
+	Count  int64   `json:"count"`
 }
 
 // Quantile is one published point of a distribution; Q is 0..1.
