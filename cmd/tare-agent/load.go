@@ -6,18 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/loadgen"
 )
-
-// loadMemory is how much the load worker may hold before it collects garbage
-// after all. The engine allocates nothing per request, so a run of hours stays
-// below it and no collection disturbs a send.
-const loadMemory = 1 << 30 // bytes
 
 // maxProfile bounds what is read as a profile.
 const maxProfile = 16 << 20 // bytes
@@ -42,7 +35,7 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 	if err != nil {
 		return err
 	}
-	tuneForLoad(profile.Workers)
+	loadgen.TuneProcess(profile.Workers)
 	lines := json.NewEncoder(stdout)
 	var broken error
 	report, err := loadgen.Run(ctx, profile, func(p loadgen.Progress) {
@@ -72,15 +65,4 @@ func readProfile(r io.Reader) (loadgen.Profile, error) {
 		return p, fmt.Errorf("read load profile: %w", err)
 	}
 	return p, nil
-}
-
-// tuneForLoad makes the process fit for punctual sends: no garbage collection,
-// and a processor of the scheduler's for every worker beside those for the rest,
-// so that a worker that comes back from waiting never queues for one.
-func tuneForLoad(workers int) {
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(loadMemory)
-	if want := max(1, workers) + 2; runtime.GOMAXPROCS(0) < want {
-		runtime.GOMAXPROCS(want)
-	}
 }

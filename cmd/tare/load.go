@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+)
+
+// loadFlags are what the command line says of a load.
+type loadFlags struct {
+	profile  loadgen.Profile
+	rate     string
+	output   string
+	duration time.Duration
+}
+
+func newLoadCommand(c *cli) *cobra.Command {
+	f := &loadFlags{}
+	cmd := &cobra.Command{
+		Use:   "load URL…",
+		Short: "Send load to a URL and say how long the answers took, and whether to believe it",
+		Long: `load sends requests to one or more URLs and prints what became of them.
+
+With --rate N requests follow a schedule that does not wait for answers (open
+loop), and the response time counts from the moment a request was due: a server
+that stops for a second shows that second in every request that was due in it.
+With --rate max every connection sends as soon as it has an answer (closed
+loop): that measures capacity, and the times are service times under saturation.
+
+The verdict says whether the generator itself was the limit.`,
+		Example: `  tare load http://127.0.0.1:8080/                               # as fast as it can, for 10 s
+  tare load http://127.0.0.1:8080/ --rate 1000 --duration 30s    # 1000 requests/s, as independent users send them
+  tare load http://127.0.0.1:8080/ --rate 1000 --arrivals constant -c 16 --warmup 5s
+  tare load http://127.0.0.1:8080/upload -m POST --body-size 4096 --rate 200 -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, urls []string) error {
+			p, err := f.build(urls)
+			if err != nil {
+				return usageError{err, "`tare load --help` shows examples"}
+			}
+			return c.load(cmd, p, f.output)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.rate, "rate", "r", "max", "requests per second of all connections together, or max for a closed loop")
+	flags.DurationVarP(&f.duration, "duration", "d", 10*time.Second, "how long to measure")
+	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
+	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant or poisson (exponential gaps)")
+	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
+	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "threads to send from")
+	flags.DurationVar(&f.profile.Warmup, "warmup", time.Second, "load before the measurement begins")
+	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
+	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body")
+	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes of body every 2xx answer must have; negative: any")
+	flags.Uint64Var(&f.profile.Seed, "seed", 1, "seed of the random arrivals")
+	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll instead of sleeping for so long before a send (default by the number of processors; negative: never)")
+	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "processors to pin the workers to")
+	flags.StringVar(&f.profile.HDRPath, "hdr", "", "write an HdrHistogram interval log to this file")
+	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// build makes the profile; every mistake is named.
+func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
+	p := f.profile
+	var errs []error
+	for _, u := range urls {
+		if !strings.Contains(u, "://") {
+			u = "http://" + u
+		}
+		p.Targets = append(p.Targets, u)
+	}
+	if f.rate != "max" {
+		rate, err := strconv.ParseFloat(f.rate, 64)
+		if err != nil || !(rate > 0) || math.IsInf(rate, 0) {
+			errs = append(errs, fmt.Errorf("rate %q is neither a number of requests per second nor max", f.rate))
+		}
+		p.Rate = rate
+	}
+	if f.output != "text" && f.output != "json" {
+		errs = append(errs, fmt.Errorf("output %q is neither text nor json", f.output))
+	}
+	p.Measure, p.Drain = f.duration, max(p.Timeout, time.Second)
+	if len(errs) == 0 {
+		errs = append(errs, p.Validate())
+	}
+	return p, errors.Join(errs...)
+}
+
+// load runs p in this process, with a live line on a terminal, and prints the outcome.
+func (c *cli) load(cmd *cobra.Command, p loadgen.Profile, output string) error {
+	loadgen.TuneProcess(p.Workers)
+	live := liveLine{w: c.stderr, profile: &p}
+	var progress func(loadgen.Progress)
+	if f, ok := c.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		progress = live.show
+	}
+	report, err := loadgen.Run(cmd.Context(), p, progress)
+	live.clear()
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		e := json.NewEncoder(c.stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(report)
+	} else {
+		err = writeLoadSummary(c.stdout, &p, &report)
+	}
+	if err != nil {
+		return fmt.Errorf("write load report: %w", err)
+	}
+	return loadOutcome(&report, p.ExpectSize)
+}
+
+// loadOutcome is the command's error: nobody answered, or an expectation did not hold.
+func loadOutcome(r *loadgen.Report, expectSize int64) error {
+	if wrong := r.Errors["wrong size"]; wrong > 0 {
+		return exitError{fmt.Errorf("%d answers had another size than %d bytes", wrong, expectSize), exitGate}
+	}
+	if r.Requests > 0 && r.Classes[loadgen.OK]+r.Classes[loadgen.Status] == 0 {
+		return errors.New("no request was answered")
+	}
+	return nil
+}
+
+// liveLine is one line on a terminal, written over once a second.
+type liveLine struct {
+	w       io.Writer
+	profile *loadgen.Profile
+	shown   bool
+}
+
+func (l *liveLine) show(p loadgen.Progress) {
+	l.shown = true
+	total := l.profile.Warmup + l.profile.Measure + l.profile.Tail
+	fmt.Fprintf(l.w, "\r\x1b[K%-7s %3d s of %.0f   %d requests/s   p50 %s ms   p99 %s ms   errors %d",
+		p.Phase, p.Second+1, total.Seconds(), p.Completed, figure(p.P50MS), figure(p.P99MS), p.Errors)
+}
+
+func (l *liveLine) clear() {
+	if l.shown {
+		fmt.Fprint(l.w, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+)
+
+// runLoadCommand runs `tare load` with args against url; GC settings of the process stay changed.
+func runLoadCommand(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out, diag bytes.Buffer
+	c := &cli{stdin: strings.NewReader(""), stdout: &out, stderr: &diag}
+	cmd := newLoadCommand(c)
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&diag)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func hello(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("hello"))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestLoadPrintsASummary(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "--rate", "200", "-d", "500ms", "--warmup", "100ms", "--arrivals", "constant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + out)
+	for _, want := range []string{"100 in 500ms", "/s of 200.0/s asked for", "2xx: 100 (100.0 %)", "200: 100", "open loop, constant arrivals", "response ms", "service ms", "lateness µs", "verdict"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("summary lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestLoadAsJSON(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "-c", "2", "-d", "200ms", "--warmup", "0s", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(out), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"requests", "rate", "latency_ms", "service_ms", "lateness_us", "cpu_seconds", "verdict", "statuses"} {
+		if _, ok := fields[name]; !ok {
+			t.Errorf("report lacks %q:\n%s", name, out)
+		}
+	}
+	var r loadgen.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Loop != "closed" || r.Requests == 0 {
+		t.Errorf("%v: %+v", err, r)
+	}
+}
+
+func TestLoadRefusesMistakes(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"ftp://127.0.0.1/"}, "does not begin with http://"},
+		{[]string{"http://127.0.0.1:99999/"}, "port 99999"},
+		{[]string{"http://127.0.0.1/", "--rate", "fast"}, `rate "fast"`},
+		{[]string{"http://127.0.0.1/", "--rate", "-1"}, `rate "-1"`},
+		{[]string{"http://127.0.0.1/", "--arrivals", "monthly"}, `arrivals "monthly"`},
+		{[]string{"http://127.0.0.1/", "-d", "0s"}, "measure window is 0s long"},
+		{[]string{"http://127.0.0.1/", "-o", "xml"}, `output "xml"`},
+		{[]string{"http://127.0.0.1/", "-m", "GE T"}, "method"},
+	} {
+		_, err := runLoadCommand(t, test.args...)
+		var usage usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got %v, want a usage error with %q", test.args, err, test.want)
+		}
+	}
+}
+
+func TestLoadFailsWhenNothingAnswersOrTheSizeIsWrong(t *testing.T) {
+	if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-d", "200ms", "--warmup", "0s", "--rate", "50"); err == nil || !strings.Contains(err.Error(), "no request was answered") {
+		t.Errorf("nobody listens: %v", err)
+	}
+	_, err := runLoadCommand(t, hello(t), "-d", "200ms", "--warmup", "0s", "--rate", "50", "--expect-size", "6")
+	var exit exitError
+	if !errors.As(err, &exit) || exit.code != exitGate {
+		t.Errorf("wrong size: %v", err)
+	}
+}

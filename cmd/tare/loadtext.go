@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+)
+
+// writeLoadSummary prints what a person wants to know of one load, the verdict
+// and what it rests on included.
+func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error {
+	t := &strings.Builder{}
+	fmt.Fprintf(t, "%s\n%s\n\n", strings.Join(p.Targets, "\n"), describeLoad(p, r))
+	measured := r.MeasureEnd.Sub(r.MeasureStart)
+	fmt.Fprintf(t, "requests   %d in %v: %s/s", r.Completed, measured.Round(time.Millisecond), figure(r.Rate))
+	if p.Rate > 0 {
+		fmt.Fprintf(t, " of %s/s asked for", figure(p.Rate))
+	}
+	fmt.Fprintf(t, "\noutcome    %s\n", counts(classWords(r), r.Requests))
+	if len(r.Statuses) > 0 {
+		fmt.Fprintf(t, "statuses   %s\n", counts(r.Statuses, r.Requests))
+	}
+	if len(r.Errors) > 0 {
+		fmt.Fprintf(t, "errors     %s\n", counts(r.Errors, r.Requests))
+	}
+	t.WriteByte('\n')
+	writeLatencies(t, r)
+	fmt.Fprintf(t, "\ntraffic    %s received, %s sent\n", bytesText(r.BytesIn), bytesText(r.BytesOut))
+	if r.Reconnects+r.IdleClosed > 0 {
+		fmt.Fprintf(t, "reconnects %d, of them %d after the server closed an idle connection\n", r.Reconnects, r.IdleClosed)
+	}
+	fmt.Fprintf(t, "generator  %s s of CPU (%.1f %% of a core), busiest thread %.1f %%\n",
+		figure(r.CPUSeconds), percent(r.CPUSeconds, measured.Seconds()), 100*r.ThreadCPURatio)
+	fmt.Fprintf(t, "verdict    %s\n", strings.ReplaceAll(r.Verdict, "; ", "\n           "))
+	for _, warning := range r.Warnings {
+		if !strings.Contains(r.Verdict, warning) {
+			fmt.Fprintf(t, "warning    %s\n", warning)
+		}
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+func describeLoad(p *loadgen.Profile, r *loadgen.Report) string {
+	loop := "closed loop (capacity; the times are service times under saturation)"
+	if r.Loop == "open" {
+		loop = fmt.Sprintf("open loop, %s arrivals", r.Arrivals)
+	}
+	return fmt.Sprintf("%s, %s, %s, warm-up %v", loop,
+		plural(p.Connections, "connection"), plural(max(1, p.Workers), "worker"), p.Warmup)
+}
+
+func writeLatencies(w io.Writer, r *loadgen.Report) {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tmean\tp50\tp90\tp99\tp99.9\tmax\t\t")
+	row := func(name string, q loadgen.Quantiles, from string) {
+		if q.Count == 0 {
+			return
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\t%s\n", name,
+			figure(q.Mean), figure(q.P50), figure(q.P90), figure(q.P99), figure(q.P999), figure(q.Max), from)
+	}
+	if r.Loop == "open" {
+		row("response ms", r.ResponseMS, "2xx, from the intended start")
+	}
+	row("service ms", r.ServiceMS, "2xx, from the actual send")
+	row("lateness µs", r.LatenessUS, "actual send after the intended start")
+	t.Flush()
+}
+
+func classWords(r *loadgen.Report) map[string]int64 {
+	return map[string]int64{
+		"2xx":               r.Classes[loadgen.OK],
+		"other answers":     r.Classes[loadgen.Status],
+		"time-outs":         r.Classes[loadgen.Timeout],
+		"connection errors": r.Classes[loadgen.Conn],
+	}
+}
+
+// counts lists what occurred, the most frequent first, with its share of all.
+func counts(of map[string]int64, all int64) string {
+	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		if of[a] != of[b] {
+			return int(of[b] - of[a])
+		}
+		return strings.Compare(a, b)
+	})
+	var words []string
+	for _, name := range names {
+		if n := of[name]; n > 0 {
+			words = append(words, fmt.Sprintf("%s: %d (%s %%)", name, n, figure(percent(float64(n), float64(all)))))
+		}
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+func percent(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * part / whole
+}
+
+// figure prints four significant digits, without an exponent.
+func figure(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 1:
+		return fmt.Sprintf("%.4f", v)
+	case v < 10:
+		return fmt.Sprintf("%.3f", v)
+	case v < 100:
+		return fmt.Sprintf("%.2f", v)
+	case v < 1000:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func bytesText(n int64) string {
+	const step = 1024
+	v := float64(n)
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if v < step {
+			return figure(v) + " " + unit
+		}
+		v /= step
+	}
+	return figure(v) + " TiB"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
