@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,8 @@ func (w window) holds(start, length float64) bool {
 	return start >= w.from-slack && start+length <= w.to+slack
 }
 
-// readLog adds up the histograms of the window, by tag. A line that cannot be
+// readLog adds up the histograms of the window by tag, as far as a metric is
+// made of them. A line that cannot be
 // read is an error: a histogram that lacks a part of itself is a wrong figure.
 func readLog(path string, w window) (map[string]*hdrhistogram.Histogram, error) {
 	f, err := os.Open(path)
@@ -46,7 +48,11 @@ func readLog(path string, w window) (map[string]*hdrhistogram.Histogram, error) 
 		return nil, err
 	}
 	defer f.Close()
-	scan := bufio.NewScanner(f)
+	return readIntervals(f, path, w)
+}
+
+func readIntervals(in io.Reader, path string, w window) (map[string]*hdrhistogram.Histogram, error) {
+	scan := bufio.NewScanner(in)
 	scan.Buffer(make([]byte, 0, 64<<10), maxLogLine)
 	l := intervalLog{window: w, sums: map[string]*sum{}}
 	line := 0
@@ -106,7 +112,7 @@ func (l *intervalLog) line(b []byte) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if !l.window.holds(l.offset(stamp), length) {
+	if !l.window.holds(l.offset(stamp), length) || !wanted(tag) {
 		return nil
 	}
 	s := l.sums[tag]
@@ -115,6 +121,11 @@ func (l *intervalLog) line(b []byte) error {
 		l.sums[tag] = s
 	}
 	return l.decoder.add(s, bytes.TrimSpace(fields[3]))
+}
+
+// wanted reports whether a metric is made of the tag.
+func wanted(tag string) bool {
+	return slices.ContainsFunc(latencies, func(l latency) bool { return l.tag == tag })
 }
 
 // comment reads the two comments that mean something.

@@ -12,12 +12,14 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// latencies are the metrics that come from the interval log: tag and unit.
-var latencies = []struct {
+// latency is a family of metrics that comes from one tag of the interval log.
+type latency struct {
 	base    string
 	tag     string
 	perUnit float64 // ns
-}{
+}
+
+var latencies = []latency{
 	{"latency_ms", loadgen.TagResponse + string(loadgen.OK), 1e6},
 	{"service_ms", loadgen.TagService + string(loadgen.OK), 1e6},
 	{"lateness_us", loadgen.TagLateness, 1e3},
@@ -91,7 +93,7 @@ func checkCount(f *figures, l *result.Load, h *hdrhistogram.Histogram) {
 		return
 	}
 	for name := range f.values {
-		if about([]string{"latency_ms", "service_ms", "lateness_us"}, name) {
+		if about(latencyNames, name) {
 			delete(f.values, name)
 		}
 	}

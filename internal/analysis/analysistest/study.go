@@ -104,14 +104,19 @@ func (s Study) Plan() *plan.Plan {
 // Write writes the study into dir, which must be empty or absent, and opens it for reading.
 func (s Study) Write(t testing.TB, dir string) *result.Dir {
 	t.Helper()
-	if err := s.write(dir); err != nil {
+	d, err := s.Create(dir)
+	if err != nil {
 		t.Fatalf("write synthetic study: %v", err)
 	}
-	d, err := result.Open(dir)
-	if err != nil {
-		t.Fatalf("open synthetic study: %v", err)
-	}
 	return d
+}
+
+// Create is Write without a test.
+func (s Study) Create(dir string) (*result.Dir, error) {
+	if err := s.write(dir); err != nil {
+		return nil, err
+	}
+	return result.Open(dir)
 }
 
 func (s Study) write(dir string) error {
