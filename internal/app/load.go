@@ -113,6 +113,10 @@ func (t Topology) Validate(r Reporter, prefix string) {
 	if !r.Sound(strings.TrimSuffix(prefix, ".")) && !r.Sound(prefix+"services") && len(t.Services) == 0 {
 		return
 	}
+	if len(t.Services) > maxServices {
+		v.report("services", fmt.Sprintf("%d services, more than %d", len(t.Services), maxServices), "")
+		return
+	}
 	v.services()
 	v.entry()
 	if r.Sound(prefix+"services") && v.acyclic() {
@@ -143,11 +147,8 @@ func (v validation) names() []string {
 }
 
 func (v validation) services() {
-	switch n := len(v.t.Services); {
-	case n == 0:
+	if len(v.t.Services) == 0 {
 		v.report("services", "the list is empty", "an application needs at least one service")
-	case n > maxServices:
-		v.report("services", fmt.Sprintf("%d services, more than %d", n, maxServices), "")
 	}
 	first := map[string]int{}
 	names := v.names()
@@ -178,6 +179,7 @@ func (v validation) calls(at string, s Service, names []string) {
 	for j, c := range s.Calls {
 		path := fmt.Sprintf("%s.calls[%d].service", at, j)
 		switch {
+		case !v.r.Sound(path): // spares the search for the nearest name
 		case c.Service == "":
 			v.report(path, "no service is named", "")
 		case !slices.Contains(names, c.Service):

@@ -95,7 +95,6 @@ type Document struct {
 	aliases  map[string]int        // how often each was seen
 	problems Problems
 	bad      []string // paths that a problem was reported for
-	more     bool     // maxProblems was reached
 }
 
 // At is the position of the value at path, such as "factors.rate[1]": of the
@@ -113,8 +112,13 @@ func (d *Document) Has(path string) bool {
 }
 
 // Sound tells whether nothing wrong is known yet about path, what is in it and
-// what it is in. Validation asks it so that one mistake is reported once.
+// what it is in. Validation asks it so that one mistake is reported once. Once
+// there are too many mistakes to print nothing is sound any more, which spares
+// validation the work.
 func (d *Document) Sound(path string) bool {
+	if len(d.problems) >= maxProblems {
+		return false
+	}
 	for _, b := range d.bad {
 		if path == "" || b == "" || b == path || within(b, path) || within(path, b) {
 			return false
@@ -135,7 +139,6 @@ func (d *Document) Report(path, message, hint string) {
 
 func (d *Document) report(at Position, path, message, hint string) {
 	if len(d.problems) >= maxProblems {
-		d.more = true
 		return
 	}
 	d.bad = append(d.bad, path)
@@ -154,9 +157,9 @@ func (d *Document) Err() error {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	if d.more {
+	if len(ps) >= maxProblems {
 		last := ps[len(ps)-1]
-		last.Message, last.Hint = fmt.Sprintf("more than %d mistakes; the rest are not shown", maxProblems), ""
+		last.Message, last.Hint = fmt.Sprintf("%d mistakes are enough; the rest of the file was not checked", maxProblems), ""
 		ps = append(ps, last)
 	}
 	return ps

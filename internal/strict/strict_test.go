@@ -185,7 +185,7 @@ func TestReportIsSortedAndBounded(t *testing.T) {
 		doc.Report("int", "again", "")
 	}
 	var ps strict.Problems
-	if !errors.As(doc.Err(), &ps) || len(ps) != 101 || !strings.HasPrefix(ps[100].Message, "more than 100 mistakes") {
+	if !errors.As(doc.Err(), &ps) || len(ps) != 101 || !strings.HasPrefix(ps[100].Message, "100 mistakes are enough") {
 		t.Errorf("%d problems", len(ps))
 	}
 }
@@ -229,4 +229,30 @@ func FuzzStrict(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Hostile files of the greatest size that is read cost seconds at most; quadratic work would cost hours.
+func TestLargeHostileFiles(t *testing.T) {
+	fill := func(unit string) string { return strings.Repeat(unit, strict.MaxBytes/len(unit)) }
+	var keys strings.Builder
+	for i := 0; keys.Len() < strict.MaxBytes-20; i++ {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+	}
+	for name, text := range map[string]string{
+		"brackets": fill("["), "braces": fill("{a: "), "dashes": fill("- "), "questions": fill("? "), "comments": fill("#\n"),
+		"one key": fill("int: 1\n"), "keys": keys.String(), "list": "list: [" + strings.Repeat("{},", 300_000) + "]", "rows": "rows:\n" + strings.Repeat("- x\n", 250_000),
+		"quotes": "text: \"" + strings.Repeat("\\n", 500_000), "long key": strings.Repeat("k", 500_000) + ": [" + strings.Repeat("~,", 200_000) + "]",
+		"aliases": "a: &a [x]\nlist: [" + strings.Repeat("*a,", 300_000) + "]", "spaces": fill(" "), "newlines": fill("\n"), "documents": fill("---\n"), "tabs": fill("\t"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var v all
+			_, err := decode(text, &v)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if n := len(err.Error()); n > 100_000 {
+				t.Errorf("said %d bytes", n)
+			}
+		})
+	}
 }
