@@ -71,7 +71,7 @@ type Options struct {
 // Found is a program that runs.
 type Found struct {
 	Path    string
-	Version string
+	Version string // as the program says it; empty where it is not asked
 	SHA256  string // of the program, in hexadecimal
 	Source  string // "$TARE_ENVOY", "PATH", "cache" or "download"
 }
@@ -130,15 +130,17 @@ func (p Program) try(ctx context.Context, path, source string) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	path, err = filepath.Abs(path)
+	return locate(path, version, source)
+}
+
+// locate completes what is known of the program at path.
+func locate(path, version, source string) (Found, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return Found{}, err
 	}
 	sum, err := fileSHA256(path)
-	if err != nil {
-		return Found{}, err
-	}
-	return Found{Path: path, Version: version, SHA256: sum, Source: source}, nil
+	return Found{Path: path, Version: version, SHA256: sum, Source: source}, err
 }
 
 func (p Program) version(ctx context.Context, path string) (string, error) {

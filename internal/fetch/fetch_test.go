@@ -540,6 +540,27 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+func TestFindByName(t *testing.T) {
+	fakePip(t, "exit 9", "exit 9")
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	other := filepath.Join(bin, "other")
+	write(t, other, proxyScript, 0o755)
+	write(t, filepath.Join(bin, "envoy"), proxyScript, 0o755)
+	t.Setenv("TARE_ENVOY", "")
+	want := Found{Path: other, SHA256: sha([]byte(proxyScript)), Source: "PATH"}
+	for _, name := range []string{"other", other} {
+		if found, err := Find(t.Context(), name, Options{}); err != nil || found != want {
+			t.Errorf("%s: found %+v, %v", name, found, err)
+		}
+	}
+	if found, err := Find(t.Context(), "envoy", Options{}); err != nil || found.Version != "1.2.3" {
+		t.Errorf("envoy: found %+v, %v", found, err)
+	}
+	_, err := Find(t.Context(), "missing", Options{})
+	expect(t, err, `find "missing": `, "install it")
+}
+
 func TestCacheThatCannotBeWritten(t *testing.T) {
 	fakePip(t, "exit 9", "exit 9")
 	file := filepath.Join(t.TempDir(), "file")

@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -32,6 +33,52 @@ const (
 // TestEnvoyDefinitions runs every definition whose sidecar is Envoy as a real
 // pair of sidecars before a small application.
 func TestEnvoyDefinitions(t *testing.T) {
+	program := envoy(t)
+	ran := 0
+	t.Run("two workers", func(t *testing.T) { // they share a port that the kernel chose
+		d, err := mesh.Load("envoy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := *d.Local
+		local.Sidecar.Concurrency = 2
+		d.Local = &local
+		testPair(t, d, program)
+	})
+	for _, d := range mesh.Builtin() {
+		if d.Local == nil || d.Local.Sidecar.Program != "envoy" {
+			continue
+		}
+		ran++
+		t.Run(d.Name, func(t *testing.T) { testPair(t, d, program) })
+	}
+	if ran != 3 {
+		t.Errorf("%d definitions ran, want 3", ran)
+	}
+}
+
+// TestDocumentedDefinition runs the example of the page on adding a mesh.
+func TestDocumentedDefinition(t *testing.T) {
+	const page = "../../docs/adding-a-mesh.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```yaml\n")
+	example, _, closed := strings.Cut(rest, "```\n")
+	if !found || !closed {
+		t.Fatalf("%s has no YAML block", page)
+	}
+	d, err := mesh.Decode(page, []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testPair(t, d, envoy(t))
+}
+
+// envoy is the path of a real one.
+func envoy(t *testing.T) string {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a real Envoy")
 	}
@@ -39,17 +86,7 @@ func TestEnvoyDefinitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := 0
-	for _, d := range mesh.Builtin() {
-		if d.Local == nil || d.Local.Sidecar.Program != "envoy" {
-			continue
-		}
-		ran++
-		t.Run(d.Name, func(t *testing.T) { testPair(t, d, found.Path) })
-	}
-	if ran != 3 {
-		t.Errorf("%d definitions ran, want 3", ran)
-	}
+	return found.Path
 }
 
 func testPair(t *testing.T, d mesh.Definition, program string) {
@@ -72,6 +109,7 @@ func testPair(t *testing.T, d mesh.Definition, program string) {
 	if d.Provides.L7 != (d.Local.Verify.Unit == "request") {
 		t.Errorf("unit %q does not go with l7: %v", d.Local.Verify.Unit, d.Provides.L7)
 	}
+	t.Run("many at once", func(t *testing.T) { p.testMany(t) })
 	if !d.Provides.MTLS {
 		return
 	}
@@ -83,6 +121,40 @@ func testPair(t *testing.T, d mesh.Definition, program string) {
 	t.Run("identity", func(t *testing.T) { p.testIdentity(t) })
 	t.Run("refusals", func(t *testing.T) { p.testRefusals(t) })
 	t.Run("wrong callee", func(t *testing.T) { p.testWrongCallee(t) })
+}
+
+// testMany holds more requests open at once than a proxy's usual limits allow (Envoy's are 1024).
+func (p *pair) testMany(t *testing.T) {
+	const many = 1200
+	var settled atomic.Int64 // arrived, or failed
+	all := make(chan struct{})
+	settle := func() {
+		if settled.Add(1) == many {
+			close(all)
+		}
+	}
+	p.hold.Store(func() { settle(); <-all })
+	defer p.hold.Store(func() {})
+	failed := make(chan error, many)
+	for range many {
+		go func() {
+			err := p.get()
+			if err != nil {
+				settle() // let the others go
+			}
+			failed <- err
+		}()
+	}
+	bad := 0
+	var first error
+	for range many {
+		if err := <-failed; err != nil {
+			bad, first = bad+1, cmp.Or(first, err)
+		}
+	}
+	if bad > 0 {
+		t.Errorf("%d of %d requests at once failed, the first with %v", bad, many, first)
+	}
 }
 
 // testIdentity looks at what the application is told of its caller.
@@ -175,17 +247,20 @@ type pair struct {
 	ca             *authority
 	caller, callee *sidecar
 	requests       *atomic.Int64
+	hold           *atomic.Value // func(), called by the application before it answers
 	peer           *atomic.Value // X-Forwarded-Client-Cert of the last request
 }
 
 func newPair(t *testing.T, d mesh.Definition, program string) *pair {
-	p := &pair{definition: d, program: program, ca: newAuthority(t), requests: new(atomic.Int64), peer: new(atomic.Value)}
+	p := &pair{definition: d, program: program, ca: newAuthority(t), requests: new(atomic.Int64), peer: new(atomic.Value), hold: new(atomic.Value)}
+	p.hold.Store(func() {})
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.requests.Add(1)
 		p.peer.Store(r.Header.Get("X-Forwarded-Client-Cert"))
 		if r.ProtoMajor != 1 {
 			t.Errorf("the application is spoken to in %s", r.Proto)
 		}
+		p.hold.Load().(func())()
 		fmt.Fprint(w, "hello")
 	}))
 	t.Cleanup(app.Close)
@@ -211,7 +286,7 @@ func (p *pair) identify(t *testing.T, ctx mesh.SidecarContext) mesh.SidecarConte
 
 // get sends one request through both sidecars, on a connection of its own.
 func (p *pair) get() error {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", p.caller.ports["outbound-echo"]))
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -76,4 +77,31 @@ func Load(nameOrPath string) (Definition, error) {
 		return Definition{}, fmt.Errorf("read mesh definition: %w", err)
 	}
 	return Decode(nameOrPath, data)
+}
+
+// Collect lists the definitions that come with tare and those in files, by
+// name. Every file is read before the mistakes of all are returned; a file that
+// takes a name another has is a mistake as well.
+func Collect(files ...string) ([]Definition, error) {
+	all := Builtin()
+	var mistakes []error
+	for _, file := range files {
+		data, err := strict.ReadFile(file)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("read mesh definition: %w", err))
+			continue
+		}
+		d, err := Decode(file, data)
+		if err != nil {
+			mistakes = append(mistakes, err)
+			continue
+		}
+		if slices.ContainsFunc(all, func(o Definition) bool { return o.Name == d.Name }) {
+			mistakes = append(mistakes, fmt.Errorf("%s: name: there is a mesh %q already", file, d.Name))
+			continue
+		}
+		all = append(all, d)
+	}
+	slices.SortStableFunc(all, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
+	return all, errors.Join(mistakes...)
 }

@@ -57,6 +57,33 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+func TestCollect(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	mine, broken := file("mine", "name: mine\n"), file("broken.yaml", "name: 1\n")
+	all, err := Collect(mine)
+	if err != nil || len(all) != len(Builtin())+1 || all[3].Name != "mine" {
+		t.Errorf("collected %d, %v", len(all), err)
+	}
+	_, err = Collect(mine, broken, mine, file("none.yaml", "name: none\n"), filepath.Join(dir, "missing"))
+	for _, want := range []string{"broken.yaml:1:7: name: found 1, expected text", `mine: name: there is a mesh "mine" already`,
+		`none.yaml: name: there is a mesh "none" already`, "missing: no such file"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q in it", err, want)
+		}
+	}
+	var problems strict.Problems
+	if !errors.As(err, &problems) {
+		t.Error("the hints of a broken file are lost")
+	}
+}
+
 // valid is a definition the broken ones are made from. The config begins on line 9.
 const valid = `name: mine
 description: mine

@@ -3,7 +3,6 @@ package mesh
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"text/template"
 )
@@ -12,7 +11,14 @@ import (
 const maxSocketPath = 107
 
 // ErrSocketPath says that the path of an admin socket is too long for the system.
-var ErrSocketPath = errors.New("path of a Unix socket is too long")
+var ErrSocketPath error = socketPathError{}
+
+type socketPathError struct{}
+
+func (socketPathError) Error() string { return "path of a Unix socket is too long" }
+
+// Hint is what the user can do.
+func (socketPathError) Hint() string { return "set TMPDIR or XDG_RUNTIME_DIR to a shorter path" }
 
 // functions are what a template may call besides those of text/template.
 var functions = template.FuncMap{
