@@ -129,7 +129,7 @@ func TestBrokenBytes(t *testing.T) {
 		{"10 MB", string(large), "bad.yaml:1:1: the file is larger than 1048576 bytes\n  hint: is this the right file?\n"},
 		{"deep lists", header + "factors: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "bad.yaml:4:41: nested more than 32 deep\n"},
 		{"deep mappings", header + "factors: " + strings.Repeat("{a: ", 5000) + strings.Repeat("}", 5000), "bad.yaml:4:134: nested more than 32 deep\n"},
-		{"many mistakes", header + "factors: {rate: [" + strings.Repeat("x,", 100_000) + "x]}\n", ""},
+		{"many mistakes", header + "factors: {rate: [" + strings.Repeat("x,", 20_000) + "x]}\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := experiment.Decode("bad.yaml", []byte(c.data), known)

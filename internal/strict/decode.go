@@ -27,8 +27,8 @@ func (d *Document) Decode(v any) {
 }
 
 func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
-	if n.Kind == yaml.AliasNode {
-		return // reported by inspect
+	if n.Kind == yaml.AliasNode || d.full() {
+		return // an alias was reported by inspect
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		d.wrong(n, key, at, "no value is given", "give it one, or leave the field out for its default")
@@ -94,6 +94,9 @@ func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 	done := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, c := n.Content[i], n.Content[i+1]
+		if d.full() {
+			return
+		}
 		if k.Kind != yaml.ScalarNode || k.Value == "" || k.ShortTag() == "!!merge" || done[k.Value] {
 			continue // reported by inspect
 		}

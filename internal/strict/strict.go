@@ -116,7 +116,7 @@ func (d *Document) Has(path string) bool {
 // there are too many mistakes to print nothing is sound any more, which spares
 // validation the work.
 func (d *Document) Sound(path string) bool {
-	if len(d.problems) >= maxProblems {
+	if d.full() {
 		return false
 	}
 	for _, b := range d.bad {
@@ -126,6 +126,9 @@ func (d *Document) Sound(path string) bool {
 	}
 	return true
 }
+
+// full tells that nothing more will be printed, so that nothing more need be found.
+func (d *Document) full() bool { return len(d.problems) >= maxProblems }
 
 func within(inner, outer string) bool {
 	return len(inner) > len(outer) && strings.HasPrefix(inner, outer) && (inner[len(outer)] == '.' || inner[len(outer)] == '[')
@@ -138,7 +141,7 @@ func (d *Document) Report(path, message, hint string) {
 }
 
 func (d *Document) report(at Position, path, message, hint string) {
-	if len(d.problems) >= maxProblems {
+	if d.full() {
 		return
 	}
 	d.bad = append(d.bad, path)
