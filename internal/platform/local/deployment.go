@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type deployment struct {
 	agent   string // program
 	sidecar string // program; empty without a mesh
 	edit    func(*app.Instance)
+	settle  time.Duration
 	abandon context.CancelCauseFunc // ends the deploying
 
 	addresses *addresses
@@ -88,7 +90,11 @@ func (d *deployment) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 	printed.CPUs = cmd.CPUs
 	p, err := proc.Start(ctx, cmd)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", task.ID, err)
+		err = fmt.Errorf("start %s: %w", task.ID, err)
+		if cmd.CPUs != "" {
+			err = &Error{err, fmt.Sprintf("platform.cpus pins the %s plane to %s; this process may use %d processors", task.Plane, cmd.CPUs, runtime.NumCPU())}
+		}
+		return nil, err
 	}
 	d.processes = append(d.processes, &process{p, task})
 	if err := d.note(task.ID, p.PID, printed); err != nil {

@@ -18,6 +18,7 @@ type flow struct {
 	name  string
 	want  int64
 	parts []part
+	shown string // for the reader, instead of the counters' names
 	// sidecars: the counters are those of sidecars, not of applications.
 	sidecars bool
 	// atLeast: the counter may move by more, or have moved before (connections that are kept).
@@ -181,8 +182,8 @@ func requestsAt(ctx context.Context, a netip.AddrPort) (int64, error) {
 
 // settle reads the counters until all hold or the deadline passes: a proxy may
 // count a request a moment after it has been answered.
-func settle(ctx context.Context, flows []flow, before []reading) ([]reading, error) {
-	deadline := time.NewTimer(settleTimeout)
+func settle(ctx context.Context, patience time.Duration, flows []flow, before []reading) ([]reading, error) {
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	again := time.NewTicker(10 * adminPause)
 	defer again.Stop()
@@ -225,16 +226,7 @@ func (f flow) holds(before, after reading) bool {
 
 func (f flow) check(before, after reading) platform.Check {
 	c := platform.Check{Name: f.name, OK: f.holds(before, after)}
-	var counters []string
-	for _, p := range f.parts {
-		if p.counter != "" && (len(counters) == 0 || counters[len(counters)-1] != p.counter) {
-			counters = append(counters, p.counter)
-		}
-	}
-	name := strings.Join(counters, ", ")
-	if name == "" {
-		name = "the application's own count"
-	}
+	name := f.names()
 	switch {
 	case after.missing != "":
 		c.Detail = after.missing
@@ -247,4 +239,21 @@ func (f flow) check(before, after reading) platform.Check {
 		c.Hint = f.hint
 	}
 	return c
+}
+
+// names are the flow's counters as a check shows them.
+func (f flow) names() string {
+	if f.shown != "" {
+		return f.shown
+	}
+	if !f.sidecars {
+		return "the application's own count"
+	}
+	var names []string
+	for _, p := range f.parts {
+		if !slices.Contains(names, p.counter) {
+			names = append(names, p.counter)
+		}
+	}
+	return strings.Join(names, ", ")
 }

@@ -10,11 +10,14 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/mesh"
@@ -34,8 +37,8 @@ type Options struct {
 	// gives it, downloading it where need be, and says its version.
 	FetchProgram func(ctx context.Context, name string) (path, version string, err error)
 
-	// edit changes what an application is told; for tests.
-	edit func(*app.Instance)
+	edit   func(*app.Instance) // changes what an application is told; for tests
+	settle time.Duration       // how long counters may lag; 0: settleTimeout
 }
 
 // Platform is the local platform.
@@ -124,10 +127,13 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 	if err := supported(spec); err != nil {
 		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
 	}
+	if spec.Provenance, err = filepath.Abs(spec.Provenance); err != nil {
+		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+	}
 	// The context ends with its cause when any process of the deployment does.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := &deployment{spec: spec, agent: p.options.AgentPath, edit: p.options.edit, abandon: cancel, pods: map[string][]*pod{}}
+	d := &deployment{spec: spec, agent: p.options.AgentPath, edit: p.options.edit, settle: cmp.Or(p.options.settle, settleTimeout), abandon: cancel, pods: map[string][]*pod{}}
 	defer func() {
 		if err != nil {
 			if cause := context.Cause(ctx); cause != nil {

@@ -38,7 +38,7 @@ func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	checks := []platform.Check{d.probe(ctx)}
-	after, err := settle(ctx, flows, before)
+	after, err := settle(ctx, d.settle, flows, before)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}

@@ -31,6 +31,7 @@ func (f flow) failures() flow {
 	e := flow{name: "TLS errors" + strings.TrimPrefix(f.name, "TLS handshakes"), sidecars: true, hint: tlsHint}
 	for _, p := range f.parts {
 		stem := strings.TrimSuffix(p.counter, "handshake")
+		e.shown = stem + "{" + strings.Join(failureCounters, ",") + "}"
 		for _, last := range failureCounters {
 			e.parts = append(e.parts, part{p.pod, stem + last})
 		}
@@ -172,9 +173,8 @@ func exchange(ctx context.Context, p *pod, secure func(net.Conn) (net.Conn, stri
 	if err != nil {
 		return "", err
 	}
-	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: "+p.service+"\r\nConnection: close\r\n\r\n"); err != nil {
-		return "", fmt.Errorf("send a request: %w", err)
-	}
+	// Where the write fails the read tells more: the refusal may have come before it.
+	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: "+p.service+"\r\nConnection: close\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return "", fmt.Errorf("no answer to a request: %w", err)

@@ -3,6 +3,7 @@
 package platformtest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -143,19 +144,20 @@ func (s suite) chain(t *testing.T) {
 // load starts a worker and finds it in the load plane for as long as it runs.
 func (s suite) load(t *testing.T) {
 	d := s.deploy(t, Spec(t, s.mesh, 1, "echo"))
-	var out bytes.Buffer
-	worker, err := d.StartLoad(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "echo working; exec sleep 60"}, Stdout: &out})
+	out, in := io.Pipe()
+	defer in.Close()
+	worker, err := d.StartLoad(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "echo working; exec sleep 60"}, Stdout: in})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "working\n" {
+		t.Errorf("the worker's output is %q, %v", line, err)
 	}
 	if n := count(t, d, metric.Load); n != 1 {
 		t.Errorf("%d tasks in the load plane, want 1", n)
 	}
 	if err := worker.Stop(t.Context(), patience); err != nil {
 		t.Error(err)
-	}
-	if out.String() != "working\n" {
-		t.Errorf("the worker's output is %q", out.String())
 	}
 	if n := count(t, d, metric.Load); n != 0 {
 		t.Errorf("%d tasks in the load plane after its end, want 0", n)
