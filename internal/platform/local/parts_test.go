@@ -2,6 +2,7 @@ package local
 
 import (
 	"bufio"
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/platform"
 	"github.com/tare-mesh/tare/internal/platform/platformtest"
+	"github.com/tare-mesh/tare/internal/proc"
 )
 
 func topology(calls map[string]string) app.Topology {
@@ -292,5 +294,27 @@ func BenchmarkDeployEnvoy(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "ms-last-removal")
+	}
+}
+
+// What provenance/commands.sh says starts the same application again.
+func TestCommandsPaste(t *testing.T) {
+	d, spec, err := deploy(t, Options{}, load(t, "none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{filepath.Join(spec.Provenance, "commands.sh")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Stop(t.Context(), 0) }()
+	if err := d.await(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.pods["echo"][0].app) }); err != nil {
+		t.Fatal(err)
+	}
+	if c := d.probe(t.Context()); !c.OK {
+		t.Error(c.Detail)
 	}
 }
