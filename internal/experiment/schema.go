@@ -32,8 +32,8 @@ func Schema(known Known) ([]byte, error) {
 			return nil, fmt.Errorf("build schema: there is no field %s", d.path)
 		}
 		p.Description = d.text
-		if d.default_ != nil {
-			p.Default = d.default_
+		if d.otherwise != nil {
+			p.Default = d.otherwise
 		}
 		if d.also != nil {
 			d.also(p)
@@ -99,7 +99,7 @@ func property(s *jsonschema.Schema, path string) *jsonschema.Schema {
 // description is what the schema says of one field beyond its type.
 type description struct {
 	path, text string
-	default_   any
+	otherwise  any // the default
 	also       func(*jsonschema.Schema)
 }
 

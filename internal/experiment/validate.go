@@ -149,7 +149,7 @@ func (v validation) topology() {
 	if isFile && !filepath.IsAbs(name) {
 		name = filepath.Join(v.dir, name)
 	}
-	if isFile && !app.IsFile(name) { // cannot be: joining keeps the suffix
+	if isFile && !app.IsFile(name) { // "./dir" beside the file became "dir", which would be a name
 		name = "./" + name
 	}
 	t, err := find(name)
