@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -29,8 +30,9 @@ func main() {
 	}
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "tare-agent: %v\n", err)
-		if h, ok := err.(interface{ Hint() string }); ok {
-			fmt.Fprintf(os.Stderr, "hint: %s\n", h.Hint())
+		var hinted interface{ Hint() string }
+		if errors.As(err, &hinted) && hinted.Hint() != "" {
+			fmt.Fprintf(os.Stderr, "hint: %s\n", hinted.Hint())
 		}
 		os.Exit(1)
 	}

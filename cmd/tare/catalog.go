@@ -4,22 +4,66 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/platform/local"
 )
 
 // Every variant tare knows is listed in this file, one line each.
 
 // commands in the order in which help shows them.
 var commands = []func(*cli) *cobra.Command{
+	newRunCommand,
+	newPlanCommand,
+	newReportCommand,
+	newLoadCommand,
+	newListCommand,
+	newSchemaCommand,
 }
 
 // catalog is every variant there is, built by a call and passed down.
 type catalog struct {
 	generators []load.Generator
-	platforms  []string
+	platforms  []platformVariant
+	newMeter   func() (meter.Meter, error)
+}
+
+// platformVariant is one place where trials run.
+type platformVariant struct {
+	name, doc string
+	open      func(*cli) platform.Platform
 }
 
 func newCatalog() catalog {
 	return catalog{
-		platforms: []string{"local"},
+		generators: load.Generators(),
+		platforms: []platformVariant{
+			{"local", "processes on this machine; no root, no cluster", openLocal},
+		},
+		newMeter: func() (meter.Meter, error) { return meter.NewLocal() },
 	}
+}
+
+// generator finds a load generator by name; the experiment file was checked against the same list.
+func (c catalog) generator(name string) load.Generator {
+	for _, g := range c.generators {
+		if g.Name() == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// platform finds a platform by name; the experiment file was checked against the same list.
+func (c catalog) platform(name string) platformVariant {
+	for _, p := range c.platforms {
+		if p.name == name {
+			return p
+		}
+	}
+	return platformVariant{}
+}
+
+func openLocal(c *cli) platform.Platform {
+	return local.New(local.Options{AgentPath: load.AgentPath(), FetchProgram: c.fetchProgram})
 }

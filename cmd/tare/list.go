@@ -29,7 +29,7 @@ var listings = []listing{
 	{"generators", "load generators",
 		[]string{"GENERATOR"}, generatorRows},
 	{"platforms", "where trials run",
-		[]string{"PLATFORM"}, platformRows},
+		[]string{"PLATFORM", "DESCRIPTION"}, platformRows},
 	{"metrics", "everything that is measured",
 		[]string{"METRIC", "UNIT", "BETTER", "MEANING"}, metricRows},
 }
@@ -113,8 +113,8 @@ func generatorRows(c catalog) (rows [][]string) {
 }
 
 func platformRows(c catalog) (rows [][]string) {
-	for _, name := range c.platforms {
-		rows = append(rows, []string{name})
+	for _, p := range c.platforms {
+		rows = append(rows, []string{p.name, p.doc})
 	}
 	return rows
 }

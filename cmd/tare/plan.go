@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,11 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/plan"
-	"github.com/tare-mesh/tare/internal/strict"
 )
 
 // planFormats are the ways to print a plan, the default first.
@@ -26,15 +22,6 @@ var planFormats = []struct {
 }{
 	{"text", writePlanText},
 	{"json", writePlanJSON},
-}
-
-// experimentOptions are the flags of every command that reads an experiment file.
-type experimentOptions struct {
-	set []string // key=value
-}
-
-func (o *experimentOptions) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&o.set, "set", nil, "override a field of the file, such as `blocks=3` or factors.rate=[100,200]; may be repeated")
 }
 
 func newPlanCommand(c *cli) *cobra.Command {
@@ -57,11 +44,11 @@ starts nothing and writes nothing. The same file gives the same plan on every ma
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, f := range planFormats {
 				if f.name == format {
-					_, p, err := c.plan(args[0], o)
+					s, err := c.read(args[0], o)
 					if err != nil {
 						return err
 					}
-					return f.write(c.stdout, p)
+					return f.write(c.stdout, s.plan)
 				}
 			}
 			return usageError{fmt.Errorf("unknown format %q", format), "formats: " + strings.Join(names, ", ")}
@@ -71,59 +58,6 @@ starts nothing and writes nothing. The same file gives the same plan on every ma
 	cmd.Flags().StringVar(&format, "format", format, "format of the plan: "+strings.Join(names, " or "))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-// plan reads an experiment file and expands it.
-func (c *cli) plan(file string, o experimentOptions) (*experiment.Experiment, *plan.Plan, error) {
-	e, err := experiment.Read(file, c.knownNames(), o.set...)
-	if err != nil {
-		return nil, nil, readable(err)
-	}
-	p, err := plan.Expand(e)
-	return e, p, err
-}
-
-// knownNames are the names that an experiment file may use.
-func (c *cli) knownNames() experiment.Known {
-	known := experiment.Known{
-		Meshes:     mesh.Names(),
-		Platforms:  c.catalog.platforms,
-		Protocols:  []string{"http1"},
-		Topologies: app.Names(),
-	}
-	for _, g := range c.catalog.generators {
-		known.Generators = append(known.Generators, g.Name())
-	}
-	return known
-}
-
-// readable gives every mistake in a file its hint, below it. What else goes wrong
-// in reading is the user's mistake too: tare needs nothing but the file.
-func readable(err error) error {
-	var problems strict.Problems
-	if errors.As(err, &problems) {
-		return invalidFile{problems}
-	}
-	return usageError{err, ""} // no such file, or an override that is none
-}
-
-// invalidFile prints the mistakes of a file with their hints.
-type invalidFile struct{ strict.Problems }
-
-func (e invalidFile) Unwrap() error { return e.Problems }
-
-func (e invalidFile) Error() string {
-	var b strings.Builder
-	for i, p := range e.Problems {
-		if i > 0 { // the first has it from printError
-			b.WriteString("tare: ")
-		}
-		fmt.Fprintln(&b, p.Error())
-		if p.Hint != "" {
-			fmt.Fprintln(&b, "hint: "+p.Hint)
-		}
-	}
-	return strings.TrimRight(b.String(), "\n")
 }
 
 func writePlanJSON(w io.Writer, p *plan.Plan) error {

@@ -79,9 +79,9 @@ func (c *cli) report(dir string, o reportOptions) error {
 // writeReport analyses the results in dir and writes the answer to w. `tare run`
 // ends with it, so that both print the same from the same files.
 func writeReport(w io.Writer, dir string, o reportOptions) error {
-	f, ok := report.Lookup(o.format, report.Options{All: o.all, Width: terminalWidth(w)})
-	if !ok {
-		return usageError{fmt.Errorf("unknown format %q", o.format), "formats: " + strings.Join(formatNames(), ", ")}
+	f, err := reportFormat(o, terminalWidth(w))
+	if err != nil {
+		return err
 	}
 	d, err := result.Open(dir)
 	if err != nil {
@@ -93,6 +93,15 @@ func writeReport(w io.Writer, dir string, o reportOptions) error {
 		return err
 	}
 	return f.Write(w, r)
+}
+
+// reportFormat finds the format asked for, to be laid out for width columns; 0: no limit.
+func reportFormat(o reportOptions, width int) (report.Format, error) {
+	f, ok := report.Lookup(o.format, report.Options{All: o.all, Width: width})
+	if !ok {
+		return f, usageError{fmt.Errorf("unknown format %q", o.format), "formats: " + strings.Join(formatNames(), ", ")}
+	}
+	return f, nil
 }
 
 // terminalWidth is the number of columns of w; 0 where it is not a terminal.

@@ -20,13 +20,13 @@ import (
 // Generators lists every load generator there is.
 func Generators() []Generator {
 	return []Generator{
-		Tare{Agent: agentPath()},
+		Tare{Agent: AgentPath()},
 	}
 }
 
-// agentPath is the tare-agent that was installed beside the running program,
+// AgentPath is the tare-agent that was installed beside the running program,
 // else whichever is on PATH.
-func agentPath() string {
+func AgentPath() string {
 	const name = "tare-agent"
 	self, err := os.Executable()
 	if err != nil {

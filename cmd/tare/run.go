@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/runner"
+	"github.com/tare-mesh/tare/internal/tui"
+)
+
+// runOptions are the flags of `tare run`.
+type runOptions struct {
+	experimentOptions
+	out    string // results directory
+	resume string // results directory of an earlier run
+	plain  bool
+	report reportOptions
+}
+
+func newRunCommand(c *cli) *cobra.Command {
+	o := runOptions{report: reportOptions{format: "text"}}
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run an experiment and print the answer",
+		Long: `run carries out the trials of an experiment file, one after another, and ends
+with the report of what it found. Everything measured is kept in a results
+directory, from which ` + "`tare report`" + ` computes the same answer again.
+
+The first interrupt (Ctrl-C) removes what runs and keeps every finished trial;
+--resume goes on from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
+finished, and some trials failed or were invalid; 130 interrupted.`,
+		Example: `  tare run examples/quickstart.yaml
+  tare run examples/quickstart.yaml --set blocks=10 --out runs/mine
+  tare run --resume runs/mine
+  tare run experiment.yaml --mesh ./my-mesh.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.resume != "" {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.resume != "" && o.out != "" {
+				return usageError{errors.New("--out and --resume exclude each other"), "a resumed run goes on in its own directory"}
+			}
+			file := filepath.Join(o.resume, result.ExperimentFile)
+			if len(args) == 1 {
+				file = args[0]
+			}
+			return c.run(cmd.Context(), file, o)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
+	f.StringVar(&o.resume, "resume", "", "go on with the interrupted run in `DIR`; FILE may be left out, and must be what it was")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	f.StringVar(&o.report.format, "format", o.report.format, "format of the answer, as in tare report")
+	_ = cmd.MarkFlagDirname("out")
+	_ = cmd.MarkFlagDirname("resume")
+	return cmd
+}
+
+func (c *cli) run(ctx context.Context, file string, o runOptions) error {
+	study, err := c.read(file, o.experimentOptions)
+	if err != nil {
+		return err
+	}
+	if _, err := reportFormat(o.report, 0); err != nil {
+		return err
+	}
+	dir, err := c.openResults(study, o)
+	if err != nil {
+		return err
+	}
+	summary, err := c.carryOut(ctx, study, dir, o)
+	if closed := dir.Close(); err == nil {
+		err = closed
+	}
+	if recorded := summary.Earlier + summary.Recorded; recorded == 0 {
+		return err
+	}
+	// What was recorded is worth a report even when the run could not go on.
+	reported := c.report(dir.Path(), o.report)
+	if err == nil {
+		err = reported
+	}
+	if err == nil && summary.Failed+summary.Invalid > 0 {
+		err = exitError{fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",
+			summary.Failed, summary.Trials, summary.Invalid, filepath.Join(dir.Path(), result.TrialsDir)), exitIncomplete}
+	}
+	return err
+}
+
+// openResults makes the directory of a new run, or takes up that of an earlier one.
+func (c *cli) openResults(s *study, o runOptions) (*result.Dir, error) {
+	text, err := s.experiment.YAML()
+	if err != nil {
+		return nil, err
+	}
+	env := meter.Host()
+	env.Time = time.Now().UTC()
+	env.Tare = version()
+	env.Command = os.Args
+	env.Platform = s.experiment.Platform.Kind
+	if o.resume != "" {
+		return result.Resume(o.resume, text, env)
+	}
+	if o.out == "" {
+		o.out = filepath.Join("runs", s.experiment.Metadata.Name+"-"+env.Time.Format("20060102T150405Z"))
+	}
+	return result.Create(o.out, text, s.plan, env)
+}
+
+// carryOut runs the trials that have no record yet, under the live view.
+func (c *cli) carryOut(ctx context.Context, s *study, dir *result.Dir, o runOptions) (runner.Summary, error) {
+	m, err := c.catalog.newMeter()
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	topology, err := s.experiment.Topology()
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	view := tui.New(c.stderr, o.plain)
+	defer view.Close()
+	return runner.Run(ctx, runner.Config{
+		Experiment: s.experiment,
+		Topology:   topology,
+		Meshes:     s.meshes,
+		Platform:   c.catalog.platform(s.experiment.Platform.Kind).open(c),
+		Generator:  c.catalog.generator(s.experiment.Load.Generator),
+		Meter:      m,
+		Dir:        dir,
+		Sinks:      []result.Sink{view},
+		Kill:       c.kill,
+	})
+}
