@@ -112,7 +112,7 @@ func (a *analysis) report() *Report {
 		base := planned[t.Baseline]
 		r.Comparisons = append(r.Comparisons, a.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])...)
 	}
-	r.Family = adjust(r.Comparisons, a.alpha())
+	r.Families = adjust(r.Comparisons, a.alpha())
 	for i := range r.Comparisons {
 		if c := &r.Comparisons[i]; c.Control {
 			r.Floor = append(r.Floor, floor(c))

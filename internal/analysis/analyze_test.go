@@ -272,18 +272,23 @@ func TestAnalyzeConstantDifference(t *testing.T) {
 
 func TestAnalyzeHolmFamilies(t *testing.T) {
 	r := quickstartReport(t)
-	for _, control := range []bool{false, true} {
+	for _, family := range []analysis.Family{analysis.Headline, analysis.Others, analysis.HeadlineAA, analysis.OthersAA} {
 		var p, adjusted []float64
 		for _, c := range r.Comparisons {
-			if c.Control == control && c.P != nil {
+			if c.Family == family && c.P != nil {
 				p, adjusted = append(p, *c.P), append(adjusted, *c.PAdjusted)
 			}
 		}
-		if !slices.Equal(stats.Holm(p), adjusted) {
-			t.Errorf("control %v: adjusted over another family", control)
+		if len(p) == 0 || !slices.Equal(stats.Holm(p), adjusted) {
+			t.Errorf("%s: adjusted over another family", family)
 		}
-		if !control && len(p) != r.Family {
-			t.Errorf("family %d of %d", r.Family, len(p))
+		if len(p) != r.Families[family] {
+			t.Errorf("%s: %d tests are said, %d there", family, r.Families[family], len(p))
+		}
+	}
+	for _, c := range r.Comparisons {
+		if headline := slices.Contains(analysis.HeadlineMetrics(), c.Metric); headline != (c.Family == analysis.Headline || c.Family == analysis.HeadlineAA) || c.Control != (c.Family == analysis.HeadlineAA || c.Family == analysis.OthersAA) {
+			t.Errorf("%s of %s is of family %s", c.Metric, c.Treatment, c.Family)
 		}
 	}
 	for _, c := range r.Comparisons {

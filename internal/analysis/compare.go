@@ -78,9 +78,11 @@ func number(v float64) *float64 {
 	return &v
 }
 
+const moreBlocks = "raise blocks in the experiment file (6 is a good beginning), or mend what made trials fail"
+
 func fewTrials(treatment string, n int) Warning {
 	return Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %d valid trials, and an interval needs %d", treatment, n, stats.MinN),
-		Hint: "raise blocks in the experiment file; 6 is a good beginning"}
+		Hint: moreBlocks}
 }
 
 // absent is the warning in the place of an interval that cannot be given.
@@ -90,7 +92,7 @@ func absent(why stats.Why, n int, of string) (Warning, bool) {
 		return Warning{}, false
 	case stats.TooFew:
 		return Warning{Code: "few-trials", Message: fmt.Sprintf("no interval: %d %s, and it needs %d", n, of, stats.MinN),
-			Hint: "raise blocks in the experiment file; 6 is a good beginning"}, true
+			Hint: moreBlocks}, true
 	case stats.NoSpread:
 		return Warning{Code: "no-spread", Message: fmt.Sprintf("no interval: all %d %s agree to the last digit", n, of),
 			Hint: "the reading is coarser than what it measures; more trials will not help"}, true
@@ -138,7 +140,7 @@ func (a *analysis) compare(t, base plan.Treatment, trials, baseTrials []Trial) [
 		}
 		c := Comparison{
 			Treatment: t.ID, Factors: t.Factors, Baseline: base.ID, Against: base.Factors, Control: t.Control,
-			Metric: m.Name, Unit: m.Unit,
+			Metric: m.Name, Unit: m.Unit, Family: familyOf(m.Name, t.Control),
 			Warnings: union(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
 		}
 		a.fill(&c, a.pairs(m.Name, treatment, baseline))
@@ -200,18 +202,17 @@ func constant(difference float64, p pairs) Verdict {
 	return Lower
 }
 
-// adjust corrects the p-values for their number, comparisons and A/A pairs each
-// as a family, and gives verdicts. It returns the size of the comparisons' family.
-func adjust(cs []Comparison, alpha float64) (family int) {
-	for _, control := range []bool{false, true} {
+// adjust corrects the p-values for their number, each family by itself, and
+// gives verdicts. It returns the sizes of the families.
+func adjust(cs []Comparison, alpha float64) map[Family]int {
+	sizes := map[Family]int{}
+	for _, family := range []Family{Headline, Others, HeadlineAA, OthersAA} {
 		p := make([]float64, len(cs))
 		for i, c := range cs {
 			p[i] = math.NaN()
-			if c.P != nil && c.Control == control {
+			if c.P != nil && c.Family == family {
 				p[i] = *c.P
-				if !control {
-					family++
-				}
+				sizes[family]++
 			}
 		}
 		for i, v := range stats.Holm(p) {
@@ -222,7 +223,7 @@ func adjust(cs []Comparison, alpha float64) (family int) {
 			cs[i].Verdict = verdict(v < alpha, cs[i].Difference.Estimate)
 		}
 	}
-	return family
+	return sizes
 }
 
 func verdict(shown bool, difference float64) Verdict {
@@ -238,6 +239,6 @@ func verdict(shown bool, difference float64) Verdict {
 func floor(c *Comparison) Floor {
 	return Floor{
 		Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
-		Detectable: c.Detectable, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Verdict: c.Verdict, Warnings: c.Warnings,
+		Detectable: c.Detectable, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
 	}
 }

@@ -37,13 +37,13 @@ type Report struct {
 	Baseline    map[string]any `json:"baseline"`
 	Setup       Setup          `json:"setup"`
 	Count       Count          `json:"count"`
-	// Family is the number of tests p_adjusted of the comparisons accounts for.
-	Family      int          `json:"family"`
-	Treatments  []Treatment  `json:"treatments"`
-	Comparisons []Comparison `json:"comparisons"`
-	Trials      []Trial      `json:"trials"`
-	Floor       []Floor      `json:"floor"`
-	Warnings    []Warning    `json:"warnings"`
+	// Families are the numbers of tests that p_adjusted accounts for, by [Family].
+	Families    map[Family]int `json:"families"`
+	Treatments  []Treatment    `json:"treatments"`
+	Comparisons []Comparison   `json:"comparisons"`
+	Trials      []Trial        `json:"trials"`
+	Floor       []Floor        `json:"floor"`
+	Warnings    []Warning      `json:"warnings"`
 }
 
 // Setup is what the figures depend on. A field that was not recorded is absent.
@@ -85,6 +85,8 @@ type Warning struct {
 	Hint    string `json:"hint,omitempty"`
 	// Trials it was seen in; 0: it is not about single trials.
 	Trials int `json:"trials,omitempty"`
+	// Invalidates says that the trial could not be used for it.
+	Invalidates bool `json:"invalidates,omitempty"`
 	// Metrics it concerns, by base name ("latency_ms") or full name; empty: all.
 	Metrics []string `json:"metrics,omitempty"`
 }
@@ -129,7 +131,8 @@ type Comparison struct {
 	N          int             `json:"n"`                    // complete pairs
 	PairsLost  int             `json:"pairs_lost,omitempty"` // blocks in which a side failed, was invalid or is unknown
 	P          *float64        `json:"p,omitempty"`          // two-sided, of the difference
-	PAdjusted  *float64        `json:"p_adjusted,omitempty"` // Holm; the A/A pair is a family of its own
+	PAdjusted  *float64        `json:"p_adjusted,omitempty"` // Holm, within Family
+	Family     Family          `json:"family"`
 	// Detectable is the true difference these pairs would show four times in five.
 	Detectable *float64  `json:"detectable,omitempty"`
 	Verdict    Verdict   `json:"verdict"`
@@ -150,6 +153,7 @@ type Floor struct {
 	N          int             `json:"n"`
 	P          *float64        `json:"p,omitempty"`
 	PAdjusted  *float64        `json:"p_adjusted,omitempty"`
+	Family     Family          `json:"family"`
 	Verdict    Verdict         `json:"verdict"`
 	Warnings   []Warning       `json:"warnings"`
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/metric"
@@ -67,17 +68,17 @@ func (a *analysis) lostTrials(c Count) []Warning {
 	var ws []Warning
 	if len(failed) > 0 {
 		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
-			Message: fmt.Sprintf("%d of %d trials failed and are left out: %s", c.Failed, c.Planned, listed(failed, 3)),
+			Message: "left out of every figure: " + listed(failed, 3),
 			Hint:    "each trial's provenance/ holds the logs of its processes"})
 	}
 	if len(invalid) > 0 {
 		ws = append(ws, Warning{Code: "invalid-trials", Trials: c.Invalid,
-			Message: fmt.Sprintf("%d of %d trials are invalid and are left out: %s", c.Invalid, c.Planned, listed(invalid, 3)),
+			Message: "left out of every estimate: " + listed(invalid, 3),
 			Hint:    "the reasons and their cures are among the warnings below"})
 	}
 	if c.Missing > 0 {
 		ws = append(ws, Warning{Code: "missing-trials", Trials: c.Missing,
-			Message: fmt.Sprintf("%d of %d trials are not recorded: the run goes on, or was interrupted", c.Missing, c.Planned),
+			Message: "not recorded: the run goes on, or was interrupted",
 			Hint:    "finish it with `tare run --resume DIR`"})
 	}
 	return ws
@@ -92,10 +93,12 @@ func firstLine(s string) string {
 func reasons(t Trial) string {
 	var codes []string
 	for _, w := range t.Warnings {
-		codes = append(codes, w.Code)
+		if w.Invalidates && !slices.Contains(codes, w.Code) {
+			codes = append(codes, w.Code)
+		}
 	}
 	if codes == nil {
-		return ""
+		return " (for no reason that was recorded)"
 	}
 	return " (" + strings.Join(codes, ", ") + ")"
 }
@@ -112,7 +115,7 @@ func short(ts []Treatment) []Warning {
 		return nil
 	}
 	return []Warning{{Code: "few-trials", Message: fmt.Sprintf("an interval needs %d valid trials: %s", stats.MinN, listed(few, 4)),
-		Hint: "raise blocks in the experiment file; 6 is a good beginning"}}
+		Hint: moreBlocks}}
 }
 
 // Find returns the comparison of a treatment's metric.

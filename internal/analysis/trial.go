@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -250,8 +251,8 @@ func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
 
 // missing says which tasks could not be read, and what that makes unknown.
 func missing(f *figures, tasks []result.TaskUsage) {
-	about := []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "memory_mib", "memory_peak_mib", "mesh_ratio", "data_plane_ratio"}
 	for _, t := range tasks {
+		about := namesOf(t.Plane)
 		switch _, ok := taskCores(t); {
 		case t.Missing != "":
 			f.warn("task-unread", about, fmt.Sprintf("task %s could not be read (%s): the %s plane and every sum with it are unknown", t.ID, t.Missing, t.Plane),
@@ -262,4 +263,20 @@ func missing(f *figures, tasks []result.TaskUsage) {
 				"the process was restarted, or a clock was set back: run the trial again")
 		}
 	}
+}
+
+// namesOf are the metrics that cannot be known without the tasks of plane.
+func namesOf(plane metric.Plane) []string {
+	names := []string{"mesh_ratio", "data_plane_ratio"}
+	for _, p := range metric.Parts() {
+		if !slices.Contains(p.Planes, plane) {
+			continue
+		}
+		for _, m := range metric.All() {
+			if base := metric.Base(m.Name); base != m.Name && m.Name == base+"/"+p.Name {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
 }

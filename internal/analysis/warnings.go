@@ -18,7 +18,7 @@ func about(metrics []string, name string) bool {
 func recorded(r *result.Record) []Warning {
 	var ws []Warning
 	for _, w := range r.Warnings {
-		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Metrics: w.Metrics})
+		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Metrics: w.Metrics})
 	}
 	return ws
 }
@@ -72,7 +72,7 @@ func (t *tally) warnings() []Warning {
 		e := t.seen[code]
 		w := e.Warning
 		if e.differ {
-			w.Message = fmt.Sprintf("%s (%s, as one example)", w.Message, e.first)
+			w.Message = fmt.Sprintf("%s (trial %s, for one)", w.Message, e.first)
 		}
 		ws = append(ws, w)
 	}

@@ -14,7 +14,12 @@ func (t *text) differences() {
 		t.title("Differences: none, since no treatment has a baseline with valid trials to be compared with.")
 		return
 	}
-	t.title(fmt.Sprintf("What it adds to the baseline (paired within blocks; %s intervals)", t.percent()))
+	n, uniform := t.pairs()
+	each := ""
+	if uniform {
+		each = fmt.Sprintf(", %d pairs each", n)
+	}
+	t.title(fmt.Sprintf("What it adds to the baseline (paired within blocks%s; %s intervals)", each, t.percent()))
 	var table differenceTable
 	for _, tr := range t.r.Treatments {
 		if tr.Baseline == "" || tr.Control {
@@ -27,10 +32,25 @@ func (t *text) differences() {
 			shown++
 		}
 		if shown == 0 {
-			table.group("  no block has both with a known figure")
+			table.group("  nothing to compare")
 		}
 	}
-	writeTable(t.out, table.columns(), 1, t.o.Width, "  ")
+	writeTable(t.out, table.columns(t.o, uniform), 1, t.o.Width, "")
+}
+
+// pairs is the number of pairs of the comparisons shown, if they all have as many.
+func (t *text) pairs() (n int, uniform bool) {
+	n = -1
+	for _, c := range t.r.Comparisons {
+		switch {
+		case c.Control || !t.shows(c):
+		case n < 0:
+			n = c.N
+		case c.N != n:
+			return 0, false
+		}
+	}
+	return n, n >= 0
 }
 
 // ordered are the comparisons of a treatment that are shown: the headline
@@ -57,7 +77,7 @@ func place(name string) int {
 // shows says whether the differences list c: headline metrics unless all are
 // asked for, and never zero against zero.
 func (t *text) shows(c analysis.Comparison) bool {
-	if c.Difference != nil && !c.Difference.Known() && c.Difference.Estimate == 0 && c.Verdict == analysis.NotShown {
+	if c.Difference != nil && !c.Difference.Known() && c.Difference.Estimate == 0 {
 		return false
 	}
 	return t.o.All || slices.Contains(compared, c.Metric)
@@ -93,16 +113,26 @@ func (d *differenceTable) add(c analysis.Comparison) {
 	d.row(name, value, interval, rat, ratInterval, fmt.Sprint(c.N), verdictWords(c))
 }
 
-func (d *differenceTable) columns() []column {
-	return []column{
-		{heads: []string{""}, cells: d.names, left: true},
-		{heads: []string{"difference"}, cells: d.values},
-		{heads: []string{"interval"}, cells: d.intervals},
-		{heads: []string{"ratio"}, cells: d.ratios},
-		{heads: []string{"interval"}, cells: d.ratioIntervals},
-		{heads: []string{"pairs"}, cells: d.pairs},
-		{heads: []string{"verdict"}, cells: d.verdicts, left: true},
+// columns ends with the verdict where all fit. On a narrow terminal the verdict
+// comes before the ratio, and the ratio's interval is left to --all and JSON.
+func (d *differenceTable) columns(o Options, uniform bool) []column {
+	labels := []column{{heads: []string{""}, cells: d.names, left: true}}
+	values := []column{{heads: []string{"difference"}, cells: d.values}, {heads: []string{"interval"}, cells: d.intervals}}
+	ratio := []column{{heads: []string{"ratio"}, cells: d.ratios}}
+	ratioInterval := []column{{heads: []string{"interval"}, cells: d.ratioIntervals}}
+	verdict := []column{{heads: []string{"verdict"}, cells: d.verdicts, left: true}}
+	var pairs []column
+	if !uniform {
+		pairs = []column{{heads: []string{"pairs"}, cells: d.pairs}}
 	}
+	all := slices.Concat(values, ratio, ratioInterval, pairs, verdict)
+	if fitting(labels, all, o.Width) < len(all) {
+		all = slices.Concat(values, verdict, ratio, pairs)
+		if o.All {
+			all = slices.Concat(all, ratioInterval)
+		}
+	}
+	return slices.Concat(labels, all)
 }
 
 func verdictWords(c analysis.Comparison) string {
@@ -122,9 +152,9 @@ func (t *text) floor() {
 	}
 	first := t.r.Floor[0]
 	t.title(fmt.Sprintf("The noise floor (A/A: %s against itself, %d pairs; a difference here is noise)", t.label.of(first.Factors), first.N))
-	var names, values, intervals, verdicts, detectable []string
+	var names, values, intervals, detectable []string
 	row := func(cells ...string) {
-		for i, to := range []*[]string{&names, &values, &intervals, &detectable, &verdicts} {
+		for i, to := range []*[]string{&names, &values, &intervals, &detectable} {
 			*to = append(*to, at(cells, i))
 		}
 	}
@@ -132,18 +162,25 @@ func (t *text) floor() {
 	for _, c := range t.floors() {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
-			row(t.label.of(c.Factors))
+			row(t.label.of(c.Factors) + " against itself")
 		}
 		q := quantityOf(c.Metric)
-		row("  "+q.name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed), t.detectable(c, q), verdictWords(c))
+		name := "  " + q.name
+		if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
+			name += " " + mark
+		}
+		row(name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed), t.detectable(c, q))
+	}
+	if len(names) == 0 {
+		t.line("  no difference at all")
+		return
 	}
 	writeTable(t.out, []column{
 		{heads: []string{""}, cells: names, left: true},
 		{heads: []string{"difference"}, cells: values},
 		{heads: []string{"interval"}, cells: intervals},
-		{heads: []string{"smallest this run could show"}, cells: detectable},
-		{heads: []string{"verdict"}, cells: verdicts, left: true},
-	}, 1, t.o.Width, "  ")
+		{heads: []string{"smallest this", "run could show"}, cells: detectable},
+	}, 1, t.o.Width, "")
 }
 
 // floors are the A/A comparisons that are shown, treatment by treatment.

@@ -25,9 +25,9 @@ func magnitude(v float64) int {
 }
 
 // decimals are those that show two digits of the uncertainty, the usual rule
-// (JCGM 100:2008, 7.2.6), and of an estimate without one four digits.
+// (JCGM 100:2008, 7.2.6), and of an estimate without one three digits.
 func decimals(estimate, half float64, known bool) int {
-	d := 3 - magnitude(estimate)
+	d := 2 - magnitude(estimate)
 	if known && half > 0 {
 		d = min(1-magnitude(half), mostDigits-1-magnitude(estimate))
 	}

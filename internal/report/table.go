@@ -101,16 +101,20 @@ func writeLine(w io.Writer, s string) {
 	_, _ = io.WriteString(w, strings.TrimRight(s, " ")+"\n")
 }
 
-// writeWrapped writes text folded to width, its first line after first and the others after rest.
+// writeWrapped writes text folded to width at its spaces, never inside a word
+// that somebody may want to copy: its first line after first, the others after rest.
 func writeWrapped(w io.Writer, text, first, rest string, width int) {
-	if width > 0 {
-		text = ansi.Wordwrap(text, max(20, width-ansi.StringWidth(rest)), "")
-	}
-	for i, line := range strings.Split(text, "\n") {
-		if i == 0 {
-			writeLine(w, first+line)
-			continue
+	line, room := first, width
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			line += word
+		case room > 0 && ansi.StringWidth(line)+1+ansi.StringWidth(word) > room:
+			writeLine(w, line)
+			line = rest + word
+		default:
+			line += " " + word
 		}
-		writeLine(w, rest+line)
 	}
+	writeLine(w, line)
 }

@@ -31,10 +31,7 @@ var headline = []struct {
 }
 
 // compared is what the differences show without --all.
-var compared = []string{
-	"cpu_us_per_request/total", "cpu_us_per_request/data", "cpu_us_per_request/app", "memory_mib/data",
-	"latency_ms/p50", "latency_ms/p99", "rate", "error_ratio",
-}
+var compared = analysis.HeadlineMetrics()
 
 // mark points from a figure to the warnings below.
 const mark = "!"
@@ -244,7 +241,7 @@ func (t *text) warnings() {
 	}
 	if hidden > 0 {
 		t.line("")
-		t.wrapped(fmt.Sprintf("%d more about metrics that are not shown here: see --all.", hidden))
+		t.wrapped(fmt.Sprintf("%d more %s about metrics that are not shown here: see --all.", hidden, plural(hidden, "warning")))
 	}
 }
 
@@ -262,12 +259,19 @@ func (t *text) concerns(w analysis.Warning) bool {
 	})
 }
 
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
 // legend says how to read it.
 func (t *text) legend() {
 	t.line("")
-	if t.r.Family > 0 {
-		t.wrapped(fmt.Sprintf("Verdicts are at %s after Holm's adjustment for %d comparisons; each interval stands for itself, so one that only just leaves out zero may show nothing.",
-			t.percent(), t.r.Family))
+	if n := t.r.Families[analysis.Headline]; n > 0 {
+		t.wrapped(fmt.Sprintf("Verdicts are at %s after Holm's adjustment for the %d headline comparisons of this run. Each interval stands for itself: one that only just leaves out zero may show nothing.",
+			t.percent(), n))
 	}
 	t.wrapped("total: application, data and control plane, platform; without the load generator. Response time: from the intended start of each request." +
 		legendOf(t.out.String()))

@@ -3,12 +3,18 @@ package report
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tare-mesh/tare/internal/analysis"
 	"github.com/tare-mesh/tare/internal/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -39,19 +45,92 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
+// small is a study of three treatments and few requests.
+func small(change func(*result.Record)) analysistest.Study {
+	s := analysistest.Quickstart()
+	s.Name, s.Treatments = "small", s.Treatments[:3]
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 4, 1, 2, 100
+	s.Change = change
+	return s
+}
+
+// troubled has nearly everything go wrong that a report must tell of.
+func troubled() analysistest.Study {
+	return small(func(r *result.Record) {
+		switch {
+		case r.Treatment == "envoy" && r.Block == 1:
+			*r = result.Record{ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Started: r.Started, Ended: r.Ended,
+				Error: "deploy: envoy of pod echo-0 exited: exit status 1\nsee its log"}
+		case r.Treatment == "envoy" && r.Block == 2:
+			r.Valid = false
+			r.Warnings = []result.Warning{{Code: "rate-missed", Message: "91 of 100 requests/s were answered", Hint: "lower the rate, or give the load generator a core of its own", Invalidates: true}}
+		case r.Treatment == "none-control":
+			r.Tasks[0].End.CPU += (r.Tasks[0].End.CPU - r.Tasks[0].Start.CPU) / 3
+		case r.Treatment == "none" && r.Block == 3:
+			r.Tasks[0].Missing = "no such process"
+		}
+		if r.Treatment == "none" && r.Error == "" {
+			r.Warnings = append(r.Warnings, result.Warning{Code: "generator-late", Message: "requests were sent 1.8 ms late (p99)", Hint: "pin the load generator to a core of its own", Metrics: []string{"latency_ms"}})
+		}
+	})
+}
+
+func twoRates() analysistest.Study {
+	s := small(nil)
+	s.Name = "two-rates"
+	one := s.Treatments
+	s.Treatments = nil
+	for _, rate := range []float64{100, 1000} {
+		for _, t := range one {
+			if t.Control && rate == 100 {
+				continue
+			}
+			suffix := fmt.Sprintf("-rate%.0f", rate)
+			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
+			t.ID += suffix
+			if t.Baseline != "" {
+				t.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, t)
+		}
+	}
+	return s
+}
+
 func TestTextGolden(t *testing.T) {
 	quick := reportOf(t, analysistest.Quickstart())
+	twoBlocks := small(nil)
+	twoBlocks.Blocks, twoBlocks.Treatments = 2, append(twoBlocks.Treatments[:1:1], twoBlocks.Treatments[2])
 	for _, c := range []struct {
 		file string
 		r    *analysis.Report
 		o    Options
 	}{
 		{"quickstart.txt", quick, Options{}},
+		{"quickstart-80.txt", quick, Options{Width: 80}},
+		{"quickstart-all.txt", quick, Options{All: true, Width: 120}},
+		{"troubled.txt", reportOf(t, troubled()), Options{Width: 100}},
+		{"two-rates.txt", reportOf(t, twoRates()), Options{Width: 160}},
+		{"two-blocks.txt", reportOf(t, twoBlocks), Options{Width: 100}},
 	} {
 		var b bytes.Buffer
 		if err := writeText(&b, c.r, c.o); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, c.file, b.Bytes())
+		checkWidth(t, c.file, b.String(), c.o.Width)
+	}
+}
+
+// checkWidth holds every line to the width, and free of control characters and trailing space.
+func checkWidth(t *testing.T, file, text string, width int) {
+	t.Helper()
+	for i, line := range strings.Split(text, "\n") {
+		if w := ansi.StringWidth(line); width > 0 && w > width {
+			t.Errorf("%s:%d is %d columns wide", file, i+1, w)
+		}
+		if strings.HasSuffix(line, " ") || strings.ContainsAny(line, "\t\x1b\r") {
+			t.Errorf("%s:%d: %q", file, i+1, line)
+		}
 	}
 }

@@ -27,7 +27,7 @@ func (q quantity) unitText() string {
 
 // families names metric families in words; %s is the part.
 var families = map[string]string{
-	"cpu_us_per_request": "CPU per request, %s", "cpu_cores": "CPU, %s", "cpu_cores_per_1000_rps": "cores per 1000 req/s, %s",
+	"cpu_us_per_request": "CPU/request, %s", "cpu_cores": "CPU, %s", "cpu_cores_per_1000_rps": "cores per 1000 req/s, %s",
 	"memory_mib": "memory, %s", "memory_peak_mib": "peak memory, %s", "memory_pss_mib": "memory (PSS), %s",
 	"context_switches_per_request": "context switches per request, %s",
 	"latency_ms":                   "response time, %s", "service_ms": "service time, %s", "lateness_us": "send lateness, %s",
