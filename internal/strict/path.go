@@ -79,7 +79,11 @@ func Nearest(word string, candidates []string) (string, bool) {
 	if len(word) > 64 {
 		return "", false
 	}
-	best, least := "", max(len(word)/3, 1)+1
+	allowed := max(len(word)/3, 2)
+	if len(word) < 4 {
+		allowed = 1
+	}
+	best, least := "", allowed+1
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least {
 			best, least = c, d
