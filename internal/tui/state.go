@@ -19,7 +19,9 @@ type state struct {
 	problems int // trials failed or invalid
 	phase    string
 	began    time.Time // of the first trial of this run
-	progress *result.Progress
+	progress *result.Progress // the last second
+	measured []float64        // answers in each second of the measure phase
+	errors   int64            // in the measure phase
 	cores    map[string]float64
 	spent    time.Duration // of finished trials of this run
 	trialAt  time.Time
@@ -38,7 +40,7 @@ func (s *state) apply(e result.Event) []string {
 	case result.KindTrial:
 		s.nth++
 		s.trial, s.phase, s.trialAt = e.Trial, "deploy", e.Time
-		s.progress, s.cores = nil, nil
+		s.progress, s.cores, s.measured, s.errors = nil, nil, nil, 0
 		if s.began.IsZero() {
 			s.began = e.Time
 		}
@@ -46,6 +48,10 @@ func (s *state) apply(e result.Event) []string {
 		s.phase = e.Phase
 	case result.KindProgress:
 		s.progress = e.Progress
+		if s.phase == "measure" && e.Progress != nil {
+			s.measured = append(s.measured, e.Progress.Rate)
+			s.errors += e.Progress.Errors
+		}
 	case result.KindSample:
 		if e.Sample != nil && e.Sample.Cores != nil {
 			s.cores = e.Sample.Cores
@@ -91,8 +97,8 @@ func (s *state) opening() string {
 // closing is the line a trial leaves behind.
 func (s *state) closing(now time.Time) string {
 	parts := []string{fmt.Sprintf("trial %*d of %d  %s", len(fmt.Sprint(s.run.Trials)), s.nth, s.run.Trials, s.trial)}
-	if s.progress != nil {
-		parts = append(parts, s.load())
+	if len(s.measured) > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", mean(s.measured), count(s.errors, "error")))
 	}
 	if c := s.planes(); c != "" {
 		parts = append(parts, c)
@@ -130,11 +136,25 @@ func (s *state) live(now time.Time, width int) string {
 
 func (s *state) load() string {
 	p := s.progress
-	errors := "no errors"
-	if p.Errors > 0 {
-		errors = fmt.Sprintf("%d errors/s", p.Errors)
+	return fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", p.Rate, count(p.Errors, "error"), p.P50MS)
+}
+
+func count(n int64, what string) string {
+	switch n {
+	case 0:
+		return "no " + what + "s"
+	case 1:
+		return "1 " + what
 	}
-	return fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", p.Rate, errors, p.P50MS)
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func mean(xs []float64) float64 {
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum / float64(len(xs))
 }
 
 // planes is CPU by plane in cores, in the order of all reports.

@@ -39,7 +39,7 @@ func TestPlainLinesTellTheStory(t *testing.T) {
 	}
 	v.Close()
 	want := `quickstart: 3 trials, about 24s, into runs/q
-trial 1 of 3  001-none-b1  1000 req/s  no errors  p50 0.12 ms  cores: app 0.05 load 0.11  20s left
+trial 1 of 3  001-none-b1  1000 req/s  no errors  cores: app 0.05 load 0.11  20s left
 002-envoy-b1: invalid: the data plane is not in the path
 hint: look at provenance/
 trial 2 of 3  002-envoy-b1  6s left
