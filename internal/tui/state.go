@@ -18,7 +18,7 @@ type state struct {
 	done     int
 	problems int // trials failed or invalid
 	phase    string
-	began    time.Time // of the first trial of this run
+	began    time.Time        // of the first trial of this run
 	progress *result.Progress // the last second
 	measured []float64        // answers in each second of the measure phase
 	errors   int64            // in the measure phase
