@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/strict"
 )
 
-var update = flag.Bool("update", false, "write what is said about testdata/bad.txtar anew")
+var update = flag.Bool("update", false, "write the golden files and the table in docs/experiment-file.md anew")
 
 const brokenFiles = "testdata/bad.txtar"
 
