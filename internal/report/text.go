@@ -72,6 +72,9 @@ func (t *text) header() {
 	}
 	t.wrapped(title)
 	t.wrapped(sentence(t.trials(), t.load()))
+	if len(t.label.constant) > 0 {
+		t.wrapped("In all treatments: " + strings.Join(t.label.constant, ", "))
+	}
 	t.wrapped(t.machine())
 }
 

@@ -101,6 +101,8 @@ func TestTextGolden(t *testing.T) {
 	quick := reportOf(t, analysistest.Quickstart())
 	twoBlocks := small(nil)
 	twoBlocks.Blocks, twoBlocks.Treatments = 2, append(twoBlocks.Treatments[:1:1], twoBlocks.Treatments[2])
+	oneTreatment := small(nil)
+	oneTreatment.Treatments = oneTreatment.Treatments[:2]
 	for _, c := range []struct {
 		file string
 		r    *analysis.Report
@@ -111,6 +113,7 @@ func TestTextGolden(t *testing.T) {
 		{"quickstart-all.txt", quick, Options{All: true, Width: 120}},
 		{"troubled.txt", reportOf(t, troubled()), Options{Width: 100}},
 		{"two-rates.txt", reportOf(t, twoRates()), Options{Width: 160}},
+		{"one-treatment.txt", reportOf(t, oneTreatment), Options{Width: 100}},
 		{"two-blocks.txt", reportOf(t, twoBlocks), Options{Width: 100}},
 	} {
 		var b bytes.Buffer

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +74,8 @@ func quantityOf(name string) quantity {
 
 // labels names treatments by the factors that vary.
 type labels struct {
-	factors []string
+	factors  []string // that vary
+	constant []string // "rate 1000", what all treatments have in common
 }
 
 // factorOrder is the order in which factors are told; others follow by name.
@@ -82,6 +85,9 @@ func newLabels(r *analysis.Report) labels {
 	levels := map[string]map[string]bool{}
 	for _, t := range r.Treatments {
 		for f, v := range t.Factors {
+			if f == plan.ControlFactor { // the A/A pair is marked as such beside its label
+				continue
+			}
 			if levels[f] == nil {
 				levels[f] = map[string]bool{}
 			}
@@ -89,24 +95,31 @@ func newLabels(r *analysis.Report) labels {
 		}
 	}
 	var l labels
-	for f, seen := range levels {
-		if len(seen) > 1 || len(levels) == 1 {
+	names := slices.SortedFunc(maps.Keys(levels), byRank)
+	for _, f := range names {
+		if len(levels[f]) > 1 {
 			l.factors = append(l.factors, f)
+			continue
+		}
+		for v := range levels[f] {
+			l.constant = append(l.constant, f+" "+v)
 		}
 	}
+	// Something must name the treatments even where they are all alike.
+	if len(l.factors) == 0 && len(names) > 0 {
+		l.factors, l.constant = names[:1], l.constant[1:]
+	}
+	return l
+}
+
+func byRank(a, b string) int {
 	rank := func(f string) int {
 		if i := slices.Index(factorOrder, f); i >= 0 {
 			return i
 		}
 		return len(factorOrder)
 	}
-	slices.SortFunc(l.factors, func(a, b string) int {
-		if d := rank(a) - rank(b); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	return l
+	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
 func level(v any) string {
@@ -116,8 +129,7 @@ func level(v any) string {
 	return fmt.Sprint(v)
 }
 
-// of is a treatment in one phrase: the level of the one factor that varies, or
-// all that vary with their names.
+// of is a treatment in one phrase: "envoy, rate 1000".
 func (l labels) of(f plan.Factors) string { return l.phrase(f, l.factors) }
 
 func (l labels) phrase(f plan.Factors, factors []string) string {
@@ -126,7 +138,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
-		case len(l.factors) == 1 || name == "mesh":
+		case name == "mesh": // its levels are names and need none
 			words = append(words, level(v))
 		default:
 			words = append(words, name+" "+level(v))

@@ -63,7 +63,7 @@ func Quickstart() Study {
 		Name: "quickstart", Blocks: 6, Seed: 1, Warmup: 2, Measure: 5, Rate: 300, Noise: 0.01, Drift: 0.1,
 		Treatments: []Treatment{
 			{ID: "none", Factors: of("none"), Truth: none},
-			{ID: "none-control", Factors: of("none"), Baseline: "none", Control: true, Truth: none},
+			{ID: "none-control", Factors: plan.Factors{"mesh": "none", plan.ControlFactor: true}, Baseline: "none", Control: true, Truth: none},
 			{ID: "envoy", Factors: of("envoy"), Baseline: "none", Truth: Truth{AppUS: 66, DataUS: 180, LoadUS: 21, AppMiB: 14, DataMiB: 48, MedianMS: 0.62}},
 			{ID: "envoy-plaintext", Factors: of("envoy-plaintext"), Baseline: "none", Truth: Truth{AppUS: 65, DataUS: 150, LoadUS: 21, AppMiB: 14, DataMiB: 40, MedianMS: 0.55}},
 			{ID: "envoy-tcp", Factors: of("envoy-tcp"), Baseline: "none", Truth: Truth{AppUS: 62, DataUS: 70, LoadUS: 20, AppMiB: 14, DataMiB: 38, MedianMS: 0.38}},
