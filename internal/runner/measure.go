@@ -1,0 +1,281 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+const (
+	// samplePeriod is the time between two looks at every task.
+	samplePeriod = time.Second
+	// watchPeriod is how soon a task that died, or a generator that ended, is noticed.
+	watchPeriod = 100 * time.Millisecond
+	// listLead is how long before an edge the tasks are listed: listing reads every
+	// process of the machine and must not stand between the edge and its reading.
+	listLead = 250 * time.Millisecond
+)
+
+// edges are the two moments at which counters are read.
+type edges struct {
+	begin, end time.Time // with their monotonic readings
+	// drift of the wall clock when the generator was told its schedule, and at the begin.
+	told, began time.Duration
+}
+
+// warmUp starts the load and waits for the first edge.
+func (t *trial) warmUp(ctx context.Context) error {
+	if err := t.schedule(); err != nil {
+		return err
+	}
+	var err error
+	if t.loading, err = startLoad(ctx, t.deployment, t.Generator, t.profile, t.heard); err != nil {
+		return err
+	}
+	t.sampler = sampler{trial: t}
+	if err := t.sampler.list(ctx); err != nil {
+		return err
+	}
+	return t.until(ctx, t.edges.begin, nil)
+}
+
+// schedule makes the load profile. The generator gets a time of the wall clock
+// to start at, the edges follow from the same instant on the monotonic clock.
+func (t *trial) schedule() error {
+	hdr, err := filepath.Abs(t.dir.Path(result.LatencyFile))
+	if err != nil {
+		return fmt.Errorf("find latency file: %w", err)
+	}
+	x, levels := t.Experiment, t.treatment.Levels
+	start := time.Now().Add(t.Timing.Lead + time.Duration(levels.Connections)*time.Millisecond)
+	t.profile = loadgen.Profile{
+		Targets: t.deployment.Entry(), RequestSize: int64(levels.RequestSize), ExpectSize: t.answerSize(),
+		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals, Seed: t.of.Seed,
+		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
+		Start: start, Warmup: time.Duration(x.Phases.Warmup), Measure: time.Duration(x.Phases.Measure),
+		Tail: t.Timing.Tail, Drain: time.Duration(x.Phases.Drain),
+		HDRPath: hdr,
+	}
+	t.edges.begin = start.Add(t.profile.Warmup)
+	t.edges.end = t.edges.begin.Add(t.profile.Measure)
+	t.edges.told = t.clock.drift()
+	b, err := json.MarshalIndent(t.profile, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write load profile: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(t.dir.Provenance(), "load-profile.json"), append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write load profile: %w", err)
+	}
+	return nil
+}
+
+// answerSize is the size every answer must have, bytes; negative: any.
+func (t *trial) answerSize() int64 {
+	entry, ok := t.Topology.Service(t.Topology.Entry)
+	if !ok {
+		return -1
+	}
+	if entry.ResponseSize != nil {
+		return *entry.ResponseSize
+	}
+	return int64(t.treatment.Levels.ResponseSize)
+}
+
+// measure reads every task at both edges, and once a second between.
+func (t *trial) measure(ctx context.Context) error {
+	t.edges.began = t.clock.drift()
+	if err := t.sampler.look(ctx, meter.Edge); err != nil {
+		return err
+	}
+	begin, tasks := t.sampler.last, t.sampler.tasks
+	// All that happens at once in a trial happens here, a line each.
+	group, during := errgroup.WithContext(ctx)
+	group.Go(func() error { return t.healthy(during, t.edges.end) })
+	group.Go(func() error { return t.until(during, t.edges.end, &begin) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := t.sampler.look(ctx, meter.Full); err != nil {
+		return err
+	}
+	t.use(tasks, begin, t.sampler.tasks, t.sampler.last)
+	return t.broken()
+}
+
+// drain waits for the generator, which keeps up the load for a little while and then collects what is in flight.
+func (t *trial) drain(ctx context.Context) error {
+	deadline := t.edges.end.Add(t.profile.Tail + t.profile.Drain + t.profile.Timeout + t.Timing.Overtime)
+	var err error
+	l, err := t.loading.wait(ctx, deadline)
+	if err != nil {
+		return err
+	}
+	t.record.Load = &l
+	t.seen.stepped = t.clock.drift()
+	return t.broken()
+}
+
+// until samples once a second until the edge, which it leaves to its caller. The
+// tasks are listed anew shortly before it; the look at begin, where there is
+// one, is where the seconds are counted from.
+func (t *trial) until(ctx context.Context, edge time.Time, begin *meter.Look) error {
+	from := time.Now()
+	if begin != nil {
+		from = t.edges.begin
+	}
+	listAt := edge.Add(-listLead)
+	for next := from.Add(samplePeriod); next.Before(listAt); next = next.Add(samplePeriod) {
+		if err := await(ctx, next); err != nil {
+			return err
+		}
+		if begin == nil {
+			if err := t.broken(); err != nil {
+				return err
+			}
+		}
+		if err := t.sampler.look(ctx, meter.Counters); err != nil {
+			return err
+		}
+	}
+	if err := await(ctx, listAt); err != nil {
+		return err
+	}
+	if err := t.sampler.list(ctx); err != nil {
+		return err
+	}
+	if err := t.loading.early(); err != nil {
+		return err
+	}
+	return await(ctx, edge)
+}
+
+// healthy ends with an error as soon as a task has died or the generator has ended before the edge.
+func (t *trial) healthy(ctx context.Context, edge time.Time) error {
+	for time.Until(edge) > watchPeriod {
+		if err := await(ctx, time.Now().Add(watchPeriod)); err != nil {
+			return err
+		}
+		if err := t.broken(); err != nil {
+			return err
+		}
+		if err := t.loading.early(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken is the error of a deployment that can no longer be measured.
+func (t *trial) broken() error {
+	watcher, ok := t.deployment.(platform.Watcher)
+	if !ok {
+		return nil
+	}
+	err := watcher.Err()
+	if err == nil {
+		return nil
+	}
+	return unusable("task-died", err.Error(), hint(err))
+}
+
+// heard passes on what the generator says of one second.
+func (t *trial) heard(p loadgen.Progress) {
+	t.mu.Lock()
+	t.progress = append(t.progress, p)
+	t.mu.Unlock()
+	t.emit(result.Event{Kind: result.KindProgress, Progress: &result.Progress{
+		Second: p.Second, AskedRate: t.profile.Rate, Rate: float64(p.Completed), Errors: p.Errors, P50MS: p.P50MS, P99MS: p.P99MS,
+	}})
+}
+
+// sampler looks at the tasks of a trial.
+type sampler struct {
+	trial *trial
+	tasks []platform.Task
+	last  meter.Look
+	any   bool // last is a look
+}
+
+func (s *sampler) list(ctx context.Context) error {
+	tasks, err := s.trial.deployment.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	s.tasks = tasks
+	return nil
+}
+
+// look reads every task and tells it. Its times are the trial's.
+func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
+	now, err := s.trial.Meter.Read(ctx, s.tasks, depth)
+	if err != nil {
+		return fmt.Errorf("read the meters: %w", err)
+	}
+	for id, r := range now.Tasks {
+		r.At = s.trial.clock.steady(r.At)
+		now.Tasks[id] = r
+	}
+	sample := &result.Sample{Tasks: now.Tasks}
+	if now.Node != nil {
+		now.Node.At = s.trial.clock.steady(now.Node.At)
+		sample.Node = *now.Node
+	}
+	if s.any {
+		sample.Cores = coresByPlane(s.tasks, s.last, now)
+	}
+	s.last, s.any = now, true
+	s.trial.emit(result.Event{Kind: result.KindSample, Sample: sample})
+	return nil
+}
+
+// use keeps what every task used between the edges.
+func (t *trial) use(first []platform.Task, begin meter.Look, then []platform.Task, end meter.Look) {
+	known := map[string]bool{}
+	for _, task := range append(append([]platform.Task{}, first...), then...) {
+		if known[task.ID] {
+			continue
+		}
+		known[task.ID] = true
+		u := result.TaskUsage{Task: task.Task, Start: begin.Tasks[task.ID], End: end.Tasks[task.ID]}
+		u.Missing = missing(task.ID, u, begin, end)
+		t.record.Tasks = append(t.record.Tasks, u)
+	}
+	if begin.Node != nil && end.Node != nil {
+		t.record.Node = &result.NodeUsage{CPUs: t.Dir.Environment().CPUs, Start: *begin.Node, End: *end.Node}
+		return
+	}
+	why := errors.Join(begin.NodeErr, end.NodeErr)
+	t.warn(result.Warning{Code: "node-unread", Message: fmt.Sprintf("the machine's total could not be read: %v", why), Metrics: []string{"node_cpu_cores"}})
+}
+
+// missing says why the difference of a task's counters cannot be had; empty: it can.
+func missing(id string, u result.TaskUsage, begin, end meter.Look) string {
+	_, atBegin := begin.Tasks[id]
+	_, atEnd := end.Tasks[id]
+	why := func(l meter.Look, otherwise string) string {
+		if err := l.Missing[id]; err != nil {
+			return err.Error()
+		}
+		return otherwise
+	}
+	switch {
+	case !atBegin:
+		return "not read at the beginning: " + why(begin, "it started during the measure phase")
+	case !atEnd:
+		return "not read at the end: " + why(end, "it ended during the measure phase")
+	case u.End.CPU < u.Start.CPU:
+		return "its CPU counter went backwards: another process has taken its number"
+	}
+	return ""
+}

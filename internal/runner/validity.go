@@ -1,0 +1,272 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// seen is what the validity checks look at.
+type seen struct {
+	record  *result.Record
+	load    *result.Load
+	limits  experiment.Validity
+	open    bool          // open loop
+	p50     time.Duration // response time
+	stepped time.Duration // of the wall clock during the trial
+	// unsure is how far the wall clock was stepped between telling the generator its schedule and the measure phase.
+	unsure time.Duration
+}
+
+const (
+	// leastLateness is the p99 lateness that is never held against a generator.
+	leastLateness = time.Millisecond
+	// grossly late is so many times the limit.
+	grossly = 10
+	// clockStep is the step of the wall clock that is worth a word.
+	clockStep = 100 * time.Millisecond
+	// stealShare of the machine's CPU given to other guests that is worth a word.
+	stealShare = 0.05
+)
+
+var (
+	latencies = []string{"latency_ms", "service_ms"}
+	cpus      = []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "mesh_ratio", "data_plane_ratio"}
+)
+
+// check is one thing that a trial's figures rest on. find says what is wrong;
+// empty: nothing is.
+type check struct {
+	code        string
+	find        func(seen) string
+	hint        string
+	invalidates bool
+	metrics     []string // it concerns; nil: all
+}
+
+// checks are made on every trial that was measured. One code may stand twice,
+// the graver row first: the second is then not asked.
+var checks = []check{
+	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", true, nil},
+	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", true, nil},
+	{"response-size", wrongSize, "see that the application answers with the size the treatment asks for", true, nil},
+	{"generator-saturated", saturatedOpen, "give the generator a processor of its own (platform.cpus), raise load.workers, or lower the rate", true, nil},
+	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or give it a processor of its own (platform.cpus)", false, []string{"rate", "latency_ms", "service_ms"}},
+	{"generator-late", grosslyLate, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", true, nil},
+	{"generator-late", late, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", false, latencies},
+	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop what does not belong to the trial", true, nil},
+	{"task-missing", taskMissing, "see its log in the trial's provenance", true, nil},
+	{"clock-stepped", steppedUnsure, "let the clock come to rest (NTP) before measuring", true, nil},
+	{"clock-stepped", stepped, "differences within the trial do not suffer; time stamps cannot be compared with those of other machines", false, nil},
+	{"cpu-stolen", stolen, "the hypervisor gave this machine's CPU to others: use a machine with processors of its own, or more blocks", false, append(slices.Clone(latencies), cpus...)},
+}
+
+// checked makes every check on the trial.
+func (t *trial) checked() []result.Warning {
+	s := t.seen
+	s.record, s.load, s.limits = &t.record, t.record.Load, t.Experiment.Validity
+	s.open = t.profile.Rate > 0
+	s.unsure = t.edges.began - t.edges.told
+	t.mu.Lock()
+	s.p50 = medianP50(t.progress)
+	t.mu.Unlock()
+	var warnings []result.Warning
+	said := map[string]bool{}
+	for _, c := range checks {
+		if said[c.code] {
+			continue
+		}
+		if message := c.find(s); message != "" {
+			said[c.code] = true
+			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hint, Invalidates: c.invalidates, Metrics: c.metrics})
+		}
+	}
+	return warnings
+}
+
+// medianP50 is the median over the seconds of the measure phase: a limit, not a result.
+func medianP50(seconds []loadgen.Progress) time.Duration {
+	var all []float64
+	for _, p := range seconds {
+		if p.Phase == "measure" {
+			all = append(all, p.P50MS)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return time.Duration(all[len(all)/2] * float64(time.Millisecond))
+}
+
+func rateMissed(s seen) string {
+	if !s.open {
+		return ""
+	}
+	if s.load.Intended <= 0 {
+		return "the generator sent nothing in the measure phase"
+	}
+	got := float64(s.load.Completed) / float64(s.load.Intended)
+	if got >= 1-s.limits.RateShortfall {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d intended requests were answered within the measure phase (%.2f %%, at least %.2f %% are asked for)",
+		s.load.Completed, s.load.Intended, 100*got, 100*(1-s.limits.RateShortfall))
+}
+
+func tooManyErrors(s seen) string {
+	var all int64
+	for _, n := range s.load.Classes {
+		all += n
+	}
+	bad := all - s.load.Classes[string(loadgen.OK)]
+	switch {
+	case all == 0:
+		return "not one request ended in the measure phase"
+	case float64(bad) <= s.limits.ErrorRatio*float64(all):
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests failed (%.2f %%, at most %.2f %% may): %s", bad, all,
+		100*float64(bad)/float64(all), 100*s.limits.ErrorRatio, tally(s.load))
+}
+
+// tally names what went wrong, the most frequent first.
+func tally(l *result.Load) string {
+	type count struct {
+		what string
+		n    int64
+	}
+	var counts []count
+	for code, n := range l.Statuses {
+		if !strings.HasPrefix(code, "2") {
+			counts = append(counts, count{"status " + code, n})
+		}
+	}
+	for kind, n := range l.Errors {
+		counts = append(counts, count{kind, n})
+	}
+	slices.SortFunc(counts, func(a, b count) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.what, b.what)) })
+	var words []string
+	for _, c := range counts[:min(len(counts), 4)] {
+		words = append(words, fmt.Sprintf("%s (%d)", c.what, c.n))
+	}
+	return strings.Join(words, ", ")
+}
+
+func wrongSize(s seen) string {
+	if n := s.load.Errors["wrong size"]; n > 0 {
+		return fmt.Sprintf("%d answers were not of the size asked for", n)
+	}
+	return ""
+}
+
+func saturatedOpen(s seen) string {
+	if !s.open {
+		return ""
+	}
+	return saturated(s)
+}
+
+func saturated(s seen) string {
+	if s.load.ThreadCPURatio == nil || *s.load.ThreadCPURatio <= s.limits.GeneratorCPU {
+		return ""
+	}
+	return fmt.Sprintf("the generator's busiest thread used %.0f %% of a core, more than %.0f %%", 100**s.load.ThreadCPURatio, 100*s.limits.GeneratorCPU)
+}
+
+// latenessLimit is the p99 lateness that marks a trial.
+func latenessLimit(s seen) time.Duration {
+	if l := time.Duration(s.limits.Lateness); l > 0 {
+		return l
+	}
+	return max(leastLateness, s.p50/10)
+}
+
+// lateness is the p99 lateness the generator itself is to blame for, where it
+// can tell; a request that waits for a connection waits for the server.
+func lateness(s seen) (time.Duration, bool) {
+	us := cmp.Or(s.load.OwnLatenessP99US, s.load.LatenessP99US)
+	if us == nil || !s.open {
+		return 0, false
+	}
+	return time.Duration(*us * float64(time.Microsecond)), true
+}
+
+func lateBy(s seen, times time.Duration) string {
+	l, ok := lateness(s)
+	if !ok || l <= times*latenessLimit(s) {
+		return ""
+	}
+	return fmt.Sprintf("the generator sent late: p99 %v, more than %v", l.Round(time.Microsecond), latenessLimit(s))
+}
+
+func grosslyLate(s seen) string { return lateBy(s, grossly) }
+func late(s seen) string        { return lateBy(s, 1) }
+
+func unattributed(s seen) string {
+	var all, unknown int64
+	var who []string
+	for _, task := range s.record.Tasks {
+		if task.Missing != "" {
+			continue
+		}
+		used := task.End.CPU - task.Start.CPU
+		all += used
+		if task.Plane == metric.Unattributed {
+			unknown += used
+			who = append(who, task.ID)
+		}
+	}
+	if float64(unknown) <= s.limits.Unattributed*float64(all) {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %% of all CPU matched no attribution rule (at most %.1f %% may): %s",
+		100*float64(unknown)/float64(all), 100*s.limits.Unattributed, strings.Join(who, ", "))
+}
+
+func taskMissing(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		if task.Missing != "" {
+			who = append(who, task.ID+": "+task.Missing)
+		}
+	}
+	return strings.Join(who, "; ")
+}
+
+func steppedUnsure(s seen) string {
+	if s.unsure.Abs() <= clockStep {
+		return ""
+	}
+	return fmt.Sprintf("the wall clock was set by %v while the load was starting: the generator's measure phase is not the meters'", s.unsure.Round(time.Millisecond))
+}
+
+func stepped(s seen) string {
+	if s.stepped.Abs() <= clockStep {
+		return ""
+	}
+	return fmt.Sprintf("the wall clock was set by %v during the trial", s.stepped.Round(time.Millisecond))
+}
+
+func stolen(s seen) string {
+	n := s.record.Node
+	if n == nil {
+		return ""
+	}
+	wall := n.End.At.Sub(n.Start.At)
+	if wall <= 0 || n.CPUs < 1 {
+		return ""
+	}
+	share := float64(n.End.Steal-n.Start.Steal) / (float64(wall) * float64(n.CPUs))
+	if share <= stealShare {
+		return ""
+	}
+	return fmt.Sprintf("the hypervisor took %.1f %% of this machine's CPU during the measure phase", 100*share)
+}

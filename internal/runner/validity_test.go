@@ -1,0 +1,122 @@
+package runner
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// soundTrial is a measured trial with nothing wrong.
+func soundTrial() *trial {
+	at := time.Unix(1000, 0)
+	t := &trial{run: &run{Config: Config{Experiment: &experiment.Experiment{Validity: experiment.Validity{
+		ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9}}}}}
+	t.profile.Rate = 1000
+	ratio, late := 0.5, 200.0
+	t.record = result.Record{
+		Load: &result.Load{Intended: 10_000, Sent: 10_000, Completed: 10_000, ThreadCPURatio: &ratio, LatenessP99US: &late,
+			Classes: map[string]int64{"2xx": 10_000}, Statuses: map[string]int64{"200": 10_000}, Errors: map[string]int64{}},
+		Tasks: []result.TaskUsage{
+			{Task: mesh.Task{ID: "echo-0/app", Plane: metric.App}, Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 2e9}},
+			{Task: mesh.Task{ID: "stranger", Plane: metric.Unattributed}, Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 1e9 + 5e6}},
+		},
+		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at}, End: result.NodeReading{At: at.Add(10 * time.Second), Busy: 5e9, Steal: 5e8}},
+	}
+	for range 10 {
+		t.progress = append(t.progress, loadgen.Progress{Phase: "measure", P50MS: 2})
+	}
+	return t
+}
+
+// Each row spoils one thing. The limits themselves are on the good side.
+func TestChecks(t *testing.T) {
+	float := func(f float64) *float64 { return &f }
+	for _, c := range []struct {
+		name        string
+		spoil       func(*trial)
+		code        string // empty: nothing is wrong
+		says        string
+		invalidates bool
+	}{
+		{name: "nothing", spoil: func(*trial) {}},
+		{"rate at its limit", func(t *trial) { t.record.Load.Completed = 9950 }, "", "", false},
+		{"rate missed", func(t *trial) { t.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", true},
+		{"nothing intended", func(t *trial) { t.record.Load.Intended = 0 }, "rate-missed", "sent nothing", true},
+		{"closed loop has no rate", func(t *trial) { t.profile.Rate = 0; t.record.Load.Completed = 1 }, "", "", false},
+		{"errors at their limit", func(t *trial) { t.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", false},
+		{"errors", func(t *trial) {
+			t.record.Load.Classes = map[string]int64{"2xx": 9000, "status": 600, "conn": 400}
+			t.record.Load.Statuses, t.record.Load.Errors = map[string]int64{"200": 9000, "503": 600}, map[string]int64{"reset": 400}
+		}, "errors", "1000 of 10000 requests failed (10.00 %, at most 0.10 % may): status 503 (600), reset (400)", true},
+		{"no request ended", func(t *trial) { t.record.Load.Classes = nil }, "errors", "not one request", true},
+		{"wrong size", func(t *trial) { t.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", true},
+		{"generator saturated", func(t *trial) { t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", true},
+		{"generator saturated in a closed loop", func(t *trial) { t.profile.Rate = 0; t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", false},
+		{"generator that does not know", func(t *trial) { t.record.Load.ThreadCPURatio, t.record.Load.LatenessP99US = nil, nil }, "", "", false},
+		{"a little late", func(t *trial) { t.record.Load.LatenessP99US = float(1500) }, "generator-late", "p99 1.5ms, more than 1ms", false},
+		{"late for a quick server is not late for a slow one", func(t *trial) {
+			t.record.Load.LatenessP99US = float(1500)
+			for i := range t.progress {
+				t.progress[i].P50MS = 20
+			}
+		}, "", "", false},
+		{"late by the file's limit", func(t *trial) {
+			t.Experiment.Validity.Lateness = experiment.Duration(100 * time.Microsecond)
+		}, "generator-late", "more than 100µs", false},
+		{"grossly late", func(t *trial) { t.record.Load.LatenessP99US = float(11_000) }, "generator-late", "11ms", true},
+		{"late for want of connections", func(t *trial) {
+			t.record.Load.LatenessP99US, t.record.Load.OwnLatenessP99US = float(11_000), float(10)
+		}, "", "", false},
+		{"unattributed", func(t *trial) { t.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", true},
+		{"task missing", func(t *trial) { t.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", true},
+		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "set by -1s during", false},
+		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", false},
+		{"clock stepped before the start", func(t *trial) { t.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", true},
+		{"CPU stolen", func(t *trial) { t.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", false},
+		{"no node", func(t *trial) { t.record.Node = nil }, "", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr := soundTrial()
+			c.spoil(tr)
+			warnings := tr.checked()
+			i := slices.IndexFunc(warnings, func(w result.Warning) bool { return w.Code == c.code })
+			switch {
+			case c.code == "":
+				if len(warnings) > 0 {
+					t.Errorf("%+v, want none", warnings)
+				}
+			case i < 0 || !strings.Contains(warnings[i].Message, c.says) || warnings[i].Invalidates != c.invalidates || warnings[i].Hint == "":
+				t.Errorf("%+v, want %s: %s", warnings, c.code, c.says)
+			}
+			seen := map[string]bool{}
+			for _, w := range warnings {
+				if seen[w.Code] {
+					t.Errorf("%s is said twice", w.Code)
+				}
+				seen[w.Code] = true
+			}
+		})
+	}
+}
+
+// What a check concerns exists.
+func TestChecksNameMetrics(t *testing.T) {
+	bases := map[string]bool{}
+	for _, m := range metric.All() {
+		bases[metric.Base(m.Name)] = true
+	}
+	for _, c := range checks {
+		for _, m := range c.metrics {
+			if !bases[m] {
+				t.Errorf("check %s concerns %q, which is no metric", c.code, m)
+			}
+		}
+	}
+}
