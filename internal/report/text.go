@@ -57,7 +57,16 @@ func writeText(w io.Writer, r *analysis.Report, o Options) error {
 
 func (t *text) line(format string, args ...any) { writeLine(t.out, fmt.Sprintf(format, args...)) }
 
-func (t *text) wrapped(s string) { writeWrapped(t.out, s, "", "  ", t.o.Width) }
+func (t *text) wrapped(s string) { writeWrapped(t.out, s, "", "  ", t.prose()) }
+
+// prose is the width of sentences: where there is no terminal they are folded
+// all the same, while tables are as wide as they are.
+func (t *text) prose() int {
+	if t.o.Width > 0 {
+		return t.o.Width
+	}
+	return 120
+}
 
 func (t *text) title(s string) {
 	t.line("")
@@ -237,9 +246,9 @@ func (t *text) warnings() {
 		if w.Trials > 0 {
 			count = fmt.Sprintf(" (%d of %d trials)", w.Trials, t.r.Count.Planned)
 		}
-		writeWrapped(t.out, fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), "  "+mark+" ", "    ", t.o.Width)
+		writeWrapped(t.out, fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), "  "+mark+" ", "    ", t.prose())
 		if w.Hint != "" {
-			writeWrapped(t.out, "hint: "+w.Hint, "    ", "          ", t.o.Width)
+			writeWrapped(t.out, "hint: "+w.Hint, "    ", "          ", t.prose())
 		}
 	}
 	if hidden > 0 {
@@ -285,8 +294,9 @@ func legendOf(s string) string {
 	var out string
 	for _, sign := range []struct{ sign, means string }{
 		{"±" + unknown, " ±?: too few trials for an interval."},
-		{mark, ""},
-		{" " + none + " ", " –: no ratio, the baseline is zero."},
+		{" " + unknown, " ?: not known; the warnings say why."},
+		{mark, " !: a warning concerns the figure."},
+		{" " + none, " –: no ratio, the baseline is zero."},
 	} {
 		if strings.Contains(s, sign.sign) {
 			out += sign.means

@@ -1,0 +1,69 @@
+package analysis_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// The JSON is the contract: these names, these kinds, nothing null.
+func TestReportJSON(t *testing.T) {
+	b, err := json.Marshal(quickstartReport(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(b, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for path, kind := range map[string]string{
+		"schema": "string", "experiment": "string", "method": "string", "confidence": "number", "baseline/mesh": "string", "warnings": "list",
+		"treatments/0/factors/mesh": "string", "treatments/0/n": "number", "treatments/2/metrics/cpu_us_per_request∕data/estimate": "number",
+		"treatments/2/metrics/cpu_us_per_request∕data/low": "number", "treatments/2/metrics/cpu_us_per_request∕data/high": "number",
+		"treatments/2/metrics/cpu_us_per_request∕data/unit": "string", "treatments/2/metrics/cpu_us_per_request∕data/n": "number",
+		"treatments/2/metrics/cpu_us_per_request∕data/warnings": "list",
+		"comparisons/0/factors/mesh":                            "string", "comparisons/0/against/mesh": "string", "comparisons/0/metric": "string", "comparisons/0/unit": "string",
+		"comparisons/0/difference/estimate": "number", "comparisons/0/difference/low": "number", "comparisons/0/ratio/high": "number",
+		"comparisons/0/n": "number", "comparisons/0/p": "number", "comparisons/0/p_adjusted": "number", "comparisons/0/verdict": "string", "comparisons/0/warnings": "list",
+		"trials/0/id": "string", "trials/0/block": "number", "trials/0/factors/mesh": "string", "trials/0/valid": "bool",
+		"trials/0/metrics/rate": "number", "trials/0/warnings": "list",
+		"floor/0/metric": "string", "floor/0/difference/low": "number", "floor/0/detectable": "number",
+	} {
+		if got := kindAt(doc, strings.Split(path, "/")); got != kind {
+			t.Errorf("%s is %s, want %s", path, got, kind)
+		}
+	}
+	if strings.Contains(string(b), "null") {
+		t.Error("something is null: what is unknown is absent")
+	}
+}
+
+func kindAt(v any, path []string) string {
+	for _, step := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[strings.ReplaceAll(step, "∕", "/")]
+		case []any:
+			i := int(step[0] - '0')
+			if i >= len(x) {
+				return "absent"
+			}
+			v = x[i]
+		default:
+			return "absent"
+		}
+	}
+	switch v.(type) {
+	case string:
+		return "string"
+	case float64:
+		return "number"
+	case bool:
+		return "bool"
+	case []any:
+		return "list"
+	case map[string]any:
+		return "object"
+	}
+	return "absent"
+}
