@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/runner", "internal/tui", "internal/web"},
 	{"internal/report"},
 	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
-		"internal/platform/local", "internal/platform/kube", "internal/service"},
+		"internal/platform/local", "internal/platform/kube", "internal/service", "internal/proxy"},
 	{"internal/platform/platformtest", "internal/analysis/analysistest"},
 	{"internal/platform", "internal/result", "internal/loadgen"},
 	{"internal/plan", "internal/proc"},

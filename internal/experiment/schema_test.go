@@ -16,7 +16,7 @@ import (
 )
 
 var known = experiment.Known{
-	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
+	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp", "reference", "reference-50us", "reference-100us", "reference-500us"},
 	Generators: []string{"tare"},
 	Platforms:  []string{"local"},
 	Protocols:  []string{"http1"},

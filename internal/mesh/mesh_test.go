@@ -14,7 +14,7 @@ import (
 )
 
 func TestBuiltin(t *testing.T) {
-	want := []string{"envoy", "envoy-plaintext", "envoy-tcp", "none"}
+	want := []string{"envoy", "envoy-plaintext", "envoy-tcp", "none", "reference", "reference-100us", "reference-500us", "reference-50us", "reference-mtls"}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Fatalf("names are %q, want %q", got, want)
 	}
@@ -45,7 +45,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("Load(%q) is %q, %v", file, d.Name, err)
 	}
 	for name, want := range map[string]string{
-		"envoi":           `unknown mesh "envoi": known are envoy, envoy-plaintext, envoy-tcp, none, or the path of a .yaml file`,
+		"envoi":           `unknown mesh "envoi": known are envoy, envoy-plaintext, envoy-tcp, none, reference, reference-100us, reference-500us, reference-50us, reference-mtls, or the path of a .yaml file`,
 		"":                `unknown mesh ""`,
 		"missing.yaml":    "no such file",
 		"./envoy":         "no such file",

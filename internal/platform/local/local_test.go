@@ -81,9 +81,9 @@ func load(t *testing.T, name string) mesh.Definition {
 }
 
 func TestPlatform(t *testing.T) {
-	names := []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"}
-	if short() {
-		names = names[:1]
+	names := []string{"none", "reference", "reference-mtls"}
+	if !short() {
+		names = append(names, "envoy", "envoy-plaintext", "envoy-tcp")
 	}
 	var meshes []mesh.Definition
 	for _, n := range names {

@@ -29,6 +29,10 @@ import (
 // loadService is the name of the load generator's pod and of its service.
 const loadService = "load"
 
+// agentProgram is what a mesh definition calls the program that plays the
+// services; its version is tare's own, which the environment names.
+const agentProgram = "tare-agent"
+
 // Options of the local platform.
 type Options struct {
 	// AgentPath is the tare-agent program, which plays the services.
@@ -53,7 +57,7 @@ type program struct{ path, version string }
 
 // New makes the local platform.
 func New(o Options) *Platform {
-	return &Platform{options: o, programs: map[string]program{}}
+	return &Platform{options: o, programs: map[string]program{agentProgram: {path: o.AgentPath}}}
 }
 
 // Error is what went wrong, with what the user can do.
@@ -92,7 +96,9 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		if err != nil {
 			return nil, fmt.Errorf("prepare mesh %s: %w", m.Name, err)
 		}
-		versions[m.Local.Sidecar.Program] = prog.version
+		if prog.version != "" {
+			versions[m.Local.Sidecar.Program] = prog.version
+		}
 	}
 	return versions, nil
 }

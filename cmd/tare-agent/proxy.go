@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/proxy"
+)
+
+func newProxyCommand() *cobra.Command {
+	var (
+		config string
+		weight proxy.Weight
+	)
+	cmd := &cobra.Command{
+		Use:   "proxy",
+		Short: "Stand beside a service as a plain sidecar whose cost can be set",
+		Long: `proxy is the reference proxy, the standard weight that the scale is checked
+with: a plain HTTP proxy, with mutual TLS where the configuration names a
+certificate. Burn and delay lie on the way in to a service, so that a call
+between two services bears them once.`,
+		Example: `  tare-agent proxy --config sidecar.yaml --burn 100us`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := readSidecar(config)
+			if err != nil {
+				return err
+			}
+			if c.Concurrency > 0 {
+				runtime.GOMAXPROCS(c.Concurrency)
+			}
+			p, err := proxy.New(c, weight)
+			if err != nil {
+				return err
+			}
+			return p.Run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&config, "config", "", "the sidecar's pod, what it calls and who calls it, as JSON, from a `file`")
+	f.DurationVar(&weight.Burn, "burn", 0, "CPU `time` to use for every request on its way in, such as 100us")
+	f.DurationVar(&weight.Delay, "delay", 0, "`time` to hold up every request on its way in, without using CPU")
+	f.IntVar(&weight.Memory, "memory", 0, "memory to hold, in `MiB`")
+	_ = cmd.MarkFlagRequired("config")
+	return cmd
+}
+
+// readSidecar reads what a mesh definition's template `{{json .}}` writes.
+func readSidecar(path string) (mesh.SidecarContext, error) {
+	var c mesh.SidecarContext
+	f, err := os.Open(path)
+	if err != nil {
+		return c, fmt.Errorf("read the sidecar's configuration: %w", err)
+	}
+	defer f.Close()
+	dec := json.NewDecoder(io.LimitReader(f, maxConfig))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c); err != nil {
+		return c, fmt.Errorf("read the sidecar's configuration %s: %w", path, err)
+	}
+	return c, nil
+}

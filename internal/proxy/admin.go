@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"encoding/json"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+)
+
+// counters by their names, which are Envoy's. They are made before the proxy
+// runs and only counted up after that.
+type counters struct{ all map[string]*atomic.Int64 }
+
+func newCounters() *counters { return &counters{map[string]*atomic.Int64{}} }
+
+func (c *counters) of(name string) *atomic.Int64 {
+	if c.all[name] == nil {
+		c.all[name] = new(atomic.Int64)
+	}
+	return c.all[name]
+}
+
+// tlsCounters are those of one end of TLS connections.
+type tlsCounters struct{ handshakes, failed, wrongName *atomic.Int64 }
+
+// tls makes the counters that Envoy has under a prefix (Envoy documentation,
+// "TLS statistics"). Failures are told apart no further than here; the rest stay 0.
+func (c *counters) tls(prefix string) *tlsCounters {
+	for _, other := range []string{"fail_verify_no_cert", "fail_verify_error", "fail_verify_cert_hash"} {
+		c.of(prefix + other)
+	}
+	return &tlsCounters{
+		handshakes: c.of(prefix + "handshake"),
+		failed:     c.of(prefix + "connection_error"),
+		wrongName:  c.of(prefix + "fail_verify_san"),
+	}
+}
+
+// adminHandler answers what a sidecar is asked, in Envoy's words.
+func (p *Proxy) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("LIVE\n")) })
+	mux.HandleFunc("GET /listeners", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.listeners()) })
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.counters.stats()) })
+	return mux
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // who asked has gone where it cannot be written
+}
+
+type socketAddress struct {
+	Address string `json:"address"`
+	Port    int    `json:"port_value"`
+}
+
+type listenerStatus struct {
+	Name  string `json:"name"`
+	Local struct {
+		Socket socketAddress `json:"socket_address"`
+	} `json:"local_address"`
+}
+
+func (p *Proxy) listeners() any {
+	all := []listenerStatus{}
+	for _, w := range p.ways {
+		s := listenerStatus{Name: w.name}
+		if a, ok := w.listener.Addr().(*net.TCPAddr); ok {
+			s.Local.Socket = socketAddress{a.IP.String(), a.Port}
+		}
+		all = append(all, s)
+	}
+	return map[string]any{"listener_statuses": all}
+}
+
+type stat struct {
+	Name  string `json:"name"`
+	Value int64  `json:"value"`
+}
+
+func (c *counters) stats() any {
+	all := []stat{}
+	for _, name := range slices.Sorted(maps.Keys(c.all)) {
+		all = append(all, stat{name, c.all[name].Load()})
+	}
+	return map[string]any{"stats": all}
+}
