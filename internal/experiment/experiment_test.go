@@ -27,7 +27,7 @@ func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := experiment.Decode("rendered.yaml", rendered, known)
+	again, err := experiment.Decode("rendered.yaml", rendered, shipped())
 	if err != nil {
 		t.Fatalf("rendered as\n%s\nis refused: %v", rendered, err)
 	}
@@ -38,7 +38,7 @@ func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
 
 func TestRenderedReadsBackTheSame(t *testing.T) {
 	for _, file := range good(t) {
-		e, err := experiment.Read(file, known)
+		e, err := experiment.Read(file, shipped())
 		if err != nil {
 			t.Fatal(err)
 		}
