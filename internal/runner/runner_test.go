@@ -203,6 +203,20 @@ func TestRemoveThatHangs(t *testing.T) {
 			t.Errorf("%+v", summary)
 		}
 	})
+	t.Run("after an interrupt", func(t *testing.T) {
+		t.Parallel()
+		cfg, sink := fakeConfig(t, &fake{remove: func(context.Context) error { return errors.New("process 7 does not end") }}, "")
+		ctx, cancel := context.WithCancel(context.Background())
+		sink.on = func(e result.Event) {
+			if e.Phase == "measure" {
+				cancel()
+			}
+		}
+		_, err := runner.Run(ctx, cfg)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "process 7 does not end") {
+			t.Errorf("%v", err)
+		}
+	})
 	t.Run("second interrupt", func(t *testing.T) {
 		t.Parallel()
 		kill, stopNow := context.WithCancel(context.Background())

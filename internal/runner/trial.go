@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 		return errors.Join(lost, removal)
 	}
 	if parent.Err() != nil {
-		return errors.Join(context.Cause(parent), removal, abandoned)
+		return cmp.Or(errors.Join(removal, abandoned), context.Cause(parent))
 	}
 	return errors.Join(t.outcome, removal, abandoned)
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,19 @@ func TestChecks(t *testing.T) {
 				seen[w.Code] = true
 			}
 		})
+	}
+}
+
+// Every code is explained where people look for it.
+func TestCodesAreOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/results-directory.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !strings.Contains(string(page), "| `"+c.code+"` |") {
+			t.Errorf("%s is not in docs/results-directory.md", c.code)
+		}
 	}
 }
 
