@@ -1,0 +1,398 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// vegetaResult has the fields of vegeta's result by their names in gob and JSON.
+type vegetaResult struct {
+	Seq       uint64              `json:"seq"`
+	Code      uint16              `json:"code"`
+	Timestamp time.Time           `json:"timestamp"`
+	Latency   time.Duration       `json:"latency"`
+	BytesOut  uint64              `json:"bytes_out"`
+	BytesIn   uint64              `json:"bytes_in"`
+	Error     string              `json:"error"`
+	Headers   map[string][]string `json:"headers"`
+}
+
+// vegetaReader gathers results; time stamps are kept in ns since the first.
+type vegetaReader struct {
+	o     Outcome
+	first time.Time
+	out   int64
+}
+
+// ParseVegeta reads results in gob, JSON or CSV, and the reports in JSON and
+// text, told apart by how they begin.
+func ParseVegeta(r io.Reader) (Outcome, error) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	v := vegetaReader{o: Outcome{Generator: "vegeta"}}
+	head, err := b.Peek(512)
+	if len(head) == 0 {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		return v.o, fmt.Errorf("read output of vegeta: %w", err)
+	}
+	switch first := bytes.TrimSpace(head); {
+	case bytes.HasPrefix(first, []byte(`{"latencies"`)):
+		return parseVegetaReport(b)
+	case bytes.HasPrefix(first, []byte("{")):
+		err = eachLine(b, "vegeta", v.jsonLine)
+	case bytes.HasPrefix(first, []byte("Requests ")):
+		return parseVegetaText(b)
+	case len(first) > 0 && first[0] >= '0' && first[0] <= '9' && bytes.IndexByte(first, ',') > 0:
+		err = eachRow(b, "vegeta", "", -1, v.csvRow)
+	default:
+		err = v.gob(b)
+	}
+	v.close()
+	return v.o, err
+}
+
+func (v *vegetaReader) add(r vegetaResult) error {
+	if len(v.o.Records) == maxRecords {
+		return tooMany("vegeta")
+	}
+	if v.o.Records == nil {
+		v.first = r.Timestamp
+	}
+	if r.Latency < 0 || r.Latency > 1<<60 || r.Code > 999 {
+		return fmt.Errorf("status %d, latency %v", r.Code, r.Latency)
+	}
+	rec := Record{At: r.Timestamp.Sub(v.first), Late: unknown, Service: r.Latency, Response: unknown,
+		Seq: r.Seq, Code: int(r.Code), Size: vegetaSize(r)}
+	if rec.At < -1<<60 || rec.At > 1<<60 {
+		return fmt.Errorf("time stamp %v is far from the others", r.Timestamp)
+	}
+	if r.Code == 0 {
+		rec.Error = errorKind(r.Error)
+	}
+	v.out += int64(min(r.BytesOut, 1<<40))
+	v.o.Records = append(v.o.Records, rec)
+	return nil
+}
+
+// vegetaSize is the body's size. With -max-body=0 vegeta reads the body and counts
+// none of it; the header tells.
+func vegetaSize(r vegetaResult) int64 {
+	if r.BytesIn > 0 {
+		return int64(min(r.BytesIn, 1<<50))
+	}
+	for name, values := range r.Headers {
+		if len(values) == 1 && textproto.CanonicalMIMEHeaderKey(name) == "Content-Length" {
+			if n, err := strconv.ParseInt(values[0], 10, 64); err == nil && n >= 0 {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// close counts every time from the earliest request: results come in the order of their ends.
+func (v *vegetaReader) close() {
+	if len(v.o.Records) == 0 {
+		return
+	}
+	earliest := v.o.Records[0].At
+	for _, r := range v.o.Records {
+		earliest = min(earliest, r.At)
+	}
+	var end time.Duration
+	for i := range v.o.Records {
+		r := &v.o.Records[i]
+		r.At -= earliest
+		r.Done = r.At + r.Service
+		end = max(end, r.Done)
+	}
+	v.o.Started, v.o.Elapsed = v.first.Add(earliest), end
+	v.o.BytesOut = ptr(v.out)
+	v.o.tally()
+}
+
+func (v *vegetaReader) jsonLine(line string) error {
+	if strings.TrimSpace(line) == "" {
+		return nil
+	}
+	var r vegetaResult
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		return err
+	}
+	if r.Timestamp.IsZero() {
+		return errors.New("it is no result: no time stamp")
+	}
+	return v.add(r)
+}
+
+// csvRow: timestamp (ns), code, latency (ns), bytes out, bytes in, error, body, attack, seq, method, url, headers.
+func (v *vegetaReader) csvRow(row []string) error {
+	if len(row) < 9 {
+		return fmt.Errorf("%d columns are too few for a result", len(row))
+	}
+	var n [5]int64
+	for i := range n {
+		f, err := strconv.ParseInt(row[i], 10, 64)
+		if err != nil || f < 0 {
+			return fmt.Errorf("%.40q is no figure", row[i])
+		}
+		n[i] = f
+	}
+	seq, err := strconv.ParseUint(row[8], 10, 64)
+	if err != nil || n[1] > 999 {
+		return fmt.Errorf("sequence number %.40q, status %d", row[8], n[1])
+	}
+	r := vegetaResult{Seq: seq, Code: uint16(n[1]), Timestamp: time.Unix(0, n[0]).UTC(), Latency: time.Duration(n[2]),
+		BytesOut: uint64(n[3]), BytesIn: uint64(n[4]), Error: row[5]}
+	if len(row) > 11 && r.BytesIn == 0 {
+		r.Headers = headersOf(row[11])
+	}
+	return v.add(r)
+}
+
+func headersOf(encoded string) map[string][]string {
+	b, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil
+	}
+	// An incomplete block still gives the headers before its end.
+	h, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(b))).ReadMIMEHeader()
+	return h
+}
+
+// maxFrame bounds one message of a gob stream: a result with its body, in bytes.
+const maxFrame = 16 << 20
+
+// gob reads results as vegeta attack writes them.
+func (v *vegetaReader) gob(r *bufio.Reader) (err error) {
+	// The decoder is not made for hostile input; its authors say so.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("read output of vegeta: it is no gob stream: %v", p)
+		}
+	}()
+	dec := gob.NewDecoder(&gobFrames{r: r})
+	for n := 1; ; n++ {
+		var res vegetaResult
+		switch err := dec.Decode(&res); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read output of vegeta: result %d: %w", n, err)
+		}
+		if res.Timestamp.IsZero() {
+			return fmt.Errorf("read output of vegeta: result %d has no time stamp", n)
+		}
+		if err := v.add(res); err != nil {
+			return fmt.Errorf("read output of vegeta: result %d: %w", n, err)
+		}
+	}
+}
+
+// gobFrames passes a gob stream on, message by message, and refuses a message
+// that claims to be longer than maxFrame before memory is taken for it.
+type gobFrames struct {
+	r    *bufio.Reader
+	rest bytes.Buffer
+}
+
+func (g *gobFrames) Read(p []byte) (int, error) {
+	if g.rest.Len() == 0 {
+		if err := g.next(); err != nil {
+			return 0, err
+		}
+	}
+	return g.rest.Read(p)
+}
+
+// next takes one message: its length, as gob writes unsigned integers, and its bytes.
+func (g *gobFrames) next() error {
+	g.rest.Reset()
+	first, err := g.r.ReadByte()
+	if err != nil {
+		return err
+	}
+	g.rest.WriteByte(first)
+	length := uint64(first)
+	if first > 0x7f {
+		n := -int(int8(first))
+		if n > 8 {
+			return errors.New("it is no gob stream")
+		}
+		length = 0
+		for range n {
+			b, err := g.r.ReadByte()
+			if err != nil {
+				return io.ErrUnexpectedEOF
+			}
+			g.rest.WriteByte(b)
+			length = length<<8 | uint64(b)
+		}
+	}
+	if length > maxFrame {
+		return fmt.Errorf("a message of %d bytes is longer than %d", length, maxFrame)
+	}
+	if _, err := io.CopyN(&g.rest, g.r, int64(length)); err != nil {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// vegetaReport is vegeta report -type=json; ns.
+type vegetaReport struct {
+	Latencies map[string]*float64 `json:"latencies"`
+	Buckets   map[string]*float64 `json:"buckets"`
+	BytesIn   struct {
+		Total *float64 `json:"total"`
+	} `json:"bytes_in"`
+	BytesOut struct {
+		Total *float64 `json:"total"`
+	} `json:"bytes_out"`
+	Earliest time.Time           `json:"earliest"`
+	Duration *float64            `json:"duration"`
+	Wait     *float64            `json:"wait"`
+	Requests *float64            `json:"requests"`
+	Rate     *float64            `json:"rate"`
+	Statuses map[string]*float64 `json:"status_codes"`
+}
+
+func parseVegetaReport(r io.Reader) (Outcome, error) {
+	o := Outcome{Generator: "vegeta"}
+	text, err := readAll(r, o.Generator)
+	if err != nil {
+		return o, err
+	}
+	var j vegetaReport
+	if err := json.Unmarshal(text, &j); err != nil {
+		return o, fmt.Errorf("read output of vegeta: %w", err)
+	}
+	o.Started = j.Earliest
+	if j.Duration != nil && j.Wait != nil {
+		o.Elapsed = span((*j.Duration + *j.Wait) / 1e9)
+	}
+	for _, f := range []struct {
+		to   **int64
+		from *float64
+	}{{&o.Requests, j.Requests}, {&o.BytesIn, j.BytesIn.Total}, {&o.BytesOut, j.BytesOut.Total}} {
+		if f.from != nil {
+			*f.to = count(*f.from)
+		}
+	}
+	if j.Rate != nil {
+		o.Rate = positive(*j.Rate)
+	}
+	o.Statuses = counts(j.Statuses)
+	o.unanswered()
+	d := latencyOf(ofService)
+	for name, v := range j.Latencies {
+		if v != nil {
+			vegetaFigure(d, name, *v/1e9)
+		}
+	}
+	if o.Requests != nil {
+		d.Count = *o.Requests
+	}
+	d.addTo(&o)
+	return o, nil
+}
+
+// vegetaFigure names one figure of a report: "min", "mean", "max", "99th" or "99".
+func vegetaFigure(d *distribution, name string, s float64) {
+	switch name {
+	case "min":
+		d.min(s)
+	case "mean":
+		d.mean(s)
+	case "max":
+		d.max(s)
+	default:
+		if q, err := strconv.ParseFloat(strings.TrimSuffix(name, "th"), 64); err == nil && !math.IsNaN(q) {
+			d.quantile(q/100, s)
+		}
+	}
+}
+
+// unanswered moves the status 0, by which vegeta counts requests without an answer, to the errors.
+func (o *Outcome) unanswered() {
+	if n := o.Statuses["0"]; n > 0 {
+		o.Errors = map[string]int64{"no answer": n}
+	}
+	delete(o.Statuses, "0")
+}
+
+// parseVegetaText reads the report in text: "Latencies  [min, mean, …]  133µs, 2.2ms, …".
+func parseVegetaText(r io.Reader) (Outcome, error) {
+	o := Outcome{Generator: "vegeta"}
+	d := latencyOf(ofService)
+	err := eachLine(r, o.Generator, func(line string) error {
+		title, rest, ok := strings.Cut(line, "[")
+		names, values, ok2 := strings.Cut(rest, "]")
+		if !ok || !ok2 {
+			return nil
+		}
+		name, list := strings.Split(names, ", "), strings.Split(strings.TrimSpace(values), ", ")
+		switch title = strings.TrimSpace(title); title {
+		case "Status Codes":
+			o.Statuses = map[string]int64{}
+			for _, pair := range strings.Fields(values) {
+				code, n, _ := strings.Cut(pair, ":")
+				if v, err := strconv.ParseInt(n, 10, 64); err == nil && v >= 0 {
+					o.Statuses[code] = v
+				}
+			}
+			return nil
+		case "Bucket":
+			return nil
+		}
+		for i := range min(len(name), len(list)) {
+			vegetaTextFigure(&o, d, title, name[i], list[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return o, err
+	}
+	o.unanswered()
+	if o.Requests != nil {
+		d.Count = *o.Requests
+	}
+	d.addTo(&o)
+	return o, nil
+}
+
+func vegetaTextFigure(o *Outcome, d *distribution, title, name, value string) {
+	if t, err := time.ParseDuration(value); err == nil && (title == "Latencies" || title == "Duration") {
+		if title == "Latencies" {
+			vegetaFigure(d, name, t.Seconds())
+		} else if name == "total" && t > 0 {
+			o.Elapsed = t
+		}
+		return
+	}
+	f, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return
+	}
+	switch title + " " + name {
+	case "Requests total":
+		o.Requests = count(f)
+	case "Requests rate":
+		o.Rate = positive(f)
+	case "Bytes In total":
+		o.BytesIn = count(f)
+	case "Bytes Out total":
+		o.BytesOut = count(f)
+	}
+}

@@ -1,0 +1,257 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// wrkReader reads the text of wrk and of wrk2, which grew out of it.
+type wrkReader struct {
+	o        Outcome
+	stats    string // what the thread statistics are of
+	current  *distribution
+	spectrum bool
+	last     int64 // requests up to the value before, of the spectrum
+	lastMS   float64
+	summed   bool // the closing "N requests in …" was seen
+	requests int64
+	failed   int64 // counted by wrk as requests, with an error status
+}
+
+// line dispatches on how a line begins; what it does not know it passes over.
+func (w *wrkReader) line(text string) error {
+	t := strings.TrimSpace(text)
+	word, rest, _ := strings.Cut(t, " ")
+	rest = strings.TrimSpace(rest)
+	switch {
+	case strings.HasPrefix(t, "Latency Distribution"):
+		w.begin(t)
+	case strings.HasPrefix(t, "Value") && strings.Contains(t, "TotalCount"):
+		w.spectrum = w.current != nil
+	case strings.HasPrefix(t, "#["):
+		w.closing(t)
+	case strings.HasPrefix(t, "---"):
+		w.end()
+	case word == "Latency" && w.current == nil && !w.summed:
+		w.threadStats(rest)
+	case strings.HasSuffix(word, "%") && w.current != nil:
+		w.percentile(strings.TrimSuffix(word, "%"), rest)
+	case w.spectrum:
+		w.spectrumRow(t)
+	default:
+		return w.summary(t, word, rest)
+	}
+	return nil
+}
+
+func (w *wrkReader) begin(title string) {
+	w.end()
+	of := ofService
+	if strings.Contains(title, "Recorded Latency") {
+		of = ofResponse
+	}
+	w.current = latencyOf(of)
+}
+
+// threadStats is the line "Latency  Avg Stdev Max +/- Stdev". It tells the whole
+// run's mean and maximum where no closing line of a spectrum does.
+func (w *wrkReader) threadStats(rest string) {
+	f := strings.Fields(rest)
+	if len(f) < 3 {
+		return
+	}
+	d := latencyOf(w.stats)
+	if v, ok := textSeconds(f[0]); ok {
+		d.mean(v)
+	} else {
+		w.o.note("the output holds no latency: " + f[0])
+	}
+	if v, ok := textSeconds(f[2]); ok && d.MeanMS != nil {
+		d.max(v)
+	}
+	w.o.Latencies = append(w.o.Latencies, d.Latency)
+}
+
+func (w *wrkReader) percentile(name, value string) {
+	q, err := strconv.ParseFloat(name, 64)
+	if v, ok := textSeconds(value); ok && err == nil {
+		w.current.quantile(q/100, v)
+	}
+}
+
+// spectrumRow is "value percentile total 1/(1-percentile)", the value in ms.
+func (w *wrkReader) spectrumRow(t string) {
+	f := strings.Fields(t)
+	if len(f) != 4 {
+		return
+	}
+	ms, err1 := strconv.ParseFloat(f[0], 64)
+	total, err2 := strconv.ParseInt(f[2], 10, 64)
+	if err1 != nil || err2 != nil || math.IsNaN(ms) || ms < 0 || total <= w.last {
+		return
+	}
+	// wrk2 prints a row out of order now and then: no bucket is made of it.
+	if ms >= w.lastMS {
+		w.current.bucket(w.lastMS/1e3, ms/1e3, total-w.last)
+		w.last, w.lastMS = total, ms
+	}
+}
+
+// closing lines: "#[Mean = 1.3, StdDeviation = 4.3]", "#[Max = 28.8, Total count = 296]"; ms.
+func (w *wrkReader) closing(t string) {
+	w.spectrum = false
+	if w.current == nil {
+		return
+	}
+	for _, part := range strings.Split(strings.Trim(t, "#[]"), ",") {
+		name, value, _ := strings.Cut(part, "=")
+		v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || math.IsNaN(v) {
+			continue
+		}
+		switch strings.TrimSpace(name) {
+		case "Mean":
+			w.current.mean(v / 1e3)
+		case "Max":
+			w.current.max(v / 1e3)
+		case "Total count":
+			if n := count(v); n != nil {
+				w.current.Count = *n
+			}
+		}
+	}
+}
+
+// end of one distribution. One without a single request is none.
+func (w *wrkReader) end() {
+	d := w.current
+	w.current, w.spectrum, w.last, w.lastMS = nil, false, 0, 0
+	if d == nil {
+		return
+	}
+	if d.MaxMS != nil && *d.MaxMS == 0 && d.Count == 0 {
+		w.o.note("its latency distribution is empty")
+		return
+	}
+	w.o.Latencies = append(w.o.Latencies, d.Latency)
+}
+
+func (w *wrkReader) summary(t, word, rest string) error {
+	switch {
+	case strings.HasPrefix(t, "Running "):
+		return nil // the duration asked for; the one it took comes at the end
+	case strings.Contains(t, " connections") && strings.Contains(t, " threads and "):
+		f := strings.Fields(t)
+		if n, err := strconv.Atoi(f[len(f)-2]); err == nil && n >= 0 {
+			w.o.Connections = &n
+		}
+	case strings.Contains(t, " requests in "):
+		return w.total(t)
+	case strings.HasPrefix(t, "Socket errors:"):
+		w.errors(strings.TrimPrefix(t, "Socket errors:"))
+	case strings.HasPrefix(t, "Non-2xx or 3xx responses:"):
+		if n, err := strconv.ParseInt(strings.TrimSpace(t[strings.IndexByte(t, ':')+1:]), 10, 64); err == nil && n >= 0 {
+			w.failed = n
+		}
+	case word == "Requests/sec:":
+		if v, ok := textCount(rest); ok {
+			w.o.Rate = positive(v)
+		}
+	}
+	return nil
+}
+
+// total is "1301 requests in 13.00s, 1.42MB read".
+func (w *wrkReader) total(t string) error {
+	w.end()
+	n, rest, _ := strings.Cut(t, " requests in ")
+	requests, err := strconv.ParseInt(n, 10, 64)
+	if err != nil || requests < 0 {
+		return fmt.Errorf("%.40q requests", n)
+	}
+	took, read, _ := strings.Cut(rest, ",")
+	if v, ok := textSeconds(took); ok {
+		w.o.Elapsed = span(v)
+	}
+	if v, ok := textSize(strings.TrimSuffix(strings.TrimSpace(read), " read")); ok {
+		w.o.BytesIn = count(v)
+	}
+	w.requests, w.summed = requests, true
+	return nil
+}
+
+// errors is "connect 0, read 50, write 0, timeout 2".
+func (w *wrkReader) errors(t string) {
+	for _, part := range strings.Split(t, ",") {
+		f := strings.Fields(part)
+		if len(f) != 2 {
+			continue
+		}
+		if n, err := strconv.ParseInt(f[1], 10, 64); err == nil && n > 0 {
+			if w.o.Errors == nil {
+				w.o.Errors = map[string]int64{}
+			}
+			w.o.Errors[f[0]] = n
+		}
+	}
+}
+
+// read reads the text to its end.
+func (w *wrkReader) read(r io.Reader) (Outcome, error) {
+	if err := eachLine(r, w.o.Generator, w.line); err != nil {
+		return w.o, err
+	}
+	w.end()
+	if !w.summed {
+		return w.o, fmt.Errorf("read output of %s: it has no line with the number of requests", w.o.Generator)
+	}
+	w.o.OK, w.o.NotOK = ptr(max(0, w.requests-w.failed)), ptr(w.failed)
+	w.o.Requests = ptr(w.requests + sum(w.o.Errors))
+	w.o.Latencies = join(w.o.Latencies)
+	for i := range w.o.Latencies {
+		l := &w.o.Latencies[i]
+		l.Source, l.Meaning = w.o.Generator, Meaning(w.o.Generator, l.Of)
+	}
+	return w.o, nil
+}
+
+// join puts the mean and maximum of the thread statistics to the distribution of
+// the same kind, so that each kind is there once.
+func join(latencies []result.Latency) []result.Latency {
+	var out []result.Latency
+	for _, l := range latencies {
+		if l.MeanMS == nil && l.MaxMS == nil && l.Quantiles == nil {
+			continue
+		}
+		i := indexOf(out, l.Of)
+		if i < 0 {
+			out = append(out, l)
+			continue
+		}
+		had := &out[i]
+		if had.Quantiles == nil {
+			had.Quantiles, had.Buckets, had.Count = l.Quantiles, l.Buckets, l.Count
+		}
+		if l.MeanMS != nil {
+			had.MeanMS = l.MeanMS
+		}
+		if l.MaxMS != nil {
+			had.MaxMS = l.MaxMS
+		}
+	}
+	return out
+}
+
+func indexOf(ls []result.Latency, of string) int {
+	for i, l := range ls {
+		if l.Of == of {
+			return i
+		}
+	}
+	return -1
+}
