@@ -214,7 +214,8 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 		if u.Start.At.Sub(r.Load.Start).Abs() > time.Second {
 			t.Errorf("task %s read %v from the beginning of the generator's measure phase", u.ID, u.Start.At.Sub(r.Load.Start))
 		}
-		t.Logf("%-20s %-8s %v", u.ID, u.Plane, time.Duration(u.End.CPU-u.Start.CPU))
+		t.Logf("%-20s %-8s %12v, read %v and %v after the edges", u.ID, u.Plane, time.Duration(u.End.CPU-u.Start.CPU),
+			u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.End))
 		if u.End.RSS == 0 || u.End.Peak == 0 || u.End.PSS == nil || u.Start.PSS != nil {
 			t.Errorf("memory of %s: %+v", u.ID, u.End)
 		}
