@@ -46,7 +46,9 @@ func (p Profile) withDefaults() Profile {
 		p.Workers = 1
 	}
 	// A worker without a connection to every target cannot take its share.
-	p.Workers = max(1, min(p.Workers, p.Connections/max(1, len(p.Targets))))
+	if most := max(1, p.Connections/max(1, len(p.Targets))); p.Workers > most {
+		p.Workers = most
+	}
 	if p.Protocol == "" {
 		p.Protocol = "http1"
 	}

@@ -38,6 +38,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	w.drainEnd = w.end + w.drain
 	if p.Rate > 0 {
 		w.schedule = newSchedule(p, number, p.Workers)
+		w.wakeMost = wakeMost(p)
 	}
 	for i := range w.pools {
 		t := &e.targets[i]
@@ -48,6 +49,14 @@ func newWorker(e *engine, number int) (*worker, error) {
 		w.conns[i] = conn{index: int32(i), fd: -1, pool: &w.pools[i%len(w.pools)]}
 	}
 	return w, nil
+}
+
+// wakeMost bounds the cut of a sleep by the CPU it may cost at the profile's rate.
+func wakeMost(p *Profile) int64 {
+	if p.Spin < 0 {
+		return 0
+	}
+	return min(int64(defaultSpin), int64(wakeShare*1e9*float64(p.Workers)/p.Rate))
 }
 
 // share is what part i of n gets of a whole that is shared out evenly, exactly.

@@ -48,6 +48,7 @@ type parser struct {
 	excess      int64 // bytes of chunk framing beyond what is reasonable
 	endSeen     int   // bytes of atChunkEnd seen
 	firstHeader bool
+	bareLine    bool // the trailer line before ended in a bare line feed
 
 	partial []byte // the beginning of a line whose end is yet to come
 	value   []byte // the value of the pending header field
@@ -161,8 +162,9 @@ func (p *parser) takeLine(line []byte) bool {
 	if p.state == atChunkSize {
 		return p.takeChunkSize(line)
 	}
+	bare := true
 	if l := len(line); l > 0 && line[l-1] == '\r' {
-		line = line[:l-1]
+		line, bare = line[:l-1], false
 	}
 	switch p.state {
 	case atStatusLine:
@@ -170,7 +172,7 @@ func (p *parser) takeLine(line []byte) bool {
 	case atHeader:
 		return p.takeHeader(line)
 	}
-	return p.takeTrailer(line)
+	return p.takeTrailer(line, bare)
 }
 
 // takeStatus handles "HTTP/1.1 200 OK".
@@ -217,14 +219,15 @@ func (p *parser) takeChunkSize(line []byte) bool {
 	return true
 }
 
-// takeTrailer checks a trailer field and drops it.
-func (p *parser) takeTrailer(line []byte) bool {
+// takeTrailer checks a trailer field and drops it. Like net/http it wants the
+// end of the trailer, and so of the response, to be two full line ends.
+func (p *parser) takeTrailer(line []byte, bare bool) bool {
 	if len(line) == 0 {
 		p.state = atDone
-		return true
+		return !bare && !p.bareLine
 	}
 	first := p.firstHeader
-	p.firstHeader = false
+	p.firstHeader, p.bareLine = false, bare
 	if space(line[0]) {
 		return !first && validValue(line)
 	}

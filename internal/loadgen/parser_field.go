@@ -60,7 +60,7 @@ func (p *parser) takeField() bool {
 		p.hasLength, p.length = true, n
 	case fieldEncoding:
 		p.encodings++
-		p.foreign = p.foreign || !equalFold(p.value, "chunked")
+		p.foreign = p.foreign || !equalFold(bytes.TrimLeft(p.value, " \t"), "chunked")
 	case fieldConnection:
 		p.takeConnection(p.value)
 	}

@@ -1,0 +1,68 @@
+package loadgen
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidate(t *testing.T) {
+	good := profile("http://127.0.0.1:80/")
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*Profile){
+		"no target":                  func(p *Profile) { p.Targets = nil },
+		"does not begin with http":   func(p *Profile) { p.Targets = []string{"gopher://x/"} },
+		"names no host":              func(p *Profile) { p.Targets = []string{"http:///x"} },
+		"is not between 1 and 65535": func(p *Profile) { p.Targets = []string{"http://x:0/"} },
+		"credentials":                func(p *Profile) { p.Targets = []string{"http://a:b@x/"} },
+		"rate NaN":                   func(p *Profile) { p.Rate = math.NaN() },
+		"rate -1":                    func(p *Profile) { p.Rate = -1 },
+		`arrivals "bursty"`:          func(p *Profile) { p.Arrivals = "bursty" },
+		"-1 connections":             func(p *Profile) { p.Connections = -1 },
+		"fewer than the 9 targets":   func(p *Profile) { p.Targets = strings.Split(strings.Repeat("http://x ", 8)+"http://x", " ") },
+		"-2 workers":                 func(p *Profile) { p.Workers = -2 },
+		"request size -1":            func(p *Profile) { p.RequestSize = -1 },
+		"measure window":             func(p *Profile) { p.Measure = 0 },
+		"timeout -1s":                func(p *Profile) { p.Timeout = -time.Second },
+		"cpu 5000":                   func(p *Profile) { p.CPUs = []int{5000} },
+		`protocol "smtp"`:            func(p *Profile) { p.Protocol = "smtp" },
+		`method "GE T"`:              func(p *Profile) { p.Method = "GE T" },
+	} {
+		p := good
+		spoil(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	p := good
+	p.Protocol = "smtp"
+	if !errors.Is(p.Validate(), errors.ErrUnsupported) {
+		t.Error("an unknown protocol is not marked as unsupported")
+	}
+}
+
+func TestSpinOnlyWithACoreToSpare(t *testing.T) {
+	for _, test := range []struct {
+		p    Profile
+		cpus int
+		want time.Duration
+	}{
+		{Profile{Rate: 1, Workers: 1}, 1, 0},
+		{Profile{Rate: 1, Workers: 1}, 2, 0},
+		{Profile{Rate: 1, Workers: 1}, 4, defaultSpin},
+		{Profile{Rate: 1, Workers: 2}, 4, 0},
+		{Profile{Rate: 0, Workers: 1}, 64, 0},
+		{Profile{Rate: 1, Workers: 1, CPUs: []int{3}}, 64, 0},
+		{Profile{Rate: 1, Workers: 1, CPUs: []int{2, 3}}, 64, defaultSpin},
+		{Profile{Rate: 1, Workers: 1, Spin: time.Microsecond}, 1, time.Microsecond},
+		{Profile{Rate: 1, Workers: 1, Spin: -1}, 64, 0},
+	} {
+		if got := test.p.spin(test.cpus); got != test.want {
+			t.Errorf("%+v on %d processors: %v, want %v", test.p, test.cpus, got, test.want)
+		}
+	}
+}
