@@ -20,7 +20,8 @@ build: ## build tare and tare-agent into bin/
 
 .PHONY: quickstart
 quickstart: build ## weigh a real Envoy sidecar on this machine, in about three minutes
-	bin/tare run examples/quickstart.yaml
+	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
+	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 
 .PHONY: test
 test: ## unit tests with the race detector, under a minute

@@ -80,6 +80,7 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 			r := &a.records[i]
 			f := trialFigures(r)
 			latencyFigures(f, r, latencyLog(r.ID))
+			f.withhold(r.Warnings)
 			a.trials[i] = Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,

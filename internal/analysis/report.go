@@ -87,6 +87,8 @@ type Warning struct {
 	Trials int `json:"trials,omitempty"`
 	// Invalidates says that the trial could not be used for it.
 	Invalidates bool `json:"invalidates,omitempty"`
+	// Withholds says that the metrics it concerns were left out of this trial.
+	Withholds bool `json:"withholds,omitempty"`
 	// Metrics it concerns, by base name ("latency_ms") or full name; empty: all.
 	Metrics []string `json:"metrics,omitempty"`
 }

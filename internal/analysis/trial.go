@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -27,6 +28,16 @@ func (f *figures) set(name string, v float64) {
 
 func (f *figures) warn(code string, metrics []string, message, hint string) {
 	f.warnings = append(f.warnings, Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
+}
+
+// withhold removes what a check of the run has found unfit to be used.
+func (f *figures) withhold(warnings []result.Warning) {
+	for _, w := range warnings {
+		if !w.Withholds {
+			continue
+		}
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return about(w.Metrics, name) })
+	}
 }
 
 // trialFigures computes every metric the record itself bears; latencies come from the log.

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -130,5 +131,17 @@ func TestTrialFiguresUnknown(t *testing.T) {
 				t.Errorf("warnings %q, want %q", got, c.warning)
 			}
 		})
+	}
+}
+
+// A check that withholds takes away what it concerns and nothing else.
+func TestWithheldMetricsAreUnknown(t *testing.T) {
+	f := &figures{values: map[string]float64{"latency_ms/p50": 1, "service_ms/p50": 1, "cpu_cores/app": 1}}
+	f.withhold([]result.Warning{
+		{Code: "marks", Metrics: []string{"cpu_cores"}},
+		{Code: "generator-late", Withholds: true, Metrics: []string{"latency_ms", "service_ms"}},
+	})
+	if want := map[string]float64{"cpu_cores/app": 1}; !maps.Equal(f.values, want) {
+		t.Errorf("left: %v, want %v", f.values, want)
 	}
 }

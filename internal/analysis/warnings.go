@@ -18,7 +18,7 @@ func about(metrics []string, name string) bool {
 func recorded(r *result.Record) []Warning {
 	var ws []Warning
 	for _, w := range r.Warnings {
-		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Metrics: w.Metrics})
+		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Withholds: w.Withholds, Metrics: w.Metrics})
 	}
 	return ws
 }

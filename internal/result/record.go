@@ -49,6 +49,8 @@ type Warning struct {
 	Hint    string `json:"hint,omitempty"`
 	// Invalidates says that the trial cannot be used.
 	Invalidates bool `json:"invalidates,omitempty"`
+	// Withholds says that the metrics it concerns are not to be used of this trial; the others are.
+	Withholds bool `json:"withholds,omitempty"`
 	// Metrics it concerns, as metric base names ("latency_ms"); empty: all.
 	Metrics []string `json:"metrics,omitempty"`
 }

@@ -44,28 +44,37 @@ var (
 // check is one thing that a trial's figures rest on. find says what is wrong;
 // empty: nothing is.
 type check struct {
-	code        string
-	find        func(seen) string
-	hint        string
-	invalidates bool
-	metrics     []string // it concerns; nil: all
+	code    string
+	find    func(seen) string
+	hint    string
+	effect  effect
+	metrics []string // it concerns; nil: all
 }
+
+// effect is what becomes of a trial for which a check does not hold.
+type effect int
+
+const (
+	warns       effect = iota // the figures are used, and marked
+	withholds                 // the metrics the check concerns are not used of this trial; the others are
+	invalidates               // nothing of the trial is used
+)
 
 // checks are made on every trial that was measured. One code may stand twice,
 // the graver row first: the second is then not asked.
 var checks = []check{
-	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", true, nil},
-	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", true, nil},
-	{"response-size", wrongSize, "see that the application answers with the size the treatment asks for", true, nil},
-	{"generator-saturated", saturatedOpen, "give the generator a processor of its own (platform.cpus), raise load.workers, or lower the rate", true, nil},
-	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or give it a processor of its own (platform.cpus)", false, []string{"rate", "latency_ms", "service_ms"}},
-	{"generator-late", grosslyLate, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", true, nil},
-	{"generator-late", late, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", false, latencies},
-	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop what does not belong to the trial", true, nil},
-	{"task-missing", taskMissing, "see its log in the trial's provenance", true, nil},
-	{"clock-stepped", steppedUnsure, "let the clock come to rest (NTP) before measuring", true, nil},
-	{"clock-stepped", stepped, "differences within the trial do not suffer; time stamps cannot be compared with those of other machines", false, nil},
-	{"cpu-stolen", stolen, "the hypervisor gave this machine's CPU to others: use a machine with processors of its own, or more blocks", false, append(slices.Clone(latencies), cpus...)},
+	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
+	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", invalidates, nil},
+	{"response-size", wrongSize, "see that the application answers with the size the treatment asks for", invalidates, nil},
+	{"generator-saturated", saturatedOpen, "give the generator a processor of its own (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
+	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or give it a processor of its own (platform.cpus)", warns, []string{"rate", "latency_ms", "service_ms"}},
+	{"generator-late", grosslyLate, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
+	{"generator-late", late, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", warns, latencies},
+	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop what does not belong to the trial", invalidates, nil},
+	{"task-missing", taskMissing, "see its log in the trial's provenance", invalidates, nil},
+	{"clock-stepped", steppedUnsure, "let the clock come to rest (NTP) before measuring", invalidates, nil},
+	{"clock-stepped", stepped, "differences within the trial do not suffer; time stamps cannot be compared with those of other machines", warns, nil},
+	{"cpu-stolen", stolen, "the hypervisor gave this machine's CPU to others: use a machine with processors of its own, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
 }
 
 // checked makes every check on the trial.
@@ -85,7 +94,8 @@ func (t *trial) checked() []result.Warning {
 		}
 		if message := c.find(s); message != "" {
 			said[c.code] = true
-			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hint, Invalidates: c.invalidates, Metrics: c.metrics})
+			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hint,
+				Invalidates: c.effect == invalidates, Withholds: c.effect == withholds, Metrics: c.metrics})
 		}
 	}
 	return warnings

@@ -40,48 +40,48 @@ func soundTrial() *trial {
 func TestChecks(t *testing.T) {
 	float := func(f float64) *float64 { return &f }
 	for _, c := range []struct {
-		name        string
-		spoil       func(*trial)
-		code        string // empty: nothing is wrong
-		says        string
-		invalidates bool
+		name   string
+		spoil  func(*trial)
+		code   string // empty: nothing is wrong
+		says   string
+		effect effect
 	}{
 		{name: "nothing", spoil: func(*trial) {}},
-		{"rate at its limit", func(t *trial) { t.record.Load.Completed = 9950 }, "", "", false},
-		{"rate missed", func(t *trial) { t.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", true},
-		{"nothing intended", func(t *trial) { t.record.Load.Intended = 0 }, "rate-missed", "sent nothing", true},
-		{"closed loop has no rate", func(t *trial) { t.profile.Rate = 0; t.record.Load.Completed = 1 }, "", "", false},
-		{"errors at their limit", func(t *trial) { t.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", false},
+		{"rate at its limit", func(t *trial) { t.record.Load.Completed = 9950 }, "", "", warns},
+		{"rate missed", func(t *trial) { t.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", invalidates},
+		{"nothing intended", func(t *trial) { t.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
+		{"closed loop has no rate", func(t *trial) { t.profile.Rate = 0; t.record.Load.Completed = 1 }, "", "", warns},
+		{"errors at their limit", func(t *trial) { t.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", warns},
 		{"errors", func(t *trial) {
 			t.record.Load.Classes = map[string]int64{"2xx": 9000, "status": 600, "conn": 400}
 			t.record.Load.Statuses, t.record.Load.Errors = map[string]int64{"200": 9000, "503": 600}, map[string]int64{"reset": 400}
-		}, "errors", "1000 of 10000 requests failed (10.00 %, at most 0.10 % may): status 503 (600), reset (400)", true},
-		{"no request ended", func(t *trial) { t.record.Load.Classes = nil }, "errors", "not one request", true},
-		{"wrong size", func(t *trial) { t.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", true},
-		{"generator saturated", func(t *trial) { t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", true},
-		{"generator saturated in a closed loop", func(t *trial) { t.profile.Rate = 0; t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", false},
-		{"generator that does not know", func(t *trial) { t.record.Load.ThreadCPURatio, t.record.Load.LatenessP99US = nil, nil }, "", "", false},
-		{"a little late", func(t *trial) { t.record.Load.LatenessP99US = float(1500) }, "generator-late", "p99 1.5ms, more than 1ms", false},
+		}, "errors", "1000 of 10000 requests failed (10.00 %, at most 0.10 % may): status 503 (600), reset (400)", invalidates},
+		{"no request ended", func(t *trial) { t.record.Load.Classes = nil }, "errors", "not one request", invalidates},
+		{"wrong size", func(t *trial) { t.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", invalidates},
+		{"generator saturated", func(t *trial) { t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", invalidates},
+		{"generator saturated in a closed loop", func(t *trial) { t.profile.Rate = 0; t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", warns},
+		{"generator that does not know", func(t *trial) { t.record.Load.ThreadCPURatio, t.record.Load.LatenessP99US = nil, nil }, "", "", warns},
+		{"a little late", func(t *trial) { t.record.Load.LatenessP99US = float(1500) }, "generator-late", "p99 1.5ms, more than 1ms", warns},
 		{"late for a quick server is not late for a slow one", func(t *trial) {
 			t.record.Load.LatenessP99US = float(1500)
 			for i := range t.progress {
 				t.progress[i].P50MS = 20
 			}
-		}, "", "", false},
+		}, "", "", warns},
 		{"late by the file's limit", func(t *trial) {
 			t.Experiment.Validity.Lateness = experiment.Duration(100 * time.Microsecond)
-		}, "generator-late", "more than 100µs", false},
-		{"grossly late", func(t *trial) { t.record.Load.LatenessP99US = float(11_000) }, "generator-late", "11ms", true},
+		}, "generator-late", "more than 100µs", warns},
+		{"grossly late", func(t *trial) { t.record.Load.LatenessP99US = float(11_000) }, "generator-late", "11ms", withholds},
 		{"late for want of connections", func(t *trial) {
 			t.record.Load.LatenessP99US, t.record.Load.OwnLatenessP99US = float(11_000), float(10)
-		}, "", "", false},
-		{"unattributed", func(t *trial) { t.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", true},
-		{"task missing", func(t *trial) { t.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", true},
-		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "set by -1s during", false},
-		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", false},
-		{"clock stepped before the start", func(t *trial) { t.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", true},
-		{"CPU stolen", func(t *trial) { t.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", false},
-		{"no node", func(t *trial) { t.record.Node = nil }, "", "", false},
+		}, "", "", warns},
+		{"unattributed", func(t *trial) { t.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", invalidates},
+		{"task missing", func(t *trial) { t.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", invalidates},
+		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "set by -1s during", warns},
+		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", warns},
+		{"clock stepped before the start", func(t *trial) { t.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", invalidates},
+		{"CPU stolen", func(t *trial) { t.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", warns},
+		{"no node", func(t *trial) { t.record.Node = nil }, "", "", warns},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := soundTrial()
@@ -93,7 +93,7 @@ func TestChecks(t *testing.T) {
 				if len(warnings) > 0 {
 					t.Errorf("%+v, want none", warnings)
 				}
-			case i < 0 || !strings.Contains(warnings[i].Message, c.says) || warnings[i].Invalidates != c.invalidates || warnings[i].Hint == "":
+			case i < 0 || !strings.Contains(warnings[i].Message, c.says) || warnings[i].Invalidates != (c.effect == invalidates) || warnings[i].Withholds != (c.effect == withholds) || warnings[i].Hint == "":
 				t.Errorf("%+v, want %s: %s", warnings, c.code, c.says)
 			}
 			seen := map[string]bool{}
