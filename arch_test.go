@@ -19,13 +19,14 @@ var layers = [][]string{
 	{"cmd/tare", "cmd/tare-agent"},
 	{"internal/runner", "internal/tui", "internal/web"},
 	{"internal/report"},
+	{"internal/importer"},
 	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
 		"internal/platform/local", "internal/platform/kube", "internal/service", "internal/proxy"},
-	{"internal/platform/platformtest", "internal/analysis/analysistest"},
+	{"internal/platform/platformtest", "internal/analysis/analysistest", "internal/importer/debatetest"},
 	{"internal/platform", "internal/result", "internal/loadgen"},
 	{"internal/plan", "internal/proc"},
 	{"internal/experiment"},
-	{"internal/mesh", "internal/app"},
+	{"internal/mesh", "internal/app", "internal/expect"},
 	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch"},
 }
 

@@ -1,0 +1,91 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// cumulative is one point of a distribution: so many requests took at most so long.
+type cumulative struct {
+	ms    float64
+	count int64
+	gap   bool // nothing lies between the point before and this one
+}
+
+// bins turns a published histogram into counts between values. The published
+// quantiles are points of the same distribution and stand where the histogram
+// steps over them: wrk2 prints 99 % beside a spectrum that has no line for it.
+func bins(l result.Latency) ([]bin, error) {
+	if len(l.Buckets) == 0 {
+		return nil, nil
+	}
+	var points []cumulative
+	total, last := int64(0), 0.0
+	for i, b := range l.Buckets {
+		if b.Count <= 0 || b.HighMS < b.LowMS || b.LowMS < last || !(b.HighMS <= longestNS/1e6) {
+			return nil, fmt.Errorf("bucket %d of the histogram, %d from %g to %g ms, does not follow the one before", i+1, b.Count, b.LowMS, b.HighMS)
+		}
+		if b.LowMS > last {
+			points = append(points, cumulative{b.LowMS, total, true})
+		}
+		last = b.HighMS
+		total += b.Count
+		points = append(points, cumulative{b.HighMS, total, false})
+	}
+	if l.Count > 0 && total != l.Count {
+		return nil, fmt.Errorf("the histogram holds %d of %d requests: lines are missing", total, l.Count)
+	}
+	for _, q := range l.Quantiles {
+		points = append(points, cumulative{q.MS, int64(math.Ceil(q.Q*float64(total) - 1e-9)), false})
+	}
+	slices.SortStableFunc(points, func(a, b cumulative) int {
+		return cmp.Or(cmp.Compare(a.count, b.count), cmp.Compare(a.ms, b.ms))
+	})
+	var out []bin
+	seen, value := int64(0), 0.0
+	for _, p := range points {
+		switch {
+		case p.ms < value: // two roundings of one value
+			continue
+		case p.count == seen:
+			if p.gap {
+				value = p.ms
+			}
+			continue
+		}
+		from := value * 1e6
+		if len(out) == 0 && value == 0 {
+			from = p.ms * 1e6 // the fastest, not something between it and nothing
+		}
+		out = append(out, bin{from, p.ms * 1e6, p.count - seen})
+		seen, value = p.count, p.ms
+	}
+	return out, nil
+}
+
+// fine reports whether a histogram tells quantiles apart: one of a dozen equal
+// steps up to the slowest request (oha's) does not.
+func fine(buckets []result.Bucket) bool { return len(buckets) > 24 }
+
+// falseTimeouts tells wrk2's false time-outs from real ones. wrk2 checks every
+// connection against its 2 s limit whether a request is under way on it or not,
+// so that with more connections than requests in 2 s all of them are "timed out"
+// at every check: the count is then a whole multiple of the connections, while
+// every request that was due was answered.
+func (o *output) falseTimeouts() {
+	const limit = 2.0 // seconds; wrk2's default
+	n, c := o.errors["timeout"], int64(o.connections)
+	idle := c > 0 && float64(c) > limit*float64(o.requests)/o.seconds
+	if o.generator != "wrk2" || n == 0 || !idle || n%c != 0 || n <= o.requests/100 {
+		return
+	}
+	delete(o.errors, "timeout")
+	o.errors["false timeout"] = n
+	o.classes["timeout"] -= n
+	o.warn("false-timeouts", fmt.Sprintf("wrk2 reports %d time-outs, %d for each of its %d connections: it counts connections that were idle for longer than %g s, not requests; they are not taken for errors",
+		n, n/c, c, limit), fmt.Sprintf("use fewer connections than %.0f at this rate, or another load generator", math.Max(1, limit*float64(o.requests)/o.seconds)), "error_ratio")
+}

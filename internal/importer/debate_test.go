@@ -1,0 +1,202 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/importer/debatetest"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// read imports sequences and fails on anything but trials.
+func read(t *testing.T, paths ...string) *Study {
+	t.Helper()
+	s, err := readDebate(paths, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sound fails on any trial that failed, is invalid or lacks something.
+func sound(t *testing.T, s *Study) {
+	t.Helper()
+	for i := range s.Trials {
+		r := &s.Trials[i].Record
+		if r.Error != "" || !r.Valid {
+			t.Fatalf("%s: %s %v", s.Trials[i].Run, r.Error, r.Warnings)
+		}
+	}
+}
+
+// planeCores is a plane's mean CPU over the measure phase, all rows.
+func planeCores(r *result.Record, p metric.Plane) float64 {
+	total, n := 0.0, 0.0
+	for _, row := range r.Sampled.Rows {
+		if row.At.Before(r.Phases[1].Start) || row.At.After(r.Phases[1].End) {
+			continue
+		}
+		n++
+		for i, task := range r.Sampled.Tasks {
+			if task.Plane == p {
+				total += *row.Cores[i]
+			}
+		}
+	}
+	return total / n
+}
+
+var everyForm = []debatetest.Sequence{
+	{Mesh: "linkerd", Seed: 1, First: 1},
+	{Mesh: "ambient", Seed: 2, Nodes: 4, Oha: "json", Pods: 1, Dir: "ambient-00"},
+	{Mesh: "istio", Seed: 3, Nodes: 3, Oha: "repr", LF: true},
+	{Mesh: "unmeshed", Seed: 4, Oha: "bytes", Seconds: 600, Refresh: 6},
+	{Mesh: "linkerd", Seed: 5, Dir: "linkerd-2", Rates: []int{30, 90}, Runs: 3, Refresh: 1},
+}
+
+// Whatever form a sequence has, the planes come out as they were made.
+func TestEveryFormOfASequence(t *testing.T) {
+	for _, q := range everyForm {
+		t.Run(fmt.Sprintf("%s-%s", q.Mesh, q.Oha), func(t *testing.T) {
+			s := read(t, q.Write(t, t.TempDir()))
+			sound(t, s)
+			for i := range s.Trials {
+				tr := &s.Trials[i]
+				rate := int(tr.Rate)
+				for plane, column := range map[metric.Plane]string{metric.App: "faces", metric.Data: "data-plane", metric.Control: "control-plane", metric.Load: "load", metric.Platform: "overhead"} {
+					want := q.Cores(column, rate)
+					if q.Oha != "" && plane == metric.Load {
+						want = 0.0001 * float64(rate)
+					}
+					if got := planeCores(&tr.Record, plane); math.Abs(got-want) > 0.06*want+1e-9 {
+						t.Errorf("%s %s: %v cores, made with %v", tr.Run, plane, got, want)
+					}
+				}
+				if got := float64(tr.Record.Load.Completed) / tr.Record.Load.MeasureSeconds; math.Abs(got-float64(rate)) > 0.02*float64(rate) {
+					t.Errorf("%s: rate %v", tr.Run, got)
+				}
+				if q.Nodes != len(tr.Record.Sampled.Nodes) {
+					t.Errorf("%d nodes, made with %d", len(tr.Record.Sampled.Nodes), q.Nodes)
+				}
+			}
+		})
+	}
+}
+
+// The sum of the tasks is the debate's own total, in every row, to the last digit that matters.
+func TestTasksAddUpToTheTotal(t *testing.T) {
+	for _, q := range everyForm {
+		dir := q.Write(t, t.TempDir())
+		s := read(t, dir)
+		tr := &s.Trials[0]
+		b, err := os.ReadFile(tr.Files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, name := range rows[0] {
+			if name != "total CPU" {
+				continue
+			}
+			for i, row := range tr.Record.Sampled.Rows {
+				sum := 0.0
+				for _, v := range row.Cores {
+					sum += *v
+				}
+				var want float64
+				fmt.Sscan(rows[i+1][c], &want)
+				if math.Abs(sum-want/1e9) > 1e-7 {
+					t.Fatalf("%s row %d: %v, total %v", tr.Run, i, sum, want/1e9)
+				}
+			}
+		}
+	}
+}
+
+func TestRolesOfTheDataPlane(t *testing.T) {
+	for _, c := range []struct{ mesh, task, role, component string }{
+		{"ambient", "ztunnel/mesh", "node-proxy", ""},
+		{"ambient", "waypoint/mesh", "waypoint", ""},
+		{"istio", "istio-ingressgateway/mesh", "gateway", ""},
+		{"linkerd", "face/mesh", "sidecar", ""},
+		{"linkerd", "load/mesh", "sidecar", "load"},
+	} {
+		s := read(t, debatetest.Sequence{Mesh: c.mesh, Runs: 1, Rates: []int{60}}.Write(t, t.TempDir()))
+		found := false
+		for _, task := range s.Trials[0].Record.Sampled.Tasks {
+			if task.ID == c.task {
+				found = true
+				if task.Role != c.role || task.Component != c.component || task.Plane != metric.Data {
+					t.Errorf("%s of %s is %+v", c.task, c.mesh, task)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no task %s in %s", c.task, c.mesh)
+		}
+	}
+}
+
+func TestWarmupAndTailAreCutByTime(t *testing.T) {
+	dir := debatetest.Sequence{Mesh: "linkerd", Runs: 1, Rates: []int{60}}.Write(t, t.TempDir())
+	s, err := readDebate([]string{dir}, Options{Warmup: 40e9, Tail: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Trials[0].Record.Phases
+	if got := p[1].Start.Sub(p[0].Start).Seconds(); got != 40 {
+		t.Errorf("warm-up %v s", got)
+	}
+	if p[1].End != p[2].Start {
+		t.Error("phases do not follow one another")
+	}
+	if tail := p[2].Start.Sub(p[1].Start).Seconds(); tail < 240 {
+		t.Errorf("measure phase of %v s", tail)
+	}
+}
+
+func TestPooledLatencyIsOfAllPods(t *testing.T) {
+	s := read(t, debatetest.Sequence{Mesh: "linkerd", Runs: 1, Rates: []int{120}}.Write(t, t.TempDir()))
+	l := s.Trials[0].Record.Load
+	want := int64(0)
+	for _, p := range l.Published {
+		want += p.Count
+	}
+	if len(l.Published) != 3 || l.Recorded != want || want == 0 {
+		t.Errorf("%d published, %d recorded of %d", len(l.Published), l.Recorded, want)
+	}
+	if l.Errors["false timeout"] == 0 || l.Classes["timeout"] != 0 {
+		t.Errorf("false time-outs: %v %v", l.Errors, l.Classes)
+	}
+	if !bytes.Contains(s.Trials[0].Latency, []byte("Tag=response.2xx")) {
+		t.Error("no interval log")
+	}
+}
+
+func TestWhatIsNoPartOfASequenceIsPassedOver(t *testing.T) {
+	root := t.TempDir()
+	dir := debatetest.Sequence{Mesh: "linkerd", Runs: 2, Rates: []int{60}}.Write(t, root)
+	for _, name := range []string{"README.md", "60-1-ERROR-metrics.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	debatetest.Sequence{Mesh: "ambient", Dir: "ERROR-ambient"}.Write(t, root)
+	s := read(t, root)
+	if len(s.Trials) != 2 || len(s.Skipped) < 3 {
+		t.Errorf("%d trials, skipped %v", len(s.Trials), s.Skipped)
+	}
+	if _, err := readDebate([]string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "no file of a sequence") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}

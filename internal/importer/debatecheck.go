@@ -1,0 +1,213 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// crossCheck compares the runs with their names and with one another: a file in
+// the wrong place is as wrong as a damaged one, and nothing in it tells.
+func (s *Study) crossCheck() {
+	s.checkMeshes()
+	s.checkRates()
+	s.checkSiblings()
+	s.checkOverlap()
+}
+
+// marks say which mesh a directory's name claims and how its metrics show it.
+var marks = []struct {
+	claim  string // part of the directory's name, in the order in which the debate's script looks
+	marker string
+	is     func(mesh.Task) bool
+}{
+	{"ambient", "ztunnel", func(t mesh.Task) bool { return t.Role == "node-proxy" }},
+	{"linkerd", "Linkerd's control plane", func(t mesh.Task) bool { return strings.HasPrefix(t.Pod, "linkerd-") }},
+	{"istio", "istiod without ztunnel", func(t mesh.Task) bool { return t.Pod == "istiod" }},
+}
+
+// checkMeshes looks for the tasks of another mesh than the directory names.
+func (s *Study) checkMeshes() {
+	for i := range s.Trials {
+		t := &s.Trials[i]
+		if t.Record.Sampled == nil {
+			continue
+		}
+		claimed, shown := -1, -1
+		for k, m := range marks {
+			if claimed < 0 && strings.Contains(t.Mesh, m.claim) {
+				claimed = k
+			}
+			if shown < 0 && slices.ContainsFunc(t.Record.Sampled.Tasks, m.is) {
+				shown = k
+			}
+		}
+		unmeshed := slices.ContainsFunc([]string{"unmeshed", "no-mesh", "none"}, func(n string) bool { return t.Mesh == n })
+		switch {
+		case claimed >= 0 && shown != claimed && !slices.ContainsFunc(t.Record.Sampled.Tasks, marks[claimed].is):
+			found := "no mesh that is known"
+			if shown >= 0 {
+				found = marks[shown].marker
+			}
+			t.invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, found),
+				"move the files to where they belong, or rename the directory")
+		case claimed >= 0 && shown >= 0 && shown < claimed && marks[claimed].claim == "istio":
+			t.invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, marks[shown].marker),
+				"move the files to where they belong, or rename the directory")
+		case unmeshed && shown >= 0:
+			t.invalidate("other-mesh", fmt.Sprintf("%s is in a directory for no mesh, and its metrics show %s", t.Files[0], marks[shown].marker),
+				"move the files to where they belong, or rename the directory")
+		}
+	}
+}
+
+// rateSlack forgives that a rate is divided among generators in whole requests.
+const rateSlack = 0.02
+
+// checkRates compares what was achieved with what the file's name says.
+func (s *Study) checkRates() {
+	generators := s.generators()
+	for i := range s.Trials {
+		t := &s.Trials[i]
+		l := t.Record.Load
+		if l == nil || !t.RateKnown || t.Rate == 0 || l.MeasureSeconds <= 0 {
+			continue
+		}
+		asked, achieved := float64(t.Rate), float64(l.Completed)/l.MeasureSeconds
+		if math.Abs(achieved-asked) <= rateSlack*asked {
+			continue
+		}
+		message := fmt.Sprintf("%s says %g requests a second, and %.1f were answered", t.Run, asked, achieved)
+		hint := "leave this run out; if the mesh could not bear the rate, that is an answer of its own"
+		if n, usual := len(l.Published), generators[t.Mesh]; n < usual {
+			message += fmt.Sprintf(": %d logs are there, and other runs have %d", n, usual)
+			hint = "restore the missing logs, or leave this run out"
+		} else if other, ok := s.nearRate(t, achieved); ok {
+			message += fmt.Sprintf(": the logs are those of a run at %g", other)
+			hint = "move the files to where they belong, or leave this run out"
+		}
+		t.invalidate("other-rate", message, hint)
+	}
+}
+
+// generators is how many logs a run has, by mesh: what most of them have.
+func (s *Study) generators() map[string]int {
+	counts := map[string][]int{}
+	for i := range s.Trials {
+		if l := s.Trials[i].Record.Load; l != nil {
+			counts[s.Trials[i].Mesh] = append(counts[s.Trials[i].Mesh], len(l.Published))
+		}
+	}
+	usual := map[string]int{}
+	for name, c := range counts {
+		slices.Sort(c)
+		usual[name] = c[len(c)/2]
+	}
+	return usual
+}
+
+// nearRate is a rate of the study, other than the trial's, that the achieved one fits.
+func (s *Study) nearRate(t *Trial, achieved float64) (float64, bool) {
+	for i := range s.Trials {
+		if r := float64(s.Trials[i].Rate); s.Trials[i].Rate != t.Rate && math.Abs(achieved-r) <= rateSlack*r {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// checkSiblings compares the application's CPU with that of the same mesh at the
+// same rate. A CSV of another run says nothing of its rate; its figures do.
+func (s *Study) checkSiblings() {
+	type key struct {
+		mesh string
+		rate float64
+	}
+	byRate := map[key][]float64{}
+	used := make([]float64, len(s.Trials))
+	for i := range s.Trials {
+		t := &s.Trials[i]
+		used[i] = t.applicationCores()
+		if used[i] > 0 && t.Record.Valid {
+			k := key{t.Mesh, float64(t.Rate)}
+			byRate[k] = append(byRate[k], used[i])
+		}
+	}
+	for i := range s.Trials {
+		t := &s.Trials[i]
+		own := key{t.Mesh, float64(t.Rate)}
+		if !t.Record.Valid || used[i] <= 0 || len(byRate[own]) < 3 {
+			continue
+		}
+		off := math.Abs(math.Log(used[i] / median(byRate[own])))
+		if off < math.Log(1.4) {
+			continue
+		}
+		for _, k := range slices.SortedFunc(maps.Keys(byRate), func(a, b key) int { return cmp.Compare(a.rate, b.rate) }) {
+			if k.mesh != t.Mesh || k.rate == own.rate || math.Abs(math.Log(used[i]/median(byRate[k]))) > off/3 {
+				continue
+			}
+			t.invalidate("other-rate", fmt.Sprintf("%s: the application used %.3g cores, and %.3g in the other runs at %g requests a second: it looks like a run at %g",
+				t.Files[0], used[i], median(byRate[own]), own.rate, k.rate), "move the files to where they belong, or leave this run out")
+			break
+		}
+	}
+}
+
+// applicationCores is the application's mean CPU over the measure phase; 0 where it is unknown.
+func (t *Trial) applicationCores() float64 {
+	s := t.Record.Sampled
+	if s == nil || len(t.Record.Phases) < 2 {
+		return 0
+	}
+	phase := t.Record.Phases[1]
+	total, n := 0.0, 0
+	for _, r := range s.Rows {
+		if r.At.Before(phase.Start) || r.At.After(phase.End) {
+			continue
+		}
+		n++
+		for k, task := range s.Tasks {
+			if task.Plane == metric.App && r.Cores[k] != nil {
+				total += *r.Cores[k]
+			}
+		}
+	}
+	return total / max(1, float64(n))
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// checkOverlap: one cluster runs one thing at a time. Runs of one directory that
+// overlap in time are copies of one another, or a clock was set between them.
+func (s *Study) checkOverlap() {
+	for i := range s.Trials {
+		for k := i + 1; k < len(s.Trials); k++ {
+			a, b := &s.Trials[i], &s.Trials[k]
+			if !b.Record.Started.Before(a.Record.Ended) {
+				break // in order of their start: later ones begin later still
+			}
+			if a.Record.Sampled == nil || b.Record.Sampled == nil || a.Mesh != b.Mesh || a.dir() != b.dir() {
+				continue
+			}
+			for _, t := range []*Trial{a, b} {
+				if !slices.ContainsFunc(t.Record.Warnings, func(w result.Warning) bool { return w.Code == "overlap" }) {
+					t.invalidate("overlap", fmt.Sprintf("%s and %s were measured at the same time: one is a copy of the other, or the clock was set back between them", a.Files[0], b.Files[0]),
+						"leave out the copy")
+				}
+			}
+		}
+	}
+}
+
+func (t *Trial) dir() string { return t.Run[:strings.LastIndexByte(t.Run, '/')+1] }

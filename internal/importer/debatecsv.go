@@ -1,0 +1,170 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// table is a CSV of the debate's metrics: a time and cells for every row. A cell
+// is NaN-free; an absent one is nil. CPU is in cores, memory in bytes.
+type table struct {
+	path    string
+	columns []column
+	index   map[column]int
+	rows    []tableRow
+}
+
+type tableRow struct {
+	line  int
+	at    time.Time // naive local time, read as UTC
+	cells []*float64
+}
+
+// column is one column after the time: what, and which quantity of it.
+type column struct {
+	what     string // e.g. "data-plane", "face app", or a node's name
+	quantity string // cpu, mem, allocatable cpu, allocatable mem
+}
+
+const stampLayout = "2006-01-02 15:04:05"
+
+// What no cell may exceed, so that a shifted or damaged file is seen as one.
+const (
+	maxCores  = 1e6
+	maxMemory = 1 << 60
+	maxRows   = 1 << 20
+)
+
+// quantities by the ending of a column's name, the longest first.
+var quantities = []struct {
+	ending, quantity string
+	scale, most      float64
+}{
+	{" allocatable CPU", "allocatable cpu", 1e-9, maxCores},
+	{" allocatable mem", "allocatable mem", 1, maxMemory},
+	{" CPU", "cpu", 1e-9, maxCores}, // nanocores
+	{" mem", "mem", 1, maxMemory},   // bytes
+}
+
+// parseTable reads the CSV. Its errors name the line.
+func parseTable(path string, b []byte) (*table, error) {
+	fail := func(line int, help, format string, args ...any) (*table, error) {
+		return nil, &FileError{Path: path, Line: line, Err: fmt.Errorf(format, args...), Help: help}
+	}
+	if len(b) == 0 {
+		return fail(0, "the run was stopped before its first sample", "the file is empty")
+	}
+	r := csv.NewReader(bytes.NewReader(b))
+	r.ReuseRecord = true
+	head, err := r.Read()
+	if err != nil {
+		return nil, csvError(path, err)
+	}
+	t := &table{path: path, index: make(map[column]int, len(head))}
+	if head[0] != "timestamp" {
+		return fail(1, "is this the metrics CSV of a run?", "the first column is %.40q, expected timestamp", head[0])
+	}
+	for i, name := range head[1:] {
+		c := columnOf(name)
+		if _, twice := t.index[c]; twice {
+			return fail(1, "", "column %.60q is there twice", name)
+		}
+		t.index[c] = i
+		t.columns = append(t.columns, c)
+	}
+	for {
+		cells, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, csvError(path, err)
+		}
+		line, _ := r.FieldPos(0)
+		if len(t.rows) == maxRows {
+			return fail(line, "", "more than %d rows", maxRows)
+		}
+		if err := t.add(line, cells, head); err != nil {
+			return nil, &FileError{Path: path, Line: line, Err: err, Help: "restore the file from where it was copied, or leave this run out"}
+		}
+	}
+	// A last line that was cut inside its last number would still have every field.
+	if b[len(b)-1] != '\n' {
+		return fail(bytes.Count(b, []byte("\n"))+1, "restore the file, or remove its last line", "the last line has no end: the file was cut off")
+	}
+	if len(t.rows) == 0 {
+		return fail(0, "the run was stopped before its first sample", "there is a header and no row")
+	}
+	return t, nil
+}
+
+func columnOf(name string) column {
+	for _, q := range quantities {
+		if what, ok := strings.CutSuffix(name, q.ending); ok && what != "" {
+			return column{what, q.quantity}
+		}
+	}
+	return column{what: name}
+}
+
+// csvError gives the line of what encoding/csv found wrong.
+func csvError(path string, err error) error {
+	var p *csv.ParseError
+	if errors.As(err, &p) {
+		return &FileError{Path: path, Line: p.Line, Err: p.Err, Help: "the file was cut off or damaged: restore it, or leave this run out"}
+	}
+	return &FileError{Path: path, Err: err}
+}
+
+func (t *table) add(line int, cells, head []string) error {
+	at, err := time.Parse(stampLayout, cells[0])
+	if err != nil {
+		return fmt.Errorf("%.40q is not a time such as 2025-03-27 17:08:11", cells[0])
+	}
+	if n := len(t.rows); n > 0 {
+		switch last := t.rows[n-1].at; {
+		case at.Equal(last):
+			return fmt.Errorf("the time %s is that of the row before: a row was doubled", cells[0])
+		case at.Before(last):
+			return fmt.Errorf("the time goes back from %s to %s: rows were reordered, files were joined, or the clock was set",
+				last.Format(stampLayout), cells[0])
+		}
+	}
+	values := make([]float64, len(t.columns))
+	row := tableRow{line: line, at: at, cells: make([]*float64, len(t.columns))}
+	for i, c := range t.columns {
+		text := cells[i+1]
+		if text == "" || c.quantity == "" {
+			continue
+		}
+		v, err := number(text)
+		if err != nil {
+			return fmt.Errorf("column %s: %w", head[i+1], err)
+		}
+		for _, q := range quantities {
+			if q.quantity != c.quantity {
+				continue
+			}
+			if v *= q.scale; v < 0 || v > q.most {
+				return fmt.Errorf("column %s: %.40s is not possible", head[i+1], text)
+			}
+		}
+		values[i] = v
+		row.cells[i] = &values[i]
+	}
+	t.rows = append(t.rows, row)
+	return nil
+}
+
+// of is the place of a column; -1 where the file has none.
+func (t *table) of(what, quantity string) int {
+	if i, ok := t.index[column{what, quantity}]; ok {
+		return i
+	}
+	return -1
+}

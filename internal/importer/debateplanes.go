@@ -1,0 +1,308 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// aggregates are the debate's complete sums and the plane each of them is.
+// "iperf" is a load of another kind; "gke" and "k8s" are what the platform runs
+// for everyone.
+var aggregates = []struct {
+	what  string
+	plane metric.Plane
+}{
+	{"faces", metric.App},
+	{"data-plane", metric.Data},
+	{"control-plane", metric.Control},
+	{"k8s", metric.Platform},
+	{"gke", metric.Platform},
+	{"load", metric.Load},
+	{"iperf", metric.Load},
+	// What the debate's own classifier could not place has no column: it is the
+	// part of non-mesh that is in none of the others.
+	{unplaced, metric.Unattributed},
+}
+
+const unplaced = "unknown"
+
+// identities are sums that hold in every row the debate's tool wrote. A row that
+// breaks one was damaged, or put together from two.
+var identities = []struct {
+	sum   string
+	parts []string
+}{
+	{"mesh", []string{"data-plane", "control-plane"}},
+	{"overhead", []string{"gke", "k8s"}},
+	{"business", []string{"mesh", "non-mesh"}},
+	{"total", []string{"business", "overhead"}},
+}
+
+// derived columns are sums, and nothing of their own.
+var derived = map[string]bool{"mesh": true, "non-mesh": true, "business": true, "overhead": true, "total": true}
+
+// loadPods are the load generators by the name of their pods.
+var loadPods = map[string]bool{"load": true, "wrk2": true, "oha": true}
+
+// roles of the data plane's components that are not sidecars.
+var roles = map[string]string{"ztunnel": "node-proxy", "waypoint": "waypoint", "istio-ingressgateway": "gateway"}
+
+// controlPods are those whose "mesh" containers belong to the control plane.
+func isControl(pod string) bool { return pod == "istiod" || strings.HasPrefix(pod, "linkerd-") }
+
+// component says which aggregate a component's column is a part of, and as which task.
+func component(what string) (aggregate string, task mesh.Task, ok bool) {
+	if pod, is := strings.CutSuffix(what, " app"); is {
+		aggregate = "faces"
+		switch {
+		case loadPods[pod]:
+			aggregate = "load"
+		case strings.HasPrefix(pod, "iperf"):
+			aggregate = "iperf"
+		}
+		return aggregate, mesh.Task{ID: pod + "/app", Pod: pod, Service: pod, Container: "app"}, true
+	}
+	pod, is := strings.CutSuffix(what, " mesh")
+	if !is {
+		return "", mesh.Task{}, false
+	}
+	task = mesh.Task{ID: pod + "/mesh", Pod: pod, Service: pod, Container: "mesh"}
+	if isControl(pod) {
+		return "control-plane", task, true
+	}
+	task.Role = "sidecar"
+	if role, special := roles[pod]; special {
+		task.Role = role
+	}
+	if loadPods[pod] {
+		task.Component = "load"
+	}
+	return "data-plane", task, true
+}
+
+// part is one task to be: its columns, and where in its life it was seen.
+type part struct {
+	task        mesh.Task
+	cpu, mem    int // columns
+	first, last int // rows in which it was there
+}
+
+// group is an aggregate and the components that are known of it.
+type group struct {
+	what     string
+	plane    metric.Plane
+	cpu, mem int
+	parts    []part
+	// rest is what the aggregate holds beyond its parts.
+	restCPU, restMem []*float64
+	hasRest          bool
+}
+
+// slack forgives the rounding of sums: the tool adds whole nanocores, others may not.
+func slack(sum float64) float64 { return 1e-9*math.Abs(sum) + 2e-9 }
+
+// planes turns a table into tasks that add up to its aggregates.
+func (t *table) planes() (*result.Sampled, []string, error) {
+	if err := t.checkIdentities(); err != nil {
+		return nil, nil, err
+	}
+	if err := t.checkNodes(); err != nil {
+		return nil, nil, err
+	}
+	groups, strange := t.groups()
+	for i := range groups {
+		if err := t.fill(&groups[i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return t.sampled(groups), strange, nil
+}
+
+// value of a cell; an absent one counts as nothing.
+func (r tableRow) value(column int) float64 {
+	if column < 0 || r.cells[column] == nil {
+		return 0
+	}
+	return *r.cells[column]
+}
+
+func (r tableRow) has(column int) bool { return column >= 0 && r.cells[column] != nil }
+
+func (t *table) checkIdentities() error {
+	for _, id := range identities {
+		for _, q := range []string{"cpu", "mem"} {
+			sum := t.of(id.sum, q)
+			parts := make([]int, len(id.parts))
+			for i, p := range id.parts {
+				parts[i] = t.of(p, q)
+			}
+			for _, r := range t.rows {
+				if !r.has(sum) {
+					continue
+				}
+				added := 0.0
+				for _, p := range parts {
+					added += r.value(p)
+				}
+				if math.Abs(added-r.value(sum)) > slack(added)+slack(r.value(sum)) {
+					return &FileError{Path: t.path, Line: r.line,
+						Err:  fmt.Errorf("%s %s is %g, and %s add up to %g", id.sum, q, r.value(sum), strings.Join(id.parts, " and "), added),
+						Help: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkNodes: the tool adds up the same pods by node and by kind.
+func (t *table) checkNodes() error {
+	nodes := t.nodes()
+	for _, q := range []string{"cpu", "mem"} {
+		total := t.of("total", q)
+		for _, r := range t.rows {
+			sum, all := 0.0, len(nodes) > 0 && r.has(total)
+			for _, n := range nodes {
+				i := t.of(n, q)
+				all = all && r.has(i)
+				sum += r.value(i)
+			}
+			if all && math.Abs(sum-r.value(total)) > 4*slack(sum) {
+				return &FileError{Path: t.path, Line: r.line, Err: fmt.Errorf("the nodes' %s adds up to %g, and the total is %g", q, sum, r.value(total)),
+					Help: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}
+			}
+		}
+	}
+	return nil
+}
+
+// groups sorts the columns. strange are those that nothing is known about.
+func (t *table) groups() (groups []group, strange []string) {
+	at := map[string]int{}
+	for _, a := range aggregates {
+		at[a.what] = len(groups)
+		groups = append(groups, group{what: a.what, plane: a.plane, cpu: t.of(a.what, "cpu"), mem: t.of(a.what, "mem")})
+	}
+	nodes := map[string]bool{}
+	for _, n := range t.nodes() {
+		nodes[n] = true
+	}
+	for _, c := range t.columns {
+		if c.quantity == "" {
+			strange = append(strange, c.what)
+		}
+		if _, known := at[c.what]; known || derived[c.what] || nodes[c.what] || c.quantity != "cpu" {
+			continue
+		}
+		aggregate, task, ok := component(c.what)
+		if !ok {
+			strange = append(strange, c.what)
+			continue
+		}
+		g := &groups[at[aggregate]]
+		task.Plane = g.plane
+		p := part{task: task, cpu: t.of(c.what, "cpu"), mem: t.of(c.what, "mem")}
+		if t.life(&p) {
+			g.parts = append(g.parts, p)
+		}
+	}
+	return groups, strange
+}
+
+// nodes are the machines of the newer header, in its order.
+func (t *table) nodes() []string {
+	var names []string
+	for _, c := range t.columns {
+		if c.quantity == "allocatable cpu" {
+			names = append(names, c.what)
+		}
+	}
+	return names
+}
+
+// there reports whether the component was there in the row. The tool leaves a
+// cell empty before it first sees one and writes zeros when it no longer does;
+// nothing that runs has no memory.
+func (p *part) there(r tableRow) bool {
+	if p.mem >= 0 {
+		return r.has(p.mem) && r.value(p.mem) > 0
+	}
+	return r.has(p.cpu) && r.value(p.cpu) > 0
+}
+
+// life finds the rows between which the component was there; false where it never was.
+func (t *table) life(p *part) bool {
+	p.first = -1
+	for i, r := range t.rows {
+		if !p.there(r) {
+			continue
+		}
+		if p.first < 0 {
+			p.first = i
+		}
+		p.last = i
+	}
+	return p.first >= 0
+}
+
+// fill computes what the aggregate holds beyond its parts, and checks that it is not less than nothing.
+func (t *table) fill(g *group) error {
+	g.restCPU, g.restMem = make([]*float64, len(t.rows)), make([]*float64, len(t.rows))
+	for _, q := range []struct {
+		name      string
+		aggregate int
+		of        func(part) int
+		rest      []*float64
+	}{
+		{"cpu", g.cpu, func(p part) int { return p.cpu }, g.restCPU},
+		{"mem", g.mem, func(p part) int { return p.mem }, g.restMem},
+	} {
+		for i, r := range t.rows {
+			sum, ok := t.aggregate(g, r, q.name, q.aggregate)
+			if !ok {
+				continue
+			}
+			rest := sum
+			for _, p := range g.parts {
+				rest -= r.value(q.of(p))
+			}
+			if rest < -slack(sum)*float64(1+len(g.parts)) {
+				return &FileError{Path: t.path, Line: r.line, Err: fmt.Errorf("the components of %s add up to %g %s more than it", g.what, -rest, q.name),
+					Help: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}
+			}
+			if rest <= slack(sum)*float64(1+len(g.parts)) {
+				rest = 0
+			}
+			g.hasRest = g.hasRest || rest > 0
+			q.rest[i] = &rest
+		}
+	}
+	return nil
+}
+
+// aggregate is the group's sum in a row. An empty cell is nothing where the row
+// has a total: the identities hold up to it without the cell, and what non-mesh
+// holds beyond its parts is unplaced. Without a total it is unknown.
+func (t *table) aggregate(g *group, r tableRow, q string, column int) (float64, bool) {
+	total := r.has(t.of("total", q))
+	if g.what != unplaced {
+		return r.value(column), r.has(column) || total
+	}
+	nonMesh := t.of("non-mesh", q)
+	if !r.has(nonMesh) {
+		return 0, total
+	}
+	rest := r.value(nonMesh)
+	for _, a := range []string{"faces", "load", "iperf"} {
+		rest -= r.value(t.of(a, q))
+	}
+	if math.Abs(rest) <= 4*slack(r.value(nonMesh)) {
+		rest = 0
+	}
+	return rest, true
+}

@@ -1,0 +1,151 @@
+package importer
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/importer/debatetest"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var time0 = debatetest.Start
+
+func timeDuration(i int) time.Duration { return time.Duration(i) }
+
+// possible fails on a figure that cannot be: what a reader lets through goes into a record.
+func possible(t *testing.T, s *result.Sampled) {
+	t.Helper()
+	last := s.Rows[0].At
+	for _, r := range s.Rows {
+		if r.At.Before(last) {
+			t.Error("the time goes back")
+		}
+		last = r.At
+		for _, vs := range [][]*float64{r.Cores, r.Memory} {
+			if vs != nil && len(vs) != len(s.Tasks) {
+				t.Fatal("a row is not as wide as its tasks")
+			}
+			for _, v := range vs {
+				if v != nil && !(*v >= 0 && *v < math.MaxFloat64) {
+					t.Errorf("figure %v", *v)
+				}
+			}
+		}
+	}
+}
+
+func FuzzDebateCSV(f *testing.F) {
+	for _, q := range []debatetest.Sequence{{Mesh: "linkerd"}, {Mesh: "ambient", Nodes: 2}, {Mesh: "unmeshed", LF: true}} {
+		f.Add(q.CSV(60, debatetest.Start, rand.New(rand.NewPCG(1, 2)))[:4000])
+		q.Seconds = 60
+		f.Add(q.CSV(60, debatetest.Start, rand.New(rand.NewPCG(1, 2))))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		table, err := parseTable("fuzz.csv", b)
+		if err != nil {
+			return
+		}
+		s, _, err := table.planes()
+		if err != nil {
+			return
+		}
+		possible(t, s)
+		tr := Trial{Record: result.Record{Valid: true, Sampled: s}}
+		tr.phases(table, Options{}, nil)
+	})
+}
+
+func FuzzUDS(f *testing.F) {
+	f.Add([]byte(udsHead + "2025-01-02 03:04:05,nginx,9,55\n2025-01-02 03:04:10,nginx,9m,12m,55Mi,20Mi\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseUDS("fuzz.log", b); err == nil {
+			possible(t, s)
+		}
+	})
+}
+
+// fuzzOutput: whatever a file says, what is taken from it can be.
+func fuzzOutput(f *testing.F, generator string, seeds ...string) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, err := parseOutput(generator, "fuzz", b, true)
+		if err != nil {
+			return
+		}
+		l, _, _, err := pool([]*output{o})
+		if err != nil {
+			return
+		}
+		rate := float64(l.Completed) / l.MeasureSeconds
+		if l.Completed <= 0 || !(rate > 0 && rate < math.MaxFloat64) || l.Recorded < 0 || l.Recorded > l.Completed+sum(l.Errors) {
+			t.Errorf("%d requests in %v s, %d recorded", l.Completed, l.MeasureSeconds, l.Recorded)
+		}
+		for class, n := range l.Classes {
+			if n < 0 {
+				t.Errorf("%d of class %s", n, class)
+			}
+		}
+		for _, q := range o.latency.Quantiles {
+			if !(q.MS >= 0) || !(q.Q >= 0 && q.Q <= 1) {
+				t.Errorf("quantile %v", q)
+			}
+		}
+		if !slices.IsSortedFunc(o.bins, func(a, b bin) int { return int(math.Copysign(1, a.to-b.to)) }) {
+			t.Error("bins are not in order")
+		}
+	})
+}
+
+func wrk2Seed() string {
+	ms := make([]float64, 600)
+	for i := range ms {
+		ms[i] = float64(i) / 10
+	}
+	return debatetest.Wrk2Log(ms, 10, 60)
+}
+
+const (
+	ohaSeed    = `{"summary":{"successRate":1.0,"total":10.0,"slowest":0.02,"fastest":0.001,"average":0.002,"requestsPerSec":10.0,"totalData":1000},"latencyPercentiles":{"p50":0.002,"p99":0.01},"statusCodeDistribution":{"200":100},"errorDistribution":{"aborted due to deadline":3}}`
+	fortioSeed = `{"RunType":"HTTP","RequestedQPS":"10","ActualQPS":10,"ActualDuration":10000000000,"NumThreads":4,"Version":"1.60.3","DurationHistogram":{"Count":100,"Min":0.001,"Max":0.02,"Avg":0.002,"Data":[{"Start":0.001,"End":0.002,"Percent":90,"Count":90},{"Start":0.002,"End":0.02,"Percent":100,"Count":10}],"Percentiles":[{"Percentile":50,"Value":0.0015}]},"RetCodes":{"200":100}}`
+	wrkSeed    = "Running 10s test @ http://x/\n  2 threads and 10 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     1.00ms    0.50ms  20.00ms   90.00%\n    Req/Sec     5.00k     0.10k    6.00k    90.00%\n  Latency Distribution\n     50%    0.90ms\n     75%    1.10ms\n     90%    1.50ms\n     99%    5.00ms\n  100000 requests in 10.00s, 10.00MB read\nRequests/sec:  10000.00\nTransfer/sec:      1.00MB\n"
+	k6Seed     = `{"metrics":{"http_reqs":{"count":100,"rate":10},"http_req_duration":{"avg":2,"min":1,"med":2,"max":20,"p(90)":3,"p(95)":4},"http_req_failed":{"passes":0,"fails":100,"value":0},"vus_max":{"value":4,"min":4,"max":4},"data_received":{"count":1000,"rate":100}}}`
+	nhSeed     = `{"options":{"requests_per_second":10,"connections":4,"duration":"10s"},"results":[{"name":"global","statistics":[{"id":"benchmark_http_client.request_to_response","count":"100","mean":"0.002s","min":"0.001s","max":"0.02s","percentiles":[{"percentile":0,"count":"1","duration":"0.001s"},{"percentile":0.5,"count":"50","duration":"0.002s"},{"percentile":1,"count":"100","duration":"0.02s"}]}],"counters":[{"name":"benchmark.http_2xx","value":"100"},{"name":"upstream_rq_total","value":"100"}],"execution_duration":"10s"}]}`
+	vegetaJSON = `{"attack":"","seq":0,"code":200,"timestamp":"2025-01-02T03:04:05Z","latency":1000000,"bytes_out":0,"bytes_in":615,"error":"","body":"","method":"GET","url":"http://x/","headers":null}` + "\n" +
+		`{"attack":"","seq":1,"code":200,"timestamp":"2025-01-02T03:04:06Z","latency":2000000,"bytes_out":0,"bytes_in":615,"error":"","body":"","method":"GET","url":"http://x/","headers":null}` + "\n"
+	vegetaCSV = "1735787045000000000,200,1000000,0,615,,,,0,GET,http://x/,\n1735787046000000000,0,2000000,0,0,timeout,,,1,GET,http://x/,\n1735787047000000000,200,2000000,0,0,,,,2,GET,http://x/,\n"
+)
+
+// outputSeeds are one output of each generator, well formed.
+var outputSeeds = map[string][]string{
+	"wrk2": {wrk2Seed()}, "wrk": {wrkSeed}, "oha": {ohaSeed, "b'" + ohaSeed + "'"}, "fortio": {fortioSeed},
+	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed}, "nighthawk": {nhSeed},
+}
+
+func FuzzWrk2(f *testing.F)      { fuzzOutput(f, "wrk2", outputSeeds["wrk2"]...) }
+func FuzzWrk(f *testing.F)       { fuzzOutput(f, "wrk", outputSeeds["wrk"]...) }
+func FuzzOha(f *testing.F)       { fuzzOutput(f, "oha", outputSeeds["oha"]...) }
+func FuzzFortio(f *testing.F)    { fuzzOutput(f, "fortio", outputSeeds["fortio"]...) }
+func FuzzVegeta(f *testing.F)    { fuzzOutput(f, "vegeta", outputSeeds["vegeta"]...) }
+func FuzzK6(f *testing.F)        { fuzzOutput(f, "k6", outputSeeds["k6"]...) }
+func FuzzNighthawk(f *testing.F) { fuzzOutput(f, "nighthawk", outputSeeds["nighthawk"]...) }
+
+// Every seed is a file that can be imported, so that the fuzzer begins inside.
+func TestEveryOutputIsRead(t *testing.T) {
+	for generator, seeds := range outputSeeds {
+		for i, s := range seeds {
+			o, err := parseOutput(generator, "x", []byte(s), false)
+			if err != nil {
+				t.Errorf("%s %d: %v", generator, i, err)
+				continue
+			}
+			if o.requests == 0 || o.classes["2xx"] == 0 || o.latency.Of == "" || len(o.latency.Quantiles) == 0 && len(o.bins) == 0 {
+				t.Errorf("%s %d: %+v", generator, i, o)
+			}
+		}
+	}
+}

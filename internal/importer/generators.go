@@ -1,0 +1,142 @@
+package importer
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// format is how one load generator's own output is read.
+type format struct {
+	parse func(r io.Reader, corrected bool) (load.Outcome, error)
+	// once are what a complete output has exactly one of.
+	once []string
+	// loop and arrivals where they are always the same.
+	loop, arrivals string
+}
+
+// plain drops the flag for readers that do not need it.
+func plain(parse func(io.Reader) (load.Outcome, error)) func(io.Reader, bool) (load.Outcome, error) {
+	return func(r io.Reader, _ bool) (load.Outcome, error) { return parse(r) }
+}
+
+var formats = map[string]format{
+	"fortio":    {parse: plain(load.ParseFortio)},
+	"oha":       {parse: load.ParseOha},
+	"vegeta":    {parse: plain(load.ParseVegeta), loop: "open", arrivals: "constant"},
+	"wrk2":      {parse: plain(load.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
+	"wrk":       {parse: plain(load.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
+	"k6":        {parse: plain(load.ParseK6)},
+	"nighthawk": {parse: plain(load.ParseNighthawk)},
+}
+
+// generator is a load generator whose own output can be imported, one file a run.
+type generator struct {
+	name, doc string
+}
+
+var generators = []generator{
+	{"fortio", "JSON of fortio load -json"},
+	{"oha", "JSON of oha, also as Python printed it"},
+	{"vegeta", "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text"},
+	{"wrk2", "text of wrk2 --latency"},
+	{"wrk", "text of wrk --latency"},
+	{"k6", "summary of k6: --summary-export, or the data of handleSummary as JSON"},
+	{"nighthawk", "JSON of nighthawk_client --output-format json"},
+}
+
+// read makes a trial of every file.
+func (g generator) read(paths []string, o Options) (*Study, error) {
+	s := &Study{Source: g.name, Name: "imported-" + g.name, Description: "Imported: results of " + g.name + "."}
+	files, err := listFiles(s, paths)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(filepath.Dir(a), filepath.Dir(b)) })
+	for _, path := range files {
+		t := g.trial(path, o)
+		if !slices.Contains(s.Meshes, t.Mesh) {
+			s.Meshes = append(s.Meshes, t.Mesh)
+		}
+		s.Trials = append(s.Trials, t)
+	}
+	if len(s.Trials) == 0 {
+		return nil, &FileError{Path: strings.Join(paths, ", "), Err: errors.New("no file is there")}
+	}
+	s.checkRates()
+	return s, nil
+}
+
+// rateInName is a rate and the number of a run at the beginning of a file's name: 600-2….
+var rateInName = regexp.MustCompile(`^(\d+)-(\d+)\b`)
+
+func (g generator) trial(path string, o Options) Trial {
+	t := Trial{Mesh: cmp.Or(o.Mesh, meshOf(filepath.Dir(path))), Run: path, Files: []string{path}}
+	t.Record.Valid = true
+	if err := t.output(g.name, path, o); err != nil {
+		t.Record.Valid, t.Record.Error = false, err.Error()
+	}
+	return t
+}
+
+func (t *Trial) output(generator, path string, o Options) error {
+	b, err := readWhole(path)
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return &FileError{Path: path, Err: errors.New("the file is empty")}
+	}
+	out, err := parseOutput(generator, path, b, o.Corrected)
+	if err != nil {
+		return err
+	}
+	t.asked(out, o, filepath.Base(path))
+	return t.take([]*output{out})
+}
+
+// asked settles what rate was asked for: the source's own word, then the user's, then the file's name.
+func (t *Trial) asked(out *output, o Options, name string) {
+	rate := cmp.Or(out.rate, o.Rate)
+	if m := rateInName.FindStringSubmatch(name); rate == 0 && m != nil && out.loop != "closed" {
+		rate, _ = strconv.ParseFloat(m[1], 64) // digits only
+	}
+	out.rate = rate
+	switch {
+	case rate > 0:
+		t.Rate, t.RateKnown = experiment.Rate(rate), true
+		out.loop = cmp.Or(out.loop, "open")
+	case out.loop == "closed":
+		t.Rate, t.RateKnown = experiment.Max, true
+	default:
+		t.warn("loop-unknown", fmt.Sprintf("%s does not say at what rate the load was, or whether there was one", out.path), "give it with --rate")
+	}
+}
+
+// take makes the outputs of one run the trial's load.
+func (t *Trial) take(outs []*output) error {
+	l, log, warnings, err := pool(outs)
+	if err != nil {
+		return err
+	}
+	t.Record.Load, t.Latency, t.Connections = &l, log, l.Connections
+	for _, w := range warnings {
+		t.Record.Warnings = append(t.Record.Warnings, w)
+		t.Record.Valid = t.Record.Valid && !w.Invalidates
+	}
+	if l.Loop == "open" && outs[0].latency.Of == service {
+		t.warn("latency-from-send", outs[0].generator+" counts from the actual send: how long a request waited to be sent is in none of its latencies",
+			"read service_ms; latency_ms, from the intended start, is unknown", "latency_ms", "service_ms")
+	}
+	return nil
+}

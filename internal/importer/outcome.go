@@ -1,0 +1,277 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// parseOutput reads what a load generator left behind, and holds its figures to
+// one another: a file that was edited, cut or joined agrees with itself no longer.
+func parseOutput(generator, path string, b []byte, corrected bool) (*output, error) {
+	f, ok := formats[generator]
+	if !ok {
+		return nil, &FileError{Path: path, Err: fmt.Errorf("no reader for %s", generator)}
+	}
+	if err := f.whole(path, b); err != nil {
+		return nil, err
+	}
+	oc, err := f.parse(bytes.NewReader(b), corrected)
+	if err != nil {
+		return nil, parseError(path, b, err)
+	}
+	o := &output{path: path, generator: oc.Generator, version: oc.Version, seconds: oc.Elapsed.Seconds(), loop: f.loop, arrivals: f.arrivals,
+		classes: map[string]int64{}, statuses: oc.Statuses, errors: map[string]int64{}}
+	if err := o.take(oc); err != nil {
+		return nil, &FileError{Path: path, Line: lines(b), Err: err, Help: "the file was damaged or cut off, or is not " + generator + "'s: restore it, or leave this run out"}
+	}
+	o.falseTimeouts()
+	return o, nil
+}
+
+func lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
+
+// whole looks for what a complete text has exactly once.
+func (f format) whole(path string, b []byte) error {
+	for _, mark := range f.once {
+		switch n := bytes.Count(b, []byte(mark)); {
+		case n == 0:
+			return &FileError{Path: path, Line: lines(b), Err: fmt.Errorf("it has no %q: it was cut off, or is of another program", mark),
+				Help: "restore the file, or leave this run out"}
+		case n > 1:
+			second := bytes.LastIndex(b, []byte(mark))
+			return &FileError{Path: path, Line: lines(b[:second]), Err: fmt.Errorf("%q is there %d times: files were joined", mark, n),
+				Help: "restore the file, or leave this run out"}
+		}
+	}
+	return nil
+}
+
+// parseError names the line where the parser's error only has an offset, or nothing.
+func parseError(path string, b []byte, err error) error {
+	e := &FileError{Path: path, Line: 1, Err: err, Help: "the file was damaged or cut off: restore it, or leave this run out"}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		e.Line = lines(b[:min(len(b), int(max(syntax.Offset, 0)))])
+	case errors.As(err, &kind):
+		e.Line = lines(b[:min(len(b), int(max(kind.Offset, 0)))])
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		e.Line = lines(b)
+	case strings.Contains(err.Error(), "line "):
+		e.Line = 0 // the error says it already
+	}
+	return e
+}
+
+func (o *output) take(oc load.Outcome) error {
+	for _, v := range []struct {
+		from *float64
+		to   *float64
+	}{{oc.AskedRate, &o.rate}} {
+		if v.from != nil {
+			*v.to = *v.from
+		}
+	}
+	if oc.Connections != nil {
+		o.connections = *oc.Connections
+	}
+	if oc.BytesIn != nil {
+		o.bytesIn = *oc.BytesIn
+	}
+	if oc.BytesOut != nil {
+		o.bytesOut = *oc.BytesOut
+	}
+	for kind, n := range oc.Errors {
+		if n < 0 {
+			return fmt.Errorf("%d of error %.40q", n, kind)
+		}
+		o.errors[kind] = n
+	}
+	if oc.Records != nil {
+		if err := o.records(oc); err != nil {
+			return err
+		}
+	}
+	if err := o.count(oc); err != nil {
+		return err
+	}
+	if o.bins == nil {
+		if err := o.distribution(oc.Latencies); err != nil {
+			return err
+		}
+	}
+	o.latency.Source = o.path
+	for _, n := range oc.Notes {
+		o.warn("source-note", n, "")
+	}
+	return nil
+}
+
+// count works out how many requests there were and what became of them.
+func (o *output) count(oc load.Outcome) error {
+	if oc.Records == nil {
+		if err := o.answers(oc); err != nil {
+			return err
+		}
+	}
+	tried := o.requests
+	for kind, n := range o.errors {
+		o.classes[errorClass(kind)] += n
+		tried += n
+	}
+	if oc.Requests != nil {
+		tried = max(tried, *oc.Requests)
+	}
+	if wrk := o.generator == "wrk2" || o.generator == "wrk"; wrk && oc.Rate == nil {
+		return errors.New("its Requests/sec is not a number")
+	}
+	if oc.Rate == nil {
+		return o.check(float64(o.requests)/math.Max(o.seconds, 1e-9), tried)
+	}
+	if o.seconds <= 0 && *oc.Rate > 0 {
+		o.seconds = float64(o.requests) / *oc.Rate
+	}
+	if err := o.check(*oc.Rate, tried); err != nil {
+		return err
+	}
+	if o.generator == "wrk2" || o.generator == "wrk" {
+		// Their duration is "5.00m"; their rate has two decimals.
+		o.seconds = float64(o.requests) / *oc.Rate
+	}
+	return nil
+}
+
+// answers are counted by status, or by good and bad where there are no statuses.
+func (o *output) answers(oc load.Outcome) error {
+	for code, n := range oc.Statuses {
+		switch {
+		case n < 0:
+			return fmt.Errorf("%d answers of status %.20q", n, code)
+		case code == "0" || strings.HasPrefix(code, "-"):
+			o.errors["no answer"] += n
+			continue
+		case strings.HasPrefix(code, "2") && len(code) == 3 || code == "SERVING" || code == "OK":
+			o.classes["2xx"] += n
+		default:
+			o.classes["status"] += n
+		}
+		o.requests += n
+	}
+	if len(oc.Statuses) > 0 {
+		return nil
+	}
+	switch {
+	case oc.OK != nil:
+		o.classes["2xx"], o.requests = *oc.OK, *oc.OK
+		if oc.NotOK != nil {
+			o.classes["status"] = *oc.NotOK
+			o.requests += *oc.NotOK
+		}
+	case oc.Requests != nil:
+		o.classes["2xx"], o.requests = *oc.Requests, *oc.Requests
+	}
+	return nil
+}
+
+// errorClass of what went wrong, from the words of the generator.
+func errorClass(kind string) string {
+	for _, w := range []string{"timeout", "timed out", "time-out", "deadline"} {
+		if strings.Contains(strings.ToLower(kind), w) {
+			return "timeout"
+		}
+	}
+	return "conn"
+}
+
+// distribution takes the response times where the source has them, else the service times.
+func (o *output) distribution(ls []result.Latency) error {
+	for _, l := range ls {
+		if l.Of != response && l.Of != service {
+			continue
+		}
+		if err := ascending(l.Quantiles); err != nil {
+			return err
+		}
+		if o.latency.Of == "" || l.Of == response {
+			o.latency = l
+		}
+	}
+	if o.latency.Count > 0 && o.latency.Count > o.requests+sum(o.errors) {
+		return fmt.Errorf("the latencies are of %d requests, and there were %d", o.latency.Count, o.requests)
+	}
+	b, err := bins(o.latency)
+	if err != nil || !fine(o.latency.Buckets) {
+		return err
+	}
+	o.bins = b
+	return nil
+}
+
+// records counts a generator's own record of every request.
+func (o *output) records(oc load.Outcome) error {
+	if len(oc.Records) == 0 {
+		return errors.New("it has no request")
+	}
+	o.latency = result.Latency{Of: service}
+	var took []time.Duration
+	first, last := oc.Records[0].At, oc.Records[0].At
+	statuses := map[string]int64{}
+	for _, r := range oc.Records {
+		first, last = min(first, r.At), max(last, r.At)
+		switch {
+		case r.Code == 0:
+			if r.Error == "" {
+				r.Error = "no answer"
+			}
+			o.errors[r.Error]++
+			continue
+		case r.Code/100 == 2:
+			o.classes["2xx"]++
+			if r.Service >= 0 {
+				took = append(took, r.Service)
+			}
+		default:
+			o.classes["status"]++
+		}
+		statuses[strconv.Itoa(r.Code)]++
+		o.requests++
+	}
+	o.statuses = statuses
+	if o.seconds <= 0 {
+		// From the first to the last request is one interval short of the whole.
+		n := float64(len(oc.Records))
+		o.seconds = (last - first).Seconds() * n / math.Max(n-1, 1)
+	}
+	slices.Sort(took)
+	for i := 0; i < len(took); {
+		k := i
+		for k < len(took) && took[k] == took[i] {
+			k++
+		}
+		if v := float64(took[i]); v <= longestNS {
+			o.bins = append(o.bins, bin{v, v, int64(k - i)})
+		}
+		i = k
+	}
+	o.latency.Count = int64(len(took))
+	return nil
+}
+
+func sum(m map[string]int64) (n int64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}

@@ -1,0 +1,213 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// output is what one load generator said of one run. What it did not say is
+// zero, or nil where zero could be an answer.
+type output struct {
+	path        string
+	generator   string
+	version     string
+	loop        string // open | closed; empty: not said
+	arrivals    string
+	rate        float64 // asked, 1/s; 0: not said, or a closed loop
+	connections int
+	seconds     float64 // of the load
+	requests    int64   // that ended, whatever the outcome
+	failed      int64   // of these, other than 2xx
+	classes     map[string]int64
+	statuses    map[string]int64
+	errors      map[string]int64 // by kind, in the generator's words
+	bytesIn     int64
+	bytesOut    int64
+	latency     result.Latency
+	bins        []bin // the whole distribution, in ascending order; nil: there are no counts
+	warnings    []result.Warning
+}
+
+// bin is requests that took more than from and at most to; ns.
+type bin struct {
+	from, to float64
+	count    int64
+}
+
+const (
+	response = "response"
+	service  = "service"
+)
+
+// tag of the interval log's line for a kind of latency.
+func tag(kind string) string {
+	return map[string]string{response: loadgen.TagResponse, service: loadgen.TagService}[kind] + string(loadgen.OK)
+}
+
+func (o *output) warn(code, message, hint string, metrics ...string) {
+	o.warnings = append(o.warnings, result.Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
+}
+
+// pool adds up the generators of one trial, which ran side by side.
+func pool(outs []*output) (result.Load, []byte, []result.Warning, error) {
+	first := outs[0]
+	l := result.Load{
+		Generator: first.generator, Version: first.version, Loop: first.loop, Arrivals: first.arrivals,
+		Classes: map[string]int64{}, Statuses: map[string]int64{}, Errors: map[string]int64{},
+	}
+	var warnings []result.Warning
+	for _, o := range outs {
+		if o.generator != l.Generator {
+			return l, nil, nil, &FileError{Path: o.path, Err: fmt.Errorf("it is of %s, and %s of %s", o.generator, first.path, first.generator)}
+		}
+		l.AskedRate += o.rate
+		l.Connections += o.connections
+		l.MeasureSeconds += o.seconds / float64(len(outs))
+		l.Completed += o.requests
+		l.BytesIn += o.bytesIn
+		l.BytesOut += o.bytesOut
+		add(l.Classes, o.classes)
+		add(l.Statuses, o.statuses)
+		add(l.Errors, o.errors)
+		l.Published = append(l.Published, o.latency)
+		for _, w := range o.warnings {
+			if !slices.ContainsFunc(warnings, func(x result.Warning) bool { return x.Code == w.Code }) {
+				warnings = append(warnings, w)
+			}
+		}
+		if math.Abs(o.seconds-first.seconds) > 0.05*first.seconds+1 {
+			warnings = append(warnings, result.Warning{Code: "generators-apart", Invalidates: true,
+				Message: fmt.Sprintf("%s ran for %.0f s and %s for %.0f s: they are not of one run", first.path, first.seconds, o.path, o.seconds),
+				Hint:    "keep each run's files together, and leave this run out"})
+		}
+	}
+	l.Intended, l.Sent = l.Completed, l.Completed
+	h := merged(outs)
+	if h == nil {
+		return l, nil, warnings, nil
+	}
+	l.Recorded = h.TotalCount()
+	tags := []string{tag(first.latency.Of)}
+	if first.loop == "closed" && first.latency.Of == service {
+		tags = append(tags, tag(response)) // a closed loop intends a request when it sends it
+	}
+	log, err := intervalLog(h, l.MeasureSeconds, tags...)
+	return l, log, warnings, err
+}
+
+func add(to, from map[string]int64) {
+	for k, n := range from {
+		if n != 0 {
+			to[k] += n
+		}
+	}
+}
+
+// The interval log's geometry: nanoseconds to four digits, so that what a
+// generator printed to three is not rounded again.
+const (
+	lowestNS = 1000
+	digits   = 4
+	// No generator waits a day for an answer.
+	longestNS = 24 * 3600e9
+	// share is how many points a bin's requests are spread over at most.
+	share = 64
+)
+
+// merged adds up the generators' distributions; nil unless every one gave counts.
+func merged(outs []*output) *hdrhistogram.Histogram {
+	highest := 60e9
+	for _, o := range outs {
+		if len(o.bins) == 0 || o.latency.Of != outs[0].latency.Of {
+			return nil
+		}
+		highest = math.Max(highest, o.bins[len(o.bins)-1].to)
+	}
+	if highest > longestNS {
+		return nil
+	}
+	h := hdrhistogram.New(lowestNS, int64(math.Ceil(highest)), digits)
+	for _, o := range outs {
+		spread(h, o.bins)
+	}
+	return h
+}
+
+// spread records each bin's requests evenly between its edges: a printed
+// distribution says how many there were and not where. The last of them is put
+// at the upper edge, where the source saw one.
+func spread(h *hdrhistogram.Histogram, bins []bin) {
+	for _, b := range bins {
+		points := min(b.count, share)
+		for k := int64(1); k <= points; k++ {
+			n := b.count/points + extra(b.count, points, k)
+			v := b.from + (b.to-b.from)*float64(k)/float64(points)
+			_ = h.RecordValues(int64(math.Round(v)), n) // within the range by construction
+		}
+	}
+}
+
+// extra deals out what is left when count does not divide by points.
+func extra(count, points, k int64) int64 {
+	if k > points-count%points {
+		return 1
+	}
+	return 0
+}
+
+// intervalLog writes h as an interval log of one interval, once for each tag.
+func intervalLog(h *hdrhistogram.Histogram, seconds float64, tags ...string) ([]byte, error) {
+	var b bytes.Buffer
+	w := hdrhistogram.NewHistogramLogWriter(&b)
+	err := errors.Join(w.OutputComment("[tare: imported, latencies in nanoseconds]"), w.OutputLogFormatVersion(), w.OutputStartTime(0), w.OutputLegend())
+	for _, tag := range tags {
+		h.SetTag(tag)
+		h.SetStartTimeMs(0)
+		h.SetEndTimeMs(int64(seconds * 1000))
+		err = errors.Join(err, w.OutputIntervalHistogram(h))
+	}
+	return b.Bytes(), err
+}
+
+// quantile is a published point.
+func quantile(q, ms float64) result.Quantile { return result.Quantile{Q: q, MS: ms} }
+
+func sortQuantiles(qs []result.Quantile) {
+	sort.SliceStable(qs, func(i, j int) bool { return qs[i].Q < qs[j].Q })
+}
+
+func ptr(v float64) *float64 { return &v }
+
+// check holds the counts to the rate the source printed: between the answers and all that was tried.
+func (o *output) check(rate float64, tried int64) error {
+	if !(o.seconds > 0) || o.seconds > 1e8 {
+		return fmt.Errorf("the run had a duration of %g s", o.seconds)
+	}
+	if o.requests == 0 {
+		return errors.New("no request was answered")
+	}
+	low, high := 0.98*float64(o.requests)-2, 1.02*float64(tried)+2
+	if n := rate * o.seconds; !(n >= low && n <= high) {
+		return fmt.Errorf("%g requests a second for %.1f s are not the %d that were answered", rate, o.seconds, o.requests)
+	}
+	return nil
+}
+
+// ascending refuses a distribution in which more requests took less time.
+func ascending(qs []result.Quantile) error {
+	for i := 1; i < len(qs); i++ {
+		if qs[i].MS < qs[i-1].MS {
+			return fmt.Errorf("quantile %g is %g ms, below quantile %g", qs[i].Q, qs[i].MS, qs[i-1].Q)
+		}
+	}
+	return nil
+}

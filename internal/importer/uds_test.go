@@ -1,0 +1,97 @@
+package importer
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+const udsHead = "Timestamp, Namespace, Total CPU(mCPU), Total Memory(MiB)\n"
+
+// udsRun is a run of uds-core's test at 20 requests/s: five minutes in steps of five seconds.
+func udsRun(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(udsHead)
+	for i := range 60 {
+		stamp := time0.Add(5e9 * timeDuration(i)).Format(stampLayout)
+		b.WriteString(stamp + ",istio-tenant-gateway,7,48\n" + stamp + ",nginx,9,55\n" + stamp + ",istio-system,1,84\n")
+	}
+	run := filepath.Join(dir, "sidecar", "20_1")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{udsLog: b.String(), "vegeta-report.txt": vegetaReport, "namespace-metrics-summary.txt": "x"} {
+		if err := os.WriteFile(filepath.Join(run, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return run
+}
+
+const vegetaReport = `Requests      [total, rate, throughput]         6000, 20.00, 20.00
+Duration      [total, attack, wait]             5m0s, 5m0s, 1.217ms
+Latencies     [min, mean, 50, 90, 95, 99, max]  588.001µs, 1.036ms, 996.513µs, 1.325ms, 1.47ms, 1.822ms, 21ms
+Bytes In      [total, mean]                     3690000, 615.00
+Bytes Out     [total, mean]                     0, 0.00
+Success       [ratio]                           100.00%
+Status Codes  [code:count]                      200:6000
+Error Set:
+`
+
+func TestUDSRun(t *testing.T) {
+	s, err := readUDS([]string{filepath.Dir(udsRun(t, t.TempDir()))}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &s.Trials[0]
+	r := &tr.Record
+	if r.Error != "" || !r.Valid || tr.Mesh != "sidecar" || tr.Rate != 20 || tr.Replicas != 1 {
+		t.Fatalf("%+v", tr)
+	}
+	if len(r.Sampled.Rows) != 60 || len(r.Sampled.Tasks) != 3 {
+		t.Fatalf("%d rows of %d namespaces", len(r.Sampled.Rows), len(r.Sampled.Tasks))
+	}
+	for i, want := range []struct {
+		cores, mem float64
+		plane      metric.Plane
+	}{{0.007, 48 << 20, metric.Data}, {0.009, 55 << 20, metric.Unattributed}, {0.001, 84 << 20, metric.Control}} {
+		row := r.Sampled.Rows[10]
+		if math.Abs(*row.Cores[i]-want.cores) > 1e-12 || *row.Memory[i] != want.mem || r.Sampled.Tasks[i].Plane != want.plane {
+			t.Errorf("namespace %d: %v cores, %v bytes, %s", i, *row.Cores[i], *row.Memory[i], r.Sampled.Tasks[i].Plane)
+		}
+	}
+	l := r.Load
+	if l == nil || l.Completed != 6000 || l.Classes["2xx"] != 6000 || l.MeasureSeconds != 300 || len(l.Published) != 1 || l.Published[0].Of != service {
+		t.Errorf("load %+v", l)
+	}
+}
+
+func TestDamagedUDSLogs(t *testing.T) {
+	row := "2025-01-02 03:04:05,nginx,9,55\n"
+	for _, c := range []struct{ name, text, says string }{
+		{"empty", "", "cut off"},
+		{"cut off", udsHead + row + row[:len(row)-2], "cut off"},
+		{"no row", udsHead, "no row"},
+		{"another file", "a,b\n" + row, ":1: "},
+		{"doubled", udsHead + row + row, ":3: "},
+		{"reordered", udsHead + row + strings.Replace(row, "05,", "04,", 1), ":3: "},
+		{"NaN", udsHead + strings.Replace(row, ",9,", ",nan,", 1), ":2: "},
+		{"negative", udsHead + strings.Replace(row, ",9,", ",-9,", 1), ":2: "},
+		{"too few fields", udsHead + "2025-01-02 03:04:05,nginx,9\n", ":2: "},
+		{"no namespace", udsHead + strings.Replace(row, "nginx", "", 1), ":2: "},
+		{"a unit that is not CPU's", udsHead + strings.Replace(row, ",9,", ",9Mi,", 1), ":2: "},
+	} {
+		if _, err := parseUDS("resource-usage.log", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	s, err := parseUDS("x", []byte(udsHead+"2025-01-02 03:04:05,nginx,9m,12m,55Mi,20Mi\n"))
+	if err != nil || math.Abs(*s.Rows[0].Cores[0]-0.009) > 1e-12 || *s.Rows[0].Memory[0] != 55<<20 {
+		t.Errorf("six fields: %v", err)
+	}
+}

@@ -1,0 +1,65 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// unit is a suffix and what it multiplies by.
+type unit struct {
+	suffix string
+	scale  float64
+}
+
+// The suffixes of Kubernetes quantities: cores, and bytes. The longest come first.
+var (
+	cpuUnits    = []unit{{"n", 1e-9}, {"u", 1e-6}, {"µ", 1e-6}, {"m", 1e-3}, {"", 1}}
+	memoryUnits = []unit{
+		{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
+		{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"m", 1e-3}, {"", 1},
+	}
+)
+
+var errNumber = errors.New("not a number")
+
+// number reads a finite decimal number. Go's own parser also takes NaN,
+// infinities, hexadecimal and underscores, none of which a tool means.
+func number(s string) (float64, error) {
+	if s == "" || strings.ContainsAny(s, "xXpP_nNiI") {
+		return 0, fmt.Errorf("%.40q is %w", s, errNumber)
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("%.40q is %w", s, errNumber)
+	}
+	return v, nil
+}
+
+// quantity reads a number with one of the units.
+func quantity(s string, units []unit) (float64, error) {
+	s = strings.TrimSpace(s)
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := number(digits)
+		if err != nil {
+			return 0, fmt.Errorf("%.40q is not a quantity", s)
+		}
+		return v * u.scale, nil
+	}
+	return 0, fmt.Errorf("%.40q has no unit that is known here", s)
+}
+
+// amount is a quantity that cannot be negative.
+func amount(s string, units []unit) (float64, error) {
+	v, err := quantity(s, units)
+	if err == nil && (v < 0 || math.Signbit(v)) {
+		return 0, fmt.Errorf("%.40q is negative", s)
+	}
+	return v, err
+}
