@@ -1,0 +1,60 @@
+package expect
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// NeedsFault says that the condition speaks of faults.
+func (c Condition) NeedsFault() bool { return c.recovery != nil || c.window.needsFault() }
+
+// Evaluate measures the condition on a trial. What cannot be measured does not hold.
+func (c Condition) Evaluate(t Trial) Outcome {
+	if c.recovery != nil {
+		return c.recovers(t)
+	}
+	o := Outcome{Expect: c.Text, Unit: c.subject.unit}
+	in := c.window.of(t)
+	if len(in) == 0 {
+		o.Detail = "no whole second of the measure phase lies in this time"
+		return o
+	}
+	v, err := c.subject.measure(t, in, c.window.whole())
+	if err != nil {
+		o.Detail = err.Error()
+		return o
+	}
+	o.Value, o.OK = &v, c.compare.holds(v, c.bound)
+	o.Detail = fmt.Sprintf("%s is %s in %d s", c.subject.name, number(v, c.subject.unit), len(in))
+	return o
+}
+
+func (c Condition) recovers(t Trial) Outcome {
+	o := Outcome{Expect: c.Text, Unit: "s"}
+	since := "injected"
+	if c.recovery.ofHeal {
+		since = "healed"
+	}
+	v, ok := t.Recovery(c.recovery.ofHeal)
+	switch {
+	case len(t.Faults) == 0:
+		o.Detail = "no fault was injected"
+	case !ok:
+		o.Detail = "requests still failed when the next fault came, or at the end"
+		if c.recovery.ofHeal {
+			o.Detail = "no fault was healed within the measure phase, or requests still failed at the end"
+		}
+	default:
+		o.Value, o.OK = &v, v <= c.recovery.within.Seconds()
+		o.Detail = fmt.Sprintf("no second with failures later than %s after a fault was %s", number(v, "s"), since)
+	}
+	return o
+}
+
+func number(v float64, unit string) string {
+	s := strconv.FormatFloat(v, 'g', 5, 64)
+	if unit == "" {
+		return s
+	}
+	return s + " " + unit
+}

@@ -1,0 +1,139 @@
+// Package expect holds what a trial is expected to come up to: conditions on
+// time windows, such as "success_ratio >= 0.999 during fault". It parses them
+// and evaluates them on the seconds of a trial.
+package expect
+
+import (
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Condition is one parsed expectation.
+type Condition struct {
+	Text     string // as it was written
+	subject  subject
+	compare  comparison
+	bound    float64 // in the subject's unit
+	window   window
+	recovery *recovery // instead of the fields above
+}
+
+// recovery is "recovers within …".
+type recovery struct {
+	within time.Duration
+	ofHeal bool
+}
+
+// Second is one second of the measure phase, by the intended start of its requests.
+type Second struct {
+	OK     int64 // answered with 2xx
+	Status int64 // answered with another status
+	Other  int64 // time-outs and broken connections
+	// Latency of the answers with 2xx, response time in ns; nil: there are none.
+	Latency *hdrhistogram.Histogram
+}
+
+func (s Second) all() int64 { return s.OK + s.Status + s.Other }
+
+// Fault is one fault that was injected, in seconds from the start of the measure phase.
+type Fault struct {
+	At   float64 `json:"at"`
+	Heal float64 `json:"heal"` // the end of the measure phase where it was not healed before
+	// Healed says that it was, within the measure phase.
+	Healed bool `json:"healed"`
+}
+
+// Trial is what conditions are evaluated on.
+type Trial struct {
+	Seconds []Second         // of the measure phase, in order
+	Faults  []Fault          // in the order of their injection
+	Status  map[string]int64 // answers of the whole measure phase by status code
+}
+
+// Outcome is how a condition came out.
+type Outcome struct {
+	Expect string   `json:"expect"`
+	OK     bool     `json:"ok"`
+	Value  *float64 `json:"value,omitempty"` // in Unit; absent: it could not be measured
+	Unit   string   `json:"unit,omitempty"`
+	Detail string   `json:"detail"` // what was seen, in words
+}
+
+// tolerated is the share of failed requests in a second that is no outage.
+const tolerated = 0.001
+
+// bad says whether a second is part of an outage: more than a thousandth of its
+// requests failed. A second without any request is not known to be.
+func (s Second) bad() bool {
+	n := s.all()
+	return n > 0 && float64(n-s.OK) > tolerated*float64(n)
+}
+
+// LongestOutage is the longest run of seconds in which more than a thousandth
+// of the requests failed, in seconds.
+func (t Trial) LongestOutage() float64 {
+	longest, run := 0, 0
+	for _, s := range t.Seconds {
+		run++
+		if !s.bad() {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return float64(longest)
+}
+
+// Lost counts the requests that were not answered with 2xx.
+func (t Trial) Lost() int64 {
+	var n int64
+	for _, s := range t.Seconds {
+		n += s.all() - s.OK
+	}
+	return n
+}
+
+// Recovery is the longest time that requests went on failing after a fault was
+// injected (or healed, where it was), in seconds, right to one second upwards. Each
+// fault is followed until the next one. Not ok: there was no fault, or requests
+// still failed at the end, so that the time is longer than what was seen.
+func (t Trial) Recovery(ofHeal bool) (seconds float64, ok bool) {
+	longest, known := 0.0, false
+	for i, f := range t.Faults {
+		from, to := f.At, float64(len(t.Seconds))
+		if i+1 < len(t.Faults) {
+			to = math.Min(to, t.Faults[i+1].At)
+		}
+		if ofHeal {
+			if !f.Healed {
+				continue
+			}
+			from = f.Heal
+		}
+		took, recovered := t.recovered(from, to)
+		if !recovered {
+			return 0, false
+		}
+		longest, known = math.Max(longest, took), true
+	}
+	return longest, known
+}
+
+// recovered is how long after from the last bad second of [from, to) ends, the
+// second in which to falls left out, which belongs to what happens then. Where
+// the last of these seconds is bad, nothing has been seen to recover.
+func (t Trial) recovered(from, to float64) (float64, bool) {
+	first := int(from)
+	last := max(first, int(to)-1)
+	if last >= len(t.Seconds) {
+		return 0, false
+	}
+	end := from
+	for i := first; i <= last; i++ {
+		if t.Seconds[i].bad() {
+			end = float64(i + 1)
+		}
+	}
+	return end - from, !t.Seconds[last].bad()
+}

@@ -1,0 +1,150 @@
+package expect
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// at is a second of 100 requests of which some failed, answered in ms.
+func at(failed int64, ms int64) Second {
+	h := hdrhistogram.New(1000, 60e9, 3)
+	_ = h.RecordValues(ms*1e6, 100-failed)
+	return Second{OK: 100 - failed, Status: failed, Latency: h}
+}
+
+// A fault in the 3rd second that is healed in the 5th; failures last one second longer.
+var outage = Trial{
+	Seconds: []Second{at(0, 10), at(0, 10), at(50, 20), at(100, 20), at(50, 20), at(1, 30), at(0, 10), at(0, 10)},
+	Faults:  []Fault{{At: 2.4, Heal: 4.5, Healed: true}},
+	Status:  map[string]int64{"200": 599, "503": 201},
+}
+
+func TestConditions(t *testing.T) {
+	for text, want := range map[string]struct {
+		ok    bool
+		value float64
+	}{
+		"success_ratio >= 0.999 during fault": {false, 1.0 / 3},
+		"success_ratio>=0.7":                  {true, 599.0 / 800},
+		"error_ratio == 0% before fault":      {true, 0},
+		"error_ratio < 1% after fault":        {true, 1.0 / 300},
+		"status(5xx) == 0":                    {false, 201},
+		"status(503) == 0 after fault":        {false, 1},
+		"status(500) == 0":                    {true, 0},
+		"status(4xx) == 0 during fault":       {true, 0},
+		"p99 < 25ms during fault":             {true, 20},
+		"p99 < 25ms after fault":              {false, 30},
+		"max < 1s":                            {true, 30},
+		"rate >= 100 from 6s to 8s":           {true, 100},
+		"rate >= 100 before 2s":               {true, 100},
+		"lost == 0 after 6s":                  {true, 0},
+		"lost < 300":                          {true, 201},
+		"recovers within 3s":                  {false, 3.6},
+		"recovers within 4s":                  {true, 3.6},
+		"recovers within 2s of heal":          {true, 1.5},
+	} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		o := c.Evaluate(outage)
+		if o.Value == nil {
+			t.Errorf("%s: not measured: %s", text, o.Detail)
+			continue
+		}
+		if d := *o.Value - want.value; o.OK != want.ok || d > 0.05*want.value+1e-9 || d < -0.05*want.value-1e-9 {
+			t.Errorf("%s: %v, %v (%s), want %v, %v", text, o.OK, *o.Value, o.Detail, want.ok, want.value)
+		}
+	}
+}
+
+// What cannot be measured does not hold, and says why.
+func TestUnmeasured(t *testing.T) {
+	mixed := outage
+	mixed.Status = map[string]int64{"200": 599, "503": 101, "429": 100}
+	for text, c := range map[string]struct {
+		trial Trial
+		why   string
+	}{
+		"success_ratio > 0.5 during fault": {Trial{Seconds: outage.Seconds}, "no whole second"},
+		"recovers within 1s":               {Trial{Seconds: outage.Seconds}, "no fault"},
+		"recovers within 9s":               {Trial{Seconds: outage.Seconds[:4], Faults: outage.Faults}, "still failed"},
+		"p99 < 1s after 100s":              {outage, "no whole second"},
+		"p99 < 1s from 3s to 4s":           {outage, "no request was answered"},
+		"status(503) == 0 after 5s":        {mixed, "not kept by the second"},
+	} {
+		condition, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := condition.Evaluate(c.trial); o.OK || o.Value != nil || !strings.Contains(o.Detail, c.why) {
+			t.Errorf("%s: %+v, want %q", text, o, c.why)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	if got := outage.LongestOutage(); got != 4 {
+		t.Errorf("longest outage %v s, want 4", got)
+	}
+	if got := outage.Lost(); got != 201 {
+		t.Errorf("%d lost, want 201", got)
+	}
+	two := outage
+	two.Faults = []Fault{{At: 1, Heal: 8}, {At: 2.4, Heal: 8}}
+	if got, ok := two.Recovery(false); !ok || got < 3.59 || got > 3.61 {
+		t.Errorf("recovery %v, %v: the first fault did nothing, the second 3.6 s", got, ok)
+	}
+}
+
+func TestSyntax(t *testing.T) {
+	for text, want := range map[string]struct {
+		column int
+		words  string
+	}{
+		"":                              {1, "it ends where a metric"},
+		"sucess_ratio > 1":              {1, `found "sucess_ratio"`},
+		"p99":                           {4, "it ends where a comparison"},
+		"p99 = 5ms":                     {5, `found "="`},
+		"p99 < 5":                       {7, "expected a time such as"},
+		"p99 < 5ms sometimes":           {11, `found "sometimes"`},
+		"p99 < 5ms during":              {17, "it ends where fault"},
+		"p99 < 5ms during lunch":        {18, `found "lunch"`},
+		"p99 < 5ms from 5s to 4s":       {22, "a time after 5s"},
+		"p99 < 5ms before 0s":           {18, "a time above 0"},
+		"success_ratio > 99":            {17, "a ratio from 0 to 1"},
+		"lost < 5%":                     {8, "without %"},
+		"status(teapot) == 0":           {8, "a status such as"},
+		"recovers in 3s":                {10, "expected within"},
+		"recovers within soon":          {17, "a time such as"},
+		"recovers within 3s of the end": {23, "fault or heal"},
+		"recovers within 3s now":        {20, `found "now"`},
+	} {
+		_, err := Parse(text)
+		var syntax *SyntaxError
+		if !errors.As(err, &syntax) || syntax.Column != want.column || !strings.Contains(syntax.Message, want.words) {
+			t.Errorf("%q: %+v, want column %d, %q", text, err, want.column, want.words)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"success_ratio >= 0.999 during fault", "status(5xx) == 0", "recovers within 3s of heal", "p99 < 1ms from 1s to 2s", "é≥<=>"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Parse(text)
+		if err != nil {
+			var syntax *SyntaxError
+			if !errors.As(err, &syntax) || syntax.Column < 1 || syntax.Column > len(text)+1 {
+				t.Fatalf("%q: %+v", text, err)
+			}
+			return
+		}
+		c.Evaluate(outage)
+	})
+}

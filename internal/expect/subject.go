@@ -1,0 +1,146 @@
+package expect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// subject is what a condition speaks of. measure takes it from the seconds of a
+// window; it says why where it cannot.
+type subject struct {
+	name    string
+	unit    string
+	measure func(t Trial, in []Second, whole bool) (float64, error)
+}
+
+// subjects by name; statuses are made by [statusSubject].
+var subjects = []subject{
+	{"success_ratio", "", ratio(func(s Second) int64 { return s.OK })},
+	{"error_ratio", "", ratio(func(s Second) int64 { return s.all() - s.OK })},
+	{"rate", "1/s", perSecond},
+	{"lost", "", count(func(s Second) int64 { return s.all() - s.OK })},
+	{"mean", "ms", latency((*hdrhistogram.Histogram).Mean)},
+	{"p50", "ms", quantile(50)},
+	{"p90", "ms", quantile(90)},
+	{"p99", "ms", quantile(99)},
+	{"p99.9", "ms", quantile(99.9)},
+	{"p99.99", "ms", quantile(99.99)},
+	{"max", "ms", latency(func(h *hdrhistogram.Histogram) float64 { return float64(h.Max()) })},
+}
+
+func subjectNames() []string {
+	var names []string
+	for _, s := range subjects {
+		names = append(names, s.name)
+	}
+	return append(names, "status(5xx)", "recovers")
+}
+
+func count(of func(Second) int64) func(Trial, []Second, bool) (float64, error) {
+	return func(_ Trial, in []Second, _ bool) (float64, error) {
+		n := int64(0)
+		for _, s := range in {
+			n += of(s)
+		}
+		return float64(n), nil
+	}
+}
+
+func ratio(of func(Second) int64) func(Trial, []Second, bool) (float64, error) {
+	return func(t Trial, in []Second, whole bool) (float64, error) {
+		all, _ := count(Second.all)(t, in, whole)
+		some, _ := count(of)(t, in, whole)
+		if all == 0 {
+			return 0, fmt.Errorf("no request ended in this time")
+		}
+		return some / all, nil
+	}
+}
+
+func perSecond(t Trial, in []Second, whole bool) (float64, error) {
+	ok, _ := count(func(s Second) int64 { return s.OK })(t, in, whole)
+	return ok / float64(len(in)), nil
+}
+
+func quantile(q float64) func(Trial, []Second, bool) (float64, error) {
+	return latency(func(h *hdrhistogram.Histogram) float64 { return float64(h.ValueAtPercentile(q)) })
+}
+
+// latency merges the histograms of the seconds: percentiles are never averaged.
+func latency(of func(*hdrhistogram.Histogram) float64) func(Trial, []Second, bool) (float64, error) {
+	return func(_ Trial, in []Second, _ bool) (float64, error) {
+		var sum *hdrhistogram.Histogram
+		for _, s := range in {
+			if s.Latency == nil {
+				continue
+			}
+			if sum == nil {
+				sum = hdrhistogram.Import(s.Latency.Export())
+				continue
+			}
+			sum.Merge(s.Latency)
+		}
+		if sum == nil || sum.TotalCount() == 0 {
+			return 0, fmt.Errorf("no request was answered in this time")
+		}
+		return of(sum) / float64(time.Millisecond), nil
+	}
+}
+
+// statusSubject is "status(503)" or "status(5xx)": how many answers had it.
+func statusSubject(name string) (subject, error) {
+	pattern := strings.TrimSuffix(strings.TrimPrefix(name, "status("), ")")
+	if !isStatus(pattern) {
+		return subject{}, fmt.Errorf("found %.20q, expected a status such as 503 or 5xx", pattern)
+	}
+	return subject{name: name, measure: func(t Trial, in []Second, whole bool) (float64, error) {
+		var these, others int64
+		for code, n := range t.Status {
+			switch {
+			case len(code) != 3:
+			case code[:1] == pattern[:1] && (pattern[1:] == "xx" || code == pattern):
+				these += n
+			case code[:1] != "2":
+				others += n
+			}
+		}
+		// The seconds are kept by class, the codes for the whole: where all that
+		// failed has one pattern, or nothing has it, they say the same.
+		switch {
+		case whole, these == 0:
+			return float64(these), nil
+		case pattern[0] == '2':
+			return 0, fmt.Errorf("statuses of 2xx are not kept by the second; ask for rate or success_ratio")
+		case others > 0:
+			return 0, fmt.Errorf("there were %d other statuses, and codes are not kept by the second: leave out the window, or ask for success_ratio", others)
+		}
+		return count(func(s Second) int64 { return s.Status })(t, in, whole)
+	}}, nil
+}
+
+func isStatus(p string) bool {
+	if len(p) != 3 || p[0] < '1' || p[0] > '5' {
+		return false
+	}
+	_, err := strconv.Atoi(p)
+	return p[1:] == "xx" || err == nil
+}
+
+// comparison of a measured value with the bound.
+type comparison struct {
+	sign  string
+	holds func(value, bound float64) bool
+}
+
+var comparisons = []comparison{
+	{">=", func(v, b float64) bool { return v >= b }},
+	{"<=", func(v, b float64) bool { return v <= b }},
+	{"==", func(v, b float64) bool { return v == b }},
+	{"!=", func(v, b float64) bool { return v != b }},
+	{">", func(v, b float64) bool { return v > b }},
+	{"<", func(v, b float64) bool { return v < b }},
+}

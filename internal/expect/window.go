@@ -1,0 +1,120 @@
+package expect
+
+import (
+	"math"
+	"time"
+)
+
+// window is a part of the measure phase. The zero value is the whole of it.
+type window struct {
+	relation string // "", during, before, after: to a fault
+	from, to time.Duration
+	cut      bool // from and to count; to 0: to the end
+}
+
+// window reads what follows the value, if anything does.
+func (p *parser) window() (window, error) {
+	switch {
+	case p.take("during"):
+		return window{relation: "during"}, p.fault()
+	case p.take("from"):
+		return p.between()
+	case p.take("after"):
+		if p.take("fault") {
+			return window{relation: "after"}, nil
+		}
+		from, err := p.time("fault, or a time such as 5s")
+		return window{cut: true, from: from}, err
+	case p.take("before"):
+		if p.take("fault") {
+			return window{relation: "before"}, nil
+		}
+		at := p.words
+		to, err := p.time("fault, or a time such as 5s")
+		if err == nil && to == 0 {
+			err = p.wrong(at[0], "a time above 0", "")
+		}
+		return window{cut: true, to: to}, err
+	}
+	return window{}, nil
+}
+
+func (p *parser) fault() error {
+	w, err := p.next("fault", "write: during fault")
+	if err == nil && w.text != "fault" {
+		err = p.wrong(w, "fault", "write: during fault")
+	}
+	return err
+}
+
+func (p *parser) between() (window, error) {
+	from, err := p.time("a time such as 5s")
+	if err != nil {
+		return window{}, err
+	}
+	w, err := p.next("to", "write: from 5s to 10s")
+	if err != nil {
+		return window{}, err
+	}
+	if w.text != "to" {
+		return window{}, p.wrong(w, "to", "write: from 5s to 10s")
+	}
+	at := p.words
+	to, err := p.time("a time such as 10s")
+	if err == nil && to <= from {
+		err = p.wrong(at[0], "a time after "+from.String(), "")
+	}
+	return window{cut: true, from: from, to: to}, err
+}
+
+func (p *parser) time(expected string) (time.Duration, error) {
+	w, err := p.next(expected, "")
+	if err != nil {
+		return 0, err
+	}
+	d, err := time.ParseDuration(w.text)
+	if err != nil || d < 0 {
+		return 0, p.wrong(w, expected, "")
+	}
+	return d, nil
+}
+
+// whole says that it is the whole measure phase.
+func (w window) whole() bool { return w == window{} }
+
+// needsFault says that it is empty where no fault was injected.
+func (w window) needsFault() bool { return w.relation != "" }
+
+// of picks the seconds of the window. A second belongs to a fault as soon as a
+// part of it does; "before" and "after" a fault are seconds wholly outside of
+// every fault, before the first and after the last.
+func (w window) of(t Trial) []Second {
+	if w.cut {
+		to := len(t.Seconds)
+		if w.to > 0 {
+			to = min(to, int(math.Floor(w.to.Seconds())))
+		}
+		from := min(int(math.Ceil(w.from.Seconds())), len(t.Seconds))
+		return t.Seconds[from:max(from, to)]
+	}
+	if w.relation == "" {
+		return t.Seconds
+	}
+	var in []Second
+	for i, s := range t.Seconds {
+		if w.holds(t.Faults, float64(i), float64(i+1)) {
+			in = append(in, s)
+		}
+	}
+	return in
+}
+
+func (w window) holds(faults []Fault, from, to float64) bool {
+	during, before, after := false, true, true
+	for _, f := range faults {
+		during = during || (f.At < to && f.Heal > from)
+		before = before && to <= f.At
+		after = after && from >= f.Heal
+	}
+	return map[string]bool{"during": during, "before": before, "after": after && len(faults) > 0}[w.relation]
+}
