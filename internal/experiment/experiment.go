@@ -32,6 +32,8 @@ type Experiment struct {
 	Control     bool        `yaml:"control" json:"control"`             // add an A/A pair
 	Confidence  float64     `yaml:"confidence" json:"confidence"`       // of intervals; default 0.95
 	Validity    Validity    `yaml:"validity,omitempty" json:"validity"`
+	Faults      []Fault     `yaml:"faults,omitempty" json:"faults,omitempty"` // what is made to fail, and when
+	Expect      []string    `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions each trial must come up to
 }
 
 // Metadata names the experiment.

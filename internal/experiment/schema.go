@@ -145,7 +145,7 @@ func describe(known Known) []description {
 	}
 	d := defaults()
 	levels := DefaultLevels()
-	return []description{
+	return append([]description{
 		{"apiVersion", "Version of this format.", nil, oneOf(APIVersion)},
 		{"kind", "What this file is.", nil, oneOf(Kind)},
 		{"metadata", "Names the experiment.", nil, nil},
@@ -198,7 +198,7 @@ func describe(known Known) []description {
 		{"validity.unattributed", "Largest share of CPU time that matched no attribution rule.", d.Validity.Unattributed, ratio},
 		{"validity.generatorCPU", "Largest share of a processor that a worker of the load generator may use.", d.Validity.GeneratorCPU, ratio},
 		{"validity.lateness", "Largest p99 of how late requests were sent; 0: 1ms or a tenth of the median response time, whichever is more.", 0, nil},
-	}
+	}, faultDescriptions()...)
 }
 
 func pinning(s *jsonschema.Schema) {

@@ -54,6 +54,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v.repetition()
 	v.baseline()
 	v.limits()
+	v.faults()
 }
 
 // report adds a mistake unless one is known about the same place.

@@ -1,0 +1,286 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/expect"
+)
+
+// Fault is one line of the timeline: what is made to fail, when, and for how long.
+type Fault struct {
+	Kind   string      `yaml:"kind" json:"kind"`                         // see FaultKinds
+	At     Duration    `yaml:"at" json:"at"`                             // from the start of the measure phase
+	Every  Duration    `yaml:"every,omitempty" json:"every,omitzero"`    // between repetitions
+	Count  int         `yaml:"count,omitempty" json:"count,omitempty"`   // how often; default 1
+	For    Duration    `yaml:"for,omitempty" json:"for,omitzero"`        // until it is healed; 0: until the trial ends
+	Target FaultTarget `yaml:"target,omitempty" json:"target,omitempty"` // what it hits
+	// Parameters; each kind has its own, see FaultKinds.
+	Grace  Duration `yaml:"grace,omitempty" json:"grace,omitzero"`    // terminate: from SIGTERM to SIGKILL; default 5s
+	By     int      `yaml:"by,omitempty" json:"by,omitempty"`         // scale: replicas removed (negative) or added again
+	Delay  Duration `yaml:"delay,omitempty" json:"delay,omitzero"`    // latency, packet-delay: added to each
+	Ratio  float64  `yaml:"ratio,omitempty" json:"ratio,omitempty"`   // errors, packet-loss: 0..1
+	Status int      `yaml:"status,omitempty" json:"status,omitempty"` // errors: default 500
+	Rate   float64  `yaml:"rate,omitempty" json:"rate,omitempty"`     // rate-limit: requests/s; bandwidth: bytes/s
+	CPU    Duration `yaml:"cpu,omitempty" json:"cpu,omitzero"`        // cpu-burn: a request
+	Memory Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // memory: held by each
+}
+
+// FaultTarget is what a fault hits.
+type FaultTarget struct {
+	Service string `yaml:"service,omitempty" json:"service,omitempty"` // default: the entry
+	Replica *int   `yaml:"replica,omitempty" json:"replica,omitempty"` // that one, from 0
+	Pick    string `yaml:"pick,omitempty" json:"pick,omitempty"`       // first (default), random or all of those not hit already
+	Plane   string `yaml:"plane,omitempty" json:"plane,omitempty"`     // app (default), data or control
+}
+
+// FaultKind is what a kind of fault needs and may have.
+type FaultKind struct {
+	Name, Doc string
+	Needs     []string // parameters that must be given
+	May       []string // parameters that may be given
+	AppOnly   bool     // it hits the application plane alone
+	Network   bool     // it needs network namespaces
+}
+
+// FaultKinds is every kind of fault there is.
+func FaultKinds() []FaultKind {
+	return []FaultKind{
+		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address"},
+		{Name: "terminate", Doc: "SIGTERM, and SIGKILL after grace; healed as kill is", May: []string{"grace"}},
+		{Name: "pause", Doc: "SIGSTOP; healed by SIGCONT"},
+		{Name: "restart", Doc: "terminate, and start again at once", May: []string{"grace"}},
+		{Name: "scale", Doc: "replicas end with their sidecars (by: -1), or removed ones come back (by: 1); healed by the reverse", Needs: []string{"by"}, May: []string{"grace"}, AppOnly: true},
+		{Name: "latency", Doc: "the service waits before each answer", Needs: []string{"delay"}, AppOnly: true},
+		{Name: "errors", Doc: "a share of the answers fails", Needs: []string{"ratio"}, May: []string{"status"}, AppOnly: true},
+		{Name: "rate-limit", Doc: "requests beyond a rate are answered with 429", Needs: []string{"rate"}, AppOnly: true},
+		{Name: "cpu-burn", Doc: "each request costs CPU time", Needs: []string{"cpu"}, AppOnly: true},
+		{Name: "memory", Doc: "memory is held", Needs: []string{"memory"}, AppOnly: true},
+		{Name: "partition", Doc: "no packet arrives", Network: true},
+		{Name: "packet-loss", Doc: "a share of the packets is lost", Needs: []string{"ratio"}, Network: true},
+		{Name: "packet-delay", Doc: "each packet is late", Needs: []string{"delay"}, Network: true},
+		{Name: "bandwidth", Doc: "bytes per second are limited", Needs: []string{"rate"}, Network: true},
+	}
+}
+
+// FaultKindOf finds a kind by name.
+func FaultKindOf(name string) (FaultKind, bool) {
+	for _, k := range FaultKinds() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return FaultKind{}, false
+}
+
+func faultKindNames() []string {
+	var names []string
+	for _, k := range FaultKinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// loadService is what platforms call the load generator's own pod.
+const loadService = "load"
+
+var (
+	faultPlanes = []string{"app", "data", "control"}
+	faultPicks  = []string{"first", "random", "all"}
+)
+
+// Defaults fills in what is left out.
+func (f Fault) Defaults() Fault {
+	if f.Count == 0 {
+		f.Count = 1
+	}
+	if f.Target.Pick == "" {
+		f.Target.Pick = faultPicks[0]
+	}
+	if f.Target.Plane == "" {
+		f.Target.Plane = faultPlanes[0]
+	}
+	return f
+}
+
+const (
+	maxFaults      = 1000
+	maxFaultDelay  = Duration(60e9)
+	maxFaultMemory = Size(64 << 30)
+	maxExpect      = 200
+)
+
+// parameters of a fault that were given, by name.
+func (v validation) parameters(path string) map[string]bool {
+	given := map[string]bool{}
+	for _, name := range []string{"grace", "by", "delay", "ratio", "status", "rate", "cpu", "memory"} {
+		if v.doc.Has(path + "." + name) {
+			given[name] = true
+		}
+	}
+	return given
+}
+
+func (v validation) faults() {
+	if len(v.e.Faults) > maxFaults {
+		v.report("faults", "use every and count", "%d faults, more than %d", len(v.e.Faults), maxFaults)
+		return
+	}
+	for i, f := range v.e.Faults {
+		v.fault(fmt.Sprintf("faults[%d]", i), f)
+	}
+	if len(v.e.Expect) > maxExpect {
+		v.report("expect", "", "%d conditions, more than %d", len(v.e.Expect), maxExpect)
+		return
+	}
+	for i, text := range v.e.Expect {
+		v.expectation(fmt.Sprintf("expect[%d]", i), text)
+	}
+}
+
+func (v validation) expectation(path, text string) {
+	c, err := expect.Parse(text)
+	var syntax *expect.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		v.report(path, syntax.Hint, "character %d: %s", syntax.Column, syntax.Message)
+	case err != nil:
+		v.report(path, "", "%v", err)
+	case c.NeedsFault() && len(v.e.Faults) == 0:
+		v.report(path, "add faults, or remove the words about a fault", "it speaks of a fault, and there are no faults")
+	}
+}
+
+func (v validation) fault(path string, f Fault) {
+	kind, known := FaultKindOf(f.Kind)
+	if !known {
+		v.oneOf(path+".kind", "fault", f.Kind, faultKindNames())
+		return
+	}
+	given := v.parameters(path)
+	for _, name := range kind.Needs {
+		if !given[name] {
+			v.report(path, "add "+name+": …", "fault %s needs %s", kind.Name, name)
+		}
+	}
+	for name := range given {
+		if !slices.Contains(kind.Needs, name) && !slices.Contains(kind.May, name) {
+			v.report(path+"."+name, "", "fault %s has no %s", kind.Name, name)
+		}
+	}
+	v.faultTimes(path, f, kind)
+	v.faultTarget(path+".target", f.Target, kind)
+	v.faultValues(path, f, given)
+}
+
+func (v validation) faultTimes(path string, f Fault, kind FaultKind) {
+	if !v.doc.Has(path + ".at") {
+		v.report(path, "add at: 5s, counted from the start of the measure phase", "it has no time")
+	}
+	within(v, path+".at", f.At, 0, v.e.Phases.Measure, "it is counted from the start of the measure phase")
+	within(v, path+".every", f.Every, 0, v.e.Phases.Measure, "")
+	within(v, path+".for", f.For, 0, v.e.Phases.Measure, "")
+	within(v, path+".count", f.Count, 0, maxFaults, "")
+	if f.Count > 1 && f.Every <= 0 {
+		v.report(path+".count", "add every: 10s", "it is repeated, and there is no time between")
+	}
+	if f.Every > 0 && f.Count < 2 {
+		v.report(path+".every", "add count: 2, or more", "it is not repeated")
+	}
+	if last := float64(f.At) + float64(max(0, f.Count-1))*float64(f.Every); f.Count > 1 && last > float64(v.e.Phases.Measure) {
+		v.report(path+".count", "raise phases.measure, or lower count", "the last one comes after the measure phase has ended")
+	}
+	if kind.Name == "restart" && f.For != 0 {
+		v.report(path+".for", "use kill with for", "a restart heals itself")
+	}
+}
+
+func (v validation) faultTarget(path string, t FaultTarget, kind FaultKind) {
+	t = Fault{Target: t}.Defaults().Target
+	v.oneOf(path+".pick", "way to pick", t.Pick, faultPicks)
+	v.oneOf(path+".plane", "plane", t.Plane, faultPlanes)
+	if kind.AppOnly && t.Plane != "app" {
+		v.report(path+".plane", "remove it", "fault %s hits the application, not the %s plane", kind.Name, t.Plane)
+	}
+	if t.Replica != nil {
+		within(v, path+".replica", *t.Replica, 0, maxReplicas, "")
+		if v.doc.Has(path + ".pick") {
+			v.report(path+".pick", "remove one of the two", "a replica is named as well")
+		}
+	}
+	if !v.doc.Sound("application") || t.Plane == "control" {
+		return
+	}
+	topology, err := v.e.Topology()
+	if err != nil || t.Service == "" {
+		return
+	}
+	var names []string
+	for _, s := range topology.Services {
+		names = append(names, s.Name)
+	}
+	if t.Service == loadService && t.Plane == "data" {
+		return // the load generator's own sidecar
+	}
+	v.oneOf(path+".service", "service", t.Service, names)
+}
+
+func (v validation) faultValues(path string, f Fault, given map[string]bool) {
+	if given["ratio"] {
+		if f.Ratio <= 0 || f.Ratio > 1 {
+			v.report(path+".ratio", "0.05 is 5 %", "%v is not above 0 and at most 1", f.Ratio)
+		}
+	}
+	if given["status"] {
+		within(v, path+".status", f.Status, 400, 599, "")
+	}
+	if given["rate"] {
+		within(v, path+".rate", f.Rate, 0, 1e12, "")
+	}
+	if given["by"] && (f.By == 0 || f.By < -maxReplicas || f.By > maxReplicas) {
+		v.report(path+".by", "by: -1 removes one replica", "found %d", f.By)
+	}
+	for _, d := range []struct {
+		name  string
+		value Duration
+	}{{"delay", f.Delay}, {"cpu", f.CPU}, {"grace", f.Grace}} {
+		if given[d.name] {
+			within(v, path+"."+d.name, d.value, 0, maxFaultDelay, "")
+		}
+	}
+	if given["memory"] {
+		within(v, path+".memory", f.Memory, 0, maxFaultMemory, "")
+	}
+}
+
+// faultDescriptions are the schema's words on faults and expectations.
+func faultDescriptions() []description {
+	var kinds []string
+	for _, k := range FaultKinds() {
+		kinds = append(kinds, k.Name+" ("+k.Doc+")")
+	}
+	return []description{
+		{"faults", "What is made to fail while it is measured, and when. Everything heals when a trial ends.", nil, nil},
+		{"faults[].kind", "Kind of fault: " + strings.Join(kinds, "; ") + ".", nil, oneOf(faultKindNames()...)},
+		{"faults[].at", "When, counted from the start of the measure phase.", nil, nil},
+		{"faults[].every", "Time between repetitions.", nil, nil},
+		{"faults[].count", "How often.", 1, between(0, maxFaults)},
+		{"faults[].for", "How long, until it is healed; left out: until the trial ends.", nil, nil},
+		{"faults[].target", "What is hit.", nil, nil},
+		{"faults[].target.service", "Service whose tasks are hit; left out: the entry. load with plane data is the load generator's own sidecar.", nil, nil},
+		{"faults[].target.replica", "This replica, counted from 0.", nil, between(0, maxReplicas)},
+		{"faults[].target.pick", "Which of those that no fault holds already.", faultPicks[0], oneOf(faultPicks...)},
+		{"faults[].target.plane", "app: the service; data: its sidecar; control: the mesh's control plane.", faultPlanes[0], oneOf(faultPlanes...)},
+		{"faults[].grace", "terminate, restart, scale: time from SIGTERM to SIGKILL.", "5s", nil},
+		{"faults[].by", "scale: replicas to remove (-1) or to bring back (1).", nil, nil},
+		{"faults[].delay", "latency, packet-delay: time added.", nil, nil},
+		{"faults[].ratio", "errors, packet-loss: share that fails.", nil, ratio},
+		{"faults[].status", "errors: status of what fails.", 500, between(400, 599)},
+		{"faults[].rate", "rate-limit: requests per second; bandwidth: bytes per second.", nil, nil},
+		{"faults[].cpu", "cpu-burn: CPU time a request.", nil, nil},
+		{"faults[].memory", "memory: what each replica holds.", nil, nil},
+		{"expect", "Conditions that each trial must come up to, such as success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s.", nil, nil},
+	}
+}
