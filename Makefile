@@ -28,8 +28,12 @@ test: ## unit tests with the race detector, under a minute
 	$(GO) vet ./...
 	$(GO) test -race -short ./...
 
+.PHONY: generators
+generators: ## install the load generators that can be had (oha, wrk, hey, h2load, vegeta, fortio, k6, ghz) into the user's cache
+	GO='$(GO)' tools/generators/install.sh
+
 .PHONY: e2e
-e2e: build ## the tests that start a real Envoy and real experiments, a few minutes
+e2e: build generators ## the tests that start a real Envoy and real experiments, a few minutes
 	$(GO) test -count=1 -timeout 30m ./...
 
 .PHONY: lint
@@ -50,7 +54,7 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' internal cmd | while read -r file; do \
 	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$file"); do \
 	    echo "$$(dirname "$$file") $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")"; \
 	  done; \
 	done
 

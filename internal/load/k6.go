@@ -49,7 +49,7 @@ export const options = {
     'dropped_iterations{scenario:measure}': [], 'data_received{scenario:measure}': [],
   },
   summaryTrendStats: ['count', 'min', 'avg', 'max', 'p(50)', 'p(75)', 'p(90)', 'p(95)', 'p(99)', 'p(99.9)', 'p(99.99)'],
-  discardResponseBodies: true, noUsageReport: true,
+  discardResponseBodies: true,
 };
 export default function () {
   const url = urls[Math.floor(Math.random() * urls.length)];
@@ -62,6 +62,12 @@ export function handleSummary(data) { return { stdout: JSON.stringify(data) }; }
 func (g K6) Command(p loadgen.Profile) (proc.Command, error) {
 	if err := k6Traits.check(p); err != nil {
 		return proc.Command{}, err
+	}
+	if p.Measure < k6Shortest || p.Warmup > 0 && p.Warmup < k6Shortest {
+		return proc.Command{}, refused(k6Traits.name, "it has no stretch shorter than %v: warm-up %v, measure window %v", k6Shortest, p.Warmup, p.Measure)
+	}
+	if p.Tail > 0 {
+		p.Tail = max(p.Tail, k6Shortest)
 	}
 	urls, err := json.Marshal(p.Targets)
 	if err != nil {
@@ -95,7 +101,7 @@ func (g K6) Command(p loadgen.Profile) (proc.Command, error) {
 	}); err != nil {
 		return proc.Command{}, fmt.Errorf("write script for k6: %w", err)
 	}
-	c := g.command(k6Traits.name, p, "run", "--quiet", "--no-color", "-")
+	c := g.command(k6Traits.name, p, "run", "--quiet", "--no-color", "--no-usage-report", "-")
 	c.Stdin = strings.NewReader(script.String())
 	if p.Workers > 0 {
 		c.Env = []string{"GOMAXPROCS=" + strconv.Itoa(p.Workers)}
@@ -103,7 +109,11 @@ func (g K6) Command(p loadgen.Profile) (proc.Command, error) {
 	return c, nil
 }
 
-const k6Measure = "measure"
+const (
+	k6Measure = "measure" // the scenario whose figures count
+	// k6Shortest is the shortest scenario k6 takes.
+	k6Shortest = time.Second
+)
 
 // Parse reads the summary of the scenario that was measured.
 func (K6) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {

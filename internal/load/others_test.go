@@ -54,7 +54,7 @@ func TestCommands(t *testing.T) {
 		{Hey{}, logged(openLoop()), "hey -z 25500ms -c 16 -m GET -disable-redirects -q 31.25 -t 2 -cpus 2 -o csv " + url},
 		{Hey{}, post, "hey -z 25500ms -c 16 -m POST -disable-redirects -t 2 -d xxx " + url},
 		{Nighthawk{}, h2, "nighthawk_client --concurrency 1 --connections 16 --duration 26 --output-format json --no-default-failure-predicates --prefetch-connections --request-method GET -v warn --rps 500 --open-loop --timeout 2 --protocol http2 " + url},
-		{K6{}, openLoop(), "GOMAXPROCS=2 k6 run --quiet --no-color -"},
+		{K6{}, openLoop(), "GOMAXPROCS=2 k6 run --quiet --no-color --no-usage-report -"},
 		{Ghz{}, grpc, "ghz --call grpc.health.v1.Health/Check --data '{}' --format json --duration-stop wait --connections 16 --concurrency 16 --duration 25500ms --insecure --rps 500 --async --timeout 1500ms --cpus 2 127.0.0.1:9000"},
 	} {
 		cmd, err := c.g.Command(c.p)
@@ -84,7 +84,7 @@ func TestWhatTravelsOnStandardInput(t *testing.T) {
 	}
 	script, _ := io.ReadAll(cmd.Stdin)
 	urls, _ := json.Marshal(p.Targets)
-	for _, want := range []string{"const urls = " + string(urls) + ";", "warmup: stretch(0, 5000)", "measure: stretch(5000, 20000)", "tail: stretch(25000, 500)",
+	for _, want := range []string{"const urls = " + string(urls) + ";", "warmup: stretch(0, 5000)", "measure: stretch(5000, 20000)", "tail: stretch(25000, 1000)",
 		"rate: 500, timeUnit: '1s', preAllocatedVUs: 16, maxVUs: 16", `http.request("POST", url`} {
 		if !strings.Contains(string(script), want) {
 			t.Errorf("script lacks %q:\n%s", want, script)
@@ -116,6 +116,7 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 		{Oha{}, change(func(p *loadgen.Profile) { p.Rate = 10.5 }), "whole requests per second"},
 		{Oha{}, grpc, "does not speak grpc, only http1, http2"},
 		{Ghz{}, openLoop(), "does not speak http1"},
+		{K6{}, change(func(p *loadgen.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
 		{H2load{}, bodied, "no request bodies"},
 		{H2load{}, change(func(p *loadgen.Profile) { p.Method = "PUT" }), "no PUT requests"},
 		{Oha{}, change(func(p *loadgen.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},

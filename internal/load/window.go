@@ -69,6 +69,9 @@ func (t traits) scale(l *result.Load, o Outcome, p loadgen.Profile, warn func(st
 			warn("%s tells one figure for the whole run: its latencies take in warm-up and tail, and counts are the measure window's share", t.name)
 		}
 	}
+	if p.HDRPath != "" {
+		warn("%s keeps no record of single requests here: there is no interval log, only the figures it published", t.name)
+	}
 	l.Statuses, l.Errors = mapValues(o.Statuses, part), mapValues(o.Errors, part)
 	t.classes(l, o, part)
 	answers := l.Classes[string(loadgen.OK)] + l.Classes[string(loadgen.Status)]

@@ -1,0 +1,72 @@
+package load
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// place puts a program into dir that prints text and exits with code.
+func place(t *testing.T, dir, name, version, text, code string) {
+	t.Helper()
+	bin := filepath.Join(dir, name+"-"+version, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\ncat <<'END'\n" + text + "\nEND\nexit " + code + "\n"
+	if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFound(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", "/bin:/usr/bin:"+filepath.Join(dir, "nothing"))
+	place(t, dir, "oha", "1.9.0", "oha 1.9.0", "0")
+	place(t, dir, "oha", "1.16.0", "oha 1.16.0", "0")
+	place(t, dir, "vegeta", "12.12.0", "Version: 12.12.0\nCommit:", "0")
+	place(t, dir, "wrk2", "4.0.0", "wrk 4.0.0 [epoll]\n  -R, --rate <T>", "1")
+	place(t, dir, "wrk", "9.0.0", "wrk 4.0.0 [epoll]\n  -R, --rate <T>", "1")
+	place(t, dir, "k6", "1.0.0", "segmentation fault", "139")
+	for _, g := range Others(dir) {
+		found, err := g.(Finder).Found(t.Context())
+		switch g.Name() {
+		case "oha":
+			if err != nil || found.Version != "1.16.0" || !strings.Contains(found.Path, "oha-1.16.0") {
+				t.Errorf("oha: %+v, %v", found, err)
+			}
+		case "vegeta", "wrk2":
+			if err != nil || found.Version == "" {
+				t.Errorf("%s: %+v, %v", g.Name(), found, err)
+			}
+		case "wrk":
+			if err == nil || !strings.Contains(err.Error(), "namesake") {
+				t.Errorf("wrk that is wrk2: %+v, %v", found, err)
+			}
+		case "k6":
+			if err == nil || !strings.Contains(err.Error(), "segmentation fault") {
+				t.Errorf("k6: %+v, %v", found, err)
+			}
+		case "nighthawk":
+			hint, ok := err.(interface{ Hint() string })
+			if !errors.Is(err, exec.ErrNotFound) || !ok || !strings.Contains(hint.Hint(), "from its source") {
+				t.Errorf("nighthawk: %+v, %v", found, err)
+			}
+		}
+	}
+}
+
+func TestGeneratorsDir(t *testing.T) {
+	t.Setenv("TARE_GENERATORS", "/somewhere")
+	if GeneratorsDir() != "/somewhere" {
+		t.Error(GeneratorsDir())
+	}
+	t.Setenv("TARE_GENERATORS", "")
+	t.Setenv("XDG_CACHE_HOME", "/cache")
+	if got := GeneratorsDir(); got != "/cache/tare/generators" {
+		t.Error(got)
+	}
+}
