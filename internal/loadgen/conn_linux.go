@@ -1,9 +1,6 @@
 package loadgen
 
 import (
-	"net/netip"
-	"time"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -14,12 +11,6 @@ const (
 	connConnecting                  // the socket is on its way
 	connIdle                        // connected, in its pool's ring of free connections
 	connBusy                        // a request is under way
-)
-
-// Backoff of a connection that cannot be opened, doubling from first to last.
-const (
-	firstBackoff = int64(time.Millisecond)
-	lastBackoff  = int64(time.Second)
 )
 
 // conn is one connection and the request it carries. Its socket comes and goes;
@@ -47,7 +38,6 @@ type conn struct {
 // pool is one target's connections of one worker, and the requests that wait for one.
 type pool struct {
 	target *target
-	addr   netip.AddrPort
 	idle   ring[place]
 	closed ring[place] // without a socket
 	queue  ring[int64] // intended starts of due requests
@@ -65,41 +55,6 @@ func (c *conn) place() place { return place{c, c.generation} }
 
 func (p place) current() bool { return p.generation == p.conn.generation }
 
-// ring is a first-in-first-out queue that grows and never shrinks.
-type ring[T any] struct {
-	items      []T
-	head, size int
-}
-
-func (r *ring[T]) push(v T) {
-	if r.size == len(r.items) {
-		grown := make([]T, max(16, 2*len(r.items)))
-		for i := range r.size {
-			grown[i] = r.items[(r.head+i)%len(r.items)]
-		}
-		r.items, r.head = grown, 0
-	}
-	at := r.head + r.size
-	if at >= len(r.items) {
-		at -= len(r.items)
-	}
-	r.items[at] = v
-	r.size++
-}
-
-func (r *ring[T]) pop() (v T, ok bool) {
-	if r.size == 0 {
-		return v, false
-	}
-	var zero T
-	v, r.items[r.head] = r.items[r.head], zero
-	if r.head++; r.head == len(r.items) {
-		r.head = 0
-	}
-	r.size--
-	return v, true
-}
-
 // open begins to connect c. A failure at once is handled like a failure later.
 func (w *worker) open(c *conn) {
 	c.generation++
@@ -107,7 +62,7 @@ func (w *worker) open(c *conn) {
 	if w.started {
 		w.rec.reconnects++
 	}
-	fd, errno := dial(c.pool.addr)
+	fd, errno := dial(c.pool.target)
 	if errno == 0 {
 		if err := w.poll.add(fd, watched, c.index, c.generation); err != nil {
 			_ = unix.Close(fd)

@@ -28,8 +28,19 @@ type lane interface {
 // to be woken and waiting.
 const lead = 5 * time.Millisecond
 
+// Backoff of a connection that cannot be opened, doubling from first to last.
+const (
+	firstBackoff = int64(time.Millisecond)
+	lastBackoff  = int64(time.Second)
+)
+
+// maxOpening bounds the connections a worker opens at once before the start, so
+// that a server's accept queue is not flooded.
+const maxOpening = 64
+
 // engine is one load run.
 type engine struct {
+	name    string // "epoll" or "portable"
 	profile Profile
 	targets []target
 	collect *collector
@@ -52,6 +63,7 @@ func Run(ctx context.Context, p Profile, progress func(Progress)) (Report, error
 	}
 	e := &engine{profile: p, targets: targets, spin: p.spin(allowedCPUs())}
 	e.collect = newCollector(&e.profile, progress)
+	e.name = e.choose()
 	lanes, err := e.lanes()
 	defer func() {
 		for _, l := range lanes {
@@ -62,6 +74,27 @@ func Run(ctx context.Context, p Profile, progress func(Progress)) (Report, error
 		return Report{}, fmt.Errorf("prepare load worker: %w", err)
 	}
 	return e.run(ctx, lanes)
+}
+
+// choose names the engine: the system's own, unless the profile asks for the
+// portable one or needs what only that can do.
+func (e *engine) choose() string {
+	if e.profile.Engine != "" {
+		return e.profile.Engine
+	}
+	for i := range e.targets {
+		if e.targets[i].tls != nil {
+			return enginePortable
+		}
+	}
+	return nativeEngine
+}
+
+func (e *engine) lanes() ([]lane, error) {
+	if e.name == enginePortable {
+		return e.portableLanes()
+	}
+	return e.nativeLanes()
 }
 
 // spin is the spin window to use where n processors may be used: by default
@@ -137,7 +170,7 @@ func (e *engine) run(ctx context.Context, lanes []lane) (Report, error) {
 
 func (e *engine) prepare(i int, l lane) error {
 	cpu := -1
-	if n := len(e.profile.CPUs); n > 0 {
+	if n := len(e.profile.CPUs); n > 0 && e.name != enginePortable {
 		cpu = e.profile.CPUs[i%n]
 	}
 	if err := prepareThread(cpu); err != nil {
@@ -176,4 +209,13 @@ func (e *engine) writeLog(t0 time.Time) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// share is what part i of n gets of a whole that is shared out evenly, exactly.
+func share(whole, n, i int) int {
+	s := whole / n
+	if i < whole%n {
+		s++
+	}
+	return s
 }

@@ -66,8 +66,10 @@ func TestFailures(t *testing.T) {
 		{"until the end", sayingOnce("HTTP/1.0 200 OK\r\n\r\nhello"), OK, ""},
 	}
 	for _, test := range tests {
-		for _, loop := range []string{"open", "closed"} {
-			t.Run(test.name+"/"+loop, func(t *testing.T) {
+		for _, run := range []struct{ loop, engine string }{
+			{"open", nativeEngine}, {"closed", nativeEngine}, {"open", enginePortable}, {"closed", enginePortable},
+		} {
+			t.Run(test.name+"/"+run.loop+"/"+run.engine, func(t *testing.T) {
 				t.Parallel()
 				url := refusedTarget(t)
 				if test.server != nil {
@@ -79,11 +81,11 @@ func TestFailures(t *testing.T) {
 				if test.class != Timeout {
 					p.Timeout = 5 * time.Second
 				}
-				if loop == "closed" {
+				if run.loop == "closed" {
 					p.Rate = 0
 				}
 				began := time.Now()
-				r := mustRun(t, p)
+				r := mustRun(t, p.on(run.engine))
 				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("took %v", took)
 				}

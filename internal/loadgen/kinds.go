@@ -18,6 +18,8 @@ const (
 	kindNotSent
 	kindNoDescriptors
 	kindNoPorts
+	kindTLS
+	kindCertificate
 	kindWrongSize
 	kindOther
 	kinds
@@ -37,6 +39,8 @@ var kindNames = [kinds]string{
 	kindNotSent:        "timeout before a connection was free",
 	kindNoDescriptors:  "out of file descriptors",
 	kindNoPorts:        "out of local ports",
+	kindTLS:            "tls failed",
+	kindCertificate:    "certificate refused",
 	kindWrongSize:      "wrong size",
 	kindOther:          "other",
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-const engineName = "epoll"
+// nativeEngine is the name of what nativeLanes builds.
+const nativeEngine = "epoll"
 
-// lanes builds the workers and shares connections out among them. Also in case
+// nativeLanes builds the workers and shares connections out among them. Also in case
 // of an error, those it returns are to be closed.
-func (e *engine) lanes() ([]lane, error) {
+func (e *engine) nativeLanes() ([]lane, error) {
 	lanes := make([]lane, 0, e.profile.Workers)
 	for i := range e.profile.Workers {
 		w, err := newWorker(e, i)
@@ -32,8 +33,9 @@ func newWorker(e *engine, number int) (*worker, error) {
 		number: number, engine: e, poll: poll,
 		buffer: make([]byte, readBuffer), pools: make([]pool, len(e.targets)),
 		timeout: int64(p.Timeout), expectSize: p.ExpectSize, spin: int64(e.spin),
-		rec: e.collect.recorder(), zero: time.Now(), nextDue: never, nextRetry: never, nextTick: int64(time.Second),
-		nextEdge: int64(p.Warmup), end: int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain),
+		rec: e.collect.recorder(), zero: time.Now(), nextDue: never, nextRetry: never,
+		laneClock: laneClock{nextTick: int64(time.Second), nextEdge: int64(p.Warmup)},
+		end:       int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain),
 	}
 	w.drainEnd = w.end + w.drain
 	if p.Rate > 0 {
@@ -42,7 +44,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	}
 	for i := range w.pools {
 		t := &e.targets[i]
-		w.pools[i] = pool{target: t, addr: t.addr, bodily: p.Method != http.MethodHead}
+		w.pools[i] = pool{target: t, bodily: p.Method != http.MethodHead}
 	}
 	w.conns = make([]conn, share(p.Connections, p.Workers, number))
 	for i := range w.conns {
@@ -57,15 +59,6 @@ func wakeMost(p *Profile) int64 {
 		return 0
 	}
 	return min(int64(defaultSpin), int64(wakeShare*1e9*float64(p.Workers)/p.Rate))
-}
-
-// share is what part i of n gets of a whole that is shared out evenly, exactly.
-func share(whole, n, i int) int {
-	s := whole / n
-	if i < whole%n {
-		s++
-	}
-	return s
 }
 
 func (w *worker) run(t0 time.Time) *totals {

@@ -40,8 +40,24 @@ type Profile struct {
 	// may need. Zero: 60 µs if the process has a core to spare for each worker,
 	// none otherwise; negative: none.
 	Spin time.Duration `json:"spin,omitempty"`
+	// Engine is "" for the best there is, or "portable": a goroutine for each
+	// connection, which runs everywhere and speaks TLS, and is less punctual.
+	Engine string `json:"engine,omitempty"`
+	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
+	Socket string `json:"socket,omitempty"`
+	// TLS says how https targets are spoken to; nil: by the system's roots.
+	TLS *TLS `json:"tls,omitempty"`
 	// ExpectSize is the body size every 2xx answer must have in bytes; negative: any.
 	ExpectSize int64 `json:"expectSize"`
+}
+
+// TLS are the files of a TLS or mutual TLS connection, PEM.
+type TLS struct {
+	CAFile     string `json:"caFile,omitempty"`   // roots to trust in place of the system's
+	CertFile   string `json:"certFile,omitempty"` // the client's own certificate, with KeyFile
+	KeyFile    string `json:"keyFile,omitempty"`
+	ServerName string `json:"serverName,omitempty"` // default: the target's host
+	Insecure   bool   `json:"insecure,omitempty"`   // accept any certificate
 }
 
 // Class of a finished request. Latencies are kept apart by class.

@@ -21,7 +21,7 @@ const (
 // report merges what the workers counted.
 func (e *engine) report(t0 time.Time, results []*totals) Report {
 	t := newTotals()
-	r := Report{Engine: engineName, Version: version(), Loop: "open", Arrivals: e.profile.Arrivals, Verdict: "ok"}
+	r := Report{Engine: e.name, Version: version(), Loop: "open", Arrivals: e.profile.Arrivals, Verdict: "ok"}
 	if e.profile.Rate == 0 {
 		r.Loop, r.Arrivals = "closed", ""
 	}

@@ -2,7 +2,6 @@ package loadgen
 
 import (
 	"errors"
-	"net/netip"
 	"time"
 	"unsafe"
 
@@ -119,14 +118,16 @@ func (p *poller) pwait2(d time.Duration) (int, unix.Errno) {
 const watched = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 
 // dial begins to connect. The result arrives as an event.
-func dial(addr netip.AddrPort) (fd int, errno unix.Errno) {
-	sa, family := sockaddr(addr)
+func dial(t *target) (fd int, errno unix.Errno) {
+	sa, family := sockaddr(t)
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, errnoOf(err)
 	}
 	// Small requests must not wait for the peer's acknowledgement (Nagle).
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	if family != unix.AF_UNIX {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	}
 	if err := unix.Connect(fd, sa); err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		_ = unix.Close(fd)
 		return -1, errnoOf(err)
@@ -134,7 +135,11 @@ func dial(addr netip.AddrPort) (fd int, errno unix.Errno) {
 	return fd, 0
 }
 
-func sockaddr(addr netip.AddrPort) (unix.Sockaddr, int) {
+func sockaddr(t *target) (unix.Sockaddr, int) {
+	if t.socket != "" {
+		return &unix.SockaddrUnix{Name: t.socket}, unix.AF_UNIX
+	}
+	addr := t.addr
 	if ip := addr.Addr(); ip.Is4() {
 		return &unix.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}, unix.AF_INET
 	}
@@ -163,7 +168,7 @@ func kindOf(errno unix.Errno) kind {
 	switch errno {
 	case 0:
 		return kindNone
-	case unix.ECONNREFUSED:
+	case unix.ECONNREFUSED, unix.ENOENT: // a Unix socket that is not there is nobody listening
 		return kindRefused
 	case unix.ECONNRESET, unix.EPIPE, unix.ECONNABORTED:
 		return kindReset

@@ -3,6 +3,7 @@ package loadgen
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,7 +16,9 @@ import (
 type target struct {
 	url     *url.URL
 	addr    netip.AddrPort
-	request []byte // the whole request, written as it is
+	socket  string      // path of a Unix socket, in place of addr
+	tls     *tls.Config // nil: plaintext
+	request []byte      // the whole request, written as it is
 }
 
 // parseTarget checks one URL of a profile without looking up its host.
@@ -24,10 +27,8 @@ func parseTarget(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("target: %w", err)
-	case u.Scheme == "https":
-		return nil, fmt.Errorf("target %s: https: %w", raw, errors.ErrUnsupported)
-	case u.Scheme != "http":
-		return nil, fmt.Errorf("target %q does not begin with http://", raw)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("target %q does not begin with http:// or https://", raw)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("target %q names no host", raw)
 	case u.User != nil:
@@ -50,17 +51,27 @@ func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		addr, err := resolve(ctx, u)
-		if err != nil {
-			return nil, fmt.Errorf("look up target %s: %w", raw, err)
+		t := target{url: u, socket: p.Socket, request: buildRequest(u, p)}
+		if t.socket == "" {
+			if t.addr, err = resolve(ctx, u); err != nil {
+				return nil, fmt.Errorf("look up target %s: %w", raw, err)
+			}
 		}
-		targets[i] = target{url: u, addr: addr, request: buildRequest(u, p)}
+		if u.Scheme == "https" {
+			if t.tls, err = p.TLS.config(u.Hostname()); err != nil {
+				return nil, fmt.Errorf("target %s: %w", raw, err)
+			}
+		}
+		targets[i] = t
 	}
 	return targets, nil
 }
 
 func resolve(ctx context.Context, u *url.URL) (netip.AddrPort, error) {
 	port := uint64(80)
+	if u.Scheme == "https" {
+		port = 443
+	}
 	if s := u.Port(); s != "" {
 		port, _ = strconv.ParseUint(s, 10, 16) // parseTarget has seen to it
 	}

@@ -1,22 +1,14 @@
 package loadgen
 
 import (
-	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// never is later than anything.
-const never = math.MaxInt64
-
 // readBuffer is shared by a worker's connections: a response is parsed as it
 // arrives and never kept.
 const readBuffer = 256 << 10
-
-// maxOpening bounds the connections a worker opens at once before the start, so
-// that a server's accept queue is not flooded.
-const maxOpening = 64
 
 // wakeStep is the step in ns by which the estimate of wake-up lateness moves.
 const wakeStep = 250
@@ -35,6 +27,7 @@ type worker struct {
 	pools  []pool
 	conns  []conn
 	buffer []byte
+	laneClock
 
 	schedule   schedule // nil: closed loop
 	timeout    int64
@@ -49,8 +42,6 @@ type worker struct {
 	nextDue   int64 // never: the schedule is over
 	nextPool  int
 	nextRetry int64
-	nextTick  int64
-	nextEdge  int64
 	end       int64 // of sending
 	drainEnd  int64
 
@@ -61,11 +52,8 @@ type worker struct {
 	// The list of deadlines: all time-outs are equal, so the first in is the first due.
 	first, last *conn
 
-	drain      int64
-	edgeAt     int64
-	edgeCPU    time.Duration // of this thread at the beginning of the window
-	processCPU time.Duration // likewise of the process; worker 0
-	taken      int64         // involuntary context switches at the last tick
+	drain int64
+	taken int64 // involuntary context switches at the last tick
 }
 
 // tick reads the clock.

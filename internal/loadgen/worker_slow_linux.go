@@ -14,38 +14,13 @@ const stolenSpin = 100
 
 // housekeep does what is due now and not a request.
 func (w *worker) housekeep() {
-	if w.now >= w.nextEdge {
-		w.edge()
-	}
 	if w.now >= w.nextRetry {
 		w.retry()
 	}
-	for w.now >= w.nextTick {
-		w.rec.pass(w.now)
-		w.rec.publish(int(w.nextTick/1e9) - 1)
-		w.nextTick += 1e9
+	tick := w.nextTick
+	if w.look(&w.rec, w.number, w.now); w.nextTick != tick {
 		w.adaptSpin()
 	}
-}
-
-// edge reads the CPU clocks at the beginning and at the end of the measure window.
-func (w *worker) edge() {
-	cpu := threadCPU()
-	if w.nextEdge == w.rec.window[0] {
-		w.edgeCPU, w.edgeAt, w.nextEdge = cpu, w.now, w.rec.window[1]
-		if w.number == 0 {
-			w.processCPU = processCPU()
-		}
-		if w.now < w.nextEdge {
-			return
-		}
-	}
-	w.rec.threadCPU = cpu - w.edgeCPU
-	w.rec.wall = time.Duration(w.now - w.edgeAt)
-	if w.number == 0 {
-		w.rec.processCPU = processCPU() - w.processCPU
-	}
-	w.nextEdge = never
 }
 
 // adaptSpin gives up spinning where somebody else needs the core.
@@ -130,7 +105,7 @@ func (w *worker) giveUp() {
 		}
 	}
 	if w.nextEdge != never {
-		w.edge()
+		w.edge(&w.rec, w.number, w.now)
 	}
 	w.rec.publish(int(w.now / 1e9))
 	w.rec.flush()

@@ -1,0 +1,166 @@
+package loadgen
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// authority is a certificate authority made for one test.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	dir  string
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.issue(t, "ca", time.Now().Add(time.Hour))
+	return a
+}
+
+// issue writes <name>.pem and <name>.key; the first certificate signs itself.
+func (a *authority) issue(t *testing.T, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, IsCA: a.cert == nil, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := template, key
+	if a.cert != nil {
+		parent, signer = a.cert, a.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for suffix, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(a.file(name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// serve answers "hello" over TLS with the named certificate, and asks for a client's own.
+func (a *authority) serve(t *testing.T, name string, mutual bool) string {
+	t.Helper()
+	cert, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("hello"))
+	}))
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool}
+	if mutual {
+		s.TLS.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestTLS(t *testing.T) {
+	a := newAuthority(t)
+	a.issue(t, "server", time.Now().Add(time.Hour))
+	a.issue(t, "expired", time.Now().Add(-time.Hour))
+	a.issue(t, "client", time.Now().Add(time.Hour))
+	plain, mutual, expired := a.serve(t, "server", false), a.serve(t, "server", true), a.serve(t, "expired", false)
+	trust := TLS{CAFile: a.file("ca.pem")}
+	withClient := trust
+	withClient.CertFile, withClient.KeyFile = a.file("client.pem"), a.file("client.key")
+	for _, test := range []struct {
+		name  string
+		url   string
+		tls   *TLS
+		class Class
+		kind  string
+	}{
+		{"trusted", plain, &trust, OK, ""},
+		{"insecure", plain, &TLS{Insecure: true}, OK, ""},
+		{"mutual", mutual, &withClient, OK, ""},
+		{"unknown authority", plain, nil, Conn, "certificate refused"},
+		{"expired", expired, &trust, Conn, "certificate refused"},
+		{"wrong name", plain, &TLS{CAFile: trust.CAFile, ServerName: "example.test"}, Conn, "certificate refused"},
+		{"no client certificate", mutual, &trust, Conn, "tls failed"},
+		{"not TLS", "https" + rawServer(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })[len("http"):], &trust, Conn, "tls failed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := profile(test.url)
+			p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 100, 0, 0, 4, 5
+			r := mustRun(t, p)
+			if r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {
+				t.Errorf("%v, %v", r.Classes, r.Errors)
+			}
+		})
+	}
+	p := profile(plain)
+	p.TLS = &TLS{CAFile: a.file("missing.pem")}
+	if _, err := Run(t.Context(), p, nil); err == nil {
+		t.Error("a missing file of roots is not reported")
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go saying(helloResponse)(c)
+		}
+	}()
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := profile("http://service.test/path").on(engine)
+		p.Socket = path
+		if r := mustRun(t, p); r.Classes[OK] != 250 {
+			t.Errorf("%+v", r)
+		}
+		p.Socket = path + "-missing"
+		if r := mustRun(t, p); r.Errors["connect refused"] != 250 {
+			t.Errorf("%+v", r.Errors)
+		}
+	})
+}
