@@ -16,6 +16,7 @@ var commands = []func(*cli) *cobra.Command{
 	newRunCommand,
 	newPlanCommand,
 	newReportCommand,
+	newCompareCommand,
 	newImportCommand,
 	newLoadCommand,
 	newListCommand,

@@ -111,6 +111,9 @@ func (c *cli) openResults(s *study, o runOptions) (*result.Dir, error) {
 	env.Tare = version()
 	env.Command = os.Args
 	env.Platform = s.experiment.Platform.Kind
+	if env.Meshes, err = s.meshDigests(); err != nil {
+		return nil, err
+	}
 	if o.resume != "" {
 		return result.Resume(o.resume, text, env)
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,6 +55,26 @@ func (c *cli) read(file string, o experimentOptions) (*study, error) {
 	}
 	s.plan, err = plan.Expand(s.experiment)
 	return s, err
+}
+
+// meshDigests are the SHA-256 of the definitions that the plan uses, so that
+// two runs can be told apart in which one name means two things.
+func (s *study) meshDigests() (map[string]string, error) {
+	digests := map[string]string{}
+	for _, t := range s.plan.Treatments {
+		name := t.Levels.Mesh
+		definition, ok := s.meshes[name]
+		if _, done := digests[name]; done || !ok {
+			continue
+		}
+		b, err := json.Marshal(definition)
+		if err != nil {
+			return nil, fmt.Errorf("digest of mesh %s: %w", name, err)
+		}
+		sum := sha256.Sum256(b)
+		digests[name] = hex.EncodeToString(sum[:])
+	}
+	return digests, nil
 }
 
 // knownNames are the names that an experiment file may use.

@@ -168,6 +168,8 @@ type Environment struct {
 	MemoryMB int64             `json:"memoryMB,omitempty"`
 	Governor string            `json:"governor,omitempty"`
 	Versions map[string]string `json:"versions,omitempty"` // of data planes and generators
+	// Meshes are the SHA-256, hex, of the definition of every mesh used, by name: the same name can mean another mesh.
+	Meshes map[string]string `json:"meshes,omitempty"`
 	// ExperimentSHA256 is of experiment.yaml, hex: a resumed run must be given the same bytes.
 	ExperimentSHA256 string `json:"experimentSHA256,omitempty"`
 }

@@ -57,11 +57,16 @@ func Welch(treatment, baseline []float64, confidence float64) Result {
 	case noSpread(r.SD, maxAbs(treatment, baseline)):
 		r.Why = NoSpread
 	default:
-		sa, sb := va/na, vb/nb
-		df := square(sa+sb) / (square(sa)/(na-1) + square(sb)/(nb-1))
-		r.fill(r.Estimate, math.Sqrt(sa+sb), df, confidence)
+		r.fill(r.Estimate, math.Sqrt(va/na+vb/nb), welchFreedom(treatment, baseline), confidence)
 	}
 	return r
+}
+
+// welchFreedom is the degrees of freedom of [Welch].
+func welchFreedom(a, b []float64) float64 {
+	na, nb := float64(len(a)), float64(len(b))
+	sa, sb := square(SD(a))/na, square(SD(b))/nb
+	return square(sa+sb) / (square(sa)/(na-1) + square(sb)/(nb-1))
 }
 
 // WelchRatio is [Welch] on logarithms: the ratio of geometric means.

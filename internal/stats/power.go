@@ -42,3 +42,16 @@ func Wilson(k, n int64, confidence float64) Result {
 	r.set(math.Max(0, mid-half), math.Min(1, mid+half))
 	return r
 }
+
+// WelchDetectable is [MinDetectable] for unpaired samples: the smallest true
+// difference of means that [Welch]'s test at level alpha finds with the given
+// power. Not ok where there is no interval.
+func WelchDetectable(treatment, baseline []float64, alpha, power float64) (float64, bool) {
+	r := Welch(treatment, baseline, 1-alpha)
+	half, ok := r.HalfWidth()
+	if !ok || !(power > 0 && power < 1) {
+		return 0, false
+	}
+	df := welchFreedom(treatment, baseline)
+	return half / tQuantile(df, 1-alpha/2) * (tQuantile(df, 1-alpha/2) + tQuantile(df, power)), true
+}

@@ -1,0 +1,219 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Distinction is one thing in which two runs differ.
+type Distinction struct {
+	What string `json:"what"`
+	Base string `json:"base"` // empty: unknown
+	New  string `json:"new"`
+}
+
+func (d Distinction) String() string {
+	say := func(s string) string {
+		if s == "" {
+			return "unknown"
+		}
+		return s
+	}
+	return fmt.Sprintf("%s: %s in the base run, %s in the new one", d.What, say(d.Base), say(d.New))
+}
+
+// NotComparable says why two runs cannot be compared.
+type NotComparable struct {
+	Base, New string
+	Obstacles []Distinction
+}
+
+func (e *NotComparable) Error() string {
+	lines := []string{fmt.Sprintf("compare %s with %s: they were not run under the same conditions", e.Base, e.New)}
+	for _, o := range e.Obstacles {
+		lines = append(lines, "  "+o.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Hint says what can be done about it.
+func (e *NotComparable) Hint() string {
+	return "run both under the same conditions, or say --anyway and read the difference as that of everything listed"
+}
+
+// fact is something of an environment that two runs can differ in.
+type fact struct {
+	what string
+	of   func(result.Environment) string
+}
+
+// machineFacts must agree: a trial on another machine is no replicate.
+var machineFacts = []fact{
+	{"platform", func(e result.Environment) string { return e.Platform }},
+	{"operating system", func(e result.Environment) string { return e.OS }},
+	{"architecture", func(e result.Environment) string { return e.Arch }},
+	{"kernel", func(e result.Environment) string { return e.Kernel }},
+	{"CPU model", func(e result.Environment) string { return e.CPUModel }},
+	{"number of CPUs", func(e result.Environment) string { return countText(int64(e.CPUs)) }},
+	{"CPU frequency governor", func(e result.Environment) string { return e.Governor }},
+}
+
+// freeFacts may differ, and are told.
+var freeFacts = []fact{
+	{"tare version", func(e result.Environment) string { return e.Tare }},
+	{"memory of the machine, MB", func(e result.Environment) string { return countText(e.MemoryMB) }},
+}
+
+func countText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func differing(facts []fact, a, b result.Environment) []Distinction {
+	var out []Distinction
+	for _, f := range facts {
+		if x, y := f.of(a), f.of(b); x != y {
+			out = append(out, Distinction{f.what, x, y})
+		}
+	}
+	return out
+}
+
+// distinguish lists what makes two runs incomparable, and what differs beside it.
+func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err error) {
+	a, b := base.Environment(), next.Environment()
+	obstacles, free = differing(machineFacts, a, b), differing(freeFacts, a, b)
+	// A mesh whose definition changed under the same name is another mesh.
+	for _, name := range slices.Sorted(maps.Keys(a.Meshes)) {
+		if was, is := a.Meshes[name], b.Meshes[name]; is != "" && was != is {
+			obstacles = append(obstacles, Distinction{"definition of mesh " + name, short12(was), short12(is)})
+		}
+	}
+	free = append(free, mapDistinctions("version of ", a.Versions, b.Versions)...)
+	x, err := flatExperiment(base)
+	if err != nil {
+		return nil, nil, err
+	}
+	y, err := flatExperiment(next)
+	if err != nil {
+		return nil, nil, err
+	}
+	delete(x, "platform.kind") // the environment tells of it
+	delete(y, "platform.kind")
+	for _, d := range mapDistinctions("", x, y) {
+		top, _, _ := strings.Cut(d.What, ".")
+		switch experimentFields[top] {
+		case mayDiffer:
+			free = append(free, d)
+		case mustAgree:
+			obstacles = append(obstacles, d)
+		}
+	}
+	return obstacles, free, nil
+}
+
+func short12(digest string) string { return digest[:min(12, len(digest))] }
+
+// mapDistinctions are the keys whose values differ, in order; absent counts as unknown.
+func mapDistinctions(prefix string, a, b map[string]string) []Distinction {
+	keys := map[string]bool{}
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	var out []Distinction
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if a[k] != b[k] {
+			out = append(out, Distinction{prefix + k, a[k], b[k]})
+		}
+	}
+	return out
+}
+
+// role is what a difference in a field of the experiment file means. A field
+// that is not in the table must agree: what is added later is safe until somebody decides otherwise.
+type role int
+
+const (
+	mustAgree role = iota
+	mayDiffer
+	ignored
+)
+
+var experimentFields = map[string]role{
+	"metadata": ignored, "confidence": ignored, "baseline": ignored, "control": ignored, "equivalence": ignored,
+	"factors": ignored, // treatments are matched one by one
+	"blocks":  mayDiffer, "seed": mayDiffer, "validity": mayDiffer,
+}
+
+// flatExperiment is the experiment file as path and value, e.g. "load.timeout" and "10s".
+func flatExperiment(d *result.Dir) (map[string]string, error) {
+	var v any
+	if err := yaml.Unmarshal(d.Experiment(), &v); err != nil {
+		return nil, fmt.Errorf("compare: read %s of %s: %w", result.ExperimentFile, d.Path(), err)
+	}
+	flat := map[string]string{}
+	flatten(flat, "", v)
+	return flat, nil
+}
+
+func flatten(into map[string]string, path string, v any) {
+	join := func(key string) string {
+		if path == "" {
+			return key
+		}
+		return path + "." + key
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			flatten(into, join(k), x)
+		}
+	case []any:
+		for i, x := range v {
+			flatten(into, path+"["+strconv.Itoa(i)+"]", x)
+		}
+	case nil:
+	default:
+		into[path] = fmt.Sprint(v)
+	}
+}
+
+// loadObstacles compares what the trials say of their load, which imports have and a file need not.
+func loadObstacles(known []Distinction, a, b Setup) []Distinction {
+	seconds := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return strconv.FormatFloat(*v, 'f', -1, 64) + "s"
+	}
+	var out []Distinction
+	for _, f := range []struct {
+		path string
+		of   func(Setup) string
+	}{
+		{"load.generator", func(s Setup) string { return s.Generator }},
+		{"load.loop", func(s Setup) string { return s.Loop }},
+		{"load.arrivals", func(s Setup) string { return s.Arrivals }},
+		{"phases.warmup", func(s Setup) string { return seconds(s.WarmupS) }},
+		{"phases.measure", func(s Setup) string { return seconds(s.MeasureS) }},
+	} {
+		x, y := f.of(a), f.of(b)
+		if x == y || slices.ContainsFunc(known, func(d Distinction) bool { return d.What == f.path }) {
+			continue
+		}
+		out = append(out, Distinction{f.path, x, y})
+	}
+	return out
+}
