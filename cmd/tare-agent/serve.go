@@ -2,95 +2,165 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/service"
+	"github.com/tare-mesh/tare/internal/strict"
 )
 
-// maxConfig bounds a service's configuration, bytes.
-const maxConfig = 1 << 20
+// envPrefix begins the variables that stand in for flags: --response-size is TARE_SERVE_RESPONSE_SIZE.
+const envPrefix = "TARE_SERVE_"
+
+// maxConfig bounds a configuration that is read, bytes.
+const maxConfig = strict.MaxBytes
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	listen, admin, metrics, tokenFile, config string
+	maxMemory                                 app.Size
+	calls                                     []string
+	errors                                    app.Errors
+	instance                                  app.Instance
+}
 
 func newServeCommand() *cobra.Command {
-	var (
-		listen, config string
-		calls          []string
-		flags          app.Instance
-	)
+	var o serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Play one service: answer requests with a body of a given size, after calls to other services",
-		Example: `  tare-agent serve --listen 127.0.0.1:8080 --response-size 1024
-  tare-agent serve --listen 127.0.0.1:8081 --call back=http://127.0.0.1:8080/`,
+		Short: "Play one service: answer requests as configured, after calls to other services",
+		Long: `serve plays one service of a topology. What it does with a request comes from
+a file (YAML or JSON), from the environment (` + envPrefix + `RESPONSE_SIZE for
+--response-size, and so on), or from flags; the later of these overrides the
+earlier. With --admin it can be read and, with --token-file, changed over REST
+while it runs: see GET /openapi.json there.`,
+		Example: `  tare-agent serve --listen 127.0.0.1:8080 --response-size 1KiB
+  tare-agent serve --listen 127.0.0.1:8081 --time 'lognormal(10ms, 0.5)' --cpu 100us
+  tare-agent serve --listen 127.0.0.1:8082 --call back=http://127.0.0.1:8080/`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			instance, err := readInstance(config, cmd.InOrStdin())
+			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			instance, err := readInstance(o.config, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			if err := override(cmd, &instance, flags, calls); err != nil {
+			if err := o.override(cmd, &instance); err != nil {
 				return err
 			}
-			return serve(cmd.Context(), cmd.OutOrStdout(), listen, instance)
+			return o.serve(cmd.Context(), cmd.OutOrStdout(), instance)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
-	f.StringVar(&config, "config", "", "the service as JSON, from a `file` or - for standard input; other flags override it")
-	f.StringVar(&flags.Name, "name", "service", "the service's name")
-	f.Int64Var(&flags.ResponseSize, "response-size", 0, "length of the answer's body in `bytes`")
-	f.IntVar(&flags.Status, "status", 200, "`status` of every answer")
-	f.StringArrayVar(&calls, "call", nil, "call another service before answering, `NAME=URL[,URL…]`; repeat for more, in order")
+	o.add(cmd.Flags())
 	return cmd
 }
 
+func (o *serveFlags) add(f *pflag.FlagSet) {
+	i := &o.instance
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
+	f.StringVar(&o.admin, "admin", "", "`address` of the REST interface; none where left out")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the token that changes over REST need, readable by its owner alone")
+	f.StringVar(&o.metrics, "metrics", "", "`address` of the Prometheus metrics; none are kept where left out")
+	f.StringVar(&o.config, "config", "", "the service as YAML or JSON, from a `file` or - for standard input")
+	f.Var(scalar{&o.maxMemory, "size"}, "max-memory", "the most that a configuration may make the service hold; default "+service.DefaultMaxMemory.String())
+	f.StringVar(&i.Name, "name", "service", "the service's name")
+	f.StringVar(&i.Protocol, "protocol", "", "`protocol`: http1 or http2 (both on one port), grpc, tcp (echo)")
+	f.Var(scalar{&i.ResponseSize, "size"}, "response-size", "length of the answer's body: 1KiB, or a distribution such as uniform(1KiB, 4KiB)")
+	f.IntVar(&i.Status, "status", 0, "`status` of every answer; 0 is 200")
+	f.Var(scalar{&i.Time, "time"}, "time", "wait before anything else: 100ms, or a distribution such as exponential(10ms)")
+	f.Var(scalar{&i.Delay, "time"}, "delay", "wait on top of --time")
+	f.Var(scalar{&i.CPU, "time"}, "cpu", "processor time to burn for each request")
+	f.Var(scalar{&i.Memory, "size"}, "memory", "memory to hold")
+	f.Float64Var(&o.errors.Ratio, "error-ratio", 0, "share of answers that fail, `0..1`")
+	f.IntVar(&o.errors.Status, "error-status", 0, "`status` of those answers; 0 is 500")
+	f.Float64Var(&i.RateLimit, "rate-limit", 0, "requests a `second` that are served, the others are answered with 429; 0 is no limit")
+	f.IntVar(&i.FailedCallStatus, "failed-call-status", 0, "`status` of the answer when a call has failed; 0 is 502")
+	f.StringArrayVar(&o.calls, "call", nil, "call another service before answering, `NAME=URL[,URL…]`; repeat for more, in order")
+}
+
+// scalar is a flag that is read as the same value in a file is.
+type scalar struct {
+	strict.Scalar
+	kind string
+}
+
+func (s scalar) Set(text string) error { return s.UnmarshalScalar(text) }
+func (s scalar) Type() string          { return s.kind }
+func (s scalar) String() string {
+	if t, ok := s.Scalar.(fmt.Stringer); ok && t != nil {
+		return t.String()
+	}
+	return ""
+}
+
+// fromEnvironment sets the flags that were not given from the variables that stand in for them.
+func fromEnvironment(f *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var failed error
+	f.VisitAll(func(flag *pflag.Flag) {
+		name := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		value, ok := lookup(name)
+		if !ok || flag.Changed || failed != nil {
+			return
+		}
+		if err := f.Set(flag.Name, value); err != nil {
+			failed = fmt.Errorf("%s: %w", name, err)
+		}
+	})
+	return failed
+}
+
 func readInstance(path string, stdin io.Reader) (app.Instance, error) {
-	var i app.Instance
-	var in io.Reader
+	var data []byte
+	var err error
 	switch path {
 	case "":
-		return i, nil
+		return app.Instance{}, nil
 	case "-":
-		in = stdin
+		data, err = io.ReadAll(io.LimitReader(stdin, maxConfig+1))
 	default:
-		f, err := os.Open(path)
-		if err != nil {
-			return i, fmt.Errorf("read the service's configuration: %w", err)
-		}
-		defer f.Close()
-		in = f
+		data, err = strict.ReadFile(path)
 	}
-	dec := json.NewDecoder(io.LimitReader(in, maxConfig))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&i); err != nil {
-		return i, fmt.Errorf("read the service's configuration %s: %w", path, err)
+	if err != nil {
+		return app.Instance{}, fmt.Errorf("read the service's configuration: %w", err)
 	}
-	return i, nil
+	return app.DecodeInstance(path, data)
 }
 
 // override puts the flags that were given in place of the configuration's fields.
-func override(cmd *cobra.Command, i *app.Instance, flags app.Instance, calls []string) error {
-	given := cmd.Flags().Changed
-	if given("name") || i.Name == "" {
-		i.Name = flags.Name
+func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) error {
+	from := o.instance
+	for name, take := range map[string]func(){
+		"name": func() { i.Name = from.Name }, "protocol": func() { i.Protocol = from.Protocol },
+		"response-size": func() { i.ResponseSize = from.ResponseSize }, "status": func() { i.Status = from.Status },
+		"time": func() { i.Time = from.Time }, "delay": func() { i.Delay = from.Delay },
+		"cpu": func() { i.CPU = from.CPU }, "memory": func() { i.Memory = from.Memory },
+		"error-ratio": func() { i.Errors = &o.errors }, "error-status": func() { i.Errors = &o.errors },
+		"rate-limit":         func() { i.RateLimit = from.RateLimit },
+		"failed-call-status": func() { i.FailedCallStatus = from.FailedCallStatus },
+	} {
+		if cmd.Flags().Changed(name) {
+			take()
+		}
 	}
-	if given("response-size") {
-		i.ResponseSize = flags.ResponseSize
+	if i.Name == "" {
+		i.Name = from.Name
 	}
-	if given("status") {
-		i.Status = flags.Status
-	}
-	if !given("call") {
+	if !cmd.Flags().Changed("call") {
 		return nil
 	}
 	i.Calls = nil
-	for _, c := range calls {
+	for _, c := range o.calls {
 		name, urls, ok := strings.Cut(c, "=")
 		if !ok {
 			return fmt.Errorf("--call %q is not NAME=URL", c)
@@ -100,15 +170,60 @@ func override(cmd *cobra.Command, i *app.Instance, flags app.Instance, calls []s
 	return nil
 }
 
-func serve(ctx context.Context, out io.Writer, listen string, instance app.Instance) error {
-	s, err := service.New(instance)
+// serve answers on every port that was asked for until ctx ends or one of them fails.
+func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Instance) error {
+	s, err := service.New(instance, service.Options{MaxMemory: o.maxMemory, Metrics: o.metrics != ""})
 	if err != nil {
 		return err
 	}
-	l, err := service.Listen(listen)
-	if err != nil {
-		return err
+	token := ""
+	if o.tokenFile != "" {
+		if token, err = service.ReadToken(o.tokenFile); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintf(out, "tare-agent: service %s answers on %s\n", instance.Name, l.Addr())
-	return service.Serve(ctx, l, s)
+	var ready atomic.Bool
+	ports := []port{
+		{o.listen, func(ctx context.Context, l net.Listener) error { return service.Serve(ctx, l, s) }, "answers"},
+		{o.admin, func(ctx context.Context, l net.Listener) error {
+			return service.ServeAdmin(ctx, l, service.NewAdmin(s, token, ready.Load))
+		}, "is changed"},
+		{o.metrics, func(ctx context.Context, l net.Listener) error {
+			return service.ServeHTTP(ctx, l, &http.Server{Handler: s.MetricsHandler()})
+		}, "is measured"},
+	}
+	return serveAll(ctx, out, instance.Name, ports, &ready)
+}
+
+// port is an address and what is served on it.
+type port struct {
+	address string // empty: not served
+	serve   func(context.Context, net.Listener) error
+	what    string
+}
+
+func serveAll(ctx context.Context, out io.Writer, name string, ports []port, ready *atomic.Bool) error {
+	// Every port is bound before any is served, so that one that cannot be had is found at once.
+	listeners := make([]net.Listener, len(ports))
+	for i, p := range ports {
+		if p.address == "" {
+			continue
+		}
+		var err error
+		if listeners[i], err = service.Listen(p.address); err != nil {
+			return err
+		}
+		defer listeners[i].Close()
+	}
+	serving, ctx := errgroup.WithContext(ctx)
+	for i, l := range listeners {
+		if l == nil {
+			continue
+		}
+		serving.Go(func() error { return ports[i].serve(ctx, l) })
+		fmt.Fprintf(out, "tare-agent: service %s %s on %s\n", name, ports[i].what, l.Addr())
+	}
+	ready.Store(true)
+	defer ready.Store(false)
+	return serving.Wait()
 }

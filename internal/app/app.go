@@ -4,6 +4,8 @@
 // same strict decoder.
 package app
 
+import "strings"
+
 // Topology is a set of services and the one that receives the load.
 type Topology struct {
 	Name        string    `yaml:"name" json:"name"`
@@ -16,19 +18,24 @@ type Topology struct {
 type Service struct {
 	Name     string `yaml:"name" json:"name"`
 	Replicas int    `yaml:"replicas,omitempty" json:"replicas,omitempty"` // 0: the treatment's replicas
-	// ResponseSize is the body's size in bytes; nil: the treatment's response size.
-	ResponseSize *int64 `yaml:"responseSize,omitempty" json:"responseSize,omitempty"`
-	// Calls are made one after another before the service answers; any that fails makes the answer a 502.
+	// Protocol it speaks; empty: the treatment's.
+	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
+	Behavior `yaml:",inline"`
+	// Calls are made before the service answers; any that fails makes the answer fail.
 	Calls []Call `yaml:"calls,omitempty" json:"calls,omitempty"`
 }
 
-// Call is one request a service makes to another for every request it receives.
+// Call is a request a service makes to another for every request it receives,
+// or, without a service, a step that only waits.
 type Call struct {
-	Service string `yaml:"service" json:"service"`
+	Service     string `yaml:"service,omitempty" json:"service,omitempty"`
+	CallOptions `yaml:",inline"`
 }
 
-// Edges counts the calls between services that one request at the entry
-// causes, the entry's own included: 1 for a single service, 3 for a chain of three.
+// Edges counts the requests between services that one request at the entry
+// causes, the entry's own included: 1 for a single service, 3 for a chain of
+// three. A redirect that is followed is a request of its own. Calls of a
+// probability count as if they were always made, retries not at all.
 func (t Topology) Edges() int {
 	var count func(name string, depth int) int
 	count = func(name string, depth int) int {
@@ -41,11 +48,24 @@ func (t Topology) Edges() int {
 			return n
 		}
 		for _, c := range s.Calls {
-			n += count(c.Service, depth+1)
+			if c.Service != "" {
+				n += count(c.Service, depth+1) + t.Redirected(c)
+			}
 		}
 		return n
 	}
 	return count(t.Entry, 0)
+}
+
+// Redirected counts the requests that a call is sent elsewhere with before the
+// one that is served: 1 where the callee redirects the path asked for.
+func (t Topology) Redirected(c Call) int {
+	callee, _ := t.Service(c.Service)
+	path, _, _ := strings.Cut(c.Path, "?")
+	if _, ok := callee.Redirects[path]; ok && c.FollowRedirects {
+		return 1
+	}
+	return 0
 }
 
 // Service finds a service by name.
@@ -56,4 +76,16 @@ func (t Topology) Service(name string) (Service, bool) {
 		}
 	}
 	return Service{}, false
+}
+
+// AnswerSize is the length of the service's answers in bytes where all have the
+// same; negative where they have not. otherwise is the treatment's.
+func (s Service) AnswerSize(otherwise int64) int64 {
+	if s.ResponseSize.IsZero() {
+		return otherwise
+	}
+	if n, ok := s.ResponseSize.Fixed(); ok {
+		return n
+	}
+	return -1
 }

@@ -102,14 +102,13 @@ type Reporter interface {
 const (
 	maxServices    = 1000
 	maxReplicas    = 1000
-	maxSize        = 1 << 30
 	maxCallsPerHit = 10_000
 )
 
 // Validate reports what is wrong with the entry and the services to r. Paths
 // begin with prefix, e.g. "application." for a topology inside an experiment.
 func (t Topology) Validate(r Reporter, prefix string) {
-	v := validation{t: t, r: r, prefix: prefix}
+	v := validation{checks{r, prefix}, t}
 	if !r.Sound(strings.TrimSuffix(prefix, ".")) && !r.Sound(prefix+"services") && len(t.Services) == 0 {
 		return
 	}
@@ -125,15 +124,8 @@ func (t Topology) Validate(r Reporter, prefix string) {
 }
 
 type validation struct {
-	t      Topology
-	r      Reporter
-	prefix string
-}
-
-func (v validation) report(path, message, hint string) {
-	if path = v.prefix + path; v.r.Sound(path) {
-		v.r.Report(path, message, hint)
-	}
+	checks
+	t Topology
 }
 
 func (v validation) names() []string {
@@ -168,23 +160,45 @@ func (v validation) services() {
 		if s.Replicas < 0 || s.Replicas > maxReplicas {
 			v.report(at+".replicas", fmt.Sprintf("%d is not between 0 and %d", s.Replicas, maxReplicas), "0 means as many as the factor replicas says")
 		}
-		if s.ResponseSize != nil && (*s.ResponseSize < 0 || *s.ResponseSize > maxSize) {
-			v.report(at+".responseSize", fmt.Sprintf("%d bytes is not between 0 and 1 GiB", *s.ResponseSize), "")
-		}
+		v.protocol(at+".protocol", s.Protocol, Protocols())
+		v.behavior(at, s.Behavior)
 		v.calls(at, s, names)
 	}
 }
 
 func (v validation) calls(at string, s Service, names []string) {
+	if s.Protocol == TCP && len(s.Calls) > 0 {
+		v.report(at+".calls", "a tcp service makes no calls", "remove them, or let the service speak http1")
+	}
 	for j, c := range s.Calls {
-		path := fmt.Sprintf("%s.calls[%d].service", at, j)
+		path := fmt.Sprintf("%s.calls[%d]", at, j)
+		v.options(path, c.CallOptions, j)
 		switch {
-		case !v.r.Sound(path): // spares the search for the nearest name
-		case c.Service == "":
-			v.report(path, "no service is named", "")
-		case !slices.Contains(names, c.Service):
-			v.report(path, fmt.Sprintf("there is no service %q", c.Service), strict.DidYouMean(c.Service, names))
+		case !v.r.Sound(v.prefix + path + ".service"): // spares the search for the nearest name
+		case c.Service == "" && c.Wait.IsZero():
+			v.report(path+".service", "no service is named", "a step that only waits has a wait")
+		case c.Service != "" && !slices.Contains(names, c.Service):
+			v.report(path+".service", fmt.Sprintf("there is no service %q", c.Service), strict.DidYouMean(c.Service, names))
+		default:
+			v.speaks(path, c)
 		}
+	}
+}
+
+// speaks reports a call by a protocol that its callee does not speak.
+func (v validation) speaks(at string, c Call) {
+	callee, ok := v.t.Service(c.Service)
+	isHTTP := func(p string) bool { return p == HTTP1 || p == HTTP2 }
+	switch {
+	case !ok:
+	case callee.Protocol == TCP:
+		v.report(at+".service", fmt.Sprintf("%s speaks tcp, and services call by HTTP or gRPC", callee.Name), "let it speak http1, or remove the call")
+	case c.Protocol == "" || callee.Protocol == "" || c.Protocol == callee.Protocol || isHTTP(c.Protocol) && isHTTP(callee.Protocol):
+	default:
+		v.report(at+".protocol", fmt.Sprintf("%s speaks %s", callee.Name, callee.Protocol), "leave the protocol out: it is the callee's then")
+	}
+	if ok && callee.Protocol == GRPC && c.Path != "" {
+		v.report(at+".path", fmt.Sprintf("%s speaks grpc, and a call by gRPC has no path", callee.Name), "")
 	}
 }
 

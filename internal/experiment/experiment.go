@@ -6,8 +6,6 @@
 package experiment
 
 import (
-	"time"
-
 	"github.com/tare-mesh/tare/internal/app"
 )
 
@@ -114,12 +112,6 @@ type Validity struct {
 	GeneratorCPU  float64  `yaml:"generatorCPU" json:"generatorCPU"`   // default 0.9 of one core a worker
 	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial; default 0: max(1 ms, 10 % of p50)
 }
-
-// Duration is a time.Duration written as Go writes it: "30s", "1m30s", "250ms".
-type Duration time.Duration
-
-// Size is a number of bytes, written as a number or with a unit: 512, "1KiB", "1MB".
-type Size int64
 
 // Rate is requests per second; the zero value is "max", as fast as the connections allow (closed loop).
 type Rate float64

@@ -43,8 +43,8 @@ func (f Factors) list() []Factor {
 		{"rate", levels(f.Rate, "rate", Rate.value, func(l *Levels, x Rate) { l.Rate = x })},
 		{"connections", levels(f.Connections, "conn", number, func(l *Levels, x int) { l.Connections = x })},
 		{"replicas", levels(f.Replicas, "rep", number, func(l *Levels, x int) { l.Replicas = x })},
-		{"requestSize", levels(f.RequestSize, "req", Size.value, func(l *Levels, x Size) { l.RequestSize = x })},
-		{"responseSize", levels(f.ResponseSize, "resp", Size.value, func(l *Levels, x Size) { l.ResponseSize = x })},
+		{"requestSize", levels(f.RequestSize, "req", sizeValue, func(l *Levels, x Size) { l.RequestSize = x })},
+		{"responseSize", levels(f.ResponseSize, "resp", sizeValue, func(l *Levels, x Size) { l.ResponseSize = x })},
 		{"protocol", levels(f.Protocol, "", text, func(l *Levels, x string) { l.Protocol = x })},
 	}
 }
@@ -59,8 +59,6 @@ func levels[T any](from []T, prefix string, value func(T) any, apply func(*Level
 
 func text(s string) any { return s }
 func number(n int) any  { return float64(n) }
-
-func (s Size) value() any { return float64(s) }
 
 func (r Rate) value() any {
 	if r == Max {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -46,7 +47,7 @@ func Schema(known Known) ([]byte, error) {
 		property(s, path).MinProperties = &one
 	}
 	property(s, "application.services[]").Required = []string{"name"}
-	property(s, "application.services[].calls[]").Required = []string{"service"}
+	property(s, "application.services[].calls[]").AnyOf = []*jsonschema.Schema{{Required: []string{"service"}}, {Required: []string{"wait"}}}
 	// Both a topology's name and services cannot be given.
 	property(s, "application").Not = &jsonschema.Schema{Required: []string{"topology", "services"}}
 	out, err := json.MarshalIndent(s, "", "  ")
@@ -75,7 +76,7 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 			{Type: "string", Enum: []any{"max"}},
 		}}
 	}
-	return nil
+	return spreadSchema(t)
 }
 
 // property finds a schema by path; "[]" stands for the elements of a list.
@@ -145,7 +146,7 @@ func describe(known Known) []description {
 	}
 	d := defaults()
 	levels := DefaultLevels()
-	return append([]description{
+	return slices.Concat([]description{
 		{"apiVersion", "Version of this format.", nil, oneOf(APIVersion)},
 		{"kind", "What this file is.", nil, oneOf(Kind)},
 		{"metadata", "Names the experiment.", nil, nil},
@@ -158,11 +159,7 @@ func describe(known Known) []description {
 		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(topologies)},
 		{"application.entry", "Service that receives the load; the first where left out.", nil, nil},
 		{"application.services", "Services, written out.", nil, levelList},
-		{"application.services[].name", "Name of the service, a DNS label.", nil, label},
-		{"application.services[].replicas", "Replicas of this service; 0: as many as the factor replicas says.", 0, between(0, maxReplicas)},
-		{"application.services[].responseSize", "Bytes of this service's answers; left out: as the factor responseSize says.", nil, between(0, int64(maxBodySize))},
-		{"application.services[].calls", "Calls made one after another before the service answers.", nil, nil},
-		{"application.services[].calls[].service", "Service that is called.", nil, nil},
+	}, describeServices(), []description{
 		{"factors", "Lists of levels; their product is the treatments. A factor left out has its default as its only level.", nil, nil},
 		{"factors.mesh", "Meshes to compare; none is the application alone.", []any{levels.Mesh}, func(s *jsonschema.Schema) { levelList(s); examples(known.Meshes)(s.Items) }},
 		{"factors.rate", "Requests per second, sent on a schedule that waits for no answer; max: as fast as the connections allow.", []any{float64(levels.Rate)}, levelList},
@@ -198,7 +195,7 @@ func describe(known Known) []description {
 		{"validity.unattributed", "Largest share of CPU time that matched no attribution rule.", d.Validity.Unattributed, ratio},
 		{"validity.generatorCPU", "Largest share of a processor that a worker of the load generator may use.", d.Validity.GeneratorCPU, ratio},
 		{"validity.lateness", "Largest p99 of how late requests were sent; 0: 1ms or a tenth of the median response time, whichever is more.", 0, nil},
-	}, faultDescriptions()...)
+	}, faultDescriptions())
 }
 
 func pinning(s *jsonschema.Schema) {

@@ -86,10 +86,7 @@ func (t *trial) answerSize() int64 {
 	if !ok {
 		return -1
 	}
-	if entry.ResponseSize != nil {
-		return *entry.ResponseSize
-	}
-	return int64(t.treatment.Levels.ResponseSize)
+	return entry.AnswerSize(int64(t.treatment.Levels.ResponseSize))
 }
 
 // measure reads every task at both edges, and once a second between.

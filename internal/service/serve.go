@@ -11,6 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+
+	"github.com/tare-mesh/tare/internal/app"
 )
 
 // shutdownGrace is how long requests in flight may take once serving ends.
@@ -66,10 +71,30 @@ func inherit(address, number string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers on l until ctx ends, and then lets requests in flight finish, for a second at most.
+// Serve answers on l until ctx ends, in the protocol of s, and then lets
+// requests in flight finish, for a second at most.
 func Serve(ctx context.Context, l net.Listener, s *Service) error {
+	switch s.start.Protocol {
+	case app.GRPC:
+		return serveGRPC(ctx, l, s)
+	case app.TCP:
+		if err := s.serveTCP(ctx, l); err != nil {
+			return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+		}
+		return nil
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
 	// No timeouts: setting a deadline for every request would be a cost of its own.
-	server := &http.Server{Handler: s}
+	return ServeHTTP(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
+}
+
+// maxStreams at once on one connection: no limit of its own is to show in what is measured.
+const maxStreams = 1 << 20
+
+// ServeHTTP is [Serve] for a server that is there already.
+func ServeHTTP(ctx context.Context, l net.Listener, server *http.Server) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {
@@ -85,4 +110,32 @@ func Serve(ctx context.Context, l net.Listener, s *Service) error {
 		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
 	}
 	return nil
+}
+
+func serveGRPC(ctx context.Context, l net.Listener, s *Service) error {
+	server, err := newGRPCServer(s)
+	if err != nil {
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	}
+	return runGRPC(ctx, l, server)
+}
+
+func runGRPC(ctx context.Context, l net.Listener, server *grpc.Server) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	late := time.AfterFunc(shutdownGrace, server.Stop)
+	defer late.Stop()
+	server.GracefulStop()
+	return nil
+}
+
+// ServeAdmin serves the admin interface until ctx ends. So many connections are
+// served at once and no more: the others wait.
+func ServeAdmin(ctx context.Context, l net.Listener, a *Admin) error {
+	return ServeHTTP(ctx, netutil.LimitListener(l, adminConnections), a.Server())
 }

@@ -1,21 +1,23 @@
 // Package service is the program that plays any service of a topology: it reads
-// the request, makes its calls, and answers with a body of the size asked for.
+// the request, waits, burns, fails and calls as it is configured, and answers
+// with a body of the size asked for. The configuration can be changed over REST
+// while it runs.
 //
 // It is the baseline that meshes are weighed against, so it must be lean: its
 // benchmark holds it to the cost of a bare net/http handler.
 package service
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/app"
 )
@@ -27,102 +29,80 @@ const (
 )
 
 // MaxResponseSize bounds an answer's body: 1 GiB.
-const MaxResponseSize = 1 << 30
+const MaxResponseSize = app.MaxSize
 
 // chunk is the most that is written at once; bodies of any size share one.
 const chunk = 64 << 10
 
-// maxReason bounds what a failed call tells of its answer, bytes.
-const maxReason = 200
+var fill = []byte(strings.Repeat("x", chunk))
 
-// Stats is what GET /stats answers.
+// Stats is what GET /stats answers: counts since the start.
 type Stats struct {
-	Requests int64 `json:"requests"` // received so far, [HealthPath] and [StatsPath] not counted
+	Requests    int64  `json:"requests"` // received, [HealthPath] and [StatsPath] not counted
+	Limited     int64  `json:"limited"`  // refused by the rate limit
+	Injected    int64  `json:"injected"` // errors that were asked for
+	Calls       int64  `json:"calls"`    // made to others, retries included
+	Retries     int64  `json:"retries"`
+	FailedCalls int64  `json:"failedCalls"` // requests that failed because a call did
+	ETag        string `json:"etag"`        // of the configuration now in force
 }
+
+// counts are the counters behind [Stats].
+type counts struct{ requests, limited, injected, calls, retries, failedCalls atomic.Int64 }
 
 // Service plays one instance. It is an [http.Handler].
 type Service struct {
-	requests atomic.Int64
-	status   int
-	size     int64
-	body     []byte // one chunk, or less
-	length   []string
-	calls    []*call
+	now     atomic.Pointer[snapshot]
+	count   counts
+	clients *clients
+	metrics *metrics // nil: none are kept
+
+	start     app.Instance // what [Service.Reset] goes back to
+	maxMemory app.Size
+	changing  sync.Mutex // guards what follows
+	version   int
+	held      memory
 }
 
-// call is one upstream: its requests, made once, are copied for every call.
-type call struct {
-	service   string
-	templates []*http.Request
-	next      atomic.Uint64
-	clients
+// Options of a service.
+type Options struct {
+	// MaxMemory is the most that a configuration may make the service hold; 0: [DefaultMaxMemory].
+	MaxMemory app.Size
+	// Metrics keeps Prometheus metrics, at a cost to every request.
+	Metrics bool
 }
 
-// clients are the ways to make a call. A request that came on a connection of
-// its own ("Connection: close") has its calls made on connections of their own,
-// so that a probe can be counted in connections all along its way.
-type clients struct{ kept, single http.RoundTripper }
+// DefaultMaxMemory bounds the memory to hold where nothing else is said.
+const DefaultMaxMemory = app.Size(4 << 30)
 
 var contentType = []string{"application/octet-stream"}
 
 // New makes the service that i describes.
-func New(i app.Instance) (*Service, error) {
-	s := &Service{status: i.Status, size: i.ResponseSize}
-	if s.status == 0 {
-		s.status = http.StatusOK
+func New(i app.Instance, o Options) (*Service, error) {
+	s := &Service{clients: newClients(), start: i, maxMemory: o.MaxMemory}
+	if s.maxMemory == 0 {
+		s.maxMemory = DefaultMaxMemory
 	}
-	if s.status < 200 || s.status > 599 {
-		return nil, fmt.Errorf("service %s: status %d is not from 200 to 599", i.Name, i.Status)
+	if o.Metrics {
+		s.metrics = newMetrics(s)
 	}
-	if s.size < 0 || s.size > MaxResponseSize {
-		return nil, fmt.Errorf("service %s: response size %d is not from 0 to %d bytes", i.Name, s.size, int64(MaxResponseSize))
+	if _, err := s.install(i); err != nil {
+		return nil, err
 	}
-	s.body = []byte(strings.Repeat("x", int(min(s.size, chunk))))
-	s.length = []string{strconv.FormatInt(s.size, 10)}
-	clients := newClients()
-	for _, up := range i.Calls {
-		c, err := newCall(up, clients)
-		if err != nil {
-			return nil, fmt.Errorf("service %s: %w", i.Name, err)
-		}
-		s.calls = append(s.calls, c)
+	if i.CPU > 0 {
+		calibrated() // now, and not in the first request
 	}
 	return s, nil
 }
 
-// newClients keeps every connection that concurrency has opened: a client that
-// closed some would add handshakes to what is measured.
-func newClients() clients {
-	return clients{
-		kept: &http.Transport{
-			MaxIdleConns:        0, // no limit
-			MaxIdleConnsPerHost: 1 << 16,
-			DisableCompression:  true,
-		},
-		single: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+// Stats counts since the start.
+func (s *Service) Stats() Stats {
+	c := &s.count
+	return Stats{
+		Requests: c.requests.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
+		Calls: c.calls.Load(), Retries: c.retries.Load(), FailedCalls: c.failedCalls.Load(),
+		ETag: s.now.Load().etag,
 	}
-}
-
-func newCall(up app.Upstream, clients clients) (*call, error) {
-	if len(up.URLs) == 0 {
-		return nil, fmt.Errorf("call to %s: no URL", up.Service)
-	}
-	c := &call{service: up.Service, clients: clients}
-	for _, raw := range up.URLs {
-		u, err := url.Parse(raw)
-		if err != nil {
-			return nil, fmt.Errorf("call to %s: %w", up.Service, err)
-		}
-		if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			return nil, fmt.Errorf("call to %s: %q is not an http URL", up.Service, raw)
-		}
-		r, err := http.NewRequest(http.MethodGet, raw, nil)
-		if err != nil {
-			return nil, fmt.Errorf("call to %s: %w", up.Service, err)
-		}
-		c.templates = append(c.templates, r)
-	}
-	return c, nil
 }
 
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -131,54 +111,109 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "0")
 		return
 	case StatsPath:
-		answerJSON(w, Stats{Requests: s.requests.Load()})
+		answerJSON(w, http.StatusOK, s.Stats())
 		return
 	}
-	s.requests.Add(1)
+	s.count.requests.Add(1)
+	n := s.now.Load()
 	if r.ContentLength != 0 {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			fail(w, http.StatusBadRequest, fmt.Errorf("read the request: %w", err))
 			return
 		}
 	}
-	for _, c := range s.calls {
-		if err := c.do(r.Context(), r.Close); err != nil {
-			fail(w, http.StatusBadGateway, fmt.Errorf("call %s: %w", c.service, err))
-			return
-		}
+	if n.plain && s.metrics == nil {
+		n.answerPlain(w)
+		return
 	}
-	s.answer(w)
+	start := time.Now()
+	status := s.work(w, r, n)
+	s.metrics.observe(n, status, time.Since(start))
 }
 
-// answer writes the body. The header's values are shared by all answers: net/http only reads them.
-func (s *Service) answer(w http.ResponseWriter) {
-	h := w.Header()
-	if s.status != http.StatusNoContent && s.status != http.StatusNotModified {
-		h["Content-Length"] = s.length
-		h["Content-Type"] = contentType
+// work answers a request that something is to be done for.
+func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (status int) {
+	if to, ok := n.instance.Redirects[r.URL.Path]; ok {
+		if r.URL.RawQuery != "" {
+			to += "?" + r.URL.RawQuery
+		}
+		w.Header().Set("Location", to)
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(http.StatusMovedPermanently)
+		return http.StatusMovedPermanently
 	}
-	w.WriteHeader(s.status)
-	for left := s.size; left > 0; {
-		n, err := w.Write(s.body[:min(left, int64(len(s.body)))])
+	in := incoming{alone: r.Close}
+	if len(n.steps) > 0 {
+		in.trace = traceOf(canonicalTrace, r.Header)
+	}
+	result := s.do(r.Context(), n, in)
+	size := n.size
+	if size < 0 {
+		size = n.instance.ResponseSize.Draw()
+	}
+	switch {
+	case result.err == nil || result.status/100 == 2: // a failed call may be configured to be hidden
+		n.answer(w, result.status, size)
+	default:
+		fail(w, result.status, result.err)
+	}
+	return result.status
+}
+
+// answerPlain writes the answer that is always the same. The header's values
+// are shared by all answers: net/http only reads them.
+func (n *snapshot) answerPlain(w http.ResponseWriter) {
+	h := w.Header()
+	h["Content-Length"] = n.length
+	h["Content-Type"] = contentType
+	if n.status != http.StatusOK {
+		w.WriteHeader(n.status)
+	}
+	_, _ = w.Write(fill[:n.size]) // an error says that the caller has gone
+}
+
+// answer writes a body of any size.
+func (n *snapshot) answer(w http.ResponseWriter, status int, size int64) {
+	if !hasBody(status) {
+		w.WriteHeader(status)
+		return
+	}
+	h := w.Header()
+	h["Content-Type"] = contentType
+	if n.size >= 0 {
+		h["Content-Length"] = n.length
+	} else {
+		h["Content-Length"] = []string{strconv.FormatInt(size, 10)}
+	}
+	w.WriteHeader(status)
+	for left := size; left > 0; {
+		m, err := w.Write(fill[:min(left, chunk)])
 		if err != nil {
 			return // the caller has gone
 		}
-		left -= int64(n)
+		left -= int64(m)
 	}
 }
 
-func answerJSON(w http.ResponseWriter, v any) {
+func answerJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		fail(w, http.StatusInternalServerError, err)
 		return
 	}
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(b))}
-	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	_, _ = w.Write(b)
 }
 
 func fail(w http.ResponseWriter, status int, err error) {
+	if !hasBody(status) {
+		w.WriteHeader(status)
+		return
+	}
 	text := err.Error() + "\n"
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -186,26 +221,42 @@ func fail(w http.ResponseWriter, status int, err error) {
 	_, _ = io.WriteString(w, text)
 }
 
-// do makes one call and reads its answer to the end, so that the connection is used again.
-func (c *call) do(ctx context.Context, alone bool) error {
-	client := c.kept
-	if alone {
-		client = c.single
+// filled is so many bytes that are all alike. Only bodies larger than a chunk are made for it.
+func filled(size int64) []byte {
+	if size <= chunk {
+		return fill[:size]
 	}
-	i := (c.next.Add(1) - 1) % uint64(len(c.templates))
-	// RoundTrip, because a redirect is not followed: it is a wrong answer.
-	resp, err := client.RoundTrip(c.templates[i].WithContext(ctx))
-	if err != nil {
-		return err
+	return largeFill(size)
+}
+
+var large struct {
+	sync.Mutex
+	bytes []byte
+}
+
+// largeFill keeps the largest body so far, for all that are sent.
+func largeFill(size int64) []byte {
+	large.Lock()
+	defer large.Unlock()
+	if int64(len(large.bytes)) < size {
+		large.bytes = []byte(strings.Repeat("x", int(size)))
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return errors.New(strings.TrimSpace(resp.Status + ": " + strings.TrimSpace(string(reason))))
+	return large.bytes[:size]
+}
+
+// releaseWhenUnused gives back what a configuration has taken once no request uses it any more.
+func (s *Service) releaseWhenUnused(n *snapshot) {
+	var ways []way
+	for _, st := range n.steps {
+		for _, c := range st {
+			ways = append(ways, c.ways...)
+		}
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+	if len(ways) > 0 {
+		runtime.AddCleanup(n, func(ways []way) {
+			for _, w := range ways {
+				s.clients.release(w)
+			}
+		}, ways)
 	}
-	return nil
 }

@@ -21,7 +21,10 @@ import (
 
 func serve(t testing.TB, i app.Instance) *httptest.Server {
 	t.Helper()
-	s, err := New(i)
+	if i.Name == "" {
+		i.Name = "s"
+	}
+	s, err := New(i, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +59,7 @@ func requests(t testing.TB, url string) int64 {
 
 func TestSizes(t *testing.T) {
 	for _, size := range []int64{0, 1, 1024, chunk - 1, chunk, chunk + 1, 3*chunk + 7} {
-		server := serve(t, app.Instance{ResponseSize: size})
+		server := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(size)}})
 		status, length, body := get(t, server.URL)
 		if status != 200 || length != size || int64(len(body)) != size {
 			t.Errorf("size %d: status %d, Content-Length %d, %d bytes", size, status, length, len(body))
@@ -69,7 +72,7 @@ func TestSizes(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	for _, status := range []int{204, 304, 404, 500} {
-		server := serve(t, app.Instance{ResponseSize: 3, Status: status})
+		server := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(3), Status: status}})
 		if got, _, _ := get(t, server.URL); got != status {
 			t.Errorf("status %d, want %d", got, status)
 		}
@@ -77,7 +80,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestRequestBodyIsRead(t *testing.T) {
-	server := serve(t, app.Instance{ResponseSize: 1})
+	server := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(1)}})
 	var connections atomic.Int64
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		connections.Add(1)
@@ -147,7 +150,7 @@ func TestCalls(t *testing.T) {
 }
 
 func TestFailedCall(t *testing.T) {
-	broken := serve(t, app.Instance{Status: 503, ResponseSize: 5000})
+	broken := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(5000), Status: 503}})
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	never := serve(t, app.Instance{})
@@ -165,13 +168,13 @@ func TestFailedCall(t *testing.T) {
 
 func TestRefusedInstances(t *testing.T) {
 	for _, i := range []app.Instance{
-		{ResponseSize: -1}, {ResponseSize: MaxResponseSize + 1}, {Status: 42}, {Status: 1000},
+		{Behavior: app.Behavior{ResponseSize: app.FixedSize(-1)}}, {Behavior: app.Behavior{ResponseSize: app.FixedSize(MaxResponseSize + 1)}}, {Behavior: app.Behavior{Status: 42}}, {Behavior: app.Behavior{Status: 1000}}, {Name: "A"}, {Protocol: "smtp"},
 		{Calls: []app.Upstream{{Service: "x"}}},
 		{Calls: []app.Upstream{{Service: "x", URLs: []string{"tcp://127.0.0.1:1"}}}},
 		{Calls: []app.Upstream{{Service: "x", URLs: []string{"http://"}}}},
 		{Calls: []app.Upstream{{Service: "x", URLs: []string{"http://a b"}}}},
 	} {
-		if _, err := New(i); err == nil {
+		if _, err := New(i, Options{}); err == nil {
 			t.Errorf("%+v: no error", i)
 		}
 	}
@@ -200,7 +203,7 @@ func TestServeEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(app.Instance{ResponseSize: 1})
+	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1)}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +223,7 @@ func TestServeEnds(t *testing.T) {
 // for the same answer. The two are to be within 10 % of each other.
 func BenchmarkHandler(b *testing.B) {
 	body := []byte(strings.Repeat("x", 1024))
-	s, err := New(app.Instance{ResponseSize: 1024})
+	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -38,6 +39,7 @@ type deployment struct {
 
 	addresses *addresses
 	runtime   *runtimeDir
+	token     string     // of the services' REST interfaces
 	authority *authority // nil without mTLS
 	pods      map[string][]*pod
 	load      *pod
@@ -65,6 +67,9 @@ func (d *deployment) prepare() error {
 	if d.runtime, err = newRuntimeDir(); err != nil {
 		return err
 	}
+	if err := d.makeToken(); err != nil {
+		return err
+	}
 	if !d.spec.Mesh.Provides.MTLS {
 		return nil
 	}
@@ -76,6 +81,18 @@ func (d *deployment) prepare() error {
 	}
 	return nil
 }
+
+// makeToken draws the token that changing a service takes. It lies in the
+// runtime directory, so that it is never kept, and goes with the deployment.
+func (d *deployment) makeToken() error {
+	d.token = rand.Text()
+	if err := os.WriteFile(d.tokenFile(), []byte(d.token+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write the token: %w", err)
+	}
+	return nil
+}
+
+func (d *deployment) tokenFile() string { return d.runtime.file("token") }
 
 // run starts a task's process and watches it. The printed command is what a
 // person can paste; it differs where descriptors are inherited.

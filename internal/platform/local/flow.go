@@ -151,8 +151,8 @@ func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, app
 			return fmt.Errorf("%s: %w", p.pod.name, err)
 		}
 	}
-	if _, done := apps[p.pod]; !done && p.pod.app.IsValid() {
-		if apps[p.pod], err = requestsAt(ctx, p.pod.app); err != nil {
+	if _, done := apps[p.pod]; !done && p.pod.api.IsValid() {
+		if apps[p.pod], err = requestsAt(ctx, p.pod.api); err != nil {
 			return fmt.Errorf("%s: %w", p.pod.name, err)
 		}
 	}

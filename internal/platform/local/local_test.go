@@ -183,7 +183,7 @@ func TestApplicationThatAnswers500(t *testing.T) {
 }
 
 func TestApplicationOfTheWrongSize(t *testing.T) {
-	d := mustDeploy(t, Options{edit: func(i *app.Instance) { i.ResponseSize-- }}, load(t, "none"))
+	d := mustDeploy(t, Options{edit: func(i *app.Instance) { n, _ := i.ResponseSize.Fixed(); i.ResponseSize = app.FixedSize(n - 1) }}, load(t, "none"))
 	failed := verdict(t, d)
 	if c := failed["answers of echo"]; !strings.Contains(c.Detail, "1020 bytes") {
 		t.Errorf("detail: %s", c.Detail)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -24,8 +25,8 @@ func calleesFirst(t app.Topology) ([]app.Service, error) {
 			return nil
 		}
 		state[name] = 1
-		for _, c := range s.Calls {
-			if err := visit(c.Service); err != nil {
+		for _, callee := range callees(s) {
+			if err := visit(callee); err != nil {
 				return err
 			}
 		}
@@ -45,7 +46,7 @@ func calleesFirst(t app.Topology) ([]app.Service, error) {
 func callees(s app.Service) []string {
 	var names []string
 	for _, c := range s.Calls {
-		if !slices.Contains(names, c.Service) {
+		if c.Service != "" && !slices.Contains(names, c.Service) {
 			names = append(names, c.Service)
 		}
 	}
@@ -83,7 +84,7 @@ func visits(t app.Topology) (map[string]int, error) {
 	n := map[string]int{entryOf(t): 1}
 	for _, s := range slices.Backward(order) {
 		for _, c := range s.Calls {
-			n[c.Service] += n[s.Name]
+			n[c.Service] += n[s.Name] * (1 + t.Redirected(c))
 		}
 	}
 	return n, nil
@@ -96,9 +97,17 @@ func replicas(s app.Service, t plan.Treatment) int {
 	return max(1, t.Levels.Replicas)
 }
 
-func responseSize(s app.Service, t plan.Treatment) int64 {
-	if s.ResponseSize != nil {
-		return *s.ResponseSize
-	}
-	return int64(t.Levels.ResponseSize)
+func responseSize(s app.Service, t plan.Treatment) int64 { // negative: they vary
+	return s.AnswerSize(int64(t.Levels.ResponseSize))
+}
+
+// protocol is what a service speaks, the treatment's where it does not say.
+func (d *deployment) protocol(s app.Service) string {
+	return cmp.Or(s.Protocol, d.spec.Treatment.Levels.Protocol, app.HTTP1)
+}
+
+// callProtocol is what a call is made by, the callee's where it does not say.
+func (d *deployment) callProtocol(c app.Call) string {
+	callee, _ := d.spec.Topology.Service(c.Service)
+	return cmp.Or(c.Protocol, d.protocol(callee))
 }

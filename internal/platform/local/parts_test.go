@@ -311,7 +311,7 @@ func TestCommandsPaste(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Stop(t.Context(), 0) }()
-	if err := d.await(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.pods["echo"][0].app) }); err != nil {
+	if err := d.await(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.pods["echo"][0].api) }); err != nil {
 		t.Fatal(err)
 	}
 	if c := d.probe(t.Context()); !c.OK {

@@ -31,6 +31,7 @@ type pod struct {
 	ip      netip.Addr
 
 	app      netip.AddrPort // the application; zero in the load generator's pod
+	api      netip.AddrPort // the application's REST interface; zero in the load generator's pod
 	sidecar  mesh.SidecarContext
 	admin    *admin                    // nil without a mesh
 	inbound  netip.AddrPort            // the sidecar's way in
@@ -128,13 +129,7 @@ func (d *deployment) ways(from *pod, service string) []string {
 func rootURL(a netip.AddrPort) string { return "http://" + a.String() + "/" }
 
 func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listener *net.TCPListener) error {
-	instance := app.Instance{Name: s.Name, ResponseSize: responseSize(s, d.spec.Treatment)}
-	for _, c := range s.Calls {
-		instance.Calls = append(instance.Calls, app.Upstream{Service: c.Service, URLs: d.ways(p, c.Service)})
-	}
-	if d.edit != nil {
-		d.edit(&instance)
-	}
+	instance := d.instance(p, s)
 	config, err := json.MarshalIndent(instance, "", "  ")
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
@@ -143,19 +138,26 @@ func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listen
 	if err := os.WriteFile(path, append(config, '\n'), 0o600); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	socket, err := listener.File()
+	api, err := listen(p.ip)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	defer socket.Close()
+	defer api.Close()
+	p.api = api.Addr().(*net.TCPAddr).AddrPort()
+	sockets, err := descriptors(listener, api)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	defer closeAll(sockets)
 	cmd := proc.Command{
 		Path:  d.agent,
-		Args:  []string{"serve", "--listen", "fd:3", "--config", path},
-		Files: []*os.File{socket},
+		Args:  []string{"serve", "--listen", "fd:3", "--admin", "fd:4", "--token-file", d.tokenFile(), "--config", path},
+		Files: sockets,
 		Log:   filepath.Join(d.spec.Provenance, p.name+"-app.log"),
 	}
+	// The token is gone when the deployment is: who pastes this needs none to look, and can make one to change.
 	printed := cmd
-	printed.Args = []string{"serve", "--listen", p.app.String(), "--config", path}
+	printed.Args = []string{"serve", "--listen", p.app.String(), "--admin", p.api.String(), "--config", path}
 	printed.Files = nil
 	process, err := d.runIn(ctx, p, "app", cmd, printed)
 	if err != nil {
@@ -163,8 +165,48 @@ func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listen
 	}
 	// From here on a dead application refuses connections.
 	listener.Close()
-	socket.Close()
-	return d.await(ctx, p.name+"/app", process, func(ctx context.Context) error { return answers(ctx, p.app) })
+	api.Close()
+	closeAll(sockets)
+	return d.await(ctx, p.name+"/app", process, func(ctx context.Context) error { return answers(ctx, p.api) })
+}
+
+// instance is what the program that plays a service is told in one pod.
+func (d *deployment) instance(p *pod, s app.Service) app.Instance {
+	i := app.Instance{Name: s.Name, Protocol: d.protocol(s), Behavior: s.Behavior}
+	if i.ResponseSize.IsZero() {
+		i.ResponseSize = app.FixedSize(int64(d.spec.Treatment.Levels.ResponseSize))
+	}
+	for _, c := range s.Calls {
+		up := app.Upstream{Service: c.Service, CallOptions: c.CallOptions}
+		if c.Service != "" {
+			up.URLs, up.Protocol = d.ways(p, c.Service), d.callProtocol(c)
+		}
+		i.Calls = append(i.Calls, up)
+	}
+	if d.edit != nil {
+		d.edit(&i)
+	}
+	return i
+}
+
+// descriptors are copies of the listeners' sockets for a process to inherit.
+func descriptors(listeners ...*net.TCPListener) ([]*os.File, error) {
+	var files []*os.File
+	for _, l := range listeners {
+		f, err := l.File()
+		if err != nil {
+			closeAll(files)
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // runIn starts a container of a pod; every one of them is watched.
@@ -295,7 +337,7 @@ var errSlow = errors.New("it is not ready")
 func answers(ctx context.Context, a netip.AddrPort) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"healthz", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -305,7 +347,7 @@ func answers(ctx context.Context, a netip.AddrPort) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusNoContent {
 		return fmt.Errorf("its health is %s", resp.Status)
 	}
 	return nil

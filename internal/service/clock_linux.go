@@ -1,0 +1,126 @@
+package service
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The runtime's own timers are kept by epoll_wait, whose time-out is in whole
+// milliseconds: they come up to one late. Here they all hang on one timerfd,
+// which the kernel fires to the microsecond and epoll reports at once.
+
+// waiter is one request that waits.
+type waiter struct {
+	due  time.Duration // since the clock's start
+	done chan struct{}
+	at   int // index in the heap; -1: no longer there
+}
+
+type waiters []*waiter
+
+func (w waiters) Len() int           { return len(w) }
+func (w waiters) Less(i, j int) bool { return w[i].due < w[j].due }
+func (w waiters) Swap(i, j int)      { w[i], w[j] = w[j], w[i]; w[i].at, w[j].at = i, j }
+func (w *waiters) Push(x any)        { n := x.(*waiter); n.at = len(*w); *w = append(*w, n) }
+func (w *waiters) Pop() any {
+	old := *w
+	n := old[len(old)-1]
+	old[len(old)-1] = nil
+	*w, n.at = old[:len(old)-1], -1
+	return n
+}
+
+// clock wakes waiters when they are due.
+type clock struct {
+	start time.Time
+	fd    int
+	file  *os.File
+
+	mu      sync.Mutex
+	waiting waiters
+	// late is how long after it was due a waiter was lately woken: a moving mean,
+	// by which the timer is set earlier.
+	late time.Duration
+}
+
+// maxLate bounds the correction: what is later than this was held up by other things.
+const maxLate = 200 * time.Microsecond
+
+var theClock = sync.OnceValues(newClock)
+
+func newClock() (*clock, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a timer: %w", err)
+	}
+	c := &clock{start: time.Now(), fd: fd, file: os.NewFile(uintptr(fd), "timerfd")}
+	go c.run()
+	return c, nil
+}
+
+// run waits for the timer and wakes who is due. It lives as long as the process.
+func (c *clock) run() {
+	var fired [8]byte
+	for {
+		if _, err := c.file.Read(fired[:]); err != nil {
+			return
+		}
+		c.mu.Lock()
+		now := time.Since(c.start)
+		for len(c.waiting) > 0 && c.waiting[0].due-c.late <= now {
+			close(heap.Pop(&c.waiting).(*waiter).done)
+		}
+		c.arm(now)
+		c.mu.Unlock()
+	}
+}
+
+// arm sets the timer for the first who waits. c.mu is held.
+func (c *clock) arm(now time.Duration) {
+	if len(c.waiting) == 0 {
+		return
+	}
+	left := max(c.waiting[0].due-c.late-now, 1) // 0 would disarm it
+	_ = unix.TimerfdSettime(c.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}, nil)
+}
+
+// woken takes how late a waiter was into the mean.
+func (c *clock) woken(due time.Duration) {
+	late := time.Since(c.start) - due
+	c.mu.Lock()
+	c.late = min(max(c.late+min(late, maxLate)/64, 0), maxLate)
+	c.mu.Unlock()
+}
+
+// sleep waits for d, to within some microseconds in the mean.
+func sleep(ctx context.Context, d time.Duration) error {
+	c, err := theClock()
+	if err != nil {
+		return err
+	}
+	w := &waiter{due: time.Since(c.start) + d, done: make(chan struct{})}
+	c.mu.Lock()
+	heap.Push(&c.waiting, w)
+	if w.at == 0 {
+		c.arm(time.Since(c.start))
+	}
+	c.mu.Unlock()
+	select {
+	case <-w.done:
+		c.woken(w.due)
+		return nil
+	case <-ctx.Done():
+		c.mu.Lock()
+		if w.at >= 0 {
+			heap.Remove(&c.waiting, w.at)
+		}
+		c.mu.Unlock()
+		return context.Cause(ctx)
+	}
+}

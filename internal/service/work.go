@@ -1,0 +1,53 @@
+package service
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// outcome is how a request ended before an answer was written: the status to
+// answer with and the reason, which is nil for the answer that is configured.
+type outcome struct {
+	status int
+	err    error
+}
+
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
+const (
+	errLimited  = reason("more requests than the rate limit allows")
+	errInjected = reason("an error that was asked for")
+)
+
+// do does everything a request sets off but its answer: the wait, the processor
+// time, the errors, the calls. in carries what calls are to pass on.
+func (s *Service) do(ctx context.Context, n *snapshot, in incoming) outcome {
+	if n.limit != nil && !n.limit.allow() {
+		s.count.limited.Add(1)
+		return outcome{http.StatusTooManyRequests, errLimited}
+	}
+	if wait := n.instance.Time.Draw() + n.instance.Delay.Draw(); wait > 0 {
+		if err := sleep(ctx, wait); err != nil {
+			return outcome{statusGone, err}
+		}
+	}
+	if n.instance.CPU > 0 {
+		burn(time.Duration(n.instance.CPU))
+	}
+	if n.errorRatio > 0 && rand.Float64() < n.errorRatio {
+		s.count.injected.Add(1)
+		return outcome{n.errorStatus, errInjected}
+	}
+	if err := s.callAll(ctx, n.steps, in); err != nil {
+		s.count.failedCalls.Add(1)
+		return outcome{n.failedCall, err}
+	}
+	return outcome{status: n.status}
+}
+
+// statusGone is for a caller that has gone, as proxies log it; nobody reads it.
+const statusGone = 499
