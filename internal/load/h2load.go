@@ -150,7 +150,7 @@ func labelled(t string) map[string]int64 {
 	out := map[string]int64{}
 	for _, part := range strings.Split(t, ",") {
 		number, label, _ := strings.Cut(strings.TrimSpace(part), " ")
-		if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= 0 {
+		if n, ok := textInt(number); ok {
 			out[label] = n
 		}
 	}
@@ -183,7 +183,7 @@ func (h *h2loadReader) statuses(n map[string]int64) {
 func (h *h2loadReader) traffic(t string) {
 	_, rest, _ := strings.Cut(t, "(")
 	exact, _, _ := strings.Cut(rest, ")")
-	if n, err := strconv.ParseInt(exact, 10, 64); err == nil && n >= 0 {
+	if n, ok := textInt(exact); ok {
 		h.o.BytesIn = &n
 	}
 }

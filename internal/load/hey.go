@@ -150,14 +150,14 @@ func heyCount(into *map[string]int64, t, unit string) {
 	if unit != "" {
 		name, number = first, strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), unit))
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 {
+	n, ok := textInt(number)
+	if !ok {
 		return
 	}
 	if *into == nil {
 		*into = map[string]int64{}
 	}
-	(*into)[name] += n
+	(*into)[name] = min((*into)[name]+n, maxCount)
 }
 
 // columns of hey's CSV: response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset; seconds.

@@ -77,8 +77,8 @@ func (d *protoDuration) UnmarshalJSON(b []byte) error {
 type protoInt int64
 
 func (n *protoInt) UnmarshalJSON(b []byte) error {
-	v, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 64)
-	if err != nil || v < 0 {
+	v, ok := textInt(strings.Trim(string(b), `"`))
+	if !ok {
 		return fmt.Errorf("%.40q is no count", b)
 	}
 	*n = protoInt(v)

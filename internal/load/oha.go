@@ -181,7 +181,7 @@ func (d *distribution) upTo(m map[string]*float64) {
 		if _, twice := bounds[bound]; !twice {
 			order = append(order, bound)
 		}
-		bounds[bound] += *count(*v)
+		bounds[bound] = min(bounds[bound]+*count(*v), maxCount)
 	}
 	slices.Sort(order)
 	for i, bound := range order {
@@ -208,7 +208,7 @@ func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
 			}
 			v[i] = f
 		}
-		rec := Record{At: span(v[0]), Late: unknown, Service: span(v[4]), Response: unknown, Code: int(min(v[6], 999)), Size: int64(v[5])}
+		rec := Record{At: span(v[0]), Late: unknown, Service: span(v[4]), Response: unknown, Code: int(min(v[6], 999)), Size: int64(min(v[5], maxSize))}
 		rec.Done = rec.At + rec.Service
 		if corrected {
 			// The duration begins at the pacer, the first byte's delay at the worker.

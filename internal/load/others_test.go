@@ -25,6 +25,15 @@ func closedLoop() loadgen.Profile {
 
 func logged(p loadgen.Profile) loadgen.Profile { p.HDRPath = "latency.hdr"; return p }
 
+func TestOthersSayWhatTheyNeed(t *testing.T) {
+	for _, g := range Others("") {
+		n := g.(Foreign).Needs()
+		if !n.AtOnce || (g.Name() == "wrk2") != (n.Warmup == 10*time.Second) {
+			t.Errorf("%s needs %+v", g.Name(), n)
+		}
+	}
+}
+
 // The command lines, as they would be pasted.
 func TestCommands(t *testing.T) {
 	grpc := openLoop()

@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +61,9 @@ type Record struct {
 
 // unknown is the duration of what a generator does not say.
 const unknown = time.Duration(-1)
+
+// maxSize bounds the size of one message that is believed, in bytes.
+const maxSize = 1 << 36
 
 // maxRecords bounds what is kept of one run: 100 bytes each.
 const maxRecords = 20_000_000
@@ -181,10 +185,19 @@ func ptr[T any](v T) *T { return &v }
 
 // count is a non-negative, finite figure as a count.
 func count(f float64) *int64 {
-	if math.IsNaN(f) || f < 0 || f > 1<<53 {
+	if math.IsNaN(f) || f < 0 || f > maxCount {
 		return nil
 	}
 	return ptr(int64(math.Round(f)))
+}
+
+// maxCount bounds every count that is read, so that sums of them stay in range.
+const maxCount = 1 << 53
+
+// textInt reads a count.
+func textInt(s string) (int64, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	return n, err == nil && n >= 0 && n <= maxCount
 }
 
 // positive is f, or nil when it is no rate.

@@ -116,7 +116,7 @@ func counts(m map[string]*float64) map[string]int64 {
 func sum(m map[string]int64) int64 {
 	var n int64
 	for _, v := range m {
-		n += v
+		n = min(n+v, maxCount)
 	}
 	return n
 }

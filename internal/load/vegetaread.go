@@ -81,7 +81,7 @@ func (v *vegetaReader) add(r vegetaResult) error {
 	if r.Code == 0 {
 		rec.Error = errorKind(r.Error)
 	}
-	v.out += int64(min(r.BytesOut, 1<<40))
+	v.out += int64(min(r.BytesOut, maxSize))
 	v.o.Records = append(v.o.Records, rec)
 	return nil
 }
@@ -90,11 +90,11 @@ func (v *vegetaReader) add(r vegetaResult) error {
 // none of it; the header tells.
 func vegetaSize(r vegetaResult) int64 {
 	if r.BytesIn > 0 {
-		return int64(min(r.BytesIn, 1<<50))
+		return int64(min(r.BytesIn, maxSize))
 	}
 	for name, values := range r.Headers {
 		if len(values) == 1 && textproto.CanonicalMIMEHeaderKey(name) == "Content-Length" {
-			if n, err := strconv.ParseInt(values[0], 10, 64); err == nil && n >= 0 {
+			if n, err := strconv.ParseInt(values[0], 10, 64); err == nil && n >= 0 && n <= maxSize {
 				return n
 			}
 		}
@@ -348,7 +348,7 @@ func parseVegetaText(r io.Reader) (Outcome, error) {
 			o.Statuses = map[string]int64{}
 			for _, pair := range strings.Fields(values) {
 				code, n, _ := strings.Cut(pair, ":")
-				if v, err := strconv.ParseInt(n, 10, 64); err == nil && v >= 0 {
+				if v, ok := textInt(n); ok {
 					o.Statuses[code] = v
 				}
 			}

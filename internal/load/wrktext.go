@@ -91,8 +91,8 @@ func (w *wrkReader) spectrumRow(t string) {
 		return
 	}
 	ms, err1 := strconv.ParseFloat(f[0], 64)
-	total, err2 := strconv.ParseInt(f[2], 10, 64)
-	if err1 != nil || err2 != nil || math.IsNaN(ms) || ms < 0 || total <= w.last {
+	total, ok := textInt(f[2])
+	if err1 != nil || !ok || math.IsNaN(ms) || ms < 0 || total <= w.last {
 		return
 	}
 	// wrk2 prints a row out of order now and then: no bucket is made of it.
@@ -155,7 +155,7 @@ func (w *wrkReader) summary(t, word, rest string) error {
 	case strings.HasPrefix(t, "Socket errors:"):
 		w.errors(strings.TrimPrefix(t, "Socket errors:"))
 	case strings.HasPrefix(t, "Non-2xx or 3xx responses:"):
-		if n, err := strconv.ParseInt(strings.TrimSpace(t[strings.IndexByte(t, ':')+1:]), 10, 64); err == nil && n >= 0 {
+		if n, ok := textInt(t[strings.IndexByte(t, ':')+1:]); ok {
 			w.failed = n
 		}
 	case word == "Requests/sec:":
@@ -170,8 +170,8 @@ func (w *wrkReader) summary(t, word, rest string) error {
 func (w *wrkReader) total(t string) error {
 	w.end()
 	n, rest, _ := strings.Cut(t, " requests in ")
-	requests, err := strconv.ParseInt(n, 10, 64)
-	if err != nil || requests < 0 {
+	requests, ok := textInt(n)
+	if !ok {
 		return fmt.Errorf("%.40q requests", n)
 	}
 	took, read, _ := strings.Cut(rest, ",")
@@ -192,7 +192,7 @@ func (w *wrkReader) errors(t string) {
 		if len(f) != 2 {
 			continue
 		}
-		if n, err := strconv.ParseInt(f[1], 10, 64); err == nil && n > 0 {
+		if n, ok := textInt(f[1]); ok && n > 0 {
 			if w.o.Errors == nil {
 				w.o.Errors = map[string]int64{}
 			}
