@@ -21,6 +21,9 @@ type reportOptions struct {
 	format string
 	output string // file; empty: standard output
 	all    bool
+	// method and baseline as the flags give them; empty: what the results bear.
+	method   string
+	baseline []string
 }
 
 func newReportCommand(c *cli) *cobra.Command {
@@ -45,6 +48,8 @@ Formats:
 	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(formatNames(), " or "))
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
+	f.StringVar(&o.method, "method", "", "how trials become figures: "+methodNames()+"; default: what the results bear")
+	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -88,7 +93,11 @@ func writeReport(w io.Writer, dir string, o reportOptions) error {
 		return err
 	}
 	defer d.Close()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	base, err := levelsOf(o.baseline)
+	if err != nil {
+		return err
+	}
+	r, err := analysis.Analyze(d, analysis.Options{Method: analysis.Method(o.method), Baseline: base})
 	if err != nil {
 		return err
 	}
@@ -102,6 +111,27 @@ func reportFormat(o reportOptions, width int) (report.Format, error) {
 		return f, usageError{fmt.Errorf("unknown format %q", o.format), "formats: " + strings.Join(formatNames(), ", ")}
 	}
 	return f, nil
+}
+
+func methodNames() string {
+	var names []string
+	for _, m := range analysis.Methods() {
+		names = append(names, string(m))
+	}
+	return strings.Join(names, ", ")
+}
+
+// levelsOf reads factor=level.
+func levelsOf(flags []string) (map[string]string, error) {
+	levels := map[string]string{}
+	for _, f := range flags {
+		name, level, ok := strings.Cut(f, "=")
+		if !ok || name == "" || level == "" {
+			return nil, usageError{fmt.Errorf("--baseline %q is not factor=level", f), "write it as --baseline mesh=linkerd"}
+		}
+		levels[name] = level
+	}
+	return levels, nil
 }
 
 // terminalWidth is the number of columns of w; 0 where it is not a terminal.

@@ -80,8 +80,6 @@ type Change struct {
 	constant bool // neither side has any spread
 }
 
-const unpairedTrials Method = "unpaired"
-
 // CompareRuns says what changed from base to next. Runs that differ in more than
 // what can be looked at are refused with a [*NotComparable], unless the options insist.
 func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
@@ -102,7 +100,7 @@ func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
 		return nil, &NotComparable{Base: base.Path(), New: next.Path(), Obstacles: obstacles}
 	}
 	a := &Across{
-		Schema: AcrossSchema, Method: unpairedTrials, Confidence: math.Min(b.Confidence, n.Confidence),
+		Schema: AcrossSchema, Method: Unpaired, Confidence: math.Min(b.Confidence, n.Confidence),
 		Base:         Side{base.Path(), b.Experiment, b.Setup, b.Count},
 		New:          Side{next.Path(), n.Experiment, n.Setup, n.Count},
 		Obstacles:    append([]Distinction{}, obstacles...),

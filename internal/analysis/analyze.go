@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -15,6 +16,10 @@ import (
 type Options struct {
 	// Confidence of intervals, 0..1; 0: the experiment file's, or else 0.95.
 	Confidence float64
+	// Method of estimates and comparisons; empty: what the results bear.
+	Method Method
+	// Baseline names levels, by factor, that every other treatment is compared with; empty: the plan's.
+	Baseline map[string]string
 }
 
 const defaultConfidence = 0.95
@@ -28,6 +33,9 @@ type header struct {
 	} `yaml:"metadata"`
 	Baseline   map[string]any `yaml:"baseline"`
 	Confidence float64        `yaml:"confidence"`
+	Platform   struct {
+		Kind string `yaml:"kind"`
+	} `yaml:"platform"`
 }
 
 // Analyze computes the answer of a results directory. The directory may be of a
@@ -51,6 +59,9 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	if !(a.confidence > 0 && a.confidence < 1) {
 		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), a.confidence)
 	}
+	if err := errors.Join(a.settleMethod(opts.Method), a.settleBaselines(opts.Baseline)); err != nil {
+		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
+	}
 	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
 	return a.report(), nil
 }
@@ -62,6 +73,8 @@ type analysis struct {
 	environment result.Environment
 	records     []result.Record
 	confidence  float64
+	method      Method
+	assumed     bool // the baseline is none, only the first mesh
 
 	trials []Trial // as records, in the same order
 }
@@ -78,12 +91,12 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 	for i := range a.records {
 		group.Go(func() error {
 			r := &a.records[i]
-			f := trialFigures(r)
-			latencyFigures(f, r, latencyLog(r.ID))
+			f := trialFigures(r, a.method)
+			latencyFigures(f, r, latencyLog(r.ID), a.method)
 			f.withhold(r.Warnings)
 			a.trials[i] = Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
-				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
+				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values, roles: f.roles,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
 			}
 			return nil
@@ -94,9 +107,9 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 
 func (a *analysis) report() *Report {
 	r := &Report{
-		Schema: Schema, Experiment: a.name(), Description: a.header.Metadata.Description, Method: Paired,
+		Schema: Schema, Experiment: a.name(), Description: a.header.Metadata.Description, Method: a.method,
 		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Baseline: a.baseline(),
-		Trials: a.trials, Comparisons: []Comparison{}, Floor: []Floor{},
+		Trials: a.trials, Comparisons: []Comparison{}, Floor: []Floor{}, Lines: []Line{},
 	}
 	byTreatment := a.validByTreatment()
 	for _, t := range a.plan.Treatments {
@@ -107,7 +120,7 @@ func (a *analysis) report() *Report {
 		planned[t.ID] = t
 	}
 	for _, t := range a.plan.Treatments {
-		if t.Baseline == "" {
+		if t.Baseline == "" || a.method == AsPublished {
 			continue
 		}
 		base := planned[t.Baseline]
@@ -118,6 +131,9 @@ func (a *analysis) report() *Report {
 		if c := &r.Comparisons[i]; c.Control {
 			r.Floor = append(r.Floor, floor(c))
 		}
+	}
+	if a.method != AsPublished {
+		r.Lines = a.lines(byTreatment)
 	}
 	r.Warnings = a.reportWarnings(r)
 	return r

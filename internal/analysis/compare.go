@@ -29,6 +29,7 @@ func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 		}
 		out.Metrics[m.Name] = a.estimate(m, values, trials)
 	}
+	out.Roles = a.roles(trials)
 	var all tally
 	for _, trial := range trials {
 		for _, w := range trial.Warnings {
@@ -45,6 +46,11 @@ func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 }
 
 func (a *analysis) estimate(m metric.Metric, values []float64, trials []Trial) Estimate {
+	if a.method == AsPublished {
+		e := estimatePublished(m, values)
+		e.Warnings = append(e.Warnings, metricWarnings(trials, m.Name)...)
+		return e
+	}
 	r := stats.MeanInterval(values, a.confidence)
 	e := Estimate{Interval: r.Interval, Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
 	e.Warnings = metricWarnings(trials, m.Name)
@@ -143,7 +149,15 @@ func (a *analysis) compare(t, base plan.Treatment, trials, baseTrials []Trial) [
 			Metric: m.Name, Unit: m.Unit, Family: familyOf(m.Name, t.Control),
 			Warnings: union(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
 		}
-		a.fill(&c, a.pairs(m.Name, treatment, baseline))
+		switch {
+		case a.method != Unpaired:
+			a.fill(&c, a.pairs(m.Name, treatment, baseline))
+		case isBoundary(m.Name):
+			c.Family = Boundary
+			fallthrough
+		default:
+			a.unpaired(&c, trials, baseTrials)
+		}
 		out = append(out, c)
 	}
 	return out
@@ -206,7 +220,7 @@ func constant(difference float64, p pairs) Verdict {
 // gives verdicts. It returns the sizes of the families.
 func adjust(cs []Comparison, alpha float64) map[Family]int {
 	sizes := map[Family]int{}
-	for _, family := range []Family{Headline, Others, HeadlineAA, OthersAA} {
+	for _, family := range []Family{Headline, Boundary, Others, HeadlineAA, OthersAA} {
 		p := make([]float64, len(cs))
 		for i, c := range cs {
 			p[i] = math.NaN()

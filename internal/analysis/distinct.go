@@ -153,7 +153,8 @@ const (
 
 var experimentFields = map[string]role{
 	"metadata": ignored, "confidence": ignored, "baseline": ignored, "control": ignored, "equivalence": ignored,
-	"factors": ignored, // treatments are matched one by one
+	"factors": ignored,   // treatments are matched one by one
+	"import":  mayDiffer, // how many files there were
 	"blocks":  mayDiffer, "seed": mayDiffer, "validity": mayDiffer,
 }
 

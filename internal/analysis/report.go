@@ -43,6 +43,7 @@ type Report struct {
 	Comparisons []Comparison   `json:"comparisons"`
 	Trials      []Trial        `json:"trials"`
 	Floor       []Floor        `json:"floor"`
+	Lines       []Line         `json:"lines"`
 	Warnings    []Warning      `json:"warnings"`
 }
 
@@ -113,6 +114,7 @@ type Treatment struct {
 	N        int                 `json:"n"`                  // valid trials
 	Planned  int                 `json:"planned"`
 	Metrics  map[string]Estimate `json:"metrics"`
+	Roles    []Role              `json:"roles,omitempty"` // of the data plane, where it has several
 	Warnings []Warning           `json:"warnings"`
 }
 
@@ -173,4 +175,6 @@ type Trial struct {
 	Error     string             `json:"error,omitempty"`
 	Metrics   map[string]float64 `json:"metrics"`
 	Warnings  []Warning          `json:"warnings"`
+
+	roles map[taskRole]map[string]float64
 }

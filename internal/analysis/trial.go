@@ -14,6 +14,7 @@ import (
 // never kept: it becomes a warning, and the metric stays unknown.
 type figures struct {
 	values   map[string]float64
+	roles    map[taskRole]map[string]float64 // of the data plane, by base name
 	warnings []Warning
 }
 
@@ -41,16 +42,23 @@ func (f *figures) withhold(warnings []result.Warning) {
 }
 
 // trialFigures computes every metric the record itself bears; latencies come from the log.
-func trialFigures(r *result.Record) *figures {
-	f := &figures{values: map[string]float64{}}
+func trialFigures(r *result.Record, method Method) *figures {
+	f := &figures{values: map[string]float64{}, roles: map[taskRole]map[string]float64{}}
 	if r.Error != "" {
 		return f
 	}
 	seconds := loadFigures(f, r.Load)
+	if sampledRecord(*r) {
+		sampledFigures(f, r, seconds, method)
+		return f
+	}
 	resourceFigures(f, r, seconds)
 	nodeFigures(f, r.Node)
 	return f
 }
+
+// sampledRecord reports whether the trial has sampled figures instead of counters.
+func sampledRecord(r result.Record) bool { return r.Sampled != nil && len(r.Sampled.Rows) > 0 }
 
 // measureSeconds is the length of the measure window; 0 where it is unknown.
 func measureSeconds(l *result.Load) float64 {

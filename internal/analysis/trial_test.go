@@ -41,7 +41,7 @@ func handRecord() result.Record {
 
 func TestTrialFiguresByHand(t *testing.T) {
 	r := handRecord()
-	f := trialFigures(&r)
+	f := trialFigures(&r, Paired)
 	for name, want := range map[string]float64{
 		"rate": 1000, "error_ratio": 0.001, "bytes_per_s/in": 500_000, "bytes_per_s/out": 100_000, "node_cpu_cores": 3,
 		"cpu_cores/app": 0.6, "cpu_cores/data": 1.2, "cpu_cores/control": 0.2, "cpu_cores/load": 0.25, "cpu_cores/platform": 0,
@@ -109,7 +109,7 @@ func TestTrialFiguresUnknown(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := handRecord()
 			c.change(&r)
-			f := trialFigures(&r)
+			f := trialFigures(&r, Paired)
 			for _, name := range c.known {
 				if _, ok := f.values[name]; !ok {
 					t.Errorf("%s is unknown", name)

@@ -63,6 +63,7 @@ var families = []family{
 
 var singles = []Metric{
 	{"rate", "1/s", HigherIsBetter, "answered requests per second of the measure phase"},
+	{"latency_ms/p98.9", "ms", LowerIsBetter, "what the Great Sidecar Debate plots as P99: the 98.90625 % line of wrk2's spectrum, averaged over generators"},
 	{"error_ratio", "", LowerIsBetter, "requests that failed (other statuses, time-outs, connection errors) over all that ended"},
 	{"node_cpu_cores", "cores", LowerIsBetter, "CPU time of the whole machine, everything on it included"},
 }

@@ -36,6 +36,7 @@ func Parts() []Part {
 		{"load", []Plane{Load}, "the load generator"},
 		{"harness", []Plane{Harness}, "tare itself"},
 		{"mesh", []Plane{Data, Control}, "data plane and control plane"},
+		{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform"},
 		{"total", []Plane{App, Data, Control, Platform, Unattributed}, "what the owner of the application pays"},
 		{"cluster", []Plane{App, Data, Control, Platform, Unattributed, Load}, "everything but the harness"},
 	}
