@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-var heyTraits = traits{name: "hey", loop: loopPaced, closed: true, protocols: []string{"http1", "http2"}, method: true, body: true}
+var heyTraits = traits{name: "hey", loop: loopPaced, closed: true, protocols: []string{"http1", "http2"}, h2TLS: true, method: true, body: true}
 
 // Hey is github.com/rakyll/hey. Asked for an interval log it prints every
 // answered request, from which the measure window is cut.
@@ -85,7 +85,7 @@ func ParseHey(r io.Reader) (Outcome, error) {
 			if f := strings.Fields(t); len(f) == 4 && f[1] == "in" && f[3] == "secs" {
 				q, err1 := strconv.ParseFloat(strings.TrimSuffix(f[0], "%"), 64)
 				v, err2 := strconv.ParseFloat(f[2], 64)
-				if err1 == nil && err2 == nil {
+				if err1 == nil && err2 == nil && q > 0 { // "0%" stands for one it could not work out
 					d.quantile(q/100, v)
 				}
 			}

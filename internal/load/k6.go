@@ -103,8 +103,9 @@ func (g K6) Command(p loadgen.Profile) (proc.Command, error) {
 	}
 	c := g.command(k6Traits.name, p, "run", "--quiet", "--no-color", "--no-usage-report", "-")
 	c.Stdin = strings.NewReader(script.String())
+	c.Env = []string{"GODEBUG=http2client=0"} // it would take HTTP/2 wherever TLS offers it
 	if p.Workers > 0 {
-		c.Env = []string{"GOMAXPROCS=" + strconv.Itoa(p.Workers)}
+		c.Env = append(c.Env, "GOMAXPROCS="+strconv.Itoa(p.Workers))
 	}
 	return c, nil
 }

@@ -29,11 +29,17 @@ import (
 var notHad = map[string]bool{"wrk2": true, "nighthawk": true}
 
 // server answers 1 kB over HTTP/1.1 and cleartext HTTP/2, and counts.
-func server(t *testing.T) (url string, hits *atomic.Int64) {
+func server(t *testing.T) (url string, hits *atomic.Int64) { return serverOf(t, 1) }
+
+// serverOf answers requests of one major version of HTTP, and the others with an error.
+func serverOf(t *testing.T, version int) (url string, hits *atomic.Int64) {
 	hits = new(atomic.Int64)
 	page := []byte(strings.Repeat("x", 1024))
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hits.Add(1)
+		if r.ProtoMajor != version {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+		}
 		_, _ = w.Write(page)
 	}))
 	s.Config.Protocols = new(http.Protocols)
@@ -133,6 +139,22 @@ func TestRealGenerators(t *testing.T) {
 			}
 			holds(t, p, cut)
 		})
+	}
+}
+
+// Over cleartext HTTP/2 the server must have seen HTTP/2, and nothing else.
+func TestRealGeneratorsSpeakHTTP2(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real generators")
+	}
+	for _, g := range Others(GeneratorsDir()) {
+		p := loadgen.Profile{Connections: 2, Rate: 40, Timeout: time.Second, Measure: time.Second, ExpectSize: -1, Protocol: "http2"}
+		url, hits := serverOf(t, 2)
+		p.Targets = []string{url}
+		if _, err := g.Command(p); errors.Is(err, errors.ErrUnsupported) || notHad[g.Name()] {
+			continue
+		}
+		t.Run(g.Name(), func(t *testing.T) { judge(t, run(t, g, p), p, hits.Load()) })
 	}
 }
 

@@ -30,6 +30,7 @@ type traits struct {
 	loop      string
 	closed    bool // it has a closed loop
 	protocols []string
+	h2TLS     bool // HTTP/2 over TLS only; over cleartext it would fall back unasked
 	method    bool // other methods than GET
 	body      bool // request bodies
 	targets   bool // more than one
@@ -56,6 +57,8 @@ func (t traits) check(p loadgen.Profile) error {
 	refuse(p.Rate > 0 && t.loop == "", "it keeps no rate: it is a closed loop")
 	refuse(p.Rate == 0 && !t.closed, "it has no closed loop: it needs a rate")
 	refuse(!slices.Contains(t.protocols, protocol(p)), "it does not speak %s, only %s", protocol(p), strings.Join(t.protocols, ", "))
+	refuse(t.h2TLS && protocol(p) == "http2" && slices.ContainsFunc(p.Targets, func(u string) bool { return !strings.HasPrefix(u, "https:") }),
+		"it speaks HTTP/2 over TLS only")
 	refuse(method(p) != "GET" && !t.method && p.RequestSize == 0, "it sends no %s requests", method(p))
 	refuse(p.RequestSize > 0 && !t.body, "it sends no request bodies from here")
 	refuse(p.RequestSize > maxArgument, "a request body of %d bytes does not fit its command line (%d)", p.RequestSize, maxArgument)
