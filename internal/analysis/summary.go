@@ -12,7 +12,11 @@ import (
 // reportWarnings are one line a code for the whole report, the gravest first.
 func (a *analysis) reportWarnings(r *Report) []Warning {
 	ws := []Warning{}
-	ws = append(ws, floorWarnings(r)...)
+	if a.header.Platform.Kind == imported {
+		ws = append(ws, a.importWarnings()...)
+	} else {
+		ws = append(ws, floorWarnings(r)...)
+	}
 	ws = append(ws, a.lostTrials(r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
 	var t tally

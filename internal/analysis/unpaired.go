@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -204,4 +205,40 @@ func estimatePublished(m metric.Metric, values []float64) Estimate {
 	e := Estimate{Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: []Warning{}}
 	e.Estimate = stats.Mean(values)
 	return e
+}
+
+// importWarnings are what an import cannot be asked: how large the noise between
+// equal treatments is, what the application costs without a mesh, and whether
+// the machine changed from one mesh to the next.
+func (a *analysis) importWarnings() []Warning {
+	ws := []Warning{}
+	if a.assumed {
+		ws = append(ws, Warning{Code: "no-baseline",
+			Message: "there are no runs without a mesh: what each mesh adds is not known; they are compared with one another, " + levelText(a.header.Baseline["mesh"]) + " as the baseline",
+			Hint:    "choose another with --baseline mesh=NAME"})
+	}
+	if meshes, changes := a.sequence(); meshes > 1 && changes < meshes {
+		ws = append(ws, Warning{Code: "not-interleaved",
+			Message: fmt.Sprintf("the runs of the %d meshes were made one mesh after the other: what else changed in that time is in every difference, and no interval tells of it", meshes),
+			Hint:    "run the meshes in turn, in random order, as tare run does"})
+	}
+	return append(ws, Warning{Code: "no-floor", Message: "no A/A pair was run: how much two identical treatments differ is not known",
+		Hint: "import two sequences of one mesh, and compare them"})
+}
+
+// sequence counts the meshes, and how often one followed another in time.
+func (a *analysis) sequence() (meshes, changes int) {
+	seen := map[string]bool{}
+	last := ""
+	for _, r := range slices.SortedFunc(slices.Values(a.records), func(x, y result.Record) int { return x.Started.Compare(y.Started) }) {
+		m := levelText(r.Factors["mesh"])
+		if r.Started.IsZero() || r.Factors["mesh"] == nil {
+			continue
+		}
+		if last != "" && m != last {
+			changes++
+		}
+		seen[m], last = true, m
+	}
+	return len(seen), changes
 }

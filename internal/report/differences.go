@@ -10,6 +10,9 @@ import (
 
 // differences is a block of lines for every treatment that has a baseline.
 func (t *text) differences() {
+	if t.r.Method == analysis.AsPublished {
+		return
+	}
 	if !slices.ContainsFunc(t.r.Comparisons, func(c analysis.Comparison) bool { return !c.Control }) {
 		t.title("Differences: none, since no treatment has a baseline with valid trials to be compared with.")
 		return
@@ -19,7 +22,11 @@ func (t *text) differences() {
 	if uniform {
 		each = fmt.Sprintf(", %d pairs each", n)
 	}
-	t.title(fmt.Sprintf("What it adds to the baseline (paired within blocks%s; %s intervals)", each, t.percent()))
+	if t.isImported() {
+		t.title(fmt.Sprintf("Differences (unpaired: the runs were not interleaved; %s intervals)", t.percent()))
+	} else {
+		t.title(fmt.Sprintf("What it adds to the baseline (paired within blocks%s; %s intervals)", each, t.percent()))
+	}
 	var table differenceTable
 	for _, tr := range t.r.Treatments {
 		if tr.Baseline == "" || tr.Control {

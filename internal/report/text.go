@@ -46,7 +46,7 @@ type text struct {
 
 func writeText(w io.Writer, r *analysis.Report, o Options) error {
 	t := &text{&bytes.Buffer{}, r, o, newLabels(r)}
-	for _, section := range []func(){t.header, t.treatments, t.differences, t.floor, t.everything, t.warnings, t.legend} {
+	for _, section := range []func(){t.header, t.treatments, t.boundaries, t.differences, t.floor, t.roles, t.lines, t.everything, t.warnings, t.legend} {
 		section()
 	}
 	if _, err := t.out.WriteTo(w); err != nil {
@@ -91,6 +91,9 @@ func (t *text) header() {
 func (t *text) trials() string {
 	c := t.r.Count
 	s := fmt.Sprintf("%d trials, %d blocks of %d treatments in random order", c.Planned, c.Blocks, len(t.r.Treatments))
+	if t.isImported() {
+		s = fmt.Sprintf("%d runs of %d treatments, in the order in which they happened to be run", c.Planned, len(t.r.Treatments))
+	}
 	if c.Used == c.Planned {
 		return s + ", all valid"
 	}
@@ -116,6 +119,9 @@ func (t *text) load() string {
 		out += ", " + s.Arrivals + " arrivals"
 	}
 	if s.MeasureS != nil && s.WarmupS != nil {
+		if t.isImported() {
+			return out + fmt.Sprintf(", load for %s", time.Duration(*s.MeasureS*float64(time.Second)).Round(time.Second))
+		}
 		out += fmt.Sprintf(", %s measured after %s of warm-up", seconds(*s.MeasureS), seconds(*s.WarmupS))
 	}
 	return out
@@ -162,6 +168,10 @@ func decimalsOf(v float64) int {
 
 // treatments is one line a treatment.
 func (t *text) treatments() {
+	if t.r.Method == analysis.AsPublished {
+		t.asPublished()
+		return
+	}
 	t.title(fmt.Sprintf("What each costs (mean of n trials ± half of its %s interval)", t.percent()))
 	columns := t.label.columns(t.r.Treatments)
 	n := column{heads: []string{"n"}}
@@ -201,7 +211,7 @@ func warned(ws []analysis.Warning, code string) bool {
 // interval is absent is plain to see.
 func flagged(ws []analysis.Warning) bool {
 	return slices.ContainsFunc(ws, func(w analysis.Warning) bool {
-		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval"}, w.Code)
+		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval", "repeated-readings"}, w.Code)
 	})
 }
 
