@@ -23,6 +23,9 @@ type loadFlags struct {
 	rate     string
 	output   string
 	duration time.Duration
+	ramp     []string // segments of a rate that changes
+	drop     bool
+	tls      loadgen.TLS
 }
 
 func newLoadCommand(c *cli) *cobra.Command {
@@ -42,6 +45,7 @@ The verdict says whether the generator itself was the limit.`,
 		Example: `  tare load http://127.0.0.1:8080/                               # as fast as it can, for 10 s
   tare load http://127.0.0.1:8080/ --rate 1000 --duration 30s    # 1000 requests/s, as independent users send them
   tare load http://127.0.0.1:8080/ --rate 1000 --arrivals constant -c 16 --warmup 5s
+  tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000 --duration 40s
   tare load http://127.0.0.1:8080/upload -m POST --body-size 4096 --rate 200 -o json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, urls []string) error {
@@ -56,7 +60,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringVarP(&f.rate, "rate", "r", "max", "requests per second of all connections together, or max for a closed loop")
 	flags.DurationVarP(&f.duration, "duration", "d", 10*time.Second, "how long to measure")
 	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
-	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant or poisson (exponential gaps)")
+	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
 	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "threads to send from")
 	flags.DurationVar(&f.profile.Warmup, "warmup", time.Second, "load before the measurement begins")
@@ -64,6 +68,19 @@ The verdict says whether the generator itself was the limit.`,
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body")
 	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes of body every 2xx answer must have; negative: any")
 	flags.Uint64Var(&f.profile.Seed, "seed", 1, "seed of the random arrivals")
+	flags.StringVar(&f.profile.ReplayFile, "replay", "", "file of instants to send at, in seconds, one a line (implies --arrivals replay)")
+	flags.StringSliceVar(&f.ramp, "ramp", nil, "let the rate change: `10s@100,30s@100-500` is 10 s at 100/s, then from 100/s to 500/s in 30 s")
+	flags.BoolVar(&f.drop, "drop", false, "drop a request that is due while every connection is busy, and count it, instead of letting it wait")
+	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated")
+	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request's body")
+	flags.IntSliceVar(&f.profile.Weights, "weights", nil, "shares of the URLs, in their order")
+	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
+	flags.StringVar(&f.profile.Socket, "unix-socket", "", "connect to this Unix socket instead of the URL's host")
+	flags.StringVar(&f.tls.CAFile, "cacert", "", "PEM file of the authorities to trust")
+	flags.StringVar(&f.tls.CertFile, "cert", "", "PEM file of a client certificate")
+	flags.StringVar(&f.tls.KeyFile, "key", "", "PEM file of its key")
+	flags.BoolVarP(&f.tls.Insecure, "insecure", "k", false, "accept any certificate")
+	flags.StringVar(&f.profile.Engine, "engine", "", "portable for a goroutine per connection (default: the best there is)")
 	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll instead of sleeping for so long before a send (default by the number of processors; negative: never)")
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "processors to pin the workers to")
 	flags.StringVar(&f.profile.HDRPath, "hdr", "", "write an HdrHistogram interval log to this file")
@@ -88,6 +105,23 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 		}
 		p.Rate = rate
 	}
+	for _, r := range f.ramp {
+		segment, err := parseSegment(r)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		p.Segments = append(p.Segments, segment)
+	}
+	if p.ReplayFile != "" {
+		p.Arrivals = loadgen.Replay
+		p.Rate = max(p.Rate, 1)
+	}
+	if f.drop {
+		p.Overflow = "drop"
+	}
+	if f.tls != (loadgen.TLS{}) {
+		p.TLS = &f.tls
+	}
 	if f.output != "text" && f.output != "json" {
 		errs = append(errs, fmt.Errorf("output %q is neither text nor json", f.output))
 	}
@@ -96,6 +130,26 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 		errs = append(errs, p.Validate())
 	}
 	return p, errors.Join(errs...)
+}
+
+// parseSegment reads "30s@100" or "30s@100-500".
+func parseSegment(text string) (s loadgen.Segment, err error) {
+	length, rates, ok := strings.Cut(text, "@")
+	from, to, ramp := strings.Cut(rates, "-")
+	if !ramp {
+		to = from
+	}
+	if ok {
+		s.For, err = time.ParseDuration(length)
+		var errFrom, errTo error
+		s.From, errFrom = strconv.ParseFloat(from, 64)
+		s.To, errTo = strconv.ParseFloat(to, 64)
+		err = errors.Join(err, errFrom, errTo)
+	}
+	if !ok || err != nil {
+		return s, fmt.Errorf("ramp %q is not of the form 30s@100 or 30s@100-500", text)
+	}
+	return s, nil
 }
 
 // load runs p in this process, with a live line on a terminal, and prints the outcome.

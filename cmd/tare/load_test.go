@@ -40,10 +40,17 @@ func TestLoadPrintsASummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("\n" + out)
-	for _, want := range []string{"100 in 500ms", "/s of 200.0/s asked for", "2xx: 100 (100.0 %)", "200: 100", "open loop, constant arrivals", "response ms", "service ms", "lateness µs", "verdict"} {
+	for _, want := range []string{" in 500ms: ", "/s of 200.0/s asked for", "2xx: 100 (100.0 %)", "200: 100", "open loop, constant arrivals", "response ms", "service ms", "lateness µs", "verdict"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("summary lacks %q:\n%s", want, out)
 		}
+	}
+}
+
+func TestLoadWithARamp(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "--ramp", "500ms@100,500ms@100-300", "--arrivals", "constant", "-d", "1s", "--warmup", "0s", "-H", "X-A: b")
+	if err != nil || !strings.Contains(out, "2xx: 150 (") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -77,6 +84,9 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{[]string{"http://127.0.0.1/", "--rate", "fast"}, `rate "fast"`},
 		{[]string{"http://127.0.0.1/", "--rate", "-1"}, `rate "-1"`},
 		{[]string{"http://127.0.0.1/", "--arrivals", "monthly"}, `arrivals "monthly"`},
+		{[]string{"http://127.0.0.1/", "--ramp", "10s"}, `ramp "10s"`},
+		{[]string{"http://127.0.0.1/", "--cert", "x"}, "both a certificate and a key"},
+		{[]string{"http://127.0.0.1/", "-H", "nonsense"}, `header "nonsense"`},
 		{[]string{"http://127.0.0.1/", "-d", "0s"}, "measure window is 0s long"},
 		{[]string{"http://127.0.0.1/", "-o", "xml"}, `output "xml"`},
 		{[]string{"http://127.0.0.1/", "-m", "GE T"}, "method"},

@@ -23,6 +23,9 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 		fmt.Fprintf(t, " of %s/s asked for", figure(p.Rate))
 	}
 	fmt.Fprintf(t, "\noutcome    %s\n", counts(classWords(r), r.Requests))
+	if r.Dropped > 0 {
+		fmt.Fprintf(t, "dropped    %d that were due while every connection was busy\n", r.Dropped)
+	}
 	if len(r.Statuses) > 0 {
 		fmt.Fprintf(t, "statuses   %s\n", counts(r.Statuses, r.Requests))
 	}
@@ -70,6 +73,9 @@ func writeLatencies(w io.Writer, r *loadgen.Report) {
 		row("response ms", r.ResponseMS, "2xx, from the intended start")
 	}
 	row("service ms", r.ServiceMS, "2xx, from the actual send")
+	row("first byte ms", r.TTFBMS, "2xx, from the actual send")
+	row("connect ms", r.ConnectMS, "connections of the whole run")
+	row("TLS ms", r.TLSMS, "handshakes of the whole run")
 	row("lateness µs", r.LatenessUS, "actual send after the intended start")
 	t.Flush()
 }

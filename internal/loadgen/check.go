@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,12 +30,18 @@ const (
 func (p Profile) withDefaults() Profile {
 	if p.Method == "" {
 		p.Method = http.MethodGet
-		if p.RequestSize > 0 {
+		if p.RequestSize > 0 || p.BodyFile != "" {
 			p.Method = http.MethodPost
 		}
 	}
 	if p.Arrivals == "" {
 		p.Arrivals = Poisson
+	}
+	if p.Overflow == "" {
+		p.Overflow = overflowQueue
+	}
+	if p.Rate == 0 && len(p.Segments) > 0 {
+		p.Rate = meanRate(p.Segments)
 	}
 	if p.Connections == 0 {
 		p.Connections = DefaultConnections
@@ -53,6 +60,55 @@ func (p Profile) withDefaults() Profile {
 		p.Protocol = "http1"
 	}
 	return p
+}
+
+// What becomes of a request that finds no free connection.
+const (
+	overflowQueue = "queue"
+	overflowDrop  = "drop"
+)
+
+// meanRate is the mean over the segments, for what needs one figure.
+func meanRate(segments []Segment) float64 {
+	var requests, seconds float64
+	for _, g := range segments {
+		requests += (g.From + g.To) / 2 * g.For.Seconds()
+		seconds += g.For.Seconds()
+	}
+	if seconds == 0 {
+		return 0
+	}
+	return requests / seconds
+}
+
+// validateArrivals names what is wrong with when requests are due and who takes them.
+func (p *Profile) validateArrivals() (errs []error) {
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
+		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
+	refuse(p.Arrivals == Replay && (p.ReplayFile == "" || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
+	refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
+	for i, g := range p.Segments {
+		refuse(g.For <= 0 || g.For > maxDuration, "segment %d lasts %v", i+1, g.For)
+		for _, rate := range []float64{g.From, g.To} {
+			refuse(!(rate >= 0 && rate <= maxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, maxRate)
+		}
+	}
+	if s := p.Sine; s != nil {
+		refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
+		refuse(s.Period < time.Millisecond || s.Period > maxDuration, "the sine's period %v is not between 1ms and %v", s.Period, maxDuration)
+	}
+	refuse(p.Overflow != overflowQueue && p.Overflow != overflowDrop, "overflow %q is neither %s nor %s", p.Overflow, overflowQueue, overflowDrop)
+	refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
+	refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
+	for _, w := range p.Weights {
+		refuse(w < 1 || w > 1000, "weight %d is not between 1 and 1000", w)
+	}
+	return errs
 }
 
 // protocols the engine speaks, under every name an experiment may give them.
@@ -76,10 +132,15 @@ func (p Profile) Validate() error {
 	}
 	refuse(!validName([]byte(p.Method)) || strings.Contains(p.Method, " "), "method %q is not a token", p.Method)
 	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > maxRate, "rate %v is not between 0 and %d requests/s", p.Rate, maxRate)
-	refuse(p.Arrivals != Constant && p.Arrivals != Poisson, "arrivals %q are neither %q nor %q", p.Arrivals, Constant, Poisson)
+	errs = append(errs, p.validateArrivals()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	refuse(p.Connections >= 1 && p.Connections < len(p.Targets), "%d connections are fewer than the %d targets", p.Connections, len(p.Targets))
 	refuse(p.Workers < 1 || p.Workers > maxWorkers, "%d workers are not between 1 and %d", p.Workers, maxWorkers)
+	for _, h := range p.Headers {
+		name, value, ok := strings.Cut(h, ":")
+		refuse(!ok || name == "" || strings.Contains(name, " ") || !validName([]byte(name)) || !validValue([]byte(value)), "header %q is not of the form Name: value", h)
+	}
+	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
 	refuse(p.RequestSize < 0 || p.RequestSize > maxRequestSize, "request size %d is not between 0 and %d bytes", p.RequestSize, maxRequestSize)
 	refuse(p.Measure <= 0, "the measure window is %v long", p.Measure)
 	for _, d := range []struct {

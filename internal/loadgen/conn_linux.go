@@ -27,6 +27,7 @@ type conn struct {
 	written            int // bytes of the request
 	intended, sent     int64
 	free               int64 // when it could have taken its request
+	opened, first      int64 // when the connect began, when the answer's first byte came
 	deadline           int64
 	backoff, retryAt   int64
 	waiting            bool // in the worker's list of deadlines
@@ -58,7 +59,7 @@ func (p place) current() bool { return p.generation == p.conn.generation }
 // open begins to connect c. A failure at once is handled like a failure later.
 func (w *worker) open(c *conn) {
 	c.generation++
-	c.peerEnded = false
+	c.peerEnded, c.opened = false, w.now
 	if w.started {
 		w.rec.reconnects++
 	}
@@ -89,6 +90,7 @@ func (w *worker) opened(c *conn) {
 	}
 	w.opening--
 	w.unawait(c)
+	put(w.rec.connect, w.now-c.opened)
 	c.backoff = 0
 	c.parser.reset(c.pool.bodily)
 	if c.carries {
@@ -119,6 +121,9 @@ func (w *worker) openFailed(c *conn, k kind) {
 // better place may take it earlier.
 func (w *worker) retryLater(c *conn) {
 	c.retryAt = w.now + c.backoff
+	if w.fresh && !w.closedLoop() {
+		c.retryAt = never
+	}
 	c.pool.closed.push(c.place())
 	w.nextRetry = min(w.nextRetry, c.retryAt)
 }
@@ -151,7 +156,8 @@ func (w *worker) release(c *conn) {
 
 // begin attaches a request to c and sends it, or opens the connection for it.
 func (w *worker) begin(c *conn, intended, free int64) {
-	c.carries, c.intended, c.free, c.sent = true, intended, free, -1
+	// Where a connection must be opened first, that is part of the service.
+	c.carries, c.intended, c.free, c.sent = true, intended, free, w.now
 	if w.closedLoop() {
 		w.rec.due(intended)
 	}
@@ -167,7 +173,7 @@ func (w *worker) begin(c *conn, intended, free int64) {
 // send writes the request; what does not fit follows when there is room.
 func (w *worker) send(c *conn) {
 	c.parser.reset(c.pool.bodily)
-	c.written, c.sent = 0, w.now
+	c.written = 0
 	c.deadline = w.now + w.timeout
 	w.await(c)
 	w.write(c)
@@ -230,6 +236,9 @@ func (w *worker) read(c *conn) {
 // feed gives bytes to the parser and acts when the response is complete; true
 // means that the request has ended.
 func (w *worker) feed(c *conn, b []byte) bool {
+	if !c.parser.started() {
+		c.first = w.now
+	}
 	used, done, k := c.parser.feed(b)
 	switch {
 	case k != kindNone:
@@ -261,7 +270,7 @@ func (w *worker) answered(c *conn) {
 		k = kindWrongSize
 	}
 	// An answer to a request that is not yet written leaves the connection in doubt.
-	reusable := !c.parser.closing && !c.peerEnded && c.written == len(c.pool.target.request)
+	reusable := !w.fresh && !c.parser.closing && !c.peerEnded && c.written == len(c.pool.target.request)
 	w.unawait(c)
 	w.finish(c, k, status)
 	if !reusable {
@@ -280,10 +289,25 @@ func (w *worker) fail(c *conn, k kind) {
 // reopen replaces c's socket ahead of the next request, as long as there will be one.
 func (w *worker) reopen(c *conn) {
 	w.drop(c)
-	if !w.sending() && c.pool.queue.size == 0 {
-		return
+	switch {
+	case w.fresh:
+		w.vacate(c)
+	case w.sending() || c.pool.queue.size > 0:
+		w.open(c)
 	}
-	w.open(c)
+}
+
+// vacate makes c's place, which has no connection, ready for the next request.
+func (w *worker) vacate(c *conn) {
+	switch intended, ok := c.pool.queue.pop(); {
+	case ok:
+		w.begin(c, intended, w.now)
+	case w.closedLoop() && w.started && w.sending():
+		w.begin(c, w.now, w.now)
+	default:
+		c.retryAt = never
+		c.pool.closed.push(c.place())
+	}
 }
 
 // finish records what became of c's request.
@@ -292,7 +316,7 @@ func (w *worker) finish(c *conn, k kind, status int) {
 		w.inFlight--
 	}
 	c.carries = false
-	w.rec.finish(outcome{intended: c.intended, sent: c.sent, free: c.free, end: w.now, status: status, kind: k})
+	w.rec.finish(outcome{intended: c.intended, sent: c.sent, free: c.free, first: c.first, end: w.now, status: status, kind: k})
 }
 
 // idleEvent handles a free connection that says something: the server has

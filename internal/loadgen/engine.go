@@ -43,6 +43,8 @@ type engine struct {
 	name    string // "epoll" or "portable"
 	profile Profile
 	targets []target
+	turns   []int   // order in which the targets are visited
+	replay  []int64 // instants to replay
 	collect *collector
 	spin    time.Duration
 }
@@ -61,7 +63,12 @@ func Run(ctx context.Context, p Profile, progress func(Progress)) (Report, error
 	if err != nil {
 		return Report{}, err
 	}
-	e := &engine{profile: p, targets: targets, spin: p.spin(allowedCPUs())}
+	e := &engine{profile: p, targets: targets, turns: p.turns(), spin: p.spin(allowedCPUs())}
+	if p.Arrivals == Replay && p.Rate > 0 {
+		if e.replay, err = readInstants(p.ReplayFile); err != nil {
+			return Report{}, err
+		}
+	}
 	e.collect = newCollector(&e.profile, progress)
 	e.name = e.choose()
 	lanes, err := e.lanes()
@@ -95,6 +102,12 @@ func (e *engine) lanes() ([]lane, error) {
 		return e.portableLanes()
 	}
 	return e.nativeLanes()
+}
+
+// schedule is worker i's share.
+func (e *engine) schedule(i int) schedule {
+	p := &e.profile
+	return newSchedule(p, e.replay, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
 }
 
 // spin is the spin window to use where n processors may be used: by default

@@ -32,6 +32,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	w := &worker{
 		number: number, engine: e, poll: poll,
 		buffer: make([]byte, readBuffer), pools: make([]pool, len(e.targets)),
+		drops: p.Overflow == overflowDrop, fresh: p.NoKeepAlive,
 		timeout: int64(p.Timeout), expectSize: p.ExpectSize, spin: int64(e.spin),
 		rec: e.collect.recorder(), zero: time.Now(), nextDue: never, nextRetry: never,
 		laneClock: laneClock{nextTick: int64(time.Second), nextEdge: int64(p.Warmup)},
@@ -39,7 +40,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	}
 	w.drainEnd = w.end + w.drain
 	if p.Rate > 0 {
-		w.schedule = newSchedule(p, number, p.Workers)
+		w.schedule = e.schedule(number)
 		w.wakeMost = wakeMost(p)
 	}
 	for i := range w.pools {
@@ -47,8 +48,9 @@ func newWorker(e *engine, number int) (*worker, error) {
 		w.pools[i] = pool{target: t, bodily: p.Method != http.MethodHead}
 	}
 	w.conns = make([]conn, share(p.Connections, p.Workers, number))
+	seats := p.seats(len(w.conns))
 	for i := range w.conns {
-		w.conns[i] = conn{index: int32(i), fd: -1, pool: &w.pools[i%len(w.pools)]}
+		w.conns[i] = conn{index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
 	}
 	return w, nil
 }

@@ -44,6 +44,7 @@ type portableLane struct {
 type portablePool struct {
 	queue ring[int64] // intended starts
 	due   sync.Cond   // the queue has grown, or the end has come
+	free  int         // connections that wait for it to grow
 }
 
 // portableConn is one connection and what it is doing.
@@ -71,8 +72,9 @@ func (e *engine) portableLanes() ([]lane, error) {
 			l.pools[k].due.L = &l.mu
 		}
 		l.conns = make([]*portableConn, share(p.Connections, p.Workers, i))
+		seats := p.seats(len(l.conns))
 		for k := range l.conns {
-			t := k % len(e.targets)
+			t := seats[k]
 			l.conns[k] = &portableConn{lane: l, pool: &l.pools[t], target: &e.targets[t], buffer: make([]byte, 32<<10)}
 		}
 		lanes[i] = l
@@ -81,6 +83,9 @@ func (e *engine) portableLanes() ([]lane, error) {
 }
 
 func (l *portableLane) prewarm() error {
+	if l.engine.profile.NoKeepAlive {
+		return nil
+	}
 	slots := make(chan struct{}, maxOpening)
 	var opening sync.WaitGroup
 	for _, c := range l.conns {
@@ -153,21 +158,18 @@ func (l *portableLane) pace() {
 	var s schedule
 	next := int64(never)
 	if l.engine.profile.Rate > 0 {
-		s = newSchedule(&l.engine.profile, l.number, l.engine.profile.Workers)
+		s = l.engine.schedule(l.number)
 		next = s.next()
 	}
-	pool := 0
+	turn := 0
 	clock := laneClock{nextTick: int64(time.Second), nextEdge: l.rec.window[0]}
 	for {
 		l.mu.Lock()
 		now := l.now()
 		for next <= now && next < l.end {
 			l.rec.due(next)
-			p := &l.pools[pool]
-			p.queue.push(next)
-			p.due.Signal()
-			l.rec.queueMax = max(l.rec.queueMax, int64(p.queue.size)-1)
-			pool = (pool + 1) % len(l.pools)
+			l.offer(&l.pools[l.engine.turns[turn]], next)
+			turn = (turn + 1) % len(l.engine.turns)
 			next = s.next()
 		}
 		clock.look(&l.rec, l.number, now)
@@ -184,6 +186,17 @@ func (l *portableLane) pace() {
 			return
 		}
 	}
+}
+
+// offer makes a request due that was intended at an instant; the lane is locked.
+func (l *portableLane) offer(p *portablePool, intended int64) {
+	if l.engine.profile.Overflow == overflowDrop && p.queue.size >= p.free {
+		l.rec.drop(intended)
+		return
+	}
+	p.queue.push(intended)
+	p.due.Signal()
+	l.rec.queueMax = max(l.rec.queueMax, int64(p.queue.size-p.free))
 }
 
 // cut ends sending and the measure window now.
@@ -266,14 +279,20 @@ func (c *portableConn) take() bool {
 		if intended, ok := c.pool.queue.pop(); ok {
 			return c.begin(intended, free)
 		}
+		c.pool.free++
 		c.pool.due.Wait()
+		c.pool.free--
 	}
 }
 
 // begin attaches a request; the lane is locked.
 func (c *portableConn) begin(intended, free int64) bool {
 	c.lane.busy++
-	c.request = outcome{intended: intended, sent: -1, free: free}
+	// Where a connection must be opened first, that is part of the service.
+	c.request = outcome{intended: intended, sent: c.lane.now(), free: free}
+	if c.lane.engine.profile.Rate == 0 {
+		c.request.sent = intended // the same instant, by definition of the closed loop
+	}
 	return true
 }
 
@@ -325,7 +344,7 @@ func (c *portableConn) reopen() {
 	c.drop()
 	l := c.lane
 	l.mu.Lock()
-	over := l.closed || l.stopped || l.now() >= l.end && c.pool.queue.size == 0
+	over := l.closed || l.stopped || l.engine.profile.NoKeepAlive || l.now() >= l.end && c.pool.queue.size == 0
 	l.mu.Unlock()
 	if !over {
 		c.open()
@@ -335,11 +354,7 @@ func (c *portableConn) reopen() {
 // exchange sends the request and reads the answer.
 func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) {
 	l := c.lane
-	c.request.sent = l.now()
-	if p.Rate == 0 {
-		c.request.sent = c.request.intended // the same instant, by definition of the closed loop
-	}
-	_ = c.conn.SetDeadline(l.zero.Add(time.Duration(c.request.sent) + p.Timeout))
+	_ = c.conn.SetDeadline(time.Now().Add(p.Timeout))
 	n, err := c.conn.Write(c.target.request)
 	l.traffic(0, n)
 	if err != nil {
@@ -349,6 +364,9 @@ func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) 
 	for {
 		n, err := c.conn.Read(c.buffer)
 		l.traffic(n, 0)
+		if !c.parser.started() {
+			c.request.first = l.now()
+		}
 		used, done, k := c.parser.feed(c.buffer[:n])
 		switch {
 		case k != kindNone:
@@ -367,7 +385,7 @@ func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) 
 			if p.ExpectSize >= 0 && status/100 == 2 && c.parser.body != p.ExpectSize {
 				k = kindWrongSize
 			}
-			return status, k, !c.parser.closing && err == nil
+			return status, k, !p.NoKeepAlive && !c.parser.closing && err == nil
 		}
 	}
 }
@@ -391,10 +409,12 @@ func (c *portableConn) open() kind {
 	if c.target.socket != "" {
 		network, address = "unix", c.target.socket
 	}
+	began := time.Now()
 	conn, err := l.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return netKind(err)
 	}
+	connected := time.Now()
 	if c.target.tls != nil {
 		t := tls.Client(conn, c.target.tls)
 		if err := t.HandshakeContext(ctx); err != nil {
@@ -408,6 +428,10 @@ func (c *portableConn) open() kind {
 	if l.closed {
 		_ = conn.Close()
 		return kindTimeout
+	}
+	put(l.rec.connect, int64(connected.Sub(began)))
+	if c.target.tls != nil {
+		put(l.rec.handshake, int64(time.Since(connected)))
 	}
 	c.conn, c.backoff = conn, 0
 	if !l.zero.IsZero() {

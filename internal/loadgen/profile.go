@@ -15,7 +15,7 @@ type Profile struct {
 	RequestSize int64 `json:"requestSize,omitempty"`
 	// Rate is the requests per second of the open loop; 0 is a closed loop at the maximum.
 	Rate        float64       `json:"rate"`
-	Arrivals    string        `json:"arrivals,omitempty"` // constant | poisson
+	Arrivals    string        `json:"arrivals,omitempty"` // constant | poisson | uniform | replay
 	Seed        uint64        `json:"seed,omitempty"`
 	Connections int           `json:"connections"`
 	Workers     int           `json:"workers,omitempty"` // OS threads; default 1
@@ -33,6 +33,30 @@ type Profile struct {
 
 	// HDRPath receives the HdrHistogram interval log; empty: none.
 	HDRPath string `json:"hdrPath,omitempty"`
+	// Segments and Sine let the rate change with time, counted from the schedule's
+	// start; then Rate, where it is zero, is their mean. ReplayFile has the
+	// instants of arrivals "replay": seconds, one a line.
+	Segments   []Segment `json:"segments,omitempty"`
+	Sine       *Sine     `json:"sine,omitempty"`
+	ReplayFile string    `json:"replayFile,omitempty"`
+	// Overflow says what becomes of a request that is due while every connection
+	// is busy: "queue" (default; it waits and the wait counts) or "drop" (it is
+	// counted as dropped and never sent).
+	Overflow string `json:"overflow,omitempty"`
+	// Part of Parts: this process sends requests Part, Part+Parts, … of the one
+	// schedule that all parts share (by workers). Zero Parts: the whole of it.
+	Part  int `json:"part,omitempty"`
+	Parts int `json:"parts,omitempty"`
+
+	// Weights of the targets, in their order; empty: all equal.
+	Weights []int `json:"weights,omitempty"`
+	// Headers are sent with every request, "Name: value".
+	Headers []string `json:"headers,omitempty"`
+	// BodyFile has the request's body, in place of RequestSize bytes of nothing in particular.
+	BodyFile string `json:"bodyFile,omitempty"`
+	// NoKeepAlive opens a connection for every request; the service time begins with it.
+	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
+
 	// CPUs pins the workers; empty: wherever the process may run.
 	CPUs []int `json:"cpus,omitempty"`
 	// Spin is how long before a send a worker stops sleeping and polls (ns). It makes
@@ -93,8 +117,9 @@ type Report struct {
 	MeasureStart time.Time `json:"measureStart"` // t0 + warm-up
 	MeasureEnd   time.Time `json:"measureEnd"`
 
-	Requests int64 `json:"requests"` // finished, whatever the outcome: the sum of Classes
-	Intended int64 `json:"intended"` // the schedule asked for so many; closed loop: sent
+	Requests int64 `json:"requests"`          // finished, whatever the outcome: the sum of Classes
+	Dropped  int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
+	Intended int64 `json:"intended"`          // the schedule asked for so many; closed loop: sent
 	Sent     int64 `json:"sent"`
 	// Completed counts answers (any status) whose last byte arrived within the
 	// measure window, whenever they were sent: the denominator of cost per request.
@@ -115,6 +140,12 @@ type Report struct {
 	// send minus the later of the intended start and the moment a connection was
 	// free. The rest of the lateness is waiting for the server; µs.
 	OwnLatenessUS Quantiles `json:"own_lateness_us"`
+
+	// TTFBMS is the time from the send to the first byte of a 2xx answer; ConnectMS
+	// and TLSMS are the times of every connect and handshake of the run; ms.
+	TTFBMS    Quantiles `json:"ttfb_ms"`
+	ConnectMS Quantiles `json:"connect_ms"`
+	TLSMS     Quantiles `json:"tls_ms,omitzero"`
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
 	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time over wall time, 0..1

@@ -52,6 +52,9 @@ type totals struct {
 	kinds              [kinds]int64
 	response, service  *hdrhistogram.Histogram // 2xx
 	lateness, ownDelay *hdrhistogram.Histogram // every class
+	firstByte          *hdrhistogram.Histogram // 2xx, from the actual send
+	connect, handshake *hdrhistogram.Histogram // of the whole run, prewarm included
+	dropped            int64
 	queueMax           int64
 	reconnects         int64 // after t0
 	idleClosed         int64
@@ -78,7 +81,8 @@ type recorder struct {
 }
 
 func newTotals() totals {
-	return totals{response: newHistogram(), service: newHistogram(), lateness: newHistogram(), ownDelay: newHistogram()}
+	h := newHistogram
+	return totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), connect: h(), handshake: h()}
 }
 
 // newLive is coarser than the log's histograms: it only feeds the live line.
@@ -126,6 +130,7 @@ type outcome struct {
 	intended int64
 	sent     int64 // negative: never sent
 	free     int64 // when a connection was free for it
+	first    int64 // when the first byte of the answer came
 	end      int64
 	status   int // 0: no answer
 	kind     kind
@@ -179,6 +184,18 @@ func (r *recorder) count(o *outcome, class classIndex, response int64) {
 	if class == classOK {
 		put(r.response, response)
 		put(r.service, o.end-o.sent)
+		put(r.firstByte, o.first-o.sent)
+	}
+}
+
+// drop counts a request that was due and is not sent, by the profile's wish.
+func (r *recorder) drop(intended int64) {
+	if r.in(intended) {
+		r.dropped++
+	}
+	s := r.at(intended)
+	if s.outstanding--; s.outstanding == 0 && s.closed {
+		r.deliver(s)
 	}
 }
 

@@ -73,6 +73,10 @@ func (t *totals) add(w *totals) {
 	t.service.Merge(w.service)
 	t.lateness.Merge(w.lateness)
 	t.ownDelay.Merge(w.ownDelay)
+	t.firstByte.Merge(w.firstByte)
+	t.connect.Merge(w.connect)
+	t.handshake.Merge(w.handshake)
+	t.dropped += w.dropped
 }
 
 func (r *Report) fill(t *totals) {
@@ -98,6 +102,8 @@ func (r *Report) fill(t *totals) {
 		}
 	}
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
+	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
+	r.Dropped = t.dropped
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)
 }
 
@@ -137,8 +143,8 @@ func (r *Report) judge(t *totals, cut bool) {
 func (r *Report) judgeOpen(t *totals) {
 	failed := r.Classes[Conn] + r.Classes[Timeout]
 	if done := r.Completed + failed; float64(done) < reachedRate*float64(r.Intended) {
-		r.invalid("rate missed: %d of %d requests ended in the window (%.1f %%, limit %.1f %%)",
-			done, r.Intended, 100*float64(done)/float64(r.Intended), 100*reachedRate)
+		r.invalid("rate missed: %d of %d requests ended in the window (%.1f %%, limit %.1f %%), %d were dropped",
+			done, r.Intended, 100*float64(done)/float64(r.Intended), 100*reachedRate, r.Dropped)
 	}
 	if limit := max(latenessFloor, latenessShare*r.ResponseMS.P50*1e3); r.OwnLatenessUS.P99 > limit {
 		r.invalid("sent late: p99 lateness of the generator's own is %.0f µs (limit %.0f µs, the larger of 50 µs and 10 %% of the median response time)",

@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // target is one URL, taken apart and ready to be asked.
@@ -45,13 +49,17 @@ func parseTarget(raw string) (*url.URL, error) {
 // resolveTargets looks every host up once, before the load begins: a look-up
 // under way would be charged to the server.
 func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
+	body, err := p.body()
+	if err != nil {
+		return nil, err
+	}
 	targets := make([]target, len(p.Targets))
 	for i, raw := range p.Targets {
 		u, err := parseTarget(raw)
 		if err != nil {
 			return nil, err
 		}
-		t := target{url: u, socket: p.Socket, request: buildRequest(u, p)}
+		t := target{url: u, socket: p.Socket, request: buildRequest(u, p, body)}
 		if t.socket == "" {
 			if t.addr, err = resolve(ctx, u); err != nil {
 				return nil, fmt.Errorf("look up target %s: %w", raw, err)
@@ -88,14 +96,95 @@ func resolve(ctx context.Context, u *url.URL) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(port)), nil
 }
 
-// buildRequest writes the request once; every send writes the same bytes.
-func buildRequest(u *url.URL, p *Profile) []byte {
+// body is what every request carries.
+func (p *Profile) body() ([]byte, error) {
+	if p.BodyFile == "" {
+		return bytes.Repeat([]byte{'x'}, int(p.RequestSize)), nil
+	}
+	info, err := os.Stat(p.BodyFile)
+	if err == nil && info.Size() > maxRequestSize {
+		err = fmt.Errorf("%s has %d bytes, more than %d", p.BodyFile, info.Size(), maxRequestSize)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read request body: %w", err)
+	}
+	body, err := os.ReadFile(p.BodyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read request body: %w", err)
+	}
+	return body, nil
+}
+
+// buildRequest writes the request once; every send writes the same bytes. A
+// header of the profile's takes the place of the one that would be sent anyway.
+func buildRequest(u *url.URL, p *Profile, body []byte) []byte {
+	fields := [][2]string{{"Host", u.Host}, {"User-Agent", "tare"}}
+	if len(body) > 0 || p.Method == http.MethodPost || p.Method == http.MethodPut || p.Method == http.MethodPatch {
+		fields = append(fields, [2]string{"Content-Type", "application/octet-stream"}, [2]string{"Content-Length", strconv.Itoa(len(body))})
+	}
+	if p.NoKeepAlive {
+		fields = append(fields, [2]string{"Connection", "close"})
+	}
+	own := len(fields)
+	for _, h := range p.Headers {
+		name, value, _ := strings.Cut(h, ":")
+		value = strings.TrimSpace(value)
+		same := slices.IndexFunc(fields[:own], func(f [2]string) bool { return strings.EqualFold(f[0], name) })
+		if same >= 0 {
+			fields[same][1] = value
+		} else {
+			fields = append(fields, [2]string{name, value})
+		}
+	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tare\r\n", p.Method, u.RequestURI(), u.Host)
-	if p.RequestSize > 0 || p.Method == "POST" || p.Method == "PUT" || p.Method == "PATCH" {
-		fmt.Fprintf(&b, "Content-Type: application/octet-stream\r\nContent-Length: %d\r\n", p.RequestSize)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", p.Method, u.RequestURI())
+	for _, f := range fields {
+		fmt.Fprintf(&b, "%s: %s\r\n", f[0], f[1])
 	}
 	b.WriteString("\r\n")
-	b.Write(bytes.Repeat([]byte{'x'}, int(p.RequestSize)))
+	b.Write(body)
 	return b.Bytes()
+}
+
+// turns is the order in which targets are visited: by their weights, and as
+// evenly spread as that allows (smooth weighted round robin: each target gains
+// its weight every turn, and the richest pays the sum for being visited).
+func (p *Profile) turns() []int {
+	if len(p.Weights) == 0 {
+		order := make([]int, len(p.Targets))
+		for i := range order {
+			order[i] = i
+		}
+		return order
+	}
+	var sum int
+	for _, w := range p.Weights {
+		sum += w
+	}
+	credit := make([]int, len(p.Weights))
+	order := make([]int, sum)
+	for turn := range order {
+		best := 0
+		for i, w := range p.Weights {
+			if credit[i] += w; credit[i] > credit[best] {
+				best = i
+			}
+		}
+		credit[best] -= sum
+		order[turn] = best
+	}
+	return order
+}
+
+// seats shares n connections out among the targets: one each, the rest by weight.
+func (p *Profile) seats(n int) []int {
+	order := p.turns()
+	seats := make([]int, 0, n)
+	for i := range min(n, len(p.Targets)) {
+		seats = append(seats, i)
+	}
+	for i := len(p.Targets); i < n; i++ {
+		seats = append(seats, order[i%len(order)])
+	}
+	return seats
 }

@@ -122,7 +122,7 @@ func TestTLS(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := profile(test.url)
-			p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 100, 0, 0, 4, 5
+			p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
 			r := mustRun(t, p)
 			if r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {
 				t.Errorf("%v, %v", r.Classes, r.Errors)

@@ -32,6 +32,8 @@ type worker struct {
 	schedule   schedule // nil: closed loop
 	timeout    int64
 	expectSize int64
+	drops      bool  // a request that finds no free connection is dropped
+	fresh      bool  // a connection for every request
 	spin       int64 // the window before a send in which the worker polls
 	wakeLate   int64 // how late a sleep tends to end, see learnWake
 	wakeMost   int64 // the most by which a sleep is cut short on that account
@@ -40,7 +42,7 @@ type worker struct {
 	zero      time.Time
 	now       int64
 	nextDue   int64 // never: the schedule is over
-	nextPool  int
+	nextTurn  int
 	nextRetry int64
 	end       int64 // of sending
 	drainEnd  int64
@@ -103,6 +105,11 @@ func (w *worker) prewarm() error {
 		for w.opening < maxOpening && tried < len(w.conns) {
 			c := &w.conns[tried]
 			tried++
+			if w.fresh {
+				c.pool.closed.push(c.place())
+				continue
+			}
+			w.tick()
 			w.open(c)
 		}
 		w.expire()
@@ -168,6 +175,9 @@ func (w *worker) kickOff() {
 		w.advance()
 		return
 	}
+	if w.fresh {
+		return // the first look at the closed places opens them
+	}
 	for i := range w.pools {
 		p := &w.pools[i]
 		for range p.idle.size {
@@ -193,9 +203,9 @@ func (w *worker) fire() {
 	for w.nextDue <= w.now {
 		intended := w.nextDue
 		w.rec.due(intended)
-		p := &w.pools[w.nextPool]
-		if w.nextPool++; w.nextPool == len(w.pools) {
-			w.nextPool = 0
+		p := &w.pools[w.engine.turns[w.nextTurn]]
+		if w.nextTurn++; w.nextTurn == len(w.engine.turns) {
+			w.nextTurn = 0
 		}
 		w.advance()
 		if p.queue.size == 0 {
@@ -204,6 +214,10 @@ func (w *worker) fire() {
 				w.tick()
 				continue
 			}
+		}
+		if w.drops {
+			w.rec.drop(intended)
+			continue
 		}
 		p.queue.push(intended)
 		w.rec.queueMax = max(w.rec.queueMax, int64(p.queue.size))

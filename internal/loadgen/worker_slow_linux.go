@@ -59,6 +59,10 @@ func (w *worker) takeNext(c *conn) {
 			return
 		}
 	}
+	if w.fresh {
+		w.vacate(c)
+		return
+	}
 	w.open(c)
 }
 

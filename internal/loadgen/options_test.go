@@ -1,0 +1,126 @@
+package loadgen
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// countConns counts connections on their way to handle.
+func countConns(n *atomic.Int64, handle func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) {
+		n.Add(1)
+		handle(c)
+	}
+}
+
+func TestDropSendsOnlyWhatFindsAConnection(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
+			time.Sleep(50 * time.Millisecond)
+			_, err := c.Write([]byte(helloResponse))
+			return err == nil
+		}))).on(engine)
+		p.Connections, p.Overflow, p.Warmup = 2, overflowDrop, 0
+		r, err := Run(t.Context(), p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Two connections at 50 ms an answer carry 40 requests/s of the 500 asked for.
+		if r.Intended != 250 || r.Dropped+r.Requests != 250 || r.Requests < 4 || r.Requests > 24 {
+			t.Errorf("%d intended, %d sent, %d dropped", r.Intended, r.Requests, r.Dropped)
+		}
+		if r.QueueMax > 0 || !strings.Contains(r.Verdict, "rate missed") || !strings.Contains(r.Verdict, "dropped") {
+			t.Errorf("queue of %d, verdict %q", r.QueueMax, r.Verdict)
+		}
+	})
+}
+
+func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine string) {
+		for _, rate := range []float64{200, 0} {
+			var conns atomic.Int64
+			p := profile(rawServer(t, countConns(&conns, sayingOnce(helloResponse)))).on(engine)
+			p.NoKeepAlive, p.Rate, p.Warmup, p.Tail = true, rate, 0, 0
+			r := mustRun(t, p)
+			if r.Requests < 50 || r.Classes[OK] != r.Requests || conns.Load() != r.Requests {
+				t.Errorf("rate %v: %d requests on %d connections, %v", rate, r.Requests, conns.Load(), r.Errors)
+			}
+			if rate > 0 && engine == nativeEngine && r.OwnLatenessUS.P50 > r.ServiceMS.P50*1e3 {
+				t.Errorf("the connect is charged to the generator: %+v, service %+v", r.OwnLatenessUS, r.ServiceMS)
+			}
+		}
+	})
+}
+
+func TestWhatIsSent(t *testing.T) {
+	body := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(body, []byte(`{"a": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var wrong atomic.Value
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if got := fmt.Sprint(r.Method, r.URL, r.Host, r.Header, string(b)); !strings.Contains(got, `PUT/p?q=1example.test`) ||
+			!strings.Contains(got, `X-One:[two: three]`) || !strings.Contains(got, "Content-Type:[application/json]") || !strings.HasSuffix(got, `{"a": 1}`) {
+			wrong.Store(got)
+		}
+	}))
+	defer s.Close()
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := profile(s.URL + "/p?q=1").on(engine)
+		p.Method, p.BodyFile, p.Rate = http.MethodPut, body, 50
+		p.Headers = []string{"host: example.test", "X-One: two: three", "Content-Type: application/json"}
+		if r := mustRun(t, p); r.Classes[OK] != 25 || wrong.Load() != nil {
+			t.Errorf("%v: %v", r.Classes, wrong.Load())
+		}
+	})
+}
+
+func TestWeights(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine string) {
+		var n [2]atomic.Int64
+		server := func(i int) string {
+			return rawServer(t, answering(func(c net.Conn, _ int) bool {
+				n[i].Add(1)
+				_, err := c.Write([]byte(helloResponse))
+				return err == nil
+			}))
+		}
+		p := profile(server(0), server(1)).on(engine)
+		p.Weights, p.Warmup, p.Tail = []int{4, 1}, 0, 0
+		mustRun(t, p)
+		if n[0].Load() != 200 || n[1].Load() != 50 {
+			t.Errorf("%d and %d requests", n[0].Load(), n[1].Load())
+		}
+	})
+}
+
+// A server that sends its header at once and its body later.
+func TestFirstByteAndConnectTimes(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
+			head, body, _ := strings.Cut(helloResponse, "\r\n\r\n")
+			_, _ = io.WriteString(c, head+"\r\n\r\n")
+			time.Sleep(20 * time.Millisecond)
+			_, err := io.WriteString(c, body)
+			return err == nil
+		}))).on(engine)
+		p.Rate = 100
+		r := mustRun(t, p)
+		if r.TTFBMS.Count != 50 || r.TTFBMS.P50 > r.ServiceMS.P50/2 || r.ServiceMS.P50 < 20 {
+			t.Errorf("first byte %+v, whole %+v", r.TTFBMS, r.ServiceMS)
+		}
+		if r.ConnectMS.Count != 8 {
+			t.Errorf("connects %+v", r.ConnectMS)
+		}
+	})
+}
