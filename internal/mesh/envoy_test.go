@@ -49,8 +49,8 @@ func TestEnvoyDefinitions(t *testing.T) {
 		ran++
 		t.Run(d.Name, func(t *testing.T) { testPair(t, d, program) })
 	}
-	if ran != 3 {
-		t.Errorf("%d definitions ran, want 3", ran)
+	if ran != 4 {
+		t.Errorf("%d definitions ran, want 4", ran)
 	}
 }
 

@@ -68,6 +68,8 @@ type SidecarContext struct {
 type Inbound struct {
 	AppIP   string
 	AppPort int
+	// Port to listen on; 0: the kernel's choice. A sidecar that is restarted gets the one it had.
+	Port int
 	// Callers are the SPIFFE IDs that may connect.
 	Callers []string
 }
@@ -76,6 +78,7 @@ type Inbound struct {
 // a port taken from the kernel; the platform asks it which.
 type Outbound struct {
 	Service   string
+	Port      int    // to listen on; 0: the kernel's choice. A sidecar that is restarted gets the one it had
 	Identity  string // SPIFFE ID the callee must show
 	Endpoints []Endpoint
 }

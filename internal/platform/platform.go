@@ -6,9 +6,11 @@ package platform
 
 import (
 	"context"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/proc"
 )
@@ -64,10 +66,57 @@ type Check struct {
 type Task struct {
 	mesh.Task
 	PID int `json:"pid,omitempty"` // local platform
+	// Restarted says that a fault's end started it: it had used nothing before.
+	Restarted bool `json:"restarted,omitempty"`
 }
 
 // Watcher is a Deployment that watches its tasks. Err returns the reason it can
 // no longer be measured (a task that exited), or nil.
 type Watcher interface {
 	Err() error
+}
+
+// Faulty is a Deployment whose tasks can be made to fail, and mended again. What
+// is ended so is no longer what [Watcher] watches.
+type Faulty interface {
+	// Victims lists what can be hit, in the order of services and replicas; those that have been ended are among them.
+	Victims() []Victim
+	// End ends a task: SIGTERM, and SIGKILL after grace; without grace SIGKILL at
+	// once. It returns when the task has ended. One that had ended already is no error.
+	End(ctx context.Context, id string, grace time.Duration) error
+	// Freeze stops a task where it is (SIGSTOP), or lets it go on (SIGCONT).
+	Freeze(ctx context.Context, id string, frozen bool) error
+	// Restart starts a task that was ended, as it was and at its address, and returns when it is ready.
+	Restart(ctx context.Context, id string) error
+}
+
+// Configurable is a Deployment whose services can be changed while they run.
+type Configurable interface {
+	// Configure changes what a service does. patch is a JSON merge patch (RFC
+	// 7396) of its configuration, undo the one that takes it back.
+	Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error)
+}
+
+// Accountant is a Deployment that knows what tasks used that have been ended on purpose.
+type Accountant interface {
+	Ended() []Ended
+}
+
+// Victim is a task that a fault can hit.
+type Victim struct {
+	ID      string // e.g. "echo-0/app"; it stays the same when the task is restarted
+	Pod     string
+	Service string
+	Replica int // from 0
+	Plane   metric.Plane
+	Up      bool
+}
+
+// Ended is a task that was ended, and all it used from its start.
+type Ended struct {
+	Task
+	CPU         time.Duration
+	Peak        int64 // resident memory, bytes
+	Voluntary   int64 // context switches
+	Involuntary int64 // context switches
 }

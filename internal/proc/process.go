@@ -181,6 +181,15 @@ func (p *Process) Wait() error {
 // Tail returns the last n lines the process wrote (to its log, where it has one).
 func (p *Process) Tail(n int) []string { return lastLines(p.tail.last(), n) }
 
+// Signal sends a signal to the process. One that has ended is no error.
+func (p *Process) Signal(sig os.Signal) error {
+	// os.Process keeps from signalling a reused number.
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s to %s: %w", sig, p.command.name(), err)
+	}
+	return nil
+}
+
 // Stop asks the process to end (SIGTERM), kills its whole group after grace, or
 // at once when ctx ends, and returns when it has ended. How it ended is told by
 // [Process.Wait]; a process that had already ended is no error.

@@ -21,7 +21,7 @@ const clientCert = "X-Forwarded-Client-Cert"
 func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 	requests := p.counters.of("http.inbound.downstream_rq_total")
 	to := newForwarder([]string{address(c.Inbound.AppIP, c.Inbound.AppPort)}, transport(nil))
-	w, err := p.listen("inbound", c.IP, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w, err := p.listen("inbound", c.IP, c.Inbound.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		burn(p.weight.Burn)
 		if !wait(r, p.weight.Delay) {
@@ -53,7 +53,7 @@ func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *ide
 		dial = id.dial(out, p.counters.tls("cluster."+name+".ssl."))
 	}
 	to := newForwarder(endpoints, transport(dial))
-	_, err := p.listen(name, c.IP, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, err := p.listen(name, c.IP, out.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		to.ServeHTTP(w, r)
 	}))

@@ -101,8 +101,8 @@ func New(c mesh.SidecarContext, w Weight) (_ *Proxy, err error) {
 	return p, p.listenAdmin(c.AdminPath)
 }
 
-func (p *Proxy) listen(name, ip string, h http.Handler) (*way, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+func (p *Proxy) listen(name, ip string, port int, h http.Handler) (*way, error) {
+	l, err := net.Listen("tcp", address(ip, port))
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s: %w", name, err)
 	}

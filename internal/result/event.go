@@ -14,6 +14,7 @@ type Event struct {
 	Progress *Progress `json:"progress,omitempty"` // KindProgress
 	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
 	Run      *Run      `json:"run,omitempty"`      // KindRun
+	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: as it now stands; Message says what was done
 }
 
 const (
@@ -22,6 +23,7 @@ const (
 	KindPhase    = "phase"    // a phase begins
 	KindProgress = "progress" // one second of load
 	KindSample   = "sample"   // one look at every task
+	KindFault    = "fault"    // a fault was injected, healed, or hit nothing
 	KindError    = "error"    // the trial failed
 	KindInvalid  = "invalid"  // the trial cannot be used
 	KindLog      = "log"      // something to tell

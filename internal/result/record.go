@@ -7,6 +7,7 @@ package result
 import (
 	"time"
 
+	"github.com/tare-mesh/tare/internal/expect"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/plan"
 )
@@ -38,6 +39,10 @@ type Record struct {
 	Node   *NodeUsage  `json:"node,omitempty"`
 	Edges  int         `json:"edges,omitempty"` // calls between services per request
 
+	// Faults that were injected, in that order, and what was expected of the trial.
+	Faults       []Fault          `json:"faults,omitempty"`
+	Expectations []expect.Outcome `json:"expectations,omitempty"`
+
 	// Sampled stands in for Tasks and Node where an import has rates instead of counters.
 	Sampled *Sampled `json:"sampled,omitempty"`
 }
@@ -60,6 +65,16 @@ type Phase struct {
 	Name  string    `json:"name"`
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"`
+}
+
+// Fault is one fault that was injected.
+type Fault struct {
+	Index   int       `json:"index"` // of the experiment's faults, from 0
+	Kind    string    `json:"kind"`
+	Targets []string  `json:"targets"`       // tasks, or pods
+	Start   time.Time `json:"start"`         // when it was injected
+	Done    time.Time `json:"done,omitzero"` // when the injecting was done: a task that drains takes its time
+	Healed  time.Time `json:"healed,omitzero"`
 }
 
 // Check is one thing verified before measuring.
@@ -135,6 +150,9 @@ type TaskUsage struct {
 	mesh.Task
 	Start Reading `json:"start"`
 	End   Reading `json:"end"`
+	// Ended says that a fault ended the task within the measure phase. Its counters
+	// at the end are then those it ended with, and it holds no memory.
+	Ended bool `json:"ended,omitempty"`
 	// Missing says why the task could not be read at an edge; then its figures are unknown.
 	Missing string `json:"missing,omitempty"`
 }

@@ -96,10 +96,14 @@ func (t *trial) measure(ctx context.Context) error {
 		return err
 	}
 	begin, tasks := t.sampler.last, t.sampler.tasks
+	if err := t.planFaults(); err != nil {
+		return err
+	}
 	// All that happens at once in a trial happens here, a line each.
 	group, during := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.healthy(during, t.edges.end) })
 	group.Go(func() error { return t.until(during, t.edges.end, &begin) })
+	group.Go(func() error { return t.faults.Run(during, t.edges.begin, t.edges.end) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
@@ -107,6 +111,9 @@ func (t *trial) measure(ctx context.Context) error {
 		return err
 	}
 	t.use(tasks, begin, t.sampler.tasks, t.sampler.last)
+	if err := t.endFaults(ctx); err != nil {
+		return err
+	}
 	return t.broken()
 }
 
@@ -238,15 +245,27 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 
 // use keeps what every task used between the edges.
 func (t *trial) use(first []platform.Task, begin meter.Look, then []platform.Task, end meter.Look) {
-	known := map[string]bool{}
+	known, ended := map[string]bool{}, t.endedTasks()
 	for _, task := range append(append([]platform.Task{}, first...), then...) {
 		if known[task.ID] {
 			continue
 		}
 		known[task.ID] = true
+		if e, ok := ended[task.ID]; ok {
+			t.record.Tasks = append(t.record.Tasks, t.departed(e, begin))
+			continue
+		}
 		u := result.TaskUsage{Task: task.Task, Start: begin.Tasks[task.ID], End: end.Tasks[task.ID]}
-		u.Missing = missing(task.ID, u, begin, end)
+		if task.Restarted {
+			u.Start = t.unborn(task.ID, begin)
+		}
+		u.Missing = missing(task, u, begin, end)
 		t.record.Tasks = append(t.record.Tasks, u)
+	}
+	for _, e := range ended {
+		if !known[e.ID] {
+			t.record.Tasks = append(t.record.Tasks, t.departed(e, begin))
+		}
 	}
 	if begin.Node != nil && end.Node != nil {
 		t.record.Node = &result.NodeUsage{CPUs: t.Dir.Environment().CPUs, Start: *begin.Node, End: *end.Node}
@@ -257,7 +276,8 @@ func (t *trial) use(first []platform.Task, begin meter.Look, then []platform.Tas
 }
 
 // missing says why the difference of a task's counters cannot be had; empty: it can.
-func missing(id string, u result.TaskUsage, begin, end meter.Look) string {
+func missing(task platform.Task, u result.TaskUsage, begin, end meter.Look) string {
+	id := task.ID
 	_, atBegin := begin.Tasks[id]
 	_, atEnd := end.Tasks[id]
 	why := func(l meter.Look, otherwise string) string {
@@ -267,7 +287,7 @@ func missing(id string, u result.TaskUsage, begin, end meter.Look) string {
 		return otherwise
 	}
 	switch {
-	case !atBegin:
+	case !atBegin && !task.Restarted:
 		return "not read at the beginning: " + why(begin, "it started during the measure phase")
 	case !atEnd:
 		return "not read at the end: " + why(end, "it ended during the measure phase")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/fault"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/meter"
@@ -178,6 +179,9 @@ func (r *run) ended(ctx context.Context, err error) error {
 
 // prepare readies the platform for the meshes of the trials to come and keeps the versions it found.
 func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
+	if err := fault.Check(r.Experiment.Faults); err != nil {
+		return fmt.Errorf("prepare platform %s: %w", r.Experiment.Platform.Kind, err)
+	}
 	var meshes []mesh.Definition
 	seen := map[string]bool{}
 	for _, t := range pending {

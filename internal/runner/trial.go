@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/fault"
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/plan"
@@ -47,6 +48,7 @@ type trial struct {
 	loading    *loading
 	edges      edges
 	sampler    sampler
+	faults     *fault.Timeline // nil before the measure phase
 
 	outcome  error // why the trial is not a good one; nil so far
 	recorded bool
@@ -179,6 +181,7 @@ func (t *trial) judge() {
 		return
 	default:
 		t.record.Warnings = append(t.record.Warnings, t.checked()...)
+		t.expect()
 	}
 	for _, w := range t.record.Warnings {
 		if w.Invalidates {
@@ -210,6 +213,10 @@ func (t *trial) remove(ctx context.Context) error {
 	}
 	if t.deployment == nil {
 		return nil
+	}
+	if t.faults != nil {
+		// What cannot be healed is removed all the same; what hampers the removal shows in its error.
+		_ = t.faults.Heal(ctx, false)
 	}
 	removed := make(chan error, 1)
 	go func() { removed <- t.deployment.Remove(ctx) }()

@@ -19,6 +19,7 @@ type seen struct {
 	load    *result.Load
 	limits  experiment.Validity
 	open    bool          // open loop
+	faults  bool          // were injected: failed requests are then what is measured
 	p50     time.Duration // response time
 	stepped time.Duration // of the wall clock during the trial
 	// unsure is how far the wall clock was stepped between telling the generator its schedule and the measure phase.
@@ -82,6 +83,7 @@ func (t *trial) checked() []result.Warning {
 	s := t.seen
 	s.record, s.load, s.limits = &t.record, t.record.Load, t.Experiment.Validity
 	s.open = t.profile.Rate > 0
+	s.faults = len(t.Experiment.Faults) > 0
 	s.unsure = t.edges.began - t.edges.told
 	t.mu.Lock()
 	s.p50 = medianP50(t.progress)
@@ -117,7 +119,7 @@ func medianP50(seconds []loadgen.Progress) time.Duration {
 }
 
 func rateMissed(s seen) string {
-	if !s.open {
+	if !s.open || s.faults {
 		return ""
 	}
 	if s.load.Intended <= 0 {
@@ -138,6 +140,8 @@ func tooManyErrors(s seen) string {
 	}
 	bad := all - s.load.Classes[string(loadgen.OK)]
 	switch {
+	case s.faults:
+		return ""
 	case all == 0:
 		return "not one request ended in the measure phase"
 	case float64(bad) <= s.limits.ErrorRatio*float64(all):

@@ -47,6 +47,7 @@ type deployment struct {
 
 	mu        sync.Mutex
 	processes []*process
+	victims   []*victim
 	loads     int
 	broken    error // the first process that ended by itself
 	removed   bool
@@ -55,7 +56,9 @@ type deployment struct {
 // process is a started process and the task it is.
 type process struct {
 	*proc.Process
-	task mesh.Task
+	task      mesh.Task
+	restarted bool // in place of one that was ended
+	ended     bool // on purpose
 }
 
 var errRemoved = errors.New("the deployment has been removed")
@@ -113,7 +116,7 @@ func (d *deployment) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 		}
 		return nil, err
 	}
-	d.processes = append(d.processes, &process{p, task})
+	d.processes = append(d.processes, &process{Process: p, task: task, restarted: restarted(ctx)})
 	if err := d.note(task.ID, p.PID, printed); err != nil {
 		return nil, err // Remove stops it
 	}
@@ -139,7 +142,7 @@ func (d *deployment) watch(id string, p *proc.Process) {
 		<-p.Done()
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.removed || d.broken != nil {
+		if d.removed || d.broken != nil || d.endedOnPurpose(p) {
 			return
 		}
 		d.broken = ended(id, p)
@@ -202,7 +205,7 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 		select {
 		case <-p.Done():
 		default:
-			tasks = append(tasks, platform.Task{PID: p.PID, Task: p.task})
+			tasks = append(tasks, platform.Task{PID: p.PID, Task: p.task, Restarted: p.restarted})
 		}
 	}
 	d.mu.Unlock()

@@ -28,6 +28,7 @@ const startTimeout = 30 * time.Second
 type pod struct {
 	name    string
 	service string
+	replica int
 	ip      netip.Addr
 
 	app      netip.AddrPort // the application; zero in the load generator's pod
@@ -60,6 +61,7 @@ func (d *deployment) startService(ctx context.Context, s app.Service) error {
 		if pods[i], err = d.newPod(fmt.Sprintf("%s-%d", s.Name, i), s.Name); err != nil {
 			return err
 		}
+		pods[i].replica = i
 	}
 	d.pods[s.Name] = pods
 	starting, ctx := errgroup.WithContext(ctx)
@@ -159,7 +161,14 @@ func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listen
 	printed := cmd
 	printed.Args = []string{"serve", "--listen", p.app.String(), "--admin", p.api.String(), "--config", path}
 	printed.Files = nil
-	process, err := d.runIn(ctx, p, "app", cmd, printed)
+	process, err := d.runIn(ctx, p, "app", cmd, printed, func(ctx context.Context) error {
+		again, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(p.app))
+		if err != nil {
+			return fmt.Errorf("start %s again: %w", p.name, err)
+		}
+		defer again.Close()
+		return d.startApp(ctx, p, s, again)
+	})
 	if err != nil {
 		return err
 	}
@@ -209,13 +218,16 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// runIn starts a container of a pod; every one of them is watched.
-func (d *deployment) runIn(ctx context.Context, p *pod, container string, cmd, printed proc.Command) (*proc.Process, error) {
-	id := p.name + "/" + container
+// runIn starts a container of a pod; every one of them is watched, and can be
+// ended and started again.
+func (d *deployment) runIn(ctx context.Context, p *pod, container string, cmd, printed proc.Command, again func(context.Context) error) (*proc.Process, error) {
+	v := d.victim(p, container, again)
+	id := v.incarnation()
 	process, err := d.run(ctx, mesh.Task{ID: id, Pod: p.name, Service: p.service, Container: container}, cmd, printed)
 	if err != nil {
 		return nil, err
 	}
+	d.starts(v, process)
 	d.watch(id, process)
 	return process, nil
 }
@@ -226,7 +238,7 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, in *mesh.Inbound,
 	if err != nil {
 		return err
 	}
-	process, err := d.runIn(ctx, p, "sidecar", cmd, cmd)
+	process, err := d.runIn(ctx, p, "sidecar", cmd, cmd, func(ctx context.Context) error { return d.startSidecar(ctx, p, in, to) })
 	if err != nil {
 		return err
 	}
@@ -243,6 +255,9 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, in *mesh.Inbound,
 // configureSidecar renders its configuration into provenance/, issues its
 // certificate, and returns its command.
 func (d *deployment) configureSidecar(p *pod, in *mesh.Inbound, to []string) (proc.Command, error) {
+	if in != nil {
+		in.Port = int(p.inbound.Port()) // of a sidecar that is started again; else 0
+	}
 	p.sidecar = mesh.SidecarContext{
 		Pod: p.name, Service: p.service, Identity: identityOf(p.service), IP: p.ip.String(),
 		Concurrency: d.spec.Mesh.Local.Sidecar.Concurrency,
@@ -251,7 +266,7 @@ func (d *deployment) configureSidecar(p *pod, in *mesh.Inbound, to []string) (pr
 		Inbound:     in,
 	}
 	for _, service := range to {
-		out := mesh.Outbound{Service: service, Identity: identityOf(service)}
+		out := mesh.Outbound{Service: service, Identity: identityOf(service), Port: int(p.outbound[service].Port())}
 		for _, callee := range d.pods[service] {
 			out.Endpoints = append(out.Endpoints, mesh.Endpoint{IP: callee.inbound.Addr().String(), Port: int(callee.inbound.Port())})
 		}
@@ -292,14 +307,21 @@ func (p *pod) learn(ports map[string]int) error {
 		}
 		return netip.AddrPortFrom(p.ip, uint16(port)), nil
 	}
-	var err error
 	if p.sidecar.Inbound != nil {
-		if p.inbound, err = at("inbound"); err != nil {
+		got, err := at("inbound")
+		if err != nil {
+			return err
+		}
+		if p.inbound, err = same("inbound", p.inbound, got); err != nil {
 			return err
 		}
 	}
 	for _, out := range p.sidecar.Outbound {
-		if p.outbound[out.Service], err = at("outbound-" + out.Service); err != nil {
+		got, err := at("outbound-" + out.Service)
+		if err != nil {
+			return err
+		}
+		if p.outbound[out.Service], err = same("outbound-"+out.Service, p.outbound[out.Service], got); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,42 @@
+//go:build unix
+
+package proc
+
+import (
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Usage is what a process that has ended used from its start to its end, as the
+// kernel tells whoever waited for it (getrusage(2)): to the microsecond, every
+// thread included.
+type Usage struct {
+	CPU         time.Duration
+	Peak        int64 // resident memory, bytes
+	Voluntary   int64 // context switches
+	Involuntary int64 // context switches
+}
+
+// Usage tells what the process used; not ok while it runs.
+func (p *Process) Usage() (u Usage, ok bool) {
+	select {
+	case <-p.done:
+	default:
+		return u, false
+	}
+	state := p.cmd.ProcessState
+	if state == nil {
+		return u, false
+	}
+	u.CPU = state.UserTime() + state.SystemTime()
+	r, ok := state.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return u, true
+	}
+	u.Peak, u.Voluntary, u.Involuntary = int64(r.Maxrss), int64(r.Nvcsw), int64(r.Nivcsw)
+	if runtime.GOOS == "linux" { // in KiB there, in bytes on macOS
+		u.Peak <<= 10
+	}
+	return u, true
+}
