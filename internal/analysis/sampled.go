@@ -35,6 +35,7 @@ var sampledMetrics = []string{"cpu_cores", "cpu_us_per_request", "cpu_cores_per_
 type sampled struct {
 	f *figures
 	*result.Sampled
+	rows    []result.SampledRow // with those that repeat filled in
 	load    *result.Load
 	seconds float64 // of the load
 	reduce  reduce
@@ -43,7 +44,7 @@ type sampled struct {
 // sampledFigures computes the metrics of what a source sampled. The load's
 // seconds and requests turn cores into a cost per request.
 func sampledFigures(f *figures, r *result.Record, seconds float64, method Method) {
-	s := sampled{f: f, Sampled: r.Sampled, load: r.Load, seconds: seconds, reduce: publishedFilter}
+	s := sampled{f: f, Sampled: r.Sampled, rows: r.Sampled.Expanded(), load: r.Load, seconds: seconds, reduce: publishedFilter}
 	if method != AsPublished {
 		rows := s.readings(r)
 		s.reduce = func(v series) (float64, bool) { return meanOf(v, rows) }
@@ -86,8 +87,8 @@ func (s *sampled) sum(res sampledResource, want func(mesh.Task) bool) series {
 	if tasks == nil {
 		return nil
 	}
-	v := make(series, len(s.Rows))
-	for i, row := range s.Rows {
+	v := make(series, len(s.rows))
+	for i, row := range s.rows {
 		cells := res.of(row)
 		for _, t := range tasks {
 			if t >= len(cells) || cells[t] == nil {
@@ -102,7 +103,7 @@ func (s *sampled) sum(res sampledResource, want func(mesh.Task) bool) series {
 
 // part reduces the sum of a part's planes; not ok where one of them is unknown.
 func (s *sampled) part(p metric.Part, planes map[metric.Plane]series) (float64, bool) {
-	total := make(series, len(s.Rows))
+	total := make(series, len(s.rows))
 	for _, plane := range p.Planes {
 		v, ok := planes[plane]
 		if !ok {
@@ -126,11 +127,11 @@ func (s *sampled) set(to map[string]float64, res sampledResource, part string, v
 }
 
 // readings are the rows of the measure phase that are readings of their own. The
-// Metrics API goes on showing its last reading until it has a new one; a row in
-// which nothing has changed is the same observation again. A reading belongs to
+// Metrics API goes on showing its last reading until it has a new one; a row that
+// repeats another is the same observation again. A reading belongs to
 // the time at which it was first seen.
 func (s *sampled) readings(r *result.Record) []int {
-	var from, to = s.Rows[0].At, s.Rows[len(s.Rows)-1].At
+	var from, to = s.rows[0].At, s.rows[len(s.rows)-1].At
 	for _, p := range r.Phases {
 		if p.Name == "measure" {
 			from, to = p.Start, p.End
@@ -138,12 +139,12 @@ func (s *sampled) readings(r *result.Record) []int {
 	}
 	var fresh []int
 	inside := 0
-	for i, row := range s.Rows {
+	for i, row := range s.rows {
 		if row.At.Before(from) || row.At.After(to) {
 			continue
 		}
 		inside++
-		if i == 0 || !sameRow(s.Rows[i-1], row) {
+		if !row.Repeat {
 			fresh = append(fresh, i)
 		}
 	}
@@ -155,22 +156,6 @@ func (s *sampled) readings(r *result.Record) []int {
 		s.f.warn("few-readings", sampledMetrics, fmt.Sprintf("the trial rests on %d readings", len(fresh)), "measure longer")
 	}
 	return fresh
-}
-
-func sameRow(a, b result.SampledRow) bool {
-	return sameCells(a.Cores, b.Cores) && sameCells(a.Memory, b.Memory)
-}
-
-func sameCells(a, b []*float64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if (a[i] == nil) != (b[i] == nil) || a[i] != nil && *a[i] != *b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // meanOf averages the rows in which the series is known.
@@ -242,8 +227,8 @@ func (s *sampled) nodes() {
 	if len(s.Nodes) == 0 {
 		return
 	}
-	v := make(series, len(s.Rows))
-	for i, row := range s.Rows {
+	v := make(series, len(s.rows))
+	for i, row := range s.rows {
 		for k := range s.Nodes {
 			if k >= len(row.NodeCores) || row.NodeCores[k] == nil {
 				v[i] = math.NaN()

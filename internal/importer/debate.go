@@ -220,6 +220,7 @@ func (r *sequenceRun) resources(t *Trial, o Options, outs []*output) error {
 		t.warn("unknown-columns", fmt.Sprintf("%s has columns that are not known: %s", r.csv, strings.Join(strange, ", ")),
 			"their figures are not imported; if they matter, say so with the file", resourceMetrics...)
 	}
+	sampled.Shorten()
 	t.Record.Sampled = sampled
 	t.phases(table, o, outs)
 	return nil

@@ -39,7 +39,7 @@ func sound(t *testing.T, s *Study) {
 // planeCores is a plane's mean CPU over the measure phase, all rows.
 func planeCores(r *result.Record, p metric.Plane) float64 {
 	total, n := 0.0, 0.0
-	for _, row := range r.Sampled.Rows {
+	for _, row := range r.Sampled.Expanded() {
 		if row.At.Before(r.Phases[1].Start) || row.At.After(r.Phases[1].End) {
 			continue
 		}
@@ -108,7 +108,7 @@ func TestTasksAddUpToTheTotal(t *testing.T) {
 			if name != "total CPU" {
 				continue
 			}
-			for i, row := range tr.Record.Sampled.Rows {
+			for i, row := range tr.Record.Sampled.Expanded() {
 				sum := 0.0
 				for _, v := range row.Cores {
 					sum += *v

@@ -169,7 +169,7 @@ func (t *Trial) applicationCores() float64 {
 	}
 	phase := t.Record.Phases[1]
 	total, n := 0.0, 0
-	for _, r := range s.Rows {
+	for _, r := range s.Expanded() {
 		if r.At.Before(phase.Start) || r.At.After(phase.End) {
 			continue
 		}

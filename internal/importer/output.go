@@ -112,11 +112,10 @@ func add(to, from map[string]int64) {
 	}
 }
 
-// The interval log's geometry: nanoseconds to four digits, so that what a
-// generator printed to three is not rounded again.
+// The interval log's geometry: nanoseconds to three digits, as generators print them.
 const (
 	lowestNS = 1000
-	digits   = 4
+	digits   = 3
 	// No generator waits a day for an answer.
 	longestNS = 24 * 3600e9
 	// share is how many points a bin's requests are spread over at most.

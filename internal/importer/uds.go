@@ -109,6 +109,7 @@ func (t *Trial) namespaces(path string, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.Shorten()
 	t.Record.Sampled = s
 	first, last := s.Rows[0].At, s.Rows[len(s.Rows)-1].At
 	warmup, tail := o.cuts()

@@ -60,7 +60,7 @@ func TestUDSRun(t *testing.T) {
 		cores, mem float64
 		plane      metric.Plane
 	}{{0.007, 48 << 20, metric.Data}, {0.009, 55 << 20, metric.Unattributed}, {0.001, 84 << 20, metric.Control}} {
-		row := r.Sampled.Rows[10]
+		row := r.Sampled.Expanded()[10]
 		if math.Abs(*row.Cores[i]-want.cores) > 1e-12 || *row.Memory[i] != want.mem || r.Sampled.Tasks[i].Plane != want.plane {
 			t.Errorf("namespace %d: %v cores, %v bytes, %s", i, *row.Cores[i], *row.Memory[i], r.Sampled.Tasks[i].Plane)
 		}

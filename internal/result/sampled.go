@@ -1,6 +1,7 @@
 package result
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/mesh"
@@ -19,8 +20,7 @@ type Sampled struct {
 	Tasks []mesh.Task   `json:"tasks"`
 	Nodes []SampledNode `json:"nodes,omitempty"`
 	// Rows are in the order of their times, all of the file: the measure phase of
-	// the record says which of them count. A row may repeat the one before because
-	// the source had nothing new; it is then no reading of its own.
+	// the record says which of them count.
 	Rows []SampledRow `json:"rows"`
 	// Unknown planes are those of which the source holds a part only. A plane
 	// without a task is unknown in any case.
@@ -40,11 +40,42 @@ type SampledNode struct {
 // SampledRow is one look. The slices are as long as Tasks, and as Nodes; an
 // absent slice is unknown throughout.
 type SampledRow struct {
-	At         time.Time  `json:"at"`
+	At time.Time `json:"at"`
+	// Repeat says that the source had nothing new: the row shows again what the one
+	// before shows, holds no figures itself, and is no reading of its own.
+	Repeat     bool       `json:"repeat,omitempty"`
 	Cores      []*float64 `json:"cores,omitempty"`
 	Memory     []*float64 `json:"memory,omitempty"` // bytes, working set
 	NodeCores  []*float64 `json:"nodeCores,omitempty"`
 	NodeMemory []*float64 `json:"nodeMemory,omitempty"` // bytes
+}
+
+// Expanded is the rows with the figures of those that repeat filled in.
+func (s *Sampled) Expanded() []SampledRow {
+	rows := make([]SampledRow, len(s.Rows))
+	for i, r := range s.Rows {
+		if rows[i] = r; r.Repeat && i > 0 {
+			rows[i] = rows[i-1]
+			rows[i].At, rows[i].Repeat = r.At, true
+		}
+	}
+	return rows
+}
+
+// Shorten marks the rows that show what the one before shows, and drops their figures.
+func (s *Sampled) Shorten() {
+	for i := len(s.Rows) - 1; i > 0; i-- {
+		if a, b := s.Rows[i-1], &s.Rows[i]; !b.Repeat && sameFigures(a.Cores, b.Cores) && sameFigures(a.Memory, b.Memory) &&
+			sameFigures(a.NodeCores, b.NodeCores) && sameFigures(a.NodeMemory, b.NodeMemory) {
+			*b = SampledRow{At: b.At, Repeat: true}
+		}
+	}
+}
+
+func sameFigures(a, b []*float64) bool {
+	return slices.EqualFunc(a, b, func(x, y *float64) bool {
+		return x == y || x != nil && y != nil && *x == *y
+	})
 }
 
 // Latency is a distribution of latencies as one source published it. Where
