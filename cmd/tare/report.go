@@ -45,8 +45,8 @@ Formats:
 		RunE: func(_ *cobra.Command, args []string) error { return c.report(args[0], o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(formatNames(), " or "))
-	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
+	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(formatNames(), ", "))
+	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output; a directory for formats that are one")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
 	f.StringVar(&o.method, "method", "", "how trials become figures: "+methodNames()+"; default: what the results bear")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
@@ -65,12 +65,15 @@ func formatNames() []string {
 func formatList() string {
 	var b strings.Builder
 	for _, f := range report.Formats(report.Options{}) {
-		fmt.Fprintf(&b, "  %-10s %s\n", f.Name, f.Doc)
+		fmt.Fprintf(&b, "  %-21s %s\n", f.Name, f.Doc)
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
 func (c *cli) report(dir string, o reportOptions) error {
+	if f, ok := report.Lookup(o.format, report.Options{}); ok && f.Export != nil {
+		return exportReport(f, dir, o)
+	}
 	if o.output == "" {
 		return writeReport(c.stdout, dir, o)
 	}
@@ -88,20 +91,30 @@ func writeReport(w io.Writer, dir string, o reportOptions) error {
 	if err != nil {
 		return err
 	}
-	d, err := result.Open(dir)
+	d, r, err := analyse(dir, o)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	base, err := levelsOf(o.baseline)
-	if err != nil {
-		return err
-	}
-	r, err := analysis.Analyze(d, analysis.Options{Method: analysis.Method(o.method), Baseline: base})
-	if err != nil {
-		return err
-	}
 	return f.Write(w, r)
+}
+
+// analyse opens a results directory and computes its answer.
+func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error) {
+	d, err := result.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err := levelsOf(o.baseline)
+	if err == nil {
+		var r *analysis.Report
+		r, err = analysis.Analyze(d, analysis.Options{Method: analysis.Method(o.method), Baseline: base})
+		if err == nil {
+			return d, r, nil
+		}
+	}
+	_ = d.Close()
+	return nil, nil, err
 }
 
 // reportFormat finds the format asked for, to be laid out for width columns; 0: no limit.

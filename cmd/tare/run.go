@@ -74,8 +74,12 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := reportFormat(o.report, 0); err != nil {
+	f, err := reportFormat(o.report, 0)
+	if err != nil {
 		return err
+	}
+	if f.Export != nil {
+		return usageError{fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format " + f.Name + " -o DIR`"}
 	}
 	dir, err := c.openResults(study, o)
 	if err != nil {

@@ -169,7 +169,7 @@ func (x across) changes() {
 	for _, c := range x.ordered() {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
-			row(x.group(x.l.withControl(analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})))
+			row(x.l.withControl(analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}))
 		}
 		row(x.cells(c)...)
 	}

@@ -35,7 +35,7 @@ func (t *text) boundaries() {
 		}
 		columns = append(columns, c)
 	}
-	writeTable(t.out, columns, labels, t.o.Width, "  ")
+	t.table(columns, labels, "  ")
 	t.headlines(parts)
 }
 
@@ -73,7 +73,7 @@ func (t *text) headlines(parts []string) {
 			verdicts.cells = append(verdicts.cells, s)
 			rank[ranks] = true
 		}
-		writeTable(t.out, []column{names, low, verdicts}, 1, t.o.Width, "  ")
+		t.table([]column{names, low, verdicts}, 1, "  ")
 		if len(rank) > 1 {
 			t.line("")
 			t.wrapped("The boundaries do not rank the two alike: which of them costs less depends on what is counted.")
@@ -141,7 +141,7 @@ func (t *text) roles() {
 	t.title("The data plane by role")
 	names.heads, names.left = []string{"role"}, true
 	cpu.heads, per.heads, mem.heads = []string{"CPU,", "millicores"}, []string{"CPU/request,", "µs"}, []string{"memory,", "MiB"}
-	writeTable(t.out, append(labels, names, cpu, per, mem), len(labels)+1, t.o.Width, "  ")
+	t.table(append(labels, names, cpu, per, mem), len(labels)+1, "  ")
 }
 
 // estimate is a figure; one that was published stands alone, without an interval.
@@ -182,7 +182,7 @@ func (t *text) lines() {
 		per.cells = append(per.cells, figure(l.PerRequestUS, 1, false))
 		fits.cells = append(fits.cells, fitWords(l))
 	}
-	writeTable(t.out, []column{label, part, fixedCost, per, fits}, 2, t.o.Width, "  ")
+	t.table([]column{label, part, fixedCost, per, fits}, 2, "  ")
 }
 
 func fitWords(l analysis.Line) string {
@@ -242,5 +242,5 @@ func (t *text) asPublished() {
 		}
 		columns = append(columns, c)
 	}
-	writeTable(t.out, columns, labels, t.o.Width, "  ")
+	t.table(columns, labels, "  ")
 }

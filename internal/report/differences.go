@@ -42,7 +42,7 @@ func (t *text) differences() {
 			table.group("  nothing to compare")
 		}
 	}
-	writeTable(t.out, table.columns(t.o, uniform), 1, t.o.Width, "")
+	t.table(table.columns(t.o, uniform), 1, "")
 }
 
 // pairs is the number of pairs of the comparisons shown, if they all have as many.
@@ -182,12 +182,12 @@ func (t *text) floor() {
 		t.line("  no difference at all")
 		return
 	}
-	writeTable(t.out, []column{
+	t.table([]column{
 		{heads: []string{""}, cells: names, left: true},
 		{heads: []string{"difference"}, cells: values},
 		{heads: []string{"interval"}, cells: intervals},
 		{heads: []string{"smallest this", "run could show"}, cells: detectable},
-	}, 1, t.o.Width, "")
+	}, 1, "")
 }
 
 // floors are the A/A comparisons that are shown, treatment by treatment.

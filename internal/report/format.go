@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Format is one way to write a report.
@@ -16,6 +17,9 @@ type Format struct {
 	Name  string
 	Doc   string // one phrase
 	Write func(io.Writer, *analysis.Report) error
+	// Export writes many files into an existing, empty directory; then Write is nil.
+	// It may read of the results what the report does not hold.
+	Export func(dir string, d *result.Dir, r *analysis.Report) error
 }
 
 // Options of the formats for people.
@@ -29,8 +33,15 @@ type Options struct {
 // Formats lists every format, in the order of help. The first is the default.
 func Formats(o Options) []Format {
 	return []Format{
-		{"text", "a table for the terminal", func(w io.Writer, r *analysis.Report) error { return writeText(w, r, o) }},
-		{"json", "everything, schema " + analysis.Schema, writeJSON},
+		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *analysis.Report) error { return writeText(w, r, o) }},
+		{Name: "json", Doc: "everything, schema " + analysis.Schema, Write: writeJSON},
+		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *analysis.Report) error { return writeMarkdown(w, r, o) }},
+		{Name: "csv", Doc: "tidy: a row a metric a trial", Write: writeCSV},
+		{Name: "parquet", Doc: "the same as Parquet", Write: writeParquet},
+		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
+		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},
+		{Name: "fortio", Doc: "a directory of fortio's JSON, for fortio report -data-dir", Export: exportFortio},
+		{Name: "great-sidecar-debate", Doc: "a directory in that project's layout, for its plot script", Export: exportDebate},
 	}
 }
 

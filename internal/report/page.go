@@ -2,7 +2,10 @@ package report
 
 import (
 	"bytes"
+	"io"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/analysis"
 )
 
 // page is a text of headings, tables and notes, in one of two styles.
@@ -13,7 +16,6 @@ type page struct {
 	item    func(string)
 	note    func(string)
 	table   func(columns []column, labels int)
-	group   func(string) string // a row that names those below it
 }
 
 func (p page) text() string { return p.out.String() }
@@ -39,7 +41,6 @@ func plainPage(b *bytes.Buffer, o Options) page {
 		table: func(columns []column, labels int) {
 			writeTable(b, columns, labels, o.Width, "  ")
 		},
-		group: func(s string) string { return s },
 	}
 }
 
@@ -59,7 +60,6 @@ func markdownPage(b *bytes.Buffer, _ Options) page {
 		item:  func(s string) { writeLine(b, "- "+escapeMarkdown(s)) },
 		note:  func(s string) { writeLine(b, ""); writeLine(b, "_"+escapeMarkdown(s)+"_") },
 		table: func(columns []column, _ int) { writeMarkdownTable(b, columns) },
-		group: func(s string) string { return "**" + s + "**" },
 	}
 }
 
@@ -78,22 +78,23 @@ func writeMarkdownTable(b *bytes.Buffer, columns []column) {
 	line(rules)
 	for i := range rows {
 		cells := make([]string, len(columns))
+		rest := ""
 		for j, c := range columns {
-			cells[j] = markdownCell(at(c.cells, i))
+			cells[j] = escapeMarkdown(strings.TrimSpace(at(c.cells, i)))
+			if j > 0 {
+				rest += cells[j]
+			}
+		}
+		if rest == "" && cells[0] != "" && !strings.HasPrefix(at(columns[0].cells, i), " ") { // it names the rows below it
+			cells[0] = "**" + cells[0] + "**"
 		}
 		line(cells)
 	}
 }
 
-// markdownCell keeps bold groups and escapes the rest.
-func markdownCell(s string) string {
-	s = strings.TrimSpace(s)
-	if inner, ok := strings.CutPrefix(s, "**"); ok {
-		if inner, ok = strings.CutSuffix(inner, "**"); ok {
-			return "**" + escapeMarkdown(inner) + "**"
-		}
-	}
-	return escapeMarkdown(s)
+// writeMarkdown is the text's sections as GitHub-flavoured Markdown.
+func writeMarkdown(w io.Writer, r *analysis.Report, o Options) error {
+	return (&text{out: &bytes.Buffer{}, r: r, o: Options{All: o.All}, label: newLabels(r), markdown: true}).write(w)
 }
 
 var markdownEscapes = strings.NewReplacer("\\", "\\\\", "|", "\\|", "*", "\\*", "_", "\\_", "`", "\\`", "<", "&lt;", ">", "&gt;", "[", "\\[", "]", "\\]", "\n", " ", "\r", " ")

@@ -42,10 +42,15 @@ type text struct {
 	r     *analysis.Report
 	o     Options
 	label labels
+	// markdown writes the same sections as GitHub-flavoured Markdown.
+	markdown bool
 }
 
 func writeText(w io.Writer, r *analysis.Report, o Options) error {
-	t := &text{&bytes.Buffer{}, r, o, newLabels(r)}
+	return (&text{out: &bytes.Buffer{}, r: r, o: o, label: newLabels(r)}).write(w)
+}
+
+func (t *text) write(w io.Writer) error {
 	for _, section := range []func(){t.header, t.treatments, t.boundaries, t.differences, t.floor, t.roles, t.lines, t.everything, t.warnings, t.legend} {
 		section()
 	}
@@ -57,7 +62,14 @@ func writeText(w io.Writer, r *analysis.Report, o Options) error {
 
 func (t *text) line(format string, args ...any) { writeLine(t.out, fmt.Sprintf(format, args...)) }
 
-func (t *text) wrapped(s string) { writeWrapped(t.out, s, "", "  ", t.prose()) }
+func (t *text) wrapped(s string) {
+	if t.markdown {
+		writeLine(t.out, escapeMarkdown(s))
+		writeLine(t.out, "")
+		return
+	}
+	writeWrapped(t.out, s, "", "  ", t.prose())
+}
 
 // prose is the width of sentences: where there is no terminal they are folded
 // all the same, while tables are as wide as they are.
@@ -70,7 +82,36 @@ func (t *text) prose() int {
 
 func (t *text) title(s string) {
 	t.line("")
+	if t.markdown {
+		writeLine(t.out, "## "+escapeMarkdown(s))
+		writeLine(t.out, "")
+		return
+	}
 	t.wrapped(s)
+}
+
+func (t *text) table(columns []column, labels int, indent string) {
+	if t.markdown {
+		writeMarkdownTable(t.out, columns)
+		return
+	}
+	writeTable(t.out, columns, labels, t.o.Width, indent)
+}
+
+// warning is one entry of the list of warnings.
+func (t *text) warning(s, hint string) {
+	if t.markdown {
+		line := "- " + escapeMarkdown(s)
+		if hint != "" {
+			line += " _hint: " + escapeMarkdown(hint) + "_"
+		}
+		writeLine(t.out, line)
+		return
+	}
+	writeWrapped(t.out, s, "  "+mark+" ", "    ", t.prose())
+	if hint != "" {
+		writeWrapped(t.out, "hint: "+hint, "    ", "          ", t.prose())
+	}
 }
 
 func (t *text) header() {
@@ -187,7 +228,7 @@ func (t *text) treatments() {
 		}
 		columns = append(columns, c)
 	}
-	writeTable(t.out, columns, fixedColumns, t.o.Width, "  ")
+	t.table(columns, fixedColumns, "  ")
 }
 
 // cell is one figure of a treatment, marked where a warning concerns it.
@@ -234,7 +275,7 @@ func (t *text) everything() {
 		}
 		columns = append(columns, c)
 	}
-	writeTable(t.out, columns, 2, t.o.Width, "  ")
+	t.table(columns, 2, "  ")
 }
 
 // warnings lists those about the metrics shown, each with its cure.
@@ -256,10 +297,7 @@ func (t *text) warnings() {
 		if w.Trials > 0 {
 			count = fmt.Sprintf(" (%d of %d trials)", w.Trials, t.r.Count.Planned)
 		}
-		writeWrapped(t.out, fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), "  "+mark+" ", "    ", t.prose())
-		if w.Hint != "" {
-			writeWrapped(t.out, "hint: "+w.Hint, "    ", "          ", t.prose())
-		}
+		t.warning(fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), w.Hint)
 	}
 	if hidden > 0 {
 		t.line("")
