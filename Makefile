@@ -34,7 +34,7 @@ generators: ## install the load generators that can be had (oha, wrk, hey, h2loa
 
 .PHONY: e2e
 e2e: build generators ## the tests that start a real Envoy and real experiments, a few minutes
-	$(GO) test -count=1 -timeout 30m ./...
+	$(GO) test -count=1 -timeout 60m -p 1 ./...
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, govulncheck
