@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"archive/tar"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -83,30 +84,39 @@ type origin struct {
 	Path   string `json:"path"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	Copied bool   `json:"copied"`
+	Copied bool   `json:"copied"` // it is in originals.tar, by its base name
 }
+
+// Names within a trial's provenance.
+const (
+	originsFile   = "origins.json"
+	originalsFile = "originals.tar"
+)
 
 // maxCopy bounds a file that is copied beside its record; a larger one is named with its checksum.
 const maxCopy = 1 << 20
 
-// provenance keeps the files a trial was made of.
+// provenance keeps the files a trial was made of: small ones whole, in one archive.
 func (t *Trial) provenance(dir string) error {
 	var origins []origin
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
 	for _, path := range t.Files {
-		o, err := keep(dir, path)
+		o, err := keep(w, path)
 		if err != nil {
 			return fmt.Errorf("keep %s: %w", path, err)
 		}
 		origins = append(origins, o)
 	}
 	b, err := json.MarshalIndent(origins, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write origins: %w", err)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("keep what was imported: %w", err)
 	}
-	return os.WriteFile(filepath.Join(dir, "origins.json"), append(b, '\n'), 0o644)
+	return errors.Join(os.WriteFile(filepath.Join(dir, originsFile), append(b, '\n'), 0o644),
+		os.WriteFile(filepath.Join(dir, originalsFile), archive.Bytes(), 0o644))
 }
 
-func keep(dir, path string) (origin, error) {
+func keep(w *tar.Writer, path string) (origin, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return origin{}, err
@@ -119,8 +129,12 @@ func keep(dir, path string) (origin, error) {
 		return origin{}, err
 	}
 	o := origin{Path: path, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil)), Copied: n <= maxCopy}
-	if o.Copied {
-		err = os.WriteFile(filepath.Join(dir, filepath.Base(path)), head.Bytes(), 0o644)
+	if !o.Copied {
+		return o, nil
+	}
+	err = w.WriteHeader(&tar.Header{Name: filepath.Base(path), Mode: 0o644, Size: n, Format: tar.FormatPAX})
+	if err == nil {
+		_, err = w.Write(head.Bytes())
 	}
 	return o, err
 }
