@@ -1,5 +1,3 @@
-//go:build linux
-
 package runner_test
 
 import (
@@ -12,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -102,7 +99,7 @@ func TestKill9(t *testing.T) {
 func tareProcess(path string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleEnv+"=tare", dirEnv+"="+path, noExitSleep)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = diesWithItsParent()
 	return cmd
 }
 

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package runner_test
+
+import "syscall"
+
+func diesWithItsParent() *syscall.SysProcAttr { return nil }
