@@ -12,6 +12,15 @@ const (
 // Protocols lists them all.
 func Protocols() []string { return []string{HTTP1, HTTP2, GRPC, TCP} }
 
+// GRPCMethod is what a service is called by over gRPC: a message with bytes as
+// its field 1 is answered by another.
+const GRPCMethod = "/tare.v1.Service/Call"
+
+// AloneHeader asks that the calls a request sets off are made on connections of
+// their own, as the request itself was. "Connection: close" says the same in
+// HTTP/1.1, but does not pass proxies and is not there in HTTP/2.
+const AloneHeader = "tare-alone"
+
 // Behavior is what a service does with each request, besides its calls. All of
 // it can be changed while the service runs.
 type Behavior struct {

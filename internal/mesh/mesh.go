@@ -72,7 +72,14 @@ type Inbound struct {
 	Port int
 	// Callers are the SPIFFE IDs that may connect.
 	Callers []string
+	// Protocol the application speaks: http1 (empty as well), http2, grpc, tcp.
+	Protocol string
 }
+
+// HTTP2 tells whether the application is spoken to in HTTP/2.
+func (i Inbound) HTTP2() bool { return http2(i.Protocol) }
+
+func http2(protocol string) bool { return protocol == "http2" || protocol == "grpc" }
 
 // Outbound is the way from this pod to another service. The sidecar listens on
 // a port taken from the kernel; the platform asks it which.
@@ -81,7 +88,12 @@ type Outbound struct {
 	Port      int    // to listen on; 0: the kernel's choice. A sidecar that is restarted gets the one it had
 	Identity  string // SPIFFE ID the callee must show
 	Endpoints []Endpoint
+	// Protocol the callee is spoken to in: http1 (empty as well), http2, grpc, tcp.
+	Protocol string
 }
+
+// HTTP2 tells whether the callee is spoken to in HTTP/2.
+func (o Outbound) HTTP2() bool { return http2(o.Protocol) }
 
 // Endpoint is the inbound listener of one replica.
 type Endpoint struct {

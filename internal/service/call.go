@@ -35,9 +35,9 @@ type way interface {
 type incoming struct {
 	// trace are the headers to pass on, name and value in turn.
 	trace []string
-	// alone: the request came on a connection of its own ("Connection: close"),
-	// so that its calls are made on connections of their own. A probe can then be
-	// counted in connections all along its way.
+	// alone: the request came on a connection of its own ("Connection: close", or
+	// [app.AloneHeader]), so that its calls are made on connections of their own.
+	// A probe can then be counted in connections all along its way.
 	alone bool
 }
 
@@ -69,6 +69,22 @@ func traceOf(names []string, values map[string][]string) []string {
 		}
 	}
 	return found
+}
+
+// isAlone looks for [app.AloneHeader].
+func isAlone(name string, values map[string][]string) bool {
+	v := values[name]
+	return len(v) > 0 && v[0] != ""
+}
+
+var canonicalAlone = http.CanonicalHeaderKey(app.AloneHeader)
+
+// pairs are the headers of a call that come from the request that sets it off.
+func (in incoming) pairs() []string {
+	if !in.alone {
+		return in.trace
+	}
+	return append(in.trace[:len(in.trace):len(in.trace)], app.AloneHeader, "1")
 }
 
 // newSteps groups the calls that are made at the same time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -111,7 +112,7 @@ func (w *grpcWay) do(ctx context.Context, size int64, in incoming, alone bool) e
 		defer single.Close()
 		conn = single
 	}
-	if pairs := append(in.trace[:len(in.trace):len(in.trace)], w.headers...); len(pairs) > 0 {
+	if pairs := slices.Concat(in.pairs(), w.headers); len(pairs) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
 	}
 	var answer wrapperspb.BytesValue

@@ -70,10 +70,10 @@ func (w *httpWay) do(ctx context.Context, size int64, in incoming, alone bool) e
 		client = w.single
 	}
 	r := w.template.WithContext(ctx)
-	if len(in.trace) > 0 || w.header || size > 0 {
+	if pairs := in.pairs(); len(pairs) > 0 || w.header || size > 0 {
 		r.Header = r.Header.Clone()
-		for i := 0; i < len(in.trace); i += 2 {
-			r.Header.Set(in.trace[i], in.trace[i+1])
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header.Set(pairs[i], pairs[i+1])
 		}
 	}
 	if size > 0 {

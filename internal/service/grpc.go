@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tare-mesh/tare/internal/app"
 )
 
 // The service that is called by gRPC:
@@ -32,7 +34,7 @@ import (
 // same on the wire as google.protobuf.BytesValue, by which it is read and written.
 const (
 	grpcService = "tare.v1.Service"
-	callMethod  = "/" + grpcService + "/Call"
+	callMethod  = app.GRPCMethod
 	grpcFile    = "tare/v1/service.proto"
 )
 
@@ -135,7 +137,7 @@ func (s *Service) callGRPC(ctx context.Context, n *snapshot) (*wrapperspb.BytesV
 		var in incoming
 		if len(n.steps) > 0 {
 			if md, ok := metadata.FromIncomingContext(ctx); ok {
-				in.trace = traceOf(traceHeaders, md)
+				in.alone, in.trace = isAlone(app.AloneHeader, md), traceOf(traceHeaders, md)
 			}
 		}
 		result = s.do(ctx, n, in)

@@ -144,6 +144,7 @@ func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (sta
 	}
 	in := incoming{alone: r.Close}
 	if len(n.steps) > 0 {
+		in.alone = in.alone || isAlone(canonicalAlone, r.Header)
 		in.trace = traceOf(canonicalTrace, r.Header)
 	}
 	result := s.do(r.Context(), n, in)

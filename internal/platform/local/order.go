@@ -42,6 +42,24 @@ func calleesFirst(t app.Topology) ([]app.Service, error) {
 	return order, nil
 }
 
+// waves groups services, given callees first, so that each calls only those of groups before its own.
+func waves(order []app.Service) [][]app.Service {
+	var all [][]app.Service
+	height := map[string]int{}
+	for _, s := range order {
+		h := 0
+		for _, c := range callees(s) {
+			h = max(h, height[c]+1)
+		}
+		height[s.Name] = h
+		if h == len(all) {
+			all = append(all, nil)
+		}
+		all[h] = append(all[h], s)
+	}
+	return all
+}
+
 // callees lists the services that s calls, each once, in the order of the calls.
 func callees(s app.Service) []string {
 	var names []string
@@ -75,20 +93,25 @@ func callers(t app.Topology, name string) []string {
 	return names
 }
 
-// visits counts how often each service is called for one request at the entry.
-func visits(t app.Topology) (map[string]int, error) {
+// visits counts how often each service is called for one request at the entry,
+// and names those for which that is only the most: a call on the way has a probability.
+func visits(t app.Topology) (n map[string]int, most map[string]bool, err error) {
 	order, err := calleesFirst(t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	n := map[string]int{entryOf(t): 1}
+	n, most = map[string]int{entryOf(t): 1}, map[string]bool{}
 	for _, s := range slices.Backward(order) {
 		for _, c := range s.Calls {
 			n[c.Service] += n[s.Name] * (1 + t.Redirected(c))
+			most[c.Service] = most[c.Service] || most[s.Name] || uncertain(c)
 		}
 	}
-	return n, nil
+	return n, most, nil
 }
+
+// uncertain tells whether a call may not be made.
+func uncertain(c app.Call) bool { return c.Probability != nil && *c.Probability < 1 }
 
 func replicas(s app.Service, t plan.Treatment) int {
 	if s.Replicas > 0 {

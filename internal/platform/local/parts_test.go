@@ -51,7 +51,7 @@ func TestOrder(t *testing.T) {
 	if want := []string{"d", "b", "c", "a", "idle"}; !slices.Equal(names, want) {
 		t.Errorf("order %v, want %v", names, want)
 	}
-	n, err := visits(diamond)
+	n, _, err := visits(diamond)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,7 +167,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 
 // supported refuses what this platform cannot do, and what would confuse it.
 func supported(spec platform.Spec) error {
-	if p := spec.Treatment.Levels.Protocol; p != "" && p != "http1" {
+	if p := spec.Treatment.Levels.Protocol; p != "" && !slices.Contains(app.Protocols(), p) {
 		return fmt.Errorf("protocol %s: %w on the local platform", p, errors.ErrUnsupported)
 	}
 	if len(spec.Topology.Services) == 0 {
@@ -177,6 +178,12 @@ func supported(spec platform.Spec) error {
 	}
 	if spec.Mesh.Local == nil && (spec.Mesh.Provides != mesh.Provides{} || ruled(spec.Mesh, metric.Data)) {
 		return fmt.Errorf("mesh %s: %w on the local platform: its definition has no local part", spec.Mesh.Name, errors.ErrUnsupported)
+	}
+	for _, s := range spec.Topology.Services {
+		if p := cmp.Or(s.Protocol, spec.Treatment.Levels.Protocol); spec.Mesh.Provides.L7 && p == app.TCP {
+			return &Error{fmt.Errorf("service %s speaks tcp: %w by mesh %s, which understands HTTP", s.Name, errors.ErrUnsupported, spec.Mesh.Name),
+				"take a mesh that forwards connections, such as envoy-tcp"}
+		}
 	}
 	return nil
 }

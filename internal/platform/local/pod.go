@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,10 +27,11 @@ const startTimeout = 30 * time.Second
 
 // pod is one replica of a service, or the load generator.
 type pod struct {
-	name    string
-	service string
-	replica int
-	ip      netip.Addr
+	name     string
+	service  string
+	protocol string // of the application
+	replica  int
+	ip       netip.Addr
 
 	app      netip.AddrPort // the application; zero in the load generator's pod
 	api      netip.AddrPort // the application's REST interface; zero in the load generator's pod
@@ -45,32 +47,39 @@ func (d *deployment) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range order {
-		if err := d.startService(ctx, s); err != nil {
+	for _, wave := range waves(order) {
+		if err := d.startWave(ctx, wave); err != nil {
 			return err
 		}
 	}
 	return d.startLoadPod(ctx)
 }
 
-// startService starts the replicas of a service, some at a time.
-func (d *deployment) startService(ctx context.Context, s app.Service) error {
-	pods := make([]*pod, replicas(s, d.spec.Treatment))
-	for i := range pods {
-		var err error
-		if pods[i], err = d.newPod(fmt.Sprintf("%s-%d", s.Name, i), s.Name); err != nil {
-			return err
+// startWave starts the replicas of services that do not call one another, some at a time.
+func (d *deployment) startWave(ctx context.Context, wave []app.Service) error {
+	for _, s := range wave {
+		for i := range replicas(s, d.spec.Treatment) {
+			p, err := d.newPod(fmt.Sprintf("%s-%d", s.Name, i), s.Name)
+			if err != nil {
+				return err
+			}
+			p.protocol, p.replica = d.protocol(s), i
+			d.pods[s.Name] = append(d.pods[s.Name], p)
 		}
-		pods[i].replica = i
 	}
-	d.pods[s.Name] = pods
 	starting, ctx := errgroup.WithContext(ctx)
-	starting.SetLimit(max(2, runtime.NumCPU()))
-	for _, p := range pods {
-		starting.Go(func() error { return d.startPod(ctx, p, s) })
+	starting.SetLimit(startingAtOnce())
+	for _, s := range wave {
+		for _, p := range d.pods[s.Name] {
+			starting.Go(func() error { return d.startPod(ctx, p, s) })
+		}
 	}
 	return starting.Wait()
 }
+
+// startingAtOnce is how many pods start at one time. A start is half computing
+// and half waiting, so that twice the processors are kept busy.
+func startingAtOnce() int { return 2 * max(2, runtime.NumCPU()) }
 
 func (d *deployment) newPod(name, service string) (*pod, error) {
 	ip, err := d.addresses.take()
@@ -92,7 +101,7 @@ func (d *deployment) startPod(ctx context.Context, p *pod, s app.Service) error 
 		for _, c := range callers(d.spec.Topology, s.Name) {
 			from = append(from, identityOf(c))
 		}
-		in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from}
+		in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, Protocol: p.protocol}
 		if err := d.startSidecar(ctx, p, in, callees(s)); err != nil {
 			return err
 		}
@@ -113,6 +122,11 @@ func (d *deployment) startLoadPod(ctx context.Context) error {
 		}
 	}
 	d.entry = d.ways(d.load, entry)
+	if d.pods[entry][0].protocol == app.GRPC {
+		for i, url := range d.entry {
+			d.entry[i] = strings.TrimSuffix(url, "/") + app.GRPCMethod
+		}
+	}
 	return nil
 }
 
@@ -266,7 +280,7 @@ func (d *deployment) configureSidecar(p *pod, in *mesh.Inbound, to []string) (pr
 		Inbound:     in,
 	}
 	for _, service := range to {
-		out := mesh.Outbound{Service: service, Identity: identityOf(service), Port: int(p.outbound[service].Port())}
+		out := mesh.Outbound{Service: service, Identity: identityOf(service), Protocol: d.pods[service][0].protocol, Port: int(p.outbound[service].Port())}
 		for _, callee := range d.pods[service] {
 			out.Endpoints = append(out.Endpoints, mesh.Endpoint{IP: callee.inbound.Addr().String(), Port: int(callee.inbound.Port())})
 		}

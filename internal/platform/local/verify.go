@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/platform"
 )
 
@@ -59,14 +60,10 @@ func (d *deployment) probe(ctx context.Context) platform.Check {
 	entry := entryOf(d.spec.Topology)
 	s, _ := d.spec.Topology.Service(entry)
 	want := responseSize(s, d.spec.Treatment)
-	client := &http.Client{
-		Timeout:       probeTimeout,
-		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	speak := speakers[d.protocol(s)]
 	good, first := 0, ""
 	for i := range probes {
-		err := probeOnce(ctx, client, d.entry[i%len(d.entry)], int64(d.spec.Treatment.Levels.RequestSize), want)
+		err := speak.probe(ctx, d.entry[i%len(d.entry)], int64(d.spec.Treatment.Levels.RequestSize), want)
 		if err == nil {
 			good++
 		} else if first == "" {
@@ -74,12 +71,19 @@ func (d *deployment) probe(ctx context.Context) platform.Check {
 		}
 	}
 	c := platform.Check{Name: "answers of " + entry, OK: good == probes,
-		Detail: fmt.Sprintf("%d of %d probes were answered with status 200 and %d bytes", good, probes, want)}
+		Detail: fmt.Sprintf("%d of %d probes were answered with status 200%s", good, probes, length(want))}
 	if !c.OK {
 		c.Detail += "; the first that was not: " + first
 		c.Hint = "the application, or a proxy before it, does not do what was asked; see their logs in the trial's provenance directory"
 	}
 	return c
+}
+
+func length(bytes int64) string {
+	if bytes < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d bytes", bytes)
 }
 
 func probeOnce(ctx context.Context, client *http.Client, url string, send, want int64) error {
@@ -91,6 +95,7 @@ func probeOnce(ctx context.Context, client *http.Client, url string, send, want 
 	if err != nil {
 		return err
 	}
+	r.Header.Set(app.AloneHeader, "1")
 	resp, err := client.Do(r)
 	if err != nil {
 		return err
@@ -104,7 +109,7 @@ func probeOnce(ctx context.Context, client *http.Client, url string, send, want 
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %s, %q", resp.Status, start.String())
 	}
-	if n != want {
+	if want >= 0 && n != want {
 		return fmt.Errorf("%d bytes", n)
 	}
 	return nil

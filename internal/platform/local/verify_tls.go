@@ -1,19 +1,18 @@
 package local
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/platform"
 )
 
@@ -72,6 +71,9 @@ func (d *deployment) verifyIdentity(ctx context.Context, p *pod) platform.Check 
 	return c
 }
 
+// alpn is what a client of a protocol offers in the handshake.
+var alpn = map[string][]string{app.HTTP1: {"http/1.1"}, app.HTTP2: {"h2"}, app.GRPC: {"h2"}}
+
 // stranger has a certificate of the right authority and no business here.
 var stranger = identityOf("stranger")
 
@@ -121,7 +123,7 @@ func (d *deployment) request(ctx context.Context, p *pod, identity string) (serv
 	roots.AddCert(d.authority.cert)
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"},
+		NextProtos: alpn[p.protocol],
 		ServerName: p.service,
 		// SPIFFE certificates have no host name: the chain is verified below, the identity by the caller.
 		InsecureSkipVerify: true,
@@ -173,15 +175,8 @@ func exchange(ctx context.Context, p *pod, secure func(net.Conn) (net.Conn, stri
 	if err != nil {
 		return "", err
 	}
-	// Where the write fails the read tells more: the refusal may have come before it.
-	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: "+p.service+"\r\nConnection: close\r\n\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return "", fmt.Errorf("no answer to a request: %w", err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", statusError(resp.StatusCode)
+	if err := speakers[p.protocol].exchange(ctx, conn, p.service); err != nil {
+		return "", err
 	}
 	return served, nil
 }
