@@ -81,6 +81,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringVar(&f.tls.KeyFile, "key", "", "PEM file of its key")
 	flags.BoolVarP(&f.tls.Insecure, "insecure", "k", false, "accept any certificate")
 	flags.StringVar(&f.profile.Engine, "engine", "", "portable for a goroutine per connection (default: the best there is)")
+	flags.DurationVar(&f.profile.Calibrate, "calibrate", 500*time.Millisecond, "measure the generator's own floor for so long first, against a server in this process; 0: not")
 	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll instead of sleeping for so long before a send (default by the number of processors; negative: never)")
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "processors to pin the workers to")
 	flags.StringVar(&f.profile.HDRPath, "hdr", "", "write an HdrHistogram interval log to this file")
@@ -124,6 +125,9 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 	}
 	if f.output != "text" && f.output != "json" {
 		errs = append(errs, fmt.Errorf("output %q is neither text nor json", f.output))
+	}
+	if p.Rate == 0 && len(p.Segments) == 0 {
+		p.Calibrate = 0 // the floor of a closed loop is only how fast the echo is
 	}
 	p.Measure, p.Drain = f.duration, max(p.Timeout, time.Second)
 	if len(errs) == 0 {

@@ -40,6 +40,9 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	}
 	fmt.Fprintf(t, "generator  %s s of CPU (%.1f %% of a core), busiest thread %.1f %%\n",
 		figure(r.CPUSeconds), percent(r.CPUSeconds, measured.Seconds()), 100*r.ThreadCPURatio)
+	if h := r.Host; h.CPUPressure > 0 || h.StealRatio > 0 {
+		fmt.Fprintf(t, "host       tasks waited for a CPU %.1f %% of the time, the hypervisor took %.1f %%\n", 100*h.CPUPressure, 100*h.StealRatio)
+	}
 	fmt.Fprintf(t, "verdict    %s\n", strings.ReplaceAll(r.Verdict, "; ", "\n           "))
 	for _, warning := range r.Warnings {
 		if !strings.Contains(r.Verdict, warning) {
@@ -72,6 +75,7 @@ func writeLatencies(w io.Writer, r *loadgen.Report) {
 	if r.Loop == "open" {
 		row("response ms", r.ResponseMS, "2xx, from the intended start")
 	}
+	row("floor ms", r.FloorMS, "response time of a server that does nothing, in this process")
 	row("service ms", r.ServiceMS, "2xx, from the actual send")
 	row("first byte ms", r.TTFBMS, "2xx, from the actual send")
 	row("connect ms", r.ConnectMS, "connections of the whole run")

@@ -56,11 +56,11 @@ func TestScheduleIsTheSameForAnyNumberOfWorkers(t *testing.T) {
 func TestPoissonGapsAreExponential(t *testing.T) {
 	const n, rate = 20_000, 1000.0
 	starts := all(Profile{Rate: rate, Arrivals: Poisson, Seed: 7}, 3, n)
-	if d := ksExponential(gaps(starts), rate); d > 1.36/math.Sqrt(n-1) { // 5 % level
+	if d := ksExponential(secondsBetween(starts), rate); d > 1.36/math.Sqrt(n-1) { // 5 % level
 		t.Errorf("KS distance %v", d)
 	}
 	// The test must be able to fail.
-	if d := ksExponential(gaps(all(Profile{Rate: rate, Arrivals: Constant}, 3, n)), rate); d < 0.3 {
+	if d := ksExponential(secondsBetween(all(Profile{Rate: rate, Arrivals: Constant}, 3, n)), rate); d < 0.3 {
 		t.Errorf("constant gaps pass for exponential: KS distance %v", d)
 	}
 	if got := float64(n) / float64(starts[n-1]) * 1e9; math.Abs(got/rate-1) > 0.03 {
@@ -68,7 +68,7 @@ func TestPoissonGapsAreExponential(t *testing.T) {
 	}
 }
 
-func gaps(starts []int64) []float64 {
+func secondsBetween(starts []int64) []float64 {
 	g := make([]float64, len(starts)-1)
 	for i := range g {
 		g[i] = float64(starts[i+1]-starts[i]) / 1e9

@@ -146,7 +146,7 @@ func (p Profile) Validate() error {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
-	}{{"timeout", p.Timeout}, {"warm-up", p.Warmup}, {"measure window", p.Measure}, {"tail", p.Tail}, {"drain", p.Drain}} {
+	}{{"timeout", p.Timeout}, {"warm-up", p.Warmup}, {"measure window", p.Measure}, {"tail", p.Tail}, {"drain", p.Drain}, {"calibration", p.Calibrate}} {
 		refuse(d.d < 0 || d.d > maxDuration, "%s %v is not between 0 and %v", d.name, d.d, maxDuration)
 	}
 	for _, cpu := range p.CPUs {

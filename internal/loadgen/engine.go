@@ -46,6 +46,7 @@ type engine struct {
 	turns   []int   // order in which the targets are visited
 	replay  []int64 // instants to replay
 	collect *collector
+	host    *hostWatch
 	spin    time.Duration
 }
 
@@ -80,7 +81,15 @@ func Run(ctx context.Context, p Profile, progress func(Progress)) (Report, error
 	if err != nil {
 		return Report{}, fmt.Errorf("prepare load worker: %w", err)
 	}
-	return e.run(ctx, lanes)
+	var floor Quantiles
+	if p.Calibrate > 0 {
+		if floor, err = calibrate(ctx, p); err != nil {
+			return Report{}, err
+		}
+	}
+	r, err := e.run(ctx, lanes)
+	r.FloorMS = floor
+	return r, err
 }
 
 // choose names the engine: the system's own, unless the profile asks for the
@@ -172,7 +181,10 @@ func (e *engine) run(ctx context.Context, lanes []lane) (Report, error) {
 	for range lanes {
 		begin <- t0
 	}
+	ended := make(chan struct{})
+	e.host = watchHost(t0.Add(e.profile.Warmup), e.profile.Measure, ended)
 	running.Wait()
+	close(ended)
 	e.collect.finish()
 	report := e.report(t0, results)
 	if late > 0 {

@@ -31,6 +31,10 @@ type Profile struct {
 	Tail    time.Duration `json:"tail"`
 	Drain   time.Duration `json:"drain"` // how long to wait for requests in flight at the end
 
+	// Calibrate is for how long to measure the generator's own floor before the
+	// load, against a server inside this process; zero: not.
+	Calibrate time.Duration `json:"calibrate,omitempty"`
+
 	// HDRPath receives the HdrHistogram interval log; empty: none.
 	HDRPath string `json:"hdrPath,omitempty"`
 	// Segments and Sine let the rate change with time, counted from the schedule's
@@ -149,6 +153,13 @@ type Report struct {
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
 	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time over wall time, 0..1
+	// FloorMS is the response time this generator measured for a server in its own
+	// process that answers at once: the least it can see here. Absent without Profile.Calibrate.
+	FloorMS Quantiles `json:"floor_ms,omitzero"`
+	// GapDistance is how far the gaps between sends were from the intended ones, in
+	// mean gaps (Wasserstein): 0 for arrivals exactly as asked.
+	GapDistance float64 `json:"gapDistance"`
+	Host        Host    `json:"host"`
 	// QueueMax is the longest the queue of due requests without a free connection grew.
 	QueueMax int64 `json:"queueMax"`
 	// Reconnects counts connections opened again after t0; IdleClosed those that
@@ -162,6 +173,12 @@ type Report struct {
 	Verdict string `json:"verdict"`
 
 	Warnings []string `json:"warnings,omitempty"` // why the generator, not the server, was the limit
+}
+
+// Host is what the machine was like in the measure window; zero where unknown.
+type Host struct {
+	StealRatio  float64 `json:"stealRatio"`  // share of its CPU time that the hypervisor gave to others
+	CPUPressure float64 `json:"cpuPressure"` // share of the time in which some task waited for a CPU
 }
 
 // Quantiles of one distribution; the unit is the field's. Zero count: all zero.

@@ -55,6 +55,7 @@ type totals struct {
 	firstByte          *hdrhistogram.Histogram // 2xx, from the actual send
 	connect, handshake *hdrhistogram.Histogram // of the whole run, prewarm included
 	dropped            int64
+	gaps               gaps
 	queueMax           int64
 	reconnects         int64 // after t0
 	idleClosed         int64
@@ -82,7 +83,7 @@ type recorder struct {
 
 func newTotals() totals {
 	h := newHistogram
-	return totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), connect: h(), handshake: h()}
+	return totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), connect: h(), handshake: h(), gaps: newGaps()}
 }
 
 // newLive is coarser than the log's histograms: it only feeds the live line.

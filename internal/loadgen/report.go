@@ -44,7 +44,12 @@ func (e *engine) report(t0 time.Time, results []*totals) Report {
 	if wall > 0 {
 		r.Rate = float64(t.completed) / wall.Seconds()
 	}
+	r.Host = e.host.ratios(wall)
 	r.judge(&t, wall < e.profile.Measure)
+	if wall == e.profile.Measure {
+		r.judgeHalves(e.collect.seconds, e.profile.Warmup, e.profile.Measure)
+	}
+	r.judgeHost()
 	return r
 }
 
@@ -77,6 +82,8 @@ func (t *totals) add(w *totals) {
 	t.connect.Merge(w.connect)
 	t.handshake.Merge(w.handshake)
 	t.dropped += w.dropped
+	t.gaps.sent.Merge(w.gaps.sent)
+	t.gaps.intended.Merge(w.gaps.intended)
 }
 
 func (r *Report) fill(t *totals) {
@@ -104,6 +111,7 @@ func (r *Report) fill(t *totals) {
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
 	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
 	r.Dropped = t.dropped
+	r.GapDistance = t.gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)
 }
 
@@ -149,6 +157,10 @@ func (r *Report) judgeOpen(t *totals) {
 	if limit := max(latenessFloor, latenessShare*r.ResponseMS.P50*1e3); r.OwnLatenessUS.P99 > limit {
 		r.invalid("sent late: p99 lateness of the generator's own is %.0f µs (limit %.0f µs, the larger of 50 µs and 10 %% of the median response time)",
 			r.OwnLatenessUS.P99, limit)
+	}
+	if r.GapDistance > gapLimit {
+		r.invalid("arrivals not as asked: the gaps between sends are %.0f %% of a mean gap away from the intended ones (limit %.0f %%)",
+			100*r.GapDistance, 100*gapLimit)
 	}
 	if waited := r.LatenessUS.P99 - r.OwnLatenessUS.P99; waited > max(latenessFloor, latenessShare*r.ResponseMS.P50*1e3) {
 		r.warn("requests waited for a free connection (p99 of lateness %.0f µs, at most %d at once): the wait is part of the response time; more connections would shorten it",

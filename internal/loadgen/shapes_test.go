@@ -61,7 +61,7 @@ func TestPoissonUnderASine(t *testing.T) {
 	for i, at := range starts {
 		starts[i] = int64(s.cumulated(float64(at)/1e9) * 1e6) // axis of requests, in millionths
 	}
-	if d := ksExponential(gaps(starts), 1000); d > 1.36/math.Sqrt(n-1) {
+	if d := ksExponential(secondsBetween(starts), 1000); d > 1.36/math.Sqrt(n-1) {
 		t.Errorf("KS distance %v", d)
 	}
 }

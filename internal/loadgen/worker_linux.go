@@ -210,11 +210,13 @@ func (w *worker) fire() {
 		w.advance()
 		if p.queue.size == 0 {
 			if c := p.take(); c != nil {
+				w.rec.gaps.add(w.now, intended)
 				w.begin(c, intended, intended)
 				w.tick()
 				continue
 			}
 		}
+		w.rec.gaps.skip()
 		if w.drops {
 			w.rec.drop(intended)
 			continue
