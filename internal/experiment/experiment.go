@@ -64,6 +64,7 @@ type Factors struct {
 	RequestSize  []Size   `yaml:"requestSize,omitempty" json:"requestSize,omitempty"`   // body bytes; default [0]
 	ResponseSize []Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"` // body bytes; default [1KiB]
 	Protocol     []string `yaml:"protocol,omitempty" json:"protocol,omitempty"`         // default [http1]
+	Generator    []string `yaml:"generator,omitempty" json:"generator,omitempty"`       // default [load.generator]
 }
 
 // Levels is one level of every factor.
@@ -75,11 +76,12 @@ type Levels struct {
 	RequestSize  Size   `json:"requestSize"`
 	ResponseSize Size   `json:"responseSize"`
 	Protocol     string `json:"protocol"`
+	Generator    string `json:"generator"`
 }
 
 // Load says how requests are sent.
 type Load struct {
-	Generator string   `yaml:"generator,omitempty" json:"generator"` // default "tare"
+	Generator string   `yaml:"generator,omitempty" json:"generator"` // where it is no factor; default "tare"
 	Arrivals  string   `yaml:"arrivals,omitempty" json:"arrivals"`   // constant | poisson (default)
 	Timeout   Duration `yaml:"timeout" json:"timeout"`               // per request; default 10s, at most 60s
 	Workers   int      `yaml:"workers" json:"workers"`               // OS threads of the generator; default 1
@@ -102,6 +104,7 @@ type Baseline struct {
 	RequestSize  *Size   `yaml:"requestSize,omitempty" json:"requestSize,omitempty"`
 	ResponseSize *Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"`
 	Protocol     *string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
+	Generator    *string `yaml:"generator,omitempty" json:"generator,omitempty"`
 }
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.

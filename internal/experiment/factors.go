@@ -46,6 +46,7 @@ func (f Factors) list() []Factor {
 		{"requestSize", levels(f.RequestSize, "req", sizeValue, func(l *Levels, x Size) { l.RequestSize = x })},
 		{"responseSize", levels(f.ResponseSize, "resp", sizeValue, func(l *Levels, x Size) { l.ResponseSize = x })},
 		{"protocol", levels(f.Protocol, "", text, func(l *Levels, x string) { l.Protocol = x })},
+		{"generator", levels(f.Generator, "", text, func(l *Levels, x string) { l.Generator = x })},
 	}
 }
 
@@ -76,6 +77,7 @@ func (b *Baseline) Apply(l *Levels) {
 	set(&l.RequestSize, b.RequestSize)
 	set(&l.ResponseSize, b.ResponseSize)
 	set(&l.Protocol, b.Protocol)
+	set(&l.Generator, b.Generator)
 }
 
 // names tells whether the baseline fixes the level of a factor.
@@ -86,6 +88,7 @@ func (b *Baseline) names(factor string) bool {
 	return map[string]bool{
 		"mesh": b.Mesh != nil, "rate": b.Rate != nil, "connections": b.Connections != nil, "replicas": b.Replicas != nil,
 		"requestSize": b.RequestSize != nil, "responseSize": b.ResponseSize != nil, "protocol": b.Protocol != nil,
+		"generator": b.Generator != nil,
 	}[factor]
 }
 
@@ -122,6 +125,7 @@ func (v validation) factors() {
 	each(v, "factors.requestSize", f.RequestSize, func(p string, x Size) { within(v, p, x, 0, maxBodySize, "") })
 	each(v, "factors.responseSize", f.ResponseSize, func(p string, x Size) { within(v, p, x, 0, maxBodySize, "") })
 	each(v, "factors.protocol", f.Protocol, func(p, x string) { v.oneOf(p, "protocol", x, v.known.Protocols) })
+	each(v, "factors.generator", f.Generator, func(p, x string) { v.oneOf(p, "generator", x, v.known.Generators) })
 }
 
 func anyGiven(v validation, f Factors) bool {
@@ -165,7 +169,7 @@ func (v validation) baseline() {
 	if *b == (Baseline{}) {
 		v.report("baseline", "write the levels to compare with, such as {mesh: none}", "no factor is named")
 	}
-	f, d := v.e.Factors, DefaultLevels()
+	f, d := v.e.Factors, v.e.DefaultLevels()
 	among(v, "mesh", b.Mesh, f.Mesh, d.Mesh)
 	among(v, "rate", b.Rate, f.Rate, d.Rate)
 	among(v, "connections", b.Connections, f.Connections, d.Connections)
@@ -173,6 +177,7 @@ func (v validation) baseline() {
 	among(v, "requestSize", b.RequestSize, f.RequestSize, d.RequestSize)
 	among(v, "responseSize", b.ResponseSize, f.ResponseSize, d.ResponseSize)
 	among(v, "protocol", b.Protocol, f.Protocol, d.Protocol)
+	among(v, "generator", b.Generator, f.Generator, d.Generator)
 }
 
 // among reports a baseline level that no treatment has.

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,14 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 
 // DefaultLevels are the levels of the factors an experiment does not name.
 func DefaultLevels() Levels {
-	return Levels{Mesh: "none", Rate: 1000, Connections: 16, Replicas: 1, RequestSize: 0, ResponseSize: 1024, Protocol: "http1"}
+	return Levels{Mesh: "none", Rate: 1000, Connections: 16, Replicas: 1, RequestSize: 0, ResponseSize: 1024, Protocol: "http1", Generator: "tare"}
+}
+
+// DefaultLevels are the levels of the factors that e does not name.
+func (e *Experiment) DefaultLevels() Levels {
+	l := DefaultLevels()
+	l.Generator = cmp.Or(e.Load.Generator, l.Generator)
+	return l
 }
 
 // defaults is the experiment that an empty file would be. What the file gives

@@ -56,7 +56,7 @@ func treatments(e *experiment.Experiment) ([]Treatment, error) {
 	var all []Treatment
 	choice := make([]int, len(factors))
 	for {
-		t := treatment(factors, choice)
+		t := treatment(factors, choice, e.DefaultLevels())
 		if other, twice := byLevels[t.Levels]; twice {
 			return nil, fmt.Errorf("treatment %s is there twice", other)
 		}
@@ -108,9 +108,9 @@ func control(t Treatment, ids namer) Treatment {
 	return Treatment{ID: ids.unique(t.ID + "-control"), Factors: factors, Levels: t.Levels, Control: true, Baseline: t.ID}
 }
 
-// treatment resolves one choice of a level for each factor.
-func treatment(factors []experiment.Factor, choice []int) Treatment {
-	t := Treatment{Factors: make(Factors, len(factors)), Levels: experiment.DefaultLevels()}
+// treatment resolves one choice of a level for each factor; a factor that has none keeps that of otherwise.
+func treatment(factors []experiment.Factor, choice []int, otherwise experiment.Levels) Treatment {
+	t := Treatment{Factors: make(Factors, len(factors)), Levels: otherwise}
 	mesh := ""
 	var tokens []string
 	for i, f := range factors {

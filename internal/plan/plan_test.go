@@ -94,7 +94,7 @@ func TestFactorsAreThoseOfTheFile(t *testing.T) {
 			t.Errorf("%s: factors %v, want %v", tr.ID, tr.Factors, want[i])
 		}
 	}
-	levels := experiment.Levels{Mesh: "envoy", Rate: experiment.Max, Connections: 16, Replicas: 1, ResponseSize: 1024, Protocol: "http1"}
+	levels := experiment.Levels{Mesh: "envoy", Rate: experiment.Max, Connections: 16, Replicas: 1, ResponseSize: 1024, Protocol: "http1", Generator: "tare"}
 	if got := p.Treatments[5].Levels; got != levels {
 		t.Errorf("levels %+v, want %+v", got, levels)
 	}
