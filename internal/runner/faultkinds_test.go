@@ -1,0 +1,276 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/fault"
+	"github.com/tare-mesh/tare/internal/fetch"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/platform/local"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// answered is what became of one request.
+type answered struct {
+	status int // 0: none within the time
+	took   time.Duration
+}
+
+// subject is a deployment of two replicas that faults are tried on.
+type subject struct {
+	platform.Deployment
+	t *testing.T
+}
+
+// ask sends so many requests, each on a connection of its own, so that replicas take turns.
+func (s subject) ask(n int) []answered {
+	client := http.Client{Timeout: 500 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	var all []answered
+	for i := range n {
+		urls := s.Entry()
+		began := time.Now()
+		var a answered
+		if resp, err := client.Get(urls[i%len(urls)]); err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if err == nil {
+				a.status = resp.StatusCode
+			}
+		}
+		a.took = time.Since(began)
+		all = append(all, a)
+	}
+	return all
+}
+
+func failing(all []answered) bool {
+	return slices.ContainsFunc(all, func(a answered) bool { return a.status != http.StatusOK })
+}
+
+// resident is the memory of the application of replica 0, bytes.
+func (s subject) resident() int64 {
+	tasks, err := s.Tasks(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if task.Pod != "echo-0" || task.Container != "app" {
+			continue
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", task.PID))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return pages * int64(os.Getpagesize())
+	}
+	s.t.Fatal("echo-0 has no application")
+	return 0
+}
+
+func (s subject) lives() int {
+	a, ok := s.Deployment.(platform.Accountant)
+	if !ok {
+		s.t.Fatal("the deployment keeps no account")
+	}
+	return len(a.Ended())
+}
+
+const (
+	testDelay  = 60 * time.Millisecond
+	testMemory = 96 << 20
+)
+
+func slow(s subject) bool {
+	return slices.ContainsFunc(s.ask(4), func(a answered) bool { return a.status == http.StatusOK && a.took >= testDelay })
+}
+
+// faultCases is every kind of fault with what shows it.
+var faultCases = []struct {
+	name   string
+	fault  experiment.Fault
+	meshed bool // it hits a sidecar
+	shows  func(subject) bool
+	stays  bool // what shows it is not undone: a restart has happened
+}{
+	{name: "kill", fault: experiment.Fault{Kind: "kill"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "kill a sidecar", fault: experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "kill the load generator's sidecar", fault: experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Service: "load", Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "terminate", fault: experiment.Fault{Kind: "terminate"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "pause", fault: experiment.Fault{Kind: "pause"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "pause a sidecar", fault: experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "restart", fault: experiment.Fault{Kind: "restart"}, shows: func(s subject) bool { return s.lives() > 0 }, stays: true},
+	{name: "restart a sidecar", fault: experiment.Fault{Kind: "restart", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return s.lives() > 0 }, stays: true},
+	{name: "scale", fault: experiment.Fault{Kind: "scale", By: -1}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "latency", fault: experiment.Fault{Kind: "latency", Delay: experiment.Duration(testDelay)}, shows: slow},
+	{name: "errors", fault: experiment.Fault{Kind: "errors", Ratio: 1, Status: 503}, shows: func(s subject) bool {
+		return slices.ContainsFunc(s.ask(4), func(a answered) bool { return a.status == 503 })
+	}},
+	{name: "rate-limit", fault: experiment.Fault{Kind: "rate-limit", Rate: 1}, shows: func(s subject) bool {
+		return slices.ContainsFunc(s.ask(12), func(a answered) bool { return a.status == 429 })
+	}},
+	{name: "cpu-burn", fault: experiment.Fault{Kind: "cpu-burn", CPU: experiment.Duration(testDelay)}, shows: slow},
+	{name: "memory", fault: experiment.Fault{Kind: "memory", Memory: testMemory}, shows: func(s subject) bool { return s.resident() > testMemory }},
+}
+
+// Every fault shows what it does, and no longer does it when it is healed.
+func TestFaultsShowAndHeal(t *testing.T) {
+	meshes := []string{"none", "reference"}
+	if !testing.Short() {
+		meshes = append(meshes, "envoy")
+	}
+	for _, name := range meshes {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range faultCases {
+				if c.meshed && name == "none" {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					s := faultSubject(t, name)
+					if c.shows(s) {
+						t.Fatal("it shows without the fault")
+					}
+					line := timeline(t, s, c.fault)
+					if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+					if done := line.Injected(); len(done) != 1 || len(done[0].Targets) != 1 {
+						t.Fatalf("injected %+v", done)
+					}
+					eventually(t, "the fault shows", func() bool { return c.shows(s) })
+					if err := line.Heal(t.Context(), true); err != nil {
+						t.Fatal(err)
+					}
+					if !c.stays {
+						eventually(t, "the fault has healed", func() bool { return !c.shows(s) })
+					}
+					eventually(t, "all is well", func() bool { return !failing(s.ask(8)) })
+					if w, ok := s.Deployment.(platform.Watcher); !ok || w.Err() != nil {
+						t.Errorf("the deployment is broken: %v", w.Err())
+					}
+				})
+			}
+		})
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so: %s", what)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+func timeline(t *testing.T, d platform.Deployment, faults ...experiment.Fault) *fault.Timeline {
+	t.Helper()
+	if s, ok := d.(subject); ok {
+		d = s.Deployment
+	}
+	line, err := fault.New(faults, 1, "echo", d, time.Now, func(result.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+func faultSubject(t *testing.T, name string) subject {
+	t.Helper()
+	path, err := agent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mesh.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := local.New(local.Options{AgentPath: path, FetchProgram: func(ctx context.Context, name string) (string, string, error) {
+		found, err := fetch.Find(ctx, name, fetch.Options{})
+		return found.Path, found.Version, err
+	}})
+	d, err := p.Deploy(t.Context(), platform.Spec{
+		Trial:      plan.Trial{ID: "1-test-b1", Ordinal: 1, Block: 1, Treatment: "test"},
+		Treatment:  plan.Treatment{ID: "test", Levels: experiment.Levels{Mesh: name, Replicas: 2, ResponseSize: 100, Connections: 1, Protocol: "http1"}},
+		Topology:   app.Topology{Name: "test", Entry: "echo", Services: []app.Service{{Name: "echo"}}},
+		Mesh:       m,
+		Provenance: t.TempDir(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Remove(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return subject{d, t}
+}
+
+func TestNetworkFaultsAreRefusedWithTheReason(t *testing.T) {
+	for _, k := range experiment.FaultKinds() {
+		err := fault.Check([]experiment.Fault{{Kind: k.Name}})
+		if got := errors.Is(err, errors.ErrUnsupported); got != k.Network {
+			t.Errorf("%s: %v", k.Name, err)
+		}
+		if k.Network && !strings.Contains(err.Error(), "network namespace") {
+			t.Errorf("%s: no reason in %v", k.Name, err)
+		}
+	}
+}
+
+// A trial that ends, or is interrupted, while a task is stopped leaves none stopped: removal is quick.
+func TestHealingWithoutAll(t *testing.T) {
+	s := faultSubject(t, "none")
+	line := timeline(t, s, experiment.Fault{Kind: "pause"}, experiment.Fault{Kind: "kill"})
+	if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := line.Heal(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	healed := map[string]bool{}
+	for _, f := range line.Injected() {
+		healed[f.Kind] = !f.Healed.IsZero()
+	}
+	if !healed["pause"] || healed["kill"] {
+		t.Errorf("healed: %v", healed)
+	}
+	f, _ := s.Deployment.(platform.Faulty)
+	up := 0
+	for _, v := range f.Victims() {
+		if v.Up {
+			up++
+		}
+	}
+	if up != 1 {
+		t.Errorf("%d tasks run, want the one that was paused", up)
+	}
+}
