@@ -67,6 +67,8 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body")
 	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes of body every 2xx answer must have; negative: any")
+	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that the body of every 2xx answer must contain; may be repeated")
+	flags.StringArrayVar(&f.profile.BodyLacks, "refuse-body", nil, "text that no body of a 2xx answer may contain; may be repeated")
 	flags.Uint64Var(&f.profile.Seed, "seed", 1, "seed of the random arrivals")
 	flags.StringVar(&f.profile.ReplayFile, "replay", "", "file of instants to send at, in seconds, one a line (implies --arrivals replay)")
 	flags.StringSliceVar(&f.ramp, "ramp", nil, "let the rate change: `10s@100,30s@100-500` is 10 s at 100/s, then from 100/s to 500/s in 30 s")
@@ -186,6 +188,9 @@ func (c *cli) load(cmd *cobra.Command, p loadgen.Profile, output string) error {
 func loadOutcome(r *loadgen.Report, expectSize int64) error {
 	if wrong := r.Errors["wrong size"]; wrong > 0 {
 		return exitError{fmt.Errorf("%d answers had another size than %d bytes", wrong, expectSize), exitGate}
+	}
+	if wrong := r.Errors["wrong body"]; wrong > 0 {
+		return exitError{fmt.Errorf("%d answers had not the body expected", wrong), exitGate}
 	}
 	if r.Requests > 0 && r.Classes[loadgen.OK]+r.Classes[loadgen.Status] == 0 {
 		return errors.New("no request was answered")

@@ -265,10 +265,7 @@ func (w *worker) ended(c *conn) {
 
 // answered handles a complete response.
 func (w *worker) answered(c *conn) {
-	status, k := c.parser.status, kindNone
-	if w.expectSize >= 0 && status/100 == 2 && c.parser.body != w.expectSize {
-		k = kindWrongSize
-	}
+	status, k := c.parser.status, w.expect.check(&c.parser)
 	// An answer to a request that is not yet written leaves the connection in doubt.
 	reusable := !w.fresh && !c.parser.closing && !c.peerEnded && c.written == len(c.pool.target.request)
 	w.unawait(c)

@@ -21,6 +21,7 @@ const (
 	kindTLS
 	kindCertificate
 	kindWrongSize
+	kindWrongBody
 	kindOther
 	kinds
 )
@@ -42,6 +43,7 @@ var kindNames = [kinds]string{
 	kindTLS:            "tls failed",
 	kindCertificate:    "certificate refused",
 	kindWrongSize:      "wrong size",
+	kindWrongBody:      "wrong body",
 	kindOther:          "other",
 }
 
@@ -63,7 +65,7 @@ func (k kind) class() classIndex {
 	switch k {
 	case kindNone:
 		return classOK
-	case kindWrongSize:
+	case kindWrongSize, kindWrongBody:
 		return classStatus
 	case kindTimeout, kindNotSent:
 		return classTimeout

@@ -33,7 +33,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 		number: number, engine: e, poll: poll,
 		buffer: make([]byte, readBuffer), pools: make([]pool, len(e.targets)),
 		drops: p.Overflow == overflowDrop, fresh: p.NoKeepAlive,
-		timeout: int64(p.Timeout), expectSize: p.ExpectSize, spin: int64(e.spin),
+		timeout: int64(p.Timeout), expect: p.expectation(), spin: int64(e.spin),
 		rec: e.collect.recorder(), zero: time.Now(), nextDue: never, nextRetry: never,
 		laneClock: laneClock{nextTick: int64(time.Second), nextEdge: int64(p.Warmup)},
 		end:       int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain),
@@ -50,7 +50,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	w.conns = make([]conn, share(p.Connections, p.Workers, number))
 	seats := p.seats(len(w.conns))
 	for i := range w.conns {
-		w.conns[i] = conn{index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
+		w.conns[i] = conn{parser: parser{keep: w.expect.body()}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
 	}
 	return w, nil
 }

@@ -124,3 +124,25 @@ func TestFirstByteAndConnectTimes(t *testing.T) {
 		}
 	})
 }
+
+func TestBodyChecks(t *testing.T) {
+	url := rawServer(t, saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n{\"smile\r\n14\r\n\": 1, \"errors\": [5]}\r\n0\r\n\r\n"))
+	for _, test := range []struct {
+		has, lacks []string
+		class      Class
+	}{
+		{[]string{`"smiley"`}, nil, Status},
+		{[]string{`"smile": 1`, "[5]"}, nil, OK}, // across chunks
+		{nil, []string{`"errors"`}, Status},
+		{nil, []string{`"failures"`}, OK},
+	} {
+		eachEngine(t, func(t *testing.T, engine string) {
+			p := profile(url).on(engine)
+			p.Rate, p.Warmup, p.Tail, p.Measure, p.BodyHas, p.BodyLacks = 100, 0, 0, 200*time.Millisecond, test.has, test.lacks
+			r := mustRun(t, p)
+			if r.Classes[test.class] != 20 || test.class == Status && r.Errors["wrong body"] != 20 {
+				t.Errorf("has %q, lacks %q: %v, %v", test.has, test.lacks, r.Classes, r.Errors)
+			}
+		})
+	}
+}

@@ -1,11 +1,17 @@
 package loadgen
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
 // maxHeader is the size in bytes of status line and header, interim answers
 // included, beyond which a response is given up: room for every honest answer,
 // and an end to a server that never stops sending header.
 const maxHeader = 64 << 10
+
+// maxKept bounds what is kept of a body to be checked.
+const maxKept = 1 << 20
 
 // maxChunkLine bounds a chunk's size line with its extensions, as net/http does.
 const maxChunkLine = 4096
@@ -50,13 +56,16 @@ type parser struct {
 	firstHeader bool
 	bareLine    bool // the trailer line before ended in a bare line feed
 
+	keep bool   // the body is to be kept
+	kept []byte // of the body, at most maxKept bytes
+
 	partial []byte // the beginning of a line whose end is yet to come
 	value   []byte // the value of the pending header field
 }
 
 // reset prepares for the answer to the next request. bodily is false for HEAD.
 func (p *parser) reset(bodily bool) {
-	*p = parser{bodily: bodily, partial: p.partial[:0], value: p.value[:0]}
+	*p = parser{bodily: bodily, keep: p.keep, kept: p.kept[:0], partial: p.partial[:0], value: p.value[:0]}
 }
 
 // started says whether any byte of the response has been seen.
@@ -70,15 +79,15 @@ func (p *parser) feed(b []byte) (n int, done bool, k kind) {
 	for n < len(b) {
 		switch p.state {
 		case atBody:
-			n += p.skip(len(b) - n)
+			n += p.take(b[n:])
 			if p.remain == 0 {
 				p.state = atDone
 			}
 		case atBodyToEnd:
-			p.body += int64(len(b) - n)
-			return len(b), false, kindNone
+			p.remain = math.MaxInt64
+			n += p.take(b[n:])
 		case atChunkData:
-			n += p.skip(len(b) - n)
+			n += p.take(b[n:])
 			if p.remain == 0 {
 				p.state, p.endSeen = atChunkEnd, 0
 			}
@@ -116,14 +125,17 @@ func (p *parser) eof() (done bool, k kind) {
 	return false, kindClosedEarly
 }
 
-// skip passes over at most n bytes of what remains of the body or chunk.
-func (p *parser) skip(n int) int {
-	if int64(n) > p.remain {
-		n = int(p.remain)
+// take passes over what b has of the rest of the body or chunk.
+func (p *parser) take(b []byte) int {
+	if int64(len(b)) > p.remain {
+		b = b[:p.remain]
 	}
-	p.remain -= int64(n)
-	p.body += int64(n)
-	return n
+	p.remain -= int64(len(b))
+	p.body += int64(len(b))
+	if p.keep {
+		p.kept = append(p.kept, b[:min(len(b), maxKept-len(p.kept))]...)
+	}
+	return len(b)
 }
 
 // feedLine takes one line, or what there is of it, from the front of b.

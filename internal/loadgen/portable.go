@@ -25,6 +25,7 @@ type portableLane struct {
 	engine *engine
 	number int
 	dialer net.Dialer
+	expect expectation
 
 	mu      sync.Mutex // guards all below
 	rec     recorder
@@ -64,7 +65,7 @@ func (e *engine) portableLanes() ([]lane, error) {
 	lanes := make([]lane, p.Workers)
 	for i := range lanes {
 		l := &portableLane{
-			engine: e, number: i, rec: e.collect.recorder(), pools: make([]portablePool, len(e.targets)),
+			engine: e, number: i, expect: p.expectation(), rec: e.collect.recorder(), pools: make([]portablePool, len(e.targets)),
 			end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1),
 		}
 		l.idle.L = &l.mu
@@ -75,7 +76,7 @@ func (e *engine) portableLanes() ([]lane, error) {
 		seats := p.seats(len(l.conns))
 		for k := range l.conns {
 			t := seats[k]
-			l.conns[k] = &portableConn{lane: l, pool: &l.pools[t], target: &e.targets[t], buffer: make([]byte, 32<<10)}
+			l.conns[k] = &portableConn{lane: l, parser: parser{keep: l.expect.body()}, pool: &l.pools[t], target: &e.targets[t], buffer: make([]byte, 32<<10)}
 		}
 		lanes[i] = l
 	}
@@ -381,11 +382,7 @@ func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) 
 			return 0, netKind(err), false
 		}
 		if done {
-			status = c.parser.status
-			if p.ExpectSize >= 0 && status/100 == 2 && c.parser.body != p.ExpectSize {
-				k = kindWrongSize
-			}
-			return status, k, !p.NoKeepAlive && !c.parser.closing && err == nil
+			return c.parser.status, l.expect.check(&c.parser), !p.NoKeepAlive && !c.parser.closing && err == nil
 		}
 	}
 }

@@ -77,6 +77,11 @@ type Profile struct {
 	TLS *TLS `json:"tls,omitempty"`
 	// ExpectSize is the body size every 2xx answer must have in bytes; negative: any.
 	ExpectSize int64 `json:"expectSize"`
+	// BodyHas and BodyLacks are texts that every 2xx answer's body must and must
+	// not contain, looked for in its first MiB: some servers report failures in the
+	// body of a 200. Checking keeps a copy of each body, which costs CPU.
+	BodyHas   []string `json:"bodyHas,omitempty"`
+	BodyLacks []string `json:"bodyLacks,omitempty"`
 }
 
 // TLS are the files of a TLS or mutual TLS connection, PEM.
@@ -93,7 +98,7 @@ type Class string
 
 const (
 	OK      Class = "2xx"
-	Status  Class = "status"  // any other status, or a body of the wrong size
+	Status  Class = "status"  // any other status, or not the body that was expected
 	Timeout Class = "timeout" // recorded with the latency at which it was given up
 	Conn    Class = "conn"    // connect, write, read or protocol error
 )

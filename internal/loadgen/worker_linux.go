@@ -29,14 +29,14 @@ type worker struct {
 	buffer []byte
 	laneClock
 
-	schedule   schedule // nil: closed loop
-	timeout    int64
-	expectSize int64
-	drops      bool  // a request that finds no free connection is dropped
-	fresh      bool  // a connection for every request
-	spin       int64 // the window before a send in which the worker polls
-	wakeLate   int64 // how late a sleep tends to end, see learnWake
-	wakeMost   int64 // the most by which a sleep is cut short on that account
+	schedule schedule // nil: closed loop
+	timeout  int64
+	expect   expectation
+	drops    bool  // a request that finds no free connection is dropped
+	fresh    bool  // a connection for every request
+	spin     int64 // the window before a send in which the worker polls
+	wakeLate int64 // how late a sleep tends to end, see learnWake
+	wakeMost int64 // the most by which a sleep is cut short on that account
 
 	// Instants in ns from t0 (before the start: from the engine's creation).
 	zero      time.Time
