@@ -24,6 +24,7 @@ type reportOptions struct {
 	// method and baseline as the flags give them; empty: what the results bear.
 	method   string
 	baseline []string
+	cost     string // file of prices; empty: none
 }
 
 func newReportCommand(c *cli) *cobra.Command {
@@ -40,6 +41,7 @@ Formats:
 ` + formatList(),
 		Example: `  tare report runs/quickstart-20260301T120000Z
   tare report runs/quickstart-20260301T120000Z --all
+  tare report runs/quickstart-20260301T120000Z --cost examples/prices.yaml
   tare report runs/quickstart-20260301T120000Z --format json -o report.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return c.report(args[0], o) },
@@ -50,6 +52,8 @@ Formats:
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
 	f.StringVar(&o.method, "method", "", "how trials become figures: "+methodNames()+"; default: what the results bear")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
+	f.StringVar(&o.cost, "cost", "", "tell what it costs, by the prices and scenarios in a `file` such as examples/prices.yaml")
+	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -110,6 +114,9 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 		var r *analysis.Report
 		r, err = analysis.Analyze(d, analysis.Options{Method: analysis.Method(o.method), Baseline: base})
 		if err == nil {
+			err = addCost(d, r, o.cost)
+		}
+		if err == nil {
 			return d, r, nil
 		}
 	}
@@ -124,6 +131,18 @@ func reportFormat(o reportOptions, width int) (report.Format, error) {
 		return f, usageError{fmt.Errorf("unknown format %q", o.format), "formats: " + strings.Join(formatNames(), ", ")}
 	}
 	return f, nil
+}
+
+// addCost works out the cost where a file of prices is given.
+func addCost(d *result.Dir, r *analysis.Report, file string) error {
+	if file == "" {
+		return nil
+	}
+	p, err := analysis.ReadPrices(file)
+	if err != nil {
+		return readable(err)
+	}
+	return r.AddCost(d, *p)
 }
 
 func methodNames() string {

@@ -45,6 +45,8 @@ type Report struct {
 	Floor       []Floor        `json:"floor"`
 	Lines       []Line         `json:"lines"`
 	Warnings    []Warning      `json:"warnings"`
+	// Cost is there where it was asked for: see [Report.AddCost].
+	Cost *Cost `json:"cost,omitempty"`
 }
 
 // Setup is what the figures depend on. A field that was not recorded is absent.

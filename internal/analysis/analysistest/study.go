@@ -31,6 +31,8 @@ type Study struct {
 	// Warmup and Measure are whole seconds, Rate requests/s.
 	Warmup, Measure int
 	Rate            int
+	// RateFactor gives every treatment the load of its own factor rate instead of Rate.
+	RateFactor bool
 	// Noise is the relative deviation of a trial's costs, and Drift what the
 	// machine loses over the whole study, relative, on every cost alike.
 	Noise, Drift float64
@@ -141,6 +143,7 @@ func (s Study) write(dir string) error {
 		}
 		level := 1 + s.Drift*float64(trial.Ordinal-1)/float64(len(p.Trials))
 		m := machine{rand.New(rand.NewPCG(s.Seed, 1000+uint64(trial.Ordinal))), level, s.Noise}
+		s := s.at(truths[trial.Treatment])
 		n, err := s.latencies(m, truths[trial.Treatment].Truth, td.Path(result.LatencyFile))
 		if err != nil {
 			return err
@@ -154,6 +157,14 @@ func (s Study) write(dir string) error {
 		}
 	}
 	return nil
+}
+
+// at is the study at the rate of one treatment.
+func (s Study) at(t Treatment) Study {
+	if rate, ok := t.Factors["rate"].(float64); ok && s.RateFactor {
+		s.Rate = int(rate)
+	}
+	return s
 }
 
 // machine is the state of the synthetic machine during one trial.
