@@ -178,6 +178,21 @@ type Report struct {
 	Verdict string `json:"verdict"`
 
 	Warnings []string `json:"warnings,omitempty"` // why the generator, not the server, was the limit
+
+	// Parts are the distributions themselves, so that the reports of several
+	// processes can be merged without averaging percentiles; nil unless Profile.Parts is set.
+	Parts *Distributions `json:"parts,omitempty"`
+}
+
+// Distributions of the measure window: HdrHistogram V2, compressed, base64; ns.
+type Distributions struct {
+	Response  []byte `json:"response"`
+	Service   []byte `json:"service"`
+	Lateness  []byte `json:"lateness"`
+	Own       []byte `json:"own"`
+	FirstByte []byte `json:"firstByte"`
+	Connect   []byte `json:"connect"`
+	Handshake []byte `json:"handshake"`
 }
 
 // Host is what the machine was like in the measure window; zero where unknown.

@@ -41,6 +41,9 @@ func (e *engine) report(t0 time.Time, results []*totals) Report {
 	r.MeasureStart = r.Started.Add(e.profile.Warmup)
 	r.MeasureEnd = r.MeasureStart.Add(wall)
 	r.fill(&t)
+	if e.profile.Parts > 0 {
+		r.Parts = t.distributions()
+	}
 	if wall > 0 {
 		r.Rate = float64(t.completed) / wall.Seconds()
 	}
@@ -92,7 +95,7 @@ func (r *Report) fill(t *totals) {
 	r.QueueMax, r.Reconnects, r.IdleClosed = t.queueMax, t.reconnects, t.idleClosed
 	r.CPUSeconds = t.processCPU.Seconds()
 	r.SpinUS = float64(t.spin) / 1e3
-	r.Classes = map[Class]int64{}
+	r.Classes, r.Requests = map[Class]int64{}, 0
 	for i, n := range t.classes {
 		r.Classes[classNames[i]] = n
 		r.Requests += n

@@ -1,0 +1,151 @@
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// each pairs every histogram of t with its place in d.
+func (t *totals) each(d *Distributions, do func(h **hdrhistogram.Histogram, encoded *[]byte) error) error {
+	for _, pair := range []struct {
+		h       **hdrhistogram.Histogram
+		encoded *[]byte
+	}{
+		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
+		{&t.firstByte, &d.FirstByte}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake},
+	} {
+		if err := do(pair.h, pair.encoded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distributions encodes t's histograms.
+func (t *totals) distributions() *Distributions {
+	d := &Distributions{}
+	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
+		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
+		return err
+	})
+	return d
+}
+
+// totals is r as it was before it was a report.
+func (r *Report) totals() (totals, error) {
+	t := newTotals()
+	if r.Parts == nil {
+		return t, errors.New("the report has no distributions: it was not made as one of several parts")
+	}
+	err := t.each(r.Parts, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
+		*h, err = hdrhistogram.Decode(*encoded)
+		return err
+	})
+	if err != nil {
+		return t, fmt.Errorf("decode distribution: %w", err)
+	}
+	t.intended, t.sent, t.completed, t.dropped = r.Intended, r.Sent, r.Completed, r.Dropped
+	t.bytesIn, t.bytesOut = r.BytesIn, r.BytesOut
+	t.queueMax, t.reconnects, t.idleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
+	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
+	t.spin = time.Duration(r.SpinUS * 1e3)
+	for i, name := range classNames {
+		t.classes[i] = r.Classes[name]
+	}
+	for k, name := range kindNames {
+		t.kinds[k] = r.Errors[name]
+	}
+	for code, n := range r.Statuses {
+		if c, err := strconv.Atoi(code); err == nil && c > 0 && c < len(t.statuses) {
+			t.statuses[c] = n
+		}
+	}
+	return t, nil
+}
+
+// Merge makes one report of those of all parts of one load (see [Profile.Parts]),
+// which must have run at the same time. Counts are added and distributions
+// merged bucket by bucket; the verdict is that of the whole and of every part.
+func Merge(reports []Report) (Report, error) {
+	if len(reports) == 0 {
+		return Report{}, errors.New("merge load reports: there are none")
+	}
+	sum := newTotals()
+	m := reports[0]
+	m.Verdict, m.Warnings, m.Parts = "ok", nil, nil
+	first, last, gapDistance := m.Started, m.Started, 0.0
+	for i := range reports {
+		r := &reports[i]
+		t, err := r.totals()
+		if err != nil {
+			return Report{}, fmt.Errorf("merge load report %d: %w", i, err)
+		}
+		sum.add(&t)
+		if r.Started.Before(first) {
+			first = r.Started
+		}
+		if r.Started.After(last) {
+			last = r.Started
+		}
+		m.MeasureEnd = minTime(m.MeasureEnd, r.MeasureEnd)
+		m.ThreadCPURatio = max(m.ThreadCPURatio, r.ThreadCPURatio)
+		gapDistance = max(gapDistance, r.GapDistance)
+		if r.Verdict != "ok" {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("part %d: %s", i, r.Verdict))
+		}
+	}
+	m.fill(&sum)
+	m.GapDistance = gapDistance // of a merged schedule nothing can be said: the worst part's
+	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
+		m.Rate = float64(sum.completed) / window
+	}
+	m.judge(&sum, false)
+	if skew := last.Sub(first); skew > time.Millisecond {
+		m.invalid("the parts started %v apart", skew.Round(time.Microsecond))
+	}
+	return m, nil
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// MergeLogs writes one interval log of those of all parts: lines of the same
+// second and tag become one, by adding counts. start is the start of the load.
+func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
+	seconds := map[int]*logSecond{}
+	for i, log := range logs {
+		err := ReadLog(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
+			if seconds[second] == nil {
+				seconds[second] = &logSecond{}
+			}
+			place := seconds[second].tagged(tag)
+			if place == nil {
+				return fmt.Errorf("unknown tag %q", tag)
+			}
+			mergePacked(place, h)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("merge interval log %d: %w", i, err)
+		}
+	}
+	return writeLog(w, start, seconds)
+}
+
+// tagged is the histogram that the log's tag names; nil if it names none.
+func (l *logSecond) tagged(tag string) **hdrhistogram.PackedHistogram {
+	places := map[string]**hdrhistogram.PackedHistogram{TagLateness: &l.lateness}
+	for c, name := range classNames {
+		places[TagResponse+string(name)], places[TagService+string(name)] = &l.response[c], &l.service[c]
+	}
+	return places[tag]
+}
