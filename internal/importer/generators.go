@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -32,12 +33,21 @@ func plain(parse func(io.Reader) (load.Outcome, error)) func(io.Reader, bool) (l
 
 var formats = map[string]format{
 	"fortio":    {parse: plain(load.ParseFortio)},
-	"oha":       {parse: load.ParseOha},
+	"oha":       {parse: parseOha},
 	"vegeta":    {parse: plain(load.ParseVegeta), loop: "open", arrivals: "constant"},
 	"wrk2":      {parse: plain(load.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
 	"wrk":       {parse: plain(load.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
 	"k6":        {parse: plain(load.ParseK6)},
 	"nighthawk": {parse: plain(load.ParseNighthawk)},
+}
+
+// parseOha reads oha's JSON in any of its forms, or its CSV of every request.
+func parseOha(r io.Reader, corrected bool) (load.Outcome, error) {
+	b := bufio.NewReader(r)
+	if head, _ := b.Peek(64); len(head) > 0 && bytes.HasPrefix(head, []byte("request-start,")) {
+		return load.ParseOhaCSV(b, corrected)
+	}
+	return load.ParseOha(b, corrected)
 }
 
 // generator is a load generator whose own output can be imported, one file a run.
@@ -47,7 +57,7 @@ type generator struct {
 
 var generators = []generator{
 	{"fortio", "JSON of fortio load -json"},
-	{"oha", "JSON of oha, also as Python printed it"},
+	{"oha", "JSON of oha, also as Python printed it, or its CSV"},
 	{"vegeta", "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text"},
 	{"wrk2", "text of wrk2 --latency"},
 	{"wrk", "text of wrk --latency"},

@@ -225,6 +225,10 @@ func (o *output) records(oc load.Outcome) error {
 		return errors.New("it has no request")
 	}
 	o.latency = result.Latency{Of: service}
+	of := func(r load.Record) time.Duration { return r.Service }
+	if oc.Records[0].Response >= 0 {
+		o.latency.Of, of = response, func(r load.Record) time.Duration { return r.Response }
+	}
 	var took []time.Duration
 	first, last := oc.Records[0].At, oc.Records[0].At
 	statuses := map[string]int64{}
@@ -239,8 +243,8 @@ func (o *output) records(oc load.Outcome) error {
 			continue
 		case r.Code/100 == 2:
 			o.classes["2xx"]++
-			if r.Service >= 0 {
-				took = append(took, r.Service)
+			if v := of(r); v >= 0 {
+				took = append(took, v)
 			}
 		default:
 			o.classes["status"]++

@@ -1,0 +1,87 @@
+package importer
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// testdata of internal/load are outputs of the generators themselves.
+const realOutputs = "../load/testdata"
+
+func importOne(t *testing.T, generator, file string) *Trial {
+	t.Helper()
+	src, ok := Lookup(generator)
+	if !ok {
+		t.Fatalf("no source %s", generator)
+	}
+	s, err := src.Read([]string{filepath.Join(realOutputs, file)}, Options{Mesh: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := s.Trials[0].Record.Error; e != "" {
+		t.Fatalf("%s: %s", file, e)
+	}
+	return &s.Trials[0]
+}
+
+// What generators really print can be imported, requests and latencies.
+func TestOutputsOfTheGeneratorsThemselves(t *testing.T) {
+	for generator, files := range map[string][]string{
+		"fortio":    {"fortio-1.75.3.json", "fortio-1.75.3-errors.json"},
+		"oha":       {"oha-1.16.0.json", "oha-1.16.0-errors.json", "oha-1.16.0.csv"},
+		"vegeta":    {"vegeta-12.12.0.bin", "vegeta-12.12.0.csv", "vegeta-12.12.0.json", "vegeta-12.12.0-report.json", "vegeta-12.12.0-report.txt"},
+		"wrk":       {"wrk-4.1.0.txt"},
+		"wrk2":      {"wrk2-4.0.0.txt"},
+		"k6":        {"k6-1.8.1-errors.json", "k6-documented-export.json"},
+		"nighthawk": {"nighthawk-documented.json"},
+	} {
+		for _, file := range files {
+			l := importOne(t, generator, file).Record.Load
+			if l == nil || l.Completed <= 0 || l.MeasureSeconds <= 0 || len(l.Published) != 1 || l.Published[0].Of == "" {
+				t.Errorf("%s: %+v", file, l)
+			}
+		}
+	}
+}
+
+// One run in all the forms vegeta gives it has the same requests, rate and latencies.
+func TestFormsOfOneRunAgree(t *testing.T) {
+	var forms []*Trial
+	for _, f := range []string{"vegeta-12.12.0.bin", "vegeta-12.12.0.csv", "vegeta-12.12.0.json", "vegeta-12.12.0-report.json"} {
+		forms = append(forms, importOne(t, "vegeta", f))
+	}
+	first := forms[0].Record.Load
+	for _, tr := range forms[1:] {
+		l := tr.Record.Load
+		if l.Completed != first.Completed || l.Classes["2xx"] != first.Classes["2xx"] || l.BytesIn != first.BytesIn {
+			t.Errorf("%s: %d requests, %d bytes; the results have %d, %d", tr.Run, l.Completed, l.BytesIn, first.Completed, first.BytesIn)
+		}
+		if a, b := l.MeasureSeconds, first.MeasureSeconds; math.Abs(a-b) > 0.02*b {
+			t.Errorf("%s: %v s, the results %v s", tr.Run, a, b)
+		}
+		if l.Recorded != 0 && l.Recorded != first.Recorded {
+			t.Errorf("%s: %d recorded, the results %d", tr.Run, l.Recorded, first.Recorded)
+		}
+	}
+}
+
+// A histogram keeps the counts of its bins, and quantiles where they were printed.
+func TestBinsKeepCounts(t *testing.T) {
+	o, err := parseOutput("wrk2", "x", []byte(wrk2Seed()), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hdrhistogram.New(lowestNS, 60e9, digits)
+	spread(h, o.bins)
+	if h.TotalCount() != o.latency.Count {
+		t.Errorf("%d of %d", h.TotalCount(), o.latency.Count)
+	}
+	for _, q := range o.latency.Quantiles {
+		if got := float64(h.ValueAtPercentile(100*q.Q)) / 1e6; q.Q < 1 && math.Abs(got-q.MS) > 0.02*q.MS {
+			t.Errorf("quantile %v is %v ms, printed %v", q.Q, got, q.MS)
+		}
+	}
+}
