@@ -14,7 +14,11 @@ import (
 func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
 	// Read strictly first: what a decoder of JSON would pass over in silence,
 	// such as a field given twice, is a mistake here as well.
-	if _, err := strict.Parse(name, patch); err != nil {
+	doc, err := strict.Parse(name, patch)
+	if err != nil {
+		return Instance{}, err
+	}
+	if err := doc.Err(); err != nil {
 		return Instance{}, err
 	}
 	now, err := json.Marshal(i)

@@ -11,13 +11,17 @@ import (
 // system call, so work is done in rounds between readings, and the last rounds
 // are counted out by what this processor was seen to do in a nanosecond.
 
-// rounds that are made between two readings of the clock, at most, as time.
-const burnSlice = 20 * time.Microsecond
+const (
+	// burnSlice is what is worked between two readings of the clock, at most.
+	burnSlice = 20 * time.Microsecond
+	// burnLast is what is worked without another reading at the end.
+	burnLast = 2 * time.Microsecond
+)
 
 // speed of this processor, found once.
 type speed struct {
-	rounds  float64       // a nanosecond
-	reading time.Duration // what the burning costs beside its rounds
+	rounds float64       // a nanosecond
+	beside time.Duration // what burning costs beside what it sees of itself
 }
 
 var calibrated = sync.OnceValue(calibrate)
@@ -50,17 +54,24 @@ func calibrate() speed {
 	if best <= reading { // a clock too coarse to calibrate by
 		best, reading = reading+1, 0
 	}
-	return speed{rounds: rounds / float64(best-reading), reading: reading}
+	// The first reading and the last are each half outside of what they see.
+	return speed{rounds: rounds / float64(best-reading), beside: 2 * reading}
 }
 
-// burn uses d of processor time on the calling thread.
-func burn(d time.Duration) {
-	s := calibrated()
+// burn uses d of processor time on the calling thread. Of what is left it works
+// three quarters and looks again: a processor that shares its core is slower than
+// it was when calibrated, and only the last microseconds go by that.
+func burn(d time.Duration) { calibrated().burn(d) }
+
+func (s speed) burn(d time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start := threadTime()
-	end := start + d - 2*s.reading // the first reading and the last are part of the cost
-	for now := start; now < end; now = threadTime() {
-		work(int(s.rounds * float64(min(end-now, burnSlice))))
+	end := start + d - s.beside
+	for left := end - start; left > 0; left = end - threadTime() {
+		if left > burnLast {
+			left = min(left*3/4, burnSlice)
+		}
+		work(int(s.rounds * float64(left)))
 	}
 }
