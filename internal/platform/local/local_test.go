@@ -227,7 +227,7 @@ func TestProgramMissing(t *testing.T) {
 // Any certificate of the CA will do: the stranger gets in, and is seen to.
 func TestUnsupported(t *testing.T) {
 	for name, change := range map[string]func(*platform.Spec){
-		"protocol": func(s *platform.Spec) { s.Treatment.Levels.Protocol = "grpc" },
+		"protocol": func(s *platform.Spec) { s.Treatment.Levels.Protocol = "http3" },
 		"mesh":     func(s *platform.Spec) { s.Mesh = mesh.Definition{Name: "ambient", Provides: mesh.Provides{MTLS: true}} },
 	} {
 		spec := platformtest.Spec(t, load(t, "none"), 1, "echo")
