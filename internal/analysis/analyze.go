@@ -3,6 +3,7 @@ package analysis
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 
 	"go.yaml.in/yaml/v3"
@@ -226,6 +227,10 @@ func (a *analysis) setup() Setup {
 		if l := r.Load; l != nil {
 			s.load(l)
 		}
+	}
+	if a.header.Platform.Kind == imported && s.MeasureS != nil {
+		// Worked out from requests over their rate: it is no better than a second.
+		s.MeasureS = number(math.Round(*s.MeasureS))
 	}
 	return s
 }

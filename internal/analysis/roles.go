@@ -16,7 +16,8 @@ type taskRole struct {
 }
 
 // Role is a part of the data plane of a treatment: node proxies apart from
-// waypoints, and the load generator's own sidecars apart from the others.
+// waypoints, and the load generator's own sidecars apart from the others. Where a
+// source knows namespaces and no more, each of them is one.
 type Role struct {
 	Plane     metric.Plane        `json:"plane"`
 	Role      string              `json:"role"`
@@ -48,7 +49,7 @@ func roleOf(t mesh.Task) taskRole { return taskRole{t.Plane, t.Role, t.Component
 func dataRoles(tasks []mesh.Task) []taskRole {
 	var rs []taskRole
 	for _, t := range tasks {
-		if r := roleOf(t); t.Plane == metric.Data && r.role != result.RoleRemainder && !slices.Contains(rs, r) {
+		if r := roleOf(t); (t.Plane == metric.Data && r.role != result.RoleRemainder || r.role == result.RoleNamespace) && !slices.Contains(rs, r) {
 			rs = append(rs, r)
 		}
 	}

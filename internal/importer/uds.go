@@ -109,8 +109,9 @@ func (t *Trial) namespaces(path string, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.Shorten()
+	// Not shortened: in figures this coarse a new reading may well look like the one before.
 	t.Record.Sampled = s
+	t.warn("readings-unknown", "the source rounds to 1 mCPU and 1 MiB: which of its samples are readings of their own cannot be told; all of them count", "", resourceMetrics...)
 	first, last := s.Rows[0].At, s.Rows[len(s.Rows)-1].At
 	warmup, tail := o.cuts()
 	from, to := first.Add(warmup), last.Add(-tail)
@@ -241,12 +242,12 @@ func udsSampled(rows []udsRow) (*result.Sampled, *udsError) {
 
 // udsTask gives a namespace its plane, where its name tells.
 func udsTask(namespace string) mesh.Task {
-	t := mesh.Task{ID: namespace, Namespace: namespace, Pod: namespace, Plane: metric.Unattributed, Role: "namespace"}
+	t := mesh.Task{ID: namespace, Namespace: namespace, Pod: namespace, Plane: metric.Unattributed, Role: result.RoleNamespace, Component: namespace}
 	switch {
 	case namespace == "istio-system" || namespace == "linkerd":
 		t.Plane = metric.Control // with ambient, ztunnel as well: the plane as a whole stays unknown
 	case strings.HasPrefix(namespace, "istio-") && strings.Contains(namespace, "gateway"):
-		t.Plane, t.Role = metric.Data, "gateway"
+		t.Plane = metric.Data
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/analysis"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // boundaryNames are the boundaries as a person reads them.
@@ -138,7 +139,7 @@ func (t *text) roles() {
 		return
 	}
 	labels := t.label.columns(rows)
-	t.title("The data plane by role")
+	t.title("Parts by role")
 	names.heads, names.left = []string{"role"}, true
 	cpu.heads, per.heads, mem.heads = []string{"CPU,", "millicores"}, []string{"CPU/request,", "µs"}, []string{"memory,", "MiB"}
 	t.table(append(labels, names, cpu, per, mem), len(labels)+1, "  ")
@@ -156,7 +157,10 @@ func (t *text) estimate(e analysis.Estimate, scale float64) string {
 }
 
 func roleName(role, component string) string {
-	if component != "" {
+	switch {
+	case role == result.RoleNamespace:
+		return role + " " + component
+	case component != "":
 		return role + " of the " + component
 	}
 	return role

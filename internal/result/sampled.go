@@ -30,6 +30,9 @@ type Sampled struct {
 // RoleRemainder marks the task that stands for what its plane holds beyond the tasks that are named.
 const RoleRemainder = "remainder"
 
+// RoleNamespace marks a task that is all of a namespace, its component.
+const RoleNamespace = "namespace"
+
 // SampledNode is one machine and what it can give.
 type SampledNode struct {
 	Name              string   `json:"name"`
