@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -26,7 +25,6 @@ type output struct {
 	connections int
 	seconds     float64 // of the load
 	requests    int64   // that ended, whatever the outcome
-	failed      int64   // of these, other than 2xx
 	classes     map[string]int64
 	statuses    map[string]int64
 	errors      map[string]int64 // by kind, in the generator's words
@@ -175,13 +173,6 @@ func intervalLog(h *hdrhistogram.Histogram, seconds float64, tags ...string) ([]
 		err = errors.Join(err, w.OutputIntervalHistogram(h))
 	}
 	return b.Bytes(), err
-}
-
-// quantile is a published point.
-func quantile(q, ms float64) result.Quantile { return result.Quantile{Q: q, MS: ms} }
-
-func sortQuantiles(qs []result.Quantile) {
-	sort.SliceStable(qs, func(i, j int) bool { return qs[i].Q < qs[j].Q })
 }
 
 func ptr(v float64) *float64 { return &v }
