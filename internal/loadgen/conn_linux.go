@@ -103,6 +103,7 @@ func (w *worker) opened(c *conn) {
 
 func (w *worker) openFailed(c *conn, k kind) {
 	w.opening--
+	w.rec.openKinds[k]++
 	w.drop(c)
 	c.backoff = min(max(firstBackoff, 2*c.backoff), lastBackoff)
 	w.retryLater(c)

@@ -90,7 +90,7 @@ func TestClosedLoopKeepsEveryConnectionBusy(t *testing.T) {
 		if r.Loop != "closed" || r.Completed < 500 || r.Classes[OK] != r.Requests {
 			t.Errorf("%+v", r)
 		}
-		if conns.Load() != 8 || r.Reconnects != 0 {
+		if conns.Load() != 8 || r.Connected != 8 || r.Reconnects != 0 {
 			t.Errorf("%d connections opened, %d again, want 8 and 0", conns.Load(), r.Reconnects)
 		}
 		if r.ResponseMS != r.ServiceMS {

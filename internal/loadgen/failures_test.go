@@ -107,3 +107,15 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+// A server that is not there can be told from one that fails: no connection was open.
+func TestConnectionsThatCannotBeOpenedAreTold(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := profile(refusedTarget(t)).on(engine)
+		p.Measure, p.Warmup, p.Tail = 200*time.Millisecond, 0, 0
+		r := mustRun(t, p)
+		if r.Connected != 0 || r.ConnectErrors["connect refused"] < 8 || !strings.Contains(strings.Join(r.Warnings, "\n"), "0 of 8 connections were open") {
+			t.Errorf("%d connected, %v, %q", r.Connected, r.ConnectErrors, r.Warnings)
+		}
+	})
+}

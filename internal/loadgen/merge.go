@@ -57,8 +57,9 @@ func (r *Report) totals() (totals, error) {
 	for i, name := range classNames {
 		t.classes[i] = r.Classes[name]
 	}
+	t.connected = r.Connected
 	for k, name := range kindNames {
-		t.kinds[k] = r.Errors[name]
+		t.kinds[k], t.openKinds[k] = r.Errors[name], r.ConnectErrors[name]
 	}
 	for code, n := range r.Statuses {
 		if c, err := strconv.Atoi(code); err == nil && c > 0 && c < len(t.statuses) {

@@ -170,7 +170,11 @@ type Report struct {
 	// Reconnects counts connections opened again after t0; IdleClosed those that
 	// the server closed, or spoke on, while no request was under way.
 	Reconnects int64 `json:"reconnects"`
-	IdleClosed int64 `json:"idleClosed"`
+	// Connected is how many connections were open at t0, and ConnectErrors why
+	// others could not be opened, then or later, for a request or ahead of one.
+	Connected     int64            `json:"connected"`
+	ConnectErrors map[string]int64 `json:"connectErrors,omitempty"`
+	IdleClosed    int64            `json:"idleClosed"`
 	// SpinUS is the spin window that was used, µs.
 	SpinUS float64 `json:"spin_us"`
 

@@ -56,6 +56,8 @@ type totals struct {
 	connect, handshake *hdrhistogram.Histogram // of the whole run, prewarm included
 	dropped            int64
 	gaps               gaps
+	connected          int64        // at t0
+	openKinds          [kinds]int64 // of connects that failed, of the whole run
 	queueMax           int64
 	reconnects         int64 // after t0
 	idleClosed         int64

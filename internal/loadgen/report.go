@@ -49,6 +49,9 @@ func (e *engine) report(t0 time.Time, results []*totals) Report {
 	}
 	r.Host = e.host.ratios(wall)
 	r.judge(&t, wall < e.profile.Measure)
+	if want := int64(e.profile.Connections); t.connected < want && !e.profile.NoKeepAlive {
+		r.warn("%d of %d connections were open when the load began: %v", t.connected, want, r.ConnectErrors)
+	}
 	if wall == e.profile.Measure {
 		r.judgeHalves(e.collect.seconds, e.profile.Warmup, e.profile.Measure)
 	}
@@ -85,6 +88,10 @@ func (t *totals) add(w *totals) {
 	t.connect.Merge(w.connect)
 	t.handshake.Merge(w.handshake)
 	t.dropped += w.dropped
+	t.connected += w.connected
+	for i, n := range w.openKinds {
+		t.openKinds[i] += n
+	}
 	t.gaps.sent.Merge(w.gaps.sent)
 	t.gaps.intended.Merge(w.gaps.intended)
 }
@@ -100,15 +107,11 @@ func (r *Report) fill(t *totals) {
 		r.Classes[classNames[i]] = n
 		r.Requests += n
 	}
-	r.Statuses, r.Errors = map[string]int64{}, map[string]int64{}
+	r.Connected, r.ConnectErrors = t.connected, byName(&t.openKinds)
+	r.Statuses, r.Errors = map[string]int64{}, byName(&t.kinds)
 	for code, n := range t.statuses {
 		if code > 0 && n > 0 {
 			r.Statuses[strconv.Itoa(code)] = n
-		}
-	}
-	for k, n := range t.kinds {
-		if k != int(kindNone) && n > 0 {
-			r.Errors[kindNames[k]] = n
 		}
 	}
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
@@ -116,6 +119,17 @@ func (r *Report) fill(t *totals) {
 	r.Dropped = t.dropped
 	r.GapDistance = t.gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)
+}
+
+// byName lists what occurred.
+func byName(counts *[kinds]int64) map[string]int64 {
+	named := map[string]int64{}
+	for k, n := range counts {
+		if k != int(kindNone) && n > 0 {
+			named[kindNames[k]] = n
+		}
+	}
+	return named
 }
 
 // quantiles of h (ns) in units of so many ns.

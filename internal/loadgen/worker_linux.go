@@ -166,6 +166,11 @@ func (w *worker) waitForStart() {
 // kickOff makes the first requests due.
 func (w *worker) kickOff() {
 	w.started = true
+	for i := range w.conns {
+		if w.conns[i].state == connIdle {
+			w.rec.connected++
+		}
+	}
 	w.taken = preempted()
 	if w.stopped {
 		w.cut()
