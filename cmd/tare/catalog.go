@@ -46,14 +46,13 @@ func newCatalog() catalog {
 	}
 }
 
-// generator finds a load generator by name; the experiment file was checked against the same list.
-func (c catalog) generator(name string) load.Generator {
+// byName are the load generators by the level of the factor generator.
+func (c catalog) byName() map[string]load.Generator {
+	all := map[string]load.Generator{}
 	for _, g := range c.generators {
-		if g.Name() == name {
-			return g
-		}
+		all[g.Name()] = g
 	}
-	return nil
+	return all
 }
 
 // platform finds a platform by name; the experiment file was checked against the same list.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -26,8 +30,8 @@ var listings = []listing{
 		[]string{"MESH", "PROVIDES", "LOCAL", "DESCRIPTION"}, meshRows},
 	{"apps", "topologies of services that an experiment may load",
 		[]string{"APP", "SERVICES", "CALLS A REQUEST", "DESCRIPTION"}, appRows},
-	{"generators", "load generators",
-		[]string{"GENERATOR"}, generatorRows},
+	{"generators", "load generators, those on this machine with their version, and what their latency means",
+		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
 	{"platforms", "where trials run",
 		[]string{"PLATFORM", "DESCRIPTION"}, platformRows},
 	{"metrics", "everything that is measured",
@@ -106,10 +110,37 @@ func appRows(catalog) (rows [][]string) {
 }
 
 func generatorRows(c catalog) (rows [][]string) {
+	versions := map[string]string{}
+	for _, s := range load.FindAll(context.Background(), c.generators) {
+		versions[s.Name] = foundVersion(s)
+	}
 	for _, g := range c.generators {
-		rows = append(rows, []string{g.Name()})
+		name := g.Name()
+		rows = append(rows, []string{name, strings.Join(load.Loops(name), ", "), cmp.Or(versions[name], "built in"), latencyOf(name)})
 	}
 	return rows
+}
+
+// foundVersion is the version that was found, or how to come by the generator.
+func foundVersion(s load.Sought) string {
+	if s.Err == nil {
+		return s.Found.Version
+	}
+	var hinted interface{ Hint() string }
+	if errors.As(s.Err, &hinted) {
+		return "none: " + hinted.Hint()
+	}
+	return "none"
+}
+
+// latencyOf says what a generator's latency is: of response time, where it has that.
+func latencyOf(name string) string {
+	for _, of := range []string{"response", "service"} {
+		if m := load.Meaning(name, of); m != "" {
+			return of + " time: " + m
+		}
+	}
+	return "unknown"
 }
 
 func platformRows(c catalog) (rows [][]string) {

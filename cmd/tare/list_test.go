@@ -18,7 +18,7 @@ func TestList(t *testing.T) {
 	}{
 		"meshes":     {len(mesh.Names()), "envoy-tcp  mTLS, telemetry  envoy sidecars  "},
 		"apps":       {len(app.Builtin()), "chain-3  3  3  "},
-		"generators": {len(c.generators), ""},
+		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the instant"},
 		"platforms":  {len(c.platforms), "local"},
 		"metrics":    {len(metric.All()), "cpu_us_per_request/total  us  lower  CPU time per answered request"},
 	}

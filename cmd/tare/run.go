@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/runner"
 	"github.com/tare-mesh/tare/internal/tui"
@@ -81,6 +84,10 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 	if f.Export != nil {
 		return usageError{fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format " + f.Name + " -o DIR`"}
 	}
+	// Before there is a directory: what is not installed is the user's to mend first.
+	if err := load.Missing(load.FindAll(ctx, c.generators(study))); err != nil {
+		return err
+	}
 	dir, err := c.openResults(study, o)
 	if err != nil {
 		return err
@@ -102,6 +109,17 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 			summary.Failed, summary.Trials, summary.Invalid, filepath.Join(dir.Path(), result.TrialsDir)), exitIncomplete}
 	}
 	return err
+}
+
+// generators are those that the study's treatments use.
+func (c *cli) generators(s *study) []load.Generator {
+	var used []load.Generator
+	for _, g := range c.catalog.generators {
+		if slices.ContainsFunc(s.plan.Treatments, func(t plan.Treatment) bool { return t.Levels.Generator == g.Name() }) {
+			used = append(used, g)
+		}
+	}
+	return used
 }
 
 // openResults makes the directory of a new run, or takes up that of an earlier one.
@@ -144,7 +162,7 @@ func (c *cli) carryOut(ctx context.Context, s *study, dir *result.Dir, o runOpti
 		Topology:   topology,
 		Meshes:     s.meshes,
 		Platform:   c.catalog.platform(s.experiment.Platform.Kind).open(c),
-		Generator:  c.catalog.generator(s.experiment.Load.Generator),
+		Generators: c.catalog.byName(),
 		Meter:      m,
 		Dir:        dir,
 		Sinks:      []result.Sink{view},

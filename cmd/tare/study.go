@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/runner"
 	"github.com/tare-mesh/tare/internal/strict"
 )
 
@@ -53,8 +54,13 @@ func (c *cli) read(file string, o experimentOptions) (*study, error) {
 	if s.experiment, err = experiment.Read(file, known, o.set...); err != nil {
 		return nil, readable(err)
 	}
-	s.plan, err = plan.Expand(s.experiment)
-	return s, err
+	if s.plan, err = plan.Expand(s.experiment); err != nil {
+		return nil, err
+	}
+	if err := runner.Suited(s.experiment, s.plan, c.catalog.byName()); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // meshDigests are the SHA-256 of the definitions that the plan uses, so that

@@ -18,7 +18,7 @@ import (
 
 var known = experiment.Known{
 	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
-	Generators: []string{"tare"},
+	Generators: []string{"tare", "oha", "vegeta", "fortio", "h2load", "hey", "k6"},
 	Platforms:  []string{"local"},
 	Protocols:  []string{"http1"},
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -142,12 +143,52 @@ type missing struct {
 func (m missing) Error() string { return fmt.Sprintf("find %s: %v", m.name, m.err) }
 func (m missing) Unwrap() error { return m.err }
 
+// packages are those of Debian that have a generator's program.
+var packages = map[string]string{"wrk": "wrk", "hey": "hey", "h2load": "nghttp2-client"}
+
 // Hint says how to come by the generators.
 func (m missing) Hint() string {
+	if p := packages[m.name]; p != "" {
+		return "run make generators, or install the package " + p
+	}
 	if m.name == "wrk2" || m.name == "nighthawk_client" {
 		return "build " + m.name + " from its source and put it on PATH, or into " + filepath.Join(GeneratorsDir(), m.name+"-VERSION", "bin")
 	}
 	return "run make generators, or put " + m.name + " on PATH"
+}
+
+// Sought is what a look for one generator's program came to.
+type Sought struct {
+	Name  string // of the generator
+	Found Found
+	Err   error // it is not there: see [Finder]
+}
+
+// FindAll looks for the programs of generators, all at the same time, and
+// answers in their order. Tare's own has none to look for and is left out.
+func FindAll(ctx context.Context, generators []Generator) []Sought {
+	var sought []Sought
+	var finders []Finder
+	for _, g := range generators {
+		if f, ok := g.(Finder); ok {
+			sought, finders = append(sought, Sought{Name: g.Name()}), append(finders, f)
+		}
+	}
+	var all sync.WaitGroup
+	for i, f := range finders {
+		all.Go(func() { sought[i].Found, sought[i].Err = f.Found(ctx) })
+	}
+	all.Wait()
+	return sought
+}
+
+// Missing joins the errors of those that are not there; nil: all are.
+func Missing(sought []Sought) error {
+	var errs []error
+	for _, s := range sought {
+		errs = append(errs, s.Err)
+	}
+	return errors.Join(errs...)
 }
 
 // Found implements [Finder].

@@ -19,9 +19,7 @@ import (
 
 // Generators lists every load generator there is.
 func Generators() []Generator {
-	return []Generator{
-		Tare{Agent: AgentPath()},
-	}
+	return append([]Generator{Tare{Agent: AgentPath()}}, Others(GeneratorsDir())...)
 }
 
 // AgentPath is the tare-agent that was installed beside the running program,

@@ -41,6 +41,31 @@ type traits struct {
 	sizes       bool // its output has the size of every answer
 }
 
+// foreign are the traits of every generator but tare's own.
+var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, h2loadTraits, heyTraits, nighthawkTraits, k6Traits, ghzTraits}
+
+// Loops are the kinds of loop a generator can run: "open", "paced", "closed".
+// None for a generator that is not known.
+func Loops(generator string) []string {
+	if generator == (Tare{}).Name() {
+		return []string{loopOpen, loopClosed}
+	}
+	for _, t := range foreign {
+		if t.name != generator {
+			continue
+		}
+		var loops []string
+		if t.loop != "" {
+			loops = append(loops, t.loop)
+		}
+		if t.closed {
+			loops = append(loops, loopClosed)
+		}
+		return loops
+	}
+	return nil
+}
+
 // maxArgument bounds a request body that travels on a command line, in bytes.
 const maxArgument = 64 << 10
 

@@ -210,7 +210,7 @@ func fakeRun(t *testing.T, text string, f *fake, mode string) (runner.Config, *e
 	sink := &events{}
 	return runner.Config{
 		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}},
-		Platform: f, Generator: fakeGenerator{mode}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
+		Platform: f, Generators: map[string]load.Generator{"tare": fakeGenerator{mode}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
 		Timing: quickTiming,
 	}, sink
 }

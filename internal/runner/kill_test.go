@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/plan"
@@ -67,7 +68,7 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 	sink := &events{on: func(e result.Event) { fmt.Fprintln(out, e.Kind, e.Phase) }}
 	_, err = runner.Run(context.Background(), runner.Config{
 		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}},
-		Platform: &fake{}, Generator: fakeGenerator{}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink}, Timing: quickTiming,
+		Platform: &fake{}, Generators: map[string]load.Generator{"tare": fakeGenerator{}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink}, Timing: quickTiming,
 	})
 	return err
 }

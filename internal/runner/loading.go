@@ -18,12 +18,14 @@ import (
 // loading is a load generator at work: one process, over warm-up, measure phase and tail.
 type loading struct {
 	process *proc.Process
+	start   time.Time // of the schedule, with its monotonic reading
 	done    chan struct{}
 	load    result.Load // set before done is closed
 	err     error       // set before done is closed
 }
 
-// startLoad starts the generator. progress is called from another goroutine.
+// startLoad starts the generator. progress is called from another goroutine. A
+// profile without a start begins when the process does.
 func startLoad(ctx context.Context, d platform.Deployment, g load.Generator, p loadgen.Profile, progress func(loadgen.Progress)) (*loading, error) {
 	cmd, err := g.Command(p)
 	if err != nil {
@@ -35,7 +37,10 @@ func startLoad(ctx context.Context, d platform.Deployment, g load.Generator, p l
 	if err != nil {
 		return nil, err
 	}
-	l := &loading{process: process, done: make(chan struct{})}
+	if p.Start.IsZero() {
+		p.Start = time.Now()
+	}
+	l := &loading{process: process, start: p.Start, done: make(chan struct{})}
 	go l.follow(g, p, out, in, progress)
 	return l, nil
 }

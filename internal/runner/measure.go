@@ -34,13 +34,25 @@ type edges struct {
 	told, began time.Duration
 }
 
-// warmUp starts the load and waits for the first edge.
+// warmUp starts the load and waits for the first edge. The edges follow from
+// the instant at which the schedule begins, on the monotonic clock.
 func (t *trial) warmUp(ctx context.Context) error {
+	var err error
+	if t.generator, err = t.generatorOf(t.treatment); err != nil {
+		return err
+	}
 	if err := t.schedule(); err != nil {
 		return err
 	}
-	var err error
-	if t.loading, err = startLoad(ctx, t.deployment, t.Generator, t.profile, t.heard); err != nil {
+	t.longer()
+	t.edges.told = t.clock.drift()
+	if t.loading, err = startLoad(ctx, t.deployment, t.generator, t.profile, t.heard); err != nil {
+		return err
+	}
+	t.profile.Start = t.loading.start
+	t.edges.begin = t.profile.Start.Add(t.profile.Warmup)
+	t.edges.end = t.edges.begin.Add(t.profile.Measure)
+	if err := t.keepProfile(); err != nil {
 		return err
 	}
 	t.sampler = sampler{trial: t}
@@ -51,30 +63,28 @@ func (t *trial) warmUp(ctx context.Context) error {
 }
 
 // schedule makes the load profile. The generator gets a time of the wall clock
-// to start at, the edges follow from the same instant on the monotonic clock.
+// to start at, or, where it begins when its process does, none.
 func (t *trial) schedule() error {
 	hdr, err := filepath.Abs(t.dir.Path(result.LatencyFile))
 	if err != nil {
 		return fmt.Errorf("find latency file: %w", err)
 	}
-	x, levels := t.Experiment, t.treatment.Levels
-	start := time.Now().Add(t.Timing.Lead + time.Duration(levels.Connections)*time.Millisecond)
-	t.profile = loadgen.Profile{
-		Targets: t.deployment.Entry(), RequestSize: int64(levels.RequestSize), ExpectSize: t.answerSize(),
-		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals, Seed: t.of.Seed,
-		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
-		Start: start, Warmup: time.Duration(x.Phases.Warmup), Measure: time.Duration(x.Phases.Measure),
-		Tail: t.Timing.Tail, Drain: time.Duration(x.Phases.Drain),
-		HDRPath: hdr,
+	levels := t.treatment.Levels
+	t.profile = profileOf(t.Experiment, levels, t.generator, t.Timing.Tail)
+	t.profile.Targets, t.profile.ExpectSize, t.profile.Seed, t.profile.HDRPath = t.deployment.Entry(), t.answerSize(), t.of.Seed, hdr
+	if !needs(t.generator).AtOnce {
+		t.profile.Start = time.Now().Add(t.Timing.Lead + time.Duration(levels.Connections)*time.Millisecond)
 	}
-	t.edges.begin = start.Add(t.profile.Warmup)
-	t.edges.end = t.edges.begin.Add(t.profile.Measure)
-	t.edges.told = t.clock.drift()
+	return nil
+}
+
+// keepProfile keeps the load as it was, among the trial's provenance.
+func (t *trial) keepProfile() error {
 	b, err := json.MarshalIndent(t.profile, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write load profile: %w", err)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(t.dir.Provenance(), "load-profile.json"), append(b, '\n'), 0o600)
 	}
-	if err := os.WriteFile(filepath.Join(t.dir.Provenance(), "load-profile.json"), append(b, '\n'), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("write load profile: %w", err)
 	}
 	return nil
@@ -125,6 +135,7 @@ func (t *trial) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.foreign(&l)
 	t.record.Load = &l
 	t.seen.stepped = t.clock.drift()
 	return t.broken()

@@ -67,7 +67,7 @@ var agent = sync.OnceValues(func() (string, error) {
 func decode(t *testing.T, text string) (*experiment.Experiment, *plan.Plan, app.Topology) {
 	t.Helper()
 	x, err := experiment.Decode("test.yaml", []byte(text), experiment.Known{
-		Meshes: mesh.Names(), Generators: []string{"tare"}, Platforms: []string{"local"}})
+		Meshes: mesh.Names(), Platforms: []string{"local"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func real(t *testing.T, text string) (runner.Config, *events) {
 			found, err := fetch.Find(ctx, name, fetch.Options{})
 			return found.Path, found.Version, err
 		}}),
-		Generator: load.Tare{Agent: path}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
+		Generators: map[string]load.Generator{"tare": load.Tare{Agent: path}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
 	}, sink
 }
 
@@ -275,7 +275,7 @@ func TestEnvoyThatExits(t *testing.T) {
 // A generator that is not there fails the trials, not the run.
 func TestGeneratorThatIsMissing(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]", 1))
-	cfg.Generator = load.Tare{Agent: filepath.Join(t.TempDir(), "gone")}
+	cfg.Generators["tare"] = load.Tare{Agent: filepath.Join(t.TempDir(), "gone")}
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Failed != 1 {
 		t.Fatalf("%+v, %v", summary, err)

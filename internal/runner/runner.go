@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type Config struct {
 	Topology   app.Topology
 	Meshes     map[string]mesh.Definition // by the level of the factor mesh
 	Platform   platform.Platform
-	Generator  load.Generator
+	Generators map[string]load.Generator // by the level of the factor generator
 	Meter      meter.Meter
 	Dir        *result.Dir   // from result.Create or result.Resume
 	Sinks      []result.Sink // beside Dir: the live view, a log
@@ -104,6 +105,7 @@ type run struct {
 	Config
 	plan       plan.Plan
 	treatments map[string]plan.Treatment
+	versions   map[string]string // of generators' programs, by the generator's name
 	summary    Summary
 
 	mu    sync.Mutex // of sinks: events come from the phases and from the generator's output
@@ -202,6 +204,13 @@ func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
 	versions, err := r.Platform.Prepare(ctx, meshes)
 	if err != nil {
 		return fmt.Errorf("prepare platform %s: %w", r.Experiment.Platform.Kind, err)
+	}
+	versions = maps.Clone(versions)
+	if versions == nil {
+		versions = map[string]string{}
+	}
+	if err := r.findGenerators(ctx, pending, versions); err != nil {
+		return err
 	}
 	return r.Dir.SetVersions(versions)
 }

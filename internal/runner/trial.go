@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/fault"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/plan"
@@ -44,6 +45,7 @@ type trial struct {
 	abort     context.CancelCauseFunc // ends the trial, and with it the run: its directory cannot be written
 
 	deployment platform.Deployment
+	generator  load.Generator // from the warm-up on
 	profile    loadgen.Profile
 	loading    *loading
 	edges      edges

@@ -125,12 +125,17 @@ func rateMissed(s seen) string {
 	if s.load.Intended <= 0 {
 		return "the generator sent nothing in the measure phase"
 	}
-	got := float64(s.load.Completed) / float64(s.load.Intended)
+	// A paced generator intends no more than it can send: what it was asked for is the measure.
+	intended := s.load.Intended
+	if s.load.Loop == "paced" {
+		intended = max(intended, int64(s.load.AskedRate*s.load.MeasureSeconds))
+	}
+	got := float64(s.load.Completed) / float64(intended)
 	if got >= 1-s.limits.RateShortfall {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d intended requests were answered within the measure phase (%.2f %%, at least %.2f %% are asked for)",
-		s.load.Completed, s.load.Intended, 100*got, 100*(1-s.limits.RateShortfall))
+		s.load.Completed, intended, 100*got, 100*(1-s.limits.RateShortfall))
 }
 
 func tooManyErrors(s seen) string {
