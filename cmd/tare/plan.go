@@ -70,6 +70,9 @@ func writePlanText(w io.Writer, p *plan.Plan) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s × %s = %s, seed %d\n", p.Experiment, counted(len(p.Treatments), "treatment"),
 		counted(p.Blocks, "block"), counted(len(p.Trials), "trial"), p.Seed)
+	if p.Until != "" {
+		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
+	}
 	fmt.Fprintf(&b, "about %v, %v a trial\n\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime))
 
 	factors := factorNames(p)

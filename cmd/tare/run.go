@@ -165,6 +165,7 @@ func (c *cli) carryOut(ctx context.Context, s *study, dir *result.Dir, o runOpti
 		Generators: c.catalog.byName(),
 		Meter:      m,
 		Dir:        dir,
+		Stop:       stopRule(dir, s.experiment.Blocks),
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,
 	})

@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// Confidence of intervals, 0..1; 0: the experiment file's, or else 0.95.
 	Confidence float64
+	// Blocks limits the answer to the first so many; 0: all.
+	Blocks int
 	// Method of estimates and comparisons; empty: what the results bear.
 	Method Method
 	// Baseline names levels, by factor, that every other treatment is compared with; empty: the plan's.
@@ -51,6 +53,10 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
 	a := &analysis{plan: d.Plan(), header: head, environment: d.Environment(), records: records, confidence: opts.Confidence}
+	if err := a.stopped(d); err != nil {
+		return nil, fmt.Errorf("analyse: %w", err)
+	}
+	a.limit(opts.Blocks)
 	if a.confidence == 0 {
 		a.confidence = head.Confidence
 	}
@@ -75,7 +81,9 @@ type analysis struct {
 	records     []result.Record
 	confidence  float64
 	method      Method
-	assumed     bool // the baseline is none, only the first mesh
+	assumed     bool   // the baseline is none, only the first mesh
+	planned     int    // blocks, of which a run that stopped early has fewer
+	why         string // it stopped early
 
 	trials []Trial // as records, in the same order
 }
@@ -136,6 +144,7 @@ func (a *analysis) report() *Report {
 	if a.method != AsPublished {
 		r.Lines = a.lines(byTreatment)
 	}
+	r.Stopping = a.stopping(r)
 	r.Warnings = a.reportWarnings(r)
 	return r
 }

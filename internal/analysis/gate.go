@@ -2,8 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -44,16 +42,6 @@ func (e *GateError) Error() string {
 func (e *GateError) Hint() string { return e.Help }
 
 const gateForm = "write a gate as: cpu_us_per_request/data < +3%, or latency_ms/p99{mesh=envoy} < +0.5ms, or rate > -1%"
-
-// unitScales turn a unit that people write into the metric's own.
-var unitScales = map[string]map[string]float64{
-	"us":    {"us": 1, "µs": 1, "μs": 1, "ns": 1e-3, "ms": 1e3, "s": 1e6},
-	"ms":    {"ms": 1, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6, "s": 1e3},
-	"cores": {"cores": 1, "core": 1, "m": 1e-3},
-	"MiB":   {"MiB": 1, "KiB": 1.0 / 1024, "GiB": 1024},
-	"1/s":   {"1/s": 1, "/s": 1, "rps": 1},
-	"B/s":   {"B/s": 1, "kB/s": 1e3, "MB/s": 1e6},
-}
 
 // ParseGate reads a gate; its errors are [*GateError].
 func ParseGate(text string) (Gate, error) {
@@ -222,12 +210,11 @@ func (p *gateParser) unit() error {
 	if unit == "" {
 		return nil // the metric's own
 	}
-	scales := unitScales[p.known.Unit]
-	scale, ok := scales[unit]
+	scale, ok := p.known.Scale(unit)
 	if !ok {
 		help := "leave the unit out, or write %"
-		if len(scales) > 0 {
-			help = "its units: %, " + strings.Join(slices.Sorted(maps.Keys(scales)), ", ")
+		if units := p.known.Units(); len(units) > 0 {
+			help = "its units: %, " + strings.Join(units, ", ")
 		}
 		return p.fail(at, help, "%q is not a unit of %s", unit, p.known.Name)
 	}

@@ -45,6 +45,8 @@ type Report struct {
 	Floor       []Floor        `json:"floor"`
 	Lines       []Line         `json:"lines"`
 	Warnings    []Warning      `json:"warnings"`
+	// Stopping is there where the number of blocks depends on what is found.
+	Stopping *Stopping `json:"stopping,omitempty"`
 	// Cost is there where it was asked for: see [Report.AddCost].
 	Cost *Cost `json:"cost,omitempty"`
 }

@@ -19,6 +19,7 @@ func (a *analysis) reportWarnings(r *Report) []Warning {
 	}
 	ws = append(ws, a.lostTrials(r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
+	ws = append(ws, r.Stopping.warnings()...)
 	var t tally
 	for _, trial := range r.Trials {
 		if trial.Error != "" {

@@ -24,7 +24,7 @@ type Experiment struct {
 	Factors     Factors     `yaml:"factors" json:"factors"`
 	Load        Load        `yaml:"load,omitempty" json:"load"`
 	Phases      Phases      `yaml:"phases,omitempty" json:"phases"`
-	Blocks      int         `yaml:"blocks" json:"blocks"`               // repetitions of every treatment; default 6
+	Blocks      Blocks      `yaml:"blocks" json:"blocks"`               // repetitions of every treatment; default 6
 	Seed        uint64      `yaml:"seed" json:"seed"`                   // default 1
 	Baseline    *Baseline   `yaml:"baseline,omitempty" json:"baseline"` // default {mesh: none} where none is a level
 	Control     bool        `yaml:"control" json:"control"`             // add an A/A pair

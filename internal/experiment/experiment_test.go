@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 		Load:        experiment.Load{Generator: "tare", Arrivals: "poisson", Timeout: experiment.Duration(10 * time.Second), Workers: 1},
 		Phases: experiment.Phases{
 			Warmup: experiment.Duration(5 * time.Second), Measure: experiment.Duration(30 * time.Second), Drain: experiment.Duration(2 * time.Second)},
-		Blocks: 6, Seed: 1, Baseline: &experiment.Baseline{Mesh: &none}, Confidence: 0.95,
+		Blocks: experiment.Fixed(6), Seed: 1, Baseline: &experiment.Baseline{Mesh: &none}, Confidence: 0.95,
 		Validity: experiment.Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
 	}
 	if !reflect.DeepEqual(e, want) {
@@ -90,7 +90,7 @@ func TestOverrides(t *testing.T) {
 	if want := []experiment.Rate{400, experiment.Max}; !reflect.DeepEqual(e.Factors.Rate, want) {
 		t.Errorf("rate %v, want %v", e.Factors.Rate, want)
 	}
-	if e.Blocks != 2 || e.Phases.Measure != experiment.Duration(2*time.Second) || e.Platform.CPUs["load"] != "1" || e.Metadata.Description != "a = b" {
+	if e.Blocks.Max != 2 || e.Phases.Measure != experiment.Duration(2*time.Second) || e.Platform.CPUs["load"] != "1" || e.Metadata.Description != "a = b" {
 		t.Errorf("got %+v", e)
 	}
 }

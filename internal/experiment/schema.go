@@ -70,6 +70,8 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 			{Type: "integer", Minimum: "0", Maximum: num(int64(maxBodySize))},
 			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$`},
 		}}
+	case reflect.TypeFor[Precision]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^[a-z0-9_/.]+ *(±|\+-) *[0-9.]+ *[%a-zA-Zµ/0-9]*$`}
 	case reflect.TypeFor[Rate]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "number", ExclusiveMinimum: "0", Maximum: num(int64(maxRate))},
@@ -178,7 +180,10 @@ func describe(known Known) []description {
 		{"phases.warmup", "Load that is not measured, until the system is warm.", d.Phases.Warmup.String(), nil},
 		{"phases.measure", "What is measured; at least 1s.", d.Phases.Measure.String(), nil},
 		{"phases.drain", "How long requests in flight at the end may still take.", d.Phases.Drain.String(), nil},
-		{"blocks", "Repetitions of every treatment; every block runs each once, in random order.", d.Blocks, between(1, MaxTrials)},
+		{"blocks", "Repetitions of every treatment; every block runs each once, in random order. A number, or min, max and until.", d.Blocks.Max, blockForms},
+		{"blocks.min", "Blocks before which the run does not stop.", d.Blocks.Min, between(minSequential, MaxTrials)},
+		{"blocks.max", "Blocks after which it stops in any case.", d.Blocks.Max, between(1, MaxTrials)},
+		{"blocks.until", "Stop once the interval of every difference to the baseline is this narrow: a metric and half of a width, such as cpu_us_per_request/total ±2% (of what the treatment comes to) or latency_ms/p99 ±0.1ms.", nil, nil},
 		{"seed", "The same seed gives the same order of trials and the same arrivals.", d.Seed, between(0, maxSeed)},
 		{"baseline", "Levels that every other treatment is compared with; factors left out keep the treatment's own level. Where none is among the meshes, {mesh: none}.", nil, nil},
 		{"baseline.mesh", "A level of factors.mesh.", nil, examples(known.Meshes)},
@@ -198,6 +203,13 @@ func describe(known Known) []description {
 		{"validity.generatorCPU", "Largest share of a processor that a worker of the load generator may use.", d.Validity.GeneratorCPU, ratio},
 		{"validity.lateness", "Largest p99 of how late requests were sent; 0: 1ms or a tenth of the median response time, whichever is more.", 0, nil},
 	}, faultDescriptions())
+}
+
+// blockForms allows a number as well as the mapping.
+func blockForms(s *jsonschema.Schema) {
+	s.Type = ""
+	s.AnyOf = []*jsonschema.Schema{{Type: "integer"}, {Type: "object", Required: []string{"max", "until"}}}
+	between(1, MaxTrials)(s)
 }
 
 func pinning(s *jsonschema.Schema) {

@@ -222,7 +222,7 @@ func (v validation) phases() {
 }
 
 func (v validation) repetition() {
-	within(v, "blocks", v.e.Blocks, 1, MaxTrials, "a block runs every treatment once; 6 or more give intervals")
+	v.blocks()
 	within(v, "seed", v.e.Seed, 0, maxSeed, "")
 	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
 		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)
@@ -247,14 +247,14 @@ func (v validation) trials() {
 		}
 	}
 	times := strings.Join(product, " × ")
-	total := treatments * v.e.Blocks
+	total := treatments * v.e.Blocks.Max
 	if v.e.Control && v.e.Baseline != nil {
-		total += controls * v.e.Blocks
+		total += controls * v.e.Blocks.Max
 		times += " with controls"
 	}
 	if total > MaxTrials {
 		v.report("factors", "leave out levels or blocks, or split the experiment", "%s × %d blocks is %d trials, more than %d",
-			times, v.e.Blocks, total, MaxTrials)
+			times, v.e.Blocks.Max, total, MaxTrials)
 	}
 }
 

@@ -29,20 +29,23 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expand experiment %s: %w", e.Metadata.Name, err)
 	}
-	if n := len(treatments) * e.Blocks; n > experiment.MaxTrials {
+	if n := len(treatments) * e.Blocks.Max; n > experiment.MaxTrials {
 		return nil, fmt.Errorf("expand experiment %s: %d trials, more than %d", e.Metadata.Name, n, experiment.MaxTrials)
 	}
 	p := &Plan{
 		Schema:     Schema,
 		Experiment: e.Metadata.Name,
 		Seed:       e.Seed,
-		Blocks:     e.Blocks,
+		Blocks:     e.Blocks.Max,
 		Treatments: treatments,
 		TrialTime:  time.Duration(e.Phases.Warmup) + time.Duration(e.Phases.Measure) + time.Duration(e.Phases.Drain) + Allowance,
 	}
-	p.Trials = make([]Trial, 0, len(treatments)*max(e.Blocks, 0))
-	for b := 1; b <= e.Blocks; b++ {
+	p.Trials = make([]Trial, 0, len(treatments)*max(e.Blocks.Max, 0))
+	for b := 1; b <= e.Blocks.Max; b++ {
 		p.Trials = appendBlock(p.Trials, treatments, e.Seed, b)
+	}
+	if e.Blocks.Until != nil {
+		p.MinBlocks, p.Until = e.Blocks.Min, e.Blocks.Until.String()
 	}
 	p.Expected = p.TrialTime * time.Duration(len(p.Trials))
 	return p, nil

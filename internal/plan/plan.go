@@ -38,10 +38,13 @@ type Trial struct {
 
 // Plan is what `tare plan` prints and plan.json keeps.
 type Plan struct {
-	Schema     string      `json:"schema"` // tare.plan/v1
-	Experiment string      `json:"experiment"`
-	Seed       uint64      `json:"seed"`
-	Blocks     int         `json:"blocks"`
+	Schema     string `json:"schema"` // tare.plan/v1
+	Experiment string `json:"experiment"`
+	Seed       uint64 `json:"seed"`
+	Blocks     int    `json:"blocks"` // the most, where Until is given
+	// Until is how narrow an interval must be for the run to stop, from MinBlocks on; empty: it does not stop early.
+	MinBlocks  int         `json:"minBlocks,omitempty"`
+	Until      string      `json:"until,omitempty"`
 	Treatments []Treatment `json:"treatments"`
 	Trials     []Trial     `json:"trials"`
 	// TrialTime is the expected duration of one trial and Expected of them all,

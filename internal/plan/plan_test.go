@@ -239,10 +239,10 @@ func TestExpectedTime(t *testing.T) {
 func TestExpandRefuses(t *testing.T) {
 	envoy := "envoy"
 	for name, e := range map[string]*experiment.Experiment{
-		"duplicate levels":         {Blocks: 1, Factors: experiment.Factors{Mesh: []string{"a", "a"}}},
-		"control without baseline": {Blocks: 1, Control: true, Factors: experiment.Factors{Mesh: []string{"a", "b"}}},
-		"baseline elsewhere":       {Blocks: 1, Baseline: &experiment.Baseline{Mesh: &envoy}, Factors: experiment.Factors{Mesh: []string{"a"}}},
-		"too many trials":          {Blocks: 6000, Factors: experiment.Factors{Mesh: []string{"a", "b"}}},
+		"duplicate levels":         {Blocks: experiment.Fixed(1), Factors: experiment.Factors{Mesh: []string{"a", "a"}}},
+		"control without baseline": {Blocks: experiment.Fixed(1), Control: true, Factors: experiment.Factors{Mesh: []string{"a", "b"}}},
+		"baseline elsewhere":       {Blocks: experiment.Fixed(1), Baseline: &experiment.Baseline{Mesh: &envoy}, Factors: experiment.Factors{Mesh: []string{"a"}}},
+		"too many trials":          {Blocks: experiment.Fixed(6000), Factors: experiment.Factors{Mesh: []string{"a", "b"}}},
 	} {
 		if p, err := plan.Expand(e); err == nil {
 			t.Errorf("%s: planned %d trials", name, len(p.Trials))

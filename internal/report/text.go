@@ -132,6 +132,9 @@ func (t *text) header() {
 func (t *text) trials() string {
 	c := t.r.Count
 	s := fmt.Sprintf("%d trials, %d blocks of %d treatments in random order", c.Planned, c.Blocks, len(t.r.Treatments))
+	if x := t.r.Stopping; x != nil && x.Reached {
+		s += fmt.Sprintf(" (at most %d; ", x.Max) + x.Words() + ")"
+	}
 	if t.isImported() {
 		s = fmt.Sprintf("%d runs of %d treatments, in the order in which they happened to be run", c.Planned, len(t.r.Treatments))
 	}

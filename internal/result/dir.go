@@ -29,6 +29,7 @@ const (
 	EventsFile      = "events.jsonl"
 	LatencyFile     = "latency.hdr"
 	RecordFile      = "record.json"
+	StoppedFile     = "stopped.json"
 	ProvenanceDir   = "provenance"
 	// PartialSuffix marks the directory of a trial that was begun and not finished, after it was begun again.
 	PartialSuffix = ".partial"

@@ -80,8 +80,15 @@ func (d *Dir) onlyPlanned() error {
 
 // Pending are the trials that have no record yet, in ordinal order.
 func (d *Dir) Pending() ([]plan.Trial, error) {
+	stopped, err := d.Stopped()
+	if err != nil {
+		return nil, err
+	}
 	var pending []plan.Trial
 	for _, t := range d.plan.Trials {
+		if stopped != nil && t.Block > stopped.Block {
+			continue // it is not needed
+		}
 		switch _, err := os.Stat(filepath.Join(d.trialPath(t.ID), RecordFile)); {
 		case errors.Is(err, fs.ErrNotExist):
 			pending = append(pending, t)

@@ -35,6 +35,10 @@ type Config struct {
 	Meter      meter.Meter
 	Dir        *result.Dir   // from result.Create or result.Resume
 	Sinks      []result.Sink // beside Dir: the live view, a log
+	// Stop is asked after every block whether the run knows enough, and answers why;
+	// empty: it goes on. Nil: every block is run. The runner does not analyse: what
+	// is given here reads the directory.
+	Stop func(block int) (why string, err error)
 	// Kill ends at the second interrupt: nothing is waited for any more. Nil: it never does.
 	Kill context.Context
 	// Timing is how long things may take; its zero fields have defaults.
@@ -78,6 +82,8 @@ type Summary struct {
 	Recorded int // by this run, the failed and the invalid ones included
 	Failed   int // of this run
 	Invalid  int // of this run, that did not fail
+	// Stopped says why the run ended before its last block; empty: it did not.
+	Stopped string
 }
 
 // Interrupted says that a run was ended from outside. It is context.Canceled.
@@ -155,15 +161,42 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 	if err := r.prepare(ctx, pending); err != nil {
 		return r.ended(ctx, err)
 	}
-	for _, t := range pending {
+	for i, t := range pending {
 		if ctx.Err() != nil {
 			return r.ended(ctx, nil)
 		}
 		if err := r.one(ctx, t); err != nil {
 			return r.ended(ctx, err)
 		}
+		if i+1 < len(pending) && pending[i+1].Block != t.Block {
+			if stopped, err := r.enough(t.Block); stopped || err != nil {
+				return r.ended(ctx, err)
+			}
+		}
 	}
 	return nil
+}
+
+// enough asks whether the run may end after a block that is not the last. That it
+// cannot be told is no reason to end.
+func (r *run) enough(block int) (bool, error) {
+	if r.Stop == nil {
+		return false, nil
+	}
+	why, err := r.Stop(block)
+	if err != nil {
+		r.tell(result.Event{Kind: result.KindLog, Message: "whether to stop early cannot be told, so the run goes on: " + err.Error()})
+		return false, nil
+	}
+	if why == "" {
+		return false, nil
+	}
+	if err := r.Dir.Stop(result.Stopped{At: r.Wall(), Block: block, Why: why}); err != nil {
+		return false, err
+	}
+	r.summary.Stopped = why
+	r.tell(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("stopped after block %d: %s", block, why)})
+	return true, nil
 }
 
 // ended makes of err what Run returns: an interrupt, where there was one, comes first.

@@ -11,6 +11,14 @@ import (
 // "Statistical Power Analysis for the Behavioral Sciences", 1988).
 const Power = 0.8
 
+// ExtraBlocks are run after a run that may stop early has reached its width. A
+// width is reached where the deviation happens to be small, and an interval from
+// that moment covers less than it says: 0.924 for 0.95 in the simulation of this
+// package. A fixed number of further observations mends it (Simons, "On the cost
+// of not knowing the variance when making a fixed-width confidence interval for
+// the mean", Annals of Mathematical Statistics 1968).
+const ExtraBlocks = 2
+
 // MinDetectable returns the smallest true mean difference that a test at level
 // alpha over n observations of standard deviation sd finds with the given
 // power: (t_{1-alpha/2} + t_{power})·sd/√n with n-1 degrees of freedom, the

@@ -34,6 +34,14 @@ func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
 		d.wrong(n, key, at, "no value is given", "give it one, or leave the field out for its default")
 		return
 	}
+	if s, ok := v.Addr().Interface().(ShortForm); ok && n.Kind != yaml.MappingNode {
+		value, use := s.ShortForm()
+		before := len(d.problems)
+		if d.value(n, key, reflect.ValueOf(value).Elem(), at); len(d.problems) == before {
+			use()
+		}
+		return
+	}
 	if s, ok := v.Addr().Interface().(Scalar); ok {
 		d.hook(n, key, v, s, at)
 		return

@@ -74,6 +74,13 @@ type Scalar interface {
 	UnmarshalScalar(text string) error
 }
 
+// ShortForm is a struct that may be written as a plain value as well as a mapping
+// of its fields. What is not a mapping is decoded into value, a pointer; use is
+// called where nothing was wrong with it.
+type ShortForm interface {
+	ShortForm() (value any, use func())
+}
+
 // Wanter is a [Scalar] that says in words what it expects, e.g. "a duration
 // such as 30s", for when it is given a list or a mapping.
 type Wanter interface {

@@ -31,6 +31,8 @@ type Study struct {
 	// Warmup and Measure are whole seconds, Rate requests/s.
 	Warmup, Measure int
 	Rate            int
+	// Until is the plan's, from 6 blocks on.
+	Until string
 	// RateFactor gives every treatment the load of its own factor rate instead of Rate.
 	RateFactor bool
 	// Noise is the relative deviation of a trial's costs, and Drift what the
@@ -87,6 +89,9 @@ func Environment() result.Environment {
 // Plan is the study's plan: every block in an order of its own.
 func (s Study) Plan() *plan.Plan {
 	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name, Seed: s.Seed, Blocks: s.Blocks}
+	if s.Until != "" {
+		p.MinBlocks, p.Until = 6, s.Until
+	}
 	for _, t := range s.Treatments {
 		p.Treatments = append(p.Treatments, plan.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Baseline: t.Baseline})
 	}

@@ -1,0 +1,38 @@
+package result
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Stopped says that a run ended before the last block of its plan because it
+// knew enough. The trials of later blocks are not missing: they were not needed.
+type Stopped struct {
+	Schema string    `json:"schema"`
+	At     time.Time `json:"at"`
+	Block  int       `json:"block"` // the last that was run
+	Why    string    `json:"why"`
+}
+
+// Stop records that the run ends after s.Block.
+func (d *Dir) Stop(s Stopped) error {
+	if d.lock == nil {
+		return d.readOnly("stop")
+	}
+	s.Schema = Schema
+	return writeJSON(d.file(StoppedFile), s)
+}
+
+// Stopped is why the run ended early; nil: it did not.
+func (d *Dir) Stopped() (*Stopped, error) {
+	var s Stopped
+	if _, err := os.Stat(d.file(StoppedFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err := readJSON(d.file(StoppedFile), &s, Schema, func() string { return s.Schema }); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
