@@ -14,10 +14,17 @@ type Topology struct {
 	Services    []Service `yaml:"services" json:"services"`
 }
 
+// Adder is the program of the sidecar study: a server whose routes reach one
+// function in process, or in a sidecar beside it. Of a service's behavior only
+// the response size is its own to say.
+const Adder = "adder"
+
 // Service is one service of a topology. Its replicas are alike.
 type Service struct {
 	Name     string `yaml:"name" json:"name"`
 	Replicas int    `yaml:"replicas,omitempty" json:"replicas,omitempty"` // 0: the treatment's replicas
+	// Program that plays it; empty: the service that can be anything.
+	Program string `yaml:"program,omitempty" json:"program,omitempty"`
 	// Protocol it speaks; empty: the treatment's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	Behavior `yaml:",inline"`

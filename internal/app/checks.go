@@ -62,7 +62,7 @@ func (v checks) behavior(at string, b Behavior) {
 	for _, from := range slices.Sorted(maps.Keys(b.Redirects)) {
 		to := b.Redirects[from]
 		switch {
-		case !isPath(from) || !isPath(to):
+		case !IsPath(from) || !IsPath(to):
 			v.report(join(at, "redirects"), fmt.Sprintf("%.80q to %.80q: both must be paths that begin with /", from, to), "")
 		case b.Redirects[to] != "":
 			v.report(join(at, "redirects"), fmt.Sprintf("%.80q leads to %.80q, which is redirected as well", from, to), "")
@@ -72,7 +72,7 @@ func (v checks) behavior(at string, b Behavior) {
 
 func (v checks) options(at string, c CallOptions, index int) {
 	v.protocol(at+".protocol", c.Protocol, called)
-	if c.Path != "" && !isPath(c.Path) {
+	if c.Path != "" && !IsPath(c.Path) {
 		v.report(at+".path", fmt.Sprintf("%.80q is not a path", c.Path), "it begins with / and holds no spaces")
 	}
 	if c.Protocol == GRPC && c.Path != "" {
@@ -114,7 +114,8 @@ func (v checks) ratio(path string, x float64) {
 	}
 }
 
-func isPath(s string) bool {
+// IsPath tells whether s can be asked for over HTTP: a path, and perhaps a query.
+func IsPath(s string) bool {
 	return strings.HasPrefix(s, "/") && len(s) <= maxText && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"<>\^{|}%#`+"`", r)
 	})

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -161,8 +162,29 @@ func (v validation) services() {
 			v.report(at+".replicas", fmt.Sprintf("%d is not between 0 and %d", s.Replicas, maxReplicas), "0 means as many as the factor replicas says")
 		}
 		v.protocol(at+".protocol", s.Protocol, Protocols())
+		v.program(at, s)
 		v.behavior(at, s.Behavior)
 		v.calls(at, s, names)
+	}
+}
+
+// program reports a program there is not, and what the adder cannot be told.
+func (v validation) program(at string, s Service) {
+	size, behavior := s.ResponseSize, s.Behavior
+	behavior.ResponseSize = Sizes{}
+	_, fixed := size.Fixed()
+	switch {
+	case s.Program == "":
+	case s.Program != Adder:
+		v.report(at+".program", fmt.Sprintf("unknown program %.60q", s.Program), strict.DidYouMean(s.Program, []string{Adder}))
+	case len(s.Calls) > 0:
+		v.report(at+".calls", "the adder calls its sidecar and nothing else", "remove them")
+	case s.Protocol != "" && s.Protocol != HTTP1:
+		v.report(at+".protocol", "the adder speaks http1", "leave it out")
+	case !size.IsZero() && !fixed:
+		v.report(at+".responseSize", "answers of the adder are all of one length", "give a size")
+	case !reflect.DeepEqual(behavior, Behavior{}):
+		v.report(at+".program", "the adder has no behavior to configure but its responseSize", "remove the other fields")
 	}
 }
 

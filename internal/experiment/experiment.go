@@ -65,6 +65,8 @@ type Factors struct {
 	ResponseSize []Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"` // body bytes; default [1KiB]
 	Protocol     []string `yaml:"protocol,omitempty" json:"protocol,omitempty"`         // default [http1]
 	Generator    []string `yaml:"generator,omitempty" json:"generator,omitempty"`       // default [load.generator]
+	// Route is the path that is asked for; several with commas between are asked for in turn. Default ["/"].
+	Route []string `yaml:"route,omitempty" json:"route,omitempty"`
 }
 
 // Levels is one level of every factor.
@@ -77,6 +79,7 @@ type Levels struct {
 	ResponseSize Size   `json:"responseSize"`
 	Protocol     string `json:"protocol"`
 	Generator    string `json:"generator"`
+	Route        string `json:"route,omitempty"` // empty: "/"
 }
 
 // Load says how requests are sent.
@@ -105,6 +108,7 @@ type Baseline struct {
 	ResponseSize *Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"`
 	Protocol     *string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	Generator    *string `yaml:"generator,omitempty" json:"generator,omitempty"`
+	Route        *string `yaml:"route,omitempty" json:"route,omitempty"`
 }
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.

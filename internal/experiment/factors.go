@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/app"
 )
 
 // Factor is one factor that the file names, with its levels in the file's order.
@@ -47,6 +49,7 @@ func (f Factors) list() []Factor {
 		{"responseSize", levels(f.ResponseSize, "resp", sizeValue, func(l *Levels, x Size) { l.ResponseSize = x })},
 		{"protocol", levels(f.Protocol, "", text, func(l *Levels, x string) { l.Protocol = x })},
 		{"generator", levels(f.Generator, "", text, func(l *Levels, x string) { l.Generator = x })},
+		{"route", levels(f.Route, "", text, func(l *Levels, x string) { l.Route = x })},
 	}
 }
 
@@ -78,6 +81,7 @@ func (b *Baseline) Apply(l *Levels) {
 	set(&l.ResponseSize, b.ResponseSize)
 	set(&l.Protocol, b.Protocol)
 	set(&l.Generator, b.Generator)
+	set(&l.Route, b.Route)
 }
 
 // names tells whether the baseline fixes the level of a factor.
@@ -88,7 +92,7 @@ func (b *Baseline) names(factor string) bool {
 	return map[string]bool{
 		"mesh": b.Mesh != nil, "rate": b.Rate != nil, "connections": b.Connections != nil, "replicas": b.Replicas != nil,
 		"requestSize": b.RequestSize != nil, "responseSize": b.ResponseSize != nil, "protocol": b.Protocol != nil,
-		"generator": b.Generator != nil,
+		"generator": b.Generator != nil, "route": b.Route != nil,
 	}[factor]
 }
 
@@ -125,7 +129,18 @@ func (v validation) factors() {
 	each(v, "factors.requestSize", f.RequestSize, func(p string, x Size) { within(v, p, x, 0, maxBodySize, "") })
 	each(v, "factors.responseSize", f.ResponseSize, func(p string, x Size) { within(v, p, x, 0, maxBodySize, "") })
 	each(v, "factors.protocol", f.Protocol, func(p, x string) { v.oneOf(p, "protocol", x, v.known.Protocols) })
+	each(v, "factors.route", f.Route, v.route)
 	each(v, "factors.generator", f.Generator, func(p, x string) { v.oneOf(p, "generator", x, v.known.Generators) })
+}
+
+// route reports what is not a list of paths.
+func (v validation) route(path, routes string) {
+	for r := range strings.SplitSeq(routes, ",") {
+		if !app.IsPath(r) {
+			v.report(path, "write a path such as /adder, or several with commas between: /a,/b", "%q is not a path", clip(r))
+			return
+		}
+	}
 }
 
 func anyGiven(v validation, f Factors) bool {
@@ -177,6 +192,7 @@ func (v validation) baseline() {
 	among(v, "requestSize", b.RequestSize, f.RequestSize, d.RequestSize)
 	among(v, "responseSize", b.ResponseSize, f.ResponseSize, d.ResponseSize)
 	among(v, "protocol", b.Protocol, f.Protocol, d.Protocol)
+	among(v, "route", b.Route, f.Route, d.Route)
 	among(v, "generator", b.Generator, f.Generator, d.Generator)
 }
 

@@ -16,6 +16,7 @@ func describeServices() []description {
 	return []description{
 		{service + "name", "Name of the service, a DNS label.", nil, label},
 		{service + "replicas", "Replicas of this service; 0: as many as the factor replicas says.", 0, between(0, maxReplicas)},
+		{service + "program", "What plays it; left out: the service that can be anything; adder: the server of the sidecar study, with its sidecar.", nil, oneOf(app.Adder)},
 		{service + "protocol", "Protocol it speaks; left out: as the factor protocol says.", nil, oneOf(app.Protocols()...)},
 		{service + "responseSize", "Bytes of this service's answers: a size, or a distribution such as uniform(1KiB, 4KiB); left out: as the factor responseSize says.", nil, nil},
 		{service + "status", "Status of every answer.", 200, status},

@@ -11,6 +11,7 @@ import (
 // cluster that happens to be called "app".
 var localRules = []Rule{
 	{Plane: metric.App, Container: "app"},
+	{Plane: metric.Data, Role: "sidecar", Container: "adder"}, // the function's own sidecar, in the sidecar study
 	{Plane: metric.Load, Container: "load"},
 	{Plane: metric.Harness, Container: "tare"},
 }

@@ -269,7 +269,9 @@ func TestHugeHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	go func() { _, _ = io.WriteString(c, "GET /config HTTP/1.1\r\nHost: x\r\nX-A: "+strings.Repeat("x", 1<<20)+"\r\n\r\n") }()
+	go func() {
+		_, _ = io.WriteString(c, "GET /config HTTP/1.1\r\nHost: x\r\nX-A: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+	}()
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err == nil && !strings.Contains(line, "431") {
 		t.Errorf("answered %q", line)

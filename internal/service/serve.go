@@ -34,9 +34,16 @@ func (e *AddressError) Unwrap() error { return e.Err }
 // Hint says what the user can do.
 func (e *AddressError) Hint() string { return e.hint }
 
-// Listen listens on "HOST:PORT", or takes over a listening socket that was
-// inherited as descriptor N, "fd:N".
+// Listen listens on "HOST:PORT", on a Unix socket, "unix:PATH", or takes over a
+// listening socket that was inherited as descriptor N, "fd:N".
 func Listen(address string) (net.Listener, error) {
+	if path, socket := strings.CutPrefix(address, "unix:"); socket {
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			return nil, &AddressError{address, err, "the path must be new, and at most 107 bytes long"}
+		}
+		return l, nil
+	}
 	if number, inherited := strings.CutPrefix(address, "fd:"); inherited {
 		return inherit(address, number)
 	}

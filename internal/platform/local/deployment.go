@@ -229,6 +229,7 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 func (d *deployment) Remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
+	kept := d.keepMetrics(ctx)
 	d.mu.Lock()
 	d.removed = true
 	processes := d.processes
@@ -246,7 +247,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	if d.runtime != nil {
 		failed[len(processes)] = d.runtime.remove()
 	}
-	if err := errors.Join(failed...); err != nil {
+	if err := errors.Join(append(failed, kept)...); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil

@@ -84,6 +84,7 @@ func (d *deployment) flows() ([]flow, error) {
 			f.parts = append(f.parts, part{pod: p})
 		}
 		all = append(all, f)
+		all = append(all, d.adderFlows(d.pods[s.Name])...)
 	}
 	return all, nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ type pod struct {
 	app      netip.AddrPort // the application; zero in the load generator's pod
 	api      netip.AddrPort // the application's REST interface; zero in the load generator's pod
 	sidecar  mesh.SidecarContext
+	beside   *pod                      // the sidecar of an adder, which only counts
 	admin    *admin                    // nil without a mesh
 	inbound  netip.AddrPort            // the sidecar's way in
 	outbound map[string]netip.AddrPort // the sidecar's way to each service
@@ -121,13 +123,27 @@ func (d *deployment) startLoadPod(ctx context.Context) error {
 			return err
 		}
 	}
-	d.entry = d.ways(d.load, entry)
+	d.entry = routed(d.ways(d.load, entry), d.spec.Treatment.Levels.Route)
 	if d.pods[entry][0].protocol == app.GRPC {
 		for i, url := range d.entry {
 			d.entry[i] = strings.TrimSuffix(url, "/") + app.GRPCMethod
 		}
 	}
 	return nil
+}
+
+// routed are the URLs of the routes that are asked for, at each of urls, which end in a slash.
+func routed(urls []string, routes string) []string {
+	if routes == "" {
+		return urls
+	}
+	var all []string
+	for _, url := range urls {
+		for route := range strings.SplitSeq(routes, ",") {
+			all = append(all, strings.TrimSuffix(url, "/")+route)
+		}
+	}
+	return all
 }
 
 // ways are the URLs by which a pod reaches a service: through its own sidecar, or straight to each replica.
@@ -160,6 +176,22 @@ func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listen
 	}
 	defer api.Close()
 	p.api = api.Addr().(*net.TCPAddr).AddrPort()
+	if s.Program == app.Adder {
+		args, err := d.startAdder(ctx, p)
+		if err != nil {
+			return err
+		}
+		size, _ := d.instance(p, s).ResponseSize.Fixed()
+		args = append(args, "--response-size", strconv.FormatInt(size, 10))
+		return d.runApp(ctx, p, s, append([]string{"adder"}, args...), nil, listener, api)
+	}
+	return d.runApp(ctx, p, s, []string{"serve", "--config", path}, []string{"--token-file", d.tokenFile()}, listener, api)
+}
+
+// runApp starts the program of an application on its listeners. The secret
+// arguments are not printed: the token is gone when the deployment is, and who
+// pastes the command needs none to look, and can make one to change.
+func (d *deployment) runApp(ctx context.Context, p *pod, s app.Service, args, secret []string, listener, api *net.TCPListener) error {
 	sockets, err := descriptors(listener, api)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
@@ -167,13 +199,12 @@ func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listen
 	defer closeAll(sockets)
 	cmd := proc.Command{
 		Path:  d.agent,
-		Args:  []string{"serve", "--listen", "fd:3", "--admin", "fd:4", "--token-file", d.tokenFile(), "--config", path},
+		Args:  slices.Concat(args, secret, []string{"--listen", "fd:3", "--admin", "fd:4"}),
 		Files: sockets,
 		Log:   filepath.Join(d.spec.Provenance, p.name+"-app.log"),
 	}
-	// The token is gone when the deployment is: who pastes this needs none to look, and can make one to change.
 	printed := cmd
-	printed.Args = []string{"serve", "--listen", p.app.String(), "--admin", p.api.String(), "--config", path}
+	printed.Args = slices.Concat(args, []string{"--listen", p.app.String(), "--admin", p.api.String()})
 	printed.Files = nil
 	process, err := d.runIn(ctx, p, "app", cmd, printed, func(ctx context.Context) error {
 		again, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(p.app))

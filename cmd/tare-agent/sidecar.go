@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/service"
+)
+
+// waysFlags are where the function is reached in the sidecar.
+func waysFlags(cmd *cobra.Command, w *service.Ways, rest, grpc string) {
+	f := cmd.Flags()
+	f.StringVar(&w.REST, "rest", rest, "`address` for REST over TCP")
+	f.StringVar(&w.RESTSocket, "rest-socket", "", "`path` of the socket for REST")
+	f.StringVar(&w.GRPC, "grpc", grpc, "`address` for gRPC over TCP")
+	f.StringVar(&w.GRPCSocket, "grpc-socket", "", "`path` of the socket for gRPC")
+}
+
+func newSidecarCommand() *cobra.Command {
+	var w service.Ways
+	cmd := &cobra.Command{
+		Use:   "sidecar",
+		Short: "The sidecar of the study to-sidecar-or-not: one function by REST and gRPC, over TCP and Unix sockets",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var listeners []net.Listener
+			for _, address := range []string{w.REST, socket(w.RESTSocket), w.GRPC, socket(w.GRPCSocket)} {
+				if address == "" {
+					listeners = append(listeners, nil)
+					continue
+				}
+				l, err := service.Listen(address)
+				if err != nil {
+					return err
+				}
+				defer l.Close()
+				listeners = append(listeners, l)
+				fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: sidecar answers on %s\n", l.Addr())
+			}
+			return new(service.Sidecar).Serve(cmd.Context(), there(listeners[:2]), there(listeners[2:]))
+		},
+	}
+	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
+	return cmd
+}
+
+func socket(path string) string {
+	if path == "" {
+		return ""
+	}
+	return "unix:" + path
+}
+
+func there(all []net.Listener) []net.Listener {
+	var some []net.Listener
+	for _, l := range all {
+		if l != nil {
+			some = append(some, l)
+		}
+	}
+	return some
+}
+
+func newAdderCommand() *cobra.Command {
+	var w service.Ways
+	var listen, admin string
+	var size app.Size
+	cmd := &cobra.Command{
+		Use:   "adder",
+		Short: "The server of the study to-sidecar-or-not: one function, reached another way on each route",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := service.NewAdderServer(w, int64(size))
+			if err != nil {
+				return err
+			}
+			return serveAll(cmd.Context(), cmd.OutOrStdout(), "adder", []port{
+				{listen, handled(s), "answers"}, {admin, handled(s.Admin()), "is measured"}}, new(atomic.Bool))
+		},
+	}
+	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
+	f.StringVar(&admin, "admin", "", "`address` of /metrics, /stats and /readyz; none where left out")
+	f.Var(scalar{&size, "size"}, "response-size", "length of the answer's body, at least what it takes to say the sum")
+	return cmd
+}
+
+func handled(h http.Handler) func(context.Context, net.Listener) error {
+	return func(ctx context.Context, l net.Listener) error {
+		return service.ServeHTTP(ctx, l, &http.Server{Handler: h})
+	}
+}
+
+func newAdderClientCommand() *cobra.Command {
+	var server, metrics string
+	var payload app.Size
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "adder-client",
+		Short: "The client of the study to-sidecar-or-not: calls all routes side by side",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := service.NewAdderClient(server, int64(payload), every)
+			if err != nil {
+				return err
+			}
+			running, ctx := errgroup.WithContext(cmd.Context())
+			running.Go(func() error { return c.Run(ctx) })
+			running.Go(func() error {
+				return serveAll(ctx, cmd.OutOrStdout(), "adder-client", []port{{metrics, handled(c.Metrics()), "is measured"}}, new(atomic.Bool))
+			})
+			return running.Wait()
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&server, "server", "http://127.0.0.1:8080", "`URL` of the server")
+	f.StringVar(&metrics, "metrics", "127.0.0.1:9090", "`address` of the Prometheus metrics")
+	f.Var(scalar{&payload, "size"}, "request-size", "length of the payload")
+	f.DurationVar(&every, "every", 2*time.Second, "time between two requests for a route")
+	return cmd
+}
