@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/fault"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -34,6 +36,8 @@ var listings = []listing{
 		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
 	{"platforms", "where trials run",
 		[]string{"PLATFORM", "DESCRIPTION"}, platformRows},
+	{"faults", "what an experiment can make fail",
+		[]string{"FAULT", "NEEDS", "MAY HAVE", "DESCRIPTION"}, faultRows},
 	{"metrics", "everything that is measured",
 		[]string{"METRIC", "UNIT", "BETTER", "MEANING"}, metricRows},
 }
@@ -146,6 +150,23 @@ func latencyOf(name string) string {
 func platformRows(c catalog) (rows [][]string) {
 	for _, p := range c.platforms {
 		rows = append(rows, []string{p.name, p.doc})
+	}
+	return rows
+}
+
+func faultRows(catalog) (rows [][]string) {
+	none := func(names []string) string {
+		if len(names) == 0 {
+			return "-"
+		}
+		return strings.Join(names, ", ")
+	}
+	for _, k := range experiment.FaultKinds() {
+		doc := k.Doc
+		if err := fault.Check([]experiment.Fault{{Kind: k.Name}}); err != nil {
+			doc += " (not on the local platform)"
+		}
+		rows = append(rows, []string{k.Name, none(k.Needs), none(k.May), doc})
 	}
 	return rows
 }

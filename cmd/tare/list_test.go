@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -20,6 +21,7 @@ func TestList(t *testing.T) {
 		"apps":       {len(app.Builtin()), "chain-3  3  3  "},
 		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the instant"},
 		"platforms":  {len(c.platforms), "local"},
+		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},
 		"metrics":    {len(metric.All()), "cpu_us_per_request/total  us  lower  CPU time per answered request"},
 	}
 	if len(want) != len(listings) {

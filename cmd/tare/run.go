@@ -39,7 +39,8 @@ directory, from which ` + "`tare report`" + ` computes the same answer again.
 
 The first interrupt (Ctrl-C) removes what runs and keeps every finished trial;
 --resume goes on from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
-finished, and some trials failed or were invalid; 130 interrupted.`,
+finished, and some trials failed or were invalid; 4 a condition of expect does not
+hold; 130 interrupted.`,
 		Example: `  tare run examples/quickstart.yaml
   tare run examples/quickstart.yaml --set blocks=10 --out runs/mine
   tare run --resume runs/mine
@@ -108,6 +109,9 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 		err = exitError{fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",
 			summary.Failed, summary.Trials, summary.Invalid, filepath.Join(dir.Path(), result.TrialsDir)), exitIncomplete}
 	}
+	if err == nil {
+		err = unmet(dir)
+	}
 	return err
 }
 
@@ -120,6 +124,30 @@ func (c *cli) generators(s *study) []load.Generator {
 		}
 	}
 	return used
+}
+
+// unmet says what the trials were expected to come up to and did not.
+func unmet(dir *result.Dir) error {
+	records, err := dir.Records()
+	if err != nil {
+		return err
+	}
+	conditions, trials := 0, 0
+	for _, r := range records {
+		before := conditions
+		for _, o := range r.Expectations {
+			if !o.OK {
+				conditions++
+			}
+		}
+		if conditions > before {
+			trials++
+		}
+	}
+	if conditions == 0 {
+		return nil
+	}
+	return exitError{fmt.Errorf("what was expected does not hold: %d times, in %d of %d trials", conditions, trials, len(records)), exitGate}
 }
 
 // openResults makes the directory of a new run, or takes up that of an earlier one.

@@ -102,6 +102,7 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 			r := &a.records[i]
 			f := trialFigures(r, a.method)
 			latencyFigures(f, r, latencyLog(r.ID), a.method)
+			failureFigures(f, r, latencyLog(r.ID))
 			f.withhold(r.Warnings)
 			a.trials[i] = Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
@@ -145,6 +146,7 @@ func (a *analysis) report() *Report {
 		r.Lines = a.lines(byTreatment)
 	}
 	r.Stopping = a.stopping(r)
+	r.Expectations = a.expectations()
 	r.Warnings = a.reportWarnings(r)
 	return r
 }

@@ -49,6 +49,8 @@ type Report struct {
 	Stopping *Stopping `json:"stopping,omitempty"`
 	// Cost is there where it was asked for: see [Report.AddCost].
 	Cost *Cost `json:"cost,omitempty"`
+	// Expectations are absent where the experiment has none.
+	Expectations []Expectation `json:"expectations,omitempty"`
 }
 
 // Setup is what the figures depend on. A field that was not recorded is absent.

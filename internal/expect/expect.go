@@ -102,7 +102,8 @@ func (t Trial) Recovery(ofHeal bool) (seconds float64, ok bool) {
 	longest, known := 0.0, false
 	for i, f := range t.Faults {
 		from, to := f.At, float64(len(t.Seconds))
-		if i+1 < len(t.Faults) {
+		next := i+1 < len(t.Faults)
+		if next {
 			to = math.Min(to, t.Faults[i+1].At)
 		}
 		if ofHeal {
@@ -111,7 +112,7 @@ func (t Trial) Recovery(ofHeal bool) (seconds float64, ok bool) {
 			}
 			from = f.Heal
 		}
-		took, recovered := t.recovered(from, to)
+		took, recovered := t.recovered(from, to, next)
 		if !recovered {
 			return 0, false
 		}
@@ -120,11 +121,18 @@ func (t Trial) Recovery(ofHeal bool) (seconds float64, ok bool) {
 	return longest, known
 }
 
-// recovered is how long after from the last bad second of [from, to) ends, the
-// second in which to falls left out, which belongs to what happens then. Where
-// the last of these seconds is bad, nothing has been seen to recover.
-func (t Trial) recovered(from, to float64) (float64, bool) {
+// underWay is how long before a fault, in seconds, a request may have been due
+// that the fault hits: seconds hold requests by when they were due.
+const underWay = 1
+
+// recovered is how long after from the last bad second of [from, to) ends. Where
+// the last of these seconds is bad, nothing has been seen to recover. next: another
+// fault comes at to, and the requests under way then are left to that one.
+func (t Trial) recovered(from, to float64, next bool) (float64, bool) {
 	first := int(from)
+	if next {
+		to -= underWay
+	}
 	last := max(first, int(to)-1)
 	if last >= len(t.Seconds) {
 		return 0, false

@@ -27,7 +27,7 @@ func TestConditions(t *testing.T) {
 		ok    bool
 		value float64
 	}{
-		"success_ratio >= 0.999 during fault": {false, 1.0 / 3},
+		"success_ratio >= 0.999 during fault": {false, 0.5},
 		"success_ratio>=0.7":                  {true, 599.0 / 800},
 		"error_ratio == 0% before fault":      {true, 0},
 		"error_ratio < 1% after fault":        {true, 1.0 / 300},

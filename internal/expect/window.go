@@ -86,7 +86,8 @@ func (w window) whole() bool { return w == window{} }
 func (w window) needsFault() bool { return w.relation != "" }
 
 // of picks the seconds of the window. A second belongs to a fault as soon as a
-// part of it does; "before" and "after" a fault are seconds wholly outside of
+// part of it does, and the second before it, whose requests may have been under
+// way when it came; "before" and "after" a fault are seconds wholly outside of
 // every fault, before the first and after the last.
 func (w window) of(t Trial) []Second {
 	if w.cut {
@@ -112,8 +113,8 @@ func (w window) of(t Trial) []Second {
 func (w window) holds(faults []Fault, from, to float64) bool {
 	during, before, after := false, true, true
 	for _, f := range faults {
-		during = during || (f.At < to && f.Heal > from)
-		before = before && to <= f.At
+		during = during || (f.At-underWay < to && f.Heal > from)
+		before = before && to <= f.At-underWay
 		after = after && from >= f.Heal
 	}
 	return map[string]bool{"during": during, "before": before, "after": after && len(faults) > 0}[w.relation]

@@ -109,6 +109,9 @@ type Verify struct {
 	Unit     string `yaml:"unit" json:"unit"`
 	Inbound  string `yaml:"inbound" json:"inbound"`   // counter that must move by exactly the probes that reached this pod
 	Outbound string `yaml:"outbound" json:"outbound"` // counter that must move by exactly the probes sent
+	// Retries and Timeouts are counters of the way to another service; empty: the data plane has none.
+	Retries  string `yaml:"retries,omitempty" json:"retries,omitempty"`
+	Timeouts string `yaml:"timeouts,omitempty" json:"timeouts,omitempty"`
 	// Handshakes are TLS handshake counters; empty without mTLS.
 	InboundHandshakes  string `yaml:"inboundHandshakes,omitempty" json:"inboundHandshakes,omitempty"`
 	OutboundHandshakes string `yaml:"outboundHandshakes,omitempty" json:"outboundHandshakes,omitempty"`

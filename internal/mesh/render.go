@@ -86,6 +86,8 @@ type OutboundCounters struct {
 	Service    string
 	Sent       string
 	Handshakes string // empty without mTLS
+	Retries    string // empty where there are none
+	Timeouts   string // empty where there are none
 }
 
 // outboundContext is what the templates of outbound counters see.
@@ -115,6 +117,8 @@ func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
 			Service:    out.Service,
 			Sent:       name("outbound", v.Outbound, data),
 			Handshakes: name("outboundHandshakes", v.OutboundHandshakes, data),
+			Retries:    name("retries", v.Retries, data),
+			Timeouts:   name("timeouts", v.Timeouts, data),
 		})
 	}
 	return c, failed

@@ -61,6 +61,9 @@ func (v *validation) verify(ver Verify, mtls bool) {
 	case !slices.Contains(units, ver.Unit):
 		v.report(at+".unit", fmt.Sprintf("found %q, expected %s", ver.Unit, strings.Join(units, " or ")), "")
 	}
+	for _, c := range []struct{ field, text string }{{"retries", ver.Retries}, {"timeouts", ver.Timeouts}} {
+		v.template(at+"."+c.field, c.text, sampleOutbounds())
+	}
 	for _, c := range []struct {
 		field, text      string
 		outbound, isMTLS bool

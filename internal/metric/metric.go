@@ -65,6 +65,12 @@ var singles = []Metric{
 	{"rate", "1/s", HigherIsBetter, "answered requests per second of the measure phase"},
 	{"latency_ms/p98.9", "ms", LowerIsBetter, "what the Great Sidecar Debate plots as P99: the 98.90625 % line of wrk2's spectrum, averaged over generators"},
 	{"error_ratio", "", LowerIsBetter, "requests that failed (other statuses, time-outs, connection errors) over all that ended"},
+	{"requests_lost", "1", LowerIsBetter, "requests that failed, as a number"},
+	{"longest_outage_s", "s", LowerIsBetter, "longest run of seconds in each of which more than a thousandth of the requests failed"},
+	{"recovery_s", "s", LowerIsBetter, "longest time that requests went on failing after a fault was injected, to the second"},
+	{"timeouts", "1", LowerIsBetter, "requests the load generator gave up waiting for"},
+	{"mesh_retries", "1", Neither, "requests the data plane sent again"},
+	{"mesh_timeouts", "1", LowerIsBetter, "requests the data plane gave up waiting for"},
 	{"node_cpu_cores", "cores", LowerIsBetter, "CPU time of the whole machine, everything on it included"},
 }
 

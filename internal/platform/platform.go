@@ -102,6 +102,12 @@ type Accountant interface {
 	Ended() []Ended
 }
 
+// Counting is a Deployment whose data plane counts what it did for its callers.
+type Counting interface {
+	// MeshCounters sums over the proxies that run, by name: "retries", "timeouts"; empty where there is nothing to count.
+	MeshCounters(ctx context.Context) (map[string]int64, error)
+}
+
 // Victim is a task that a fault can hit.
 type Victim struct {
 	ID      string // e.g. "echo-0/app"; it stays the same when the task is restarted

@@ -35,6 +35,8 @@ var families = map[string]string{
 	"latency_ms":                   "response time, %s", "service_ms": "service time, %s", "lateness_us": "send lateness, %s",
 	"bytes_per_s": "bytes %s", "mesh_ratio": "mesh over the rest, %s", "data_plane_ratio": "data plane over the rest, %s",
 	"rate": "answered requests", "error_ratio": "errors", "node_cpu_cores": "CPU of the whole machine",
+	"requests_lost": "requests that failed", "longest_outage_s": "longest outage", "recovery_s": "time to recover",
+	"timeouts": "time-outs", "mesh_retries": "retries of the mesh", "mesh_timeouts": "time-outs of the mesh",
 }
 
 // parts names parts in words where their own name will not do.

@@ -43,6 +43,10 @@ type Record struct {
 	Faults       []Fault          `json:"faults,omitempty"`
 	Expectations []expect.Outcome `json:"expectations,omitempty"`
 
+	// MeshCounters are what the data plane counted from the warm-up to the end, by
+	// name: "retries", "timeouts". A proxy that a fault ended has taken its count along.
+	MeshCounters map[string]int64 `json:"meshCounters,omitempty"`
+
 	// Sampled stands in for Tasks and Node where an import has rates instead of counters.
 	Sampled *Sampled `json:"sampled,omitempty"`
 }

@@ -103,3 +103,28 @@ func (t *trial) secondsOf() (expect.Trial, error) {
 	}
 	return expect.Trial{Seconds: seconds, Status: l.Statuses, Faults: t.record.FaultTimes()}, err
 }
+
+// countMesh adds what the data plane has counted so far, times sign, to the
+// record: once before the load and once after it. It costs the proxies some work,
+// which lies outside of the measure phase, and is done only where faults make it worth knowing.
+func (t *trial) countMesh(ctx context.Context, sign int64) {
+	d, ok := t.deployment.(platform.Counting)
+	if !ok || len(t.Experiment.Faults) == 0 {
+		return
+	}
+	counters, err := d.MeshCounters(ctx)
+	if err != nil {
+		t.warn(result.Warning{Code: "mesh-uncounted", Message: fmt.Sprintf("the data plane's counters could not be read: %v", err),
+			Metrics: []string{"mesh_retries", "mesh_timeouts"}})
+		return
+	}
+	for name, n := range counters {
+		if t.record.MeshCounters == nil {
+			t.record.MeshCounters = map[string]int64{}
+		}
+		t.record.MeshCounters[name] += sign * n
+		if sign > 0 { // a proxy that was started again has counted from nothing
+			t.record.MeshCounters[name] = max(0, t.record.MeshCounters[name])
+		}
+	}
+}

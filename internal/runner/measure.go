@@ -41,6 +41,7 @@ func (t *trial) warmUp(ctx context.Context) error {
 	if t.generator, err = t.generatorOf(t.treatment); err != nil {
 		return err
 	}
+	t.countMesh(ctx, -1)
 	if err := t.schedule(); err != nil {
 		return err
 	}
@@ -138,6 +139,7 @@ func (t *trial) drain(ctx context.Context) error {
 	t.foreign(&l)
 	t.record.Load = &l
 	t.seen.stepped = t.clock.drift()
+	t.countMesh(ctx, 1)
 	return t.broken()
 }
 

@@ -248,3 +248,36 @@ func (d *deployment) Ended() []platform.Ended {
 	}
 	return all
 }
+
+// MeshCounters implements [platform.Counting].
+func (d *deployment) MeshCounters(ctx context.Context) (map[string]int64, error) {
+	sums := map[string]int64{}
+	if d.sidecar == "" {
+		return sums, nil
+	}
+	pods := []*pod{d.load}
+	for _, s := range d.spec.Topology.Services {
+		pods = append(pods, d.pods[s.Name]...)
+	}
+	for _, p := range pods {
+		if _, running, _ := d.alive(p.name + "/sidecar"); running == nil || len(p.sidecar.Outbound) == 0 {
+			continue
+		}
+		names, err := d.spec.Mesh.Local.Verify.Counters(p.sidecar)
+		if err != nil {
+			return nil, err
+		}
+		values, err := p.admin.counters(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		for _, o := range names.Outbound {
+			for name, counter := range map[string]string{"retries": o.Retries, "timeouts": o.Timeouts} {
+				if v, ok := values[counter]; ok && counter != "" {
+					sums[name] += v
+				}
+			}
+		}
+	}
+	return sums, nil
+}
