@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/report"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -25,6 +26,7 @@ type reportOptions struct {
 	method   string
 	baseline []string
 	cost     string // file of prices; empty: none
+	same     string // margin that counts as the same; empty: the experiment's
 }
 
 func newReportCommand(c *cli) *cobra.Command {
@@ -52,6 +54,7 @@ Formats:
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
 	f.StringVar(&o.method, "method", "", "how trials become figures: "+methodNames()+"; default: what the results bear")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
+	f.StringVar(&o.same, "same-within", "", "tell what is the same to within a `margin` of the ratio, such as 2%, from what shows no difference")
 	f.StringVar(&o.cost, "cost", "", "tell what it costs, by the prices and scenarios in a `file` such as examples/prices.yaml")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -110,9 +113,15 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 		return nil, nil, err
 	}
 	base, err := levelsOf(o.baseline)
+	var margin experiment.Share
+	if err == nil && o.same != "" {
+		if e := margin.UnmarshalScalar(o.same); e != nil {
+			err = usageError{fmt.Errorf("--same-within: %w", e), "write it as --same-within 2%"}
+		}
+	}
 	if err == nil {
 		var r *analysis.Report
-		r, err = analysis.Analyze(d, analysis.Options{Method: analysis.Method(o.method), Baseline: base})
+		r, err = analysis.Analyze(d, analysis.Options{Method: analysis.Method(o.method), Baseline: base, SameWithin: float64(margin)})
 		if err == nil {
 			err = addCost(d, r, o.cost)
 		}

@@ -245,7 +245,7 @@ func (c *Change) fill(base, next []float64, confidence float64) {
 // adjust corrects p-values as in a report, each family by itself.
 func (a *Across) adjust() {
 	a.Families = map[Family]int{}
-	for _, family := range []Family{Headline, Others, HeadlineAA, OthersAA} {
+	for _, family := range []Family{Headline, Boundary, Others, HeadlineAA, OthersAA} {
 		p := make([]float64, len(a.Changes))
 		for i, c := range a.Changes {
 			p[i] = math.NaN()

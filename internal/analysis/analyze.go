@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -17,6 +18,8 @@ import (
 type Options struct {
 	// Confidence of intervals, 0..1; 0: the experiment file's, or else 0.95.
 	Confidence float64
+	// SameWithin is the margin of ratios that count as the same, such as 0.02; 0: the experiment file's.
+	SameWithin float64
 	// Blocks limits the answer to the first so many; 0: all.
 	Blocks int
 	// Method of estimates and comparisons; empty: what the results bear.
@@ -36,7 +39,9 @@ type header struct {
 	} `yaml:"metadata"`
 	Baseline   map[string]any `yaml:"baseline"`
 	Confidence float64        `yaml:"confidence"`
-	Platform   struct {
+	// Equivalence as the rendered file has it: a share.
+	Equivalence experiment.Share `yaml:"equivalence"`
+	Platform    struct {
 		Kind string `yaml:"kind"`
 	} `yaml:"platform"`
 }
@@ -57,6 +62,9 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
 	a.limit(opts.Blocks)
+	if a.margin = opts.SameWithin; a.margin == 0 {
+		a.margin = float64(head.Equivalence)
+	}
 	if a.confidence == 0 {
 		a.confidence = head.Confidence
 	}
@@ -84,6 +92,7 @@ type analysis struct {
 	assumed     bool   // the baseline is none, only the first mesh
 	planned     int    // blocks, of which a run that stopped early has fewer
 	why         string // it stopped early
+	margin      float64
 
 	trials []Trial // as records, in the same order
 }

@@ -201,6 +201,7 @@ func (a *analysis) fill(c *Comparison, p pairs) {
 	if d.Why == stats.NoSpread {
 		c.Verdict = constant(d.Estimate, p)
 	}
+	a.judge(c, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
 }
 
 // constant is the verdict on differences that all agree: there is nothing to
@@ -234,7 +235,8 @@ func adjust(cs []Comparison, alpha float64) map[Family]int {
 				continue
 			}
 			cs[i].PAdjusted = &v
-			cs[i].Verdict = verdict(v < alpha, cs[i].Difference.Estimate)
+			cs[i].Verdict = verdict(v < alpha, cs[i].direction())
+			cs[i].same()
 		}
 	}
 	return sizes

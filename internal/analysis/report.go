@@ -17,7 +17,7 @@ const (
 	Higher       Verdict = "higher"
 	Lower        Verdict = "lower"
 	NotShown     Verdict = "no difference shown" // which is not the same as none
-	Same         Verdict = "same"                // shown to be within a margin; kept for equivalence tests
+	Same         Verdict = "same"                // shown to be within the margin that was asked for
 	Insufficient Verdict = "insufficient"        // too few pairs to say anything
 )
 
@@ -141,8 +141,12 @@ type Comparison struct {
 	N          int             `json:"n"`                    // complete pairs
 	PairsLost  int             `json:"pairs_lost,omitempty"` // blocks in which a side failed, was invalid or is unknown
 	P          *float64        `json:"p,omitempty"`          // two-sided, of the difference
-	PAdjusted  *float64        `json:"p_adjusted,omitempty"` // Holm, within Family
-	Family     Family          `json:"family"`
+	// OnRatio says that P is of the ratio instead, as for latencies.
+	OnRatio   bool     `json:"on_ratio,omitempty"`
+	PAdjusted *float64 `json:"p_adjusted,omitempty"` // Holm, within Family
+	// Equivalence is there where a margin was asked for and the ratio is defined.
+	Equivalence *Equivalence `json:"equivalence,omitempty"`
+	Family      Family       `json:"family"`
 	// Detectable is the true difference these pairs would show four times in five.
 	Detectable *float64  `json:"detectable,omitempty"`
 	Verdict    Verdict   `json:"verdict"`

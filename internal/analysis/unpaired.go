@@ -182,6 +182,7 @@ func (a *analysis) unpaired(c *Comparison, trials, baseTrials []Trial) {
 	if d.Why == stats.NoSpread {
 		c.Verdict = constant(d.Estimate, pairs{treatment: t, baseline: b})
 	}
+	a.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
 }
 
 // boundaries are the four answers to "what does the mesh cost", from what the

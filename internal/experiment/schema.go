@@ -70,6 +70,11 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 			{Type: "integer", Minimum: "0", Maximum: num(int64(maxBodySize))},
 			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$`},
 		}}
+	case reflect.TypeFor[Share]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", ExclusiveMinimum: "0", ExclusiveMaximum: "1"},
+			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? *%$`},
+		}}
 	case reflect.TypeFor[Precision]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^[a-z0-9_/.]+ *(±|\+-) *[0-9.]+ *[%a-zA-Zµ/0-9]*$`}
 	case reflect.TypeFor[Rate]():
@@ -198,6 +203,7 @@ func describe(known Known) []description {
 		{"baseline.route", "A level of factors.route.", nil, nil},
 		{"control", "Runs the baseline twice in every block. Both are the same: what differs between them is the noise floor.", false, nil},
 		{"confidence", "Confidence of intervals.", d.Confidence, func(s *jsonschema.Schema) { s.ExclusiveMinimum, s.ExclusiveMaximum = "0.5", "1" }},
+		{"equivalence", "Margin of a ratio to the baseline that counts as the same, such as 2%: verdicts then tell \"the same to within 2%\" from \"no difference shown\".", nil, nil},
 		{"validity", "Limits beyond which a trial is invalid.", nil, nil},
 		{"validity.errorRatio", "Largest share of requests that failed.", d.Validity.ErrorRatio, ratio},
 		{"validity.rateShortfall", "Largest share of the asked rate that was missed.", d.Validity.RateShortfall, ratio},

@@ -146,6 +146,13 @@ func verdictWords(c analysis.Comparison) string {
 	if c.Verdict == analysis.Insufficient {
 		return "too few trials"
 	}
+	if e := c.Equivalence; e != nil && e.Within {
+		margin := rough(100*e.Margin) + " %"
+		if c.Verdict == analysis.Same {
+			return "same to within " + margin
+		}
+		return string(c.Verdict) + ", by less than " + margin
+	}
 	if c.N >= stats.MinN && c.Difference != nil && !c.Difference.Known() {
 		return string(c.Verdict) + ", the same in every block"
 	}
