@@ -49,6 +49,7 @@ Sources:` + list,
 	f.Float64Var(&o.Rate, "rate", 0, "requests per second that were asked for, where the files do not say")
 	f.BoolVar(&o.Corrected, "corrected", false, "latencies count from the intended start (oha --latency-correction), which the files do not say")
 	_ = cmd.MarkFlagRequired("out")
+	cmd.AddCommand(newImportIsotopeCommand(c))
 	return cmd
 }
 
