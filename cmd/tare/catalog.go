@@ -17,6 +17,7 @@ var commands = []func(*cli) *cobra.Command{
 	newPlanCommand,
 	newReportCommand,
 	newCompareCommand,
+	newHistoryCommand,
 	newImportCommand,
 	newLoadCommand,
 	newListCommand,
