@@ -156,6 +156,7 @@ func (a *analysis) report() *Report {
 	}
 	r.Stopping = a.stopping(r)
 	r.Expectations = a.expectations()
+	r.Latencies = meanings(a.records)
 	r.Warnings = a.reportWarnings(r)
 	return r
 }
@@ -255,6 +256,9 @@ func (a *analysis) setup() Setup {
 	return s
 }
 
+// mixed is what trials do not agree on.
+const mixed = "mixed"
+
 // load takes over what all trials agree on.
 func (s *Setup) load(l *result.Load) {
 	if s.Generator == "" {
@@ -262,10 +266,16 @@ func (s *Setup) load(l *result.Load) {
 		s.WarmupS, s.MeasureS = &l.WarmupSeconds, &l.MeasureSeconds
 		return
 	}
+	if s.Generator != l.Generator {
+		s.Generator = mixed
+	}
+	if l.WarmupSeconds < *s.WarmupS {
+		s.WarmupS = &l.WarmupSeconds
+	}
 	if s.Loop != l.Loop {
-		s.Loop = "mixed"
+		s.Loop = mixed
 	}
 	if s.Arrivals != l.Arrivals {
-		s.Arrivals = "mixed"
+		s.Arrivals = mixed
 	}
 }

@@ -47,10 +47,19 @@ type Report struct {
 	Warnings    []Warning      `json:"warnings"`
 	// Stopping is there where the number of blocks depends on what is found.
 	Stopping *Stopping `json:"stopping,omitempty"`
+	// Latencies say what the clocks of other generators than tare's own measure.
+	Latencies []LatencyMeaning `json:"latencies,omitempty"`
 	// Cost is there where it was asked for: see [Report.AddCost].
 	Cost *Cost `json:"cost,omitempty"`
 	// Expectations are absent where the experiment has none.
 	Expectations []Expectation `json:"expectations,omitempty"`
+}
+
+// LatencyMeaning is where one generator's clock starts and stops.
+type LatencyMeaning struct {
+	Generator string `json:"generator"`
+	Of        string `json:"of"` // "response": latency_ms; "service": service_ms
+	Meaning   string `json:"meaning"`
 }
 
 // Setup is what the figures depend on. A field that was not recorded is absent.
@@ -64,10 +73,10 @@ type Setup struct {
 	MemoryMB   int64             `json:"memory_mb,omitempty"`
 	Governor   string            `json:"governor,omitempty"`
 	Versions   map[string]string `json:"versions,omitempty"`
-	Generator  string            `json:"generator,omitempty"`
-	Loop       string            `json:"loop,omitempty"` // open | closed | mixed
+	Generator  string            `json:"generator,omitempty"` // by name, or mixed
+	Loop       string            `json:"loop,omitempty"`      // open | paced | closed | mixed
 	Arrivals   string            `json:"arrivals,omitempty"`
-	WarmupS    *float64          `json:"warmup_s,omitempty"`
+	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`
 	FirstStart *time.Time        `json:"first_start,omitempty"`

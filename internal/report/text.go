@@ -13,13 +13,16 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// headline is what the table shows of a treatment, in two lines of heading.
+// shown is one metric of the table of treatments, with two lines of heading.
 // Scale turns the metric's unit into the one of the heading.
-var headline = []struct {
+type shown struct {
 	metric string
 	heads  [2]string
 	scale  float64
-}{
+}
+
+// headline is what the table shows of a treatment.
+var headline = []shown{
 	{"cpu_us_per_request/total", [2]string{"CPU/request", "total, µs"}, 1},
 	{"cpu_us_per_request/data", [2]string{"CPU/request", "data plane, µs"}, 1},
 	{"cpu_cores_per_1000_rps/total", [2]string{"cores per", "1000 req/s"}, 1},
@@ -28,6 +31,25 @@ var headline = []struct {
 	{"latency_ms/p99", [2]string{"response time", "p99, ms"}, 1},
 	{"rate", [2]string{"answered", "per second"}, 1},
 	{"error_ratio", [2]string{"errors", "%"}, 100},
+}
+
+// serviceTimes stand beside the response times where a generator knows no other.
+var serviceTimes = []shown{
+	{"service_ms/p50", [2]string{"service time", "p50, ms"}, 1},
+	{"service_ms/p99", [2]string{"service time", "p99, ms"}, 1},
+}
+
+// shown are the metrics of this report's table.
+func (t *text) shown() []shown {
+	for _, tr := range t.r.Treatments {
+		_, response := tr.Metrics["latency_ms/p50"]
+		_, service := tr.Metrics["service_ms/p50"]
+		if service && !response {
+			at := slices.IndexFunc(headline, func(h shown) bool { return h.metric == "rate" })
+			return slices.Insert(slices.Clone(headline), at, serviceTimes...)
+		}
+	}
+	return headline
 }
 
 // compared is what the differences show without --all.
@@ -51,7 +73,7 @@ func writeText(w io.Writer, r *analysis.Report, o Options) error {
 }
 
 func (t *text) write(w io.Writer) error {
-	for _, section := range []func(){t.header, t.treatments, t.failures, t.expectations, t.boundaries, t.differences, t.floor, t.roles, t.lines, t.cost, t.everything, t.warnings, t.legend} {
+	for _, section := range []func(){t.header, t.treatments, t.failures, t.expectations, t.boundaries, t.differences, t.floor, t.roles, t.lines, t.cost, t.everything, t.meanings, t.warnings, t.legend} {
 		section()
 	}
 	if _, err := t.out.WriteTo(w); err != nil {
@@ -224,7 +246,7 @@ func (t *text) treatments() {
 	}
 	columns = append(columns, n)
 	fixedColumns := len(columns)
-	for _, h := range headline {
+	for _, h := range t.shown() {
 		c := column{heads: h.heads[:]}
 		for _, tr := range t.r.Treatments {
 			c.cells = append(c.cells, cell(tr, h.metric, h.scale))
@@ -281,6 +303,22 @@ func (t *text) everything() {
 	t.table(columns, 2, "  ")
 }
 
+// meanings says what the latencies of other generators than tare's own measure.
+func (t *text) meanings() {
+	if len(t.r.Latencies) == 0 {
+		return
+	}
+	t.title("What the generators' latencies mean")
+	for _, l := range t.r.Latencies {
+		s := fmt.Sprintf("%s, %s time: %s", l.Generator, l.Of, l.Meaning)
+		if t.markdown {
+			t.wrapped(s)
+			continue
+		}
+		writeWrapped(t.out, s, "  ", "    ", t.prose())
+	}
+}
+
 // warnings lists those about the metrics shown, each with its cure.
 func (t *text) warnings() {
 	var shown []analysis.Warning
@@ -313,11 +351,11 @@ func (t *text) concerns(w analysis.Warning) bool {
 	if t.o.All || len(w.Metrics) == 0 {
 		return true
 	}
-	shown := slices.Clone(compared)
-	for _, h := range headline {
-		shown = append(shown, h.metric)
+	names := slices.Clone(compared)
+	for _, h := range t.shown() {
+		names = append(names, h.metric)
 	}
-	return slices.ContainsFunc(shown, func(name string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
 		return slices.Contains(w.Metrics, name) || slices.Contains(w.Metrics, metric.Base(name))
 	})
 }
@@ -336,7 +374,11 @@ func (t *text) legend() {
 		t.wrapped(fmt.Sprintf("Verdicts are at %s after Holm's adjustment for the %d headline comparisons of this run. Each interval stands for itself: one that only just leaves out zero may show nothing.",
 			t.percent(), n))
 	}
-	t.wrapped("total: application, data and control plane, platform; without the load generator. Response time: from the intended start of each request." +
+	response := "Response time: from the intended start of each request."
+	if len(t.r.Latencies) > 0 {
+		response = "Response time: from the intended start of each request, as far as its generator knows it."
+	}
+	t.wrapped("total: application, data and control plane, platform; without the load generator. " + response +
 		legendOf(t.out.String()))
 }
 

@@ -137,3 +137,34 @@ func checkWidth(t *testing.T, file, text string, width int) {
 		}
 	}
 }
+
+// A generator that knows service times alone is shown with them, and what its
+// clock measures is said once.
+func TestTextOfOtherGenerators(t *testing.T) {
+	r := reportOf(t, small(func(rec *result.Record) {
+		if rec.Treatment == "envoy" {
+			rec.Load.Generator, rec.Load.Loop = "hey", "paced"
+			rec.Load.Published = []result.Latency{{Source: "hey", Of: "service", Meaning: "from the call to the last byte"}}
+		}
+	}))
+	var b bytes.Buffer
+	if err := writeText(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	const meaning = "hey, service time: from the call to the last byte"
+	if got := b.String(); strings.Count(got, meaning) != 1 || strings.Contains(got, "service time  ") || !strings.Contains(got, "mixed loop") {
+		t.Errorf("response times are known, and it says\n%s", got)
+	}
+	for _, tr := range r.Treatments {
+		if tr.ID == "envoy" {
+			delete(tr.Metrics, "latency_ms/p50")
+		}
+	}
+	b.Reset()
+	if err := writeText(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.Contains(got, "service time  ") {
+		t.Errorf("no service time in\n%s", got)
+	}
+}
