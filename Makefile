@@ -49,6 +49,12 @@ lint: ## gofmt, go vet, staticcheck, govulncheck
 bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
 
+.PHONY: bench-load
+bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, hey, h2load, wrk2 and grpc-go: docs/benchmarks.md
+	GO='$(GO)' tools/generators/install.sh nginx || echo "without nginx: benchload's own server takes its place"
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/benchload
+	bin/benchload $(BENCHLOAD)
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (default 20s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' internal cmd | while read -r file; do \

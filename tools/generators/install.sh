@@ -18,7 +18,7 @@ oha_version=1.16.0
 declare -A module_of=([vegeta]=github.com/tsenart/vegeta/v12 [fortio]=. [k6]=go.k6.io/k6 [ghz]=github.com/bojand/ghz/cmd/ghz)
 declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3 [k6]=1.8.1 [ghz]=0.93.0)
 declare -A flags_of=([vegeta]='-X main.Version=12.12.0' [fortio]='' [k6]='' [ghz]='-X main.version=0.93.0')
-declare -A package_of=([wrk]=wrk [hey]=hey [h2load]=nghttp2-client)
+declare -A package_of=([wrk]=wrk [hey]=hey [h2load]=nghttp2-client [nginx]=nginx)
 
 say() { printf 'generators: %s\n' "$*" >&2; }
 fail() { say "$1: not installed: $2"; failed+=("$1"); }
@@ -82,6 +82,8 @@ for name in "$@"; do
   case $name in
     oha) oha ;;
     wrk | hey | h2load) system "$name" ;;
+    # A server to ask, for make bench-load; its package must not start one.
+    nginx) PATH=$PATH:/usr/sbin RUNLEVEL=1 system "$name" ;;
     vegeta | fortio | k6 | ghz) place build_go "$name" "${version_of[$name]}" ;;
     *) fail "$name" "it cannot be had from here; put it on PATH, or into $dir/$name-VERSION/bin" ;;
   esac

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/proc"
+)
+
+// A closed loop is measured from outside, alike for every client: the kernel's
+// clock of the process's CPU time and the server's own counter, at both ends of
+// a window in which the client is up to speed. What a client needs to start, and
+// what it believes of itself, is in no figure.
+const (
+	settle = 300 * time.Millisecond
+	window = time.Second
+	// grace is what a client has to end by itself when the window is over.
+	grace = 300 * time.Millisecond
+	// length is how long a client is asked to run; it is stopped before.
+	length = settle + window + 700*time.Millisecond
+)
+
+// pace is one client in one window.
+type pace struct {
+	cpuUS    float64 // of the client per request, µs
+	rate     float64 // requests/s
+	busy     float64 // share of a core the client used
+	requests int64
+	taken    float64 // share of one core that others took of the two
+}
+
+// processCPU is the CPU time of all threads of a running process, by its CPU
+// clock (clock_getcpuclockid(3)), to the nanosecond.
+func processCPU(pid int) (time.Duration, error) {
+	const scheduled = 2 // CPUCLOCK_SCHED of the kernel's posix-timers.h
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|scheduled, &ts); err != nil {
+		return 0, fmt.Errorf("read cpu clock of process %d: %w", pid, err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+type reading struct {
+	at    time.Time
+	cpu   time.Duration
+	n     int64
+	taken time.Duration // of both processors, by processes that are neither client nor server
+}
+
+// disturbed is the share of a processor that others may take of client's or
+// server's in a window before it is measured again: what a client does on a core
+// that is not its own says little of the client. The rule knows nothing of what
+// was measured. Others' time is counted in ticks, so that it is no finer than 1 %.
+const disturbed = 0.05
+
+// others is the busy time of all processors, less that of pids.
+func others(pids ...int) (time.Duration, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+	var busy time.Duration
+	for _, l := range strings.Split(string(text), "\n") {
+		f := strings.Fields(l)
+		if len(f) < 9 || f[0] != "cpu"+serverCPU && f[0] != "cpu"+strconv.Itoa(clientCPU) {
+			continue
+		}
+		for _, i := range []int{1, 2, 3, 6, 7, 8} { // user, nice, system, irq, softirq, steal
+			n, err := strconv.ParseInt(f[i], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read /proc/stat: %w", err)
+			}
+			busy += time.Duration(n) * tick
+		}
+	}
+	for _, pid := range pids {
+		own, err := processCPU(pid)
+		if err != nil {
+			return 0, err
+		}
+		busy -= own
+	}
+	return busy, nil
+}
+
+// read takes the client's CPU time on both sides of the counter and the mean of
+// the two: the server takes its time to answer while it is under load.
+func read(ctx context.Context, pid int, s *subject) (r reading, err error) {
+	first, err := processCPU(pid)
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	if r.n, err = s.count(ctx); err != nil {
+		return r, err
+	}
+	took := time.Since(began)
+	last, err := processCPU(pid)
+	if err != nil {
+		return r, err
+	}
+	r.cpu, r.at = (first+last)/2, began.Add(took/2)
+	r.taken, err = others(pid, s.process.PID)
+	return r, err
+}
+
+func pass(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// closedLoop runs c against s and measures it in one window.
+func closedLoop(ctx context.Context, c proc.Command, s *subject) (p pace, err error) {
+	var out bytes.Buffer
+	c.Stdout = &out
+	before, err := s.count(ctx)
+	if err != nil {
+		return p, err
+	}
+	client, err := proc.Start(ctx, c)
+	if err != nil {
+		return p, err
+	}
+	defer func() {
+		err = errors.Join(err, client.Stop(ctx, grace))
+	}()
+	if err := underWay(ctx, client, s, before); err != nil {
+		return p, err
+	}
+	if err := pass(ctx, settle); err != nil {
+		return p, err
+	}
+	from, err := read(ctx, client.PID, s)
+	if err != nil {
+		return p, err
+	}
+	if err := pass(ctx, window); err != nil {
+		return p, err
+	}
+	to, err := read(ctx, client.PID, s)
+	if err != nil {
+		return p, err
+	}
+	wall := to.at.Sub(from.at).Seconds()
+	p.requests = to.n - from.n - 1 // the counter itself was asked once
+	if p.requests <= 0 {
+		return p, fmt.Errorf("%s sent nothing in %v", c, window)
+	}
+	p.cpuUS = 1e6 * (to.cpu - from.cpu).Seconds() / float64(p.requests)
+	p.rate = float64(p.requests) / wall
+	p.busy = (to.cpu - from.cpu).Seconds() / wall
+	p.taken = max(0, (to.taken-from.taken).Seconds()/wall)
+	return p, nil
+}
+
+// underWay waits until the client's load has begun.
+func underWay(ctx context.Context, client *proc.Process, s *subject, before int64) error {
+	const begun = 100 // requests
+	for deadline := time.Now().Add(startTimeout); ; {
+		n, err := s.count(ctx)
+		if err != nil || n-before > begun {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s has sent nothing after %v", client.Command(), startTimeout)
+		}
+		select {
+		case <-client.Done():
+			return fmt.Errorf("the client ended before it sent anything: %w", client.Wait())
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+func lastReport(out []byte) (loadgen.Report, error) {
+	var last *loadgen.Report
+	for _, text := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
+		var l loadgen.Line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return loadgen.Report{}, fmt.Errorf("read tare-agent's line %.60q: %w", text, err)
+		}
+		if l.Report != nil {
+			last = l.Report
+		}
+	}
+	if last == nil {
+		return loadgen.Report{}, errors.New("tare-agent ended without a report")
+	}
+	return *last, nil
+}
+
+// told is one run of a generator at a rate: what it says, beside what the server saw.
+type told struct {
+	p50, p90, p999 float64 // µs, of the latency the generator puts first
+	requests       int64
+	server         serverStats
+	report         loadgen.Report // tare's only
+}
+
+// spun makes tare poll before each send; the core is its own in these lines.
+func spun(p *loadgen.Profile) { p.Spin = 60 * time.Microsecond }
+
+// parsers of the other generators' outputs.
+var parsers = map[string]func(io.Reader, bool) (load.Outcome, error){
+	"fortio": func(r io.Reader, _ bool) (load.Outcome, error) { return load.ParseFortio(r) },
+	"oha":    load.ParseOha,
+	"vegeta": func(r io.Reader, _ bool) (load.Outcome, error) { return load.ParseVegeta(r) },
+	"wrk2":   func(r io.Reader, _ bool) (load.Outcome, error) { return load.ParseWrk2(r) },
+}
+
+// tell runs the generator called name with p against s and asks both for the figures.
+func (b *bench) tell(ctx context.Context, name string, p loadgen.Profile, s *subject, while func() error) (t told, err error) {
+	if _, err = s.order(ctx, "/_reset"); err != nil {
+		return t, err
+	}
+	g := b.generator(name)
+	c, err := g.Command(p)
+	if err != nil {
+		return t, err
+	}
+	limit := p.Warmup + p.Measure + p.Tail + p.Drain + 25*time.Second // wrk2 calibrates for ten
+	f, err := complete(ctx, c, limit, while)
+	if err != nil {
+		return t, err
+	}
+	if t.server, err = s.stats(ctx); err != nil {
+		return t, err
+	}
+	if name == b.tare.Name() {
+		if t.report, err = lastReport(f.out); err != nil {
+			return t, err
+		}
+		t.p50, t.p90, t.p999 = t.report.ResponseMS.P50*1e3, t.report.ResponseMS.P90*1e3, t.report.ResponseMS.P999*1e3
+		t.requests = t.report.Requests
+		return t, nil
+	}
+	o, err := parsers[name](bytes.NewReader(f.out), true)
+	if err != nil {
+		return t, err
+	}
+	if len(o.Latencies) == 0 {
+		return t, fmt.Errorf("%s tells no latency", name)
+	}
+	first := o.Latencies[0]
+	if i := slices.IndexFunc(o.Latencies, func(l result.Latency) bool { return l.Of == "response" }); i >= 0 {
+		first = o.Latencies[i]
+	}
+	t.p50, t.p90, t.p999 = at(first, 0.5), at(first, 0.9), at(first, 0.999)
+	if o.Requests != nil {
+		t.requests = *o.Requests
+	}
+	return t, nil
+}
+
+// at is a quantile in µs; 0 where it is not told.
+func at(l result.Latency, q float64) float64 {
+	for _, x := range l.Quantiles {
+		if x.Q == q {
+			return x.MS * 1e3
+		}
+	}
+	return 0
+}
+
+// openPeers take part in the latency line; wrk2's runs last over ten seconds each.
+var openPeers = []struct {
+	label, name string
+	every       int
+	change      func(*loadgen.Profile)
+}{
+	{"tare", "tare", 1, nil},
+	{"tare, polling", "tare", 1, spun},
+	{"fortio -uniform", "fortio", 2, nil},
+	{"oha --latency-correction", "oha", 2, nil},
+	{"vegeta", "vegeta", 2, nil},
+	{"wrk2", "wrk2", 6, nil},
+}
+
+// latencyLines: the median response time at 5,000 requests/s beside the service
+// time by the server's clock, from the kernel's receive stamp of the request to
+// the end of the write of its answer.
+func latencyLines(ctx context.Context, b *bench) []line {
+	got := map[string]map[int]told{}
+	var all []contender
+	for _, p := range openPeers {
+		if b.generator(p.name) != nil {
+			all = append(all, contender{name: p.label, every: p.every})
+		}
+	}
+	dead := b.interleave(ctx, "latency", all, func(c contender, round int) error {
+		i := slices.IndexFunc(openPeers, func(p struct {
+			label, name string
+			every       int
+			change      func(*loadgen.Profile)
+		}) bool {
+			return p.label == c.name
+		})
+		p := profile(b.stamp.url)
+		p.Rate, p.Arrivals = 5000, loadgen.Constant
+		p.Warmup, p.Measure = 300*time.Millisecond, 1200*time.Millisecond
+		if openPeers[i].change != nil {
+			openPeers[i].change(&p)
+		}
+		t, err := b.tell(ctx, openPeers[i].name, p, b.stamp, nil)
+		if err != nil {
+			return err
+		}
+		if got[c.name] == nil {
+			got[c.name] = map[int]told{}
+		}
+		got[c.name][round] = t
+		return nil
+	})
+	var lines []line
+	for _, p := range openPeers {
+		l := line{figure: "median response at 5,000 requests/s: " + p.label, verdict: reported}
+		m := got[p.label]
+		if len(m) == 0 {
+			l.verdict, l.compare = failed, why(dead[p.label])
+			lines = append(lines, l)
+			continue
+		}
+		said, _ := pairs(m, m, func(t told) float64 { return t.p50 })
+		served, _ := pairs(m, m, func(t told) float64 { return t.server.After })
+		r := stats.PairedDifference(said, served, confidence)
+		l.ours = fmt.Sprintf("%.0f µs", stats.Quantile(said, 0.5))
+		l.peer = fmt.Sprintf("server %.0f µs", stats.Quantile(served, 0.5))
+		l.compare = fmt.Sprintf("+%s µs, %d rounds", show(r.Interval, 0), r.N)
+		if p.name == "tare" {
+			l.target, l.verdict = "<= 10 µs above", below(r.Interval, 10)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// latenessLines: how late requests are sent at 10,000 a second.
+func latenessLines(ctx context.Context, b *bench) []line {
+	var p50, p99 []float64
+	ok := 0
+	for round := range b.rounds {
+		b.note("lateness: round %d of %d", round+1, b.rounds)
+		p := profile(b.stamp.url)
+		p.Rate, p.Arrivals = 10000, loadgen.Constant
+		p.Warmup, p.Measure = 200*time.Millisecond, 1200*time.Millisecond
+		spun(&p)
+		r, _, err := b.report(ctx, p, nil)
+		if err != nil {
+			return []line{{figure: "send lateness at 10,000 requests/s", verdict: failed, compare: why(err)}}
+		}
+		p50, p99 = append(p50, r.OwnLatenessUS.P50), append(p99, r.OwnLatenessUS.P99)
+		if r.Verdict == "ok" {
+			ok++
+		}
+	}
+	figure := func(q string, x []float64, limit float64) line {
+		r := stats.MeanInterval(x, confidence)
+		return line{figure: "send lateness at 10,000 requests/s, a core to itself, " + q,
+			ours: fmt.Sprintf("%.1f µs, best %.1f", stats.Quantile(x, 0.5), slices.Min(x)),
+			peer: fmt.Sprintf("%d of %d runs valid", ok, len(x)), compare: "mean " + show(r.Interval, 1) + " µs",
+			target: fmt.Sprintf("< %.0f µs", limit), verdict: below(orExact(r, x), limit)}
+	}
+	return []line{figure("p50", p50, 1), figure("p99", p99, 50)}
+}
+
+// orExact is r's interval; where every value is the same, that value is both its
+// ends, since these are limits to be kept and not differences to be found.
+func orExact(r stats.Result, x []float64) stats.Interval {
+	i := r.Interval
+	if r.Why == stats.NoSpread {
+		i.Low, i.High = &x[0], &x[0]
+	}
+	return i
+}
+
+// connectionsLines: 10,000 connections at 20,000 requests/s.
+func connectionsLines(ctx context.Context, b *bench) []line {
+	l := line{figure: "10,000 connections, 20,000 requests/s", target: "< 400 MiB, no error"}
+	p := profile(b.own.url)
+	p.Connections, p.Rate, p.Arrivals = 10000, 20000, loadgen.Constant
+	p.Warmup, p.Measure = 500*time.Millisecond, 2*time.Second
+	r, u, err := b.report(ctx, p, nil)
+	if err != nil {
+		l.verdict, l.compare = failed, why(err)
+		return []line{l}
+	}
+	bad := r.Requests - r.Classes[loadgen.OK]
+	l.ours = fmt.Sprintf("%.0f MiB at its peak", float64(u.Peak)/(1<<20))
+	l.compare = fmt.Sprintf("%d of %d requests answered, %d errors, %.0f/s, %d reconnects, p50 %.0f µs, verdict %.50s",
+		r.Classes[loadgen.OK], r.Intended, bad, r.Rate, r.Reconnects, r.ResponseMS.P50*1e3, r.Verdict)
+	l.verdict = yes(u.Peak < 400<<20 && bad == 0 && r.Requests == r.Intended)
+	return []line{l}
+}
