@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -26,6 +28,8 @@ type loadFlags struct {
 	ramp     []string // segments of a rate that changes
 	drop     bool
 	tls      loadgen.TLS
+	http2    bool
+	grpc     string // method
 }
 
 func newLoadCommand(c *cli) *cobra.Command {
@@ -46,6 +50,8 @@ The verdict says whether the generator itself was the limit.`,
   tare load http://127.0.0.1:8080/ --rate 1000 --duration 30s    # 1000 requests/s, as independent users send them
   tare load http://127.0.0.1:8080/ --rate 1000 --arrivals constant -c 16 --warmup 5s
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000 --duration 40s
+  tare load http://127.0.0.1:8080/ --http2 --streams 64 -c 4 --rate 5000
+  tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check --rate 1000
   tare load http://127.0.0.1:8080/upload -m POST --body-size 4096 --rate 200 -o json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, urls []string) error {
@@ -62,6 +68,10 @@ The verdict says whether the generator itself was the limit.`,
 	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
 	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
+	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (cleartext, by prior knowledge) or grpc (default http1)")
+	flags.BoolVar(&f.http2, "http2", false, "the same as --protocol http2")
+	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`; the message is empty, that of --body-file, or has --body-size bytes in its field 1")
+	flags.IntVar(&f.profile.Streams, "streams", loadgen.DefaultStreams, "requests under way at once on one HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "threads to send from")
 	flags.DurationVar(&f.profile.Warmup, "warmup", time.Second, "load before the measurement begins")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
@@ -101,6 +111,7 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
+	errs = append(errs, f.speak(&p))
 	if f.rate != "max" {
 		rate, err := strconv.ParseFloat(f.rate, 64)
 		if err != nil || !(rate > 0) || math.IsInf(rate, 0) {
@@ -132,10 +143,33 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 		p.Calibrate = 0 // the floor of a closed loop is only how fast the echo is
 	}
 	p.Measure, p.Drain = f.duration, max(p.Timeout, time.Second)
-	if len(errs) == 0 {
+	if errors.Join(errs...) == nil {
 		errs = append(errs, p.Validate())
 	}
 	return p, errors.Join(errs...)
+}
+
+// speak says in which protocol, and of gRPC which method.
+func (f *loadFlags) speak(p *loadgen.Profile) error {
+	if f.http2 {
+		p.Protocol = cmp.Or(p.Protocol, "http2")
+	}
+	if f.grpc == "" {
+		return nil
+	}
+	p.Protocol = cmp.Or(p.Protocol, "grpc")
+	if p.Protocol != "grpc" || f.http2 {
+		return errors.New("a gRPC method is called by protocol grpc and no other")
+	}
+	for i, raw := range p.Targets {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return err
+		}
+		u.Path = "/" + strings.TrimPrefix(f.grpc, "/")
+		p.Targets[i] = u.String()
+	}
+	return nil
 }
 
 // parseSegment reads "30s@100" or "30s@100-500".

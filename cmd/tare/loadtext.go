@@ -58,8 +58,12 @@ func describeLoad(p *loadgen.Profile, r *loadgen.Report) string {
 	if r.Loop == "open" {
 		loop = fmt.Sprintf("open loop, %s arrivals", r.Arrivals)
 	}
-	return fmt.Sprintf("%s, %s, %s, warm-up %v", loop,
-		plural(p.Connections, "connection"), plural(max(1, p.Workers), "worker"), p.Warmup)
+	connections := plural(p.Connections, "connection")
+	if p.Protocol == "http2" || p.Protocol == "grpc" {
+		connections = fmt.Sprintf("%s, %s of up to %s", map[string]string{"http2": "HTTP/2", "grpc": "gRPC"}[p.Protocol],
+			connections, plural(p.Streams, "stream"))
+	}
+	return fmt.Sprintf("%s, %s, %s, warm-up %v", loop, connections, plural(max(1, p.Workers), "worker"), p.Warmup)
 }
 
 func writeLatencies(w io.Writer, r *loadgen.Report) {

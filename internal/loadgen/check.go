@@ -16,6 +16,7 @@ const (
 	maxConnections = 1_000_000
 	maxRequestSize = 1 << 30 // bytes
 	maxWorkers     = 1024
+	maxStreams     = 100_000 // on a connection
 	maxDuration    = 30 * 24 * time.Hour
 )
 
@@ -23,6 +24,7 @@ const (
 const (
 	DefaultConnections = 64
 	DefaultTimeout     = 10 * time.Second
+	DefaultStreams     = 16 // on an HTTP/2 connection
 	defaultSpin        = 60 * time.Microsecond
 )
 
@@ -57,7 +59,13 @@ func (p Profile) withDefaults() Profile {
 		p.Workers = most
 	}
 	if p.Protocol == "" {
-		p.Protocol = "http1"
+		p.Protocol = protocolHTTP1
+	}
+	if p.Protocol == protocolGRPC {
+		p.Method = http.MethodPost
+	}
+	if p.Streams == 0 {
+		p.Streams = DefaultStreams
 	}
 	return p
 }
@@ -111,8 +119,51 @@ func (p *Profile) validateArrivals() (errs []error) {
 	return errs
 }
 
-// protocols the engine speaks, under every name an experiment may give them.
-var protocols = map[string]bool{"http1": true, "http/1.1": true, "http": true}
+// Protocols the engine speaks; HTTP/1.1 also under other names that experiments give it.
+const (
+	protocolHTTP1 = "http1"
+	protocolHTTP2 = "http2"
+	protocolGRPC  = "grpc"
+)
+
+var protocols = map[string]bool{protocolHTTP1: true, "http/1.1": true, "http": true, protocolHTTP2: true, protocolGRPC: true}
+
+// streams is how many requests a connection has under way at most in HTTP/2; 0: it is HTTP/1.1.
+func (p *Profile) streams() int {
+	if p.Protocol == protocolHTTP2 || p.Protocol == protocolGRPC {
+		return p.Streams
+	}
+	return 0
+}
+
+// validateHTTP2 names what is wrong with a load over HTTP/2.
+func (p *Profile) validateHTTP2() (errs []error) {
+	unsupported := func(when bool, what string) {
+		if when {
+			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", what, p.Protocol, errors.ErrUnsupported))
+		}
+	}
+	if p.Streams < 1 || p.Streams > maxStreams {
+		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
+	}
+	unsupported(p.NoKeepAlive, "a connection for every request")
+	unsupported(p.Engine == enginePortable || nativeEngine == enginePortable, "the portable engine")
+	for i, raw := range p.Targets {
+		u, err := parseTarget(raw)
+		if err != nil {
+			continue // named already
+		}
+		unsupported(u.Scheme == "https", "an https target")
+		if p.Protocol == protocolGRPC && strings.Count(u.EscapedPath(), "/") != 2 {
+			errs = append(errs, fmt.Errorf("target %d: path %q is not of the form /package.Service/Method", i+1, u.Path))
+		}
+	}
+	for _, h := range p.Headers {
+		name, _, _ := strings.Cut(h, ":")
+		unsupported(slices.Contains(forbiddenH2, strings.ToLower(name)), "header "+name)
+	}
+	return errs
+}
 
 // Validate names every mistake in p at once. Defaults need not be filled in.
 // It wraps [errors.ErrUnsupported] where p asks for what the engine cannot do.
@@ -156,6 +207,9 @@ func (p Profile) Validate() error {
 	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
 	if !protocols[p.Protocol] {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
+	}
+	if p.streams() != 0 {
+		errs = append(errs, p.validateHTTP2()...)
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,8 @@ const (
 	connConnecting                  // the socket is on its way
 	connIdle                        // connected, in its pool's ring of free connections
 	connBusy                        // a request is under way
+	connGreeting                    // HTTP/2: connected, the server's settings are yet to come
+	connSession                     // HTTP/2: requests may be under way on its streams
 )
 
 // conn is one connection and the request it carries. Its socket comes and goes;
@@ -24,16 +26,15 @@ type conn struct {
 	peerEnded  bool // the peer will send no more
 	pool       *pool
 
-	written            int // bytes of the request
-	intended, sent     int64
-	free               int64 // when it could have taken its request
-	opened, first      int64 // when the connect began, when the answer's first byte came
-	deadline           int64
-	backoff, retryAt   int64
-	waiting            bool // in the worker's list of deadlines
-	earlier, laterConn *conn
+	written          int // bytes of the request
+	intended, sent   int64
+	free             int64 // when it could have taken its request
+	opened, first    int64 // when the connect began, when the answer's first byte came
+	backoff, retryAt int64
+	awaited
 
-	parser parser
+	parser  parser
+	session *session // HTTP/2; nil for HTTP/1.1
 }
 
 // pool is one target's connections of one worker, and the requests that wait for one.
@@ -79,7 +80,7 @@ func (w *worker) open(c *conn) {
 	}
 	c.fd = int32(fd)
 	c.deadline = w.now + w.timeout
-	w.await(c)
+	w.await(&c.awaited)
 }
 
 // opened handles the event that ends a connect.
@@ -88,9 +89,13 @@ func (w *worker) opened(c *conn) {
 		w.openFailed(c, kindOf(errno))
 		return
 	}
-	w.opening--
-	w.unawait(c)
 	put(w.rec.connect, w.now-c.opened)
+	if c.session != nil {
+		w.greet(c)
+		return
+	}
+	w.opening--
+	w.unawait(&c.awaited)
 	c.backoff = 0
 	c.parser.reset(c.pool.bodily)
 	if c.carries {
@@ -131,7 +136,7 @@ func (w *worker) retryLater(c *conn) {
 
 // drop closes c's socket, if it has one. Closing takes it out of the poller.
 func (w *worker) drop(c *conn) {
-	w.unawait(c)
+	w.unawait(&c.awaited)
 	if c.fd >= 0 {
 		_ = unix.Close(int(c.fd))
 		c.fd = -1
@@ -142,6 +147,11 @@ func (w *worker) drop(c *conn) {
 
 // release makes a connected c ready for the next request, which may be there already.
 func (w *worker) release(c *conn) {
+	if c.session != nil {
+		c.session.listed = false
+		w.fill(c)
+		return
+	}
 	if w.closedLoop() {
 		if w.started && w.sending() {
 			w.begin(c, w.now, w.now)
@@ -157,6 +167,11 @@ func (w *worker) release(c *conn) {
 
 // begin attaches a request to c and sends it, or opens the connection for it.
 func (w *worker) begin(c *conn, intended, free int64) {
+	if c.state == connSession {
+		w.beginStream(c, intended, free)
+		w.list(c)
+		return
+	}
 	// Where a connection must be opened first, that is part of the service.
 	c.carries, c.intended, c.free, c.sent = true, intended, free, w.now
 	if w.closedLoop() {
@@ -176,7 +191,7 @@ func (w *worker) send(c *conn) {
 	c.parser.reset(c.pool.bodily)
 	c.written = 0
 	c.deadline = w.now + w.timeout
-	w.await(c)
+	w.await(&c.awaited)
 	w.write(c)
 }
 
@@ -266,10 +281,10 @@ func (w *worker) ended(c *conn) {
 
 // answered handles a complete response.
 func (w *worker) answered(c *conn) {
-	status, k := c.parser.status, w.expect.check(&c.parser)
+	status, k := c.parser.status, w.expect.check(c.parser.status, c.parser.body, c.parser.kept)
 	// An answer to a request that is not yet written leaves the connection in doubt.
 	reusable := !w.fresh && !c.parser.closing && !c.peerEnded && c.written == len(c.pool.target.request)
-	w.unawait(c)
+	w.unawait(&c.awaited)
 	w.finish(c, k, status)
 	if !reusable {
 		w.reopen(c)

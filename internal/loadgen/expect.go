@@ -22,21 +22,22 @@ func (p *Profile) expectation() expectation {
 // body says whether the body itself is looked at.
 func (e *expectation) body() bool { return len(e.has)+len(e.lacks) > 0 }
 
-// check says how the complete answer in p differs from what was expected.
-func (e *expectation) check(p *parser) kind {
-	if p.status/100 != 2 {
+// check says how a complete answer, with so many bytes of body of which some are
+// kept, differs from what was expected.
+func (e *expectation) check(status int, body int64, kept []byte) kind {
+	if !good(status) {
 		return kindNone // the status says it all
 	}
-	if e.size >= 0 && p.body != e.size {
+	if e.size >= 0 && body != e.size {
 		return kindWrongSize
 	}
 	for _, text := range e.has {
-		if !bytes.Contains(p.kept, text) {
+		if !bytes.Contains(kept, text) {
 			return kindWrongBody
 		}
 	}
 	for _, text := range e.lacks {
-		if bytes.Contains(p.kept, text) {
+		if bytes.Contains(kept, text) {
 			return kindWrongBody
 		}
 	}

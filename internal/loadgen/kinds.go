@@ -1,5 +1,10 @@
 package loadgen
 
+import (
+	"strconv"
+	"strings"
+)
+
 // kind says what went wrong with one request; kindNone is nothing. Every kind
 // is counted under its own name in [Report.Errors].
 type kind uint8
@@ -22,6 +27,11 @@ const (
 	kindCertificate
 	kindWrongSize
 	kindWrongBody
+	kindProtocol
+	kindStreamReset
+	kindStreamRefused
+	kindGoAway
+	kindNoGRPCStatus
 	kindOther
 	kinds
 )
@@ -44,6 +54,11 @@ var kindNames = [kinds]string{
 	kindCertificate:    "certificate refused",
 	kindWrongSize:      "wrong size",
 	kindWrongBody:      "wrong body",
+	kindProtocol:       "http2 protocol error",
+	kindStreamReset:    "stream reset",
+	kindStreamRefused:  "stream refused",
+	kindGoAway:         "goaway",
+	kindNoGRPCStatus:   "no grpc-status",
 	kindOther:          "other",
 }
 
@@ -71,4 +86,37 @@ func (k kind) class() classIndex {
 		return classTimeout
 	}
 	return classConn
+}
+
+// Statuses of gRPC follow those of HTTP in one table.
+const (
+	grpcBase    = 1000 // grpc-status 0
+	grpcUnknown = 2    // what a code that gRPC does not define means
+	grpcCodes   = 17   // defined by gRPC
+)
+
+// good says whether a status means success: any 2xx, or gRPC's 0.
+func good(status int) bool { return status/100 == 2 || status == grpcBase }
+
+// statusName is a status as [Report.Statuses] has it: "200", "grpc-14".
+func statusName(status int) string {
+	if status >= grpcBase {
+		return grpcPrefix + strconv.Itoa(status-grpcBase)
+	}
+	return strconv.Itoa(status)
+}
+
+const grpcPrefix = "grpc-"
+
+// statusOf is the reverse of statusName; 0 if name is none.
+func statusOf(name string) int {
+	digits, isGRPC := strings.CutPrefix(name, grpcPrefix)
+	n, err := strconv.Atoi(digits)
+	if isGRPC {
+		n += grpcBase
+	}
+	if err != nil || n <= 0 || n >= grpcBase+grpcCodes || isGRPC != (n >= grpcBase) {
+		return 0
+	}
+	return n
 }

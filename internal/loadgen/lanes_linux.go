@@ -51,6 +51,11 @@ func newWorker(e *engine, number int) (*worker, error) {
 	seats := p.seats(len(w.conns))
 	for i := range w.conns {
 		w.conns[i] = conn{parser: parser{keep: w.expect.body()}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
+		c := &w.conns[i]
+		c.of = c
+		if h2 := c.pool.target.h2; h2 != nil {
+			c.session = newSession(h2, &w.expect, p.streams(), c.pool.bodily, p.Protocol == protocolGRPC)
+		}
 	}
 	return w, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -62,7 +61,7 @@ func (r *Report) totals() (totals, error) {
 		t.kinds[k], t.openKinds[k] = r.Errors[name], r.ConnectErrors[name]
 	}
 	for code, n := range r.Statuses {
-		if c, err := strconv.Atoi(code); err == nil && c > 0 && c < len(t.statuses) {
+		if c := statusOf(code); c > 0 {
 			t.statuses[c] = n
 		}
 	}

@@ -14,13 +14,19 @@ type Profile struct {
 	// RequestSize is the length of the request's body in bytes.
 	RequestSize int64 `json:"requestSize,omitempty"`
 	// Rate is the requests per second of the open loop; 0 is a closed loop at the maximum.
-	Rate        float64       `json:"rate"`
-	Arrivals    string        `json:"arrivals,omitempty"` // constant | poisson | uniform | replay
-	Seed        uint64        `json:"seed,omitempty"`
-	Connections int           `json:"connections"`
-	Workers     int           `json:"workers,omitempty"` // OS threads; default 1
-	Protocol    string        `json:"protocol,omitempty"`
-	Timeout     time.Duration `json:"timeout"` // ns
+	Rate        float64 `json:"rate"`
+	Arrivals    string  `json:"arrivals,omitempty"` // constant | poisson | uniform | replay
+	Seed        uint64  `json:"seed,omitempty"`
+	Connections int     `json:"connections"`
+	Workers     int     `json:"workers,omitempty"` // OS threads; default 1
+	// Protocol is http1 (default), http2 (cleartext, by prior knowledge) or grpc
+	// (unary calls; a target's path is the method, the body one message: that of
+	// BodyFile, or one whose field 1 has RequestSize bytes).
+	Protocol string `json:"protocol,omitempty"`
+	// Streams is how many requests HTTP/2 and gRPC have under way on one connection
+	// at most; default 16. The server may allow fewer.
+	Streams int           `json:"streams,omitempty"`
+	Timeout time.Duration `json:"timeout"` // ns
 
 	// The schedule starts at Start (zero: at once). Requests intended before
 	// Start+Warmup are warm-up; those intended in the Measure that follows are
@@ -76,6 +82,8 @@ type Profile struct {
 	// TLS says how https targets are spoken to; nil: by the system's roots.
 	TLS *TLS `json:"tls,omitempty"`
 	// ExpectSize is the body size every 2xx answer must have in bytes; negative: any.
+	// For gRPC it is the size of the bytes in field 1 of the answer's message, as in
+	// RequestSize.
 	ExpectSize int64 `json:"expectSize"`
 	// BodyHas and BodyLacks are texts that every 2xx answer's body must and must
 	// not contain, looked for in its first MiB: some servers report failures in the
@@ -134,7 +142,7 @@ type Report struct {
 	// measure window, whenever they were sent: the denominator of cost per request.
 	Completed int64            `json:"completed"`
 	Classes   map[Class]int64  `json:"classes"`
-	Statuses  map[string]int64 `json:"statuses,omitempty"` // by code
+	Statuses  map[string]int64 `json:"statuses,omitempty"` // by code; of gRPC "grpc-0" and so on
 	Errors    map[string]int64 `json:"errors,omitempty"`   // by kind: "connect refused", "reset", "timeout", …
 	BytesIn   int64            `json:"bytesIn"`            // received in the measure window, headers included
 	BytesOut  int64            `json:"bytesOut"`

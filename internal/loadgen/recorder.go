@@ -48,7 +48,7 @@ type totals struct {
 	completed          int64 // answers whose last byte came in the window
 	bytesIn, bytesOut  int64 // in the window
 	classes            [classCount]int64
-	statuses           [1000]int64
+	statuses           [grpcBase + grpcCodes]int64
 	kinds              [kinds]int64
 	response, service  *hdrhistogram.Histogram // 2xx
 	lateness, ownDelay *hdrhistogram.Histogram // every class
@@ -142,7 +142,7 @@ type outcome struct {
 // finish records one request's outcome.
 func (r *recorder) finish(o outcome) {
 	class := o.kind.class()
-	if class == classOK && o.status/100 != 2 {
+	if class == classOK && !good(o.status) {
 		class = classStatus
 	}
 	response := o.end - o.intended

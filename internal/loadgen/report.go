@@ -3,7 +3,6 @@ package loadgen
 import (
 	"fmt"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
@@ -111,7 +110,7 @@ func (r *Report) fill(t *totals) {
 	r.Statuses, r.Errors = map[string]int64{}, byName(&t.kinds)
 	for code, n := range t.statuses {
 		if code > 0 && n > 0 {
-			r.Statuses[strconv.Itoa(code)] = n
+			r.Statuses[statusName(code)] = n
 		}
 	}
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)

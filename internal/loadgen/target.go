@@ -23,6 +23,7 @@ type target struct {
 	socket  string      // path of a Unix socket, in place of addr
 	tls     *tls.Config // nil: plaintext
 	request []byte      // the whole request, written as it is
+	h2      *requestH2  // the same for HTTP/2; nil: HTTP/1.1
 }
 
 // parseTarget checks one URL of a profile without looking up its host.
@@ -60,6 +61,9 @@ func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
 			return nil, err
 		}
 		t := target{url: u, socket: p.Socket, request: buildRequest(u, p, body)}
+		if p.streams() > 0 {
+			t.h2 = buildRequestH2(u, p, body)
+		}
 		if t.socket == "" {
 			if t.addr, err = resolve(ctx, u); err != nil {
 				return nil, fmt.Errorf("look up target %s: %w", raw, err)

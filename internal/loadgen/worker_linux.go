@@ -52,7 +52,8 @@ type worker struct {
 	opening  int  // connects under way
 	inFlight int
 	// The list of deadlines: all time-outs are equal, so the first in is the first due.
-	first, last *conn
+	first, last *awaited
+	dirty       []*conn // sessions with something to send
 
 	drain int64
 	taken int64 // involuntary context switches at the last tick
@@ -65,37 +66,6 @@ func (w *worker) closedLoop() bool { return w.schedule == nil }
 
 // sending says whether requests may still be intended.
 func (w *worker) sending() bool { return !w.stopped && (!w.started || w.now < w.end) }
-
-// await puts c at the end of the list of deadlines.
-func (w *worker) await(c *conn) {
-	if c.waiting {
-		w.unawait(c)
-	}
-	c.waiting, c.earlier, c.laterConn = true, w.last, nil
-	if w.last != nil {
-		w.last.laterConn = c
-	} else {
-		w.first = c
-	}
-	w.last = c
-}
-
-func (w *worker) unawait(c *conn) {
-	if !c.waiting {
-		return
-	}
-	if c.earlier != nil {
-		c.earlier.laterConn = c.laterConn
-	} else {
-		w.first = c.laterConn
-	}
-	if c.laterConn != nil {
-		c.laterConn.earlier = c.earlier
-	} else {
-		w.last = c.earlier
-	}
-	c.waiting, c.earlier, c.laterConn = false, nil, nil
-}
 
 // prewarm opens every connection, so that no connect falls into the load. It
 // returns when each has been tried once.
@@ -129,8 +99,8 @@ func (w *worker) prewarm() error {
 func (w *worker) start(t0 time.Time) {
 	shift := int64(t0.Sub(w.zero))
 	w.zero = t0
-	for c := w.first; c != nil; c = c.laterConn {
-		c.deadline -= shift
+	for a := w.first; a != nil; a = a.later {
+		a.deadline -= shift
 	}
 	for i := range w.conns {
 		w.conns[i].retryAt -= shift
@@ -167,7 +137,7 @@ func (w *worker) waitForStart() {
 func (w *worker) kickOff() {
 	w.started = true
 	for i := range w.conns {
-		if w.conns[i].state == connIdle {
+		if s := w.conns[i].state; s == connIdle || s == connSession {
 			w.rec.connected++
 		}
 	}
@@ -193,6 +163,7 @@ func (w *worker) kickOff() {
 			}
 		}
 	}
+	w.flushAll()
 }
 
 // advance moves to the schedule's next request.
@@ -229,6 +200,7 @@ func (w *worker) fire() {
 		p.queue.push(intended)
 		w.rec.queueMax = max(w.rec.queueMax, int64(p.queue.size))
 	}
+	w.flushAll()
 }
 
 // take returns the place for a request: the connection that has been free for
@@ -240,7 +212,7 @@ func (p *pool) take() *conn {
 		if !ok {
 			break
 		}
-		if c.current() {
+		if c.current() && (c.session == nil || c.session.unlist()) {
 			return c.conn
 		}
 	}
@@ -252,18 +224,6 @@ func (p *pool) take() *conn {
 		if c.current() {
 			return c.conn
 		}
-	}
-}
-
-// expire gives up every request and connect whose time is over.
-func (w *worker) expire() {
-	for w.first != nil && w.first.deadline <= w.now {
-		c := w.first
-		if c.state == connConnecting {
-			w.openFailed(c, kindTimeout)
-			continue
-		}
-		w.fail(c, kindTimeout)
 	}
 }
 
@@ -313,6 +273,7 @@ func (w *worker) turn(wait time.Duration) {
 		case keyTimer: // edge-triggered: nothing to take back
 		default:
 			w.handle(&w.conns[e.Fd], e)
+			w.flushAll()
 		}
 		if w.nextDue <= w.now {
 			w.fire()
@@ -332,6 +293,8 @@ func (w *worker) handle(c *conn, e *unix.EpollEvent) {
 	switch c.state {
 	case connConnecting:
 		w.opened(c)
+	case connGreeting, connSession:
+		w.converse(c, e.Events&unix.EPOLLOUT != 0, readable)
 	case connIdle:
 		if readable {
 			w.idleEvent(c)

@@ -44,7 +44,7 @@ func (w *worker) retry() {
 			case c.retryAt > w.now:
 				p.closed.push(c)
 				w.nextRetry = min(w.nextRetry, c.retryAt)
-			case w.sending():
+			case w.sending() || p.queue.size > 0:
 				w.takeNext(c.conn)
 			}
 		}
@@ -98,6 +98,9 @@ func (w *worker) giveUp() {
 		c := &w.conns[i]
 		if c.carries {
 			w.finish(c, kindTimeout, 0)
+		}
+		if c.session != nil {
+			w.endStreams(c, kindTimeout)
 		}
 		w.drop(c)
 	}

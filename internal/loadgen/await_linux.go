@@ -1,0 +1,58 @@
+package loadgen
+
+// awaited is what must happen by a deadline: the answer on a connection or on
+// one of its streams, or the connection itself.
+type awaited struct {
+	of             *conn
+	stream         *stream // nil: the connection
+	deadline       int64
+	waiting        bool // in the worker's list
+	earlier, later *awaited
+}
+
+// await puts a at the end of the list of deadlines.
+func (w *worker) await(a *awaited) {
+	if a.waiting {
+		w.unawait(a)
+	}
+	a.waiting, a.earlier, a.later = true, w.last, nil
+	if w.last != nil {
+		w.last.later = a
+	} else {
+		w.first = a
+	}
+	w.last = a
+}
+
+func (w *worker) unawait(a *awaited) {
+	if !a.waiting {
+		return
+	}
+	if a.earlier != nil {
+		a.earlier.later = a.later
+	} else {
+		w.first = a.later
+	}
+	if a.later != nil {
+		a.later.earlier = a.earlier
+	} else {
+		w.last = a.earlier
+	}
+	a.waiting, a.earlier, a.later = false, nil, nil
+}
+
+// expire gives up every request and connect whose time is over.
+func (w *worker) expire() {
+	for w.first != nil && w.first.deadline <= w.now {
+		c := w.first.of
+		switch {
+		case w.first.stream != nil:
+			w.cancel(c, w.first.stream)
+		case c.state == connConnecting || c.state == connGreeting:
+			w.openFailed(c, kindTimeout)
+		default:
+			w.fail(c, kindTimeout)
+		}
+	}
+	w.flushAll()
+}

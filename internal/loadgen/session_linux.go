@@ -1,0 +1,239 @@
+package loadgen
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// Windows in bytes (RFC 9113 section 5.2) that no server has to wait for: the
+// engine reads as fast as it can, and what it reads it drops.
+const (
+	streamWindow  = 1 << 30
+	sessionWindow = 1<<31 - 1
+	windowBatch   = 1 << 28 // returned at once
+	defaultWindow = 65535
+	maxWindow     = 1<<31 - 1
+)
+
+const (
+	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	lastStreamID  = 1<<31 - 1
+	maxUnsent     = 256 << 10 // bytes of bodies that are framed ahead
+	maxReplies    = 1 << 20   // bytes a server may make us say without reading them
+	neverPromised = 1 << 20   // streams, until the server says how many it takes
+)
+
+// session is the client's side of one HTTP/2 connection (RFC 9113): bytes in, bytes
+// out and requests on streams. It knows neither sockets nor clocks.
+type session struct {
+	request *requestH2
+	expect  *expectation
+	grpc    bool
+	bodily  bool
+
+	decoder *hpack.Decoder
+	streams []stream // by number, see slot
+	done    []*stream
+	pending []*stream // with body left to be sent
+	most    int       // streams asked for
+	limit   int       // streams the server takes
+	active  int
+	next    uint32 // the next stream's number
+
+	greeted bool // the server's settings have come
+	closing bool // no more streams here
+	goneBy  bool // by GOAWAY
+	listed  bool // in its pool's ring of free connections
+	queued  bool // in the worker's list of those with something to send
+	primed  bool // the server's table has the request's header
+	plain   bool // the server's table is too small
+
+	out     []byte
+	written int // bytes of out
+	partial []byte
+	now     int64 // of the bytes being fed
+
+	window   int64 // that may be sent, of the connection
+	initial  int64 // of a stream
+	received int64 // bytes for which the window is yet to be returned
+
+	block    []byte // header block whose end is yet to come
+	blockID  uint32 // its stream; 0: none
+	blockEnd bool   // it ends the stream
+	head     head
+}
+
+// stream is one request and its answer.
+type stream struct {
+	outcome
+	awaited
+	id       uint32 // 0: free
+	ended    bool   // in session.done
+	answered bool   // the final header has come
+	sentBody int
+	unsent   bool // in session.pending
+	window   int64
+	received int64
+	length   int64 // Content-Length; negative: not said
+	body     int64
+	grpc     int // status; negative: not said
+	prefix   [grpcPrefixSize]byte
+	kept     []byte
+}
+
+// newSession makes a session for at most so many streams. Every one has a fixed
+// place by its number, so that finding it costs nothing; numbers whose place is
+// still taken are left out, as the protocol allows.
+func newSession(request *requestH2, expect *expectation, most int, bodily, grpc bool) *session {
+	places := 1
+	for places < 2*most {
+		places *= 2
+	}
+	s := &session{request: request, expect: expect, most: most, bodily: bodily, grpc: grpc, streams: make([]stream, places)}
+	s.decoder = hpack.NewDecoder(defaultTable, s.field)
+	s.decoder.SetMaxStringLength(maxHeader)
+	return s
+}
+
+// reset prepares for a new connection, and says what a client says first.
+func (s *session) reset() {
+	*s = session{
+		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, streams: s.streams,
+		decoder: hpack.NewDecoder(defaultTable, s.field), done: s.done[:0], pending: s.pending[:0], out: s.out[:0], partial: s.partial[:0],
+		block: s.block[:0], next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow, queued: s.queued,
+	}
+	s.decoder.SetMaxStringLength(maxHeader)
+	s.out = append(s.out, preface...)
+	s.out = appendFrame(s.out, frameSettings, 0, 0, 3*6)
+	for _, setting := range [][2]uint32{{settingEnablePush, 0}, {settingInitialWindow, streamWindow}, {settingMaxHeaderList, maxHeader}} {
+		s.out = binary.BigEndian.AppendUint16(s.out, uint16(setting[0]))
+		s.out = binary.BigEndian.AppendUint32(s.out, setting[1])
+	}
+	s.giveWindow(0, sessionWindow-defaultWindow)
+}
+
+// slot is the place of a stream's number.
+func (s *session) slot(id uint32) *stream { return &s.streams[int(id>>1)&(len(s.streams)-1)] }
+
+// stream finds one that is under way; nil if there is none.
+func (s *session) stream(id uint32) *stream {
+	if st := s.slot(id); st.id == id && !st.ended {
+		return st
+	}
+	return nil
+}
+
+// room says whether another request may begin.
+func (s *session) room() bool { return s.greeted && !s.closing && s.active < s.limit }
+
+// unlist takes note that the session has left the ring of free connections, and
+// says whether it has room.
+func (s *session) unlist() bool {
+	s.listed = false
+	return s.room()
+}
+
+// begin starts a request; there must be room.
+func (s *session) begin(o outcome) *stream {
+	st := s.slot(s.next)
+	for st.id != 0 {
+		s.next += 2
+		st = s.slot(s.next)
+	}
+	kept := st.kept[:0]
+	*st = stream{outcome: o, id: s.next, window: s.initial, length: -1, grpc: -1, kept: kept}
+	s.active++
+	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
+		s.closing = true // the numbers are used up
+	}
+	block := s.request.later
+	switch {
+	case s.plain:
+		block = s.request.plain
+	case !s.primed:
+		block, s.primed = s.request.first, true
+	}
+	flags := byte(0)
+	if len(s.request.body) == 0 {
+		flags = flagEndStream
+	}
+	s.writeHeaders(st.id, flags, block)
+	if len(s.request.body) > 0 {
+		st.unsent = true
+		s.pending = append(s.pending, st)
+		s.pump()
+	}
+	return st
+}
+
+// pump frames bodies as far as the windows allow.
+func (s *session) pump() {
+	left := s.pending[:0]
+	for _, st := range s.pending {
+		for len(s.out)-s.written < maxUnsent {
+			rest := s.request.body[st.sentBody:]
+			n := int(min(int64(len(rest)), maxFrame, s.window, st.window))
+			if n <= 0 {
+				break
+			}
+			flags := byte(0)
+			if n == len(rest) {
+				flags = flagEndStream
+			}
+			s.out = append(appendFrame(s.out, frameData, flags, st.id, n), rest[:n]...)
+			st.sentBody += n
+			s.window -= int64(n)
+			st.window -= int64(n)
+			if n == len(rest) {
+				break
+			}
+		}
+		if st.unsent = st.sentBody < len(s.request.body); st.unsent {
+			left = append(left, st)
+		}
+	}
+	s.pending = left
+}
+
+// end notes that st's request is over; the worker takes it from s.done.
+func (s *session) end(st *stream, k kind, status int) {
+	st.ended, st.kind, st.status = true, k, status
+	if st.unsent {
+		s.forget(st)
+	}
+	s.done = append(s.done, st)
+}
+
+// forget takes st out of those with body left to be sent.
+func (s *session) forget(st *stream) {
+	left := s.pending[:0]
+	for _, other := range s.pending {
+		if other != st {
+			left = append(left, other)
+		}
+	}
+	s.pending, st.unsent = left, false
+}
+
+// refuse ends st for what is wrong with its answer; the connection stays.
+func (s *session) refuse(st *stream, k kind) {
+	s.cancel(st.id, codeProtocol)
+	s.end(st, k, 0)
+}
+
+// cancel tells the server that a stream is of no interest any more.
+func (s *session) cancel(id uint32, code uint32) {
+	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameReset, 0, id, 4), code)
+}
+
+// retire frees the place of a stream that has ended.
+func (s *session) retire(st *stream) {
+	st.id, st.ended = 0, false
+	s.active--
+}
+
+// giveWindow lets the server send n more bytes.
+func (s *session) giveWindow(id uint32, n int64) {
+	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameWindow, 0, id, 4), uint32(n))
+}
