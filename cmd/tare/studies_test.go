@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// The studies run, cut short, with the real Envoy: one block, a second or two of
+// load. What they measure so is worth nothing; that every trial is deployed,
+// verified, loaded and recorded is what is held here.
+func TestStudiesRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the real Envoy")
+	}
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, ".", "../tare-agent").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	for file, cut := range map[string][]string{
+		"max-throughput":       {"factors.connections=[20]"},
+		"k3s-sidecar-baseline": {"factors.rate=[50]", "factors.replicas=[1, 5]"},
+		"istio-linkerd-cpu":    {"factors.rate=[60]"},
+		"great-sidecar-debate": {"factors.rate=[60]", "factors.mesh=[none, envoy]", "factors.replicas=[1]"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			args := []string{"run", "../../examples/" + file + ".yaml", "--plain", "--out", dir, "--set", "blocks=1",
+				"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}"}
+			for _, c := range cut {
+				args = append(args, "--set", c)
+			}
+			// A busy machine may make a trial invalid; nothing may make one fail.
+			cmd := exec.Command(filepath.Join(bin, "tare"), args...)
+			if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitIncomplete {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			d, err := result.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			records, err := d.Records()
+			if err != nil || len(records) != len(d.Plan().Trials) {
+				t.Fatalf("%d records of %d trials, %v", len(records), len(d.Plan().Trials), err)
+			}
+			for _, r := range records {
+				if r.Error != "" || r.Load == nil || r.Load.Completed == 0 || len(r.Tasks) == 0 {
+					t.Errorf("%s: %s, %+v", r.ID, r.Error, r.Load)
+				}
+				for _, w := range r.Warnings {
+					if w.Code == "verify-failed" || w.Code == "not-verified" || w.Code == "task-died" {
+						t.Errorf("%s: %s: %s", r.ID, w.Code, w.Message)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Every example that the page names is there, and every study is on the page.
+func TestStudiesPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/studies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`examples/([a-z0-9-]+\.yaml)|^## ([a-z0-9-]+\.yaml)`).FindAllStringSubmatch(string(page), -1)
+	if len(named) < 4 {
+		t.Errorf("%d examples are named", len(named))
+	}
+	for _, n := range named {
+		if _, err := os.Stat("../../examples/" + n[1] + n[2]); err != nil {
+			t.Error(err)
+		}
+	}
+}
