@@ -21,7 +21,8 @@ import (
 
 // bench is one run of this program.
 type bench struct {
-	rounds     int
+	rounds     int // of the two parts whose targets lie closest to the peers
+	fewer      int // of the others
 	order      *rand.Rand
 	tare       load.Tare
 	others     map[string]load.Generator // those on this machine
@@ -76,10 +77,10 @@ type contender struct {
 // what drifts on the machine falls on all of them (Abedi, Brecht, "Conducting
 // repeatable experiments in highly variable cloud computing environments", ICPE
 // 2017). One that fails is left out from there on, and said to be.
-func (b *bench) interleave(ctx context.Context, line string, all []contender, turn func(contender, int) error) (dead map[string]error) {
+func (b *bench) interleave(ctx context.Context, line string, rounds int, all []contender, turn func(contender, int) error) (dead map[string]error) {
 	dead = map[string]error{}
-	for round := range b.rounds {
-		b.note("%s: round %d of %d", line, round+1, b.rounds)
+	for round := range rounds {
+		b.note("%s: round %d of %d", line, round+1, rounds)
 		for _, i := range b.order.Perm(len(all)) {
 			c := all[i]
 			if dead[c.name] != nil || round%c.every != 0 {

@@ -73,10 +73,10 @@ type paces struct {
 const tries = 3
 
 // closedRounds measures every contender against s in every round.
-func (b *bench) closedRounds(ctx context.Context, name string, s *subject, all []contender) paces {
+func (b *bench) closedRounds(ctx context.Context, name string, rounds int, s *subject, all []contender) paces {
 	m := paces{got: map[string]map[int]pace{}}
-	left := b.rounds // windows that may be measured again
-	m.dead = b.interleave(ctx, name, all, func(c contender, round int) error {
+	left := rounds // windows that may be measured again
+	m.dead = b.interleave(ctx, name, rounds, all, func(c contender, round int) error {
 		var p pace
 		for try := range tries {
 			cmd, err := c.command(s.url)
@@ -124,7 +124,7 @@ func cpuLines(ctx context.Context, b *bench) []line {
 	for _, p := range closedPeers {
 		peers[p.name] = p.every
 	}
-	m := b.closedRounds(ctx, "cpu", b.nginx, b.contenders(peers, nil))
+	m := b.closedRounds(ctx, "cpu", b.rounds, b.nginx, b.contenders(peers, nil))
 	figure := "client CPU a request, closed loop, 64 connections, HTTP/1.1, " + b.nginx.name
 	first := b.costLine(figure, m, "tare", "wrk")
 	first.target = "<= 0.92, interval below 1"
@@ -197,7 +197,7 @@ func why(err error) string {
 // rateLines: requests per second of one core, against the own server, which is
 // the faster side, so that the client's core is the limit.
 func rateLines(ctx context.Context, b *bench) []line {
-	m := b.closedRounds(ctx, "rate", b.own, b.contenders(map[string]int{"wrk": 1}, nil))
+	m := b.closedRounds(ctx, "rate", b.rounds, b.own, b.contenders(map[string]int{"wrk": 1}, nil))
 	figure := "requests/s on one core, 64 connections, " + b.own.name
 	l := line{figure: figure, target: ">= 1.05", verdict: failed}
 	if len(m.got["tare"]) == 0 || len(m.got["wrk"]) == 0 {
@@ -230,7 +230,7 @@ func http2Lines(ctx context.Context, b *bench) []line {
 		l.compare = why(err)
 		return []line{l}
 	}
-	m := b.closedRounds(ctx, "http2", b.nginxH2, []contender{{"tare", 1, ours}, {"h2load", 1, h2load}})
+	m := b.closedRounds(ctx, "http2", b.fewer, b.nginxH2, []contender{{"tare", 1, ours}, {"h2load", 1, h2load}})
 	l = b.costLine(l.figure, m, "tare", "h2load")
 	l.target = "<= 1.1"
 	if l.verdict == reported {
@@ -284,7 +284,7 @@ func grpcLines(ctx context.Context, b *bench) []line {
 		return proc.Command{Path: self, Args: []string{"grpc-client", url}, CPUs: strconv.Itoa(clientCPU),
 			Env: []string{"GOMAXPROCS=1"}}, nil
 	}
-	m := b.closedRounds(ctx, "grpc", s, []contender{{"tare", 1, ours}, {"grpc-go", 1, client}})
+	m := b.closedRounds(ctx, "grpc", b.fewer, s, []contender{{"tare", 1, ours}, {"grpc-go", 1, client}})
 	l = b.costLine(l.figure, m, "tare", "grpc-go")
 	l.target = "<= 0.5"
 	if l.verdict == reported {

@@ -22,6 +22,9 @@ import (
 	"github.com/tare-mesh/tare/internal/loadgen"
 )
 
+// fewerRounds rounds tell what the parts other than cpu and rate are to tell.
+const fewerRounds = 8
+
 // parts of the table, in its order.
 var parts = []struct {
 	name string
@@ -55,7 +58,7 @@ func start(ctx context.Context, args []string) error {
 	for i, p := range parts {
 		names[i] = p.name
 	}
-	rounds := f.Int("rounds", 12, fmt.Sprintf("rounds, from 3 to %d", maxRounds))
+	rounds := f.Int("rounds", 12, fmt.Sprintf("rounds of cpu and rate, from 3 to %d; the other parts have at most %d", maxRounds, fewerRounds))
 	only := f.String("only", strings.Join(names, ","), "the parts to run")
 	seed := f.Uint64("seed", uint64(time.Now().UnixNano()), "of the order of turns")
 	agent := f.String("agent", load.AgentPath(), "the tare-agent program")
@@ -73,7 +76,7 @@ func start(ctx context.Context, args []string) error {
 		}
 	}
 	loadgen.TuneProcess(1) // for the part that runs the engine in this process
-	b := &bench{rounds: *rounds, order: rand.New(rand.NewPCG(*seed, 0)), tare: load.Tare{Agent: *agent}, log: os.Stderr}
+	b := &bench{rounds: *rounds, fewer: min(*rounds, fewerRounds), order: rand.New(rand.NewPCG(*seed, 0)), tare: load.Tare{Agent: *agent}, log: os.Stderr}
 	return b.table(ctx, chosen, *seed)
 }
 

@@ -131,7 +131,7 @@ func latencyLines(ctx context.Context, b *bench) []line {
 			all = append(all, contender{name: p.label, every: p.every})
 		}
 	}
-	dead := b.interleave(ctx, "latency", all, func(c contender, round int) error {
+	dead := b.interleave(ctx, "latency", b.fewer, all, func(c contender, round int) error {
 		i := slices.IndexFunc(openPeers, func(p struct {
 			label, name string
 			every       int
@@ -182,8 +182,8 @@ func latencyLines(ctx context.Context, b *bench) []line {
 func latenessLines(ctx context.Context, b *bench) []line {
 	var p50, p99 []float64
 	ok := 0
-	for round := range b.rounds {
-		b.note("lateness: round %d of %d", round+1, b.rounds)
+	for round := range b.fewer {
+		b.note("lateness: round %d of %d", round+1, b.fewer)
 		p := profile(b.stamp.url)
 		p.Rate, p.Arrivals = 10000, loadgen.Constant
 		p.Warmup, p.Measure = 200*time.Millisecond, 1200*time.Millisecond
