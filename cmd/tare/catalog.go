@@ -20,6 +20,7 @@ var commands = []func(*cli) *cobra.Command{
 	newHistoryCommand,
 	newImportCommand,
 	newLoadCommand,
+	newDoctorCommand,
 	newListCommand,
 	newSchemaCommand,
 }

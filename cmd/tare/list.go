@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -130,11 +129,7 @@ func foundVersion(s load.Sought) string {
 	if s.Err == nil {
 		return s.Found.Version
 	}
-	var hinted interface{ Hint() string }
-	if errors.As(s.Err, &hinted) {
-		return "none: " + hinted.Hint()
-	}
-	return "none"
+	return "none: " + hintOf(s.Err)
 }
 
 // latencyOf says what a generator's latency is: of response time, where it has that.

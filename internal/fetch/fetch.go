@@ -64,6 +64,8 @@ type Options struct {
 	CacheDir string
 	// Progress is called while bytes arrive; total is 0 while it is not known. May be nil.
 	Progress func(done, total int64)
+	// Offline fetches nothing: what is not on this machine is not found.
+	Offline bool
 	// Log takes one line for each thing that takes time or was passed over. May be nil.
 	Log func(line string)
 }
@@ -181,6 +183,9 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	f, err := slot.find(ctx, "cache")
 	if err == nil {
 		return f, nil
+	}
+	if opts.Offline {
+		return Found{}, hinted{fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it fetches it; to bring one along, set " + p.Env}
 	}
 	if errors.Is(err, ErrChecksum) {
 		opts.Log(err.Error() + "; fetching it again")

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,24 @@ func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[exper
 		}
 	}
 	return out, nil
+}
+
+// AA is the plan of one treatment of p against itself, over so many blocks: what
+// a machine shows where there is nothing to show.
+func (p *Plan) AA(treatment string, blocks int, trial time.Duration) (*Plan, error) {
+	i := slices.IndexFunc(p.Treatments, func(t Treatment) bool { return t.ID == treatment && !t.Control })
+	if i < 0 {
+		return nil, fmt.Errorf("expand an A/A pair: the plan has no treatment %s", treatment)
+	}
+	base := p.Treatments[i]
+	base.Baseline = ""
+	aa := &Plan{Schema: p.Schema, Experiment: p.Experiment, Seed: p.Seed, Blocks: blocks, TrialTime: trial,
+		Treatments: []Treatment{base, control(base, namer{taken: map[string]bool{}})}}
+	for b := 1; b <= blocks; b++ {
+		aa.Trials = appendBlock(aa.Trials, aa.Treatments, p.Seed, b)
+	}
+	aa.Expected = trial * time.Duration(len(aa.Trials))
+	return aa, nil
 }
 
 // control is the second, equal baseline of an A/A pair.

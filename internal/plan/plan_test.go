@@ -304,3 +304,21 @@ func BenchmarkExpand10000(b *testing.B) {
 		}
 	}
 }
+
+// One treatment against itself, and nothing else.
+func TestAA(t *testing.T) {
+	p := expand(t, "factors: {mesh: [none, envoy], rate: [100, 200]}\nbaseline: {mesh: none}\nblocks: 7")
+	aa, err := p.AA("envoy-rate200", 3, 4*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(aa); !slices.Equal(got, []string{"envoy-rate200", "envoy-rate200-control < envoy-rate200"}) {
+		t.Errorf("treatments %v", got)
+	}
+	if len(aa.Trials) != 6 || aa.Blocks != 3 || aa.Expected != 24*time.Second || aa.Treatments[0].Levels != aa.Treatments[1].Levels {
+		t.Errorf("%+v", aa)
+	}
+	if _, err := p.AA("linkerd", 3, time.Second); err == nil {
+		t.Error("a treatment that is not there")
+	}
+}

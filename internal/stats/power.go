@@ -32,6 +32,28 @@ func MinDetectable(sd float64, n int, alpha, power float64) (float64, bool) {
 	return (tQuantile(df, 1-alpha/2) + tQuantile(df, power)) * sd / math.Sqrt(float64(n)), true
 }
 
+// maxPairs bounds what [PairsFor] answers.
+const maxPairs = 100_000
+
+// PairsFor is how many pairs bring the interval of a mean difference down to
+// half, where n pairs gave one of halfNow, both in the same unit. It takes the
+// spread to stay as those few pairs show it, which is itself uncertain: with
+// five pairs the answer is an order of magnitude. Not ok below [MinN] pairs,
+// without spread, or beyond 100,000.
+func PairsFor(halfNow float64, n int, half, confidence float64) (int, bool) {
+	if n < MinN || !(halfNow > 0) || !(half > 0) || math.IsInf(halfNow, 0) || !(confidence > 0 && confidence < 1) {
+		return 0, false
+	}
+	q := 1 - (1-confidence)/2
+	sd := halfNow * math.Sqrt(float64(n)) / tQuantile(float64(n-1), q)
+	for m := MinN; m <= maxPairs; m += 1 + m/200 {
+		if tQuantile(float64(m-1), q)*sd/math.Sqrt(float64(m)) <= half {
+			return m, true
+		}
+	}
+	return 0, false
+}
+
 // Wilson returns the score interval for a proportion of k in n (Wilson, JASA
 // 1927), which stays within 0..1 and is useful at k = 0. It holds for
 // independent events: requests of one trial are not, so it is a lower bound on

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/meter"
+)
+
+func newDoctorCommand(c *cli) *cobra.Command {
+	o := aaOptions{blocks: 5, measure: 2 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "doctor [FILE]",
+		Short: "Say whether this machine is fit to measure on, and how small a difference it can show",
+		Long: `doctor examines this machine: what a run needs (addresses, files, meters, the
+program that plays the services), what makes measurements noisy (other processes,
+frequency scaling, other guests of the host, limits, late wakings), and which
+programs are here: Envoy, without fetching it, and the load generators.
+
+With the file of an experiment it also runs the baseline of that experiment
+against itself, for about a minute, and says the smallest difference that this
+machine can show, and how many blocks an interval of ±2 % would take.
+
+Exit codes: 0 it is fit, or only noisy; 1 a run cannot work here; 2 an invalid file.`,
+		Example: `  tare doctor
+  tare doctor examples/quickstart.yaml
+  tare doctor examples/quickstart.yaml --blocks 10 --measure 10s`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var s *study
+			if len(args) == 1 { // a mistake in the file is said at once
+				var err error
+				if s, err = c.read(args[0], o.experimentOptions); err != nil {
+					return err
+				}
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			if err := c.examine(cmd.Context()); err != nil || s == nil {
+				return err
+			}
+			return c.againstItself(cmd.Context(), s, o)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
+	f.DurationVar(&o.measure, "measure", o.measure, "how long each of its trials is measured, at least 1s")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	return cmd
+}
+
+// examined is what the checks look at.
+type examined struct {
+	cli     *cli
+	fitness meter.Fitness
+	unread  error // why there is no fitness
+}
+
+// verdict of a check.
+type verdict int
+
+const (
+	fine    verdict = iota
+	noisy           // measurements suffer
+	broken          // a run cannot work
+	missing         // it is not there, and only those who want it miss it
+)
+
+var verdictWords = map[verdict]string{fine: "ok", noisy: "warn", broken: "FAIL", missing: "none"}
+
+// finding is what one check came to.
+type finding struct {
+	verdict verdict
+	detail  string
+	hint    string // in place of the check's
+}
+
+// examinePeriod is how long the machine is watched.
+const examinePeriod = time.Second
+
+// examine makes every check and prints a line each.
+func (c *cli) examine(ctx context.Context) error {
+	x := &examined{cli: c}
+	x.fitness, x.unread = meter.Examine(ctx, examinePeriod)
+	if x.unread != nil && ctx.Err() != nil {
+		return x.unread
+	}
+	rows := make([]row, 0, len(doctorChecks))
+	for _, check := range doctorChecks {
+		f := check.look(ctx, x)
+		if f.verdict == broken && !check.fatal {
+			f.verdict = noisy
+		}
+		if f.hint == "" {
+			f.hint = check.hint
+		}
+		rows = append(rows, row{check.description, f})
+	}
+	rows = append(rows, generatorFindings(ctx, c.catalog.generators)...)
+	return writeFindings(c.stdout, rows)
+}
+
+type row struct {
+	description string
+	finding
+}
+
+// writeFindings prints the table, then the hints of what is amiss. The error says that a run cannot work.
+func writeFindings(w io.Writer, rows []row) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	count := map[verdict]int{}
+	for _, r := range rows {
+		count[r.verdict]++
+		fmt.Fprintf(t, "%s\t%s\t%s\n", verdictWords[r.verdict], r.description, r.detail)
+		if r.verdict != fine && r.hint != "" {
+			fmt.Fprintf(t, "\t\thint: %s\n", r.hint)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	switch {
+	case count[broken] > 0:
+		return errors.New("this machine cannot carry out a run: see what is marked FAIL above")
+	case count[noisy] > 0:
+		fmt.Fprintf(w, "Runs work here; %s above would make their figures less certain.\n", counted(count[noisy], "warning"))
+	default:
+		fmt.Fprintln(w, "Runs work here.")
+	}
+	return nil
+}
+
+// doctorChecks in the order in which they are printed.
+var doctorChecks = []struct {
+	description string
+	fatal       bool // a run cannot work where it does not hold
+	hint        string
+	look        func(context.Context, *examined) finding
+}{
+	{"system", false, "processes are metered on Linux", lookSystem},
+	{"meters", true, "tare run needs Linux and /proc", lookMeters},
+	{"tare-agent", true, "build it with `make build`; it lies beside tare", lookAgent},
+	{"addresses", true, "every pod of a run has an address of its own in 127.0.0.0/8: let the loopback interface have them all", lookAddresses},
+	{"open files", true, "raise the limit: ulimit -n 65536", lookFiles},
+	{"processors", false, "load generator, application and proxy have to share: lower the rate, and run more blocks", lookProcessors},
+	{"CPU limit", false, "give the control group (container, session) as many cores as there are", lookLimit},
+	{"frequency governor", false, "set it to performance: cpupower frequency-set -g performance", lookGovernor},
+	{"load average", false, "wait until the machine has come to rest", lookLoad},
+	{"other processes", false, "end what need not run while you measure", lookOthers},
+	{"steal", false, "the hypervisor gives this machine's CPU to others: use one with processors of its own", lookSteal},
+	{"CPU pressure", false, "tasks wait for a processor: end what need not run", lookPressure},
+	{"timer lateness", false, "a sleeping thread wakes late, and the load generator with it: give it a processor of its own (platform.cpus)", lookLateness},
+	{"envoy", false, "", lookEnvoy},
+}
+
+// generatorFindings are a line for each generator but tare's own.
+func generatorFindings(ctx context.Context, all []load.Generator) []row {
+	var rows []row
+	for _, s := range load.FindAll(ctx, all) {
+		r := row{"generator " + s.Name, finding{fine, s.Found.Version + ", " + s.Found.Path, ""}}
+		if s.Err != nil {
+			r.finding = finding{missing, "not on this machine", hintOf(s.Err)}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// hintOf is what err says can be done about it; empty: nothing.
+func hintOf(err error) string {
+	var hinted interface{ Hint() string }
+	if errors.As(err, &hinted) {
+		return hinted.Hint()
+	}
+	return ""
+}
+
+func lookSystem(context.Context, *examined) finding {
+	h := meter.Host()
+	parts := []string{h.OS + "/" + h.Arch}
+	for _, p := range []string{h.Kernel, h.CPUModel} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if h.MemoryMB > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f GB", float64(h.MemoryMB)/1000))
+	}
+	f := finding{detail: strings.Join(parts, ", ")}
+	if runtime.GOOS != "linux" {
+		f.verdict = noisy
+	}
+	return f
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+func TestDoctorLooksAtEverything(t *testing.T) {
+	out, err := call(t, newDoctorCommand)
+	if err != nil && !strings.Contains(out, "FAIL  tare-agent") { // where it was not built
+		t.Errorf("%v", err)
+	}
+	for _, c := range doctorChecks {
+		if !strings.Contains(out, "  "+c.description+"  ") {
+			t.Errorf("nothing on %s in\n%s", c.description, out)
+		}
+	}
+	for _, g := range load.Others("") {
+		if !strings.Contains(out, "  generator "+g.Name()+"  ") {
+			t.Errorf("nothing on %s in\n%s", g.Name(), out)
+		}
+	}
+}
+
+func TestDoctorRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"../../examples/quickstart.yaml", "--blocks", "2"},
+		{"../../examples/quickstart.yaml", "--measure", "1ms"},
+		{"no-such.yaml"},
+	} {
+		_, err := call(t, newDoctorCommand, args...)
+		if code := exitCode(new(bytes.Buffer), err); code != exitUsage {
+			t.Errorf("%q: exit code %d (%v), want %d", args, code, err, exitUsage)
+		}
+	}
+}
+
+// One broken thing fails the command; a noisy machine does not.
+func TestFindings(t *testing.T) {
+	for _, c := range []struct {
+		verdict verdict
+		fails   bool
+		says    string
+	}{{fine, false, "Runs work here.\n"}, {noisy, false, "1 warning above"}, {missing, false, "hint: build it"}, {broken, true, "FAIL  thing"}} {
+		var b bytes.Buffer
+		err := writeFindings(&b, []row{{"thing", finding{c.verdict, "what is there", "build it"}}})
+		if (err != nil) != c.fails || !strings.Contains(b.String(), c.says) {
+			t.Errorf("%v: %v\n%s", verdictWords[c.verdict], err, b.String())
+		}
+	}
+}
+
+// agentBeside builds tare-agent beside the test's binary, where tare looks for it.
+var agentBeside = sync.OnceValue(func() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(self), "tare-agent"), "github.com/tare-mesh/tare/cmd/tare-agent").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build tare-agent: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// The baseline of an experiment against itself, through real processes: every figure is there.
+func TestDoctorRunsAnAA(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs trials")
+	}
+	if err := agentBeside(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	out, err := call(t, newDoctorCommand, "../../examples/quickstart.yaml", "--plain", "--blocks", "3", "--measure", "1s", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, m := range aaMetrics {
+		if !strings.Contains(out, m.words) || strings.Contains(out, m.words+"   ?") {
+			t.Errorf("no %s in\n%s", m.words, out)
+		}
+	}
+	if !strings.Contains(out, "6 trials") {
+		t.Errorf("not 3 blocks of two trials:\n%s", out)
+	}
+}
+
+// The example of all generators, shortened: each is there with its version, its
+// figures and what its latency means.
+func TestGeneratorsSideBySide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real generators")
+	}
+	if err := agentBeside(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir := filepath.Join(t.TempDir(), "run")
+	// The machine that tests may be busy with other things: this is no measurement.
+	out, err := call(t, newRunCommand, "../../examples/generators.yaml", "--plain", "--out", dir, "--set", "blocks=1", "--set", "control=false",
+		"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}", "--set", "factors.rate=[200]", "--set", "validity={rateShortfall: 0.5, lateness: 5s, unattributed: 0.5}")
+	var exit exitError
+	if err != nil && !(errors.As(err, &exit) && exit.code == exitIncomplete) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	records, err := d.Records()
+	if err != nil || len(records) != 7 {
+		t.Fatalf("%d records, %v\n%s", len(records), err, out)
+	}
+	for _, r := range records {
+		l := r.Load
+		if r.Error != "" || l == nil {
+			t.Errorf("%s: %s", r.Treatment, r.Error)
+			continue
+		}
+		if l.Generator != r.Factors["generator"] || l.Version == "" || l.Completed < 100 {
+			t.Errorf("%s: %+v", r.Treatment, l)
+		}
+		if l.Generator != "tare" && !strings.Contains(out, "\n  "+l.Generator+", ") {
+			t.Errorf("what the latency of %s means is not in\n%s", l.Generator, out)
+		}
+	}
+}

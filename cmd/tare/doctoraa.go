@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// aaOptions are of the run of a baseline against itself.
+type aaOptions struct {
+	experimentOptions
+	blocks  int
+	measure time.Duration
+	plain   bool
+}
+
+func (o aaOptions) check() error {
+	if o.blocks < stats.MinN || o.blocks > 1000 {
+		return usageError{fmt.Errorf("--blocks %d is not between %d and 1000", o.blocks, stats.MinN), "fewer blocks give no interval"}
+	}
+	if o.measure < time.Second {
+		return usageError{fmt.Errorf("--measure %v is below 1s", o.measure), ""}
+	}
+	return nil
+}
+
+// doctorWarmup is the warm-up of the A/A run's trials.
+const doctorWarmup = time.Second
+
+// halfWidth is the interval that blocks are reckoned for: ±2 % of the mean.
+const halfWidth = 0.02
+
+// aaMetrics are those for which doctor says what the machine can show.
+var aaMetrics = []struct{ metric, words, unit string }{
+	{"cpu_us_per_request/total", "CPU/request, total", "µs"},
+	{"latency_ms/p50", "response time, p50", "ms"},
+	{"latency_ms/p99", "response time, p99", "ms"},
+}
+
+// againstItself runs the baseline of s against itself, by the way every run
+// goes, in a directory that is removed afterwards.
+func (c *cli) againstItself(ctx context.Context, s *study, o aaOptions) (err error) {
+	aa, err := againstItselfStudy(s, o)
+	if err != nil {
+		return err
+	}
+	if err := load.Missing(load.FindAll(ctx, c.generators(aa))); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "tare-doctor-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the A/A run: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	dir, err := c.openResults(aa, runOptions{out: filepath.Join(tmp, "run")})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.experiment.Metadata.Name,
+		counted(len(aa.plan.Trials), "trial"), aa.plan.Expected.Round(time.Second))
+	_, err = c.carryOut(ctx, aa, dir, runOptions{plain: o.plain})
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return err
+	}
+	d, err := result.Open(dir.Path())
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		return err
+	}
+	return c.writeAA(r, o)
+}
+
+// againstItselfStudy is s cut down to its first baseline and that baseline's control.
+func againstItselfStudy(s *study, o aaOptions) (*study, error) {
+	x := *s.experiment
+	x.Phases.Warmup, x.Phases.Measure = experiment.Duration(doctorWarmup), experiment.Duration(o.measure)
+	x.Blocks, x.Control, x.Faults, x.Expect = experiment.Fixed(o.blocks), true, nil, nil
+	trial := doctorWarmup + o.measure + time.Duration(x.Phases.Drain) + plan.Allowance
+	p, err := s.plan.AA(firstBaseline(s.plan), o.blocks, trial)
+	if err != nil {
+		return nil, err
+	}
+	return &study{experiment: &x, plan: p, meshes: s.meshes}, nil
+}
+
+// firstBaseline is the first treatment that others are compared with, or else the first of all.
+func firstBaseline(p *plan.Plan) string {
+	for _, t := range p.Treatments {
+		if t.Baseline != "" {
+			return t.Baseline
+		}
+	}
+	return p.Treatments[0].ID
+}
+
+// writeAA says how small a difference shows. A run without one usable pair is an error.
+func (c *cli) writeAA(r *analysis.Report, o aaOptions) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %")
+	known := 0
+	for _, m := range aaMetrics {
+		mean, shows, blocks := "?", "?", "?"
+		if e, ok := r.Treatments[0].Metrics[m.metric]; ok {
+			known++
+			mean = fmt.Sprintf("%.3g %s", e.Estimate, m.unit)
+			shows, blocks = smallest(r, m.metric, m.unit, e.Estimate)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.words, mean, shows, blocks)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if _, err := c.stdout.Write([]byte(b.String())); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, `
+Shows: would be found four times in five, with %s of %v. Longer trials and
+more blocks show less; ±2 %% is the %.0f %% interval, reckoned from these few pairs.
+`, counted(o.blocks, "block"), o.measure, 100*r.Confidence)
+	for _, w := range r.Warnings {
+		if w.Invalidates || w.Withholds || w.Code == "aa-differs" || w.Code == "failed-trials" || w.Code == "invalid-trials" || w.Code == "generator-late" {
+			fmt.Fprintf(c.stdout, "\n! %s: %s\n  hint: %s\n", w.Code, w.Message, w.Hint)
+		}
+	}
+	if known == 0 {
+		return errors.New("the baseline could not be measured against itself: every trial failed or was invalid")
+	}
+	return nil
+}
+
+// smallest is the smallest difference of a metric the pairs could show, and how
+// many blocks an interval of ±2 % would take.
+func smallest(r *analysis.Report, name, unit string, mean float64) (shows, blocks string) {
+	shows, blocks = "?", "?"
+	for _, f := range r.Floor {
+		if f.Metric != name || f.Difference == nil || !(mean > 0) {
+			continue
+		}
+		if f.Detectable != nil {
+			shows = fmt.Sprintf("%.2g %s (%.1f %%)", *f.Detectable, unit, 100**f.Detectable/mean)
+		}
+		if half, ok := f.Difference.HalfWidth(); ok {
+			if n, ok := stats.PairsFor(math.Abs(half), f.N, halfWidth*mean, r.Confidence); ok {
+				blocks = fmt.Sprint(n)
+			}
+		}
+	}
+	return shows, blocks
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/fetch"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/meter"
+)
+
+// The limits beyond which the machine is called noisy. Each is far below what a
+// sidecar adds, so that a warning is worth reading.
+const (
+	fewProcessors  = 4    // one each for generator, application, proxy and all else
+	busyOthers     = 0.10 // cores
+	stolenShare    = 0.01
+	pressureShare  = 0.10
+	lateWaking     = 200 * time.Microsecond // p99
+	enoughFiles    = 1024
+	plentyOfFiles  = 8192
+	namesOfTheBusy = 3
+)
+
+func lookMeters(_ context.Context, x *examined) finding {
+	if _, err := x.cli.catalog.newMeter(); err != nil {
+		return finding{broken, err.Error(), hintOf(err)}
+	}
+	return finding{detail: "processes can be read to the nanosecond"}
+}
+
+func lookAgent(context.Context, *examined) finding {
+	path, err := exec.LookPath(load.AgentPath())
+	if err != nil {
+		return finding{verdict: broken, detail: err.Error()}
+	}
+	return finding{detail: path}
+}
+
+// lookAddresses binds where a run's pods would.
+func lookAddresses(context.Context, *examined) finding {
+	for _, ip := range []string{"127.0.0.1", "127.83.1.2", "127.254.254.254"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+		if err != nil {
+			return finding{verdict: broken, detail: err.Error()}
+		}
+		_ = l.Close()
+	}
+	return finding{detail: "127.0.0.0/8 can be listened on"}
+}
+
+func lookFiles(context.Context, *examined) finding {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return finding{detail: "the limit is not told: " + err.Error()}
+	}
+	f := finding{detail: fmt.Sprintf("%d a process", uint64(l.Cur))}
+	switch {
+	case uint64(l.Cur) < enoughFiles:
+		f.verdict = broken
+	case uint64(l.Cur) < plentyOfFiles:
+		f.verdict = noisy
+	}
+	return f
+}
+
+func lookProcessors(context.Context, *examined) finding {
+	n := meter.Host().CPUs
+	return above(n < fewProcessors, "%s", counted(n, "CPU"))
+}
+
+// above is noisy when it is.
+func above(is bool, format string, args ...any) finding {
+	f := finding{detail: fmt.Sprintf(format, args...)}
+	if is {
+		f.verdict = noisy
+	}
+	return f
+}
+
+// untold is a fact that this system does not tell; nothing is known to be amiss.
+func untold(x *examined) finding {
+	if x.unread != nil {
+		return finding{verdict: noisy, detail: x.unread.Error()}
+	}
+	return finding{detail: "not told here"}
+}
+
+func lookLimit(_ context.Context, x *examined) finding {
+	f := x.fitness
+	if x.unread != nil {
+		return untold(x)
+	}
+	held := ""
+	if f.Throttled != nil && *f.Throttled > 0 {
+		held = fmt.Sprintf("; held back %d times while doctor looked", *f.Throttled)
+	}
+	if f.Quota == nil {
+		return above(held != "", "none%s", held)
+	}
+	return above(held != "" || *f.Quota < float64(meter.Host().CPUs), "%.2g cores%s", *f.Quota, held)
+}
+
+func lookGovernor(_ context.Context, x *examined) finding {
+	g := meter.Host().Governor
+	if g == "" {
+		return untold(x)
+	}
+	return above(g != "performance", "%s", g)
+}
+
+func lookLoad(_ context.Context, x *examined) finding {
+	if x.fitness.Load == nil {
+		return untold(x)
+	}
+	return above(*x.fitness.Load > 0.5*float64(meter.Host().CPUs), "%.2f over the last minute", *x.fitness.Load)
+}
+
+func lookOthers(_ context.Context, x *examined) finding {
+	if x.unread != nil {
+		return untold(x)
+	}
+	total := 0.0
+	var who []string
+	for i, p := range x.fitness.Busy {
+		total += p.Cores
+		if i < namesOfTheBusy {
+			who = append(who, fmt.Sprintf("%s (%d) %.2f", p.Name, p.PID, p.Cores))
+		}
+	}
+	if who == nil {
+		return finding{detail: "none that uses CPU"}
+	}
+	return above(total > busyOthers, "%.2f cores: %s", total, strings.Join(who, ", "))
+}
+
+func lookSteal(_ context.Context, x *examined) finding {
+	if x.fitness.Steal == nil {
+		return untold(x)
+	}
+	return above(*x.fitness.Steal > stolenShare, "%.1f %% of CPU", 100**x.fitness.Steal)
+}
+
+func lookPressure(_ context.Context, x *examined) finding {
+	if x.fitness.Pressure == nil {
+		return untold(x)
+	}
+	return above(*x.fitness.Pressure > pressureShare, "some task waited for a processor %.1f %% of the time", 100**x.fitness.Pressure)
+}
+
+func lookLateness(_ context.Context, x *examined) finding {
+	p50, ok := x.fitness.LatenessAt(0.5)
+	if !ok {
+		return untold(x)
+	}
+	p99, _ := x.fitness.LatenessAt(0.99)
+	most, _ := x.fitness.LatenessAt(1)
+	return above(p99 > lateWaking, "p50 %v, p99 %v, at most %v, of %d wakings",
+		p50.Round(time.Microsecond), p99.Round(time.Microsecond), most.Round(time.Microsecond), len(x.fitness.Lateness))
+}
+
+// lookEnvoy finds Envoy where a run would, and fetches nothing.
+func lookEnvoy(ctx context.Context, _ *examined) finding {
+	i := slices.IndexFunc(fetch.Known(), func(p fetch.Program) bool { return p.Name == "envoy" })
+	if i < 0 {
+		return finding{verdict: missing, detail: "tare does not know it"}
+	}
+	found, err := fetch.Known()[i].Find(ctx, fetch.Options{Offline: true})
+	if err != nil {
+		return finding{missing, "not on this machine", hintOf(err)}
+	}
+	from := found.Source
+	if from == "cache" {
+		if home, err := os.UserHomeDir(); err == nil {
+			from = strings.Replace(found.Path, home, "~", 1)
+		}
+	}
+	return finding{detail: found.Version + ", from " + from}
+}

@@ -1,0 +1,177 @@
+package meter
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Examine watches the machine for a while. It uses next to no CPU itself.
+func Examine(ctx context.Context, period time.Duration) (Fitness, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return Fitness{}, fmt.Errorf("examine the machine: %w", err)
+	}
+	f := Fitness{}
+	before := lookAround(fs)
+	f.Lateness = wakings(ctx, period)
+	after := lookAround(fs)
+	if err := ctx.Err(); err != nil {
+		return Fitness{}, context.Cause(ctx)
+	}
+	f.Period = after.at.Sub(before.at)
+	if l, err := fs.LoadAvg(); err == nil {
+		f.Load = &l.Load1
+	}
+	if all := after.cpu - before.cpu; all > 0 {
+		steal := (after.steal - before.steal) / all
+		f.Steal = &steal
+	}
+	if before.pressure != nil && after.pressure != nil {
+		share := min(1, (*after.pressure-*before.pressure)/f.Period.Seconds())
+		f.Pressure = &share
+	}
+	cores := map[int]BusyProcess{}
+	for pid, p := range after.processes {
+		if was, ok := before.processes[pid]; ok && pid != os.Getpid() {
+			cores[pid] = BusyProcess{pid, p.Name, (p.Cores - was.Cores) / f.Period.Seconds()}
+		}
+	}
+	f.Busy = busiest(cores)
+	f.Quota = quota(ownGroup())
+	if before.throttled != nil && after.throttled != nil {
+		n := *after.throttled - *before.throttled
+		f.Throttled = &n
+	}
+	return f, nil
+}
+
+// surroundings are the counters of one look.
+type surroundings struct {
+	at         time.Time
+	cpu, steal float64  // s since boot, all processors
+	pressure   *float64 // s since boot
+	throttled  *int64
+	processes  map[int]BusyProcess // Cores is CPU seconds here
+}
+
+func lookAround(fs procfs.FS) surroundings {
+	s := surroundings{at: time.Now(), processes: map[int]BusyProcess{}, throttled: throttled(ownGroup())}
+	if stat, err := fs.Stat(); err == nil {
+		c := stat.CPUTotal
+		s.steal = c.Steal
+		s.cpu = c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal // guest time is user time already
+	}
+	if p, err := fs.PSIStatsForResource("cpu"); err == nil && p.Some != nil {
+		total := float64(p.Some.Total) / 1e6
+		s.pressure = &total
+	}
+	procs, err := fs.AllProcs()
+	if err != nil {
+		return s
+	}
+	for _, p := range procs {
+		if stat, err := p.Stat(); err == nil {
+			s.processes[p.PID] = BusyProcess{PID: p.PID, Name: stat.Comm, Cores: stat.CPUTime()}
+		}
+	}
+	return s
+}
+
+// nap is how long the thread sleeps at a time.
+const nap = time.Millisecond
+
+// wakings sleeps on a thread of its own, as the load engine does, and returns
+// how late it woke each time, ascending. The kernel is asked not to put wakings
+// together (PR_SET_TIMERSLACK); the thread ends with the goroutine.
+func wakings(ctx context.Context, period time.Duration) []time.Duration {
+	late := make(chan []time.Duration)
+	go func() {
+		runtime.LockOSThread()
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // refused: wakings are 50 µs later
+		all := make([]time.Duration, 0, int(period/nap)+1)
+		for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; {
+			due := time.Now().Add(nap)
+			ts := unix.NsecToTimespec(int64(nap))
+			if err := unix.Nanosleep(&ts, nil); err != nil {
+				continue // a signal: no waking by the clock
+			}
+			all = append(all, time.Since(due))
+		}
+		late <- all
+	}()
+	all := <-late
+	slices.Sort(all)
+	return all
+}
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// ownGroup is the directory of this process's control group, version 2; empty where there is none.
+func ownGroup() string {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return filepath.Join(cgroupRoot, path)
+		}
+	}
+	return ""
+}
+
+// quota is the narrowest limit of the group and those above it, in cores.
+func quota(group string) *float64 {
+	var least *float64
+	for ; group != "" && strings.HasPrefix(group, cgroupRoot); group = filepath.Dir(group) {
+		b, err := os.ReadFile(filepath.Join(group, "cpu.max"))
+		if err != nil {
+			continue
+		}
+		var period float64
+		fields := strings.Fields(string(b))
+		if len(fields) != 2 || fields[0] == "max" {
+			continue
+		}
+		limit, err := strconv.ParseFloat(fields[0], 64)
+		if err == nil {
+			period, err = strconv.ParseFloat(fields[1], 64)
+		}
+		if err != nil || !(period > 0) {
+			continue
+		}
+		if cores := limit / period; least == nil || cores < *least {
+			least = &cores
+		}
+	}
+	return least
+}
+
+// throttled is how often the group was held back so far; nil where it is not told.
+func throttled(group string) *int64 {
+	if group == "" {
+		return nil
+	}
+	b, err := os.ReadFile(filepath.Join(group, "cpu.stat"))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "nr_throttled "); ok {
+			if v, err := strconv.ParseInt(n, 10, 64); err == nil {
+				return &v
+			}
+		}
+	}
+	return nil
+}
