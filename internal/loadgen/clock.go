@@ -39,6 +39,7 @@ func (c *laneClock) edge(r *recorder, number int, now int64) {
 		}
 	}
 	r.threadCPU, r.wall = thread-c.threadCPU, time.Duration(now-c.edgeAt)
+	r.covered = max(0, time.Duration(min(now, r.window[1])-r.window[0]))
 	if number == 0 {
 		r.processCPU = process - c.processCPU
 	}

@@ -64,7 +64,8 @@ type totals struct {
 	unfinished         int64         // given up at the end of the drain, of the whole run
 	threadCPU          time.Duration // of the worker in the window
 	processCPU         time.Duration // of the process in the window; worker 0 only
-	wall               time.Duration // length of the window as it was
+	wall               time.Duration // between the worker's readings of its CPU at the edges of the window
+	covered            time.Duration // of the window, until it was over or the worker was told to stop
 	spin               time.Duration // in use at the end
 }
 

@@ -27,14 +27,10 @@ func (e *engine) report(t0 time.Time, results []*totals) Report {
 	wall := e.profile.Measure
 	for _, w := range results {
 		t.add(w)
-		wall = min(wall, w.wall)
+		wall = min(wall, w.covered)
 		if w.wall > 0 {
 			r.ThreadCPURatio = max(r.ThreadCPURatio, w.threadCPU.Seconds()/w.wall.Seconds())
 		}
-	}
-	// The edges are read when the worker passes them, a little after they were due.
-	if e.profile.Measure-wall < e.profile.Measure/1000 {
-		wall = e.profile.Measure
 	}
 	r.Started = t0.Round(0)
 	r.MeasureStart = r.Started.Add(e.profile.Warmup)
