@@ -48,7 +48,7 @@ func latencyFigures(f *figures, r *result.Record, path string, method Method) {
 		return
 	}
 	from := r.Load.WarmupSeconds
-	merged, err := readLog(path, window{from, from + measureSeconds(r.Load)})
+	merged, err := readMeasured(path, window{from, from + measureSeconds(r.Load)}, r.Load)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && wordsOnly(f, r.Load):
 		return

@@ -371,7 +371,7 @@ func plural(n int, word string) string {
 func (t *text) legend() {
 	t.line("")
 	if n := t.r.Families[analysis.Headline]; n > 0 {
-		t.wrapped(fmt.Sprintf("Verdicts are at %s after Holm's adjustment for the %d headline comparisons of this run. Each interval stands for itself: one that only just leaves out zero may show nothing.",
+		t.wrapped(fmt.Sprintf("Verdicts are at %s after Holm's adjustment for the %d headline comparisons of this run. Each interval stands for itself: one that only just leaves out zero may show nothing. Response times are judged by their ratio.",
 			t.percent(), n))
 	}
 	response := "Response time: from the intended start of each request."

@@ -28,6 +28,7 @@ const (
 	TrialsDir       = "trials"
 	EventsFile      = "events.jsonl"
 	LatencyFile     = "latency.hdr"
+	MeasuredFile    = "latency-measure.hdr" // the measure window of LatencyFile, added up
 	RecordFile      = "record.json"
 	StoppedFile     = "stopped.json"
 	ProvenanceDir   = "provenance"

@@ -138,6 +138,7 @@ func (t *trial) drain(ctx context.Context) error {
 	}
 	t.foreign(&l)
 	t.record.Load = &l
+	t.mergeMeasured()
 	t.seen.stepped = t.clock.drift()
 	t.countMesh(ctx, 1)
 	return t.broken()
