@@ -38,6 +38,7 @@ func runServe(t *testing.T, stdin string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() { _, _ = io.Copy(io.Discard, out) }() // a port more is a line more
 	_, address, ok := strings.Cut(strings.TrimSpace(line), " answers on ")
 	if !ok {
 		t.Fatalf("ready line: %q", line)

@@ -70,6 +70,9 @@ func (t *Times) UnmarshalScalar(text string) error {
 		return float64(d), err
 	})
 	if err == nil {
+		if s.kind == fixed { // one way to write it: with a unit, 0 as well
+			s = FixedTime(time.Duration(s.a)).spread
+		}
 		t.spread = s
 	}
 	return err

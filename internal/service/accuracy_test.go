@@ -4,13 +4,18 @@ package service
 
 import (
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/app"
 )
 
 // paced calls f at a rate, each in a goroutine of its own, and waits for all.
@@ -113,4 +118,38 @@ func onThread(f func()) time.Duration {
 	start := threadTime()
 	f()
 	return threadTime() - start
+}
+
+// BenchmarkAgainstBare says what an echo costs over a bare handler of net/http
+// with the same answer, by the processor time of client and server together,
+// measured in turns so that what else the machine does falls on both.
+func BenchmarkAgainstBare(b *testing.B) {
+	body := []byte(strings.Repeat("x", 1024))
+	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", "1024")
+		_, _ = w.Write(body)
+	}))
+	defer bare.Close()
+	served := httptest.NewServer(s)
+	defer served.Close()
+	var used [2][]time.Duration
+	const requests = 200
+	for b.Loop() {
+		for i, url := range []string{bare.URL, served.URL} {
+			start := processTime(b)
+			for range requests {
+				get(b, url)
+			}
+			used[i] = append(used[i], (processTime(b)-start)/requests)
+		}
+	}
+	slices.Sort(used[0])
+	slices.Sort(used[1])
+	one, other := used[0][len(used[0])/2], used[1][len(used[1])/2]
+	b.ReportMetric(float64(other)/float64(one), "service/bare")
 }

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -131,9 +132,13 @@ func (a *Admin) changes(next http.HandlerFunc) http.HandlerFunc {
 }
 
 func (a *Admin) getConfig(w http.ResponseWriter, r *http.Request) {
+	etags, ok := etagsOf(w, r, "If-None-Match")
+	if !ok {
+		return
+	}
 	document, etag := a.service.Config()
 	w.Header().Set("ETag", etag)
-	if matches(r.Header.Values("If-None-Match"), etag) {
+	if matches(etags, etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -158,17 +163,33 @@ func (a *Admin) patchConfig(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *Admin) change(w http.ResponseWriter, r *http.Request, edit func(app.Instance) (app.Instance, error)) {
-	etag, err := a.service.Change(etagsOf(r), edit)
+	etags, ok := etagsOf(w, r, "If-Match")
+	if !ok {
+		return
+	}
+	etag, err := a.service.Change(etags, edit)
 	a.changed(w, etag, err)
 }
 
-// etagsOf are the versions that a change is for; none: any.
-func etagsOf(r *http.Request) []string {
+// entityTag is how a version is written (RFC 9110, 8.8.3), or any version.
+var entityTag = regexp.MustCompile(`^(\*|(W/)?"[\x21\x23-\x7e]*")$`)
+
+// etagsOf are the versions that a header of a request names; none: any.
+func etagsOf(w http.ResponseWriter, r *http.Request, header string) ([]string, bool) {
 	var etags []string
-	for _, h := range r.Header.Values("If-Match") {
-		etags = append(etags, strings.Split(h, ",")...)
+	for _, h := range r.Header.Values(header) {
+		for e := range strings.SplitSeq(h, ",") {
+			if e = strings.TrimSpace(e); e == "" { // elements of a list may be empty (RFC 9110, 5.6.1)
+				continue
+			}
+			if !entityTag.MatchString(e) {
+				problem(w, http.StatusBadRequest, header+" holds "+clip(e)+", expected an entity tag", `give the ETag of an answer as it is, in its quotes, or *`, nil)
+				return nil, false
+			}
+			etags = append(etags, e)
+		}
 	}
-	return etags
+	return etags, true
 }
 
 func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// schemathesisVersion is what the interface is tested by.
+const schemathesisVersion = "4.32.5"
+
+// schemathesis is the program, installed from the Python package index into the
+// user's cache by the first test that needs it.
+func schemathesis(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "tare", "schemathesis", schemathesisVersion)
+	program, done := filepath.Join(dir, "bin", "schemathesis"), filepath.Join(dir, "installed")
+	if _, err := os.Stat(done); err == nil {
+		return program
+	}
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", "--clear", dir},
+		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "schemathesis==" + schemathesisVersion},
+	} {
+		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("install schemathesis: %v: %v\n%s", args, err, out)
+		}
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// The interface does what its description says, for requests that are drawn from
+// the description and for such as break it.
+func TestRESTBySchemathesis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs schemathesis and sends thousands of requests")
+	}
+	program := schemathesis(t)
+	const token = "0123456789abcdef"
+	tokenFile := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := l.Addr().String()
+	l.Close()
+	for _, protocol := range []string{"", "grpc"} {
+		t.Run("protocol "+protocol, func(t *testing.T) {
+			runServe(t, "", "--admin", admin, "--token-file", tokenFile, "--max-memory", "16MiB", "--protocol", protocol)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, program, "--config-file", "testdata/schemathesis.toml", "run", "http://"+admin+"/openapi.json",
+				"--header", "Authorization: Bearer "+token, "--max-examples", "50", "--generation-deterministic", "--no-color")
+			cmd.Env = append(os.Environ(), "NO_PROXY=127.0.0.1")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
