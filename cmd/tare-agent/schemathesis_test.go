@@ -63,8 +63,13 @@ func TestRESTBySchemathesis(t *testing.T) {
 			runServe(t, "", "--admin", admin, "--token-file", tokenFile, "--max-memory", "16MiB", "--protocol", protocol)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, program, "--config-file", "testdata/schemathesis.toml", "run", "http://"+admin+"/openapi.json",
+			config, err := filepath.Abs("testdata/schemathesis.toml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(ctx, program, "--config-file", config, "run", "http://"+admin+"/openapi.json",
 				"--header", "Authorization: Bearer "+token, "--max-examples", "50", "--generation-deterministic", "--no-color")
+			cmd.Dir = t.TempDir() // it leaves files behind
 			cmd.Env = append(os.Environ(), "NO_PROXY=127.0.0.1")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
