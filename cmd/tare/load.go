@@ -2,13 +2,14 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tare-mesh/tare/internal/loadgen"
+)
+
+// loadOutputs are what the outcome may be written as.
+var loadOutputs = []string{"text", "json", "csv", "hdr"}
+
+const (
+	maxProcesses = 256
+	longest      = 24 * time.Hour // of a load that ends by its requests
 )
 
 // loadFlags are what the command line says of a load.
@@ -30,6 +39,8 @@ type loadFlags struct {
 	tls      loadgen.TLS
 	http2    bool
 	grpc     string // method
+	given    func(flag string) bool
+	parts    int // processes to share the load
 }
 
 func newLoadCommand(c *cli) *cobra.Command {
@@ -52,19 +63,24 @@ The verdict says whether the generator itself was the limit.`,
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000 --duration 40s
   tare load http://127.0.0.1:8080/ --http2 --streams 64 -c 4 --rate 5000
   tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check --rate 1000
+  tare load http://127.0.0.1:8080/ -n 10000 -o csv               # 10000 requests, a line a second
+  tare load http://127.0.0.1:8080/ --rate 20000 --processes 3    # more than one process can send
   tare load http://127.0.0.1:8080/upload -m POST --body-size 4096 --rate 200 -o json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, urls []string) error {
+			f.given = cmd.Flags().Changed
 			p, err := f.build(urls)
 			if err != nil {
 				return usageError{err, "`tare load --help` shows examples"}
 			}
-			return c.load(cmd, p, f.output)
+			return c.load(cmd, p, f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.rate, "rate", "r", "max", "requests per second of all connections together, or max for a closed loop")
 	flags.DurationVarP(&f.duration, "duration", "d", 10*time.Second, "how long to measure")
+	flags.Int64VarP(&f.profile.Requests, "requests", "n", 0, "send so many requests, and measure until they are answered (without a warm-up, unless one is asked for)")
+	flags.IntVar(&f.parts, "processes", 1, "share the load among so many processes of tare-agent, started at one instant")
 	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
 	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
@@ -97,7 +113,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll instead of sleeping for so long before a send (default by the number of processors; negative: never)")
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "processors to pin the workers to")
 	flags.StringVar(&f.profile.HDRPath, "hdr", "", "write an HdrHistogram interval log to this file")
-	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json, csv (a line a second) or hdr (an HdrHistogram interval log)")
 	return cmd
 }
 
@@ -136,11 +152,25 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 	if f.tls != (loadgen.TLS{}) {
 		p.TLS = &f.tls
 	}
-	if f.output != "text" && f.output != "json" {
-		errs = append(errs, fmt.Errorf("output %q is neither text nor json", f.output))
+	if !slices.Contains(loadOutputs, f.output) {
+		errs = append(errs, fmt.Errorf("output %q is none of %s", f.output, strings.Join(loadOutputs, ", ")))
+	}
+	if f.parts < 1 || f.parts > maxProcesses {
+		errs = append(errs, fmt.Errorf("%d processes are not between 1 and %d", f.parts, maxProcesses))
 	}
 	if p.Rate == 0 && len(p.Segments) == 0 {
 		p.Calibrate = 0 // the floor of a closed loop is only how fast the echo is
+	}
+	if p.Requests > 0 {
+		if !f.given("duration") {
+			f.duration = longest
+		}
+		if !f.given("warmup") {
+			p.Warmup = 0
+		}
+	}
+	if f.parts > max(1, p.Connections) {
+		errs = append(errs, fmt.Errorf("%d processes cannot share %d connections", f.parts, p.Connections))
 	}
 	p.Measure, p.Drain = f.duration, max(p.Timeout, time.Second)
 	if errors.Join(errs...) == nil {
@@ -192,27 +222,35 @@ func parseSegment(text string) (s loadgen.Segment, err error) {
 	return s, nil
 }
 
-// load runs p in this process, with a live line on a terminal, and prints the outcome.
-func (c *cli) load(cmd *cobra.Command, p loadgen.Profile, output string) error {
-	loadgen.TuneProcess(p.Workers)
+// load runs p, with a live line on a terminal, and prints the outcome.
+func (c *cli) load(cmd *cobra.Command, p loadgen.Profile, f *loadFlags) error {
 	live := liveLine{w: c.stderr, profile: &p}
 	var progress func(loadgen.Progress)
 	if f, ok := c.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		progress = live.show
 	}
-	report, err := loadgen.Run(cmd.Context(), p, progress)
+	needsLog := f.output == "hdr" || f.output == "csv"
+	if needsLog && p.HDRPath == "" {
+		dir, err := os.MkdirTemp("", "tare-load-")
+		if err != nil {
+			return fmt.Errorf("write interval log: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		p.HDRPath = filepath.Join(dir, "log.hdr")
+	}
+	var report loadgen.Report
+	var err error
+	if f.parts > 1 {
+		report, err = loadInParts(cmd.Context(), p, f.parts, progress, c.stderr)
+	} else {
+		loadgen.TuneProcess(p.Workers)
+		report, err = loadgen.Run(cmd.Context(), p, progress)
+	}
 	live.clear()
 	if err != nil {
 		return err
 	}
-	if output == "json" {
-		e := json.NewEncoder(c.stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(report)
-	} else {
-		err = writeLoadSummary(c.stdout, &p, &report)
-	}
-	if err != nil {
+	if err := writeLoad(c.stdout, f.output, &p, &report); err != nil {
 		return fmt.Errorf("write load report: %w", err)
 	}
 	return loadOutcome(&report, p.ExpectSize)

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -107,5 +110,62 @@ func TestLoadFailsWhenNothingAnswersOrTheSizeIsWrong(t *testing.T) {
 	var exit exitError
 	if !errors.As(err, &exit) || exit.code != exitGate {
 		t.Errorf("wrong size: %v", err)
+	}
+}
+
+func TestLoadOfANumberOfRequests(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "-n", "57", "-c", "4", "-w", "2")
+	if err != nil || !strings.Contains(out, "2xx: 57 (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "csv")
+	if lines := strings.Split(out, "\n"); err != nil || !strings.HasPrefix(out, "second,2xx,status,timeout,conn,response_ms_p50,") || !strings.HasPrefix(lines[1], "0,57,0,0,0,") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "hdr")
+	if err != nil || !strings.Contains(out, "Tag=response.2xx,") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A number of requests is exact over processes that do not divide it.
+func TestLoadInSeveralProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds tare-agent")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir, "../tare-agent").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, rate := range []string{"max", "100"} {
+		out, err := runLoadCommand(t, hello(t), "-n", "7", "--processes", "3", "-c", "5", "--rate", rate, "-o", "json", "--hdr", filepath.Join(dir, "log"))
+		var r loadgen.Report
+		if errors.Join(err, json.Unmarshal([]byte(out), &r)) != nil || r.Requests != 7 || r.Completed != 7 || r.Connected != 5 || r.Parts != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if log, err := os.ReadFile(filepath.Join(dir, "log")); err != nil || !bytes.Contains(log, []byte("Tag=response.2xx")) {
+			t.Errorf("log: %v", err)
+		}
+	}
+}
+
+func TestLoadOverHTTP2(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+		}
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	out, err := runLoadCommand(t, s.URL, "-n", "100", "-c", "2", "--streams", "8", "--http2")
+	if err != nil || !strings.Contains(out, "2xx: 100 (") || !strings.Contains(out, "HTTP/2, 2 connections of up to 8 streams") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	_, err = runLoadCommand(t, s.URL, "--grpc", "a.B/C", "-n", "10", "-c", "2") // no gRPC server: 200 without a status
+	if err == nil {
+		t.Error("an answer without grpc-status counts as one")
 	}
 }

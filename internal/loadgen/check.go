@@ -193,6 +193,8 @@ func (p Profile) Validate() error {
 	}
 	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
 	refuse(p.RequestSize < 0 || p.RequestSize > maxRequestSize, "request size %d is not between 0 and %d bytes", p.RequestSize, maxRequestSize)
+	refuse(p.Requests < 0, "%d requests", p.Requests)
+	refuse(p.Requests > 0 && p.Tail > 0, "a number of requests and a tail exclude each other")
 	refuse(p.Measure <= 0, "the measure window is %v long", p.Measure)
 	for _, d := range []struct {
 		name string

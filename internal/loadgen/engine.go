@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -117,6 +118,27 @@ func (e *engine) lanes() ([]lane, error) {
 func (e *engine) schedule(i int) schedule {
 	p := &e.profile
 	return newSchedule(p, e.replay, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
+}
+
+// quota is how many requests worker i may send in the measure window.
+func (e *engine) quota(i int) int64 {
+	p := &e.profile
+	if p.Requests == 0 {
+		return math.MaxInt64
+	}
+	return int64(share(int(p.Requests), max(1, p.Parts)*p.Workers, p.Part*p.Workers+i))
+}
+
+// quotas are those of all workers of this process.
+func (e *engine) quotas() int64 {
+	if e.profile.Requests == 0 {
+		return math.MaxInt64
+	}
+	var sum int64
+	for i := range e.profile.Workers {
+		sum += e.quota(i)
+	}
+	return sum
 }
 
 // spin is the spin window to use where n processors may be used: by default

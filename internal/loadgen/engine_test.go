@@ -152,6 +152,7 @@ func TestAgainstNetHTTP(t *testing.T) {
 // in that second waited from its intended start, and the response times say so.
 // The service times cannot: most requests were sent only after the stop.
 func TestStoppedServerShowsInResponseTime(t *testing.T) {
+	long(t)
 	eachEngine(t, func(t *testing.T, engine string) {
 		var resumed atomic.Int64 // when the server went on, ns after it stopped
 		var begin atomic.Int64   // unix ns of the first request after the warm-up; the stop lasts from 500 ms to 1500 ms after it
@@ -228,6 +229,7 @@ func eachLine(t *testing.T, path string, line func(second int, tag string, h *hd
 }
 
 func TestLogHasALinePerSecondOfTheSchedule(t *testing.T) {
+	long(t)
 	p := profile(rawServer(t, saying(helloResponse)))
 	p.Workers, p.Measure, p.HDRPath = 2, 2*time.Second, filepath.Join(t.TempDir(), "l.hdr")
 	mustRun(t, p)

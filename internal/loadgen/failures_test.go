@@ -76,7 +76,7 @@ func TestFailures(t *testing.T) {
 					url = rawServer(t, test.server)
 				}
 				p := profile(url)
-				p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, 300*time.Millisecond, 10*time.Second, 5
+				p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, brief(), 10*time.Second, 5
 				p.Timeout, p.Rate = 200*time.Millisecond, 100
 				if test.class != Timeout {
 					p.Timeout = 10 * time.Second // a busy machine is no failure

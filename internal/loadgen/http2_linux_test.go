@@ -278,9 +278,9 @@ func TestHTTP2Failures(t *testing.T) {
 					url = rawServer(t, test.server)
 				}
 				p := profileH2(url)
-				p.Warmup, p.Tail, p.Measure, p.Drain, p.Rate = 0, 0, 300*time.Millisecond, 20*time.Second, rate
+				p.Warmup, p.Tail, p.Measure, p.Drain, p.Rate = 0, 0, brief(), 20*time.Second, rate
 				if test.class == Timeout {
-					p.Timeout = 100 * time.Millisecond
+					p.Timeout, p.Measure = 100*time.Millisecond, 300*time.Millisecond
 				}
 				r := mustRun(t, p)
 				if r.Requests == 0 || test.class != "" && r.Classes[test.class] != r.Requests {

@@ -36,7 +36,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 		timeout: int64(p.Timeout), expect: p.expectation(), spin: int64(e.spin),
 		rec: e.collect.recorder(), zero: time.Now(), nextDue: never, nextRetry: never,
 		laneClock: laneClock{nextTick: int64(time.Second), nextEdge: int64(p.Warmup)},
-		end:       int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain),
+		end:       int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain), quota: e.quota(number),
 	}
 	w.drainEnd = w.end + w.drain
 	if p.Rate > 0 {

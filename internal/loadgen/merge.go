@@ -92,7 +92,9 @@ func Merge(reports []Report) (Report, error) {
 		if r.Started.After(last) {
 			last = r.Started
 		}
-		m.MeasureEnd = minTime(m.MeasureEnd, r.MeasureEnd)
+		if ends := m.MeasureEnd.Compare(r.MeasureEnd); m.AskedRequests > 0 && ends < 0 || m.AskedRequests == 0 && ends > 0 {
+			m.MeasureEnd = r.MeasureEnd
+		}
 		m.ThreadCPURatio = max(m.ThreadCPURatio, r.ThreadCPURatio)
 		gapDistance = max(gapDistance, r.GapDistance)
 		if r.Verdict != "ok" {
@@ -109,13 +111,6 @@ func Merge(reports []Report) (Report, error) {
 		m.invalid("the parts started %v apart", skew.Round(time.Microsecond))
 	}
 	return m, nil
-}
-
-func minTime(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // MergeLogs writes one interval log of those of all parts: lines of the same

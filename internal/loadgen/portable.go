@@ -28,6 +28,8 @@ type portableLane struct {
 	conns   []*portableConn
 	zero    time.Time // t0
 	end     int64     // of sending
+	quota   int64     // requests to be sent in the measure window
+	clock   laneClock
 	stopped bool
 	closed  bool // no more requests: connections go home
 
@@ -47,7 +49,7 @@ func (e *engine) portableLanes() ([]lane, error) {
 	for i := range lanes {
 		l := &portableLane{
 			engine: e, number: i, expect: p.expectation(), rec: e.collect.recorder(), pools: make([]portablePool, len(e.targets)),
-			end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1),
+			end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1), quota: e.quota(i),
 		}
 		l.idle.L = &l.mu
 		for k := range l.pools {
@@ -118,6 +120,11 @@ func (l *portableLane) run(t0 time.Time) *totals {
 	}
 	l.drain()
 	running.Wait()
+	if !l.stopped && l.sated() { // the window ends with the last answer
+		l.cut(l.now())
+		l.clock.nextEdge = min(l.clock.nextEdge, l.rec.window[1])
+		l.clock.look(&l.rec, l.number, l.now())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.giveUp()
@@ -149,22 +156,33 @@ func (l *portableLane) pace() {
 		next = s.next()
 	}
 	turn := 0
-	clock := laneClock{nextTick: int64(time.Second), nextEdge: l.rec.window[0]}
+	l.clock = laneClock{nextTick: int64(time.Second), nextEdge: l.rec.window[0]}
+	clock := &l.clock
 	for {
 		l.mu.Lock()
 		now := l.now()
-		for next <= now && next < l.end {
+		for next <= now && next < l.end && !l.sated() {
 			l.rec.due(next)
 			l.offer(&l.pools[l.engine.turns[turn]], next)
 			turn = (turn + 1) % len(l.engine.turns)
 			next = s.next()
 		}
 		clock.look(&l.rec, l.number, now)
+		sated := l.sated()
 		l.mu.Unlock()
+		if sated {
+			return
+		}
 		if now >= l.end && clock.nextEdge == never {
 			return
 		}
 		if l.sleepUntil(min(next, l.end, clock.nextTick, clock.nextEdge)) {
+			l.mu.Lock()
+			sated := l.sated()
+			l.mu.Unlock()
+			if sated {
+				return
+			}
 			l.cut(l.now())
 			l.mu.Lock()
 			clock.nextEdge = min(clock.nextEdge, l.rec.window[1])
@@ -174,6 +192,9 @@ func (l *portableLane) pace() {
 		}
 	}
 }
+
+// sated says that all of a given number of requests have become due; the lane is locked.
+func (l *portableLane) sated() bool { return l.rec.intended >= l.quota }
 
 // offer makes a request due that was intended at an instant; the lane is locked.
 func (l *portableLane) offer(p *portablePool, intended int64) {

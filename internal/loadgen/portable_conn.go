@@ -39,6 +39,10 @@ func (c *portableConn) take() bool {
 			if l.stopped || now >= l.end {
 				return false
 			}
+			if l.sated() {
+				l.stop()
+				return false
+			}
 			l.rec.due(now)
 			return c.begin(now, now)
 		}

@@ -35,7 +35,10 @@ type Profile struct {
 	Warmup  time.Duration `json:"warmup"`
 	Measure time.Duration `json:"measure"`
 	Tail    time.Duration `json:"tail"`
-	Drain   time.Duration `json:"drain"` // how long to wait for requests in flight at the end
+	// Requests, if not zero, ends the measure window when so many requests have been
+	// sent in it and answered; Measure is then its longest.
+	Requests int64         `json:"requests,omitempty"`
+	Drain    time.Duration `json:"drain"` // how long to wait for requests in flight at the end
 
 	// Calibrate is for how long to measure the generator's own floor before the
 	// load, against a server inside this process; zero: not.
@@ -133,6 +136,9 @@ type Report struct {
 	Started      time.Time `json:"started"`      // the schedule's t0
 	MeasureStart time.Time `json:"measureStart"` // t0 + warm-up
 	MeasureEnd   time.Time `json:"measureEnd"`
+
+	// AskedRequests is Profile.Requests; then the window ends with their last answer.
+	AskedRequests int64 `json:"askedRequests,omitempty"`
 
 	Requests int64 `json:"requests"`          // finished, whatever the outcome: the sum of Classes
 	Dropped  int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent

@@ -72,6 +72,7 @@ func TestLateAnswersBelongToTheirSecond(t *testing.T) {
 // Other tools read the log: here the library's own reader, at whole seconds from
 // an awkward start time, with nothing lost to rounding.
 func TestLogIsReadBack(t *testing.T) {
+	long(t)
 	seconds := map[int]*logSecond{}
 	for i := range 300 {
 		s := newSecond()

@@ -20,14 +20,21 @@ const (
 // report merges what the workers counted.
 func (e *engine) report(t0 time.Time, results []*totals) Report {
 	t := newTotals()
-	r := Report{Engine: e.name, Version: version(), Loop: "open", Arrivals: e.profile.Arrivals, Verdict: "ok"}
+	r := Report{Engine: e.name, Version: version(), Loop: "open", Arrivals: e.profile.Arrivals, AskedRequests: e.profile.Requests, Verdict: "ok"}
 	if e.profile.Rate == 0 {
 		r.Loop, r.Arrivals = "closed", ""
 	}
 	wall := e.profile.Measure
+	if e.profile.Requests > 0 {
+		wall = 0
+	}
 	for _, w := range results {
 		t.add(w)
-		wall = min(wall, w.covered)
+		if e.profile.Requests > 0 {
+			wall = max(wall, w.covered) // workers end one after another
+		} else {
+			wall = min(wall, w.covered)
+		}
 		if w.wall > 0 {
 			r.ThreadCPURatio = max(r.ThreadCPURatio, w.threadCPU.Seconds()/w.wall.Seconds())
 		}
@@ -43,7 +50,7 @@ func (e *engine) report(t0 time.Time, results []*totals) Report {
 		r.Rate = float64(t.completed) / wall.Seconds()
 	}
 	r.Host = e.host.ratios(wall)
-	r.judge(&t, wall < e.profile.Measure)
+	r.judge(&t, wall < e.profile.Measure && t.intended != e.quotas())
 	if want := int64(e.profile.Connections); t.connected < want && !e.profile.NoKeepAlive {
 		r.warn("%d of %d connections were open when the load began: %v", t.connected, want, r.ConnectErrors)
 	}

@@ -35,6 +35,7 @@ func TestGapDistance(t *testing.T) {
 }
 
 func TestHalvesThatDifferAreTold(t *testing.T) {
+	long(t)
 	began := time.Now()
 	p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
 		if time.Since(began) > 2*time.Second {

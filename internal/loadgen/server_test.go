@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // rawServer accepts connections on loopback and gives each to handle, which
@@ -105,4 +106,20 @@ func refusedTarget(t testing.TB) string {
 	addr := l.Addr().String()
 	l.Close()
 	return "http://" + strings.TrimSpace(addr)
+}
+
+// long is for tests that take seconds by their nature.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+}
+
+// brief is a window for the many runs that need only some requests.
+func brief() time.Duration {
+	if testing.Short() {
+		return 100 * time.Millisecond
+	}
+	return 300 * time.Millisecond
 }

@@ -45,6 +45,7 @@ type worker struct {
 	nextTurn  int
 	nextRetry int64
 	end       int64 // of sending
+	quota     int64 // requests to be sent in the measure window
 	drainEnd  int64
 
 	started  bool
@@ -65,7 +66,9 @@ func (w *worker) tick() { w.now = int64(time.Since(w.zero)) }
 func (w *worker) closedLoop() bool { return w.schedule == nil }
 
 // sending says whether requests may still be intended.
-func (w *worker) sending() bool { return !w.stopped && (!w.started || w.now < w.end) }
+func (w *worker) sending() bool {
+	return !w.stopped && (!w.started || w.now < w.end && w.rec.intended < w.quota)
+}
 
 // prewarm opens every connection, so that no connect falls into the load. It
 // returns when each has been tried once.
@@ -169,7 +172,7 @@ func (w *worker) kickOff() {
 // advance moves to the schedule's next request.
 func (w *worker) advance() {
 	w.nextDue = w.schedule.next()
-	if w.nextDue >= w.end || w.stopped {
+	if w.nextDue >= w.end || w.stopped || w.rec.intended >= w.quota {
 		w.nextDue = never
 	}
 }
@@ -233,7 +236,7 @@ func (w *worker) pause() time.Duration {
 	if w.first != nil {
 		next = min(next, w.first.deadline)
 	}
-	if w.now >= w.end || w.stopped {
+	if !w.sending() {
 		next = min(next, w.drainEnd)
 	}
 	if w.nextDue != never {

@@ -71,6 +71,9 @@ func (w *worker) over() bool {
 	if w.sending() {
 		return false
 	}
+	if w.rec.intended >= w.quota && w.now < w.end && !w.stopped {
+		return w.quotaOver()
+	}
 	if w.now >= w.drainEnd {
 		return true
 	}
@@ -79,6 +82,19 @@ func (w *worker) over() bool {
 		waiting += w.pools[i].queue.size
 	}
 	return waiting == 0 && w.now >= w.lastEdge()
+}
+
+// quotaOver says that all of a given number of requests have ended, and ends the
+// measure window then.
+func (w *worker) quotaOver() bool {
+	waiting := w.inFlight
+	for i := range w.pools {
+		waiting += w.pools[i].queue.size
+	}
+	if waiting == 0 {
+		w.cut()
+	}
+	return waiting == 0
 }
 
 // lastEdge is when the worker may stop looking at the clock: an idle worker must

@@ -1,0 +1,37 @@
+package loadgen
+
+import (
+	"testing"
+	"time"
+)
+
+// A number of requests is that number, over workers and parts that do not divide it.
+func TestANumberOfRequests(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine string) {
+		url := rawServer(t, saying(helloResponse))
+		for _, rate := range []float64{0, 1000} {
+			p := profile(url).on(engine)
+			p.Rate, p.Requests, p.Workers, p.Tail, p.Warmup, p.Measure = rate, 100, 3, 0, 50*time.Millisecond, time.Minute
+			r := mustRun(t, p)
+			if r.Requests != 100 || r.Completed < 100 || r.Completed > 108 || // with those sent before the window
+				r.Classes[OK] != 100 || len(r.Warnings) > 0 && r.Warnings[0][:7] == "stopped" {
+				t.Errorf("rate %v: %+v", rate, r)
+			}
+			if took := r.MeasureEnd.Sub(r.MeasureStart); took <= 0 || took > 30*time.Second {
+				t.Errorf("rate %v: took %v", rate, took)
+			}
+			var sum int64
+			p.Parts, p.Requests, p.Warmup = 3, 7, 0
+			var reports []Report
+			for p.Part = range 3 {
+				part := mustRun(t, p)
+				reports = append(reports, part)
+				sum += part.Requests
+			}
+			m, err := Merge(reports)
+			if err != nil || sum != 7 || m.Requests != 7 {
+				t.Errorf("7 requests over 3 parts are %d, merged %d: %v", sum, m.Requests, err)
+			}
+		}
+	})
+}
