@@ -24,8 +24,12 @@ quickstart: build ## weigh a real Envoy sidecar on this machine, in about three 
 	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 
 .PHONY: test
-test: ## unit tests with the race detector, under a minute
+test: ## unit tests, in about a minute
 	$(GO) vet ./...
+	$(GO) test -short ./...
+
+.PHONY: race
+race: ## the same with the race detector
 	$(GO) test -race -short ./...
 
 .PHONY: generators
@@ -33,12 +37,12 @@ generators: ## install the load generators that can be had (oha, wrk, hey, h2loa
 	GO='$(GO)' tools/generators/install.sh
 
 .PHONY: e2e
-e2e: build generators ## the tests that start a real Envoy and real experiments, a few minutes
+e2e: build generators race ## the race detector, then the tests that start a real Envoy and real experiments
 	$(GO) test -count=1 -timeout 60m -p 1 ./...
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, govulncheck
-	@unformatted=$$(gofmt -l cmd internal *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l cmd internal test *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 	$(TOOL) staticcheck ./...

@@ -19,7 +19,7 @@ func untilStudy(until string, noise float64) analysistest.Study {
 }
 
 func TestStopping(t *testing.T) {
-	for _, c := range []struct {
+	cases := []struct {
 		until   string
 		noise   float64
 		reached bool
@@ -29,7 +29,11 @@ func TestStopping(t *testing.T) {
 		{"cpu_us_per_request/total ±20us", 0.02, true},
 		{"cpu_us_per_request/total ±1us", 0.02, false},
 		{"error_ratio ±1%", 0.02, true}, // no error anywhere: nothing is left to narrow
-	} {
+	}
+	if testing.Short() {
+		cases = cases[:2]
+	}
+	for _, c := range cases {
 		r := analyse(t, untilStudy(c.until, c.noise))
 		s := r.Stopping
 		if s == nil || s.Reached != c.reached || s.Widest != "envoy" && s.Half == nil || s.Blocks != 12 {
