@@ -30,7 +30,7 @@ test: ## unit tests, in about a minute
 
 .PHONY: race
 race: ## the same with the race detector
-	$(GO) test -race -short ./...
+	$(GO) test -race -short -p 1 ./...
 
 .PHONY: generators
 generators: ## install the load generators that can be had (oha, wrk, hey, h2load, vegeta, fortio, k6, ghz) into the user's cache

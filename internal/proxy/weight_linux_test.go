@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -16,15 +17,29 @@ import (
 func TestBurnIsExact(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, want := range []time.Duration{50 * time.Microsecond, 100 * time.Microsecond, 500 * time.Microsecond} {
-		const times = 200
-		before := cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
-		for range times {
-			burn(want)
-		}
-		if got := (cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID) - before) / times; got < want || got > want+want/20+2*time.Microsecond {
+		limit := want + want/20 + 2*time.Microsecond
+		if got := burnt(unix.CLOCK_PROCESS_CPUTIME_ID, want, limit); got < want || got > limit {
 			t.Errorf("asked for %v, burnt %v", want, got)
 		}
 	}
+}
+
+// burnt is the CPU time by clock of one burn of d, the mean of many. It looks
+// again while that is above limit: what else runs on the machine makes a look
+// dearer and never cheaper.
+func burnt(clock int32, d, limit time.Duration) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for range 20 {
+		const times = 200
+		before := cpuTime(clock)
+		for range times {
+			burn(d)
+		}
+		if least = min(least, (cpuTime(clock)-before)/times); least <= limit {
+			break
+		}
+	}
+	return least
 }
 
 // With several workers it is the thread that burns.
@@ -32,12 +47,9 @@ func TestBurnOfAThread(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const times, want = 200, 100 * time.Microsecond
-	before := cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
-	for range times {
-		burn(want)
-	}
-	if got := (cpuTime(unix.CLOCK_THREAD_CPUTIME_ID) - before) / times; got < want || got > want+want/50+2*time.Microsecond {
+	const want = 100 * time.Microsecond
+	const limit = want + want/50 + 2*time.Microsecond
+	if got := burnt(unix.CLOCK_THREAD_CPUTIME_ID, want, limit); got < want || got > limit {
 		t.Errorf("asked for %v, burnt %v", want, got)
 	}
 }

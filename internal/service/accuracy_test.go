@@ -98,7 +98,7 @@ func TestBurnByTheProcessClock(t *testing.T) {
 	const cpu, n = 2 * time.Millisecond, 200
 	calibrated()
 	off := math.Inf(1)
-	for range 5 {
+	for try := 0; try < 20 && off > 0.02; try++ { // one undisturbed look is enough
 		start := processTime(t)
 		for range n {
 			burn(cpu)
