@@ -67,7 +67,7 @@ func TestBurnIsRight(t *testing.T) {
 	}{{100, time.Millisecond}, {1000, 100 * time.Microsecond}, {1000, 200 * time.Microsecond}} {
 		n := tc.rate / 2
 		off := math.Inf(1)
-		for range 5 { // other programs disturb the caches and switch threads: one undisturbed look is enough
+		for range 20 { // other programs disturb the caches and switch threads: one undisturbed look is enough
 			used := make([]time.Duration, n)
 			paced(t, tc.rate, n, func(i int) { used[i] = onThread(func() { burn(tc.cpu) }) })
 			slices.Sort(used)

@@ -47,7 +47,7 @@ func calibrate() speed {
 	best, reading := time.Duration(1<<62), time.Duration(1<<62)
 	for range 50 {
 		start := threadTime()
-		work(rounds)
+		_ = work(rounds)
 		end := threadTime()
 		best, reading = min(best, end-start), min(reading, threadTime()-end)
 	}
@@ -72,6 +72,6 @@ func (s speed) burn(d time.Duration) {
 		if left > burnLast {
 			left = min(left*3/4, burnSlice)
 		}
-		work(int(s.rounds * float64(left)))
+		_ = work(int(s.rounds * float64(left)))
 	}
 }
