@@ -25,7 +25,7 @@ const (
 	// grace is what a client has to end by itself when the window is over.
 	grace = 300 * time.Millisecond
 	// length is how long a client is asked to run; it is stopped before.
-	length = settle + window + 700*time.Millisecond
+	length = settle + window + 4*time.Second
 )
 
 // pace is one client in one window.
