@@ -209,8 +209,11 @@ func mutate(rng *rand.Rand, raw []byte) []byte {
 
 func TestParserAgreesWithNetHTTP(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	accepted := 0
-	for i := range 30_000 {
+	accepted, corpus := 0, 30_000
+	if testing.Short() {
+		corpus = 3_000
+	}
+	for i := range corpus {
 		raw := []byte(responses[i%len(responses)])
 		if i >= len(responses) {
 			raw = mutate(rng, raw)
@@ -227,8 +230,8 @@ func TestParserAgreesWithNetHTTP(t *testing.T) {
 			continue
 		}
 	}
-	if accepted < 3000 || accepted > 27_000 {
-		t.Errorf("%d of 30000 accepted: the corpus tests one side only", accepted)
+	if accepted < corpus/10 || accepted > corpus*9/10 {
+		t.Errorf("%d of %d accepted: the corpus tests one side only", accepted, corpus)
 	}
 }
 
