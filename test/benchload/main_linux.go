@@ -35,16 +35,14 @@ var parts = []struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := start(ctx, os.Args[1:]); err != nil {
+	if err := start(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "benchload:", err)
 		os.Exit(1)
 	}
 }
 
 // start is the program itself, or one of the processes it starts.
-func start(ctx context.Context, args []string) error {
+func start(args []string) error {
 	switch {
 	case len(args) > 0 && args[0] == "serve":
 		return serve(len(args) > 1 && args[1] == "stamp")
@@ -53,6 +51,9 @@ func start(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "grpc-client":
 		return grpcClient(args[1])
 	}
+	// Only here: a server is to end at a signal.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	f := flag.NewFlagSet("benchload", flag.ExitOnError)
 	names := make([]string, len(parts))
 	for i, p := range parts {
