@@ -63,6 +63,7 @@ The verdict says whether the generator itself was the limit.`,
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000 --duration 40s
   tare load http://127.0.0.1:8080/ --http2 --streams 64 -c 4 --rate 5000
   tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check --rate 1000
+  tare load tcp://127.0.0.1:7000 --body-size 128 --rate 1000     # an echo: what is sent must come back
   tare load http://127.0.0.1:8080/ -n 10000 -o csv               # 10000 requests, a line a second
   tare load http://127.0.0.1:8080/ --rate 20000 --processes 3    # more than one process can send
   tare load http://127.0.0.1:8080/upload -m POST --body-size 4096 --rate 200 -o json`,
@@ -84,14 +85,14 @@ The verdict says whether the generator itself was the limit.`,
 	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
 	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
-	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (cleartext, by prior knowledge) or grpc (default http1)")
+	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (cleartext, by prior knowledge), grpc or tcp (default http1, and tcp for a tcp:// URL)")
 	flags.BoolVar(&f.http2, "http2", false, "the same as --protocol http2")
 	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`; the message is empty, that of --body-file, or has --body-size bytes in its field 1")
 	flags.IntVar(&f.profile.Streams, "streams", loadgen.DefaultStreams, "requests under way at once on one HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "threads to send from")
 	flags.DurationVar(&f.profile.Warmup, "warmup", time.Second, "load before the measurement begins")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
-	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body")
+	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body; of a TCP echo the bytes sent each time and expected back, at least 1")
 	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes of body every 2xx answer must have; negative: any")
 	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that the body of every 2xx answer must contain; may be repeated")
 	flags.StringArrayVar(&f.profile.BodyLacks, "refuse-body", nil, "text that no body of a 2xx answer may contain; may be repeated")
@@ -183,6 +184,12 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 func (f *loadFlags) speak(p *loadgen.Profile) error {
 	if f.http2 {
 		p.Protocol = cmp.Or(p.Protocol, "http2")
+	}
+	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") }) {
+		p.Protocol = cmp.Or(p.Protocol, "tcp")
+	}
+	if p.Protocol == "tcp" && p.ExpectSize >= 0 {
+		return errors.New("an echo is as long as what was sent: leave out --expect-size")
 	}
 	if f.grpc == "" {
 		return nil

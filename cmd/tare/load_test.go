@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -167,5 +169,29 @@ func TestLoadOverHTTP2(t *testing.T) {
 	_, err = runLoadCommand(t, s.URL, "--grpc", "a.B/C", "-n", "10", "-c", "2") // no gRPC server: 200 without a status
 	if err == nil {
 		t.Error("an answer without grpc-status counts as one")
+	}
+}
+
+func TestLoadOfAnEcho(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c) }()
+		}
+	}()
+	out, err := runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "100", "-c", "2", "--body-size", "300")
+	if err != nil || !strings.Contains(out, "2xx: 100 (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "1", "--expect-size", "3"); err == nil || !strings.Contains(err.Error(), "leave out --expect-size") {
+		t.Errorf("an echo of another size: %v", err)
 	}
 }

@@ -87,7 +87,7 @@ func (s *study) meshDigests() (map[string]string, error) {
 func (c *cli) knownNames() experiment.Known {
 	known := experiment.Known{
 		Meshes:     mesh.Names(),
-		Protocols:  []string{app.HTTP1, app.HTTP2, app.GRPC},
+		Protocols:  app.Protocols(),
 		Topologies: app.Names(),
 	}
 	for _, p := range c.catalog.platforms {

@@ -124,9 +124,10 @@ const (
 	protocolHTTP1 = "http1"
 	protocolHTTP2 = "http2"
 	protocolGRPC  = "grpc"
+	protocolTCP   = "tcp"
 )
 
-var protocols = map[string]bool{protocolHTTP1: true, "http/1.1": true, "http": true, protocolHTTP2: true, protocolGRPC: true}
+var protocols = map[string]bool{protocolHTTP1: true, "http/1.1": true, "http": true, protocolHTTP2: true, protocolGRPC: true, protocolTCP: true}
 
 // streams is how many requests a connection has under way at most in HTTP/2; 0: it is HTTP/1.1.
 func (p *Profile) streams() int {
@@ -210,6 +211,7 @@ func (p Profile) Validate() error {
 	if !protocols[p.Protocol] {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
 	}
+	errs = append(errs, p.validateEcho()...)
 	if p.streams() != 0 {
 		errs = append(errs, p.validateHTTP2()...)
 	}

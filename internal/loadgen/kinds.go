@@ -32,6 +32,7 @@ const (
 	kindStreamRefused
 	kindGoAway
 	kindNoGRPCStatus
+	kindWrongEcho
 	kindOther
 	kinds
 )
@@ -59,6 +60,7 @@ var kindNames = [kinds]string{
 	kindStreamRefused:  "stream refused",
 	kindGoAway:         "goaway",
 	kindNoGRPCStatus:   "no grpc-status",
+	kindWrongEcho:      "other bytes than were sent",
 	kindOther:          "other",
 }
 
@@ -93,10 +95,16 @@ const (
 	grpcBase    = 1000 // grpc-status 0
 	grpcUnknown = 2    // what a code that gRPC does not define means
 	grpcCodes   = 17   // defined by gRPC
+
+	// statusEcho is the status of an answer without one: all that was sent has come back.
+	statusEcho = grpcBase + grpcCodes
+	statuses   = statusEcho + 1
 )
 
-// good says whether a status means success: any 2xx, or gRPC's 0.
-func good(status int) bool { return status/100 == 2 || status == grpcBase }
+// good says whether a status means success: any 2xx, gRPC's 0, or a whole echo.
+func good(status int) bool {
+	return status/100 == 2 || status == grpcBase || status == statusEcho
+}
 
 // statusName is a status as [Report.Statuses] has it: "200", "grpc-14".
 func statusName(status int) string {

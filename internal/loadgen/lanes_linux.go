@@ -50,7 +50,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	w.conns = make([]conn, share(p.Connections, p.Workers, number))
 	seats := p.seats(len(w.conns))
 	for i := range w.conns {
-		w.conns[i] = conn{parser: parser{keep: w.expect.body()}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
+		w.conns[i] = conn{parser: parser{keep: w.expect.body(), echo: w.pools[seats[i]].target.echo}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
 		c := &w.conns[i]
 		c.of = c
 		if h2 := c.pool.target.h2; h2 != nil {

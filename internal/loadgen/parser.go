@@ -27,6 +27,7 @@ const (
 	atChunkData
 	atChunkEnd // the CRLF after a chunk's data
 	atTrailer
+	atEcho // protocol tcp: every byte that was sent comes back, and nothing else
 	atDone
 )
 
@@ -56,6 +57,8 @@ type parser struct {
 	firstHeader bool
 	bareLine    bool // the trailer line before ended in a bare line feed
 
+	echo []byte // protocol tcp: what was sent, and must come back; nil: HTTP
+
 	keep bool   // the body is to be kept
 	kept []byte // of the body, at most maxKept bytes
 
@@ -65,11 +68,17 @@ type parser struct {
 
 // reset prepares for the answer to the next request. bodily is false for HEAD.
 func (p *parser) reset(bodily bool) {
-	*p = parser{bodily: bodily, keep: p.keep, kept: p.kept[:0], partial: p.partial[:0], value: p.value[:0]}
+	*p = parser{bodily: bodily, echo: p.echo, keep: p.keep, kept: p.kept[:0], partial: p.partial[:0], value: p.value[:0]}
+	if p.echo != nil {
+		p.state, p.status = atEcho, statusEcho
+	}
 }
 
 // started says whether any byte of the response has been seen.
 func (p *parser) started() bool {
+	if p.state == atEcho {
+		return p.body > 0
+	}
 	return p.state != atStatusLine || len(p.partial) > 0 || p.head > 0
 }
 
@@ -82,6 +91,11 @@ func (p *parser) feed(b []byte) (n int, done bool, k kind) {
 			n += p.take(b[n:])
 			if p.remain == 0 {
 				p.state = atDone
+			}
+		case atEcho:
+			used, k := p.takeEcho(b[n:])
+			if n += used; k != kindNone {
+				return n, false, k
 			}
 		case atBodyToEnd:
 			p.remain = math.MaxInt64

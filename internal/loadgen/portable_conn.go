@@ -125,9 +125,7 @@ func (c *portableConn) reopen() {
 func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) {
 	l := c.lane
 	_ = c.conn.SetDeadline(time.Now().Add(p.Timeout))
-	n, err := c.conn.Write(c.target.request)
-	l.traffic(0, n)
-	if err != nil {
+	if err := c.write(); err != nil {
 		return 0, netKind(err), false
 	}
 	c.parser.reset(p.Method != http.MethodHead)
@@ -154,6 +152,21 @@ func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) 
 			return c.parser.status, l.expect.check(c.parser.status, c.parser.body, c.parser.kept), !p.NoKeepAlive && !c.parser.closing && err == nil
 		}
 	}
+}
+
+// write sends the request. A long one whose echo is awaited goes out while the
+// echo is read: else both ends would wait for the other to read.
+func (c *portableConn) write() error {
+	send := func() error {
+		n, err := c.conn.Write(c.target.request)
+		c.lane.traffic(0, n)
+		return err
+	}
+	if len(c.target.echo) <= longEcho {
+		return send()
+	}
+	go func() { _ = send() }() // ends with the connection; what fails, the read sees
+	return nil
 }
 
 // traffic counts bytes that moved inside the window.

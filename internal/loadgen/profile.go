@@ -19,9 +19,12 @@ type Profile struct {
 	Seed        uint64  `json:"seed,omitempty"`
 	Connections int     `json:"connections"`
 	Workers     int     `json:"workers,omitempty"` // OS threads; default 1
-	// Protocol is http1 (default), http2 (cleartext, by prior knowledge) or grpc
+	// Protocol is http1 (default), http2 (cleartext, by prior knowledge), grpc
 	// (unary calls; a target's path is the method, the body one message: that of
-	// BodyFile, or one whose field 1 has RequestSize bytes).
+	// BodyFile, or one whose field 1 has RequestSize bytes) or tcp (the body, at
+	// least one byte, is sent as it is and must come back; a target is
+	// tcp://host:port, or an http URL of which only host and port count, and
+	// ExpectSize is of no effect).
 	Protocol string `json:"protocol,omitempty"`
 	// Streams is how many requests HTTP/2 and gRPC have under way on one connection
 	// at most; default 16. The server may allow fewer.

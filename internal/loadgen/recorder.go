@@ -48,7 +48,7 @@ type totals struct {
 	completed          int64 // answers whose last byte came in the window
 	bytesIn, bytesOut  int64 // in the window
 	classes            [classCount]int64
-	statuses           [grpcBase + grpcCodes]int64
+	statuses           [statuses]int64
 	kinds              [kinds]int64
 	response, service  *hdrhistogram.Histogram // 2xx
 	lateness, ownDelay *hdrhistogram.Histogram // every class

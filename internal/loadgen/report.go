@@ -112,7 +112,7 @@ func (r *Report) fill(t *totals) {
 	r.Connected, r.ConnectErrors = t.connected, byName(&t.openKinds)
 	r.Statuses, r.Errors = map[string]int64{}, byName(&t.kinds)
 	for code, n := range t.statuses {
-		if code > 0 && n > 0 {
+		if code > 0 && code != statusEcho && n > 0 {
 			r.Statuses[statusName(code)] = n
 		}
 	}

@@ -24,6 +24,7 @@ type target struct {
 	tls     *tls.Config // nil: plaintext
 	request []byte      // the whole request, written as it is
 	h2      *requestH2  // the same for HTTP/2; nil: HTTP/1.1
+	echo    []byte      // the request where protocol tcp expects it back; nil: HTTP
 }
 
 // parseTarget checks one URL of a profile without looking up its host.
@@ -32,8 +33,8 @@ func parseTarget(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("target: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("target %q does not begin with http:// or https://", raw)
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != schemeTCP:
+		return nil, fmt.Errorf("target %q does not begin with http:// or https://, nor with tcp:// for an echo", raw)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("target %q names no host", raw)
 	case u.User != nil:
@@ -60,7 +61,13 @@ func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := target{url: u, socket: p.Socket, request: buildRequest(u, p, body)}
+		t := target{url: u, socket: p.Socket}
+		if p.Protocol == protocolTCP {
+			t.echo = echoed(body)
+			t.request = t.echo
+		} else {
+			t.request = buildRequest(u, p, body)
+		}
 		if p.streams() > 0 {
 			t.h2 = buildRequestH2(u, p, body)
 		}

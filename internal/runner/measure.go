@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/platform"
@@ -72,6 +74,7 @@ func (t *trial) schedule() error {
 	}
 	levels := t.treatment.Levels
 	t.profile = profileOf(t.Experiment, levels, t.generator, t.Timing.Tail)
+	t.profile.Protocol = t.entryProtocol()
 	t.profile.Targets, t.profile.ExpectSize, t.profile.Seed, t.profile.HDRPath = t.deployment.Entry(), t.answerSize(), t.of.Seed, hdr
 	if !needs(t.generator).AtOnce {
 		t.profile.Start = time.Now().Add(t.Timing.Lead + time.Duration(levels.Connections)*time.Millisecond)
@@ -91,11 +94,17 @@ func (t *trial) keepProfile() error {
 	return nil
 }
 
+// entryProtocol is what the entry speaks, the treatment's where it does not say.
+func (t *trial) entryProtocol() string {
+	entry, _ := t.Topology.Service(t.Topology.Entry)
+	return cmp.Or(entry.Protocol, t.treatment.Levels.Protocol)
+}
+
 // answerSize is the size every answer must have, bytes; negative: any.
 func (t *trial) answerSize() int64 {
 	entry, ok := t.Topology.Service(t.Topology.Entry)
-	if !ok {
-		return -1
+	if !ok || t.entryProtocol() == app.TCP {
+		return -1 // an echo is as long as what was sent
 	}
 	return entry.AnswerSize(int64(t.treatment.Levels.ResponseSize))
 }

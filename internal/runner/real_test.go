@@ -240,6 +240,29 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 	}
 }
 
+// A service that echoes bytes is loaded by tare's own generator, through a proxy
+// that forwards connections where there is one.
+func TestEchoTrial(t *testing.T) {
+	text := strings.Replace(realText, "mesh: [none, envoy]", "protocol: [tcp]\n  requestSize: [300B]\n  mesh: [none, envoy-tcp]", 1)
+	if testing.Short() {
+		text = strings.Replace(text, "[none, envoy-tcp]", "[none]", 1)
+	}
+	cfg, _ := real(t, text)
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Failed != 0 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if l := r.Load; l.Completed == 0 || l.Classes["2xx"] != l.Intended || l.BytesIn < 300*l.Completed {
+			t.Errorf("%s: %+v", r.Treatment, l)
+		}
+	}
+}
+
 // An Envoy that ends at once: the trial fails with what it said.
 func TestEnvoyThatExits(t *testing.T) {
 	cfg, sink := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [envoy]", 1))
