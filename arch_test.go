@@ -19,15 +19,15 @@ var layers = [][]string{
 	{"cmd/tare", "cmd/tare-agent"},
 	{"internal/runner", "internal/tui", "internal/web"},
 	{"internal/report"},
-	{"internal/importer"},
+	{"internal/importer", "internal/meter/kubelet"},
 	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
 		"internal/platform/local", "internal/platform/kube", "internal/service", "internal/proxy"},
 	{"internal/platform/platformtest", "internal/analysis/analysistest", "internal/importer/debatetest"},
-	{"internal/platform", "internal/result", "internal/loadgen"},
+	{"internal/platform", "internal/result", "internal/loadgen", "internal/meshctl"},
 	{"internal/plan", "internal/proc"},
-	{"internal/experiment"},
-	{"internal/mesh", "internal/app", "internal/expect"},
-	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch"},
+	{"internal/experiment", "internal/chart", "internal/worker"},
+	{"internal/mesh", "internal/app", "internal/expect", "internal/cluster"},
+	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch", "internal/image"},
 }
 
 var refused = map[string]string{
