@@ -23,11 +23,11 @@ var layers = [][]string{
 	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
 		"internal/platform/local", "internal/platform/kube", "internal/service", "internal/proxy"},
 	{"internal/platform/platformtest", "internal/analysis/analysistest", "internal/importer/debatetest"},
-	{"internal/platform", "internal/result", "internal/loadgen", "internal/meshctl"},
+	{"internal/platform", "internal/result", "internal/loadgen", "internal/meshctl", "internal/image"},
 	{"internal/plan", "internal/proc"},
 	{"internal/experiment", "internal/chart", "internal/worker"},
 	{"internal/mesh", "internal/app", "internal/expect", "internal/cluster"},
-	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch", "internal/image"},
+	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch"},
 }
 
 var refused = map[string]string{
