@@ -48,7 +48,7 @@ func (w *worker) expire() {
 		switch {
 		case w.first.stream != nil:
 			w.cancel(c, w.first.stream)
-		case c.state == connConnecting || c.state == connGreeting:
+		case c.state == connConnecting || c.state == connShaking || c.state == connGreeting:
 			w.openFailed(c, kindTimeout)
 		default:
 			w.fail(c, kindTimeout)

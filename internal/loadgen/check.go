@@ -58,8 +58,8 @@ func (p Profile) withDefaults() Profile {
 	if most := max(1, p.Connections/max(1, len(p.Targets))); p.Workers > most {
 		p.Workers = most
 	}
-	if p.Protocol == "" {
-		p.Protocol = protocolHTTP1
+	if known, ok := protocols[p.Protocol]; ok {
+		p.Protocol = known
 	}
 	if p.Protocol == protocolGRPC {
 		p.Method = http.MethodPost
@@ -125,16 +125,18 @@ const (
 	protocolHTTP2 = "http2"
 	protocolGRPC  = "grpc"
 	protocolTCP   = "tcp"
+	protocolAuto  = "auto"
 )
 
-var protocols = map[string]bool{protocolHTTP1: true, "http/1.1": true, "http": true, protocolHTTP2: true, protocolGRPC: true, protocolTCP: true}
+// protocols by every name a profile may give them.
+var protocols = map[string]string{
+	"": protocolHTTP1, protocolHTTP1: protocolHTTP1, "http/1.1": protocolHTTP1, "http": protocolHTTP1,
+	protocolHTTP2: protocolHTTP2, protocolGRPC: protocolGRPC, protocolTCP: protocolTCP, protocolAuto: protocolAuto,
+}
 
-// streams is how many requests a connection has under way at most in HTTP/2; 0: it is HTTP/1.1.
-func (p *Profile) streams() int {
-	if p.Protocol == protocolHTTP2 || p.Protocol == protocolGRPC {
-		return p.Streams
-	}
-	return 0
+// mayHTTP2 says whether the load may be one over HTTP/2.
+func (p *Profile) mayHTTP2() bool {
+	return p.Protocol == protocolHTTP2 || p.Protocol == protocolGRPC || p.Protocol == protocolAuto
 }
 
 // validateHTTP2 names what is wrong with a load over HTTP/2.
@@ -147,14 +149,15 @@ func (p *Profile) validateHTTP2() (errs []error) {
 	if p.Streams < 1 || p.Streams > maxStreams {
 		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
 	}
-	unsupported(p.NoKeepAlive, "a connection for every request")
-	unsupported(p.Engine == enginePortable || nativeEngine == enginePortable, "the portable engine")
+	if p.Protocol != protocolAuto {
+		unsupported(p.NoKeepAlive, "a connection for every request")
+		unsupported(p.Engine == enginePortable || nativeEngine == enginePortable, "the portable engine")
+	}
 	for i, raw := range p.Targets {
 		u, err := parseTarget(raw)
 		if err != nil {
 			continue // named already
 		}
-		unsupported(u.Scheme == "https", "an https target")
 		if p.Protocol == protocolGRPC && strings.Count(u.EscapedPath(), "/") != 2 {
 			errs = append(errs, fmt.Errorf("target %d: path %q is not of the form /package.Service/Method", i+1, u.Path))
 		}
@@ -208,11 +211,11 @@ func (p Profile) Validate() error {
 	}
 	refuse(p.Engine != "" && p.Engine != enginePortable, "engine %q is neither empty nor %q", p.Engine, enginePortable)
 	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
-	if !protocols[p.Protocol] {
+	if protocols[p.Protocol] == "" {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
 	}
 	errs = append(errs, p.validateEcho()...)
-	if p.streams() != 0 {
+	if p.mayHTTP2() {
 		errs = append(errs, p.validateHTTP2()...)
 	}
 	return errors.Join(errs...)

@@ -9,6 +9,7 @@ type connState uint8
 const (
 	connClosed     connState = iota // no socket; retryAt says when the next attempt is due
 	connConnecting                  // the socket is on its way
+	connShaking                     // connected, the TLS handshake is under way
 	connIdle                        // connected, in its pool's ring of free connections
 	connBusy                        // a request is under way
 	connGreeting                    // HTTP/2: connected, the server's settings are yet to come
@@ -24,6 +25,7 @@ type conn struct {
 	state      connState
 	carries    bool // a request is attached (busy, or waiting for connect)
 	peerEnded  bool // the peer will send no more
+	dry        bool // the last read took all there was
 	pool       *pool
 
 	written          int // bytes of the request
@@ -35,6 +37,7 @@ type conn struct {
 
 	parser  parser
 	session *session // HTTP/2; nil for HTTP/1.1
+	secure  *secure  // nil: plaintext, or no socket
 }
 
 // pool is one target's connections of one worker, and the requests that wait for one.
@@ -90,13 +93,21 @@ func (w *worker) opened(c *conn) {
 		return
 	}
 	put(w.rec.connect, w.now-c.opened)
-	if c.session != nil {
+	switch {
+	case c.pool.target.tls != nil:
+		w.shake(c)
+	case c.session != nil:
 		w.greet(c)
-		return
+	default:
+		c.backoff = 0
+		w.usable(c)
 	}
+}
+
+// usable takes a connection into use on which a request can be sent.
+func (w *worker) usable(c *conn) {
 	w.opening--
 	w.unawait(&c.awaited)
-	c.backoff = 0
 	c.parser.reset(c.pool.bodily)
 	if c.carries {
 		c.state = connBusy
@@ -137,6 +148,9 @@ func (w *worker) retryLater(c *conn) {
 // drop closes c's socket, if it has one. Closing takes it out of the poller.
 func (w *worker) drop(c *conn) {
 	w.unawait(&c.awaited)
+	if c.secure != nil {
+		w.unsecure(c)
+	}
 	if c.fd >= 0 {
 		_ = unix.Close(int(c.fd))
 		c.fd = -1
@@ -196,6 +210,10 @@ func (w *worker) send(c *conn) {
 }
 
 func (w *worker) write(c *conn) {
+	if c.secure != nil {
+		w.writeSecure(c)
+		return
+	}
 	request := c.pool.target.request
 	for c.written < len(request) {
 		n, errno := sysWrite(c.fd, request[c.written:])
@@ -209,41 +227,51 @@ func (w *worker) write(c *conn) {
 		case unix.EAGAIN:
 			return
 		default:
-			// The answer that explains the reset may be there already.
-			c.peerEnded = true
-			w.read(c)
-			if c.carries && c.state == connBusy {
-				w.fail(c, kindOf(errno))
-			}
+			w.writeFailed(c, errno)
 			return
 		}
 	}
 }
 
-// read takes what has arrived. If the peer will send no more, the end of the
-// stream is looked for even after a short read: no event will tell of it again.
+// writeFailed ends a request that cannot be written, unless its answer has come
+// all the same: what explains a reset may be there already.
+func (w *worker) writeFailed(c *conn, errno unix.Errno) {
+	c.peerEnded = true
+	w.read(c)
+	if c.carries && c.state == connBusy {
+		w.fail(c, kindOf(errno))
+	}
+}
+
+// unsent says whether some of c's request is still to be written.
+func (c *conn) unsent() bool {
+	return c.written < len(c.pool.target.request) || c.secure != nil && c.secure.unsent()
+}
+
+// read takes what has arrived of the answer.
 func (w *worker) read(c *conn) {
+	c.dry = false
 	for {
-		n, errno := sysRead(c.fd, w.buffer)
-		switch {
-		case errno == unix.EINTR:
-			continue
-		case errno == unix.EAGAIN:
-			return
-		case errno != 0:
-			w.tick()
-			w.fail(c, kindOf(errno))
-			return
-		case n == 0:
-			w.tick()
-			w.ended(c)
+		b, p, k := w.pull(c)
+		if p == pulledNothing {
+			if c.secure != nil && c.secure.unsent() {
+				w.write(c) // TLS has had to answer
+			}
 			return
 		}
 		w.tick()
-		if w.rec.in(w.now) {
-			w.rec.bytesIn += int64(n)
+		switch p {
+		case pulledEnd:
+			w.ended(c)
+			return
+		case pulledFailure:
+			w.fail(c, k)
+			return
 		}
-		if done := w.feed(c, w.buffer[:n]); done || n < len(w.buffer) && !c.peerEnded {
+		if w.rec.in(w.now) {
+			w.rec.bytesIn += int64(len(b))
+		}
+		if w.feed(c, b) {
 			return
 		}
 	}
@@ -266,6 +294,16 @@ func (w *worker) feed(c *conn, b []byte) bool {
 		w.fail(c, kindExtraBytes)
 		return true
 	}
+	if c.secure != nil { // the end of the connection may have come with the answer
+		switch w.lull(c) {
+		case kindNone:
+		case kindExtraBytes:
+			w.fail(c, kindExtraBytes)
+			return true
+		default:
+			c.peerEnded = true
+		}
+	}
 	w.answered(c)
 	return true
 }
@@ -283,7 +321,8 @@ func (w *worker) ended(c *conn) {
 func (w *worker) answered(c *conn) {
 	status, k := c.parser.status, w.expect.check(c.parser.status, c.parser.body, c.parser.kept)
 	// An answer to a request that is not yet written leaves the connection in doubt.
-	reusable := !w.fresh && !c.parser.closing && !c.peerEnded && c.written == len(c.pool.target.request)
+	reusable := !w.fresh && !c.parser.closing && !c.peerEnded && !c.unsent()
+	c.backoff = 0
 	w.unawait(&c.awaited)
 	w.finish(c, k, status)
 	if !reusable {
@@ -335,6 +374,18 @@ func (w *worker) finish(c *conn, k kind, status int) {
 // idleEvent handles a free connection that says something: the server has
 // closed it, or speaks out of turn.
 func (w *worker) idleEvent(c *conn) {
+	if c.secure != nil {
+		c.dry = false
+		switch k := w.lull(c); k {
+		case kindNone:
+			return
+		case kindTLS:
+			// In TLS 1.3 a server refuses a client's certificate after the handshake.
+			w.opening++
+			w.openFailed(c, k)
+			return
+		}
+	}
 	w.rec.idleClosed++
 	w.drop(c) // its entry in the ring of free connections is stale now
 	if w.sending() {

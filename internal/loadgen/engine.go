@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,18 +95,8 @@ func Run(ctx context.Context, p Profile, progress func(Progress)) (Report, error
 }
 
 // choose names the engine: the system's own, unless the profile asks for the
-// portable one or needs what only that can do.
-func (e *engine) choose() string {
-	if e.profile.Engine != "" {
-		return e.profile.Engine
-	}
-	for i := range e.targets {
-		if e.targets[i].tls != nil {
-			return enginePortable
-		}
-	}
-	return nativeEngine
-}
+// portable one.
+func (e *engine) choose() string { return cmp.Or(e.profile.Engine, nativeEngine) }
 
 func (e *engine) lanes() ([]lane, error) {
 	if e.name == enginePortable {

@@ -1,15 +1,24 @@
 package loadgen
 
 import (
+	"crypto/tls"
 	"net"
 	"strings"
 	"testing"
 	"time"
 )
 
-// Every way a server can fail is counted as what it is, in every loop, and the
-// run ends.
-func TestFailures(t *testing.T) {
+// failure is a way a server can fail, what becomes of every request, and under
+// which names, separated by |, it may be counted ("": none).
+type failure struct {
+	name   string
+	server func(net.Conn) // nil: nobody listens
+	class  Class
+	kind   string
+}
+
+// failures are those over HTTP/1.1, with or without TLS.
+func failures() []failure {
 	hang := func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 1))
 		buf := make([]byte, 4096)
@@ -20,7 +29,7 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	reset := answering(func(c net.Conn, _ int) bool {
-		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = wire(c).(*net.TCPConn).SetLinger(0)
 		return false
 	})
 	byteAtATime := answering(func(c net.Conn, _ int) bool {
@@ -40,12 +49,7 @@ func TestFailures(t *testing.T) {
 		}
 		return false
 	})
-	tests := []struct {
-		name   string
-		server func(net.Conn) // nil: nobody listens
-		class  Class
-		kind   string // "" for none
-	}{
+	return []failure{
 		{"refused", nil, Conn, "connect refused"},
 		{"accepts and closes", func(net.Conn) {}, Conn, "closed before an answer|reset"},
 		{"resets", reset, Conn, "reset"},
@@ -65,7 +69,12 @@ func TestFailures(t *testing.T) {
 		{"closes after each", sayingOnce(strings.Replace(helloResponse, "Server", "Connection: close\r\nServer", 1)), OK, ""},
 		{"until the end", sayingOnce("HTTP/1.0 200 OK\r\n\r\nhello"), OK, ""},
 	}
-	for _, test := range tests {
+}
+
+// Every way a server can fail is counted as what it is, in every loop, and the
+// run ends.
+func TestFailures(t *testing.T) {
+	for _, test := range failures() {
 		for _, run := range []struct{ loop, engine string }{
 			{"open", nativeEngine}, {"closed", nativeEngine}, {"open", enginePortable}, {"closed", enginePortable},
 		} {
@@ -75,37 +84,50 @@ func TestFailures(t *testing.T) {
 				if test.server != nil {
 					url = rawServer(t, test.server)
 				}
-				p := profile(url)
-				p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, brief(), 10*time.Second, 5
-				p.Timeout, p.Rate = 200*time.Millisecond, 100
-				if test.class != Timeout {
-					p.Timeout = 10 * time.Second // a busy machine is no failure
-				}
-				if run.loop == "closed" {
-					p.Rate = 0
-				}
-				began := time.Now()
-				r := mustRun(t, p.on(run.engine))
-				if took := time.Since(began); took > 20*time.Second {
-					t.Errorf("took %v", took)
-				}
-				if r.Requests == 0 || r.Classes[test.class] != r.Requests {
-					t.Errorf("not all %q: %v of %d, errors %v", test.class, r.Classes, r.Requests, r.Errors)
-				}
-				var named int64
-				for kind, n := range r.Errors {
-					if strings.Contains("|"+test.kind+"|", "|"+kind+"|") {
-						named += n
-					} else {
-						t.Errorf("%d errors of kind %q, want %q", n, kind, test.kind)
-					}
-				}
-				if test.kind != "" && named != r.Requests {
-					t.Errorf("%d of %d errors named %q: %v", named, r.Requests, test.kind, r.Errors)
-				}
+				test.check(t, profile(url).on(run.engine), run.loop)
 			})
 		}
 	}
+}
+
+// check runs p against the failing server, in one of the loops.
+func (f failure) check(t *testing.T, p Profile, loop string) {
+	t.Helper()
+	p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, brief(), 10*time.Second, 5
+	p.Timeout, p.Rate = 200*time.Millisecond, 100
+	if f.class != Timeout {
+		p.Timeout = 10 * time.Second // a busy machine is no failure
+	}
+	if loop == "closed" {
+		p.Rate = 0
+	}
+	began := time.Now()
+	r := mustRun(t, p)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if r.Requests == 0 || r.Classes[f.class] != r.Requests {
+		t.Errorf("not all %q: %v of %d, errors %v", f.class, r.Classes, r.Requests, r.Errors)
+	}
+	var named int64
+	for kind, n := range r.Errors {
+		if strings.Contains("|"+f.kind+"|", "|"+kind+"|") {
+			named += n
+		} else {
+			t.Errorf("%d errors of kind %q, want %q", n, kind, f.kind)
+		}
+	}
+	if f.kind != "" && named != r.Requests {
+		t.Errorf("%d of %d errors named %q: %v", named, r.Requests, f.kind, r.Errors)
+	}
+}
+
+// wire is the socket under a connection.
+func wire(c net.Conn) net.Conn {
+	if s, ok := c.(*tls.Conn); ok {
+		return s.NetConn()
+	}
+	return c
 }
 
 // A server that is not there can be told from one that fails: no connection was open.

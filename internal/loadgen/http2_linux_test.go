@@ -340,7 +340,6 @@ func TestHTTP2SmallServer(t *testing.T) {
 
 func TestHTTP2ValidatesWhatItCannotDo(t *testing.T) {
 	for want, change := range map[string]func(*Profile){
-		"an https target":                func(p *Profile) { p.Targets[0] = "https://127.0.0.1/" },
 		"header Connection":              func(p *Profile) { p.Headers = []string{"Connection: close"} },
 		"a connection for every request": func(p *Profile) { p.NoKeepAlive = true },
 		"the portable engine":            func(p *Profile) { p.Engine = enginePortable },

@@ -25,6 +25,7 @@ const (
 	kindNoPorts
 	kindTLS
 	kindCertificate
+	kindALPN
 	kindWrongSize
 	kindWrongBody
 	kindProtocol
@@ -53,6 +54,7 @@ var kindNames = [kinds]string{
 	kindNoPorts:        "out of local ports",
 	kindTLS:            "tls failed",
 	kindCertificate:    "certificate refused",
+	kindALPN:           "alpn mismatch", // the server speaks other protocols over TLS
 	kindWrongSize:      "wrong size",
 	kindWrongBody:      "wrong body",
 	kindProtocol:       "http2 protocol error",

@@ -46,6 +46,9 @@ func newWorker(e *engine, number int) (*worker, error) {
 	for i := range w.pools {
 		t := &e.targets[i]
 		w.pools[i] = pool{target: t, bodily: p.Method != http.MethodHead}
+		if t.tls != nil && w.plain == nil {
+			w.plain = make([]byte, plainBuffer)
+		}
 	}
 	w.conns = make([]conn, share(p.Connections, p.Workers, number))
 	seats := p.seats(len(w.conns))
@@ -54,7 +57,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 		c := &w.conns[i]
 		c.of = c
 		if h2 := c.pool.target.h2; h2 != nil {
-			c.session = newSession(h2, &w.expect, p.streams(), c.pool.bodily, p.Protocol == protocolGRPC)
+			c.session = newSession(h2, &w.expect, p.Streams, c.pool.bodily, p.Protocol == protocolGRPC)
 		}
 	}
 	return w, nil
@@ -74,11 +77,10 @@ func (w *worker) run(t0 time.Time) *totals {
 	return &w.rec.totals
 }
 
-func (w *worker) stop() { w.poll.wake() }
-
 func (w *worker) close() {
 	for i := range w.conns {
 		w.drop(&w.conns[i])
 	}
+	w.aides.Wait() // they wake the poller
 	w.poll.close()
 }

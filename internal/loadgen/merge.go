@@ -56,7 +56,7 @@ func (r *Report) totals() (totals, error) {
 	for i, name := range classNames {
 		t.classes[i] = r.Classes[name]
 	}
-	t.connected = r.Connected
+	t.connected, t.resumed, t.secured = r.Connected, r.TLSResumed, r.TLS
 	for k, name := range kindNames {
 		t.kinds[k], t.openKinds[k] = r.Errors[name], r.ConnectErrors[name]
 	}

@@ -195,23 +195,21 @@ func (c *portableConn) connect() kind {
 	l := c.lane
 	ctx, cancel := context.WithTimeout(context.Background(), l.engine.profile.Timeout)
 	defer cancel()
-	network, address := "tcp", c.target.addr.String()
-	if c.target.socket != "" {
-		network, address = "unix", c.target.socket
-	}
+	network, address := c.target.dial()
 	began := time.Now()
 	conn, err := l.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return netKind(err)
 	}
 	connected := time.Now()
+	var secured *tls.Conn
 	if c.target.tls != nil {
 		t := tls.Client(conn, c.target.tls)
 		if err := t.HandshakeContext(ctx); err != nil {
 			_ = conn.Close()
 			return tlsKind(err)
 		}
-		conn = t
+		conn, secured = t, t
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,8 +218,8 @@ func (c *portableConn) connect() kind {
 		return kindTimeout
 	}
 	put(l.rec.connect, int64(connected.Sub(began)))
-	if c.target.tls != nil {
-		put(l.rec.handshake, int64(time.Since(connected)))
+	if secured != nil {
+		l.rec.shook(secured.ConnectionState(), int64(time.Since(connected)))
 	}
 	c.conn, c.backoff = conn, 0
 	if !l.zero.IsZero() {

@@ -19,12 +19,13 @@ type Profile struct {
 	Seed        uint64  `json:"seed,omitempty"`
 	Connections int     `json:"connections"`
 	Workers     int     `json:"workers,omitempty"` // OS threads; default 1
-	// Protocol is http1 (default), http2 (cleartext, by prior knowledge), grpc
-	// (unary calls; a target's path is the method, the body one message: that of
-	// BodyFile, or one whose field 1 has RequestSize bytes) or tcp (the body, at
-	// least one byte, is sent as it is and must come back; a target is
-	// tcp://host:port, or an http URL of which only host and port count, and
-	// ExpectSize is of no effect).
+	// Protocol is http1 (default), http2, grpc (unary calls; a target's path is the
+	// method, the body one message: that of BodyFile, or one whose field 1 has
+	// RequestSize bytes) or tcp (the body, at least one byte, is sent as it is and must
+	// come back; a target is tcp://host:port, or an http URL of which only host and
+	// port count, and ExpectSize is of no effect). Over TLS http2 and grpc are agreed
+	// on by ALPN, else they are spoken by prior knowledge. Or auto: http2 for an https
+	// target whose server chooses it, asked once before the load, http1 for any other.
 	Protocol string `json:"protocol,omitempty"`
 	// Streams is how many requests HTTP/2 and gRPC have under way on one connection
 	// at most; default 16. The server may allow fewer.
@@ -81,7 +82,7 @@ type Profile struct {
 	// none otherwise; negative: none.
 	Spin time.Duration `json:"spin,omitempty"`
 	// Engine is "" for the best there is, or "portable": a goroutine for each
-	// connection, which runs everywhere and speaks TLS, and is less punctual.
+	// connection, which runs everywhere and is less punctual.
 	Engine string `json:"engine,omitempty"`
 	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
 	Socket string `json:"socket,omitempty"`
@@ -105,6 +106,10 @@ type TLS struct {
 	KeyFile    string `json:"keyFile,omitempty"`
 	ServerName string `json:"serverName,omitempty"` // default: the target's host
 	Insecure   bool   `json:"insecure,omitempty"`   // accept any certificate
+	// FullHandshake makes every connection shake hands from scratch. By default those
+	// opened after the first resume its session where the server allows it, as browsers
+	// and most clients do.
+	FullHandshake bool `json:"fullHandshake,omitempty"`
 }
 
 // Class of a finished request. Latencies are kept apart by class.
@@ -131,9 +136,11 @@ const (
 // Report is what a load run says at its end. Counts are of requests intended
 // in the measure window, unless stated otherwise.
 type Report struct {
-	Engine   string `json:"engine"` // "epoll" or "portable"
-	Version  string `json:"version"`
-	Loop     string `json:"loop"` // "open" or "closed"
+	Engine  string `json:"engine"` // "epoll" or "portable"
+	Version string `json:"version"`
+	Loop    string `json:"loop"` // "open" or "closed"
+	// Protocol is that of the profile, or what became of auto: both, if targets differ.
+	Protocol string `json:"protocol"`
 	Arrivals string `json:"arrivals,omitempty"`
 
 	Started      time.Time `json:"started"`      // the schedule's t0
@@ -172,6 +179,10 @@ type Report struct {
 	TTFBMS    Quantiles `json:"ttfb_ms"`
 	ConnectMS Quantiles `json:"connect_ms"`
 	TLSMS     Quantiles `json:"tls_ms,omitzero"`
+	// TLS is the version and the cipher suite of the first connection, and
+	// TLSResumed how many handshakes resumed a session.
+	TLS        string `json:"tls,omitempty"`
+	TLSResumed int64  `json:"tlsResumed,omitempty"`
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
 	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time over wall time, 0..1

@@ -56,6 +56,8 @@ type totals struct {
 	connect, handshake *hdrhistogram.Histogram // of the whole run, prewarm included
 	dropped            int64
 	gaps               gaps
+	resumed            int64        // handshakes that resumed a session, of the whole run
+	secured            string       // version and cipher suite of the first connection
 	connected          int64        // at t0
 	openKinds          [kinds]int64 // of connects that failed, of the whole run
 	queueMax           int64

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -20,7 +21,7 @@ const (
 // report merges what the workers counted.
 func (e *engine) report(t0 time.Time, results []*totals) Report {
 	t := newTotals()
-	r := Report{Engine: e.name, Version: version(), Loop: "open", Arrivals: e.profile.Arrivals, AskedRequests: e.profile.Requests, Verdict: "ok"}
+	r := Report{Engine: e.name, Version: version(), Loop: "open", Protocol: spoken(e.targets), Arrivals: e.profile.Arrivals, AskedRequests: e.profile.Requests, Verdict: "ok"}
 	if e.profile.Rate == 0 {
 		r.Loop, r.Arrivals = "closed", ""
 	}
@@ -91,6 +92,8 @@ func (t *totals) add(w *totals) {
 	t.handshake.Merge(w.handshake)
 	t.dropped += w.dropped
 	t.connected += w.connected
+	t.resumed += w.resumed
+	t.secured = cmp.Or(t.secured, w.secured)
 	for i, n := range w.openKinds {
 		t.openKinds[i] += n
 	}
@@ -118,6 +121,7 @@ func (r *Report) fill(t *totals) {
 	}
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
 	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
+	r.TLS, r.TLSResumed = t.secured, t.resumed
 	r.Dropped = t.dropped
 	r.GapDistance = t.gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)

@@ -37,6 +37,10 @@ func (w *worker) flushAll() {
 }
 
 func (w *worker) flush(c *conn) {
+	if c.secure != nil {
+		w.flushSecure(c)
+		return
+	}
 	s := c.session
 	for s.written < len(s.out) {
 		n, errno := sysWrite(c.fd, s.out[s.written:])
@@ -55,13 +59,18 @@ func (w *worker) flush(c *conn) {
 			s.written = 0
 			return
 		default:
-			// What explains the reset may be there already.
-			c.peerEnded = true
-			if w.listen(c); c.state == connGreeting || c.state == connSession {
-				w.lose(c, kindOf(errno))
-			}
+			w.flushFailed(c, errno)
 			return
 		}
+	}
+}
+
+// flushFailed ends a connection that cannot be written to, once what explains it
+// has been read: it may be there already.
+func (w *worker) flushFailed(c *conn, errno unix.Errno) {
+	c.peerEnded = true
+	if w.listen(c); c.state == connGreeting || c.state == connSession {
+		w.lose(c, kindOf(errno))
 	}
 }
 
@@ -77,27 +86,29 @@ func (w *worker) converse(c *conn, writable, readable bool) {
 
 // listen takes what has arrived, and all there is before the end of the stream.
 func (w *worker) listen(c *conn) {
+	c.dry = false
+	w.talk(c)
+}
+
+func (w *worker) talk(c *conn) {
 	generation := c.generation
 	for {
-		n, errno := sysRead(c.fd, w.buffer)
-		switch {
-		case errno == unix.EINTR:
-			continue
-		case errno == unix.EAGAIN:
+		b, p, k := w.pull(c)
+		if p == pulledNothing {
+			if c.secure != nil && c.secure.unsent() {
+				w.say(c) // TLS has had to answer
+			}
 			return
 		}
 		w.tick()
-		k := kindNone
-		switch {
-		case errno != 0:
-			k = kindOf(errno)
-		case n == 0:
+		switch p {
+		case pulledEnd:
 			k = c.session.eof()
-		default:
+		case pulledBytes:
 			if w.rec.in(w.now) {
-				w.rec.bytesIn += int64(n)
+				w.rec.bytesIn += int64(len(b))
 			}
-			if k = c.session.feed(w.buffer[:n], w.now); k == kindNone {
+			if k = c.session.feed(b, w.now); k == kindNone {
 				w.settle(c)
 			}
 		}
@@ -105,7 +116,7 @@ func (w *worker) listen(c *conn) {
 			w.lose(c, k)
 			return
 		}
-		if c.generation != generation || n < len(w.buffer) && !c.peerEnded {
+		if c.generation != generation {
 			return
 		}
 	}

@@ -18,13 +18,14 @@ import (
 
 // target is one URL, taken apart and ready to be asked.
 type target struct {
-	url     *url.URL
-	addr    netip.AddrPort
-	socket  string      // path of a Unix socket, in place of addr
-	tls     *tls.Config // nil: plaintext
-	request []byte      // the whole request, written as it is
-	h2      *requestH2  // the same for HTTP/2; nil: HTTP/1.1
-	echo    []byte      // the request where protocol tcp expects it back; nil: HTTP
+	url      *url.URL
+	addr     netip.AddrPort
+	socket   string      // path of a Unix socket, in place of addr
+	protocol string      // http1, http2, grpc or tcp
+	tls      *tls.Config // nil: plaintext
+	request  []byte      // the whole request, written as it is
+	h2       *requestH2  // the same for HTTP/2; nil: HTTP/1.1
+	echo     []byte      // the request where protocol tcp expects it back; nil: HTTP
 }
 
 // parseTarget checks one URL of a profile without looking up its host.
@@ -61,29 +62,77 @@ func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := target{url: u, socket: p.Socket}
+		t := target{url: u, socket: p.Socket, protocol: p.Protocol}
 		if p.Protocol == protocolTCP {
 			t.echo = echoed(body)
 			t.request = t.echo
 		} else {
 			t.request = buildRequest(u, p, body)
 		}
-		if p.streams() > 0 {
-			t.h2 = buildRequestH2(u, p, body)
-		}
 		if t.socket == "" {
 			if t.addr, err = resolve(ctx, u); err != nil {
 				return nil, fmt.Errorf("look up target %s: %w", raw, err)
 			}
 		}
+		if p.Protocol == protocolAuto {
+			if t.protocol, err = p.choose(ctx, &t); err != nil {
+				return nil, fmt.Errorf("ask target %s for its protocol: %w", raw, err)
+			}
+		}
+		if t.protocol == protocolHTTP2 || t.protocol == protocolGRPC {
+			t.h2 = buildRequestH2(u, p, body)
+		}
 		if u.Scheme == "https" {
-			if t.tls, err = p.TLS.config(u.Hostname()); err != nil {
+			if t.tls, err = p.TLS.config(u.Hostname(), offered[t.protocol]); err != nil {
 				return nil, fmt.Errorf("target %s: %w", raw, err)
 			}
 		}
 		targets[i] = t
 	}
 	return targets, nil
+}
+
+// dial is where t is connected to.
+func (t *target) dial() (network, address string) {
+	if t.socket != "" {
+		return "unix", t.socket
+	}
+	return "tcp", t.addr.String()
+}
+
+// choose finds the protocol of an automatic choice: what the server at t chooses, in
+// a connection made for nothing else.
+func (p *Profile) choose(ctx context.Context, t *target) (string, error) {
+	if t.url.Scheme != "https" || p.NoKeepAlive || p.Engine == enginePortable || nativeEngine == enginePortable {
+		return protocolHTTP1, nil
+	}
+	config, err := p.TLS.config(t.url.Hostname(), offered[protocolHTTP2])
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	network, address := t.dial()
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == alpnHTTP2 {
+		return protocolHTTP2, nil
+	}
+	return protocolHTTP1, nil
+}
+
+// spoken lists the targets' protocols, each once.
+func spoken(targets []target) string {
+	var names []string
+	for i := range targets {
+		if !slices.Contains(names, targets[i].protocol) {
+			names = append(names, targets[i].protocol)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func resolve(ctx context.Context, u *url.URL) (netip.AddrPort, error) {

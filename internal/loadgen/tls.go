@@ -6,14 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 )
 
-// config reads the files and makes a client configuration for host. A nil t
-// means the defaults.
-func (t *TLS) config(host string) (*tls.Config, error) {
-	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-		// Connections opened again resume their session, as clients do.
-		ClientSessionCache: tls.NewLRUClientSessionCache(0)}
+// Protocols by the names that TLS has for them (ALPN, RFC 7301).
+const (
+	alpnHTTP1 = "http/1.1"
+	alpnHTTP2 = "h2"
+)
+
+// offered are the protocols that a server may choose from. To a server of HTTP/2
+// HTTP/1.1 is offered too, so that one that has no HTTP/2 says so by its choice.
+var offered = map[string][]string{
+	protocolHTTP1: {alpnHTTP1},
+	protocolHTTP2: {alpnHTTP2, alpnHTTP1},
+	protocolGRPC:  {alpnHTTP2},
+}
+
+// config reads the files and makes a client configuration for host, which offers
+// the named protocols. A nil t means the defaults.
+func (t *TLS) config(host string, protocols []string) (*tls.Config, error) {
+	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		// A request is not made smaller records because the connection is young.
+		DynamicRecordSizingDisabled: true}
+	if t == nil || !t.FullHandshake {
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
 	if t == nil {
 		return c, nil
 	}
@@ -41,14 +59,32 @@ func (t *TLS) config(host string) (*tls.Config, error) {
 	return c, nil
 }
 
+// noProtocol ends the error of an alert no_application_protocol, whose type
+// crypto/tls keeps to itself.
+const noProtocol = "tls: no application protocol"
+
 // tlsKind tells what kind of failure a handshake's error is.
 func tlsKind(err error) kind {
 	var verify *tls.CertificateVerificationError
 	if errors.As(err, &verify) {
 		return kindCertificate
 	}
+	if strings.HasSuffix(err.Error(), noProtocol) {
+		return kindALPN
+	}
 	if k := netKind(err); k != kindOther {
 		return k
 	}
 	return kindTLS
+}
+
+// shook takes note of a handshake that succeeded in ns.
+func (r *recorder) shook(s tls.ConnectionState, ns int64) {
+	put(r.handshake, ns)
+	if s.DidResume {
+		r.resumed++
+	}
+	if r.secured == "" {
+		r.secured = tls.VersionName(s.Version) + " " + tls.CipherSuiteName(s.CipherSuite)
+	}
 }

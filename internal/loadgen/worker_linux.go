@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,9 @@ type worker struct {
 	pools  []pool
 	conns  []conn
 	buffer []byte
+	plain  []byte // content of one TLS record; nil without TLS
+	mail   inbox
+	aides  sync.WaitGroup // goroutines that post
 	laneClock
 
 	schedule schedule // nil: closed loop
@@ -273,6 +277,7 @@ func (w *worker) turn(wait time.Duration) {
 		switch e.Fd {
 		case keyWake:
 			w.attend()
+			w.flushAll()
 		case keyTimer: // edge-triggered: nothing to take back
 		default:
 			w.handle(&w.conns[e.Fd], e)
@@ -296,6 +301,8 @@ func (w *worker) handle(c *conn, e *unix.EpollEvent) {
 	switch c.state {
 	case connConnecting:
 		w.opened(c)
+	case connShaking:
+		w.shakeEvent(c, readable)
 	case connGreeting, connSession:
 		w.converse(c, e.Events&unix.EPOLLOUT != 0, readable)
 	case connIdle:
@@ -303,7 +310,7 @@ func (w *worker) handle(c *conn, e *unix.EpollEvent) {
 			w.idleEvent(c)
 		}
 	case connBusy:
-		if e.Events&unix.EPOLLOUT != 0 && c.written < len(c.pool.target.request) {
+		if e.Events&unix.EPOLLOUT != 0 && c.unsent() {
 			w.write(c)
 		}
 		if c.state == connBusy && c.carries && readable {

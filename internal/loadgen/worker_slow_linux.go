@@ -135,12 +135,13 @@ func (w *worker) giveUp() {
 	w.rec.spin = time.Duration(w.spin)
 }
 
-// attend is called when another thread has woken the worker: it is to stop
-// sending and end the measure window here, if it is not yet over.
+// attend is called when another thread has woken the worker: it has posted
+// something, or the worker is to stop sending and end the measure window here, if it
+// is not yet over.
 func (w *worker) attend() {
 	var count [8]byte
 	_, _ = unix.Read(w.poll.wakefd, count[:])
-	if w.stopped {
+	if told := w.collect(); !told || w.stopped {
 		return
 	}
 	w.tick()
