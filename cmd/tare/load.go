@@ -64,6 +64,7 @@ The verdict says whether the generator itself was the limit.`,
   tare load http://127.0.0.1:8080/ --http2 --streams 64 -c 4 --rate 5000
   tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check --rate 1000
   tare load tcp://127.0.0.1:7000 --body-size 128 --rate 1000     # an echo: what is sent must come back
+  tare load 127.0.0.1:50051 --grpc shop.Prices/Follow --grpc-stream --body-file request.pb --rate 100
   tare load http://127.0.0.1:8080/ -n 10000 -o csv               # 10000 requests, a line a second
   tare load http://127.0.0.1:8080/ --rate 20000 --processes 3    # more than one process can send
   tare load http://127.0.0.1:8080/upload -m POST --body-size 4096 --rate 200 -o json`,
@@ -88,6 +89,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (cleartext, by prior knowledge), grpc or tcp (default http1, and tcp for a tcp:// URL)")
 	flags.BoolVar(&f.http2, "http2", false, "the same as --protocol http2")
 	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`; the message is empty, that of --body-file, or has --body-size bytes in its field 1")
+	flags.BoolVar(&f.profile.GRPCStream, "grpc-stream", false, "the gRPC method is server-streaming: count its messages, and time each call to its status")
 	flags.IntVar(&f.profile.Streams, "streams", loadgen.DefaultStreams, "requests under way at once on one HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "threads to send from")
 	flags.DurationVar(&f.profile.Warmup, "warmup", time.Second, "load before the measurement begins")

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
 	"github.com/tare-mesh/tare/internal/loadgen"
 )
 
@@ -193,5 +196,25 @@ func TestLoadOfAnEcho(t *testing.T) {
 	}
 	if _, err := runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "1", "--expect-size", "3"); err == nil || !strings.Contains(err.Error(), "leave out --expect-size") {
 		t.Errorf("an echo of another size: %v", err)
+	}
+}
+
+func TestLoadOfAStreamingCall(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: "a.B", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
+		StreamName: "C", ServerStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			return errors.Join(s.RecvMsg(&emptypb.Empty{}), s.SendMsg(&emptypb.Empty{}), s.SendMsg(&emptypb.Empty{}))
+		},
+	}}}, struct{}{})
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	out, err := runLoadCommand(t, l.Addr().String(), "--grpc", "a.B/C", "--grpc-stream", "-n", "50", "-c", "2")
+	if err != nil || !strings.Contains(out, "grpc-0: 50 (") || !strings.Contains(out, "messages   100, 2.000 a call") || !strings.Contains(out, "first message ms") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

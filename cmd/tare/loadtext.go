@@ -32,6 +32,9 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	if len(r.Errors) > 0 {
 		fmt.Fprintf(t, "errors     %s\n", counts(r.Errors, r.Requests))
 	}
+	if p.GRPCStream {
+		fmt.Fprintf(t, "messages   %d, %s a call\n", r.Messages, figure(float64(r.Messages)/float64(max(1, r.Requests))))
+	}
 	t.WriteByte('\n')
 	writeLatencies(t, r)
 	fmt.Fprintf(t, "\ntraffic    %s received, %s sent\n", bytesText(r.BytesIn), bytesText(r.BytesOut))
@@ -82,6 +85,7 @@ func writeLatencies(w io.Writer, r *loadgen.Report) {
 	row("floor ms", r.FloorMS, "response time of a server that does nothing, in this process")
 	row("service ms", r.ServiceMS, "2xx, from the actual send")
 	row("first byte ms", r.TTFBMS, "2xx, from the actual send")
+	row("first message ms", r.FirstMessageMS, "gRPC status 0, from the actual send to the whole of it")
 	row("connect ms", r.ConnectMS, "connections of the whole run")
 	row("TLS ms", r.TLSMS, "handshakes of the whole run")
 	row("lateness µs", r.LatenessUS, "actual send after the intended start")

@@ -210,6 +210,7 @@ func (p Profile) Validate() error {
 		refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
 	refuse(p.Engine != "" && p.Engine != enginePortable, "engine %q is neither empty nor %q", p.Engine, enginePortable)
+	refuse(p.GRPCStream && p.Protocol != protocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
 	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
 	if protocols[p.Protocol] == "" {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))

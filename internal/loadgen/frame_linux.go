@@ -199,10 +199,16 @@ func (s *session) takeData(f frame) kind {
 }
 
 func (s *session) takeBody(st *stream, b []byte) {
-	if at := st.body; s.grpc && at < grpcPrefixSize {
-		copy(st.prefix[at:], b)
-	}
 	st.body += int64(len(b))
+	if s.grpc {
+		s.takeMessages(st, b)
+		return
+	}
+	s.keep(st, b)
+}
+
+// keep keeps of a body what is to be looked at.
+func (s *session) keep(st *stream, b []byte) {
 	if s.expect.body() {
 		st.kept = append(st.kept, b[:min(len(b), maxKept-len(st.kept))]...)
 	}

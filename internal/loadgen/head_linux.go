@@ -149,16 +149,44 @@ func (s *session) completeGRPC(st *stream) {
 		s.end(st, kindNone, grpcBase+st.grpc)
 		return
 	}
-	size := st.body - grpcPrefixSize
-	if size < 0 || int64(binary.BigEndian.Uint32(st.prefix[1:])) != size {
+	switch {
+	case st.prefixed != 0, st.messages != 1 && !s.many, st.flaw == kindMalformed:
 		s.end(st, kindMalformed, 0)
-		return
+	case st.flaw != kindNone:
+		s.end(st, st.flaw, grpcBase)
+	default:
+		s.end(st, s.expect.check(grpcBase, s.expect.size, st.kept), grpcBase)
 	}
-	kept := st.kept
-	if len(kept) > grpcPrefixSize {
-		kept = kept[grpcPrefixSize:]
+}
+
+// takeMessages reads what has come of an answer's messages, however they are cut up.
+func (s *session) takeMessages(st *stream, b []byte) {
+	for len(b) > 0 {
+		if st.prefixed < grpcPrefixSize {
+			n := copy(st.prefix[st.prefixed:], b)
+			b = b[n:]
+			if st.prefixed += n; st.prefixed < grpcPrefixSize {
+				return
+			}
+			st.left = int64(binary.BigEndian.Uint32(st.prefix[1:]))
+			switch {
+			case st.prefix[0] != 0: // compressed, which the request did not offer to take
+				st.flaw = kindMalformed
+			case st.flaw == kindNone && s.expect.size >= 0 && grpcPayload(st.left) != s.expect.size:
+				st.flaw = kindWrongSize
+			}
+		}
+		part := b[:min(int64(len(b)), st.left)]
+		b = b[len(part):]
+		s.keep(st, part)
+		if st.left -= int64(len(part)); st.left > 0 {
+			return
+		}
+		if st.prefixed = 0; st.messages == 0 {
+			st.message = s.now
+		}
+		st.messages++
 	}
-	s.end(st, s.expect.check(grpcBase, grpcPayload(size), kept), grpcBase)
 }
 
 // grpcPayload is the length of the bytes in field 1 of a message of the given size

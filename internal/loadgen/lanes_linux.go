@@ -58,6 +58,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 		c.of = c
 		if h2 := c.pool.target.h2; h2 != nil {
 			c.session = newSession(h2, &w.expect, p.Streams, c.pool.bodily, p.Protocol == protocolGRPC)
+			c.session.many = p.GRPCStream
 		}
 	}
 	return w, nil

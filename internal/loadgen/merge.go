@@ -16,7 +16,7 @@ func (t *totals) each(d *Distributions, do func(h **hdrhistogram.Histogram, enco
 		encoded *[]byte
 	}{
 		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
-		{&t.firstByte, &d.FirstByte}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake},
+		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake},
 	} {
 		if err := do(pair.h, pair.encoded); err != nil {
 			return err
@@ -49,6 +49,7 @@ func (r *Report) totals() (totals, error) {
 		return t, fmt.Errorf("decode distribution: %w", err)
 	}
 	t.intended, t.sent, t.completed, t.dropped = r.Intended, r.Sent, r.Completed, r.Dropped
+	t.messages = r.Messages
 	t.bytesIn, t.bytesOut = r.BytesIn, r.BytesOut
 	t.queueMax, t.reconnects, t.idleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)

@@ -29,7 +29,12 @@ type Profile struct {
 	Protocol string `json:"protocol,omitempty"`
 	// Streams is how many requests HTTP/2 and gRPC have under way on one connection
 	// at most; default 16. The server may allow fewer.
-	Streams int           `json:"streams,omitempty"`
+	Streams int `json:"streams,omitempty"`
+	// GRPCStream says that the method is server-streaming: its answer is any number
+	// of messages, and the response time lasts until the status after the last.
+	// ExpectSize is then the size of every message.
+	GRPCStream bool `json:"grpcStream,omitempty"`
+
 	Timeout time.Duration `json:"timeout"` // ns
 
 	// The schedule starts at Start (zero: at once). Requests intended before
@@ -184,6 +189,11 @@ type Report struct {
 	TLS        string `json:"tls,omitempty"`
 	TLSResumed int64  `json:"tlsResumed,omitempty"`
 
+	// Messages counts those of gRPC answers, whatever their status; FirstMessageMS is
+	// the time from the send to the end of the first message, of calls with status 0; ms.
+	Messages       int64     `json:"messages,omitempty"`
+	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
+
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
 	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time over wall time, 0..1
 	// FloorMS is the response time this generator measured for a server in its own
@@ -225,6 +235,7 @@ type Distributions struct {
 	FirstByte []byte `json:"firstByte"`
 	Connect   []byte `json:"connect"`
 	Handshake []byte `json:"handshake"`
+	Message   []byte `json:"message"`
 }
 
 // Host is what the machine was like in the measure window; zero where unknown.

@@ -53,8 +53,10 @@ type totals struct {
 	response, service  *hdrhistogram.Histogram // 2xx
 	lateness, ownDelay *hdrhistogram.Histogram // every class
 	firstByte          *hdrhistogram.Histogram // 2xx, from the actual send
+	message            *hdrhistogram.Histogram // gRPC 2xx, from the actual send to the first message
 	connect, handshake *hdrhistogram.Histogram // of the whole run, prewarm included
 	dropped            int64
+	messages           int64
 	gaps               gaps
 	resumed            int64        // handshakes that resumed a session, of the whole run
 	secured            string       // version and cipher suite of the first connection
@@ -88,7 +90,7 @@ type recorder struct {
 
 func newTotals() totals {
 	h := newHistogram
-	return totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), connect: h(), handshake: h(), gaps: newGaps()}
+	return totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), connect: h(), handshake: h(), gaps: newGaps()}
 }
 
 // newLive is coarser than the log's histograms: it only feeds the live line.
@@ -140,6 +142,9 @@ type outcome struct {
 	end      int64
 	status   int // 0: no answer
 	kind     kind
+
+	messages int   // of gRPC
+	message  int64 // when the first of them was whole
 }
 
 // finish records one request's outcome.
@@ -180,6 +185,7 @@ func (r *recorder) count(o *outcome, class classIndex, response int64) {
 	r.classes[class]++
 	r.kinds[o.kind]++
 	r.statuses[o.status]++
+	r.messages += int64(o.messages)
 	if o.sent >= 0 {
 		r.sent++
 		if !r.closedLoop {
@@ -191,6 +197,9 @@ func (r *recorder) count(o *outcome, class classIndex, response int64) {
 		put(r.response, response)
 		put(r.service, o.end-o.sent)
 		put(r.firstByte, o.first-o.sent)
+		if o.messages > 0 {
+			put(r.message, o.message-o.sent)
+		}
 	}
 }
 

@@ -88,9 +88,11 @@ func (t *totals) add(w *totals) {
 	t.lateness.Merge(w.lateness)
 	t.ownDelay.Merge(w.ownDelay)
 	t.firstByte.Merge(w.firstByte)
+	t.message.Merge(w.message)
 	t.connect.Merge(w.connect)
 	t.handshake.Merge(w.handshake)
 	t.dropped += w.dropped
+	t.messages += w.messages
 	t.connected += w.connected
 	t.resumed += w.resumed
 	t.secured = cmp.Or(t.secured, w.secured)
@@ -123,6 +125,7 @@ func (r *Report) fill(t *totals) {
 	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
 	r.TLS, r.TLSResumed = t.secured, t.resumed
 	r.Dropped = t.dropped
+	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
 	r.GapDistance = t.gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)
 }

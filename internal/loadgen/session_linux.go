@@ -30,6 +30,7 @@ type session struct {
 	request *requestH2
 	expect  *expectation
 	grpc    bool
+	many    bool // a gRPC answer may have any number of messages, not just one
 	bodily  bool
 
 	decoder *hpack.Decoder
@@ -78,8 +79,13 @@ type stream struct {
 	length   int64 // Content-Length; negative: not said
 	body     int64
 	grpc     int // status; negative: not said
-	prefix   [grpcPrefixSize]byte
 	kept     []byte
+
+	// Of gRPC:
+	prefix   [grpcPrefixSize]byte
+	prefixed int   // bytes of prefix that are here; all of them: a message is under way
+	left     int64 // of the message
+	flaw     kind  // what is wrong with a message
 }
 
 // newSession makes a session for at most so many streams. Every one has a fixed
@@ -99,7 +105,7 @@ func newSession(request *requestH2, expect *expectation, most int, bodily, grpc 
 // reset prepares for a new connection, and says what a client says first.
 func (s *session) reset() {
 	*s = session{
-		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, streams: s.streams,
+		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, many: s.many, streams: s.streams,
 		decoder: hpack.NewDecoder(defaultTable, s.field), done: s.done[:0], pending: s.pending[:0], out: s.out[:0], partial: s.partial[:0],
 		block: s.block[:0], next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow, queued: s.queued,
 	}
