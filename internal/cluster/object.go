@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Ref names one object of a cluster.
+type Ref struct {
+	Kind      schema.GroupVersionKind
+	Namespace string // empty where the kind has none
+	Name      string
+}
+
+// Kinds that callers name most.
+var (
+	KindNamespace   = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	KindPod         = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	KindConfigMap   = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	KindSecret      = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	KindService     = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
+	KindDeployment  = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	KindStatefulSet = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
+	KindDaemonSet   = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
+	KindJob         = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
+)
+
+// String is how messages name the object: "deployment shop/cart", "namespace shop".
+func (r Ref) String() string {
+	kind := strings.ToLower(r.Kind.Kind)
+	if r.Namespace == "" {
+		return kind + " " + r.Name
+	}
+	return kind + " " + r.Namespace + "/" + r.Name
+}
+
+// RefOf names an object, of client-go's types or unstructured.
+func RefOf(o runtime.Object) (Ref, error) {
+	kind := o.GetObjectKind().GroupVersionKind()
+	if kind.Kind == "" {
+		kinds, _, err := scheme.Scheme.ObjectKinds(o)
+		if err != nil {
+			return Ref{}, fmt.Errorf("name an object: %w", err)
+		}
+		kind = kinds[0]
+	}
+	at, err := meta.Accessor(o)
+	if err != nil {
+		return Ref{}, fmt.Errorf("name a %s: %w", strings.ToLower(kind.Kind), err)
+	}
+	if at.GetName() == "" {
+		return Ref{}, fmt.Errorf("name a %s: it has no name", strings.ToLower(kind.Kind))
+	}
+	return Ref{kind, at.GetNamespace(), at.GetName()}, nil
+}
+
+func refOf(o *unstructured.Unstructured) Ref {
+	return Ref{o.GroupVersionKind(), o.GetNamespace(), o.GetName()}
+}
+
+// asUnstructured is a copy of an object without what only a server fills in.
+func asUnstructured(o runtime.Object) (*unstructured.Unstructured, error) {
+	ref, err := RefOf(o)
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return u.DeepCopy(), nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s: %w", ref, err)
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetGroupVersionKind(ref.Kind)
+	unstructured.RemoveNestedField(u.Object, "status")
+	dropNull(u.Object)
+	return u, nil
+}
+
+// dropNull removes nulls (a typed object's zero creationTimestamp): in server-side apply they would claim the field.
+func dropNull(fields map[string]any) {
+	for k, v := range fields {
+		switch v := v.(type) {
+		case nil:
+			delete(fields, k)
+		case map[string]any:
+			dropNull(v)
+		}
+	}
+}
+
+// resource is the client for the object's kind, in its namespace.
+func (c *Cluster) resource(ctx context.Context, r Ref) (dynamic.ResourceInterface, error) {
+	var mapping *meta.RESTMapping
+	err := c.Retry(ctx, "find the kind "+r.Kind.Kind, func(context.Context) error {
+		var err error
+		mapping, err = c.mapper.RESTMapping(r.Kind.GroupKind(), r.Kind.Version)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return c.dynamic.Resource(mapping.Resource), nil
+	}
+	if r.Namespace == "" {
+		return nil, fmt.Errorf("%s: a %s lies in a namespace, and none is given", r, r.Kind.Kind)
+	}
+	return c.dynamic.Resource(mapping.Resource).Namespace(r.Namespace), nil
+}
