@@ -21,6 +21,7 @@ var commands = []func(*cli) *cobra.Command{
 	newImportCommand,
 	newLoadCommand,
 	newDoctorCommand,
+	newImageCommand,
 	newListCommand,
 	newSchemaCommand,
 }
