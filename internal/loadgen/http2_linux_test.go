@@ -150,6 +150,9 @@ func TestGRPC(t *testing.T) {
 		p.Protocol, p.RequestSize = protocolGRPC, test.size
 		for _, rate := range []float64{500, 0} {
 			p.Rate, p.Measure = rate, 200*time.Millisecond
+			if rate == 0 {
+				p.Requests, p.Measure = 100, time.Minute
+			}
 			r := mustRun(t, p)
 			if r.Requests == 0 || r.Classes[test.class] != r.Requests || r.Statuses[test.status] != r.Requests || rate > 0 && r.Requests != 100 {
 				t.Errorf("%s: %+v", test.name, r)
@@ -280,7 +283,10 @@ func TestHTTP2Failures(t *testing.T) {
 				p := profileH2(url)
 				p.Warmup, p.Tail, p.Measure, p.Drain, p.Rate = 0, 0, brief(), 20*time.Second, rate
 				if test.class == Timeout {
-					p.Timeout, p.Measure = 100*time.Millisecond, 300*time.Millisecond
+					p.Timeout = 100 * time.Millisecond
+				}
+				if rate == 0 {
+					p.Requests, p.Measure = 20, time.Minute
 				}
 				r := mustRun(t, p)
 				if r.Requests == 0 || test.class != "" && r.Classes[test.class] != r.Requests {

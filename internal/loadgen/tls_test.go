@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,14 +28,14 @@ type authority struct {
 	dir  string
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	a := &authority{dir: t.TempDir()}
 	a.cert, a.key = a.issue(t, "ca", time.Now().Add(time.Hour))
 	return a
 }
 
 // issue writes <name>.pem and <name>.key; the first certificate signs itself.
-func (a *authority) issue(t *testing.T, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *authority) issue(t testing.TB, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -72,19 +73,45 @@ func (a *authority) issue(t *testing.T, name string, until time.Time) (*x509.Cer
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// serve answers "hello" over TLS with the named certificate, and asks for a client's own.
-func (a *authority) serve(t *testing.T, name string, mutual bool) string {
+// pool has a alone.
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// config is a server's, with the named certificate.
+func (a *authority) config(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}}
+}
+
+// over is handle behind TLS. What handle is given is a *tls.Conn.
+func over(config *tls.Config, handle func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) {
+		s := tls.Server(c, config)
+		handle(s)
+		_ = s.Close()
+	}
+}
+
+// secured is the URL of a raw server as one of TLS.
+func secured(url string) string { return "https" + strings.TrimPrefix(url, "http") }
+
+// serve answers "hello" over TLS with the named certificate, and asks for a client's
+// own; over HTTP/2 too, if a client wants it.
+func (a *authority) serve(t testing.TB, name string, mutual bool) string {
+	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("hello"))
 	}))
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool}
+	s.TLS = a.config(t, name)
+	s.TLS.ClientCAs = a.pool()
+	s.EnableHTTP2 = true
 	if mutual {
 		s.TLS.ClientAuth = tls.RequireAndVerifyClientCert
 	}
@@ -119,15 +146,23 @@ func TestTLS(t *testing.T) {
 		{"no client certificate", mutual, &trust, Conn, "tls failed"},
 		{"not TLS", "https" + rawServer(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })[len("http"):], &trust, Conn, "tls failed"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			p := profile(test.url)
-			p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
-			r := mustRun(t, p)
-			if r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {
-				t.Errorf("%v, %v", r.Classes, r.Errors)
-			}
-		})
+		for _, way := range []struct{ engine, protocol string }{
+			{nativeEngine, protocolHTTP1}, {nativeEngine, protocolHTTP2}, {enginePortable, protocolHTTP1},
+		} {
+			t.Run(test.name+"/"+way.engine+"/"+way.protocol, func(t *testing.T) {
+				t.Parallel()
+				p := profile(test.url).on(way.engine)
+				p.Protocol, p.Timeout, p.Drain = way.protocol, 20*time.Second, 20*time.Second // a busy machine is no failure
+				p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
+				r := mustRun(t, p)
+				if r.Engine != way.engine || r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {
+					t.Errorf("%s: %v, %v", r.Engine, r.Classes, r.Errors)
+				}
+				if test.class == OK && (r.TLSMS.Count < 2 || r.TLSMS.Mean <= 0 || r.ConnectMS.Count < 2 || !strings.HasPrefix(r.TLS, "TLS 1.3 TLS_")) {
+					t.Errorf("handshakes are not told: %+v, %+v, %q", r.TLSMS, r.ConnectMS, r.TLS)
+				}
+			})
+		}
 	}
 	p := profile(plain)
 	p.TLS = &TLS{CAFile: a.file("missing.pem")}

@@ -300,7 +300,9 @@ func (w *worker) handle(c *conn, e *unix.EpollEvent) {
 	readable := c.peerEnded || e.Events&unix.EPOLLIN != 0
 	switch c.state {
 	case connConnecting:
-		w.opened(c)
+		if w.opened(c); readable && c.state != connConnecting {
+			w.handle(c, e) // a server may speak first, and its event does not come again
+		}
 	case connShaking:
 		w.shakeEvent(c, readable)
 	case connGreeting, connSession:
