@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type serveFlags struct {
 	maxMemory                                 app.Size
 	calls                                     []string
 	errors                                    app.Errors
+	source                                    net.IP
 	instance                                  app.Instance
 }
 
@@ -74,6 +76,7 @@ func (o *serveFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.metrics, "metrics", "", "`address` of the Prometheus metrics; none are kept where left out")
 	f.StringVar(&o.config, "config", "", "the service as YAML or JSON, from a `file` or - for standard input")
 	f.Var(scalar{&o.maxMemory, "size"}, "max-memory", "the most that a configuration may make the service hold; default "+service.DefaultMaxMemory.String())
+	f.IPVar(&o.source, "source", nil, "loopback `address` that calls to other services begin at; the kernel's choice where left out")
 	f.StringVar(&i.Name, "name", "service", "the service's name")
 	f.StringVar(&i.Protocol, "protocol", "", "`protocol`: http1 or http2 (both on one port), grpc, tcp (echo)")
 	f.Var(scalar{&i.ResponseSize, "size"}, "response-size", "length of the answer's body: 1KiB, or a distribution such as uniform(1KiB, 4KiB)")
@@ -172,7 +175,8 @@ func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) error {
 
 // serve answers on every port that was asked for until ctx ends or one of them fails.
 func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Instance) error {
-	s, err := service.New(instance, service.Options{MaxMemory: o.maxMemory, Metrics: o.metrics != ""})
+	source, _ := netip.AddrFromSlice(o.source) // none is the zero Addr
+	s, err := service.New(instance, service.Options{MaxMemory: o.maxMemory, Metrics: o.metrics != "", Source: source.Unmap()})
 	if err != nil {
 		return err
 	}

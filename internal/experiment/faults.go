@@ -42,7 +42,7 @@ type FaultKind struct {
 	Needs     []string // parameters that must be given
 	May       []string // parameters that may be given
 	AppOnly   bool     // it hits the application plane alone
-	Network   bool     // it needs network namespaces
+	Network   bool     // it hits the network of whole pods
 }
 
 // FaultKinds is every kind of fault there is.
@@ -58,10 +58,10 @@ func FaultKinds() []FaultKind {
 		{Name: "rate-limit", Doc: "requests beyond a rate are answered with 429", Needs: []string{"rate"}, AppOnly: true},
 		{Name: "cpu-burn", Doc: "each request costs CPU time", Needs: []string{"cpu"}, AppOnly: true},
 		{Name: "memory", Doc: "memory is held", Needs: []string{"memory"}, AppOnly: true},
-		{Name: "partition", Doc: "no packet arrives", Network: true},
-		{Name: "packet-loss", Doc: "a share of the packets is lost", Needs: []string{"ratio"}, Network: true},
-		{Name: "packet-delay", Doc: "each packet is late", Needs: []string{"delay"}, Network: true},
-		{Name: "bandwidth", Doc: "bytes per second are limited", Needs: []string{"rate"}, Network: true},
+		{Name: "partition", Doc: "no packet reaches a pod, or leaves it", Network: true},
+		{Name: "packet-loss", Doc: "a share of a pod's packets is lost", Needs: []string{"ratio"}, Network: true},
+		{Name: "packet-delay", Doc: "each packet to and from a pod is late", Needs: []string{"delay"}, Network: true},
+		{Name: "bandwidth", Doc: "bytes per second to and from a pod are limited, what is over is lost", Needs: []string{"rate"}, Network: true},
 	}
 }
 

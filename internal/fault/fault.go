@@ -29,13 +29,15 @@ type kind struct {
 	heal func(context.Context, deployment, experiment.Fault, target, []byte) error
 	// lasting: it must be healed even when the deployment is about to be removed.
 	lasting bool
-	why     string // it cannot be had: the reason
+	// network is what is done to a network; nil: the kind touches none.
+	network func(experiment.Fault) platform.Impairment
 }
 
 // deployment is all a kind may use.
 type deployment struct {
 	platform.Faulty
 	platform.Configurable
+	platform.Networked
 }
 
 // target is one thing that is hit: a task, or the tasks of a pod, the application first.
@@ -47,25 +49,24 @@ type target struct {
 // none is an undo where there is none.
 var none []byte
 
-// namespaces is why the network cannot be hit.
-const namespaces = "it needs a network namespace for each pod, and tc; processes on one machine share one network"
-
 // kinds by name; the experiment file was checked against the same names.
 var kinds = map[string]kind{
-	"kill":         {inject: end(func(experiment.Fault) time.Duration { return 0 }), heal: restart},
-	"terminate":    {inject: end(grace), heal: restart},
-	"restart":      {inject: endAndRestart},
-	"pause":        {inject: freeze, heal: thaw, lasting: true},
-	"scale":        {pods: true, inject: scale, heal: unscale},
-	"latency":      configure(func(f experiment.Fault) any { return fields{"delay": f.Delay.String()} }),
-	"errors":       configure(func(f experiment.Fault) any { return fields{"errors": errorsOf(f)} }),
-	"rate-limit":   configure(func(f experiment.Fault) any { return fields{"rateLimit": f.Rate} }),
-	"cpu-burn":     configure(func(f experiment.Fault) any { return fields{"cpu": f.CPU.String()} }),
-	"memory":       configure(func(f experiment.Fault) any { return fields{"memory": f.Memory.String()} }),
-	"partition":    {why: namespaces, lasting: true},
-	"packet-loss":  {why: namespaces, lasting: true},
-	"packet-delay": {why: namespaces, lasting: true},
-	"bandwidth":    {why: namespaces, lasting: true},
+	"kill":        {inject: end(func(experiment.Fault) time.Duration { return 0 }), heal: restart},
+	"terminate":   {inject: end(grace), heal: restart},
+	"restart":     {inject: endAndRestart},
+	"pause":       {inject: freeze, heal: thaw, lasting: true},
+	"scale":       {pods: true, inject: scale, heal: unscale},
+	"latency":     configure(func(f experiment.Fault) any { return fields{"delay": f.Delay.String()} }),
+	"errors":      configure(func(f experiment.Fault) any { return fields{"errors": errorsOf(f)} }),
+	"rate-limit":  configure(func(f experiment.Fault) any { return fields{"rateLimit": f.Rate} }),
+	"cpu-burn":    configure(func(f experiment.Fault) any { return fields{"cpu": f.CPU.String()} }),
+	"memory":      configure(func(f experiment.Fault) any { return fields{"memory": f.Memory.String()} }),
+	"partition":   impair(func(experiment.Fault) platform.Impairment { return platform.Impairment{Loss: 1} }),
+	"packet-loss": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Loss: f.Ratio} }),
+	"packet-delay": impair(func(f experiment.Fault) platform.Impairment {
+		return platform.Impairment{Delay: time.Duration(f.Delay)}
+	}),
+	"bandwidth": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Bandwidth: f.Rate} }),
 }
 
 // fields of a service's configuration.
@@ -86,16 +87,23 @@ func grace(f experiment.Fault) time.Duration {
 	return defaultGrace
 }
 
-// Check says whether the faults can be had at all: an error that wraps
-// [errors.ErrUnsupported] names the first that cannot, and why.
-func Check(faults []experiment.Fault) error {
+// Check says whether the faults can be had at all on a platform: an error that
+// wraps [errors.ErrUnsupported] names the first that cannot, and why.
+func Check(faults []experiment.Fault, p platform.Platform) error {
 	for i, f := range faults {
 		k, ok := kinds[f.Kind]
-		switch {
-		case !ok:
+		if !ok {
 			return fmt.Errorf("faults[%d]: there is no fault %q", i, f.Kind)
-		case k.why != "":
-			return fmt.Errorf("faults[%d]: fault %s: %w: %s", i, f.Kind, errors.ErrUnsupported, k.why)
+		}
+		if k.network == nil {
+			continue
+		}
+		impairer, ok := p.(platform.Impairer)
+		if !ok {
+			return fmt.Errorf("faults[%d]: fault %s: %w: the platform cannot impair the network of a pod", i, f.Kind, errors.ErrUnsupported)
+		}
+		if err := impairer.CanImpair(k.network(f)); err != nil {
+			return fmt.Errorf("faults[%d]: fault %s: %w", i, f.Kind, err)
 		}
 	}
 	return nil
@@ -177,6 +185,22 @@ func configure(patch func(experiment.Fault) any) kind {
 		heal: func(ctx context.Context, d deployment, _ experiment.Fault, t target, undo []byte) error {
 			_, err := d.Configure(ctx, t.tasks[0], undo)
 			return err
+		},
+	}
+}
+
+// impair is a kind that hits the network of a pod, which its tasks share.
+func impair(how func(experiment.Fault) platform.Impairment) kind {
+	return kind{
+		pods: true, lasting: true, network: how,
+		inject: func(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+			if d.Networked == nil {
+				return nil, fmt.Errorf("fault %s: %w: the platform cannot impair the network of a pod", f.Kind, errors.ErrUnsupported)
+			}
+			return none, d.Impair(ctx, t.name, how(f))
+		},
+		heal: func(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []byte) error {
+			return d.Mend(ctx, t.name)
 		},
 	}
 }

@@ -68,10 +68,12 @@ func removed(f experiment.Fault, all []candidate) ([]target, error) {
 // candidate is a target and whether all of it runs.
 type candidate struct {
 	target
-	up bool
+	up    bool
+	plane bool // a task of the plane that is to be hit is among it
 }
 
-// candidates are the victims a fault may hit, as targets; exists says whether there are any but for the replica.
+// candidates are the victims a fault may hit, as targets; exists says whether
+// there are any. Where whole pods are hit, they are those that have a task of the plane.
 func candidates(f experiment.Fault, k kind, victims []platform.Victim) (all []candidate, exists bool) {
 	for _, v := range victims {
 		plane := string(v.Plane) == f.Target.Plane
@@ -82,17 +84,19 @@ func candidates(f experiment.Fault, k kind, victims []platform.Victim) (all []ca
 			continue
 		}
 		if !k.pods {
-			all = append(all, candidate{target{v.ID, []string{v.ID}}, v.Up})
+			all = append(all, candidate{target{v.ID, []string{v.ID}}, v.Up, true})
 			continue
 		}
 		i := slices.IndexFunc(all, func(c candidate) bool { return c.name == v.Pod })
 		if i < 0 {
-			all = append(all, candidate{target{name: v.Pod}, true})
+			all = append(all, candidate{target{name: v.Pod}, true, false})
 			i = len(all) - 1
 		}
 		all[i].tasks = append(all[i].tasks, v.ID)
 		all[i].up = all[i].up && v.Up
+		all[i].plane = all[i].plane || plane
 	}
+	all = slices.DeleteFunc(all, func(c candidate) bool { return !c.plane })
 	return all, len(all) > 0
 }
 

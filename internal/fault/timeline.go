@@ -55,8 +55,10 @@ func New(faults []experiment.Fault, seed uint64, entry string, d platform.Deploy
 	if len(faults) == 0 {
 		return t, nil
 	}
-	if err := Check(faults); err != nil {
-		return nil, err
+	for i, f := range faults {
+		if _, ok := kinds[f.Kind]; !ok {
+			return nil, fmt.Errorf("faults[%d]: there is no fault %q", i, f.Kind)
+		}
 	}
 	faulty, ok := d.(platform.Faulty)
 	if !ok {
@@ -64,6 +66,7 @@ func New(faults []experiment.Fault, seed uint64, entry string, d platform.Deploy
 	}
 	t.d.Faulty = faulty
 	t.d.Configurable, _ = d.(platform.Configurable)
+	t.d.Networked, _ = d.(platform.Networked)
 	for i, f := range faults {
 		f = f.Defaults()
 		f.Target.Service = cmp.Or(f.Target.Service, entry)

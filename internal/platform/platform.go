@@ -97,6 +97,29 @@ type Configurable interface {
 	Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error)
 }
 
+// Networked is a Deployment whose pods' network can be made to fail.
+type Networked interface {
+	// Impair makes what passes between a pod and the others fail as said, in both
+	// directions; what passes inside of the pod does not. It holds when it
+	// returns, until Mend or the end of the deployment. A pod has one at a time.
+	Impair(ctx context.Context, pod string, how Impairment) error
+	// Mend takes it back. A pod that is not impaired is no error.
+	Mend(ctx context.Context, pod string) error
+}
+
+// Impairer is a Platform that can say beforehand whether a network can be impaired.
+type Impairer interface {
+	// CanImpair returns an error that wraps [errors.ErrUnsupported] and says why not.
+	CanImpair(how Impairment) error
+}
+
+// Impairment is what is wrong with a network. One of its fields is set.
+type Impairment struct {
+	Loss      float64       // share of the packets that are lost; 1: all
+	Delay     time.Duration // of every packet
+	Bandwidth float64       // bytes per second in each direction; what is over is lost
+}
+
 // Accountant is a Deployment that knows what tasks used that have been ended on purpose.
 type Accountant interface {
 	Ended() []Ended

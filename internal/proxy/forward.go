@@ -3,14 +3,17 @@ package proxy
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/dial"
 	"github.com/tare-mesh/tare/internal/mesh"
 )
 
@@ -48,12 +51,16 @@ func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *ide
 	if len(endpoints) == 0 {
 		return errors.New("service " + out.Service + " has no endpoint")
 	}
-	var dial dialer // nil: plain
-	if id != nil {
-		dial = id.dial(out, p.counters.tls("cluster."+name+".ssl."))
+	source, err := netip.ParseAddr(c.IP)
+	if err != nil {
+		return fmt.Errorf("the pod's address: %w", err)
 	}
-	to := newForwarder(endpoints, transport(dial))
-	_, err := p.listen(name, c.IP, out.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	connect := dial.From(source)
+	if id != nil {
+		connect = id.dial(connect, out, p.counters.tls("cluster."+name+".ssl."))
+	}
+	to := newForwarder(endpoints, transport(connect))
+	_, err = p.listen(name, c.IP, out.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		to.ServeHTTP(w, r)
 	}))
@@ -64,9 +71,9 @@ func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.I
 
 // transport keeps every connection that concurrency has opened: a proxy that
 // closed some would add handshakes to what is measured.
-func transport(dial dialer) *http.Transport {
+func transport(connect dial.Func) *http.Transport {
 	return &http.Transport{
-		DialContext:         dial,
+		DialContext:         connect, // nil: plain
 		MaxIdleConnsPerHost: 1 << 16,
 		DisableCompression:  true,
 		ReadBufferSize:      16 << 10,

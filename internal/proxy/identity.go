@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/dial"
 	"github.com/tare-mesh/tare/internal/mesh"
 )
 
@@ -76,20 +77,16 @@ func (f failedConnections) Write(line []byte) (int, error) {
 	return os.Stderr.Write(line)
 }
 
-// dialer connects, as [http.Transport] wants it.
-type dialer func(ctx context.Context, network, address string) (net.Conn, error)
-
 // dial connects to a service and demands that it is the one called.
-func (id *identity) dial(out mesh.Outbound, n *tlsCounters) dialer {
+func (id *identity) dial(connect dial.Func, out mesh.Outbound, n *tlsCounters) dial.Func {
 	c := id.base()
 	c.ServerName = out.Service
 	// SPIFFE certificates have no host name: chain and identity are verified here.
 	c.InsecureSkipVerify = true
 	c.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	c.VerifyConnection = func(s tls.ConnectionState) error { return id.verify(s, out.Identity) }
-	d := &tls.Dialer{Config: c}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, network, address)
+		conn, err := secured(ctx, connect, c, network, address)
 		switch {
 		case err == nil:
 			n.handshakes.Add(1)
@@ -100,6 +97,20 @@ func (id *identity) dial(out mesh.Outbound, n *tlsCounters) dialer {
 		}
 		return conn, err
 	}
+}
+
+// secured connects, and says who it is over TLS.
+func secured(ctx context.Context, connect dial.Func, c *tls.Config, network, address string) (net.Conn, error) {
+	plain, err := connect(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(plain, c)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		plain.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 var errWrongName = errors.New("it shows another identity")

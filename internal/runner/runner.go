@@ -214,7 +214,7 @@ func (r *run) ended(ctx context.Context, err error) error {
 
 // prepare readies the platform for the meshes of the trials to come and keeps the versions it found.
 func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
-	if err := fault.Check(r.Experiment.Faults); err != nil {
+	if err := fault.Check(r.Experiment.Faults, r.Platform); err != nil {
 		return fmt.Errorf("prepare platform %s: %w", r.Experiment.Platform.Kind, err)
 	}
 	var meshes []mesh.Definition

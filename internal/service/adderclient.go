@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/dial"
 )
 
 // AdderClient is the client of the study: it calls all routes of the server side
@@ -50,7 +53,7 @@ func (c *AdderClient) Metrics() http.Handler { return metricsHandler(c.metrics) 
 
 // Run calls all routes until ctx ends.
 func (c *AdderClient) Run(ctx context.Context) error {
-	transport := newTransports(1).kept
+	transport := newTransports(1, dial.From(netip.Addr{})).kept
 	var all errgroup.Group
 	for _, r := range Routes() {
 		all.Go(func() error {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"sync"
@@ -13,12 +14,14 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/dial"
 )
 
 // clients make the calls of a service. Their connections outlive a
 // configuration: a change of what is waited is not to close them.
 type clients struct {
 	http1, http2 transports
+	from         dial.Func
 
 	mu   sync.Mutex
 	grpc map[string]*grpcTarget // by HOST:PORT
@@ -30,8 +33,8 @@ type grpcTarget struct {
 	uses int
 }
 
-func newClients() *clients {
-	return &clients{http1: newTransports(1), http2: newTransports(2), grpc: map[string]*grpcTarget{}}
+func newClients(from dial.Func) *clients {
+	return &clients{http1: newTransports(1, from), http2: newTransports(2, from), from: from, grpc: map[string]*grpcTarget{}}
 }
 
 func (c *clients) way(raw string, o app.CallOptions) (way, error) {
@@ -49,6 +52,7 @@ type grpcWay struct {
 	address string
 	headers []string // name and value in turn
 	conn    *grpc.ClientConn
+	from    dial.Func
 }
 
 var grpcOptions = []grpc.DialOption{
@@ -58,8 +62,9 @@ var grpcOptions = []grpc.DialOption{
 	grpc.WithNoProxy(),
 }
 
-func dial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpcOptions...)
+func dialGRPC(address string, from dial.Func) (*grpc.ClientConn, error) {
+	connect := grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return from(ctx, "tcp", address) })
+	return grpc.NewClient("passthrough:///"+address, append(slices.Clone(grpcOptions), connect)...)
 }
 
 func (c *clients) grpcWay(raw string, o app.CallOptions) (way, error) {
@@ -67,7 +72,7 @@ func (c *clients) grpcWay(raw string, o app.CallOptions) (way, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &grpcWay{address: u.Host}
+	w := &grpcWay{address: u.Host, from: c.from}
 	for name, value := range o.Headers {
 		w.headers = append(w.headers, name, value)
 	}
@@ -75,7 +80,7 @@ func (c *clients) grpcWay(raw string, o app.CallOptions) (way, error) {
 	defer c.mu.Unlock()
 	t, ok := c.grpc[w.address]
 	if !ok {
-		conn, err := dial(w.address) // connects at the first call
+		conn, err := dialGRPC(w.address, c.from) // connects at the first call
 		if err != nil {
 			return nil, fmt.Errorf("address %s: %w", w.address, err)
 		}
@@ -105,7 +110,7 @@ func (c *clients) release(w way) {
 func (w *grpcWay) do(ctx context.Context, size int64, in incoming, alone bool) error {
 	conn := w.conn
 	if alone {
-		single, err := dial(w.address)
+		single, err := dialGRPC(w.address, w.from)
 		if err != nil {
 			return err
 		}

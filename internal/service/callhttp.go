@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/dial"
 )
 
 const (
@@ -24,18 +25,19 @@ type transports struct{ kept, single *http.Transport }
 
 // newTransports keeps every connection that concurrency has opened: a client
 // that closed some would add handshakes to what is measured.
-func newTransports(version int) transports {
+func newTransports(version int, from dial.Func) transports {
 	var protocols http.Protocols
 	protocols.SetHTTP1(version == 1)
 	protocols.SetUnencryptedHTTP2(version == 2)
 	return transports{
 		kept: &http.Transport{
+			DialContext:         from,
 			MaxIdleConns:        0, // no limit
 			MaxIdleConnsPerHost: 1 << 16,
 			DisableCompression:  true,
 			Protocols:           &protocols,
 		},
-		single: &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: &protocols},
+		single: &http.Transport{DialContext: from, DisableKeepAlives: true, DisableCompression: true, Protocols: &protocols},
 	}
 }
 

@@ -53,7 +53,7 @@ func listening(t testing.TB, i app.Instance) (string, *Service) {
 
 func grpcConn(t testing.TB, url string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := dial(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
+	conn, err := dialGRPC(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"), new(net.Dialer).DialContext)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestGRPC(t *testing.T) {
 func TestHTTP2WithPriorKnowledge(t *testing.T) {
 	url, _ := listening(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(7)}})
 	for version, major := range map[int]int{1: 1, 2: 2} {
-		tr := newTransports(version)
+		tr := newTransports(version, new(net.Dialer).DialContext)
 		r, _ := http.NewRequest("GET", url, nil)
 		resp, err := tr.kept.RoundTrip(r)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/dial"
 )
 
 // Paths that are not counted as requests.
@@ -70,6 +72,8 @@ type Options struct {
 	MaxMemory app.Size
 	// Metrics keeps Prometheus metrics, at a cost to every request.
 	Metrics bool
+	// Source is the loopback address that calls begin at; the zero Addr leaves it to the kernel.
+	Source netip.Addr
 }
 
 // DefaultMaxMemory bounds the memory to hold where nothing else is said.
@@ -79,7 +83,7 @@ var contentType = []string{"application/octet-stream"}
 
 // New makes the service that i describes.
 func New(i app.Instance, o Options) (*Service, error) {
-	s := &Service{clients: newClients(), start: i, maxMemory: o.MaxMemory}
+	s := &Service{clients: newClients(dial.From(o.Source)), start: i, maxMemory: o.MaxMemory}
 	if s.maxMemory == 0 {
 		s.maxMemory = DefaultMaxMemory
 	}

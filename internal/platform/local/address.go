@@ -65,3 +65,11 @@ func listen(ip netip.Addr) (*net.TCPListener, error) {
 	}
 	return l, nil
 }
+
+// all holds the address of every pod, and that of no process but theirs.
+func (a *addresses) all() netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, a.net, 0, 0}), 16)
+}
+
+// distinct says whether pods have addresses of their own.
+func (a *addresses) distinct() bool { return bindable(netip.AddrFrom4([4]byte{127, a.net, 0, 1})) }

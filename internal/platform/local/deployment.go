@@ -51,6 +51,9 @@ type deployment struct {
 	loads     int
 	broken    error // the first process that ended by itself
 	removed   bool
+
+	impairing sync.Mutex
+	wire      wire // nil until a network is impaired
 }
 
 // process is a started process and the task it is.
@@ -236,7 +239,8 @@ func (d *deployment) Remove(ctx context.Context) error {
 	d.mu.Unlock()
 
 	var stopping errgroup.Group
-	failed := make([]error, len(processes)+1)
+	failed := make([]error, len(processes)+2)
+	failed[len(processes)+1] = d.freeNetwork()
 	for i, p := range processes {
 		stopping.Go(func() error {
 			failed[i] = p.Stop(ctx, stopGrace)

@@ -185,7 +185,7 @@ func (d *deployment) startApp(ctx context.Context, p *pod, s app.Service, listen
 		args = append(args, "--response-size", strconv.FormatInt(size, 10))
 		return d.runApp(ctx, p, s, append([]string{"adder"}, args...), nil, listener, api)
 	}
-	return d.runApp(ctx, p, s, []string{"serve", "--config", path}, []string{"--token-file", d.tokenFile()}, listener, api)
+	return d.runApp(ctx, p, s, []string{"serve", "--config", path, "--source", p.ip.String()}, []string{"--token-file", d.tokenFile()}, listener, api)
 }
 
 // runApp starts the program of an application on its listeners. The secret
