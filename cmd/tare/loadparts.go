@@ -32,28 +32,31 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 	}
 	defer os.RemoveAll(dir)
 	whole := p.HDRPath
-	p.Start, p.Parts = time.Now().Add(partsLead+2*p.Calibrate), n
+	p.Start = time.Now().Add(partsLead + 2*p.Calibrate)
+	shared := p
+	if whole != "" {
+		shared.HDRPath = filepath.Join(dir, filepath.Base(whole))
+	}
+	parts, err := load.Split(load.Tare{}, shared, n)
+	if err != nil {
+		return loadgen.Report{}, err
+	}
+	for _, part := range parts {
+		if err := os.MkdirAll(filepath.Dir(part.HDRPath), 0o700); whole != "" && err != nil {
+			return loadgen.Report{}, fmt.Errorf("share load: %w", err)
+		}
+	}
 	var (
 		running sync.WaitGroup
 		reports = make([]loadgen.Report, n)
 		errs    = make([]error, n)
-		logs    = make([]string, n)
-		sum     = partsProgress{n: n, tell: progress, seconds: map[int]*partsSecond{}}
+		sum     = load.SumProgress(n, progress)
 	)
-	for i := range n {
-		part := p
-		part.Part, part.Connections = i, p.Connections/n
-		if i < p.Connections%n {
-			part.Connections++
-		}
+	for i, part := range parts {
 		if i > 0 {
 			part.Calibrate = 0 // one floor is enough, and the others would disturb it
 		}
-		if whole != "" {
-			logs[i] = filepath.Join(dir, fmt.Sprintf("%d.hdr", i))
-			part.HDRPath = logs[i]
-		}
-		running.Go(func() { reports[i], errs[i] = loadPart(ctx, part, sum.add, diag) })
+		running.Go(func() { reports[i], errs[i] = loadPart(ctx, part, sum, diag) })
 	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -61,7 +64,7 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 	}
 	report, err := loadgen.Merge(reports)
 	if err == nil && whole != "" {
-		err = mergeLogs(whole, report.Started, logs)
+		err = load.MergeLogs(whole, report.Started, parts)
 	}
 	return report, err
 }
@@ -114,56 +117,4 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	}
 	_, _ = diag.Write(stderr.Bytes())
 	return fail(err)
-}
-
-func mergeLogs(path string, start time.Time, parts []string) (err error) {
-	readers := make([]io.Reader, 0, len(parts))
-	for _, part := range parts {
-		f, err := os.Open(part)
-		if err != nil {
-			return fmt.Errorf("merge interval logs: %w", err)
-		}
-		defer f.Close()
-		readers = append(readers, f)
-	}
-	out, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("merge interval logs: %w", err)
-	}
-	return errors.Join(loadgen.MergeLogs(out, start, readers...), out.Close())
-}
-
-// partsProgress tells of a second once every process has. Counts are sums; of the
-// percentiles the worst is told, since they cannot be added.
-type partsProgress struct {
-	mu      sync.Mutex
-	n       int
-	tell    func(loadgen.Progress)
-	seconds map[int]*partsSecond
-}
-
-type partsSecond struct {
-	loadgen.Progress
-	seen int
-}
-
-func (s *partsProgress) add(p loadgen.Progress) {
-	if s.tell == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := s.seconds[p.Second]
-	if at == nil {
-		at = &partsSecond{Progress: loadgen.Progress{Second: p.Second, Phase: p.Phase}}
-		s.seconds[p.Second] = at
-	}
-	at.Intended += p.Intended
-	at.Completed += p.Completed
-	at.Errors += p.Errors
-	at.P50MS, at.P99MS = max(at.P50MS, p.P50MS), max(at.P99MS, p.P99MS)
-	if at.seen++; at.seen == s.n {
-		s.tell(at.Progress)
-		delete(s.seconds, p.Second)
-	}
 }

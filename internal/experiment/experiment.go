@@ -43,7 +43,14 @@ type Metadata struct {
 
 // Platform says where trials run.
 type Platform struct {
-	Kind string `yaml:"kind,omitempty" json:"kind"` // "local" (default)
+	Kind string `yaml:"kind,omitempty" json:"kind"` // "local" (default), "kubernetes"
+	// Context of the kubeconfig, and the kubeconfig's path; empty: as kubectl chooses. Kubernetes.
+	Context    string `yaml:"context,omitempty" json:"context,omitempty"`
+	Kubeconfig string `yaml:"kubeconfig,omitempty" json:"kubeconfig,omitempty"`
+	// Image of tare-agent in the cluster; empty: the one of this version. Kubernetes.
+	Image string `yaml:"image,omitempty" json:"image,omitempty"`
+	// Affinity is where pods may stand: "auto" (default), "none" or "labels". Kubernetes.
+	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
 }
@@ -96,6 +103,16 @@ type Phases struct {
 	Warmup  Duration `yaml:"warmup" json:"warmup"`   // default 5s
 	Measure Duration `yaml:"measure" json:"measure"` // default 30s
 	Drain   Duration `yaml:"drain" json:"drain"`     // deadline for requests in flight; default 2s
+	// Idle is when the application counts as idle, before the load and after it, where
+	// counters are refreshed only so often (platform kubernetes).
+	Idle Idle `yaml:"idle,omitempty" json:"idle"`
+}
+
+// Idle is what application and data plane may use and still be idle.
+type Idle struct {
+	CPU      float64  `yaml:"cpu" json:"cpu"`                           // cores; default 0.1
+	Memory   Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes; default 0: any
+	Deadline Duration `yaml:"deadline" json:"deadline"`                 // how long it is waited for; default 60s
 }
 
 // Baseline names the levels every other treatment is compared with; factors

@@ -33,6 +33,9 @@ const (
 // planesToPin are the planes whose processors can be chosen.
 var planesToPin = []string{"app", "data", "load", "control", "harness"}
 
+// affinities are the ways to place pods, the default first.
+var affinities = []string{"auto", "labels", "none"}
+
 var arrivals = []string{"constant", "poisson"}
 
 // validation holds what the checks share.
@@ -112,6 +115,9 @@ func (v validation) fixed(path, value, want string) {
 
 func (v validation) platform() {
 	v.oneOf("platform.kind", "platform", v.e.Platform.Kind, v.known.Platforms)
+	if a := v.e.Platform.Affinity; a != "" {
+		v.oneOf("platform.affinity", "affinity", a, affinities)
+	}
 	for _, plane := range sortedKeys(v.e.Platform.CPUs) {
 		path := "platform.cpus." + plane
 		if !slices.Contains(planesToPin, plane) {
@@ -219,6 +225,9 @@ func (v validation) phases() {
 	within(v, "phases.warmup", p.Warmup, 0, maxPhase, "")
 	within(v, "phases.measure", p.Measure, minMeasure, maxPhase, "")
 	within(v, "phases.drain", p.Drain, 0, maxPhase, "")
+	within(v, "phases.idle.cpu", p.Idle.CPU, 0, maxCPU, "cores; 0.1 is 100 millicores")
+	within(v, "phases.idle.memory", p.Idle.Memory, 0, 1<<50, "")
+	within(v, "phases.idle.deadline", p.Idle.Deadline, 0, maxPhase, "")
 }
 
 func (v validation) repetition() {

@@ -47,16 +47,21 @@ type Tare struct {
 // Name of the generator in experiment files.
 func (Tare) Name() string { return "tare" }
 
-// Command runs `tare-agent load` with p as JSON on its standard input.
+// Command runs `tare-agent load` with p as JSON on its standard input, in the
+// directory of its interval log.
 func (t Tare) Command(p loadgen.Profile) (proc.Command, error) {
 	if err := p.Validate(); err != nil {
 		return proc.Command{}, fmt.Errorf("load profile for tare: %w", err)
+	}
+	dir := ""
+	if p.HDRPath != "" {
+		dir, p.HDRPath = filepath.Dir(p.HDRPath), filepath.Base(p.HDRPath)
 	}
 	b, err := json.Marshal(p)
 	if err != nil {
 		return proc.Command{}, fmt.Errorf("write load profile: %w", err)
 	}
-	return proc.Command{Path: t.Agent, Args: []string{"load"}, Stdin: bytes.NewReader(b)}, nil
+	return proc.Command{Path: t.Agent, Args: []string{"load"}, Dir: dir, Stdin: bytes.NewReader(b)}, nil
 }
 
 // maxLine bounds one line of the engine's output: a report with every status
@@ -65,6 +70,14 @@ const maxLine = 1 << 20
 
 // Parse reads the engine's lines ([loadgen.Line]); the report is the last.
 func (Tare) Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
+	report, err := readReport(stdout, progress)
+	if err != nil {
+		return result.Load{}, err
+	}
+	return fromReport(report, p), nil
+}
+
+func readReport(stdout io.Reader, progress func(loadgen.Progress)) (*loadgen.Report, error) {
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, maxLine)
 	var report *loadgen.Report
@@ -74,7 +87,7 @@ func (Tare) Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Pro
 		}
 		var line loadgen.Line
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return result.Load{}, fmt.Errorf("read load engine's output %.60q: %w", lines.Text(), err)
+			return nil, fmt.Errorf("read load engine's output %.60q: %w", lines.Text(), err)
 		}
 		if line.Progress != nil && progress != nil {
 			progress(*line.Progress)
@@ -84,12 +97,12 @@ func (Tare) Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Pro
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return result.Load{}, fmt.Errorf("read load engine's output: %w", err)
+		return nil, fmt.Errorf("read load engine's output: %w", err)
 	}
 	if report == nil {
-		return result.Load{}, errors.New("load engine ended without a report")
+		return nil, errors.New("load engine ended without a report")
 	}
-	return fromReport(report, p), nil
+	return report, nil
 }
 
 func fromReport(r *loadgen.Report, p loadgen.Profile) result.Load {

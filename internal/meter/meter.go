@@ -35,6 +35,11 @@ type Look struct {
 	// Node is the whole machine; nil where it cannot be read, and NodeErr says why.
 	Node    *result.NodeReading
 	NodeErr error
+	// NodeCPUs are the processors that Node is the total of; 0: those of this machine.
+	NodeCPUs int
+	// Gap is why nothing at all could be read just now, by a meter that expects to
+	// read again: the counters count on. Nil: something was read.
+	Gap error
 }
 
 // Meter reads what tasks have used so far.

@@ -41,10 +41,44 @@ type Deployment interface {
 	Entry() []string
 	// Tasks lists every task that now runs, attributed to planes, the harness included.
 	Tasks(ctx context.Context) ([]Task, error)
-	// StartLoad runs one load worker in the load plane. cmd's CPUs and Log are filled in by the deployment.
-	StartLoad(ctx context.Context, cmd proc.Command) (*proc.Process, error)
+	// StartLoad runs one load worker in the load plane. cmd's CPUs and Log are filled
+	// in by the deployment. What the command writes into cmd.Dir is there when the
+	// process has ended, wherever it ran; other files of this machine it may not have.
+	StartLoad(ctx context.Context, cmd proc.Command) (Process, error)
 	// Remove stops everything and leaves nothing behind. It may be called more than once.
 	Remove(ctx context.Context) error
+}
+
+// Process is a load worker under way, wherever it runs. [*proc.Process] is one.
+type Process interface {
+	// Wait returns when it has ended and all it wrote has arrived. The error is
+	// a [*proc.ExitError] where it ended in another way than with status 0.
+	Wait() error
+	// Stop asks it to end, kills it after grace, and returns when it has ended. One
+	// that had ended already is no error.
+	Stop(ctx context.Context, grace time.Duration) error
+}
+
+// LoadWorkers is a Deployment that has so many load workers of its own, each for
+// one command with one thread. The load is then shared among them exactly: the
+// n-th call of StartLoad since the last load has ended is for worker n.
+type LoadWorkers interface {
+	LoadWorkers() int
+}
+
+// LoadClocks is a Deployment whose load workers have clocks of their own.
+type LoadClocks interface {
+	// LoadClock says how far the clock of a worker is ahead of tare's, and how far
+	// off that may be.
+	LoadClock(ctx context.Context, worker int) (ahead, unsure time.Duration, err error)
+}
+
+// Paced is a Deployment whose counters are refreshed only so often, whoever
+// asks. Each carries the time of its own reading. An edge of the measure phase
+// then falls between two of them, and a reading under the same load stands in for it.
+type Paced interface {
+	// Refresh is the longest time between two refreshes of one counter.
+	Refresh() time.Duration
 }
 
 // Verifier is a Deployment that can prove its data plane is in the path.

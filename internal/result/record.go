@@ -102,6 +102,10 @@ type Load struct {
 	Start time.Time `json:"start"` // of the measure window
 	End   time.Time `json:"end"`
 
+	// Workers shared the load, started SkewUS apart; absent: one process sent all of it.
+	Workers int      `json:"workers,omitempty"`
+	SkewUS  *float64 `json:"skewUS,omitempty"`
+
 	AskedRate   float64          `json:"askedRate,omitempty"` // 1/s; absent in a closed loop
 	Connections int              `json:"connections"`
 	Intended    int64            `json:"intended"`

@@ -79,15 +79,16 @@ func (d *fakeDeployment) Tasks(context.Context) ([]platform.Task, error) {
 	return tasks, nil
 }
 
-func (d *fakeDeployment) StartLoad(ctx context.Context, cmd proc.Command) (*proc.Process, error) {
+func (d *fakeDeployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
 	p, err := proc.Start(ctx, cmd)
-	if err == nil {
-		d.load = p
-		d.fake.mu.Lock()
-		d.fake.loads = append(d.fake.loads, p)
-		d.fake.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	d.load = p
+	d.fake.mu.Lock()
+	d.fake.loads = append(d.fake.loads, p)
+	d.fake.mu.Unlock()
+	return p, nil
 }
 
 func (d *fakeDeployment) Remove(ctx context.Context) error {

@@ -58,7 +58,7 @@ func (t *trial) warmUp(ctx context.Context) error {
 	if err := t.keepProfile(); err != nil {
 		return err
 	}
-	t.sampler = sampler{trial: t}
+	t.sampler = sampler{trial: t, history: t.sampler.history}
 	if err := t.sampler.list(ctx); err != nil {
 		return err
 	}
@@ -75,6 +75,10 @@ func (t *trial) schedule() error {
 	levels := t.treatment.Levels
 	t.profile = profileOf(t.Experiment, levels, t.generator, t.Timing.Tail)
 	t.profile.Protocol = t.entryProtocol()
+	if loadWorkers(t.deployment) > 0 {
+		t.profile.Workers = 1 // each has one thread
+	}
+	t.pace()
 	t.profile.Targets, t.profile.ExpectSize, t.profile.Seed, t.profile.HDRPath = t.deployment.Entry(), t.answerSize(), t.of.Seed, hdr
 	if !needs(t.generator).AtOnce {
 		t.profile.Start = time.Now().Add(t.Timing.Lead + time.Duration(levels.Connections)*time.Millisecond)
@@ -112,19 +116,14 @@ func (t *trial) answerSize() int64 {
 // measure reads every task at both edges, and once a second between.
 func (t *trial) measure(ctx context.Context) error {
 	t.edges.began = t.clock.drift()
+	if t.refresh() > 0 {
+		return t.measurePaced(ctx)
+	}
 	if err := t.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
 	begin, tasks := t.sampler.last, t.sampler.tasks
-	if err := t.planFaults(); err != nil {
-		return err
-	}
-	// All that happens at once in a trial happens here, a line each.
-	group, during := errgroup.WithContext(ctx)
-	group.Go(func() error { return t.healthy(during, t.edges.end) })
-	group.Go(func() error { return t.until(during, t.edges.end, &begin) })
-	group.Go(func() error { return t.faults.Run(during, t.edges.begin, t.edges.end) })
-	if err := group.Wait(); err != nil {
+	if err := t.duringMeasure(ctx, &begin); err != nil {
 		return err
 	}
 	if err := t.sampler.look(ctx, meter.Full); err != nil {
@@ -135,6 +134,19 @@ func (t *trial) measure(ctx context.Context) error {
 		return err
 	}
 	return t.broken()
+}
+
+// duringMeasure returns at the end of the measure phase.
+func (t *trial) duringMeasure(ctx context.Context, begin *meter.Look) error {
+	if err := t.planFaults(); err != nil {
+		return err
+	}
+	// All that happens at once in a trial happens here, a line each.
+	group, during := errgroup.WithContext(ctx)
+	group.Go(func() error { return t.healthy(during, t.edges.end) })
+	group.Go(func() error { return t.until(during, t.edges.end, begin) })
+	group.Go(func() error { return t.faults.Run(during, t.edges.begin, t.edges.end) })
+	return group.Wait()
 }
 
 // drain waits for the generator, which keeps up the load for a little while and then collects what is in flight.
@@ -150,6 +162,9 @@ func (t *trial) drain(ctx context.Context) error {
 	t.mergeMeasured()
 	t.seen.stepped = t.clock.drift()
 	t.countMesh(ctx, 1)
+	if err := t.calm(ctx); err != nil {
+		return err
+	}
 	return t.broken()
 }
 
@@ -157,12 +172,12 @@ func (t *trial) drain(ctx context.Context) error {
 // tasks are listed anew shortly before it; the look at begin, where there is
 // one, is where the seconds are counted from.
 func (t *trial) until(ctx context.Context, edge time.Time, begin *meter.Look) error {
-	from := time.Now()
+	from, period := time.Now(), t.lookPeriod()
 	if begin != nil {
 		from = t.edges.begin
 	}
 	listAt := edge.Add(-listLead)
-	for next := from.Add(samplePeriod); next.Before(listAt); next = next.Add(samplePeriod) {
+	for next := from.Add(period); next.Before(listAt); next = next.Add(period) {
 		if err := await(ctx, next); err != nil {
 			return err
 		}
@@ -232,6 +247,8 @@ type sampler struct {
 	tasks []platform.Task
 	last  meter.Look
 	any   bool // last is a look
+	// history is kept where counters are refreshed only so often.
+	history history
 }
 
 func (s *sampler) list(ctx context.Context) error {
@@ -258,7 +275,14 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		now.Node.At = s.trial.clock.steady(now.Node.At)
 		sample.Node = *now.Node
 	}
-	if s.any {
+	if s.trial.refresh() > 0 {
+		// What was not refreshed is not told again: a row more would be no observation more.
+		if sample.Tasks = s.history.add(now, s.trial.clock.now()); len(sample.Tasks) == 0 {
+			s.last, s.any = now, true
+			return nil
+		}
+		sample.Cores = s.history.cores(s.tasks)
+	} else if s.any {
 		sample.Cores = coresByPlane(s.tasks, s.last, now)
 	}
 	s.last, s.any = now, true
@@ -294,7 +318,10 @@ func (t *trial) use(first []platform.Task, begin meter.Look, then []platform.Tas
 		t.record.Node = &result.NodeUsage{CPUs: t.Dir.Environment().CPUs, Start: *begin.Node, End: *end.Node}
 		return
 	}
-	why := errors.Join(begin.NodeErr, end.NodeErr)
+	t.unreadNode(errors.Join(begin.NodeErr, end.NodeErr))
+}
+
+func (t *trial) unreadNode(why error) {
 	t.warn(result.Warning{Code: "node-unread", Message: fmt.Sprintf("the machine's total could not be read: %v", why), Metrics: []string{"node_cpu_cores"}})
 }
 

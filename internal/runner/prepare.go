@@ -68,6 +68,9 @@ const (
 
 // settle waits until what was started has come to rest, so that its starting is not measured.
 func (t *trial) settle(ctx context.Context) error {
+	if t.refresh() > 0 {
+		return t.settlePaced(ctx)
+	}
 	runtime.GC() // what tare itself left behind is collected now, not while it measures
 	deadline := time.Now().Add(t.Timing.Settle)
 	tasks, err := t.deployment.Tasks(ctx)

@@ -177,7 +177,7 @@ func (d *deployment) Err() error {
 func (d *deployment) Entry() []string { return slices.Clone(d.entry) }
 
 // StartLoad implements [platform.Deployment].
-func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (*proc.Process, error) {
+func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
 	d.mu.Lock()
 	d.loads++
 	container := "load"

@@ -1,0 +1,197 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/proc"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/runner"
+)
+
+const refresh = 1500 * time.Millisecond
+
+// pacedPlatform's counters are refreshed only so often.
+type pacedPlatform struct{ *fake }
+
+func (p pacedPlatform) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+	d, err := p.fake.Deploy(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return pacedDeployment{d.(*fakeDeployment)}, nil
+}
+
+type pacedDeployment struct{ *fakeDeployment }
+
+func (pacedDeployment) Refresh() time.Duration { return refresh }
+
+// pacedMeter repeats a reading until it is as old as a refresh; each task has a
+// phase of its own, as it has in a kubelet.
+type pacedMeter struct {
+	meter.Meter
+	mu   sync.Mutex
+	kept map[string]result.Reading
+	down func() bool // nothing can be read
+}
+
+func (m *pacedMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
+	l, err := m.Meter.Read(ctx, tasks, depth)
+	if err != nil {
+		return l, err
+	}
+	if m.down != nil && m.down() {
+		return meter.Look{Gap: errors.New("connection refused"), NodeErr: errors.New("connection refused")}, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil {
+		m.kept = map[string]result.Reading{}
+	}
+	for id, r := range l.Tasks {
+		if was, ok := m.kept[id]; ok && r.At.Sub(was.At) < refresh*2/3 {
+			continue
+		}
+		m.kept[id] = r
+	}
+	l.Tasks = maps.Clone(m.kept)
+	return l, nil
+}
+
+func pacedConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config, *pacedMeter) {
+	cfg, _ := fakeConfig(t, f, "")
+	cfg.Experiment.Phases.Measure = experiment.Duration(measure)
+	cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 5, Deadline: experiment.Duration(10 * time.Second)}
+	m := &pacedMeter{Meter: cfg.Meter}
+	cfg.Meter, cfg.Platform = m, pacedPlatform{f}
+	return cfg, m
+}
+
+func onlyRecord(t *testing.T, cfg runner.Config) result.Record {
+	t.Helper()
+	if _, err := runner.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records[0]
+}
+
+func warned(r result.Record, code string) string {
+	if i := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Code == code }); i >= 0 {
+		return r.Warnings[i].Message
+	}
+	return ""
+}
+
+// Readings of counters that are refreshed only so often stand for the edges:
+// under load, around a measure phase that is shorter than a refresh as well.
+func TestPacedCounters(t *testing.T) {
+	for name, measure := range map[string]time.Duration{"shorter than a refresh": 300 * time.Millisecond, "longer": 4 * refresh} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, _ := pacedConfig(t, &fake{}, measure)
+			r := onlyRecord(t, cfg)
+			if r.Error != "" || !r.Valid {
+				t.Fatalf("%s %+v", r.Error, r.Warnings)
+			}
+			if got := r.Load.WarmupSeconds; got < 1.5*refresh.Seconds()-0.001 {
+				t.Errorf("the warm-up is %v s, shorter than one and a half refreshes", got)
+			}
+			loaded := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * 1e9))
+			for _, u := range r.Tasks {
+				if u.Missing != "" || !u.Start.At.After(loaded) || u.Start.At.After(r.Load.Start) || !u.End.At.After(u.Start.At) ||
+					u.End.At.After(r.Load.End.Add(2*refresh)) || u.End.At.Before(r.Load.End.Add(-refresh)) {
+					t.Errorf("%s %q: read at %v and %v, counted from the beginning of a measure phase of %v", u.ID, u.Missing,
+						u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)
+				}
+			}
+			for code, says := range map[string]string{"warm-up-raised": "2.25s in place of the 50ms", "counters-paced": "at most"} {
+				if got := warned(r, code); !strings.Contains(got, says) {
+					t.Errorf("warning %s: %q, want %q in it", code, got, says)
+				}
+			}
+			if warned(r, "meter-gap") != "" {
+				t.Errorf("there was no gap: %+v", r.Warnings)
+			}
+		})
+	}
+}
+
+// A source that cannot be reached for a while does not end the trial: the gap is told.
+func TestMeterGap(t *testing.T) {
+	t.Parallel()
+	cfg, m := pacedConfig(t, &fake{}, 6*refresh)
+	var begin sync.Once
+	var from time.Time
+	sink := &events{on: func(e result.Event) {
+		if e.Phase == "measure" {
+			begin.Do(func() { m.mu.Lock(); from = time.Now().Add(refresh); m.mu.Unlock() })
+		}
+	}}
+	cfg.Sinks = append(cfg.Sinks, sink)
+	m.down = func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return !from.IsZero() && time.Now().After(from) && time.Since(from) < 2*refresh
+	}
+	r := onlyRecord(t, cfg)
+	if r.Error != "" || !r.Valid || !strings.Contains(warned(r, "meter-gap"), "connection refused") {
+		t.Fatalf("%s %+v", r.Error, r.Warnings)
+	}
+	for _, u := range r.Tasks {
+		if u.Missing != "" {
+			t.Errorf("%s: %s", u.ID, u.Missing)
+		}
+	}
+}
+
+// What does not come to rest is measured all the same, and it is said.
+func TestNeverIdle(t *testing.T) {
+	t.Parallel()
+	f := &fake{tasks: func(l []platform.Task) []platform.Task {
+		l[0].Plane = metric.App // this test's own process, which is never idle
+		return l
+	}}
+	cfg, _ := pacedConfig(t, f, 300*time.Millisecond)
+	cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 0, Deadline: experiment.Duration(time.Second)}
+	r := onlyRecord(t, cfg)
+	if warned(r, "not-settled") == "" || warned(r, "not-drained") == "" || r.Load == nil {
+		t.Errorf("%s %+v", r.Error, r.Warnings)
+	}
+}
+
+// twoOfThree lets two load workers start.
+type twoOfThree struct{ platform.Platform }
+
+func (p twoOfThree) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+	d, err := p.Platform.Deploy(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &failingThird{sharedLoad: d.(sharedLoad)}, nil
+}
+
+type failingThird struct {
+	sharedLoad
+	started int
+}
+
+func (d *failingThird) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
+	if d.started++; d.started == 3 {
+		return nil, errors.New("no room")
+	}
+	return d.sharedLoad.StartLoad(ctx, cmd)
+}
