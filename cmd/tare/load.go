@@ -39,6 +39,8 @@ type loadFlags struct {
 	tls      loadgen.TLS
 	http2    bool
 	grpc     string // method
+	ipv4     bool
+	ipv6     bool
 	given    func(flag string) bool
 	parts    int // processes to share the load
 }
@@ -65,6 +67,8 @@ The verdict says whether the generator itself was the limit.`,
   tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check --rate 1000
   tare load tcp://127.0.0.1:7000 --body-size 128 --rate 1000     # an echo: what is sent must come back
   tare load 127.0.0.1:50051 --grpc shop.Prices/Follow --grpc-stream --body-file request.pb --rate 100
+  tare load http://web.example:8080/ --resolve connection --no-keepalive -r 100   # each request to the next address
+  tare load 'http://[::1]:8080/' --rate 100
   tare load http://127.0.0.1:8080/ -n 10000 -o csv               # 10000 requests, a line a second
   tare load http://127.0.0.1:8080/ --rate 20000 --processes 3    # more than one process can send
   tare load http://127.0.0.1:8080/upload -m POST --body-size 4096 --rate 200 -o json`,
@@ -105,6 +109,9 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request's body")
 	flags.IntSliceVar(&f.profile.Weights, "weights", nil, "shares of the URLs, in their order")
+	flags.StringVar(&f.profile.Resolve, "resolve", loadgen.ResolveOnce, "look the hosts' names up once, before the load, or for every connection; several addresses of a name are used in turn")
+	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use only the IPv4 addresses of a name")
+	flags.BoolVarP(&f.ipv6, "ipv6", "6", false, "use only the IPv6 addresses of a name")
 	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
 	flags.StringVar(&f.profile.Socket, "unix-socket", "", "connect to this Unix socket instead of the URL's host")
 	flags.StringVar(&f.tls.CAFile, "cacert", "", "PEM file of the authorities to trust")
@@ -148,6 +155,14 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 	if p.ReplayFile != "" {
 		p.Arrivals = loadgen.Replay
 		p.Rate = max(p.Rate, 1)
+	}
+	switch {
+	case f.ipv4 && f.ipv6:
+		errs = append(errs, errors.New("--ipv4 and --ipv6 exclude each other: without either, both are used"))
+	case f.ipv4:
+		p.IPVersion = "4"
+	case f.ipv6:
+		p.IPVersion = "6"
 	}
 	if f.drop {
 		p.Overflow = "drop"

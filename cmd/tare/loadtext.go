@@ -41,6 +41,9 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	if r.Reconnects+r.IdleClosed > 0 {
 		fmt.Fprintf(t, "reconnects %d, of them %d after the server closed an idle connection\n", r.Reconnects, r.IdleClosed)
 	}
+	if len(r.Addresses) > 1 {
+		fmt.Fprintf(t, "addresses  %s\n", counts(r.Addresses, sum(r.Addresses)))
+	}
 	fmt.Fprintf(t, "generator  %s s of CPU (%.1f %% of a core), busiest thread %.1f %%\n",
 		figure(r.CPUSeconds), percent(r.CPUSeconds, measured.Seconds()), 100*r.ThreadCPURatio)
 	if h := r.Host; h.CPUPressure > 0 || h.StealRatio > 0 {
@@ -86,6 +89,7 @@ func writeLatencies(w io.Writer, r *loadgen.Report) {
 	row("service ms", r.ServiceMS, "2xx, from the actual send")
 	row("first byte ms", r.TTFBMS, "2xx, from the actual send")
 	row("first message ms", r.FirstMessageMS, "gRPC status 0, from the actual send to the whole of it")
+	row("resolve ms", r.ResolveMS, "look-ups of names, of the whole run")
 	row("connect ms", r.ConnectMS, "connections of the whole run")
 	row("TLS ms", r.TLSMS, "handshakes of the whole run")
 	row("lateness µs", r.LatenessUS, "actual send after the intended start")
@@ -119,6 +123,13 @@ func counts(of map[string]int64, all int64) string {
 		return "none"
 	}
 	return strings.Join(words, ", ")
+}
+
+func sum(of map[string]int64) (all int64) {
+	for _, n := range of {
+		all += n
+	}
+	return all
 }
 
 func percent(part, whole float64) float64 {

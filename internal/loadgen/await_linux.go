@@ -48,6 +48,8 @@ func (w *worker) expire() {
 		switch {
 		case w.first.stream != nil:
 			w.cancel(c, w.first.stream)
+		case c.state == connConnecting && c.fd < 0:
+			w.openFailed(c, kindLookupTimeout)
 		case c.state == connConnecting || c.state == connShaking || c.state == connGreeting:
 			w.openFailed(c, kindTimeout)
 		default:

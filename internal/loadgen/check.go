@@ -39,6 +39,9 @@ func (p Profile) withDefaults() Profile {
 	if p.Arrivals == "" {
 		p.Arrivals = Poisson
 	}
+	if p.Resolve == "" {
+		p.Resolve = ResolveOnce
+	}
 	if p.Overflow == "" {
 		p.Overflow = overflowQueue
 	}
@@ -210,6 +213,8 @@ func (p Profile) Validate() error {
 		refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
 	refuse(p.Engine != "" && p.Engine != enginePortable, "engine %q is neither empty nor %q", p.Engine, enginePortable)
+	refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
+	refuse(networks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
 	refuse(p.GRPCStream && p.Protocol != protocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
 	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
 	if protocols[p.Protocol] == "" {

@@ -1,6 +1,8 @@
 package loadgen
 
 import (
+	"net/netip"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -32,6 +34,8 @@ type conn struct {
 	intended, sent   int64
 	free             int64 // when it could have taken its request
 	opened, first    int64 // when the connect began, when the answer's first byte came
+	addrs            []netip.AddrPort
+	turn, tried      int // of addrs: the first to be tried, and how many have been
 	backoff, retryAt int64
 	awaited
 
@@ -46,6 +50,7 @@ type pool struct {
 	idle   ring[place]
 	closed ring[place] // without a socket
 	queue  ring[int64] // intended starts of due requests
+	turn   int         // the next of the target's addresses
 	bodily bool
 }
 
@@ -67,32 +72,20 @@ func (w *worker) open(c *conn) {
 	if w.started {
 		w.rec.reconnects++
 	}
-	fd, errno := dial(c.pool.target)
-	if errno == 0 {
-		if err := w.poll.add(fd, watched, c.index, c.generation); err != nil {
-			_ = unix.Close(fd)
-			errno = errnoOf(err)
-		}
-	}
-	c.state = connConnecting
+	c.state, c.fd, c.tried = connConnecting, -1, 0
 	w.opening++
-	if errno != 0 {
-		c.fd = -1
-		w.openFailed(c, kindOf(errno))
-		return
-	}
-	c.fd = int32(fd)
 	c.deadline = w.now + w.timeout
 	w.await(&c.awaited)
+	w.reach(c)
 }
 
 // opened handles the event that ends a connect.
 func (w *worker) opened(c *conn) {
 	if errno := socketError(c.fd); errno != 0 {
-		w.openFailed(c, kindOf(errno))
+		w.unreached(c, errno)
 		return
 	}
-	put(w.rec.connect, w.now-c.opened)
+	w.reached(c)
 	switch {
 	case c.pool.target.tls != nil:
 		w.shake(c)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -50,6 +51,7 @@ type engine struct {
 	collect *collector
 	host    *hostWatch
 	spin    time.Duration
+	lookup  lookup
 }
 
 // Run carries out p and reports what happened. progress, unless nil, is called
@@ -58,15 +60,19 @@ type engine struct {
 // is no error. It fails if p is invalid ([Profile.Validate]), a host cannot be
 // looked up, or the machine refuses what the engine needs.
 func Run(ctx context.Context, p Profile, progress func(Progress)) (Report, error) {
+	return run(ctx, p, progress, net.DefaultResolver.LookupNetIP)
+}
+
+func run(ctx context.Context, p Profile, progress func(Progress), look lookup) (Report, error) {
 	if err := p.Validate(); err != nil {
 		return Report{}, fmt.Errorf("load profile: %w", err)
 	}
 	p = p.withDefaults()
-	targets, err := resolveTargets(ctx, &p)
+	targets, err := resolveTargets(ctx, &p, look)
 	if err != nil {
 		return Report{}, err
 	}
-	e := &engine{profile: p, targets: targets, turns: p.turns(), spin: p.spin(allowedCPUs())}
+	e := &engine{profile: p, lookup: look, targets: targets, turns: p.turns(), spin: p.spin(allowedCPUs())}
 	if p.Arrivals == Replay && p.Rate > 0 {
 		if e.replay, err = readInstants(p.ReplayFile); err != nil {
 			return Report{}, err

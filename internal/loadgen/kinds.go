@@ -34,6 +34,9 @@ const (
 	kindGoAway
 	kindNoGRPCStatus
 	kindWrongEcho
+	kindNoName
+	kindLookup
+	kindLookupTimeout
 	kindOther
 	kinds
 )
@@ -63,6 +66,9 @@ var kindNames = [kinds]string{
 	kindGoAway:         "goaway",
 	kindNoGRPCStatus:   "no grpc-status",
 	kindWrongEcho:      "other bytes than were sent",
+	kindNoName:         "no such host",
+	kindLookup:         "name look-up failed",
+	kindLookupTimeout:  "timeout before the name was resolved",
 	kindOther:          "other",
 }
 
@@ -86,7 +92,7 @@ func (k kind) class() classIndex {
 		return classOK
 	case kindWrongSize, kindWrongBody:
 		return classStatus
-	case kindTimeout, kindNotSent:
+	case kindTimeout, kindNotSent, kindLookupTimeout:
 		return classTimeout
 	}
 	return classConn

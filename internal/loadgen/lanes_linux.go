@@ -1,8 +1,10 @@
 package loadgen
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -33,11 +35,12 @@ func newWorker(e *engine, number int) (*worker, error) {
 		number: number, engine: e, poll: poll,
 		buffer: make([]byte, readBuffer), pools: make([]pool, len(e.targets)),
 		drops: p.Overflow == overflowDrop, fresh: p.NoKeepAlive,
-		timeout: int64(p.Timeout), expect: p.expectation(), spin: int64(e.spin),
+		resting: map[netip.AddrPort]int64{}, timeout: int64(p.Timeout), expect: p.expectation(), spin: int64(e.spin),
 		rec: e.collect.recorder(), zero: time.Now(), nextDue: never, nextRetry: never,
 		laneClock: laneClock{nextTick: int64(time.Second), nextEdge: int64(p.Warmup)},
 		end:       int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain), quota: e.quota(number),
 	}
+	w.lookups, w.endLookups = context.WithCancel(context.Background())
 	w.drainEnd = w.end + w.drain
 	if p.Rate > 0 {
 		w.schedule = e.schedule(number)
@@ -45,7 +48,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	}
 	for i := range w.pools {
 		t := &e.targets[i]
-		w.pools[i] = pool{target: t, bodily: p.Method != http.MethodHead}
+		w.pools[i] = pool{target: t, turn: number, bodily: p.Method != http.MethodHead}
 		if t.tls != nil && w.plain == nil {
 			w.plain = make([]byte, plainBuffer)
 		}
@@ -82,6 +85,7 @@ func (w *worker) close() {
 	for i := range w.conns {
 		w.drop(&w.conns[i])
 	}
+	w.endLookups()
 	w.aides.Wait() // they wake the poller
 	w.poll.close()
 }

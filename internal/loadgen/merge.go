@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -16,7 +17,7 @@ func (t *totals) each(d *Distributions, do func(h **hdrhistogram.Histogram, enco
 		encoded *[]byte
 	}{
 		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
-		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake},
+		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.lookup, &d.Lookup},
 	} {
 		if err := do(pair.h, pair.encoded); err != nil {
 			return err
@@ -60,6 +61,11 @@ func (r *Report) totals() (totals, error) {
 	t.connected, t.resumed, t.secured = r.Connected, r.TLSResumed, r.TLS
 	for k, name := range kindNames {
 		t.kinds[k], t.openKinds[k] = r.Errors[name], r.ConnectErrors[name]
+	}
+	for text, n := range r.Addresses {
+		if addr, err := netip.ParseAddrPort(text); err == nil {
+			t.addresses[addr] = n
+		}
 	}
 	for code, n := range r.Statuses {
 		if c := statusOf(code); c > 0 {

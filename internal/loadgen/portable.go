@@ -1,9 +1,11 @@
 package loadgen
 
 import (
+	"context"
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +36,10 @@ type portableLane struct {
 	closed  bool // no more requests: connections go home
 
 	wake chan struct{} // stop was called
+
+	opening    context.Context // ends with the drain, or by a stop before the load
+	endOpening context.CancelFunc
+	started    atomic.Bool
 }
 
 // portablePool is what waits for the connections of one target.
@@ -41,6 +47,7 @@ type portablePool struct {
 	queue ring[int64] // intended starts
 	due   sync.Cond   // the queue has grown, or the end has come
 	free  int         // connections that wait for it to grow
+	turn  int         // the next of the target's addresses
 }
 
 func (e *engine) portableLanes() ([]lane, error) {
@@ -52,7 +59,9 @@ func (e *engine) portableLanes() ([]lane, error) {
 			end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1), quota: e.quota(i),
 		}
 		l.idle.L = &l.mu
+		l.opening, l.endOpening = context.WithCancel(context.Background())
 		for k := range l.pools {
+			l.pools[k].turn = i
 			l.pools[k].due.L = &l.mu
 		}
 		l.conns = make([]*portableConn, share(p.Connections, p.Workers, i))
@@ -84,6 +93,9 @@ func (l *portableLane) prewarm() error {
 }
 
 func (l *portableLane) stop() {
+	if !l.started.Load() {
+		l.endOpening()
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -91,6 +103,7 @@ func (l *portableLane) stop() {
 }
 
 func (l *portableLane) close() {
+	l.endOpening()
 	for _, c := range l.conns {
 		c.drop()
 	}
@@ -103,6 +116,7 @@ func (l *portableLane) run(t0 time.Time) *totals {
 	// The pacer must not be late because it is tied to one thread.
 	runtime.UnlockOSThread()
 	l.zero = t0
+	l.started.Store(true)
 	var running sync.WaitGroup
 	stopped := l.sleepUntil(0)
 	if !stopped {
@@ -232,6 +246,7 @@ func (l *portableLane) drain() {
 		l.idle.Wait()
 	}
 	l.closed = true
+	l.endOpening()
 	for _, c := range l.conns {
 		if c.conn != nil {
 			_ = c.conn.SetDeadline(time.Unix(1, 0)) // ends a read under way

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -193,13 +194,11 @@ func (c *portableConn) open() kind {
 // connect connects, and shakes hands where the target is https.
 func (c *portableConn) connect() kind {
 	l := c.lane
-	ctx, cancel := context.WithTimeout(context.Background(), l.engine.profile.Timeout)
+	ctx, cancel := context.WithTimeout(l.opening, l.engine.profile.Timeout)
 	defer cancel()
-	network, address := c.target.dial()
-	began := time.Now()
-	conn, err := l.dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return netKind(err)
+	conn, dialled, k := c.dial(ctx)
+	if k != kindNone {
+		return k
 	}
 	connected := time.Now()
 	var secured *tls.Conn
@@ -217,7 +216,10 @@ func (c *portableConn) connect() kind {
 		_ = conn.Close()
 		return kindTimeout
 	}
-	put(l.rec.connect, int64(connected.Sub(began)))
+	put(l.rec.connect, int64(connected.Sub(dialled.began)))
+	if dialled.addr.IsValid() {
+		l.rec.addresses[dialled.addr]++
+	}
 	if secured != nil {
 		l.rec.shook(secured.ConnectionState(), int64(time.Since(connected)))
 	}
@@ -226,6 +228,51 @@ func (c *portableConn) connect() kind {
 		l.rec.reconnects++
 	}
 	return kindNone
+}
+
+// dialled is when and to which address, if it is not a Unix socket, a connection began.
+type dialled struct {
+	began time.Time
+	addr  netip.AddrPort
+}
+
+// dial connects to one of the host's addresses: each in turn, and on to the next
+// where one does not take the connection.
+func (c *portableConn) dial(ctx context.Context) (conn net.Conn, d dialled, k kind) {
+	l, t := c.lane, c.target
+	d.began = time.Now()
+	if t.socket != "" {
+		conn, err := l.dialer.DialContext(ctx, "unix", t.socket)
+		return conn, d, netKind(err)
+	}
+	addrs := t.addrs
+	if len(addrs) == 0 {
+		var err error
+		addrs, err = l.engine.lookup.addresses(ctx, t.url, l.engine.profile.IPVersion)
+		l.mu.Lock()
+		put(l.rec.lookup, int64(time.Since(d.began)))
+		l.mu.Unlock()
+		if err != nil {
+			return nil, d, lookupKind(err)
+		}
+	}
+	l.mu.Lock()
+	first := c.pool.turn
+	c.pool.turn++
+	l.mu.Unlock()
+	for i := range addrs {
+		d = dialled{time.Now(), addrs[(first+i)%len(addrs)]}
+		conn, err := l.dialer.DialContext(ctx, "tcp", d.addr.String())
+		if err == nil {
+			return conn, d, kindNone
+		}
+		if k = netKind(err); i < len(addrs)-1 {
+			l.mu.Lock()
+			l.rec.openKinds[k]++
+			l.mu.Unlock()
+		}
+	}
+	return nil, d, k
 }
 
 func (c *portableConn) drop() {
@@ -240,6 +287,9 @@ func (c *portableConn) drop() {
 
 // netKind names an error of package net.
 func netKind(err error) kind {
+	if err == nil {
+		return kindNone
+	}
 	for _, known := range []struct {
 		err  error
 		kind kind

@@ -76,6 +76,13 @@ type Profile struct {
 	Headers []string `json:"headers,omitempty"`
 	// BodyFile has the request's body, in place of RequestSize bytes of nothing in particular.
 	BodyFile string `json:"bodyFile,omitempty"`
+	// Resolve says when the names of hosts are looked up: "once" (default), before the
+	// load, or "connection", for every connection that is opened; then the look-up is
+	// part of opening it. Several addresses of one name are used in turn, and one
+	// that cannot be connected to is passed over for a second.
+	Resolve string `json:"resolve,omitempty"`
+	// IPVersion is "4" or "6" to use only such addresses of a name; empty: all.
+	IPVersion string `json:"ipVersion,omitempty"`
 	// NoKeepAlive opens a connection for every request; the service time begins with it.
 	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
 
@@ -212,7 +219,11 @@ type Report struct {
 	// others could not be opened, then or later, for a request or ahead of one.
 	Connected     int64            `json:"connected"`
 	ConnectErrors map[string]int64 `json:"connectErrors,omitempty"`
-	IdleClosed    int64            `json:"idleClosed"`
+	// Addresses counts the connections of the whole run by where they went, and
+	// ResolveMS is the time of every look-up for one of them; ms.
+	Addresses  map[string]int64 `json:"addresses,omitempty"`
+	ResolveMS  Quantiles        `json:"resolve_ms,omitzero"`
+	IdleClosed int64            `json:"idleClosed"`
 	// SpinUS is the spin window that was used, µs.
 	SpinUS float64 `json:"spin_us"`
 
@@ -236,6 +247,7 @@ type Distributions struct {
 	Connect   []byte `json:"connect"`
 	Handshake []byte `json:"handshake"`
 	Message   []byte `json:"message"`
+	Lookup    []byte `json:"lookup"`
 }
 
 // Host is what the machine was like in the measure window; zero where unknown.

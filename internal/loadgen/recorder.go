@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"math"
+	"net/netip"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -50,11 +51,13 @@ type totals struct {
 	classes            [classCount]int64
 	statuses           [statuses]int64
 	kinds              [kinds]int64
-	response, service  *hdrhistogram.Histogram // 2xx
-	lateness, ownDelay *hdrhistogram.Histogram // every class
-	firstByte          *hdrhistogram.Histogram // 2xx, from the actual send
-	message            *hdrhistogram.Histogram // gRPC 2xx, from the actual send to the first message
-	connect, handshake *hdrhistogram.Histogram // of the whole run, prewarm included
+	response, service  *hdrhistogram.Histogram  // 2xx
+	lateness, ownDelay *hdrhistogram.Histogram  // every class
+	firstByte          *hdrhistogram.Histogram  // 2xx, from the actual send
+	message            *hdrhistogram.Histogram  // gRPC 2xx, from the actual send to the first message
+	connect, handshake *hdrhistogram.Histogram  // of the whole run, prewarm included
+	lookup             *hdrhistogram.Histogram  // likewise
+	addresses          map[netip.AddrPort]int64 // connections opened, of the whole run
 	dropped            int64
 	messages           int64
 	gaps               gaps
@@ -90,7 +93,7 @@ type recorder struct {
 
 func newTotals() totals {
 	h := newHistogram
-	return totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), connect: h(), handshake: h(), gaps: newGaps()}
+	return totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), connect: h(), handshake: h(), lookup: h(), addresses: map[netip.AddrPort]int64{}, gaps: newGaps()}
 }
 
 // newLive is coarser than the log's histograms: it only feeds the live line.

@@ -91,6 +91,10 @@ func (t *totals) add(w *totals) {
 	t.message.Merge(w.message)
 	t.connect.Merge(w.connect)
 	t.handshake.Merge(w.handshake)
+	t.lookup.Merge(w.lookup)
+	for addr, n := range w.addresses {
+		t.addresses[addr] += n
+	}
 	t.dropped += w.dropped
 	t.messages += w.messages
 	t.connected += w.connected
@@ -115,6 +119,10 @@ func (r *Report) fill(t *totals) {
 		r.Requests += n
 	}
 	r.Connected, r.ConnectErrors = t.connected, byName(&t.openKinds)
+	r.ResolveMS, r.Addresses = quantiles(t.lookup, 1e6), make(map[string]int64, len(t.addresses))
+	for addr, n := range t.addresses {
+		r.Addresses[addr.String()] = n
+	}
 	r.Statuses, r.Errors = map[string]int64{}, byName(&t.kinds)
 	for code, n := range t.statuses {
 		if code > 0 && code != statusEcho && n > 0 {

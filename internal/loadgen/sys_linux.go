@@ -2,6 +2,9 @@ package loadgen
 
 import (
 	"errors"
+	"net"
+	"net/netip"
+	"strconv"
 	"time"
 	"unsafe"
 
@@ -117,9 +120,9 @@ func (p *poller) pwait2(d time.Duration) (int, unix.Errno) {
 // costs one write and one read and no change of interest.
 const watched = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 
-// dial begins to connect. The result arrives as an event.
-func dial(t *target) (fd int, errno unix.Errno) {
-	sa, family := sockaddr(t)
+// dial begins to connect, to a Unix socket if one is named. The result arrives as an event.
+func dial(socket string, addr netip.AddrPort) (fd int, errno unix.Errno) {
+	sa, family := sockaddr(socket, addr)
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, errnoOf(err)
@@ -135,15 +138,26 @@ func dial(t *target) (fd int, errno unix.Errno) {
 	return fd, 0
 }
 
-func sockaddr(t *target) (unix.Sockaddr, int) {
-	if t.socket != "" {
-		return &unix.SockaddrUnix{Name: t.socket}, unix.AF_UNIX
+func sockaddr(socket string, addr netip.AddrPort) (unix.Sockaddr, int) {
+	if socket != "" {
+		return &unix.SockaddrUnix{Name: socket}, unix.AF_UNIX
 	}
-	addr := t.addr
 	if ip := addr.Addr(); ip.Is4() {
 		return &unix.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}, unix.AF_INET
 	}
-	return &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}, unix.AF_INET6
+	return &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16(), ZoneId: zone(addr.Addr().Zone())}, unix.AF_INET6
+}
+
+// zone is the number of the interface that a link-local address is on.
+func zone(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	if i, err := net.InterfaceByName(name); err == nil {
+		return uint32(i.Index)
+	}
+	n, _ := strconv.ParseUint(name, 10, 32)
+	return uint32(n)
 }
 
 func errnoOf(err error) unix.Errno {

@@ -19,13 +19,13 @@ import (
 // target is one URL, taken apart and ready to be asked.
 type target struct {
 	url      *url.URL
-	addr     netip.AddrPort
-	socket   string      // path of a Unix socket, in place of addr
-	protocol string      // http1, http2, grpc or tcp
-	tls      *tls.Config // nil: plaintext
-	request  []byte      // the whole request, written as it is
-	h2       *requestH2  // the same for HTTP/2; nil: HTTP/1.1
-	echo     []byte      // the request where protocol tcp expects it back; nil: HTTP
+	addrs    []netip.AddrPort // of the host; none: to be looked up for each connection
+	socket   string           // path of a Unix socket, in place of addr
+	protocol string           // http1, http2, grpc or tcp
+	tls      *tls.Config      // nil: plaintext
+	request  []byte           // the whole request, written as it is
+	h2       *requestH2       // the same for HTTP/2; nil: HTTP/1.1
+	echo     []byte           // the request where protocol tcp expects it back; nil: HTTP
 }
 
 // parseTarget checks one URL of a profile without looking up its host.
@@ -49,9 +49,9 @@ func parseTarget(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// resolveTargets looks every host up once, before the load begins: a look-up
-// under way would be charged to the server.
-func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
+// resolveTargets looks every host up once, before the load begins, unless every
+// connection is to do so: a look-up under way would be charged to the server.
+func resolveTargets(ctx context.Context, p *Profile, look lookup) ([]target, error) {
 	body, err := p.body()
 	if err != nil {
 		return nil, err
@@ -69,8 +69,9 @@ func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
 		} else {
 			t.request = buildRequest(u, p, body)
 		}
-		if t.socket == "" {
-			if t.addr, err = resolve(ctx, u); err != nil {
+		t.addrs = literal(u)
+		if t.socket == "" && t.addrs == nil && p.Resolve == ResolveOnce {
+			if t.addrs, err = look.addresses(ctx, u, p.IPVersion); err != nil {
 				return nil, fmt.Errorf("look up target %s: %w", raw, err)
 			}
 		}
@@ -92,12 +93,15 @@ func resolveTargets(ctx context.Context, p *Profile) ([]target, error) {
 	return targets, nil
 }
 
-// dial is where t is connected to.
+// dial is where t is connected to, where one connection is enough.
 func (t *target) dial() (network, address string) {
-	if t.socket != "" {
+	switch {
+	case t.socket != "":
 		return "unix", t.socket
+	case len(t.addrs) > 0:
+		return "tcp", t.addrs[0].String()
 	}
-	return "tcp", t.addr.String()
+	return "tcp", net.JoinHostPort(t.url.Hostname(), strconv.Itoa(int(portOf(t.url))))
 }
 
 // choose finds the protocol of an automatic choice: what the server at t chooses, in
@@ -133,27 +137,6 @@ func spoken(targets []target) string {
 		}
 	}
 	return strings.Join(names, ", ")
-}
-
-func resolve(ctx context.Context, u *url.URL) (netip.AddrPort, error) {
-	port := uint64(80)
-	if u.Scheme == "https" {
-		port = 443
-	}
-	if s := u.Port(); s != "" {
-		port, _ = strconv.ParseUint(s, 10, 16) // parseTarget has seen to it
-	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return netip.AddrPortFrom(addr, uint16(port)), nil
-	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	if len(addrs) == 0 {
-		return netip.AddrPort{}, errors.New("no address")
-	}
-	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(port)), nil
 }
 
 // body is what every request carries.

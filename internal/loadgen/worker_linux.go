@@ -1,6 +1,8 @@
 package loadgen
 
 import (
+	"context"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -31,6 +33,11 @@ type worker struct {
 	plain  []byte // content of one TLS record; nil without TLS
 	mail   inbox
 	aides  sync.WaitGroup // goroutines that post
+
+	lookups    context.Context // ends with the worker
+	endLookups context.CancelFunc
+	resting    map[netip.AddrPort]int64 // addresses to be passed over until an instant
+
 	laneClock
 
 	schedule schedule // nil: closed loop
@@ -111,6 +118,9 @@ func (w *worker) start(t0 time.Time) {
 	}
 	for i := range w.conns {
 		w.conns[i].retryAt -= shift
+	}
+	for addr := range w.resting {
+		w.resting[addr] -= shift
 	}
 	w.tick()
 	w.nextRetry = w.now

@@ -1,0 +1,129 @@
+package loadgen
+
+import (
+	"context"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where a connection goes: to each of its host's addresses in turn, and on to the
+// next where one does not take it.
+
+// reach begins to connect c, with or without a look-up before.
+func (w *worker) reach(c *conn) {
+	t := c.pool.target
+	switch {
+	case t.socket != "":
+		c.addrs = nil
+		w.tryNext(c, kindNone)
+	case len(t.addrs) == 0:
+		w.lookUp(c)
+	default:
+		w.turnTo(c, t.addrs)
+	}
+}
+
+// lookUp has the name of c's host looked up elsewhere.
+func (w *worker) lookUp(c *conn) {
+	at, t, began := c.place(), c.pool.target, w.now
+	w.aides.Go(func() {
+		ctx, cancel := context.WithTimeout(w.lookups, w.engine.profile.Timeout)
+		defer cancel()
+		addrs, err := w.engine.lookup.addresses(ctx, t.url, w.engine.profile.IPVersion)
+		w.post(func() {
+			if !at.current() || c.state != connConnecting {
+				return // given up
+			}
+			w.tick()
+			put(w.rec.lookup, w.now-began)
+			if err != nil {
+				w.openFailed(c, lookupKind(err))
+				return
+			}
+			if w.engine.profile.Resolve != ResolveConnection {
+				t.addrs = addrs // of a host that a redirect led to
+			}
+			w.turnTo(c, addrs)
+		})
+	})
+}
+
+// turnTo connects c to the first in turn of addrs that has not failed of late.
+func (w *worker) turnTo(c *conn, addrs []netip.AddrPort) {
+	c.addrs, c.turn, c.tried = addrs, c.pool.turn%len(addrs), 0
+	for i := range addrs {
+		if next := (c.pool.turn + i) % len(addrs); w.resting[addrs[next]] <= w.now {
+			c.turn = next
+			break
+		}
+	}
+	c.pool.turn = c.turn + 1
+	w.tryNext(c, kindNone)
+}
+
+// tryNext connects c to the next of its addresses, after one has failed for k. With
+// the last of them the connection has.
+func (w *worker) tryNext(c *conn, k kind) {
+	for c.tried < max(1, len(c.addrs)) {
+		if k != kindNone {
+			w.rec.openKinds[k]++
+		}
+		c.opened = w.now
+		if k = w.connect(c); k == kindNone {
+			return
+		}
+		w.passOver(c)
+	}
+	w.openFailed(c, k)
+}
+
+// connect begins to connect c's socket to the address that is next.
+func (w *worker) connect(c *conn) kind {
+	c.tried++
+	fd, errno := dial(c.pool.target.socket, c.address())
+	if errno == 0 {
+		if err := w.poll.add(fd, watched, c.index, c.generation); err != nil {
+			_ = unix.Close(fd)
+			errno = errnoOf(err)
+		}
+	}
+	if errno != 0 {
+		return kindOf(errno)
+	}
+	c.fd = int32(fd)
+	return kindNone
+}
+
+// address is the one that was tried last; none of a Unix socket.
+func (c *conn) address() netip.AddrPort {
+	if len(c.addrs) == 0 {
+		return netip.AddrPort{}
+	}
+	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
+}
+
+// unreached goes on from an address that could not be connected to.
+func (w *worker) unreached(c *conn, errno unix.Errno) {
+	_ = unix.Close(int(c.fd))
+	c.fd = -1
+	c.generation++
+	c.peerEnded = false
+	w.passOver(c)
+	w.tryNext(c, kindOf(errno))
+}
+
+// passOver lets the address that failed rest, where there are others.
+func (w *worker) passOver(c *conn) {
+	if len(c.addrs) > 1 {
+		w.resting[c.address()] = w.now + addressRest
+	}
+}
+
+// reached counts the address of a connection that is there.
+func (w *worker) reached(c *conn) {
+	put(w.rec.connect, w.now-c.opened)
+	if len(c.addrs) > 0 {
+		w.rec.addresses[c.address()]++
+	}
+}
