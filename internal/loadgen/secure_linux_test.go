@@ -260,7 +260,7 @@ func TestALPN(t *testing.T) {
 		{"http" + strings.TrimPrefix(rawServer(t, saying(helloResponse)), "http"), protocolAuto, protocolHTTP1},
 	} {
 		p := a.trusting(profileH2(test.url))
-		p.Protocol, p.Rate, p.Measure, p.Warmup = test.protocol, 100, 200*time.Millisecond, 0
+		p.Protocol, p.Rate, p.Measure, p.Warmup, p.Connections = test.protocol, 100, 200*time.Millisecond, 0, 8
 		if p.Protocol == protocolGRPC {
 			p.Targets[0] += "/a/b"
 		}
