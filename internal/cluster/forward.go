@@ -2,24 +2,339 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
+// dialFor bounds opening a connection where the caller's context does not.
+const dialFor = 30 * time.Second
+
 // Forward leads to one port of a pod through the API server, as kubectl port-forward does: the connection ends inside
-// the pod's network namespace at 127.0.0.1, beside any mesh.
-type Forward struct{}
+// the pod's network namespace at its loopback address, beside any mesh. Every connection is one of its own to the API
+// server, so that one that breaks takes no other with it.
+type Forward struct {
+	cluster        *Cluster
+	namespace, pod string
+	port           int
+
+	mu       sync.Mutex
+	closed   bool
+	open     map[*tunnel]bool
+	listener net.Listener
+}
 
 // Forward prepares connections to a port of a pod. Nothing is opened yet.
-func (c *Cluster) Forward(namespace, pod string, port int) *Forward { return &Forward{} }
+func (c *Cluster) Forward(namespace, pod string, port int) *Forward {
+	return &Forward{cluster: c, namespace: namespace, pod: pod, port: port, open: map[*tunnel]bool{}}
+}
 
-// DialContext opens a connection; it fits http.Transport, network and address are not looked at. It tries again until
-// ctx ends while the API server or the pod's container is away, and a connection that breaks is not mended: dial again.
-func (f *Forward) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return nil, nil
+func (f *Forward) String() string {
+	return fmt.Sprintf("port %d of pod %s/%s", f.port, f.namespace, f.pod)
+}
+
+// DialContext opens a connection; it fits [http.Transport], network and address are not looked at. While the API server
+// or the pod's container is away it tries again until ctx ends (30 s without a deadline). A connection that breaks is
+// not mended: dial again. That nothing listens on the port is known only once the connection is used: it is the error of
+// Read then, and wraps ECONNREFUSED.
+func (f *Forward) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	t, err := f.tunnel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	near, far := net.Pipe()
+	go func() {
+		defer far.Close()
+		_, _ = io.Copy(far, t) // its error is told by tunnelConn.Read
+	}()
+	go func() {
+		defer t.Close()
+		_, _ = io.Copy(t, far)
+	}()
+	return &tunnelConn{near, t}, nil
+}
+
+// tunnel opens a connection, trying again as DialContext says.
+func (f *Forward) tunnel(ctx context.Context) (*tunnel, error) {
+	op := "connect to " + f.String()
+	if f.cluster.DryRun() {
+		return nil, fmt.Errorf("%s: %w: nothing is opened in a dry run", op, errors.ErrUnsupported)
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, dialFor)
+		defer cancel()
+	}
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		t, err := f.attempt(ctx)
+		if err == nil {
+			return t, nil
+		}
+		if errors.Is(err, net.ErrClosed) || isFinal(err) || sleep(ctx, pause) != nil {
+			return nil, f.cluster.explained(op, err)
+		}
+	}
+}
+
+// isFinal says that dialling again would fail the same way. The libraries lose the types of other errors.
+func isFinal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || isCertificate(err)
+}
+
+// attempt opens one connection; what opens too late is closed again, since the libraries cannot be told to stop.
+func (f *Forward) attempt(ctx context.Context) (*tunnel, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	type result struct {
+		*tunnel
+		error
+	}
+	done := make(chan result)
+	go func() {
+		t, err := f.dial()
+		select {
+		case done <- result{t, err}:
+		case <-ctx.Done():
+			if t != nil {
+				t.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-done:
+		return r.tunnel, r.error
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (f *Forward) dial() (*tunnel, error) {
+	dialer, err := f.dialer()
+	if err != nil {
+		return nil, err
+	}
+	conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTunnel(conn, f.port)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	f.open[t] = true
+	t.forget = func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.open, t)
+	}
+	return t, nil
+}
+
+// dialer speaks SPDY inside a WebSocket, which proxies let through, and plain SPDY to servers that know no better.
+func (f *Forward) dialer() (httpstream.Dialer, error) {
+	config := f.cluster.config
+	url := f.cluster.typed.CoreV1().RESTClient().Post().Resource("pods").
+		Namespace(f.namespace).Name(f.pod).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, err
+	}
+	plain := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
+	if err != nil {
+		return nil, err
+	}
+	return portforward.NewFallbackDialerForStreaming(socket, plain, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
 }
 
 // Listen accepts connections on a port of 127.0.0.1 that the kernel chooses, and forwards each; it ends with Close.
-func (f *Forward) Listen() (address string, err error) { return "", nil }
+func (f *Forward) Listen() (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("forward %s: %w", f, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.listener != nil {
+		l.Close()
+		return "", fmt.Errorf("forward %s: already closed, or listening", f)
+	}
+	f.listener = l
+	go func() {
+		for {
+			local, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go f.serve(local)
+		}
+	}()
+	return l.Addr().String(), nil
+}
 
-// Close ends every connection.
-func (f *Forward) Close() error { return nil }
+func (f *Forward) serve(local net.Conn) {
+	defer local.Close()
+	t, err := f.tunnel(context.Background())
+	if err != nil {
+		return // closing the connection is all that can be said to its other end
+	}
+	defer t.Close()
+	go func() {
+		if _, err := io.Copy(t, local); err != nil {
+			t.Close()
+		}
+		t.closeWrite()
+	}()
+	_, _ = io.Copy(local, t)
+}
+
+// Close ends the listener and every connection.
+func (f *Forward) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	var open []*tunnel
+	for t := range f.open {
+		open = append(open, t)
+	}
+	l := f.listener
+	f.mu.Unlock()
+	for _, t := range open {
+		t.Close()
+	}
+	if l != nil {
+		return l.Close()
+	}
+	return nil
+}
+
+// tunnel is one forwarded connection: a stream of data, and one on which the kubelet says what went wrong.
+type tunnel struct {
+	conn   httpstream.Connection
+	data   httpstream.Stream
+	failed chan struct{} // closed once err is settled
+	err    error
+	forget func()
+	once   sync.Once
+}
+
+func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, strconv.Itoa(port))
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	problems, err := conn.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	if err := problems.Close(); err != nil { // nothing is written to it
+		return nil, err
+	}
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := conn.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	t := &tunnel{conn: conn, data: data, failed: make(chan struct{}), forget: func() {}}
+	go func() {
+		defer close(t.failed)
+		text, err := io.ReadAll(problems)
+		if len(text) > 0 {
+			t.err = remoteError(string(text))
+		} else if err != nil {
+			t.err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+		}
+	}()
+	return t, nil
+}
+
+// remoteError is what the kubelet says of its end.
+func remoteError(text string) error {
+	text = strings.TrimSpace(text)
+	if strings.Contains(text, "connection refused") {
+		return fmt.Errorf("%w: %s", syscall.ECONNREFUSED, text)
+	}
+	return errors.New(text)
+}
+
+// Read reads what comes from the pod; a kubelet's complaint takes the place of a mere end.
+func (t *tunnel) Read(p []byte) (int, error) {
+	n, err := t.data.Read(p)
+	if err == nil || n > 0 {
+		return n, nil
+	}
+	if problem := t.problem(); problem != nil {
+		return 0, problem
+	}
+	return 0, err
+}
+
+func (t *tunnel) Write(p []byte) (int, error) { return t.data.Write(p) }
+
+// problemWithin is how long the kubelet's complaint may come after the end of the data.
+const problemWithin = time.Second
+
+func (t *tunnel) problem() error {
+	wait := time.NewTimer(problemWithin)
+	defer wait.Stop()
+	select {
+	case <-t.failed:
+		return t.err
+	case <-wait.C:
+		return nil
+	}
+}
+
+func (t *tunnel) closeWrite() { _ = t.data.Close() }
+
+func (t *tunnel) Close() error {
+	t.once.Do(func() {
+		t.forget()
+		_ = t.data.Reset()
+		_ = t.conn.Close()
+	})
+	return nil
+}
+
+// tunnelConn is a tunnel with deadlines, which streams have not: a pipe lies between.
+type tunnelConn struct {
+	net.Conn
+	tunnel *tunnel
+}
+
+func (c *tunnelConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.EOF) {
+		if problem := c.tunnel.problem(); problem != nil {
+			return n, problem
+		}
+	}
+	return n, err
+}
+
+func (c *tunnelConn) Close() error {
+	err := c.Conn.Close()
+	c.tunnel.Close()
+	return err
+}

@@ -22,15 +22,16 @@ type Ref struct {
 
 // Kinds that callers name most.
 var (
-	KindNamespace   = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-	KindPod         = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-	KindConfigMap   = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	KindSecret      = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
-	KindService     = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
-	KindDeployment  = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
-	KindStatefulSet = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
-	KindDaemonSet   = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
-	KindJob         = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
+	KindNamespace      = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	KindPod            = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	KindConfigMap      = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	KindSecret         = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	KindService        = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
+	KindServiceAccount = schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
+	KindDeployment     = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	KindStatefulSet    = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
+	KindDaemonSet      = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
+	KindJob            = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 )
 
 // String is how messages name the object: "deployment shop/cart", "namespace shop".

@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func fromFields(fields map[string]any, into any) error {
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into)
+}
+
+// quietReasons are why a container waits when nothing is wrong.
+var quietReasons = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
+
+// podReasons says what keeps a pod from being ready: its containers, else its conditions, else the events about it.
+func (c *Cluster) podReasons(ctx context.Context, pod *corev1.Pod, events []corev1.Event) (found []reason) {
+	if podReady(pod) || pod.Status.Phase == corev1.PodSucceeded {
+		return nil
+	}
+	name := "pod " + pod.Name
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if r, ok := containerReason(s); ok {
+			r.text = name + ": container " + s.Name + ": " + r.text
+			if s.RestartCount > 0 || s.State.Terminated != nil {
+				r.log = c.lastLines(ctx, pod, s)
+			}
+			found = append(found, r)
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			found = append(found, reason{kind: condition.Reason, text: fmt.Sprintf("%s: %s: %s", name, condition.Reason, oneLine(condition.Message))})
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
+		found = append(found, reason{kind: pod.Status.Reason, text: fmt.Sprintf("%s: %s: %s", name, pod.Status.Reason, oneLine(pod.Status.Message))})
+	}
+	if len(found) > 0 {
+		return found
+	}
+	ref := Ref{KindPod, pod.Namespace, pod.Name}
+	found = eventReasons(ref, events)
+	if pod.DeletionTimestamp != nil {
+		found = append(found, reason{kind: "Terminating", text: name + ": being deleted" + heldBy(pod.Finalizers)})
+	}
+	return found
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// containerReason says what is wrong with a container; running and not ready is told by its probe's event.
+func containerReason(s corev1.ContainerStatus) (reason, bool) {
+	if w := s.State.Waiting; w != nil && !quietReasons[w.Reason] {
+		r := reason{kind: w.Reason, text: joined(w.Reason, oneLine(w.Message))}
+		if t := s.LastTerminationState.Terminated; t != nil {
+			r.text = w.Reason + ": " + ending(t) + restarts(s)
+			r.kind = cmp.Or(memoryKill(t), r.kind)
+		}
+		return r, true
+	}
+	if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+		return reason{kind: cmp.Or(memoryKill(t), t.Reason), text: ending(t) + restarts(s)}, true
+	}
+	if t := s.LastTerminationState.Terminated; t != nil && s.State.Running != nil && !s.Ready {
+		return reason{kind: cmp.Or(memoryKill(t), "CrashLoopBackOff"), text: "runs again: " + ending(t) + restarts(s)}, true
+	}
+	return reason{}, false
+}
+
+func memoryKill(t *corev1.ContainerStateTerminated) string {
+	if t.Reason == "OOMKilled" {
+		return t.Reason
+	}
+	return ""
+}
+
+// ending is how a container ended: "exited with code 3 (Error)".
+func ending(t *corev1.ContainerStateTerminated) string {
+	s := fmt.Sprintf("exited with code %d", t.ExitCode)
+	if t.Signal != 0 {
+		s = fmt.Sprintf("killed by signal %d", t.Signal)
+	}
+	if t.Reason != "" {
+		s += " (" + t.Reason + ")"
+	}
+	return joined(s, oneLine(t.Message))
+}
+
+func restarts(s corev1.ContainerStatus) string {
+	switch s.RestartCount {
+	case 0:
+		return ""
+	case 1:
+		return ", restarted once"
+	}
+	return fmt.Sprintf(", restarted %d times", s.RestartCount)
+}
+
+// lastLines is the end of what the container that failed had written; nothing where it cannot be had.
+func (c *Cluster) lastLines(ctx context.Context, pod *corev1.Pod, s corev1.ContainerStatus) []string {
+	lines, limit := int64(logLines), int64(logBytes)
+	options := &corev1.PodLogOptions{Container: s.Name, TailLines: &lines, LimitBytes: &limit, Previous: s.State.Running != nil}
+	body, err := c.typed.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if err != nil {
+		return nil
+	}
+	defer body.Close()
+	b, err := io.ReadAll(io.LimitReader(body, logBytes))
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+}
+
+// events are those of a namespace, newest first; warnings only.
+func (c *Cluster) events(ctx context.Context, namespace string) ([]corev1.Event, error) {
+	list, err := c.typed.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return eventTime(b).Compare(eventTime(a).Time) })
+	return list.Items, nil
+}
+
+func eventTime(e corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil:
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	}
+	return e.CreationTimestamp
+}
+
+// staleEvents are warnings that lose their meaning once what they warned of is over, and that other parts tell better.
+var staleEvents = map[string]bool{"FailedScheduling": true, "BackOff": true, "Failed": true, "FailedGetScale": true}
+
+// eventReasons are the warnings about an object, or about what its controller makes of it (a Deployment's ReplicaSet).
+func eventReasons(ref Ref, events []corev1.Event) (found []reason) {
+	for _, e := range events {
+		about := e.InvolvedObject
+		made := ref.Kind.Kind == KindDeployment.Kind && about.Kind == "ReplicaSet" && strings.HasPrefix(about.Name, ref.Name+"-")
+		if !made && (about.Kind != ref.Kind.Kind || about.Name != ref.Name) || staleEvents[e.Reason] {
+			continue
+		}
+		found = append(found, reason{
+			kind: kindOf(e.Reason, e.Message),
+			text: fmt.Sprintf("%s %s: %s: %s", strings.ToLower(about.Kind), about.Name, e.Reason, oneLine(e.Message)),
+		})
+	}
+	return found
+}
+
+// oneLine is a message of Kubernetes on one line, cut where it goes on for too long.
+func oneLine(s string) string {
+	const most = 400
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ": " + b
+}
+
+func heldBy(finalizers []string) string {
+	if len(finalizers) == 0 {
+		return ""
+	}
+	return ", held by finalizers " + strings.Join(finalizers, ", ")
+}
