@@ -15,7 +15,7 @@ BENCHTIME ?= 1s
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build tare and tare-agent into bin/
@@ -40,15 +40,31 @@ generators: ## install the load generators that can be had (oha, wrk, hey, h2loa
 	GO='$(GO)' tools/generators/install.sh
 
 .PHONY: e2e
-e2e: build generators race ## the race detector, then the tests that start a real Envoy and real experiments
-	$(TEST) -count=1 -timeout 60m -p 1
+e2e: build generators race bin/tare-cluster ## the race detector, then the tests with the real Envoy, real experiments and a real Kubernetes
+	bin/tare-cluster build
+	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
+	bin/tare-cluster run --name e2e -- $(TEST) -count=1 -timeout 60m -p 1
+
+.PHONY: bin/tare-cluster
+bin/tare-cluster:
+	CGO_ENABLED=0 $(GO) build -C test/cluster -trimpath -o ../../bin/ ./cmd/tare-cluster
+
+.PHONY: cluster
+cluster: bin/tare-cluster ## bring up a real Kubernetes on this machine and leave it up (root; docs/testing.md)
+	@bin/tare-cluster up
+
+.PHONY: cluster-down
+cluster-down: bin/tare-cluster ## take it down whole
+	@bin/tare-cluster down
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, govulncheck
 	@unformatted=$$(gofmt -l cmd internal test *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
+	$(GO) vet -C test/cluster ./...
 	$(TOOL) staticcheck ./...
+	cd test/cluster && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	@$(TOOL) govulncheck ./... || { code=$$?; [ $$code -ne 3 ] || exit $$code; \
 	  echo "govulncheck could not run (no vulnerability database within reach?): known vulnerabilities were NOT checked"; }
 

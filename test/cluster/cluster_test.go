@@ -1,0 +1,361 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/test/cluster/internal/image"
+	"github.com/tare-mesh/tare/test/cluster/internal/parts"
+)
+
+// A cluster's first process is this program, called again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == InsideCommand {
+		fmt.Fprintln(os.Stderr, "cluster:", Inside(os.Stdin))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// options skips where no cluster can be had; in continuous integration that is a failure.
+func options(t *testing.T) Options {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("brings up a cluster")
+	}
+	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
+		t.Skip("a cluster takes root")
+	}
+	source, err := parts.Find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Source: source, Owned: true, Log: t.Output()}
+}
+
+func TestCluster(t *testing.T) {
+	o := options(t)
+	l, err := New(os.Getenv(RootVariable), "selftest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := machine(t)
+	begun := time.Now()
+	up, err := Up(t.Context(), l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("up in %s", time.Since(begun).Round(100*time.Millisecond))
+	t.Cleanup(func() {
+		if err := Down(context.Background(), l); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, Layout)
+	}{
+		{"the node is ready", func(t *testing.T, l Layout) { holds(t, "the node", l.nodeReady) }},
+		{"DNS answers", dnsAnswers},
+		{"the Metrics API has a reading of the node", nodeMetrics},
+		{"a pod runs an image that was loaded", loadedImage},
+		{"a node port can be reached from this machine", nodePort},
+		{"the API server can be stopped and continued", stopAPI},
+		{"a second one of the name is refused or is the same", secondUp},
+		{"secrets are their owner's alone", secrets},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, up) })
+	}
+	namespaces := namespacesOf(t, up.Init)
+	begun = time.Now()
+	if err := Down(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("down in %s", time.Since(begun).Round(100*time.Millisecond))
+	nothingLeft(t, up, namespaces)
+	if after := machine(t); !slices.Equal(before, after) {
+		t.Errorf("the machine before: %q\nand after: %q", before, after)
+	}
+}
+
+// What a program that was killed while it brought a cluster up has begun, down ends.
+func TestDownAfterUpWasKilled(t *testing.T) {
+	options(t)
+	l, err := New(os.Getenv(RootVariable), "killed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := Down(context.Background(), l); err != nil {
+			t.Error(err)
+		}
+	})
+	program := filepath.Join(t.TempDir(), "tare-cluster")
+	if out, err := exec.Command("go", "build", "-o", program, "./cmd/tare-cluster").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	bring := exec.Command(program, "--root", l.Root, "--name", l.Name, "up")
+	bring.Stderr = t.Output()
+	if err := bring.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var begun Layout
+	holds(t, "the API server to be started", func(context.Context) error {
+		there, _, err := l.Load()
+		if err != nil {
+			return err
+		}
+		if pids, err := there.pids("kube-apiserver"); err != nil || len(pids) == 0 {
+			return fmt.Errorf("kube-apiserver is not running: %w", err)
+		}
+		begun = there
+		return nil
+	})
+	if err := bring.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = bring.Wait() // killed
+	if !begun.running() {
+		t.Fatal("the cluster's first process ended with the program that started it: nothing is tried here")
+	}
+	namespaces := namespacesOf(t, begun.Init)
+	if err := Down(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, begun, namespaces)
+}
+
+func holds(t *testing.T, what string, c condition) {
+	t.Helper()
+	if err := await(t.Context(), startLimit, what, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kubectl(t *testing.T, l Layout, arguments ...string) string {
+	t.Helper()
+	out, err := l.Kubectl(t.Context(), arguments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func dnsAnswers(t *testing.T, l Layout) {
+	server := net.JoinHostPort(l.Network.DNS.String(), "53")
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server)
+	}}
+	addresses, err := resolver.LookupHost(t.Context(), "kubernetes.default.svc.cluster.local.")
+	if err != nil || !slices.Equal(addresses, []string{l.Network.API.String()}) {
+		t.Errorf("got %v, %v; want %s", addresses, err, l.Network.API)
+	}
+}
+
+func nodeMetrics(t *testing.T, l Layout) {
+	body, err := l.get(t.Context(), "/apis/metrics.k8s.io/v1beta1/nodes/"+Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reading struct{ Usage struct{ CPU, Memory string } }
+	if err := json.Unmarshal(body, &reading); err != nil {
+		t.Fatal(err)
+	}
+	if reading.Usage.CPU == "" || reading.Usage.CPU == "0" || reading.Usage.Memory == "" {
+		t.Errorf("no reading: %s", body)
+	}
+}
+
+// serve packs busybox as a web server that answers with the name of the pod.
+func serve(t *testing.T, l Layout) string {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, reference := filepath.Join(t.TempDir(), "web.tar"), image.Reference("web", "1")
+	if err := image.Write(archive, image.Image{Reference: reference, Files: []image.File{
+		{Path: "/bin/busybox", From: busybox}, {Path: "/bin/sh", Link: "busybox"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	names, err := l.LoadImage(t.Context(), archive)
+	if err != nil || !slices.Equal(names, []string{reference}) {
+		t.Fatalf("loaded %v, %v; want %s", names, err, reference)
+	}
+	return reference
+}
+
+func loadedImage(t *testing.T, l Layout) {
+	kubectl(t, l, "run", "web", "--image", serve(t, l), "--image-pull-policy=Never", "--labels=app=web", "--port=8080",
+		"--command", "--", "/bin/sh", "-c", "hostname > /tmp/index.html; echo serving; exec busybox httpd -f -p 8080 -h /tmp")
+	kubectl(t, l, "wait", "--for=condition=Ready", "pod/web", "--timeout=2m")
+	if logs := kubectl(t, l, "logs", "web"); !strings.Contains(logs, "serving") {
+		t.Errorf("logs: %q", logs)
+	}
+}
+
+func nodePort(t *testing.T, l Layout) {
+	kubectl(t, l, "expose", "pod", "web", "--type=NodePort", "--port=80", "--target-port=8080")
+	port := kubectl(t, l, "get", "service", "web", "--output=jsonpath={.spec.ports[0].nodePort}")
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	holds(t, "an answer at the node port", func(context.Context) error {
+		response, err := client.Get("http://" + net.JoinHostPort(l.Network.Node.String(), port) + "/")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err == nil && strings.TrimSpace(string(body)) != "web" {
+			err = fmt.Errorf("answered %s %q", response.Status, body)
+		}
+		return err
+	})
+}
+
+func stopAPI(t *testing.T, l Layout) {
+	if err := l.Signal("kube-apiserver", "stop"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := l.apiReady()(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stopped API server answered: %v", err)
+	}
+	if err := l.Signal("kube-apiserver", "cont"); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "the API server", l.apiReady())
+}
+
+func secondUp(t *testing.T, l Layout) {
+	named, err := New(l.Root, l.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := named.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Up(t.Context(), named, Options{Log: t.Output()})
+	unlock()
+	if err == nil || !strings.Contains(err.Error(), "by another process") {
+		t.Errorf("brought up while another was at it: %v", err)
+	}
+	same, err := Up(t.Context(), named, Options{Log: t.Output()})
+	if err != nil || same.Init != l.Init {
+		t.Errorf("brought up again: process %d, %v; want the same, %d", same.Init, err, l.Init)
+	}
+}
+
+func secrets(t *testing.T, l Layout) {
+	for _, path := range []string{l.Dir(), l.pki(), l.pki() + "/ca.key", l.Kubeconfig(), l.kubeconfig("kubelet")} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: mode %s", path, info.Mode())
+		}
+	}
+}
+
+// machine lists what the cluster's programs would make elsewhere on the machine if they could.
+func machine(t *testing.T) []string {
+	t.Helper()
+	var there []string
+	for _, path := range []string{"/etc/cni", "/opt/cni", "/run/containerd", "/run/netns", "/run/xtables.lock", "/run/flannel",
+		"/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/containers", "/var/log/pods"} {
+		entries, err := os.ReadDir(path)
+		if _, missing := os.Stat(path); missing == nil {
+			there = append(there, fmt.Sprint(path, len(entries), err))
+		}
+	}
+	for name := range sysctls {
+		value, err := os.ReadFile("/proc/sys/" + name)
+		there = append(there, fmt.Sprint(name, string(value), err))
+	}
+	slices.Sort(there)
+	return there
+}
+
+// namespacesOf lists the kinds of namespace a process has to itself, with the namespaces' numbers.
+func namespacesOf(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	own := map[string]string{}
+	for _, kind := range []string{"ipc", "mnt", "net", "pid", "uts"} {
+		inside, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outside, err := os.Readlink("/proc/self/ns/" + kind); err != nil || inside == outside {
+			t.Errorf("namespace %s of the cluster is the machine's: %s, %v", kind, inside, err)
+		}
+		own[kind] = inside
+	}
+	return own
+}
+
+func nothingLeft(t *testing.T, l Layout, namespaces map[string]string) {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range processes {
+		for kind, number := range namespaces {
+			if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
+				t.Errorf("%s is in the cluster's %s namespace", process, kind)
+			}
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, l.Dir()) || strings.Contains(line, namespaces["net"]) {
+			t.Errorf("still mounted: %s", line)
+		}
+	}
+	if _, err := net.InterfaceByName(l.Interface()); err == nil {
+		t.Errorf("interface %s is there", l.Interface())
+	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range routes {
+		if to, ok := prefix(route.Dst); ok && (to == l.Network.Pods || to == l.Network.Services || to == l.Network.Link) {
+			t.Errorf("route %s is there", to)
+		}
+	}
+	group, err := l.cgroup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dirs := group.Dirs(); len(dirs) > 0 {
+		t.Errorf("control groups are there: %v", dirs)
+	}
+	if _, err := os.Stat(l.Dir()); !os.IsNotExist(err) {
+		t.Errorf("%s is there: %v", l.Dir(), err)
+	}
+	if err := unix.Kill(l.Init, 0); err == nil {
+		t.Errorf("process %d is there", l.Init)
+	}
+}

@@ -1,0 +1,293 @@
+// Tare-cluster brings up a real Kubernetes of one node for tests and for developers, and takes it down whole.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	cluster "github.com/tare-mesh/tare/test/cluster"
+	"github.com/tare-mesh/tare/test/cluster/internal/debian"
+	"github.com/tare-mesh/tare/test/cluster/internal/parts"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && ended.ExitCode() > 0 {
+		os.Exit(ended.ExitCode()) // of the command that run ran, which has said why
+	}
+	fmt.Fprintln(os.Stderr, "cluster:", err)
+	os.Exit(1)
+}
+
+// place is what every command is told: which cluster, and where its state is.
+type place struct{ name, root string }
+
+func (p place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
+
+// up is a cluster that is there.
+func (p place) up() (cluster.Layout, error) {
+	l, err := p.layout()
+	if err != nil {
+		return l, err
+	}
+	l, found, err := l.Load()
+	if err == nil && !(found && l.Ready) {
+		err = fmt.Errorf("cluster %s is not up", p.name)
+	}
+	return l, err
+}
+
+func command() *cobra.Command {
+	p := &place{}
+	root := &cobra.Command{
+		Use:           "tare-cluster",
+		Short:         "A real Kubernetes of one node, for tests",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&p.name, "name", cmp.Or(os.Getenv(cluster.NameVariable), "dev"),
+		"name of the cluster, of which several can be up at a time; or "+cluster.NameVariable)
+	root.PersistentFlags().StringVar(&p.root, "root", os.Getenv(cluster.RootVariable),
+		"directory of cache and state, if not tare/cluster in the user's cache; or "+cluster.RootVariable)
+	root.AddCommand(up(p), down(p), build(p), run(p), status(p), env(p), kubeconfig(p), loadImage(p), send(p), inside())
+	return root
+}
+
+func up(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "up",
+		Short: "bring the cluster up, building first what is missing, and print its KUBECONFIG",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := bringUp(c.Context(), p, false)
+			if err == nil {
+				fmt.Println("export KUBECONFIG=" + l.Kubeconfig())
+			}
+			return err
+		},
+	}
+}
+
+func bringUp(ctx context.Context, p *place, owned bool) (cluster.Layout, error) {
+	l, err := p.layout()
+	if err != nil {
+		return l, err
+	}
+	source, err := parts.Find(".")
+	if err != nil {
+		return l, err
+	}
+	return cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, Log: os.Stderr})
+}
+
+func down(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "take the cluster down whole, whatever state it is in",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := p.layout()
+			if err != nil {
+				return err
+			}
+			return cluster.Down(c.Context(), l)
+		},
+	}
+}
+
+func build(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "build the cluster's programs into the cache, and print where they are",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := p.layout()
+			if err != nil {
+				return err
+			}
+			source, err := parts.Find(".")
+			if err != nil {
+				return err
+			}
+			dir, err := cluster.Build(c.Context(), l, source, os.Stderr)
+			if err == nil {
+				fmt.Println(dir)
+			}
+			return err
+		},
+	}
+}
+
+// run ends with the command's exit code. Where no cluster can be had, and this is not continuous integration, the
+// command runs without one: tests that need it then say that they are skipped.
+func run(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run -- COMMAND [ARGUMENT]…",
+		Short: "bring a cluster up, run a command with it, and take it down in any case",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, command []string) (err error) {
+			l, err := bringUp(c.Context(), p, true)
+			if errors.Is(err, cluster.ErrUnsupported) && os.Getenv("CI") != "true" {
+				fmt.Fprintf(os.Stderr, "cluster: %v\ncluster: tests that need one are skipped\n", err)
+				return execute(c.Context(), command, nil)
+			}
+			if err != nil {
+				return err
+			}
+			if l.Owner.PID != os.Getpid() {
+				return fmt.Errorf("cluster %s is up already, and not for this command; take it down, or choose another --name", p.name)
+			}
+			defer func() {
+				begun := time.Now()
+				if failed := cluster.Down(context.WithoutCancel(c.Context()), l); failed != nil {
+					err = errors.Join(failed, err)
+				} else {
+					fmt.Fprintf(os.Stderr, "cluster: down in %.1fs\n", time.Since(begun).Seconds())
+				}
+			}()
+			return execute(c.Context(), command, l.Environment(program()))
+		},
+	}
+}
+
+// execute runs a command and, at an interrupt, lets it end by itself for half a minute.
+func execute(ctx context.Context, command, environment []string) error {
+	run := exec.CommandContext(ctx, command[0], command[1:]...)
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
+	run.Env = append(os.Environ(), environment...)
+	run.Cancel = func() error { return run.Process.Signal(unix.SIGINT) }
+	run.WaitDelay = 30 * time.Second
+	return run.Run()
+}
+
+// program is the path of this program; tests call it to stop the API server, for one.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+func status(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "say what of the cluster is there",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := p.layout()
+			if err != nil {
+				return err
+			}
+			lines, err := cluster.Status(c.Context(), l)
+			if err != nil {
+				return err
+			}
+			fmt.Println(strings.Join(lines, "\n"))
+			if missing := debian.Missing(); len(missing) > 0 {
+				fmt.Println("packages missing: " + strings.Join(missing, " "))
+			}
+			return nil
+		},
+	}
+}
+
+func env(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "env",
+		Short: "print the variables by which tests find the cluster",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			l, err := p.up()
+			if err != nil {
+				return err
+			}
+			for _, variable := range l.Environment(program()) {
+				fmt.Println("export " + variable)
+			}
+			return nil
+		},
+	}
+}
+
+func kubeconfig(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "print the path of the kubeconfig",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			l, err := p.up()
+			if err == nil {
+				fmt.Println(l.Kubeconfig())
+			}
+			return err
+		},
+	}
+}
+
+func loadImage(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load-image FILE…",
+		Short: "import image archives (Docker's or OCI's format) and print the images' names",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, files []string) error {
+			l, err := p.up()
+			if err != nil {
+				return err
+			}
+			for _, file := range files {
+				path, err := filepath.Abs(file)
+				if err != nil {
+					return fmt.Errorf("find image archive: %w", err)
+				}
+				names, err := l.LoadImage(c.Context(), path)
+				if err != nil {
+					return err
+				}
+				fmt.Println(strings.Join(names, "\n"))
+			}
+			return nil
+		},
+	}
+}
+
+func send(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:       "signal DAEMON stop|cont|term|kill",
+		Short:     "send one of the cluster's daemons a signal",
+		Long:      "Sends one of the cluster's daemons a signal. A daemon that ends is not started again.\n\nDaemons: " + strings.Join(cluster.Daemons(), ", "),
+		Args:      cobra.ExactArgs(2),
+		ValidArgs: cluster.Daemons(),
+		RunE: func(_ *cobra.Command, arguments []string) error {
+			l, err := p.up()
+			if err != nil {
+				return err
+			}
+			return l.Signal(arguments[0], arguments[1])
+		},
+	}
+}
+
+func inside() *cobra.Command {
+	return &cobra.Command{
+		Use: cluster.InsideCommand, Short: "be the first process inside a cluster", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return cluster.Inside(os.Stdin) },
+	}
+}

@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"text/template"
+
+	"github.com/tare-mesh/tare/test/cluster/internal/parts"
+	"github.com/tare-mesh/tare/test/cluster/internal/pki"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+// values are what the files of manifests/ may ask for.
+type values struct {
+	Layout
+	CoreDNS       string // image
+	MetricsServer string // image
+}
+
+func (v values) PKI() string        { return v.pki() }
+func (v values) Cgroup() string     { return v.cgroupName() }
+func (v values) NodeName() string   { return Node }
+func (v values) ResolvConf() string { return v.file("resolv.conf") }
+
+func render(name string, data any) ([]byte, error) {
+	t, err := template.New(name).Option("missingkey=error").ParseFS(manifests, "manifests/"+name)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", name, err)
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, data); err != nil {
+		return nil, fmt.Errorf("fill in %s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}
+
+func (l Layout) pki() string { return l.file("pki") }
+
+// state are the directories that survive a restart of a daemon, and where the daemons look for each.
+var state = []struct{ dir, at string }{
+	{"kubelet", "/var/lib/kubelet"},
+	{"containerd", "/var/lib/containerd"},
+	{"pods", "/var/log/pods"},
+	{"etcd", ""},
+	{"pki", ""},
+	{"sysctl", ""},
+}
+
+// configure writes everything the daemons read.
+func (l Layout) configure(source parts.Source) error {
+	for _, s := range state {
+		if err := os.MkdirAll(l.file(s.dir), 0o700); err != nil {
+			return fmt.Errorf("make the cluster's directories: %w", err)
+		}
+	}
+	v := values{Layout: l, CoreDNS: source.Image("coredns"), MetricsServer: source.Image("metrics-server")}
+	for _, name := range []string{"containerd.toml", "cni.conflist", "kubelet.yaml", "kube-proxy.yaml", "coredns.yaml", "metrics-server.yaml"} {
+		data, err := render(name, v)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(l.file(name), data, 0o600); err != nil {
+			return fmt.Errorf("configure the cluster: %w", err)
+		}
+	}
+	// Pods that use the node's DNS have none: nothing outside the cluster is to be asked.
+	if err := os.WriteFile(v.ResolvConf(), []byte("nameserver 127.0.0.1\n"), 0o600); err != nil {
+		return fmt.Errorf("configure the cluster: %w", err)
+	}
+	return l.certificates()
+}
+
+func (l Layout) certificates() error {
+	authority, err := pki.NewAuthority(l.pki(), "ca", "kubernetes-ca")
+	if err != nil {
+		return fmt.Errorf("make the cluster's certificates: %w", err)
+	}
+	front, err := pki.NewAuthority(l.pki(), "front-proxy-ca", "front-proxy-ca")
+	if err != nil {
+		return fmt.Errorf("make the cluster's certificates: %w", err)
+	}
+	if err := pki.KeyPair(l.pki(), "service-accounts"); err != nil {
+		return fmt.Errorf("make the cluster's certificates: %w", err)
+	}
+	node, api := net.IP(l.Network.Node.AsSlice()), net.IP(l.Network.API.AsSlice())
+	const masters, nodes = "system:masters", "system:nodes"
+	for _, c := range []struct {
+		by         *pki.Authority
+		kubeconfig string
+		pki.Certificate
+	}{
+		{by: authority, Certificate: pki.Certificate{File: "apiserver", Name: "kube-apiserver", Addresses: []net.IP{node, api, net.IPv4(127, 0, 0, 1)},
+			Hosts: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}}},
+		{by: authority, Certificate: pki.Certificate{File: "kubelet-serving", Name: "system:node:" + Node, Organization: nodes, Addresses: []net.IP{node}, Hosts: []string{Node}}},
+		{by: authority, Certificate: pki.Certificate{File: "apiserver-kubelet", Name: "apiserver-kubelet-client", Organization: masters}},
+		{by: front, Certificate: pki.Certificate{File: "front-proxy", Name: "front-proxy-client"}},
+		{by: authority, kubeconfig: l.Kubeconfig(), Certificate: pki.Certificate{File: "admin", Name: "admin", Organization: masters}},
+		{by: authority, kubeconfig: l.kubeconfig("controllers"), Certificate: pki.Certificate{File: "controllers", Name: "system:kube-controller-manager"}},
+		{by: authority, kubeconfig: l.kubeconfig("scheduler"), Certificate: pki.Certificate{File: "scheduler", Name: "system:kube-scheduler"}},
+		{by: authority, kubeconfig: l.kubeconfig("kubelet"), Certificate: pki.Certificate{File: "kubelet", Name: "system:node:" + Node, Organization: nodes}},
+		{by: authority, kubeconfig: l.kubeconfig("kube-proxy"), Certificate: pki.Certificate{File: "kube-proxy", Name: "system:kube-proxy"}},
+	} {
+		cert, key, err := c.by.Issue(c.Certificate)
+		if err != nil {
+			return fmt.Errorf("make the cluster's certificates: %w", err)
+		}
+		if c.kubeconfig == "" {
+			continue
+		}
+		encode := base64.StdEncoding.EncodeToString
+		data, err := render("kubeconfig.yaml", map[string]string{"Cluster": "tare-" + l.Name, "User": c.File,
+			"Server": l.Network.Server(), "CA": encode(authority.PEM), "Cert": encode(cert), "Key": encode(key)})
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.kubeconfig, data, 0o600); err != nil {
+			return fmt.Errorf("write kubeconfig of %s: %w", c.File, err)
+		}
+	}
+	return nil
+}
+
+func (l Layout) kubeconfig(user string) string { return filepath.Join(l.pki(), user+".kubeconfig") }

@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestNamesThatMakeNoInterface(t *testing.T) {
+	for _, name := range []string{"", "A", "1a", "a-b", "../x", "tenletters", "a b"} {
+		if _, err := New(t.TempDir(), name); err == nil {
+			t.Errorf("name %q was taken", name)
+		}
+	}
+	l, err := New(t.TempDir(), "ninechars")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(l.Interface()); n > 15 { // IFNAMSIZ of netdevice(7), less its end
+		t.Errorf("interface %s has %d letters", l.Interface(), n)
+	}
+}
+
+func TestRootTooLongForASocket(t *testing.T) {
+	if _, err := New("/"+strings.Repeat("long", 25), "dev"); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRootThatTheClusterCannotSee(t *testing.T) {
+	for root, seen := range map[string]bool{"/var/lib/ci": false, "/run": false, "/var/library": true, "/home/me": true} {
+		l, err := New(root, "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.outside(hidden); (err == nil) != seen {
+			t.Errorf("%s: %v", root, err)
+		}
+	}
+}
+
+func TestNetworksKeepClear(t *testing.T) {
+	for index := range networks {
+		var others []netip.Prefix
+		for other := range networks {
+			if n := network(other); other != index {
+				others = append(others, n.Link, n.Pods, n.Services)
+			}
+		}
+		n := network(index)
+		if !n.free(others) {
+			t.Errorf("network %d overlaps another", index)
+		}
+		if n.free([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}) {
+			t.Errorf("network %d does not see a route to 10.0.0.0/8", index)
+		}
+		if !n.Link.Contains(n.Node) || !n.Link.Contains(n.Host) || !n.Services.Contains(n.DNS) || !n.Services.Contains(n.API) {
+			t.Errorf("network %d: an address outside its range: %+v", index, n)
+		}
+	}
+}
+
+func TestOwnerThatIsAnotherProcessByNow(t *testing.T) {
+	o := self()
+	if o.dead() {
+		t.Error("this process is dead")
+	}
+	o.Began += "0"
+	if !o.dead() {
+		t.Error("a process of the same id that began at another time passes for the owner")
+	}
+	if (Owner{}).dead() {
+		t.Error("a cluster without an owner is a leftover")
+	}
+}

@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// importImages loads the cluster's own images as soon as containerd answers.
+func (l Layout) importImages(ctx context.Context, say progress) error {
+	if err := l.packToolbox(); err != nil {
+		return err
+	}
+	answers := func(ctx context.Context) error { _, err := l.ctr(ctx, "version"); return err }
+	if err := await(ctx, startLimit, "containerd", answers); err != nil {
+		return err
+	}
+	for _, archive := range []string{l.Parts + "/images.tar", l.toolboxArchive()} {
+		if _, err := l.LoadImage(ctx, archive); err != nil {
+			return err
+		}
+	}
+	say("images imported")
+	return nil
+}
+
+// LoadImage imports an archive in Docker's or OCI's format and returns the names of the images in it.
+func (l Layout) LoadImage(ctx context.Context, archive string) ([]string, error) {
+	out, err := l.ctr(ctx, "images", "import", archive)
+	if err != nil {
+		return nil, fmt.Errorf("load image archive %s: %w", archive, err)
+	}
+	var names []string
+	for line := range strings.Lines(out) {
+		if rest, ok := strings.CutPrefix(line, "unpacking "); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("load image archive %s: no image in it has a name", archive)
+	}
+	return names, nil
+}
+
+func (l Layout) ctr(ctx context.Context, arguments ...string) (string, error) {
+	return output(exec.CommandContext(ctx, "ctr", append([]string{"--address", l.Containerd(), "--namespace", "k8s.io"}, arguments...)...))
+}
+
+// Kubectl runs the kubectl that belongs to the cluster and returns what it prints.
+func (l Layout) Kubectl(ctx context.Context, arguments ...string) (string, error) {
+	return output(exec.CommandContext(ctx, l.program("kubectl"), append([]string{"--kubeconfig", l.Kubeconfig()}, arguments...)...))
+}
+
+func output(command *exec.Cmd) (string, error) {
+	var stdout, stderr strings.Builder
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// installAddons waits for the API server and hands it what runs on every cluster.
+func (l Layout) installAddons(ctx context.Context, say progress) error {
+	if err := await(ctx, startLimit, "the API server", l.apiReady()); err != nil {
+		return err
+	}
+	say("API server ready")
+	applied := func(ctx context.Context) error {
+		_, err := l.Kubectl(ctx, "apply", "-f", l.file("coredns.yaml"), "-f", l.file("metrics-server.yaml"))
+		return err
+	}
+	if err := await(ctx, startLimit, "DNS and metrics to be installed", applied); err != nil {
+		return err
+	}
+	if err := await(ctx, startLimit, "the node", l.nodeReady); err != nil {
+		return err
+	}
+	say("node ready")
+	return nil
+}
+
+func (l Layout) nodeReady(ctx context.Context) error {
+	body, err := l.get(ctx, "/api/v1/nodes/"+Node)
+	if err != nil {
+		return err
+	}
+	var node struct {
+		Status struct {
+			Conditions []struct{ Type, Status, Message string }
+		}
+	}
+	if err := json.Unmarshal(body, &node); err != nil {
+		return fmt.Errorf("read the node's state: %w", err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "True" {
+			return nil
+		}
+		if c.Type == "Ready" {
+			return fmt.Errorf("the node is not ready: %s", c.Message)
+		}
+	}
+	return fmt.Errorf("the node has not said whether it is ready")
+}
+
+// awaitReady waits until DNS serves and the Metrics API has a reading of every pod.
+func (l Layout) awaitReady(ctx context.Context, say progress) error {
+	for _, deployment := range []string{"coredns", "metrics-server"} {
+		_, err := l.Kubectl(ctx, "--namespace", "kube-system", "rollout", "status", "deployment/"+deployment, "--timeout", startLimit.String())
+		if err != nil {
+			return fmt.Errorf("wait for %s: %w", deployment, err)
+		}
+		say("%s ready", deployment)
+	}
+	if err := await(ctx, startLimit, "the Metrics API", l.metricsReady); err != nil {
+		return err
+	}
+	say("Metrics API has readings")
+	account := func(ctx context.Context) error {
+		_, err := l.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
+		return err
+	}
+	return await(ctx, startLimit, "the default service account", account)
+}
+
+func (l Layout) metricsReady(ctx context.Context) error {
+	body, err := l.get(ctx, "/apis/metrics.k8s.io/v1beta1/namespaces/kube-system/pods")
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Items []struct {
+			Containers []struct{ Usage map[string]string }
+		}
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return fmt.Errorf("read the Metrics API: %w", err)
+	}
+	if len(list.Items) < 2 {
+		return fmt.Errorf("the Metrics API has readings of %d pods, not of 2", len(list.Items))
+	}
+	return nil
+}

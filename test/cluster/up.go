@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/test/cluster/internal/debian"
+	"github.com/tare-mesh/tare/test/cluster/internal/parts"
+)
+
+// ErrUnsupported is wrapped by errors that say why this machine cannot hold a cluster.
+var ErrUnsupported = errors.New("no cluster can be had here")
+
+// Options of bringing a cluster up.
+type Options struct {
+	Source parts.Source
+	Owned  bool      // it belongs to this process: once that has died, it is a leftover
+	Log    io.Writer // progress and the output of builds
+}
+
+// Up brings the cluster up, building first what the cache lacks, and waits until it is ready for tests. If it is
+// up already it is left as it is. What an Up that fails or is interrupted has begun is taken down again.
+func Up(ctx context.Context, l Layout, o Options) (Layout, error) {
+	if os.Geteuid() != 0 {
+		return l, fmt.Errorf("%w: it takes root", ErrUnsupported)
+	}
+	unlock, err := l.lock()
+	if err != nil {
+		return l, err
+	}
+	defer unlock()
+	if there, up, err := l.alive(); err != nil || up {
+		return there, err
+	}
+	if err := l.down(ctx); err != nil {
+		return l, fmt.Errorf("clear what an earlier cluster left: %w", err)
+	}
+	progress := newProgress(o.Log)
+	if l, err = l.prepare(ctx, o); err != nil {
+		return l, err
+	}
+	if l, err = l.bringUp(ctx, o, progress); err != nil {
+		why := l.lastWords()
+		err = errors.Join(err, l.down(context.WithoutCancel(ctx)))
+		return l, fmt.Errorf("bring up cluster %s: %w%s", l.Name, err, why)
+	}
+	return l, nil
+}
+
+// alive reports a cluster that is ready, has its first process and has not lost its owner.
+func (l Layout) alive() (Layout, bool, error) {
+	there, found, err := l.Load()
+	if err != nil || !found {
+		return l, false, err
+	}
+	up := there.Ready && there.running() && !there.Owner.dead()
+	if !up {
+		return l, false, nil
+	}
+	return there, true, nil
+}
+
+// prepare sees to packages and programs, which takes minutes when they are not there.
+func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
+	if err := l.outside(hidden); err != nil {
+		return l, err
+	}
+	if err := debian.Install(ctx, o.Log); err != nil {
+		return l, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	if _, err := os.Stat(bridgeRules); err != nil {
+		if _, err := output(exec.CommandContext(ctx, "modprobe", "br_netfilter")); err != nil {
+			return l, fmt.Errorf("%w: no bridge netfilter: %w", ErrUnsupported, err)
+		}
+	}
+	var err error
+	if l.Parts, err = Build(ctx, l, o.Source, o.Log); err != nil {
+		return l, err
+	}
+	l.Sandbox = o.Source.Image("pause")
+	return l, nil
+}
+
+// Build sees to it that the cache holds the cluster's programs, and returns the directory they are in.
+func Build(ctx context.Context, l Layout, source parts.Source, log io.Writer) (string, error) {
+	built, err := source.Cached(l.Root)
+	if err != nil {
+		return "", err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(l.Root, "build.lock"), true)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if built.Has() {
+		return built.Dir, nil
+	}
+	say := newProgress(log)
+	say("building Kubernetes %s into %s: about 18 minutes of processor time", source.Kubernetes(), built.Dir)
+	if err := source.Build(ctx, built, log); err != nil {
+		return "", err
+	}
+	say("built")
+	return built.Dir, nil
+}
+
+// outside refuses a root that the cluster could not see.
+func (l Layout) outside(dirs []string) error {
+	for _, dir := range dirs {
+		if strings.HasPrefix(l.Root+"/", dir+"/") {
+			return fmt.Errorf("root %s: the cluster sees a %s of its own; choose another root", l.Root, dir)
+		}
+	}
+	return nil
+}
+
+func (l Layout) bringUp(ctx context.Context, o Options, say progress) (Layout, error) {
+	l.Started = time.Now().UTC()
+	if o.Owned {
+		l.Owner = self()
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	l, err := l.begin(ctx, o.Source, fail)
+	if err != nil {
+		return l, err
+	}
+	say("namespaces, interface %s, node %s", l.Interface(), l.Network.Node)
+	both, shared := errgroup.WithContext(ctx)
+	both.Go(func() error { return l.importImages(shared, say) })
+	both.Go(func() error { return l.installAddons(shared, say) })
+	if err := both.Wait(); err != nil {
+		return l, err
+	}
+	if err := l.awaitReady(ctx, say); err != nil {
+		return l, err
+	}
+	l.Ready = true
+	return l, l.save()
+}
+
+// begin chooses the network, writes the configuration and starts the first process. The machine's networks are
+// locked meanwhile, so that two clusters do not choose the same.
+func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error)) (Layout, error) {
+	if err := os.MkdirAll(l.Dir(), 0o700); err != nil {
+		return l, fmt.Errorf("make the cluster's directory: %w", err)
+	}
+	if err := errors.Join(os.RemoveAll(l.Logs()), os.MkdirAll(l.Logs(), 0o700)); err != nil {
+		return l, fmt.Errorf("make the directory for logs: %w", err)
+	}
+	unlock, err := lockFile(ctx, filepath.Join(l.Root, "network.lock"), true)
+	if err != nil {
+		return l, err
+	}
+	defer unlock()
+	if l.Network, err = chooseNetwork(); err != nil {
+		return l, err
+	}
+	if err := errors.Join(l.save(), l.configure(source)); err != nil {
+		return l, err
+	}
+	pid, err := l.startInside(ended)
+	if err != nil {
+		return l, fmt.Errorf("start the cluster's first process: %w", err)
+	}
+	l.Init = pid
+	return l, l.save()
+}
+
+// startInside starts the first process in new namespaces, puts it into the cluster's control group, links it to
+// the network, and only then lets it go on: until then it does nothing, and ends when this process does. Later it
+// outlives this process; if it ends before, ended is told.
+func (l Layout) startInside(ended func(error)) (int, error) {
+	group, err := l.cgroup()
+	if err != nil {
+		return 0, err
+	}
+	if err := group.Create(); err != nil {
+		return 0, err
+	}
+	log, err := os.OpenFile(filepath.Join(l.Logs(), "cluster.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	first := exec.Command("/proc/self/exe", InsideCommand)
+	first.Args[0] = "tare-cluster-" + l.Name
+	first.Env, first.Dir, first.Stdout, first.Stderr = environment, "/", log, log
+	first.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+	}
+	start, err := first.StdinPipe()
+	if err != nil {
+		return 0, err
+	}
+	defer start.Close()
+	if err := first.Start(); err != nil {
+		return 0, err
+	}
+	go func() { ended(fmt.Errorf("the cluster's first process ended: %w", first.Wait())) }()
+	pid := first.Process.Pid
+	if err := group.Add(pid); err != nil {
+		return 0, errors.Join(err, first.Process.Kill())
+	}
+	if err := l.connect(pid); err != nil {
+		return 0, err
+	}
+	return pid, json.NewEncoder(start).Encode(l)
+}
+
+// InsideCommand is the argument by which a program that uses this package is called to run Inside with its
+// standard input.
+const InsideCommand = "inside"
+
+// progress prints what is done and how long it took so far.
+type progress func(format string, arguments ...any)
+
+func newProgress(w io.Writer) progress {
+	begun := time.Now()
+	return func(format string, arguments ...any) {
+		fmt.Fprintf(w, "cluster: %5.1fs  %s\n", time.Since(begun).Seconds(), fmt.Sprintf(format, arguments...))
+	}
+}

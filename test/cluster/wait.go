@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// startLimit is how long any one step of bringing a cluster up may take.
+const startLimit = 3 * time.Minute
+
+// condition is nil when it holds, and otherwise says what is missing.
+type condition func(ctx context.Context) error
+
+// await asks until the condition holds. The error names what was awaited and what was missing last.
+func await(ctx context.Context, limit time.Duration, what string, holds condition) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing := holds(ctx)
+		if missing == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w; last seen: %w", what, context.Cause(ctx), missing)
+		case <-tick.C:
+		}
+	}
+}
+
+// apiReady holds when the API server says that it is ready.
+func (l Layout) apiReady() condition {
+	return func(ctx context.Context) error {
+		_, err := l.get(ctx, "/readyz")
+		return err
+	}
+}
+
+// get asks the API server as the cluster's administrator.
+func (l Layout) get(ctx context.Context, path string) ([]byte, error) {
+	client, err := l.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.Network.Server()+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server: %w", err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for %s: %w", path, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask the API server for %s: %s", path, response.Status)
+	}
+	return body, nil
+}
+
+func (l Layout) client() (*http.Client, error) {
+	authority, err := os.ReadFile(l.pki() + "/ca.crt")
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's certificates: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return nil, errors.New("read the cluster's certificates: ca.crt holds none")
+	}
+	pair, err := tls.LoadX509KeyPair(l.pki()+"/admin.crt", l.pki()+"/admin.key")
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's certificates: %w", err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}, nil
+}
