@@ -68,6 +68,7 @@ The verdict says whether the generator itself was the limit.`,
   tare load tcp://127.0.0.1:7000 --body-size 128 --rate 1000     # an echo: what is sent must come back
   tare load 127.0.0.1:50051 --grpc shop.Prices/Follow --grpc-stream --body-file request.pb --rate 100
   tare load http://web.example:8080/ --resolve connection --no-keepalive -r 100   # each request to the next address
+  tare load http://127.0.0.1:8080/old --follow --rate 100       # at most 10 redirects; --follow=3 for 3
   tare load 'http://[::1]:8080/' --rate 100
   tare load http://127.0.0.1:8080/ -n 10000 -o csv               # 10000 requests, a line a second
   tare load http://127.0.0.1:8080/ --rate 20000 --processes 3    # more than one process can send
@@ -109,6 +110,8 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request's body")
 	flags.IntSliceVar(&f.profile.Weights, "weights", nil, "shares of the URLs, in their order")
+	flags.IntVar(&f.profile.Follow, "follow", 0, "follow redirects, also to other hosts, at most `N` a request; the response time is the whole chain's (default 10 where N is left out)")
+	flags.Lookup("follow").NoOptDefVal = strconv.Itoa(loadgen.DefaultFollow)
 	flags.StringVar(&f.profile.Resolve, "resolve", loadgen.ResolveOnce, "look the hosts' names up once, before the load, or for every connection; several addresses of a name are used in turn")
 	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use only the IPv4 addresses of a name")
 	flags.BoolVarP(&f.ipv6, "ipv6", "6", false, "use only the IPv6 addresses of a name")

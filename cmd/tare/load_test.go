@@ -218,3 +218,17 @@ func TestLoadOfAStreamingCall(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+func TestLoadFollowsRedirects(t *testing.T) {
+	end := hello(t)
+	s := httptest.NewServer(http.RedirectHandler(end, http.StatusFound))
+	t.Cleanup(s.Close)
+	out, err := runLoadCommand(t, s.URL, "--follow", "-n", "50", "-c", "2")
+	if err != nil || !strings.Contains(out, "200: 50 (") || !strings.Contains(out, "redirects  50 followed, 1.000 a request") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runLoadCommand(t, s.URL, "-n", "50", "-c", "2")
+	if err != nil || !strings.Contains(out, "302: 50 (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -32,6 +32,9 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	if len(r.Errors) > 0 {
 		fmt.Fprintf(t, "errors     %s\n", counts(r.Errors, r.Requests))
 	}
+	if p.Follow > 0 {
+		fmt.Fprintf(t, "redirects  %d followed, %s a request\n", r.Redirects, figure(float64(r.Redirects)/float64(max(1, r.Requests))))
+	}
 	if p.GRPCStream {
 		fmt.Fprintf(t, "messages   %d, %s a call\n", r.Messages, figure(float64(r.Messages)/float64(max(1, r.Requests))))
 	}

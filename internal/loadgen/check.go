@@ -215,6 +215,10 @@ func (p Profile) Validate() error {
 	refuse(p.Engine != "" && p.Engine != enginePortable, "engine %q is neither empty nor %q", p.Engine, enginePortable)
 	refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
 	refuse(networks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
+	refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
+	if p.Follow > 0 && p.Protocol != protocolHTTP1 && p.Protocol != protocolAuto {
+		errs = append(errs, fmt.Errorf("following redirects with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
+	}
 	refuse(p.GRPCStream && p.Protocol != protocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
 	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
 	if protocols[p.Protocol] == "" {

@@ -42,6 +42,12 @@ type conn struct {
 	parser  parser
 	session *session // HTTP/2; nil for HTTP/1.1
 	secure  *secure  // nil: plaintext, or no socket
+
+	// Of redirects:
+	home    *conn            // the place that a detour is of; nil: it is one itself
+	detours map[string]*conn // by origin
+	hop     *hop             // the request under way; nil: the target's
+	hops    int              // redirects that the request has followed
 }
 
 // pool is one target's connections of one worker, and the requests that wait for one.
@@ -69,7 +75,7 @@ func (p place) current() bool { return p.generation == p.conn.generation }
 func (w *worker) open(c *conn) {
 	c.generation++
 	c.peerEnded, c.opened = false, w.now
-	if w.started {
+	if w.started && c.home == nil {
 		w.rec.reconnects++
 	}
 	c.state, c.fd, c.tried = connConnecting, -1, 0
@@ -114,6 +120,13 @@ func (w *worker) openFailed(c *conn, k kind) {
 	w.opening--
 	w.rec.openKinds[k]++
 	w.drop(c)
+	if c.home != nil {
+		if c.carries {
+			w.finish(c, k, 0)
+			w.comeBack(c.home)
+		}
+		return
+	}
 	c.backoff = min(max(firstBackoff, 2*c.backoff), lastBackoff)
 	w.retryLater(c)
 	if c.carries {
@@ -154,6 +167,11 @@ func (w *worker) drop(c *conn) {
 
 // release makes a connected c ready for the next request, which may be there already.
 func (w *worker) release(c *conn) {
+	if c.home != nil {
+		c.state = connIdle
+		w.comeBack(c.home)
+		return
+	}
 	if c.session != nil {
 		c.session.listed = false
 		w.fill(c)
@@ -207,7 +225,7 @@ func (w *worker) write(c *conn) {
 		w.writeSecure(c)
 		return
 	}
-	request := c.pool.target.request
+	request := c.request()
 	for c.written < len(request) {
 		n, errno := sysWrite(c.fd, request[c.written:])
 		switch errno {
@@ -238,7 +256,7 @@ func (w *worker) writeFailed(c *conn, errno unix.Errno) {
 
 // unsent says whether some of c's request is still to be written.
 func (c *conn) unsent() bool {
-	return c.written < len(c.pool.target.request) || c.secure != nil && c.secure.unsent()
+	return c.written < len(c.request()) || c.secure != nil && c.secure.unsent()
 }
 
 // read takes what has arrived of the answer.
@@ -317,6 +335,12 @@ func (w *worker) answered(c *conn) {
 	reusable := !w.fresh && !c.parser.closing && !c.peerEnded && !c.unsent()
 	c.backoff = 0
 	w.unawait(&c.awaited)
+	if c.parser.moved() {
+		var on bool
+		if on, k = w.follow(c, reusable); on {
+			return
+		}
+	}
 	w.finish(c, k, status)
 	if !reusable {
 		w.reopen(c)
@@ -335,6 +359,8 @@ func (w *worker) fail(c *conn, k kind) {
 func (w *worker) reopen(c *conn) {
 	w.drop(c)
 	switch {
+	case c.home != nil:
+		w.comeBack(c.home)
 	case w.fresh:
 		w.vacate(c)
 	case w.sending() || c.pool.queue.size > 0:
@@ -360,8 +386,10 @@ func (w *worker) finish(c *conn, k kind, status int) {
 	if c.carries {
 		w.inFlight--
 	}
-	c.carries = false
-	w.rec.finish(outcome{intended: c.intended, sent: c.sent, free: c.free, first: c.first, end: w.now, status: status, kind: k})
+	c.carries, c.hop = false, nil
+	of := c.owner()
+	w.rec.finish(outcome{intended: of.intended, sent: of.sent, free: of.free, first: c.first, end: w.now, status: status, kind: k, hops: of.hops})
+	of.hops = 0
 }
 
 // idleEvent handles a free connection that says something: the server has
@@ -381,7 +409,7 @@ func (w *worker) idleEvent(c *conn) {
 	}
 	w.rec.idleClosed++
 	w.drop(c) // its entry in the ring of free connections is stale now
-	if w.sending() {
+	if w.sending() && c.home == nil {
 		w.open(c)
 	}
 }

@@ -51,6 +51,7 @@ type engine struct {
 	collect *collector
 	host    *hostWatch
 	spin    time.Duration
+	body    []byte // of every request
 	lookup  lookup
 }
 
@@ -68,11 +69,15 @@ func run(ctx context.Context, p Profile, progress func(Progress), look lookup) (
 		return Report{}, fmt.Errorf("load profile: %w", err)
 	}
 	p = p.withDefaults()
-	targets, err := resolveTargets(ctx, &p, look)
+	body, err := p.body()
 	if err != nil {
 		return Report{}, err
 	}
-	e := &engine{profile: p, lookup: look, targets: targets, turns: p.turns(), spin: p.spin(allowedCPUs())}
+	targets, err := resolveTargets(ctx, &p, body, look)
+	if err != nil {
+		return Report{}, err
+	}
+	e := &engine{profile: p, body: body, lookup: look, targets: targets, turns: p.turns(), spin: p.spin(allowedCPUs())}
 	if p.Arrivals == Replay && p.Rate > 0 {
 		if e.replay, err = readInstants(p.ReplayFile); err != nil {
 			return Report{}, err

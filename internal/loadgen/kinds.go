@@ -34,6 +34,8 @@ const (
 	kindGoAway
 	kindNoGRPCStatus
 	kindWrongEcho
+	kindRedirects
+	kindBadRedirect
 	kindNoName
 	kindLookup
 	kindLookupTimeout
@@ -66,6 +68,8 @@ var kindNames = [kinds]string{
 	kindGoAway:         "goaway",
 	kindNoGRPCStatus:   "no grpc-status",
 	kindWrongEcho:      "other bytes than were sent",
+	kindRedirects:      "too many redirects",
+	kindBadRedirect:    "redirect to nowhere",
 	kindNoName:         "no such host",
 	kindLookup:         "name look-up failed",
 	kindLookupTimeout:  "timeout before the name was resolved",
@@ -90,7 +94,7 @@ func (k kind) class() classIndex {
 	switch k {
 	case kindNone:
 		return classOK
-	case kindWrongSize, kindWrongBody:
+	case kindWrongSize, kindWrongBody, kindRedirects, kindBadRedirect:
 		return classStatus
 	case kindTimeout, kindNotSent, kindLookupTimeout:
 		return classTimeout

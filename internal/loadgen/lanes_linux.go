@@ -41,6 +41,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 		end:       int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain), quota: e.quota(number),
 	}
 	w.lookups, w.endLookups = context.WithCancel(context.Background())
+	w.route = route{profile: p, body: e.body}
 	w.drainEnd = w.end + w.drain
 	if p.Rate > 0 {
 		w.schedule = e.schedule(number)
@@ -56,7 +57,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	w.conns = make([]conn, share(p.Connections, p.Workers, number))
 	seats := p.seats(len(w.conns))
 	for i := range w.conns {
-		w.conns[i] = conn{parser: parser{keep: w.expect.body(), echo: w.pools[seats[i]].target.echo}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
+		w.conns[i] = conn{parser: parser{keep: w.expect.body(), echo: w.pools[seats[i]].target.echo, follow: p.Follow > 0}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
 		c := &w.conns[i]
 		c.of = c
 		if h2 := c.pool.target.h2; h2 != nil {
@@ -84,6 +85,9 @@ func (w *worker) run(t0 time.Time) *totals {
 func (w *worker) close() {
 	for i := range w.conns {
 		w.drop(&w.conns[i])
+	}
+	for _, d := range w.detours {
+		w.drop(d)
 	}
 	w.endLookups()
 	w.aides.Wait() // they wake the poller

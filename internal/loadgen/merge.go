@@ -50,7 +50,7 @@ func (r *Report) totals() (totals, error) {
 		return t, fmt.Errorf("decode distribution: %w", err)
 	}
 	t.intended, t.sent, t.completed, t.dropped = r.Intended, r.Sent, r.Completed, r.Dropped
-	t.messages = r.Messages
+	t.messages, t.redirects = r.Messages, r.Redirects
 	t.bytesIn, t.bytesOut = r.BytesIn, r.BytesOut
 	t.queueMax, t.reconnects, t.idleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)

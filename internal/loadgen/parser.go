@@ -59,6 +59,9 @@ type parser struct {
 
 	echo []byte // protocol tcp: what was sent, and must come back; nil: HTTP
 
+	follow   bool   // a redirect's target is of interest
+	location []byte // that target
+
 	keep bool   // the body is to be kept
 	kept []byte // of the body, at most maxKept bytes
 
@@ -68,7 +71,7 @@ type parser struct {
 
 // reset prepares for the answer to the next request. bodily is false for HEAD.
 func (p *parser) reset(bodily bool) {
-	*p = parser{bodily: bodily, echo: p.echo, keep: p.keep, kept: p.kept[:0], partial: p.partial[:0], value: p.value[:0]}
+	*p = parser{bodily: bodily, echo: p.echo, follow: p.follow, location: p.location[:0], keep: p.keep, kept: p.kept[:0], partial: p.partial[:0], value: p.value[:0]}
 	if p.echo != nil {
 		p.state, p.status = atEcho, statusEcho
 	}

@@ -14,6 +14,7 @@ const (
 	fieldLength
 	fieldEncoding
 	fieldConnection
+	fieldLocation
 )
 
 // takeHeader handles one header line. The value of a field that matters is kept
@@ -40,7 +41,10 @@ func (p *parser) takeHeader(line []byte) bool {
 	if !ok || !validName(name) || !validValue(value) {
 		return false
 	}
-	if p.pending = fieldOf(name); p.pending != fieldOther {
+	if p.pending = fieldOf(name); p.pending == fieldOther && p.follow && equalFold(name, "location") {
+		p.pending = fieldLocation
+	}
+	if p.pending != fieldOther {
 		p.value = append(p.value[:0], bytes.Trim(value, " \t")...)
 	}
 	return true
@@ -63,6 +67,10 @@ func (p *parser) takeField() bool {
 		p.foreign = p.foreign || !equalFold(bytes.TrimLeft(p.value, " \t"), "chunked")
 	case fieldConnection:
 		p.takeConnection(p.value)
+	case fieldLocation:
+		if len(p.location) == 0 { // the first, as net/http takes it
+			p.location = append(p.location, bytes.Trim(p.value, " \t")...)
+		}
 	}
 	return true
 }

@@ -23,6 +23,12 @@ type portableConn struct {
 	parser  parser
 	buffer  []byte
 	request outcome // under way
+
+	// Of redirects:
+	detours map[string]*portableConn // to other origins
+	detour  bool                     // this is one
+	hop     *hop                     // what is asked for; nil: the target's request
+	route   route
 }
 
 // take waits for the next request of c's target; false means that there is none left.
@@ -94,7 +100,7 @@ func (c *portableConn) work() {
 				continue
 			}
 		}
-		status, k, reusable := c.exchange(p)
+		status, k, reusable := c.chase(p)
 		c.finish(k, status)
 		if !reusable {
 			c.reopen()
@@ -159,7 +165,11 @@ func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) 
 // echo is read: else both ends would wait for the other to read.
 func (c *portableConn) write() error {
 	send := func() error {
-		n, err := c.conn.Write(c.target.request)
+		request := c.target.request
+		if c.hop != nil {
+			request = c.hop.request
+		}
+		n, err := c.conn.Write(request)
 		c.lane.traffic(0, n)
 		return err
 	}
@@ -224,7 +234,7 @@ func (c *portableConn) connect() kind {
 		l.rec.shook(secured.ConnectionState(), int64(time.Since(connected)))
 	}
 	c.conn, c.backoff = conn, 0
-	if !l.zero.IsZero() {
+	if !l.zero.IsZero() && !c.detour {
 		l.rec.reconnects++
 	}
 	return kindNone

@@ -83,6 +83,10 @@ type Profile struct {
 	Resolve string `json:"resolve,omitempty"`
 	// IPVersion is "4" or "6" to use only such addresses of a name; empty: all.
 	IPVersion string `json:"ipVersion,omitempty"`
+	// Follow is how many redirects a request follows at most, each to whatever host it
+	// names; 0: none, a redirect counts as its status. The response time is that of
+	// the whole chain, Timeout is for each of its answers. HTTP/1.1 only.
+	Follow int `json:"follow,omitempty"`
 	// NoKeepAlive opens a connection for every request; the service time begins with it.
 	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
 
@@ -162,10 +166,12 @@ type Report struct {
 	// AskedRequests is Profile.Requests; then the window ends with their last answer.
 	AskedRequests int64 `json:"askedRequests,omitempty"`
 
-	Requests int64 `json:"requests"`          // finished, whatever the outcome: the sum of Classes
-	Dropped  int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
-	Intended int64 `json:"intended"`          // the schedule asked for so many; closed loop: sent
-	Sent     int64 `json:"sent"`
+	Requests int64 `json:"requests"` // finished, whatever the outcome: the sum of Classes
+	// Redirects counts those that the requests have followed.
+	Redirects int64 `json:"redirects,omitempty"`
+	Dropped   int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
+	Intended  int64 `json:"intended"`          // the schedule asked for so many; closed loop: sent
+	Sent      int64 `json:"sent"`
 	// Completed counts answers (any status) whose last byte arrived within the
 	// measure window, whenever they were sent: the denominator of cost per request.
 	Completed int64            `json:"completed"`

@@ -60,6 +60,7 @@ type totals struct {
 	addresses          map[netip.AddrPort]int64 // connections opened, of the whole run
 	dropped            int64
 	messages           int64
+	redirects          int64 // followed
 	gaps               gaps
 	resumed            int64        // handshakes that resumed a session, of the whole run
 	secured            string       // version and cipher suite of the first connection
@@ -146,6 +147,7 @@ type outcome struct {
 	status   int // 0: no answer
 	kind     kind
 
+	hops     int   // redirects followed
 	messages int   // of gRPC
 	message  int64 // when the first of them was whole
 }
@@ -189,6 +191,7 @@ func (r *recorder) count(o *outcome, class classIndex, response int64) {
 	r.kinds[o.kind]++
 	r.statuses[o.status]++
 	r.messages += int64(o.messages)
+	r.redirects += int64(o.hops)
 	if o.sent >= 0 {
 		r.sent++
 		if !r.closedLoop {

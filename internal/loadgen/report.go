@@ -97,6 +97,7 @@ func (t *totals) add(w *totals) {
 	}
 	t.dropped += w.dropped
 	t.messages += w.messages
+	t.redirects += w.redirects
 	t.connected += w.connected
 	t.resumed += w.resumed
 	t.secured = cmp.Or(t.secured, w.secured)
@@ -132,7 +133,7 @@ func (r *Report) fill(t *totals) {
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
 	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
 	r.TLS, r.TLSResumed = t.secured, t.resumed
-	r.Dropped = t.dropped
+	r.Dropped, r.Redirects = t.dropped, t.redirects
 	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
 	r.GapDistance = t.gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)

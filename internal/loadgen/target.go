@@ -25,6 +25,7 @@ type target struct {
 	tls      *tls.Config      // nil: plaintext
 	request  []byte           // the whole request, written as it is
 	h2       *requestH2       // the same for HTTP/2; nil: HTTP/1.1
+	root     *hop             // the request as the beginning of a chain of redirects
 	echo     []byte           // the request where protocol tcp expects it back; nil: HTTP
 }
 
@@ -51,18 +52,14 @@ func parseTarget(raw string) (*url.URL, error) {
 
 // resolveTargets looks every host up once, before the load begins, unless every
 // connection is to do so: a look-up under way would be charged to the server.
-func resolveTargets(ctx context.Context, p *Profile, look lookup) ([]target, error) {
-	body, err := p.body()
-	if err != nil {
-		return nil, err
-	}
+func resolveTargets(ctx context.Context, p *Profile, body []byte, look lookup) ([]target, error) {
 	targets := make([]target, len(p.Targets))
 	for i, raw := range p.Targets {
 		u, err := parseTarget(raw)
 		if err != nil {
 			return nil, err
 		}
-		t := target{url: u, socket: p.Socket, protocol: p.Protocol}
+		t := target{url: u, socket: p.Socket, protocol: p.Protocol, root: root(u, p)}
 		if p.Protocol == protocolTCP {
 			t.echo = echoed(body)
 			t.request = t.echo
@@ -107,7 +104,7 @@ func (t *target) dial() (network, address string) {
 // choose finds the protocol of an automatic choice: what the server at t chooses, in
 // a connection made for nothing else.
 func (p *Profile) choose(ctx context.Context, t *target) (string, error) {
-	if t.url.Scheme != "https" || p.NoKeepAlive || p.Engine == enginePortable || nativeEngine == enginePortable {
+	if t.url.Scheme != "https" || p.NoKeepAlive || p.Follow > 0 || p.Engine == enginePortable || nativeEngine == enginePortable {
 		return protocolHTTP1, nil
 	}
 	config, err := p.TLS.config(t.url.Hostname(), offered[protocolHTTP2])

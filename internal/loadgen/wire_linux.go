@@ -126,7 +126,7 @@ func (w *worker) push(c *conn) unix.Errno {
 
 // writeSecure is write over TLS.
 func (w *worker) writeSecure(c *conn) {
-	request, s := c.pool.target.request, c.secure
+	request, s := c.request(), c.secure
 	for {
 		if errno := w.push(c); errno != 0 {
 			w.writeFailed(c, errno)

@@ -67,6 +67,10 @@ type worker struct {
 	first, last *awaited
 	dirty       []*conn // sessions with something to send
 
+	route   route
+	detours []*conn
+	origins map[string]*pool // that redirects led to
+
 	drain int64
 	taken int64 // involuntary context switches at the last tick
 }
@@ -290,7 +294,7 @@ func (w *worker) turn(wait time.Duration) {
 			w.flushAll()
 		case keyTimer: // edge-triggered: nothing to take back
 		default:
-			w.handle(&w.conns[e.Fd], e)
+			w.handle(w.at(e.Fd), e)
 			w.flushAll()
 		}
 		if w.nextDue <= w.now {
@@ -325,8 +329,12 @@ func (w *worker) handle(c *conn, e *unix.EpollEvent) {
 		if e.Events&unix.EPOLLOUT != 0 && c.unsent() {
 			w.write(c)
 		}
-		if c.state == connBusy && c.carries && readable {
+		switch {
+		case c.state != connBusy || !readable:
+		case c.carries:
 			w.read(c)
+		default:
+			c.peerEnded = true // its request is on a detour, and nothing was to come
 		}
 	}
 }

@@ -120,6 +120,12 @@ func (w *worker) giveUp() {
 		}
 		w.drop(c)
 	}
+	for _, d := range w.detours {
+		if d.carries {
+			w.finish(d, kindTimeout, 0)
+		}
+		w.drop(d)
+	}
 	for i := range w.pools {
 		for q := &w.pools[i].queue; q.size > 0; {
 			intended, _ := q.pop()
