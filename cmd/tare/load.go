@@ -64,6 +64,7 @@ The verdict says whether the generator itself was the limit.`,
   tare load http://127.0.0.1:8080/ --rate 1000 --arrivals constant -c 16 --warmup 5s
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000 --duration 40s
   tare load http://127.0.0.1:8080/ --http2 --streams 64 -c 4 --rate 5000
+  tare load https://127.0.0.1:8443/ --protocol auto --cacert ca.pem --cert me.pem --key me.key
   tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check --rate 1000
   tare load tcp://127.0.0.1:7000 --body-size 128 --rate 1000     # an echo: what is sent must come back
   tare load 127.0.0.1:50051 --grpc shop.Prices/Follow --grpc-stream --body-file request.pb --rate 100
@@ -91,7 +92,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
 	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
-	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (cleartext, by prior knowledge), grpc or tcp (default http1, and tcp for a tcp:// URL)")
+	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (by ALPN over TLS, else by prior knowledge), grpc, tcp, or auto: http2 where an https server chooses it (default http1, and tcp for a tcp:// URL)")
 	flags.BoolVar(&f.http2, "http2", false, "the same as --protocol http2")
 	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`; the message is empty, that of --body-file, or has --body-size bytes in its field 1")
 	flags.BoolVar(&f.profile.GRPCStream, "grpc-stream", false, "the gRPC method is server-streaming: count its messages, and time each call to its status")
@@ -121,6 +122,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringVar(&f.tls.CertFile, "cert", "", "PEM file of a client certificate")
 	flags.StringVar(&f.tls.KeyFile, "key", "", "PEM file of its key")
 	flags.BoolVarP(&f.tls.Insecure, "insecure", "k", false, "accept any certificate")
+	flags.BoolVar(&f.tls.FullHandshake, "full-handshake", false, "resume no TLS session: every connection shakes hands from scratch")
 	flags.StringVar(&f.profile.Engine, "engine", "", "portable for a goroutine per connection (default: the best there is)")
 	flags.DurationVar(&f.profile.Calibrate, "calibrate", 500*time.Millisecond, "measure the generator's own floor for so long first, against a server in this process; 0: not")
 	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll instead of sleeping for so long before a send (default by the number of processors; negative: never)")

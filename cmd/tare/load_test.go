@@ -232,3 +232,21 @@ func TestLoadFollowsRedirects(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// Over TLS the summary says what was agreed on.
+func TestLoadOverTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	for want, args := range map[string][]string{
+		"HTTP/2, 2 connections of up to 16 streams over TLS 1.3 TLS_": {"--protocol", "auto"},
+		", 2 connections over TLS 1.3 TLS_":                           {"--full-handshake"},
+		"resumed a session":                                           {"--no-keepalive"},
+	} {
+		out, err := runLoadCommand(t, append(args, s.URL, "-k", "-c", "2", "-n", "20")...)
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "2xx: 20 (100.0 %)") || !strings.Contains(out, "TLS ms") {
+			t.Errorf("%v: %v, lacks %q:\n%s", args, err, want, out)
+		}
+	}
+}

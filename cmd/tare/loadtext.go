@@ -47,6 +47,9 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	if len(r.Addresses) > 1 {
 		fmt.Fprintf(t, "addresses  %s\n", counts(r.Addresses, sum(r.Addresses)))
 	}
+	if r.TLSResumed > 0 {
+		fmt.Fprintf(t, "handshakes %d, of them %d resumed a session\n", r.TLSMS.Count, r.TLSResumed)
+	}
 	fmt.Fprintf(t, "generator  %s s of CPU (%.1f %% of a core), busiest thread %.1f %%\n",
 		figure(r.CPUSeconds), percent(r.CPUSeconds, measured.Seconds()), 100*r.ThreadCPURatio)
 	if h := r.Host; h.CPUPressure > 0 || h.StealRatio > 0 {
@@ -68,9 +71,11 @@ func describeLoad(p *loadgen.Profile, r *loadgen.Report) string {
 		loop = fmt.Sprintf("open loop, %s arrivals", r.Arrivals)
 	}
 	connections := plural(p.Connections, "connection")
-	if p.Protocol == "http2" || p.Protocol == "grpc" {
-		connections = fmt.Sprintf("%s, %s of up to %s", map[string]string{"http2": "HTTP/2", "grpc": "gRPC"}[p.Protocol],
-			connections, plural(p.Streams, "stream"))
+	if name := map[string]string{"http2": "HTTP/2", "grpc": "gRPC"}[r.Protocol]; name != "" {
+		connections = fmt.Sprintf("%s, %s of up to %s", name, connections, plural(p.Streams, "stream"))
+	}
+	if r.TLS != "" {
+		connections += " over " + r.TLS
 	}
 	return fmt.Sprintf("%s, %s, %s, warm-up %v", loop, connections, plural(max(1, p.Workers), "worker"), p.Warmup)
 }
