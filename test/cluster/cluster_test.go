@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/test/cluster/internal/image"
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
@@ -313,16 +312,10 @@ func namespacesOf(t *testing.T, pid int) map[string]string {
 
 func nothingLeft(t *testing.T, l Layout, namespaces map[string]string) {
 	t.Helper()
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, process := range processes {
-		for kind, number := range namespaces {
-			if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
-				t.Errorf("%s is in the cluster's %s namespace", process, kind)
-			}
-		}
+	// What was killed is seen until its parent has taken its status: the machine's own first process, where the
+	// program that started it is gone.
+	if err := await(t.Context(), downLimit, "processes to be gone", func(context.Context) error { return processesIn(namespaces) }); err != nil {
+		t.Error(err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -355,7 +348,20 @@ func nothingLeft(t *testing.T, l Layout, namespaces map[string]string) {
 	if _, err := os.Stat(l.Dir()); !os.IsNotExist(err) {
 		t.Errorf("%s is there: %v", l.Dir(), err)
 	}
-	if err := unix.Kill(l.Init, 0); err == nil {
-		t.Errorf("process %d is there", l.Init)
+}
+
+// processesIn is an error if any process is in one of the namespaces.
+func processesIn(namespaces map[string]string) error {
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
 	}
+	for _, process := range processes {
+		for kind, number := range namespaces {
+			if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
+				return fmt.Errorf("%s is in the cluster's %s namespace", process, kind)
+			}
+		}
+	}
+	return nil
 }
