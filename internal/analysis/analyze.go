@@ -111,6 +111,7 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 			r := &a.records[i]
 			f := trialFigures(r, a.method)
 			latencyFigures(f, r, latencyLog(r.ID), a.method)
+			stageFigures(f, r)
 			failureFigures(f, r, latencyLog(r.ID))
 			f.withhold(r.Warnings)
 			a.trials[i] = Trial{

@@ -73,7 +73,7 @@ type Factors struct {
 	ResponseSize []Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"` // body bytes; default [1KiB]
 	Protocol     []string `yaml:"protocol,omitempty" json:"protocol,omitempty"`         // default [http1]
 	Generator    []string `yaml:"generator,omitempty" json:"generator,omitempty"`       // default [load.generator]
-	// Route is the path that is asked for; several with commas between are asked for in turn. Default ["/"].
+	// Route is the path that is asked for; several with commas between are asked for in turn, "/*" is every route of an adder. Default ["/"].
 	Route []string `yaml:"route,omitempty" json:"route,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -135,11 +136,30 @@ func (v validation) factors() {
 
 // route reports what is not a list of paths.
 func (v validation) route(path, routes string) {
+	if routes == app.EveryRoute {
+		v.everyRoute(path)
+		return
+	}
 	for r := range strings.SplitSeq(routes, ",") {
 		if !app.IsPath(r) {
 			v.report(path, "write a path such as /adder, or several with commas between: /a,/b", "%q is not a path", clip(r))
 			return
 		}
+	}
+}
+
+// everyRoute reports that the entry has no routes to stand for.
+func (v validation) everyRoute(path string) {
+	if !v.doc.Sound("application") {
+		return
+	}
+	t, err := v.e.Topology()
+	if err != nil || len(t.Services) == 0 {
+		return
+	}
+	entry, ok := t.Service(cmp.Or(t.Entry, t.Services[0].Name))
+	if ok && entry.Program != app.Adder {
+		v.report(path, "write the paths, with commas between: /a,/b", "%s stands for the routes of %s, and service %s is none", app.EveryRoute, app.Adder, entry.Name)
 	}
 }
 

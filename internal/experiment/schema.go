@@ -180,7 +180,7 @@ func describe(known Known) []description {
 		{"factors.responseSize", "Bytes of the answer's body: 512, 1KiB, 1MB.", []any{levels.ResponseSize.String()}, levelList},
 		{"factors.protocol", "Protocol of the requests.", []any{levels.Protocol}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Protocols) }},
 		{"factors.generator", "Load generators to compare on one server; what each measures: docs/generators.md.", []any{levels.Generator}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Generators) }},
-		{"factors.route", "Path asked for at the entry; several with commas between are asked for in turn.", []any{"/"}, func(s *jsonschema.Schema) { levelList(s); s.Items.Pattern = "^/" }},
+		{"factors.route", "Path asked for at the entry; several with commas between are asked for in turn, /* is every route of the topology sidecar-or-not.", []any{"/"}, func(s *jsonschema.Schema) { levelList(s); s.Items.Pattern = "^/" }},
 		{"load", "How requests are sent.", nil, nil},
 		{"load.generator", "Load generator, where it is no factor.", d.Load.Generator, oneOf(known.Generators...)},
 		{"load.arrivals", "Distribution of the times between requests of an open loop.", d.Load.Arrivals, oneOf(arrivals...)},

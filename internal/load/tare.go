@@ -122,6 +122,12 @@ func fromReport(r *loadgen.Report, p loadgen.Profile) result.Load {
 	for class, n := range r.Classes {
 		l.Classes[string(class)] = n
 	}
+	for path, times := range r.Routes {
+		if l.Routes == nil {
+			l.Routes = map[string]result.RouteTimes{}
+		}
+		l.Routes[path] = result.RouteTimes{Requests: times.Requests, MeanMS: times.MeanMS}
+	}
 	if r.LatenessUS.Count > 0 {
 		l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = &r.LatenessUS.P50, &r.LatenessUS.P99, &r.LatenessUS.Max
 		l.OwnLatenessP99US = &r.OwnLatenessUS.P99

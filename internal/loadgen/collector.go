@@ -49,12 +49,15 @@ func newCollector(p *Profile, progress func(Progress)) *collector {
 // recorder returns one worker's recorder.
 func (c *collector) recorder() recorder {
 	from := int64(c.profile.Warmup)
+	t := newTotals()
+	paths, _ := c.profile.routes()
+	t.routes = make([]routeTotal, len(paths))
 	return recorder{
 		window:  [2]int64{from, from + int64(c.profile.Measure)},
 		seconds: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,
 		live:       tick{latency: newLive()},
 		closedLoop: c.profile.Rate == 0,
-		totals:     newTotals(),
+		totals:     t,
 	}
 }
 

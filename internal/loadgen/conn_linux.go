@@ -388,7 +388,7 @@ func (w *worker) finish(c *conn, k kind, status int) {
 	}
 	c.carries, c.hop = false, nil
 	of := c.owner()
-	w.rec.finish(outcome{intended: of.intended, sent: of.sent, free: of.free, first: c.first, end: w.now, status: status, kind: k, hops: of.hops})
+	w.rec.finish(outcome{intended: of.intended, sent: of.sent, free: of.free, first: c.first, end: w.now, status: status, kind: k, hops: of.hops, path: of.pool.target.path})
 	of.hops = 0
 }
 

@@ -109,6 +109,7 @@ func Merge(reports []Report) (Report, error) {
 		}
 	}
 	m.fill(&sum)
+	m.Routes = mergeRoutes(reports)
 	m.GapDistance = gapDistance // of a merged schedule nothing can be said: the worst part's
 	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
 		m.Rate = float64(sum.completed) / window

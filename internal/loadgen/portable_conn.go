@@ -66,7 +66,7 @@ func (c *portableConn) take() bool {
 func (c *portableConn) begin(intended, free int64) bool {
 	c.lane.busy++
 	// Where a connection must be opened first, that is part of the service.
-	c.request = outcome{intended: intended, sent: c.lane.now(), free: free}
+	c.request = outcome{intended: intended, sent: c.lane.now(), free: free, path: c.target.path}
 	if c.lane.engine.profile.Rate == 0 {
 		c.request.sent = intended // the same instant, by definition of the closed loop
 	}

@@ -192,6 +192,9 @@ type Report struct {
 	// free. The rest of the lateness is waiting for the server; µs.
 	OwnLatenessUS Quantiles `json:"own_lateness_us"`
 
+	// Routes are the service times by path, where the targets have several.
+	Routes map[string]RouteTimes `json:"routes,omitempty"`
+
 	// TTFBMS is the time from the send to the first byte of a 2xx answer; ConnectMS
 	// and TLSMS are the times of every connect and handshake of the run; ms.
 	TTFBMS    Quantiles `json:"ttfb_ms"`

@@ -62,6 +62,7 @@ type totals struct {
 	messages           int64
 	redirects          int64 // followed
 	gaps               gaps
+	routes             []routeTotal // 2xx, by the profile's paths; empty where there is one
 	resumed            int64        // handshakes that resumed a session, of the whole run
 	secured            string       // version and cipher suite of the first connection
 	connected          int64        // at t0
@@ -148,6 +149,7 @@ type outcome struct {
 	kind     kind
 
 	hops     int   // redirects followed
+	path     int   // of the profile's paths
 	messages int   // of gRPC
 	message  int64 // when the first of them was whole
 }
@@ -203,6 +205,10 @@ func (r *recorder) count(o *outcome, class classIndex, response int64) {
 		put(r.response, response)
 		put(r.service, o.end-o.sent)
 		put(r.firstByte, o.first-o.sent)
+		if len(r.routes) > 0 {
+			r.routes[o.path].n++
+			r.routes[o.path].sum += o.end - o.sent
+		}
 		if o.messages > 0 {
 			put(r.message, o.message-o.sent)
 		}

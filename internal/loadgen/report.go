@@ -44,6 +44,8 @@ func (e *engine) report(t0 time.Time, results []*totals) Report {
 	r.MeasureStart = r.Started.Add(e.profile.Warmup)
 	r.MeasureEnd = r.MeasureStart.Add(wall)
 	r.fill(&t)
+	paths, _ := e.profile.routes()
+	r.Routes = byRoute(paths, t.routes)
 	if e.profile.Parts > 0 {
 		r.Parts = t.distributions()
 	}
@@ -96,6 +98,7 @@ func (t *totals) add(w *totals) {
 		t.addresses[addr] += n
 	}
 	t.dropped += w.dropped
+	t.routes = addRoutes(t.routes, w.routes)
 	t.messages += w.messages
 	t.redirects += w.redirects
 	t.connected += w.connected

@@ -170,7 +170,7 @@ func (w *worker) greeted(c *conn) {
 			w.finish(c, kindStreamRefused, 0)
 			return
 		}
-		w.attach(c, outcome{intended: c.intended, free: c.free, sent: c.sent})
+		w.attach(c, outcome{intended: c.intended, free: c.free, sent: c.sent, path: c.pool.target.path})
 	}
 }
 
@@ -206,7 +206,7 @@ func (w *worker) beginStream(c *conn, intended, free int64) {
 	if w.closedLoop() {
 		w.rec.due(intended)
 	}
-	w.attach(c, outcome{intended: intended, free: free, sent: w.now})
+	w.attach(c, outcome{intended: intended, free: free, sent: w.now, path: c.pool.target.path})
 }
 
 func (w *worker) attach(c *conn, o outcome) {

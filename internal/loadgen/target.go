@@ -26,6 +26,7 @@ type target struct {
 	request  []byte           // the whole request, written as it is
 	h2       *requestH2       // the same for HTTP/2; nil: HTTP/1.1
 	root     *hop             // the request as the beginning of a chain of redirects
+	path     int              // of the profile's paths
 	echo     []byte           // the request where protocol tcp expects it back; nil: HTTP
 }
 
@@ -54,12 +55,13 @@ func parseTarget(raw string) (*url.URL, error) {
 // connection is to do so: a look-up under way would be charged to the server.
 func resolveTargets(ctx context.Context, p *Profile, body []byte, look lookup) ([]target, error) {
 	targets := make([]target, len(p.Targets))
+	_, pathOf := p.routes()
 	for i, raw := range p.Targets {
 		u, err := parseTarget(raw)
 		if err != nil {
 			return nil, err
 		}
-		t := target{url: u, socket: p.Socket, protocol: p.Protocol, root: root(u, p)}
+		t := target{url: u, socket: p.Socket, protocol: p.Protocol, root: root(u, p), path: pathOf[i]}
 		if p.Protocol == protocolTCP {
 			t.echo = echoed(body)
 			t.request = t.echo

@@ -45,6 +45,9 @@ type family struct {
 
 var latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 
+// routeParts are the routes of the sidecar study.
+var routeParts = []string{"adder", "adder-with-sidecar", "adder-with-sidecar-socket", "adder-with-sidecar-grpc", "adder-with-sidecar-grpc-socket"}
+
 var families = []family{
 	{"cpu_us_per_request", "us", LowerIsBetter, "CPU time per answered request", partNames()},
 	{"cpu_cores", "cores", LowerIsBetter, "CPU time per wall-clock time over the measure phase", partNames()},
@@ -55,6 +58,10 @@ var families = []family{
 	{"context_switches_per_request", "1", LowerIsBetter, "voluntary and involuntary context switches per answered request", partNames()},
 	{"latency_ms", "ms", LowerIsBetter, "response time, from the intended start to the last byte", latencyParts},
 	{"service_ms", "ms", LowerIsBetter, "service time, from the actual send to the last byte", latencyParts},
+	{"stage_us", "us", LowerIsBetter, "mean time of a request: at the client, from the send to the last byte; all of it at the server; there the calculation, with the way to it", []string{"client", "server", "calc"}},
+	{"route_client_us", "us", LowerIsBetter, "mean time at the client by route, where several are asked for", routeParts},
+	{"route_server_us", "us", LowerIsBetter, "mean time at the server by route, where several are asked for", routeParts},
+	{"route_calc_us", "us", LowerIsBetter, "mean time of the calculation at the server by route, where several are asked for", routeParts},
 	{"lateness_us", "us", LowerIsBetter, "how long after its intended start a request was sent", latencyParts},
 	{"bytes_per_s", "B/s", Neither, "payload and headers seen by the load generator", []string{"in", "out"}},
 	{"mesh_ratio", "", LowerIsBetter, "the mesh over everything that is not mesh", []string{"cpu", "memory"}},

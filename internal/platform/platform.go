@@ -131,6 +131,20 @@ type Configurable interface {
 	Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error)
 }
 
+// Timed is a Deployment whose services say how long their requests took.
+type Timed interface {
+	// StageTimes reads the services' own counters, which begin with the deployment.
+	StageTimes(ctx context.Context) ([]StageTime, error)
+}
+
+// StageTime is one counter of times: how many, and their sum.
+type StageTime struct {
+	Route   string // the path
+	Stage   string // "total": all of the request; "calc": the way to the function and back
+	Count   int64
+	Seconds float64
+}
+
 // Networked is a Deployment whose pods' network can be made to fail.
 type Networked interface {
 	// Impair makes what passes between a pod and the others fail as said, in both

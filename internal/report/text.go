@@ -73,7 +73,7 @@ func writeText(w io.Writer, r *analysis.Report, o Options) error {
 }
 
 func (t *text) write(w io.Writer) error {
-	for _, section := range []func(){t.header, t.treatments, t.failures, t.expectations, t.boundaries, t.differences, t.floor, t.roles, t.lines, t.cost, t.everything, t.meanings, t.warnings, t.legend} {
+	for _, section := range []func(){t.header, t.treatments, t.stages, t.failures, t.expectations, t.boundaries, t.differences, t.floor, t.roles, t.lines, t.cost, t.everything, t.meanings, t.warnings, t.legend} {
 		section()
 	}
 	if _, err := t.out.WriteTo(w); err != nil {

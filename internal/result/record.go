@@ -47,6 +47,10 @@ type Record struct {
 	// name: "retries", "timeouts". A proxy that a fault ended has taken its count along.
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"`
 
+	// Stages are the times that services kept of their own requests, between the
+	// edges of the measure phase: those they ended in it.
+	Stages []Stage `json:"stages,omitempty"`
+
 	// Sampled stands in for Tasks and Node where an import has rates instead of counters.
 	Sampled *Sampled `json:"sampled,omitempty"`
 }
@@ -114,8 +118,10 @@ type Load struct {
 	Classes     map[string]int64 `json:"classes"`
 	Statuses    map[string]int64 `json:"statuses,omitempty"`
 	Errors      map[string]int64 `json:"errors,omitempty"`
-	BytesIn     int64            `json:"bytesIn"`
-	BytesOut    int64            `json:"bytesOut"`
+	// Routes are the service times by path, where several are asked for.
+	Routes   map[string]RouteTimes `json:"routes,omitempty"`
+	BytesIn  int64                 `json:"bytesIn"`
+	BytesOut int64                 `json:"bytesOut"`
 
 	// WarmupSeconds is where the measure window begins in latency.hdr, and
 	// MeasureSeconds its length there; both counted from the log's start time.
@@ -139,6 +145,20 @@ type Load struct {
 	Recorded int64 `json:"recorded,omitempty"`
 	// Published are the distributions a source gave in its own words, one for each generator.
 	Published []Latency `json:"published,omitempty"`
+}
+
+// RouteTimes are the service times of one path, 2xx answers alone.
+type RouteTimes struct {
+	Requests int64   `json:"requests"`
+	MeanMS   float64 `json:"meanMS"` // from the actual send to the last byte
+}
+
+// Stage is how long requests took as a service saw it.
+type Stage struct {
+	Route   string  `json:"route"`
+	Stage   string  `json:"stage"` // "total", "calc"
+	Count   int64   `json:"count"`
+	Seconds float64 `json:"seconds"` // their sum
 }
 
 // Reading is one look at one task. Counters are cumulative and carry the time

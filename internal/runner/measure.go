@@ -119,6 +119,7 @@ func (t *trial) measure(ctx context.Context) error {
 	if t.refresh() > 0 {
 		return t.measurePaced(ctx)
 	}
+	stages := t.stageTimes(ctx)
 	if err := t.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
@@ -130,6 +131,7 @@ func (t *trial) measure(ctx context.Context) error {
 		return err
 	}
 	t.use(tasks, begin, t.sampler.tasks, t.sampler.last)
+	t.keepStages(stages, t.stageTimes(ctx))
 	if err := t.endFaults(ctx); err != nil {
 		return err
 	}

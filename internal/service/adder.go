@@ -11,6 +11,8 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc"
+
+	"github.com/tare-mesh/tare/internal/app"
 )
 
 // The study "to sidecar or not" reaches one function five ways: in process, and
@@ -39,24 +41,28 @@ func add(_ context.Context, in addends) (sum, error) {
 	return sum{in.First + in.Second, crc32.ChecksumIEEE(in.Payload)}, nil
 }
 
-// Route is one route of the server, which reaches the function one way.
+// Route is one route of the server, and the way to the function it takes.
 type Route struct {
-	Path string
-	// Server and Client are the label route of server_response_time and of
-	// client_response_time, as the study's dashboards have them.
-	Server, Client string
-	way            func(Ways) (adder, error)
+	app.AdderRoute
+	way func(Ways) (adder, error)
 }
 
-// Routes lists the study's routes, and the one it has not: REST over a Unix socket.
+// ways are how the routes reach the function, by their paths.
+var ways = map[string]func(Ways) (adder, error){
+	"/adder":                          func(Ways) (adder, error) { return add, nil },
+	"/adder-with-sidecar":             func(w Ways) (adder, error) { return restAdder("tcp", w.REST), nil },
+	"/adder-with-sidecar-socket":      func(w Ways) (adder, error) { return restAdder("unix", w.RESTSocket), nil },
+	"/adder-with-sidecar-grpc":        func(w Ways) (adder, error) { return grpcAdder("passthrough:///" + w.GRPC) },
+	"/adder-with-sidecar-grpc-socket": func(w Ways) (adder, error) { return grpcAdder("unix://" + w.GRPCSocket) },
+}
+
+// Routes lists the server's routes.
 func Routes() []Route {
-	return []Route{
-		{"/adder", "adder", "adder-local", func(Ways) (adder, error) { return add, nil }},
-		{"/adder-with-sidecar", "adder-with-sidecar", "adder-sidecar", func(w Ways) (adder, error) { return restAdder("tcp", w.REST), nil }},
-		{"/adder-with-sidecar-socket", "adder-with-sidecar-socket", "adder-sidecar-socket", func(w Ways) (adder, error) { return restAdder("unix", w.RESTSocket), nil }},
-		{"/adder-with-sidecar-grpc", "adder-with-grpc-sidecar", "adder-sidecar-grpc", func(w Ways) (adder, error) { return grpcAdder("passthrough:///" + w.GRPC) }},
-		{"/adder-with-sidecar-grpc-socket", "adder-with-grpc-sidecar-socket", "adder-sidecar-grpc-socket", func(w Ways) (adder, error) { return grpcAdder("unix://" + w.GRPCSocket) }},
+	var all []Route
+	for _, r := range app.AdderRoutes() {
+		all = append(all, Route{r, ways[r.Path]})
 	}
+	return all
 }
 
 // Ways are where the sidecar listens: HOST:PORT, and the paths of sockets.

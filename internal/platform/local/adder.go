@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/platform"
 	"github.com/tare-mesh/tare/internal/proc"
 )
 
@@ -102,19 +108,88 @@ const maxMetrics = 1 << 20
 func (d *deployment) keepMetricsOf(ctx context.Context, p *pod) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	b, err := metricsOf(ctx, p)
+	if err != nil {
+		return nil // it has ended, which is told elsewhere
+	}
+	return os.WriteFile(filepath.Join(d.spec.Provenance, p.name+"-metrics.txt"), b, 0o600)
+}
+
+// metricsOf reads a pod's metrics in the text format of Prometheus.
+func metricsOf(ctx context.Context, p *pod) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(p.api)+"metrics", nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
 	if err != nil {
-		return nil // it has ended, which is told elsewhere
+		return nil, err
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
-	if err != nil {
-		return fmt.Errorf("keep the metrics of %s: %w", p.name, err)
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(resp.Status)
 	}
-	return os.WriteFile(filepath.Join(d.spec.Provenance, p.name+"-metrics.txt"), b, 0o600)
+	return io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
+}
+
+// stageMetric is the histogram of an adder's own times, by route and stage.
+const stageMetric = "server_response_time"
+
+// StageTimes implements [platform.Timed].
+func (d *deployment) StageTimes(ctx context.Context) ([]platform.StageTime, error) {
+	var all []platform.StageTime
+	for _, pods := range d.pods {
+		for _, p := range pods {
+			if p.beside == nil {
+				continue
+			}
+			b, err := metricsOf(ctx, p)
+			if err == nil {
+				all, err = addStages(all, b)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read the times of %s: %w", p.name, err)
+			}
+		}
+	}
+	return all, nil
+}
+
+// addStages adds the sums of one server's histogram to those of others.
+func addStages(all []platform.StageTime, text []byte) ([]platform.StageTime, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range families[stageMetric].GetMetric() {
+		t := platform.StageTime{Count: int64(m.GetHistogram().GetSampleCount()), Seconds: m.GetHistogram().GetSampleSum()}
+		for _, label := range m.GetLabel() {
+			switch label.GetName() {
+			case "route":
+				t.Route = pathOf(label.GetValue())
+			case "stage":
+				t.Stage = label.GetValue()
+			}
+		}
+		i := slices.IndexFunc(all, func(o platform.StageTime) bool { return o.Route == t.Route && o.Stage == t.Stage })
+		if i < 0 {
+			all = append(all, t)
+			continue
+		}
+		all[i].Count += t.Count
+		all[i].Seconds += t.Seconds
+	}
+	return all, nil
+}
+
+// pathOf is the path of a route by its label.
+func pathOf(label string) string {
+	for _, r := range app.AdderRoutes() {
+		if r.Server == label {
+			return r.Path
+		}
+	}
+	return label
 }

@@ -139,7 +139,7 @@ func routed(urls []string, routes string) []string {
 	}
 	var all []string
 	for _, url := range urls {
-		for route := range strings.SplitSeq(routes, ",") {
+		for route := range slices.Values(app.RoutePaths(routes)) {
 			all = append(all, strings.TrimSuffix(url, "/")+route)
 		}
 	}

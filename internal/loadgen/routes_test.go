@@ -1,0 +1,33 @@
+package loadgen
+
+import (
+	"net"
+	"testing"
+)
+
+// Requests are told apart by their paths, and not by the servers they go to.
+func TestRoutesAreToldApart(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine string) {
+		server := rawServer(t, answering(func(c net.Conn, _ int) bool {
+			_, err := c.Write([]byte(helloResponse))
+			return err == nil
+		}))
+		p := profile(server+"/a", server+"/b?x=1").on(engine)
+		r := mustRun(t, p)
+		if len(r.Routes) != 2 || r.Routes["/a"].Requests+r.Routes["/b"].Requests != r.Classes[OK] || r.Routes["/a"].Requests == 0 ||
+			r.Routes["/b"].Requests == 0 || r.Routes["/a"].MeanMS <= 0 {
+			t.Errorf("%+v of %v", r.Routes, r.Classes)
+		}
+	})
+	p := Profile{Targets: []string{"http://one/", "http://two/"}}
+	if paths, of := p.routes(); paths != nil || len(of) != 2 {
+		t.Errorf("one path for all: %q, %v", paths, of)
+	}
+}
+
+func TestMergedRoutes(t *testing.T) {
+	got := mergeRoutes([]Report{{Routes: map[string]RouteTimes{"/a": {1, 3}}}, {Routes: map[string]RouteTimes{"/a": {2, 6}, "/b": {}}}})
+	if got["/a"] != (RouteTimes{3, 5}) || got["/b"] != (RouteTimes{}) || len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
