@@ -21,6 +21,8 @@ var commands = []func(*cli) *cobra.Command{
 	newImportCommand,
 	newLoadCommand,
 	newDoctorCommand,
+	newClusterCommand,
+	newCleanupCommand,
 	newImageCommand,
 	newListCommand,
 	newSchemaCommand,

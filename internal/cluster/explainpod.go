@@ -153,16 +153,19 @@ func eventTime(e corev1.Event) metav1.Time {
 var staleEvents = map[string]bool{"FailedScheduling": true, "BackOff": true, "Failed": true, "FailedGetScale": true}
 
 // eventReasons are the warnings about an object, or about what its controller makes of it (a Deployment's ReplicaSet).
+// Of repetitions, which differ in a name at most, the newest counts.
 func eventReasons(ref Ref, events []corev1.Event) (found []reason) {
+	told := map[string]bool{}
 	for _, e := range events {
 		about := e.InvolvedObject
 		made := ref.Kind.Kind == KindDeployment.Kind && about.Kind == "ReplicaSet" && strings.HasPrefix(about.Name, ref.Name+"-")
-		if !made && (about.Kind != ref.Kind.Kind || about.Name != ref.Name) || staleEvents[e.Reason] {
+		if !made && (about.Kind != ref.Kind.Kind || about.Name != ref.Name) || staleEvents[e.Reason] || told[about.Name+e.Reason] {
 			continue
 		}
+		told[about.Name+e.Reason] = true
 		found = append(found, reason{
 			kind: kindOf(e.Reason, e.Message),
-			text: fmt.Sprintf("%s %s: %s: %s", strings.ToLower(about.Kind), about.Name, e.Reason, oneLine(e.Message)),
+			text: fmt.Sprintf("%s %s: %s: %s", strings.ToLower(about.Kind), about.Name, e.Reason, oneLine(strings.TrimPrefix(e.Message, "(combined from similar events): "))),
 		})
 	}
 	return found

@@ -51,7 +51,7 @@ func (c *Cluster) Retry(ctx context.Context, op string, f func(context.Context) 
 			return fmt.Errorf("%s: %w", op, ctx.Err())
 		}
 		if IsTransient(err) {
-			err = fmt.Errorf("tried for %s: %w", roundly(time.Since(began)), err)
+			op += fmt.Sprintf(": tried for %s", roundly(time.Since(began)))
 		}
 		return c.explained(op, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Right is one thing that tare must be allowed to do, and what is lost where it is not.
@@ -97,6 +98,9 @@ func ParseSubject(s string) (Subject, error) {
 // WriteRBAC prints the manifest that grants the rights of a run to subject: a ClusterRole, or a Role in namespace where
 // one is given. Its comments say what each right is for.
 func WriteRBAC(w io.Writer, namespace string, subject Subject) error {
+	if wrong := validation.IsDNS1123Label(namespace); namespace != "" && len(wrong) > 0 {
+		return &Error{"name a namespace", fmt.Errorf("%q: %s", namespace, wrong[0]), ""}
+	}
 	role, meta := "ClusterRole", "metadata: {name: tare, labels: {"+LabelManagedBy+": "+ManagedBy+"}}"
 	if namespace != "" {
 		role = "Role"

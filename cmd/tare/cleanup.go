@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/strict"
+)
+
+// removeWithin bounds the removal of what was found.
+const removeWithin = 5 * time.Minute
+
+// cleanup is what of the leftovers is to go.
+type cleanup struct {
+	clusterFlags
+	run      string
+	all, yes bool
+}
+
+func newCleanupCommand(c *cli) *cobra.Command {
+	o := &cleanup{}
+	cmd := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Remove from a cluster what runs that died have left there",
+		Long: `cleanup removes what runs of tare left in a Kubernetes cluster whose process on this
+machine is dead; it shows what it found, and asks. Runs that live are left alone, and
+so are those of other machines, of which that cannot be known: --run or --all names them.`,
+		Example: `  tare cleanup --context k3d-tare
+  tare cleanup --run r-4f2a --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.run != "" && o.all {
+				return usageError{errors.New("--run and --all exclude each other"), ""}
+			}
+			return c.cleanup(cmd.Context(), o)
+		},
+	}
+	o.add(cmd)
+	cmd.Flags().StringVar(&o.run, "run", "", "remove this run's, whoever's it is")
+	cmd.Flags().BoolVar(&o.all, "all", false, "remove every run's, but those that live on this machine")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (c *cli) cleanup(ctx context.Context, o *cleanup) error {
+	k, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	asking, cancel := context.WithTimeout(ctx, askCluster)
+	defer cancel()
+	found, err := k.Leftovers(asking)
+	var hidden *cluster.Hidden
+	if err != nil && !errors.As(err, &hidden) && len(found) == 0 {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(c.stderr, "tare: %v\n", err)
+	}
+	chosen, err := o.choose(found)
+	if err != nil {
+		return err
+	}
+	if rest := len(found) - len(chosen); rest > 0 {
+		fmt.Fprintf(c.stdout, "%s: left alone: %s", k.Name(), leftoverLines(slices.DeleteFunc(slices.Clone(found), func(l cluster.Leftover) bool {
+			return slices.ContainsFunc(chosen, func(o cluster.Leftover) bool { return o.Run == l.Run })
+		})))
+	}
+	if len(chosen) == 0 {
+		fmt.Fprintf(c.stdout, "%s: nothing to remove\n", k.Name())
+		return nil
+	}
+	fmt.Fprintf(c.stdout, "%s: to be removed, with all that is in the namespaces: %s", k.Name(), leftoverLines(chosen))
+	if err := c.confirm("remove it", o.yes); err != nil {
+		return err
+	}
+	removing, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	if err := k.Sweep(removing, func(s string) { fmt.Fprintf(c.stderr, "tare: %s\n", s) }, chosen...); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.stdout, "removed")
+	return nil
+}
+
+// choose says which of the leftovers go. A run that lives on this machine goes only when it is named.
+func (o *cleanup) choose(found []cluster.Leftover) ([]cluster.Leftover, error) {
+	if o.run != "" {
+		var runs []string
+		for _, l := range found {
+			if l.Run == o.run {
+				return []cluster.Leftover{l}, nil
+			}
+			runs = append(runs, l.Run)
+		}
+		hint := "no run has anything in the cluster"
+		if len(runs) > 0 {
+			hint = "runs there are: " + strings.Join(runs, ", ")
+		}
+		if near, ok := strict.Nearest(o.run, runs); ok {
+			hint = "did you mean " + near + "?"
+		}
+		return nil, usageError{fmt.Errorf("run %s has nothing in the cluster", o.run), hint}
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(l cluster.Leftover) bool {
+		state := l.State()
+		return state == cluster.Alive || !o.all && state != cluster.Dead
+	}), nil
+}
+
+// confirm asks on the terminal; without one only --yes will do.
+func (c *cli) confirm(what string, yes bool) error {
+	if yes {
+		return nil
+	}
+	f, ok := c.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return usageError{fmt.Errorf("%s: there is no terminal to ask on", what), "say --yes"}
+	}
+	fmt.Fprintf(c.stderr, "%s? [y/N] ", what)
+	answer, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("%s: read the answer: %w", what, err)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return fmt.Errorf("%s: not confirmed", what)
+	}
+	return nil
+}
