@@ -74,6 +74,7 @@ func TestCluster(t *testing.T) {
 		{"the Metrics API has a reading of the node", nodeMetrics},
 		{"a pod runs an image that was loaded", loadedImage},
 		{"a node port can be reached from this machine", nodePort},
+		{"a pod redirects by iptables and reaches a service by name", redirect},
 		{"the API server can be stopped and continued", stopAPI},
 		{"a second one of the name is refused or is the same", secondUp},
 		{"secrets are their owner's alone", secrets},
@@ -225,6 +226,25 @@ func nodePort(t *testing.T, l Layout) {
 		}
 		return err
 	})
+}
+
+// redirect is what a mesh's init container does. The port asked for is nobody's: the rule makes it the service's.
+func redirect(t *testing.T, l Layout) {
+	const script = `iptables -t nat -A OUTPUT -p tcp --dport 81 -j DNAT --to-destination :80 && ` +
+		`printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 10 web.default.svc.cluster.local 81`
+	kubectl(t, l, "run", "client", "--image", Toolbox, "--image-pull-policy=Never", "--restart=Never",
+		`--overrides={"spec":{"containers":[{"name":"client","image":"`+Toolbox+`","imagePullPolicy":"Never","command":["/bin/sh","-c","`+script+`"],`+
+			`"securityContext":{"capabilities":{"add":["NET_ADMIN"]}}}]}}`)
+	holds(t, "the client to end", func(ctx context.Context) error {
+		phase, err := l.Kubectl(ctx, "get", "pod", "client", "--output=jsonpath={.status.phase}")
+		if err == nil && phase != "Succeeded" && phase != "Failed" {
+			err = fmt.Errorf("phase %s", phase)
+		}
+		return err
+	})
+	if logs := kubectl(t, l, "logs", "client"); !strings.HasSuffix(strings.TrimSpace(logs), "\nweb") {
+		t.Errorf("got %q through the service", logs)
+	}
 }
 
 func stopAPI(t *testing.T, l Layout) {

@@ -15,7 +15,7 @@ import (
 const Toolbox = "tare.test/toolbox:1"
 
 var (
-	applets   = []string{"sh", "cat", "grep", "ip", "ls", "nc", "nslookup", "ps", "sleep", "wget"}
+	applets   = []string{"sh", "cat", "grep", "ip", "ls", "nc", "nslookup", "ps", "sleep"} // not wget: it crashes without the machine's /etc
 	tables    = []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"}
 	libraries = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib"}
 )

@@ -108,7 +108,7 @@ func Build(ctx context.Context, l Layout, source parts.Source, log io.Writer) (s
 		return built.Dir, nil
 	}
 	say := newProgress(log)
-	say("building Kubernetes %s into %s: about 18 minutes of processor time", source.Kubernetes(), built.Dir)
+	say("building Kubernetes %s into %s: 12 to 18 minutes of processor time", source.Kubernetes(), built.Dir)
 	if err := source.Build(ctx, built, log); err != nil {
 		return "", err
 	}
