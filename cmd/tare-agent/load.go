@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,9 @@ func newLoadCommand() *cobra.Command {
 		Use:   "load",
 		Short: "Send the load that a profile (JSON on standard input) describes",
 		Long: `load reads a load profile as JSON on standard input, carries it out, and writes
-one JSON line a second on standard output and the report as the last. At SIGTERM
+one JSON line a second on standard output and the report as the last. Before the
+profile {"clock": true} may be asked any number of times; each is answered by a
+line with the time of day at which it was read and answered. At SIGTERM
 or SIGINT it stops sending, waits for what is under way, and reports what was
 measured.`,
 		Args: cobra.NoArgs,
@@ -31,12 +35,12 @@ measured.`,
 }
 
 func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	profile, err := readProfile(stdin)
+	lines := json.NewEncoder(stdout)
+	profile, err := readProfile(stdin, func(s loadgen.ClockStamps) error { return lines.Encode(loadgen.Line{Clock: &s}) })
 	if err != nil {
 		return err
 	}
 	loadgen.TuneProcess(profile.Workers)
-	lines := json.NewEncoder(stdout)
 	var broken error
 	report, err := loadgen.Run(ctx, profile, func(p loadgen.Progress) {
 		if broken == nil {
@@ -56,13 +60,32 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 }
 
 // readProfile is strict: a field this agent does not know would be a wish that
-// is silently not granted.
-func readProfile(r io.Reader) (loadgen.Profile, error) {
+// is silently not granted. Questions after the clock that come before it are answered.
+func readProfile(r io.Reader, clock func(loadgen.ClockStamps) error) (loadgen.Profile, error) {
 	var p loadgen.Profile
 	d := json.NewDecoder(io.LimitReader(r, maxProfile))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		return p, fmt.Errorf("read load profile: %w", err)
+	for {
+		var text json.RawMessage
+		err := d.Decode(&text)
+		received := time.Now().UnixNano()
+		if err != nil {
+			return p, fmt.Errorf("read load profile: %w", err)
+		}
+		var q loadgen.Question
+		if strictly(text, &q) != nil || !q.Clock {
+			if err := strictly(text, &p); err != nil {
+				return p, fmt.Errorf("read load profile: %w", err)
+			}
+			return p, nil
+		}
+		if err := clock(loadgen.ClockStamps{Received: received, Sent: time.Now().UnixNano()}); err != nil {
+			return p, fmt.Errorf("tell the clock: %w", err)
+		}
 	}
-	return p, nil
+}
+
+func strictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,18 +75,14 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	fail := func(err error) (loadgen.Report, error) {
 		return loadgen.Report{}, fmt.Errorf("load process %d: %w", p.Part, err)
 	}
-	b, err := json.Marshal(p)
-	if err != nil {
-		return fail(err)
-	}
 	cmd := exec.CommandContext(ctx, load.AgentPath(), "load")
-	cmd.Stdin = bytes.NewReader(b)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
 	cmd.WaitDelay = p.Drain + 5*time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
+	stdin, errIn := cmd.StdinPipe()
+	stdout, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
 		return fail(err)
 	}
 	if err := cmd.Start(); err != nil {
@@ -94,7 +91,8 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	var report *loadgen.Report
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
+	clock, err := tellPart(stdin, lines, p)
+	for err == nil && lines.Scan() {
 		var line loadgen.Line
 		if err = json.Unmarshal(lines.Bytes(), &line); err != nil {
 			break
@@ -111,10 +109,36 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	waited := cmd.Wait()
 	switch {
 	case report != nil && err == nil:
+		report.OnClock(clock)
 		return *report, nil // also where ctx has ended it
 	case err == nil:
 		err = errors.Join(errors.New("ended without a report"), waited)
 	}
 	_, _ = diag.Write(stderr.Bytes())
 	return fail(err)
+}
+
+// tellPart compares the process's clock with this one's, and gives it its profile with
+// the start as its own clock tells it.
+func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p loadgen.Profile) (loadgen.Clock, error) {
+	defer stdin.Close()
+	tell := json.NewEncoder(stdin)
+	clock, err := loadgen.MeasureClock(time.Now, func() (loadgen.ClockStamps, error) {
+		if err := tell.Encode(loadgen.Question{Clock: true}); err != nil {
+			return loadgen.ClockStamps{}, err
+		}
+		var line loadgen.Line
+		if !lines.Scan() {
+			return loadgen.ClockStamps{}, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Clock == nil {
+			return loadgen.ClockStamps{}, fmt.Errorf("answer %.60q has no clock", lines.Text())
+		}
+		return *line.Clock, nil
+	})
+	if err != nil {
+		return clock, err
+	}
+	p.Start = p.Start.Add(clock.Ahead())
+	return clock, tell.Encode(p)
 }

@@ -24,6 +24,8 @@ type Part struct {
 	// Ahead is how far the clock of the process is ahead of the one that the
 	// whole load's Start is told by.
 	Ahead time.Duration
+	// Unsure is by how much Ahead may be wrong.
+	Unsure time.Duration
 }
 
 // merging is a generator that makes one result of the outputs of its parts
@@ -126,7 +128,7 @@ func (Tare) merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Pro
 			if err != nil {
 				return ofPart(i, err)
 			}
-			r.Started, r.MeasureStart, r.MeasureEnd = r.Started.Add(-part.Ahead), r.MeasureStart.Add(-part.Ahead), r.MeasureEnd.Add(-part.Ahead)
+			r.OnClock(loadgen.ClockOf(part.Ahead, part.Unsure))
 			reports[i] = *r
 			return nil
 		})

@@ -115,6 +115,7 @@ func Merge(reports []Report) (Report, error) {
 		m.Rate = float64(sum.completed) / window
 	}
 	m.judge(&sum, false)
+	m.judgeClocks(reports)
 	if skew := last.Sub(first); skew > time.Millisecond {
 		m.invalid("the parts started %v apart", skew.Round(time.Microsecond))
 	}

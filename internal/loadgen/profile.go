@@ -241,6 +241,14 @@ type Report struct {
 
 	Warnings []string `json:"warnings,omitempty"` // why the generator, not the server, was the limit
 
+	// Clock is how this part's clock stood to that of the one who started all parts,
+	// by which the times above are told; nil: not measured. Of a merged report
+	// ClockSkewUS is how far the parts' clocks are apart at most, and ClockBoundUS by
+	// how much that may be wrong; µs.
+	Clock        *Clock  `json:"clock,omitempty"`
+	ClockSkewUS  float64 `json:"clock_skew_us,omitempty"`
+	ClockBoundUS float64 `json:"clock_bound_us,omitempty"`
+
 	// Parts are the distributions themselves, so that the reports of several
 	// processes can be merged without averaging percentiles; nil unless Profile.Parts is set.
 	Parts *Distributions `json:"parts,omitempty"`
@@ -292,4 +300,12 @@ type Progress struct {
 type Line struct {
 	Progress *Progress `json:"progress,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
+	// Clock answers a [Question] that came before the profile.
+	Clock *ClockStamps `json:"clock,omitempty"`
+}
+
+// Question may come on the engine's stdin, any number of times, before the profile.
+// Each is answered by a line with the clock.
+type Question struct {
+	Clock bool `json:"clock"`
 }

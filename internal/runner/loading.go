@@ -75,7 +75,7 @@ func startWorker(ctx context.Context, d platform.Deployment, g load.Generator, p
 	w := &loadWorker{}
 	if clocks, ok := d.(platform.LoadClocks); ok {
 		var err error
-		if w.part.Ahead, _, err = clocks.LoadClock(ctx, i); err != nil {
+		if w.part.Ahead, w.part.Unsure, err = clocks.LoadClock(ctx, i); err != nil {
 			return nil, err
 		}
 	}
