@@ -141,6 +141,7 @@ func allocations(t testing.TB, p Profile) float64 {
 // No request allocates, in any protocol; over TLS crypto/tls allocates 24 bytes for
 // each record it is given, the reader by which it limits itself.
 func TestAllocationsOfEveryProtocol(t *testing.T) {
+	long(t) // and the race detector, which runs with the short tests, allocates too
 	a := serverAuthority(t)
 	for _, protocol := range []string{protocolHTTP1, protocolHTTP2, protocolGRPC} {
 		for _, secured := range []*authority{nil, a} {
