@@ -115,6 +115,13 @@ func (v validation) fixed(path, value, want string) {
 
 func (v validation) platform() {
 	v.oneOf("platform.kind", "platform", v.e.Platform.Kind, v.known.Platforms)
+	if v.e.Platform.Kind == "local" {
+		for _, field := range []string{"context", "kubeconfig", "image", "affinity"} {
+			if v.doc.Has("platform." + field) {
+				v.report("platform."+field, "leave it out", "it is of clusters, and the platform is local")
+			}
+		}
+	}
 	if a := v.e.Platform.Affinity; a != "" {
 		v.oneOf("platform.affinity", "affinity", a, affinities)
 	}

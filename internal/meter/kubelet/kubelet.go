@@ -3,9 +3,11 @@
 //
 // It reads /metrics/resource: cumulative counters, each with the time of its own
 // reading to the millisecond. /stats/summary has the same counters and rounds
-// their times to the second, which is 3 % of a measure phase of 30 s. A kubelet
-// refreshes them every 10 to 16 seconds whoever asks, so that a reading that is
-// repeated says nothing new; native sidecars are containers like the others.
+// their times to the second, which is 3 % of a measure phase of 30 s. Where a
+// kubelet knows its containers by cAdvisor it refreshes them every 10 to 16 seconds
+// whoever asks, and a reading that is repeated says nothing new; where it asks the
+// container runtime for them they are read as they are asked for. The node's own
+// counters are always of the first kind. Native sidecars are containers like the others.
 package kubelet
 
 import (
