@@ -73,7 +73,7 @@ func writePlanText(w io.Writer, p *plan.Plan) error {
 	if p.Until != "" {
 		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
 	}
-	fmt.Fprintf(&b, "about %v, %v a trial\n\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime))
+	fmt.Fprintf(&b, "about %v, %v a trial\n\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 
 	factors := factorNames(p)
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)

@@ -60,6 +60,7 @@ func (c *cli) read(file string, o experimentOptions) (*study, error) {
 	if err := runner.Suited(s.experiment, s.plan, c.catalog.byName()); err != nil {
 		return nil, err
 	}
+	runner.Prolong(s.experiment, s.plan, c.catalog.byName())
 	return s, nil
 }
 

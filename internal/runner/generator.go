@@ -135,6 +135,26 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]load.G
 	return e
 }
 
+// Prolong adds to p's expected times what generators need of a longer warm-up than x
+// asks for. TrialTime becomes the mean over all trials.
+func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]load.Generator) {
+	if len(p.Trials) == 0 {
+		return
+	}
+	more := map[string]time.Duration{} // by treatment
+	for _, t := range p.Treatments {
+		if g, ok := generators[levelOf(x, t)]; ok {
+			more[t.ID] = max(0, needs(g).Warmup-time.Duration(x.Phases.Warmup))
+		}
+	}
+	var all time.Duration
+	for _, t := range p.Trials {
+		all += more[t.Treatment]
+	}
+	p.Expected += all
+	p.TrialTime += all / time.Duration(len(p.Trials))
+}
+
 // foreign says of a generator that is not tare's own what a reader of its figures must know.
 func (t *trial) foreign(l *result.Load) {
 	if _, ok := t.generator.(load.Foreign); !ok {

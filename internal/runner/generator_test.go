@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -110,5 +111,17 @@ func TestForeignGenerator(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(cfg.Dir.Path(), "trials", r.ID, result.LatencyFile)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", r.Treatment, err)
 		}
+	}
+}
+
+// A plan says how long it takes with the warm-ups that its generators need.
+func TestProlong(t *testing.T) {
+	x, p, _ := decode(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]\n  generator: [tare, wrk2]", 1))
+	before, trial := p.Expected, p.TrialTime
+	wrk2 := load.Wrk2{}
+	runner.Prolong(x, p, map[string]load.Generator{"tare": load.Tare{}, "wrk2": wrk2})
+	more := wrk2.Needs().Warmup - time.Duration(x.Phases.Warmup)
+	if half := time.Duration(len(p.Trials) / 2); more <= 0 || p.Expected != before+half*more || p.TrialTime != trial+more/2 {
+		t.Errorf("%v instead of %v, %v a trial instead of %v; wrk2 needs %v more", p.Expected, before, p.TrialTime, trial, more)
 	}
 }
