@@ -113,3 +113,29 @@ func TestStandardWeight(t *testing.T) {
 		t.Errorf("verdict %q on a weight of %v µs", c.Verdict, weight)
 	}
 }
+
+// The sidecar study says where the time of a request went, on every route and on all side by side.
+func TestToSidecarOrNot(t *testing.T) {
+	r, _ := carriedOut(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.requestSize=[256KiB]",
+		"phases={warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 1s}")
+	if len(r.Treatments) != 6 {
+		t.Fatalf("%d treatments", len(r.Treatments))
+	}
+	calc := map[string]float64{}
+	for _, tr := range r.Treatments {
+		value := func(name string) float64 { return tr.Metrics[name].Estimate }
+		if c, s, k := value("stage_us/client"), value("stage_us/server"), value("stage_us/calc"); k <= 0 || s <= k || c <= s {
+			t.Errorf("%s: %v µs at the client, %v at the server, %v of it the calculation", tr.ID, c, s, k)
+		}
+		route := tr.Factors["route"].(string)
+		calc[route] = value("stage_us/calc")
+		for _, base := range []string{"route_client_us", "route_server_us", "route_calc_us"} {
+			if _, ok := tr.Metrics[base+"/adder-with-sidecar-grpc"]; ok != (route == "/*") {
+				t.Errorf("%s: %s is there: %v", tr.ID, base, ok)
+			}
+		}
+	}
+	if calc["/adder-with-sidecar"] < 2*calc["/adder"] || calc["/adder-with-sidecar"] < calc["/adder-with-sidecar-grpc"] {
+		t.Errorf("a quarter of a megabyte in JSON is cheaper than in process, or by gRPC: %v", calc)
+	}
+}
