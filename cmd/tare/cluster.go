@@ -44,7 +44,10 @@ measured too, and is disturbed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.add(cmd)
-	cmd.AddCommand(newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c))
+	for _, sub := range []*cobra.Command{newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c)} {
+		sub.Args = usageArgs(sub.Args)
+		cmd.AddCommand(sub)
+	}
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -62,11 +63,11 @@ func Connect(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Recorder != nil {
 		return &Cluster{context: o.Context, recorder: o.Recorder, guardNamespace: systemNamespace}, nil
 	}
+	quiet()
 	config, name, err := load(o)
 	if err != nil {
 		return nil, err
 	}
-	quiet()
 	c, err := newCluster(config, name)
 	if err != nil {
 		return nil, err
@@ -99,8 +100,9 @@ func newCluster(config *rest.Config, name string) (*Cluster, error) {
 	return c, nil
 }
 
-// quiet keeps client-go's own log out of tare's standard error: what matters there comes back as an error.
-func quiet() { klog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler)) }
+// quiet keeps client-go's own log out of tare's standard error: what matters there comes back as an error. Once, since
+// connections that are open read the logger.
+var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler)) })
 
 // Name says which cluster it is, for messages: the kubeconfig's context, and the server.
 func (c *Cluster) Name() string {

@@ -64,7 +64,7 @@ const (
 )
 
 // same are Kubernetes' other words for what hints know.
-var same = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull"}
+var same = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull", "Error": "CrashLoopBackOff"}
 
 // hopelessKinds are those that no waiting mends: they follow from what was applied.
 var hopelessKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -165,10 +166,18 @@ func eventReasons(ref Ref, events []corev1.Event) (found []reason) {
 		told[about.Name+e.Reason] = true
 		found = append(found, reason{
 			kind: kindOf(e.Reason, e.Message),
-			text: fmt.Sprintf("%s %s: %s: %s", strings.ToLower(about.Kind), about.Name, e.Reason, oneLine(strings.TrimPrefix(e.Message, "(combined from similar events): "))),
+			text: fmt.Sprintf("%s %s: %s: %s", strings.ToLower(about.Kind), about.Name, e.Reason, oneLine(unnumbered(e.Message))),
 		})
 	}
 	return found
+}
+
+// attempted is the name of a pod that was not to be, another at every attempt.
+var attempted = regexp.MustCompile(`^(?:\(combined from similar events\): )?Error creating: pods "[^"]*" `)
+
+// unnumbered is an event's message without what changes from one attempt to the next.
+func unnumbered(message string) string {
+	return attempted.ReplaceAllString(message, "Error creating: a pod ")
 }
 
 // oneLine is a message of Kubernetes on one line, cut where it goes on for too long.

@@ -25,7 +25,7 @@ func realKubeconfig(t *testing.T) string {
 	path := os.Getenv("TARE_TEST_KUBECONFIG")
 	switch {
 	case path != "":
-	case os.Getenv("CI") == "true":
+	case os.Getenv("CI") == "true" && !testing.Short():
 		t.Fatal("TARE_TEST_KUBECONFIG names no cluster")
 	default:
 		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
@@ -128,14 +128,39 @@ func says(t *testing.T, what string, words ...string) {
 	}
 }
 
-// daemon sends one of the test cluster's daemons a signal.
-func daemon(t *testing.T, name, signal string) {
+// signal sends one of the test cluster's daemons a signal.
+func signal(t *testing.T, daemon, name string) error {
 	t.Helper()
 	program := os.Getenv("TARE_TEST_CLUSTER")
 	if program == "" {
 		t.Skip("TARE_TEST_CLUSTER names no program that could stop a daemon")
 	}
-	if out, err := exec.Command(program, "signal", name, signal).CombinedOutput(); err != nil {
-		t.Fatal(fmt.Errorf("%w: %s", err, out))
+	if out, err := exec.Command(program, "signal", daemon, name).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, daemon, err, out)
 	}
+	return nil
+}
+
+// stopAPIServer stops the API server where it is, and lets it go on after d, or when the test ends.
+func stopAPIServer(t *testing.T, d time.Duration) {
+	t.Helper()
+	const server = "kube-apiserver"
+	if err := signal(t, server, "stop"); err != nil {
+		t.Fatal(err)
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-time.After(d):
+		case <-ended:
+		}
+		if err := signal(t, server, "cont"); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() {
+		close(ended)
+		<-done
+	})
 }

@@ -197,9 +197,7 @@ func TestForward(t *testing.T) {
 		says(t, err.Error(), "not found")
 	}
 	t.Run("API server stopped", func(t *testing.T) {
-		daemon(t, "kube-apiserver", "stop")
-		again := time.AfterFunc(8*time.Second, func() { daemon(t, "kube-apiserver", "cont") })
-		defer again.Stop()
+		stopAPIServer(t, 8*time.Second)
 		if err := get(direct, "http://pod/"); err != nil {
 			t.Errorf("did not survive: %v", err)
 		}
@@ -210,10 +208,8 @@ func TestAPIServerStopped(t *testing.T) {
 	c := connect(t)
 	ns, s := space(t, c)
 	ctx := within(t, 2*time.Minute)
-	daemon(t, "kube-apiserver", "stop")
 	began := time.Now()
-	again := time.AfterFunc(15*time.Second, func() { daemon(t, "kube-apiserver", "cont") })
-	defer again.Stop()
+	stopAPIServer(t, 15*time.Second)
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := c.Version(short); err == nil {
