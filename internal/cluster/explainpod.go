@@ -23,7 +23,9 @@ var quietReasons = map[string]bool{"": true, "ContainerCreating": true, "PodInit
 
 // podReasons says what keeps a pod from being ready: its containers, else its conditions, else the events about it.
 func (c *Cluster) podReasons(ctx context.Context, pod *corev1.Pod, events []corev1.Event) (found []reason) {
-	if podReady(pod) || pod.Status.Phase == corev1.PodSucceeded {
+	// A container without a probe passes for ready between two crashes.
+	restarted := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 })
+	if podReady(pod) && !restarted || pod.Status.Phase == corev1.PodSucceeded {
 		return nil
 	}
 	name := "pod " + pod.Name
@@ -77,7 +79,7 @@ func containerReason(s corev1.ContainerStatus) (reason, bool) {
 	if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
 		return reason{kind: cmp.Or(memoryKill(t), t.Reason), text: ending(t) + restarts(s)}, true
 	}
-	if t := s.LastTerminationState.Terminated; t != nil && s.State.Running != nil && !s.Ready {
+	if t := s.LastTerminationState.Terminated; t != nil && s.State.Running != nil {
 		return reason{kind: cmp.Or(memoryKill(t), "CrashLoopBackOff"), text: "runs again: " + ending(t) + restarts(s)}, true
 	}
 	return reason{}, false
