@@ -139,12 +139,22 @@ func (a *analysis) report() *Report {
 	for _, t := range a.plan.Treatments {
 		planned[t.ID] = t
 	}
-	for _, t := range a.plan.Treatments {
+	compared := make([][]Comparison, len(a.plan.Treatments))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, t := range a.plan.Treatments {
 		if t.Baseline == "" || a.method == AsPublished {
 			continue
 		}
 		base := planned[t.Baseline]
-		r.Comparisons = append(r.Comparisons, a.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])...)
+		group.Go(func() error {
+			compared[i] = a.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them can fail
+	for _, cs := range compared {
+		r.Comparisons = append(r.Comparisons, cs...)
 	}
 	r.Families = adjust(r.Comparisons, a.alpha())
 	for i := range r.Comparisons {

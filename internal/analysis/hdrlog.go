@@ -53,8 +53,10 @@ func readLog(path string, w window) (map[string]*hdrhistogram.Histogram, error) 
 
 func readIntervals(in io.Reader, path string, w window) (map[string]*hdrhistogram.Histogram, error) {
 	scan := bufio.NewScanner(in)
-	scan.Buffer(make([]byte, 0, 64<<10), maxLogLine)
-	l := intervalLog{window: w, sums: map[string]*sum{}}
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	scan.Buffer(d.line[:0], maxLogLine)
+	l := intervalLog{window: w, sums: map[string]*sum{}, decoder: d}
 	line := 0
 	for scan.Scan() {
 		line++
@@ -84,7 +86,7 @@ type intervalLog struct {
 	startKnown bool
 	baseKnown  bool
 	sums       map[string]*sum
-	decoder    decoder
+	decoder    *decoder
 }
 
 func (l *intervalLog) line(b []byte) error {

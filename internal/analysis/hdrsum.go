@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -54,8 +56,12 @@ func (s *sum) histogram() (*hdrhistogram.Histogram, error) {
 	return hdrhistogram.Import(snapshot), nil
 }
 
+// decoders are used again: a report reads thousands of logs, and a decoder has 100 KiB.
+var decoders = sync.Pool{New: func() any { return &decoder{line: make([]byte, 64<<10)} }}
+
 // decoder keeps the buffers of decoding. The zero value is ready.
 type decoder struct {
+	line    []byte // of the log, as far as it is not longer
 	frame   []byte
 	payload bytes.Buffer
 	inflate io.ReadCloser
@@ -156,8 +162,8 @@ func (s *sum) addCounts(b []byte) error {
 			return fmt.Errorf("a count stands at index %d, beyond any histogram", index)
 		}
 		if v > 0 {
-			if grow := index + 1 - int64(len(s.counts)); grow > 0 {
-				s.counts = append(s.counts, make([]int64, grow)...)
+			if index >= int64(len(s.counts)) {
+				s.grow(index + 1)
 			}
 			if s.counts[index] > math.MaxInt64-v {
 				return errors.New("the counts overflow")
@@ -167,6 +173,15 @@ func (s *sum) addCounts(b []byte) error {
 		index++
 	}
 	return nil
+}
+
+// grow makes room for n counts, generously: the next count mostly stands right behind.
+func (s *sum) grow(n int64) {
+	if n > int64(cap(s.counts)) {
+		s.counts = slices.Grow(s.counts, int(max(n, 16<<10))-len(s.counts))
+	}
+	clear(s.counts[len(s.counts):n])
+	s.counts = s.counts[:n]
 }
 
 // zigzag decodes one number: seven bits a byte, low ones first, except that a

@@ -9,6 +9,7 @@
 package importer
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -165,7 +166,13 @@ func readWhole(path string) ([]byte, error) {
 		return nil, &FileError{Path: path, Err: err}
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	var size int64
+	if info, err := f.Stat(); err == nil {
+		size = min(info.Size(), maxFile)
+	}
+	whole := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err = whole.ReadFrom(io.LimitReader(f, maxFile+1))
+	b := whole.Bytes()
 	switch {
 	case err != nil:
 		return nil, &FileError{Path: path, Err: err}

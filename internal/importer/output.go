@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -159,20 +158,6 @@ func extra(count, points, k int64) int64 {
 		return 1
 	}
 	return 0
-}
-
-// intervalLog writes h as an interval log of one interval, once for each tag.
-func intervalLog(h *hdrhistogram.Histogram, seconds float64, tags ...string) ([]byte, error) {
-	var b bytes.Buffer
-	w := hdrhistogram.NewHistogramLogWriter(&b)
-	err := errors.Join(w.OutputComment("[tare: imported, latencies in nanoseconds]"), w.OutputLogFormatVersion(), w.OutputStartTime(0), w.OutputLegend())
-	for _, tag := range tags {
-		h.SetTag(tag)
-		h.SetStartTimeMs(0)
-		h.SetEndTimeMs(int64(seconds * 1000))
-		err = errors.Join(err, w.OutputIntervalHistogram(h))
-	}
-	return b.Bytes(), err
 }
 
 func ptr(v float64) *float64 { return &v }

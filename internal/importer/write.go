@@ -1,16 +1,9 @@
 package importer
 
 import (
-	"archive/tar"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -39,114 +32,29 @@ func Write(dir string, s *Study, env result.Environment) error {
 		return fmt.Errorf("write import: %w", err)
 	}
 	env.Platform = Platform
-	d, err := result.Create(dir, head, p, env)
+	d, err := result.CreateBulk(dir, head, p, env)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	treatments := map[string]plan.Treatment{}
+	factors := map[string]plan.Factors{}
 	for _, t := range p.Treatments {
-		treatments[t.ID] = t
+		factors[t.ID] = t.Factors
 	}
 	var group errgroup.Group
-	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // most of the time is spent waiting for the disk
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some of the time is spent waiting for the file system
+	group.Go(func() error { return s.keep(d, p) })
 	for i := range s.Trials {
-		group.Go(func() error { return s.Trials[i].write(d, p.Trials[i], treatments[of[i]]) })
+		group.Go(func() error {
+			r := s.Trials[i].Record
+			r.Factors = factors[of[i]]
+			return d.Trial(p.Trials[i], r, s.Trials[i].Latency)
+		})
 	}
-	return errors.Join(group.Wait(), d.Close())
-}
-
-func (t *Trial) write(d *result.Dir, trial plan.Trial, of plan.Treatment) error {
-	td, err := d.Trial(trial)
-	if err != nil {
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	err = t.fill(td)
-	if err != nil {
-		return errors.Join(err, td.Abandon())
-	}
-	r := t.Record
-	r.ID, r.Ordinal, r.Block, r.Treatment, r.Factors = trial.ID, trial.Ordinal, trial.Block, of.ID, of.Factors
-	return td.Finish(r)
-}
-
-func (t *Trial) fill(td *result.TrialDir) error {
-	if t.Latency != nil {
-		if err := os.WriteFile(td.Path(result.LatencyFile), t.Latency, 0o644); err != nil {
-			return fmt.Errorf("write latencies: %w", err)
-		}
-	}
-	return t.provenance(td.Provenance())
-}
-
-// origin says where a figure came from.
-type origin struct {
-	Path   string `json:"path"`
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"`
-	Copied bool   `json:"copied"` // it is in originals.tar, by its base name
-}
-
-// Names within a trial's provenance.
-const (
-	originsFile   = "origins.json"
-	originalsFile = "originals.tar"
-)
-
-// maxCopy bounds a file that is copied beside its record; a larger one is named with its checksum.
-const maxCopy = 1 << 20
-
-// provenance keeps the files a trial was made of: small ones whole, in one archive.
-func (t *Trial) provenance(dir string) error {
-	var origins []origin
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	for _, path := range t.Files {
-		o, err := keep(w, path)
-		if err != nil {
-			return fmt.Errorf("keep %s: %w", path, err)
-		}
-		origins = append(origins, o)
-	}
-	b, err := json.MarshalIndent(origins, "", "  ")
-	if err = errors.Join(err, w.Close()); err != nil {
-		return fmt.Errorf("keep what was imported: %w", err)
-	}
-	return errors.Join(os.WriteFile(filepath.Join(dir, originsFile), append(b, '\n'), 0o644),
-		os.WriteFile(filepath.Join(dir, originalsFile), archive.Bytes(), 0o644))
-}
-
-func keep(w *tar.Writer, path string) (origin, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return origin{}, err
-	}
-	defer f.Close()
-	hash := sha256.New()
-	var head bytes.Buffer
-	n, err := io.Copy(hash, io.TeeReader(f, &limited{&head}))
-	if err != nil {
-		return origin{}, err
-	}
-	o := origin{Path: path, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil)), Copied: n <= maxCopy}
-	if !o.Copied {
-		return o, nil
-	}
-	err = w.WriteHeader(&tar.Header{Name: filepath.Base(path), Mode: 0o644, Size: n, Format: tar.FormatPAX})
-	if err == nil {
-		_, err = w.Write(head.Bytes())
-	}
-	return o, err
-}
-
-// limited keeps no more than is copied.
-type limited struct{ *bytes.Buffer }
-
-func (l *limited) Write(p []byte) (int, error) {
-	if room := maxCopy - l.Len(); room > 0 {
-		l.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
+	return errors.Join(d.Finish(), d.Close())
 }
 
 // header is the experiment file of an import: what the trials were, as far as

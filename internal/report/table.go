@@ -20,17 +20,27 @@ type column struct {
 func (c column) width() int {
 	w := 0
 	for _, s := range c.heads {
-		w = max(w, ansi.StringWidth(s))
+		w = max(w, widthOf(s))
 	}
 	for _, s := range c.cells {
-		w = max(w, ansi.StringWidth(s))
+		w = max(w, widthOf(s))
 	}
 	return w
 }
 
+// widthOf is how many columns s takes. Nearly all text is printable ASCII, one a byte.
+func widthOf(s string) int {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' {
+			return ansi.StringWidth(s)
+		}
+	}
+	return len(s)
+}
+
 // pad fills s to the column's width.
 func (c column) pad(s string, width int) string {
-	fill := strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+	fill := strings.Repeat(" ", max(0, width-widthOf(s)))
 	if c.left {
 		return s + fill
 	}
@@ -109,7 +119,7 @@ func writeWrapped(w io.Writer, text, first, rest string, width int) {
 		switch {
 		case i == 0:
 			line += word
-		case room > 0 && ansi.StringWidth(line)+1+ansi.StringWidth(word) > room:
+		case room > 0 && widthOf(line)+1+widthOf(word) > room:
 			writeLine(w, line)
 			line = rest + word
 		default:

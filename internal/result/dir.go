@@ -53,27 +53,12 @@ type Dir struct {
 // its parents. An existing directory must be empty. The plan is written last: a
 // directory with a plan is complete up to its trials.
 func Create(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
-	if err := checkPlan(p); err != nil {
-		return nil, fmt.Errorf("create results directory %s: %w", dir, err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, storage("create results directory", dir, err)
-	}
-	// Looked at before the lock too, so that no lock file is left in a directory that is not ours.
-	if err := mustBeEmpty(dir); err != nil {
-		return nil, err
-	}
-	lock, err := acquire(dir)
+	d, err := begin(dir, experiment, p, env)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: dir, experiment: bytes.Clone(experiment), plan: *p, environment: env, lock: lock}
-	d.environment.Schema = Schema
-	d.environment.ExperimentSHA256 = digest(experiment)
-	d.plan.Schema = PlanSchema
 	if err := d.fill(); err != nil {
-		_ = lock.Close()
-		return nil, err
+		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
@@ -141,6 +126,10 @@ func (d *Dir) checkIsOne() error {
 	}
 	if _, err := os.Stat(d.path); err != nil {
 		return &Error{Op: "open results directory", Path: d.path, Err: err}
+	}
+	if entries, err := os.ReadDir(d.file(TrialsDir)); err == nil && len(entries) > 0 {
+		return &Error{Op: "open results directory", Path: d.path, Err: errors.New("it has trials and no plan.json: an import was cut short"),
+			Help: "remove the directory and import again"}
 	}
 	if _, err := os.Stat(d.file(ExperimentFile)); err == nil {
 		return &Error{Op: "open results directory", Path: d.path, Err: errors.New("it has no plan.json: the run ended before it began its first trial"),

@@ -10,7 +10,10 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/plan"
 )
@@ -24,16 +27,27 @@ func (d *Dir) Records() ([]Record, error) {
 	if err := d.onlyPlanned(); err != nil {
 		return nil, err
 	}
+	found, errs := make([]*Record, len(d.plan.Trials)), make([]error, len(d.plan.Trials))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, t := range d.plan.Trials {
+		group.Go(func() error {
+			r, err := d.record(t)
+			if found[i] = &r; err != nil {
+				found[i], errs[i] = nil, err
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the first error is that of the first trial, however they finish
 	var records []Record
-	for _, t := range d.plan.Trials {
-		r, err := d.record(t)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	for i, r := range found {
+		switch {
+		case r != nil:
+			records = append(records, *r)
+		case !errors.Is(errs[i], fs.ErrNotExist):
+			return nil, errs[i]
 		}
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, r)
 	}
 	return records, nil
 }

@@ -46,11 +46,11 @@ type SampledRow struct {
 	At time.Time `json:"at"`
 	// Repeat says that the source had nothing new: the row shows again what the one
 	// before shows, holds no figures itself, and is no reading of its own.
-	Repeat     bool       `json:"repeat,omitempty"`
-	Cores      []*float64 `json:"cores,omitempty"`
-	Memory     []*float64 `json:"memory,omitempty"` // bytes, working set
-	NodeCores  []*float64 `json:"nodeCores,omitempty"`
-	NodeMemory []*float64 `json:"nodeMemory,omitempty"` // bytes
+	Repeat     bool  `json:"repeat,omitempty"`
+	Cores      Cells `json:"cores,omitempty"`
+	Memory     Cells `json:"memory,omitempty"` // bytes, working set
+	NodeCores  Cells `json:"nodeCores,omitempty"`
+	NodeMemory Cells `json:"nodeMemory,omitempty"` // bytes
 }
 
 // Expanded is the rows with the figures of those that repeat filled in.
@@ -96,7 +96,7 @@ type Latency struct {
 	MaxMS     *float64   `json:"maxMS,omitempty"`
 	Quantiles []Quantile `json:"quantiles,omitempty"` // in ascending order
 	// Buckets is the histogram the source published, in ascending order.
-	Buckets []Bucket `json:"buckets,omitempty"`
+	Buckets Buckets `json:"buckets,omitempty"`
 }
 
 // Bucket counts the requests above LowMS and up to HighMS.

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -94,7 +95,24 @@ func (r *Result) fill(estimate, se, df, confidence float64) {
 	r.P = &p
 }
 
+// quantiles of Student's t that were asked for: a report asks for the same few a
+// thousand times, and each is found by search.
+var quantiles sync.Map // [2]float64{df, p} -> float64
+
 func tQuantile(df, p float64) float64 {
+	if df != math.Trunc(df) || df > 1000 {
+		return studentQuantile(df, p) // Welch's degrees of freedom hardly come again
+	}
+	key := [2]float64{df, p}
+	if v, ok := quantiles.Load(key); ok {
+		return v.(float64)
+	}
+	v := studentQuantile(df, p)
+	quantiles.Store(key, v)
+	return v
+}
+
+func studentQuantile(df, p float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
 }
 

@@ -1,0 +1,115 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/tare-mesh/tare/internal/plan"
+)
+
+// Bulk is a results directory that is made in one go, of trials that were
+// measured before. Nothing is made durable but the plan, which comes last: what
+// is cut short has no plan and is no results directory, and can be made again
+// from where it came. So a trial costs two files instead of seven and four waits
+// for the disk.
+type Bulk struct {
+	dir *Dir
+}
+
+// CreateBulk begins the results directory of trials that are there already. An
+// existing directory must be empty.
+func CreateBulk(dir string, experiment []byte, p *plan.Plan, env Environment) (*Bulk, error) {
+	d, err := begin(dir, experiment, p, env)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bulk{dir: d}
+	if err := b.begin(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return b, nil
+}
+
+func (b *Bulk) begin() error {
+	if err := mustBeEmpty(b.dir.path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(b.dir.file(TrialsDir), 0o755); err != nil {
+		return storage("create results directory", b.dir.path, err)
+	}
+	return nil
+}
+
+// Trial writes a trial of the plan: its record and, unless it is nil, its
+// interval log. Trials may be written side by side.
+func (b *Bulk) Trial(t plan.Trial, r Record, latency []byte) error {
+	path := b.dir.trialPath(t.ID)
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return storage("write trial in", path, err)
+	}
+	r.Schema, r.ID, r.Ordinal, r.Block, r.Treatment = Schema, t.ID, t.Ordinal, t.Block, t.Treatment
+	text, err := json.Marshal(r)
+	if err != nil {
+		return &Error{Op: "write", Path: filepath.Join(path, RecordFile), Err: err}
+	}
+	if latency != nil {
+		if err := b.write(filepath.Join(path, LatencyFile), latency); err != nil {
+			return err
+		}
+	}
+	return b.write(filepath.Join(path, RecordFile), append(text, '\n'))
+}
+
+func (b *Bulk) write(path string, data []byte) error {
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		return storage("write", path, err)
+	}
+	return nil
+}
+
+// Path is where the directory keeps the file called name.
+func (b *Bulk) Path(name string) string { return b.dir.file(name) }
+
+// Finish writes what makes it a results directory, the plan last.
+func (b *Bulk) Finish() error {
+	env, err := json.MarshalIndent(b.dir.environment, "", "  ")
+	if err != nil {
+		return &Error{Op: "write", Path: b.Path(EnvironmentFile), Err: err}
+	}
+	if err := b.write(b.Path(ExperimentFile), b.dir.experiment); err != nil {
+		return err
+	}
+	if err := b.write(b.Path(EnvironmentFile), append(env, '\n')); err != nil {
+		return err
+	}
+	return writeJSON(b.Path(PlanFile), b.dir.plan)
+}
+
+// Close gives up the directory's lock. It may be called more than once.
+func (b *Bulk) Close() error { return b.dir.Close() }
+
+// begin takes the directory of an experiment, which must be empty, and its lock.
+func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
+	if err := checkPlan(p); err != nil {
+		return nil, &Error{Op: "create results directory", Path: dir, Err: err}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, storage("create results directory", dir, err)
+	}
+	// Looked at before the lock too, so that no lock file is left in a directory that is not ours.
+	if err := mustBeEmpty(dir); err != nil {
+		return nil, err
+	}
+	lock, err := acquire(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: dir, experiment: bytes.Clone(experiment), plan: *p, environment: env, lock: lock}
+	d.environment.Schema = Schema
+	d.environment.ExperimentSHA256 = digest(experiment)
+	d.plan.Schema = PlanSchema
+	return d, nil
+}
