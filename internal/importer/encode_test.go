@@ -9,23 +9,31 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// What is written is what the library reads, count by count, and as its own encoder would have it.
+// What is written is what the library reads, and the counts stand where it would have put them.
 func TestEncodedHistogramIsTheLibrarys(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for n, fill := range map[string]func(h *hdrhistogram.Histogram){
-		"one":     func(h *hdrhistogram.Histogram) { _ = h.RecordValue(5e6) },
-		"zeros":   func(h *hdrhistogram.Histogram) { _ = h.RecordValues(0, 3); _ = h.RecordValues(6e10, 1) },
-		"largest": func(h *hdrhistogram.Histogram) { _ = h.RecordValues(1e9, math.MaxInt64/4) },
-		"many": func(h *hdrhistogram.Histogram) {
-			for range 20000 {
-				_ = h.RecordValues(int64(math.Exp(12+3*random.NormFloat64())), 1+random.Int64N(1000))
-			}
-		},
+	type recorded struct{ ns, n int64 }
+	many := []recorded{}
+	for range 20000 {
+		many = append(many, recorded{int64(math.Exp(12 + 3*random.NormFloat64())), 1 + random.Int64N(1000)})
+	}
+	for name, values := range map[string][]recorded{
+		"one":     {{5e6, 1}},
+		"edges":   {{0, 3}, {1, 1}, {511, 1}, {512, 1}, {1048575, 1}, {1048576, 1}, {2097151, 1}, {2097152, 1}, {6e10, 1}},
+		"largest": {{1e9, math.MaxInt64 / 4}},
+		"many":    many,
 	} {
-		t.Run(n, func(t *testing.T) {
-			h := hdrhistogram.New(lowestNS, 60e9, digits)
-			fill(h)
-			log, err := intervalLog(h, 1.5, "response.2xx", "service.2xx")
+		t.Run(name, func(t *testing.T) {
+			h, c := hdrhistogram.New(lowestNS, 60e9, digits), newCounts(60e9)
+			for _, v := range values {
+				v.ns = min(v.ns, 60e9)
+				if err := h.RecordValues(v.ns, v.n); err != nil {
+					t.Fatal(err)
+				}
+				c.add(v.ns, v.n)
+			}
+			defer c.free()
+			log, err := c.intervalLog(1.5, "response.2xx", "service.2xx")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,8 +43,8 @@ func TestEncodedHistogramIsTheLibrarys(t *testing.T) {
 				if err != nil || got == nil {
 					t.Fatalf("%s: %v", tag, err)
 				}
-				if got.Tag() != tag || !got.Equals(h) || got.TotalCount() != h.TotalCount() || got.Max() != h.Max() || got.EndTimeMs() != 1500 {
-					t.Errorf("%s: read %d requests up to %d until %d ms, written %d up to %d", got.Tag(), got.TotalCount(), got.Max(), got.EndTimeMs(), h.TotalCount(), h.Max())
+				if got.Tag() != tag || !got.Equals(h) || got.TotalCount() != c.total || got.Max() != c.most() || got.EndTimeMs() != 1500 {
+					t.Errorf("%s: read %d requests up to %d until %d ms, written %d up to %d (library: %d)", got.Tag(), got.TotalCount(), got.Max(), got.EndTimeMs(), c.total, c.most(), h.Max())
 				}
 			}
 		})

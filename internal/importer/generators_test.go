@@ -74,8 +74,10 @@ func TestBinsKeepCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := hdrhistogram.New(lowestNS, 60e9, digits)
-	spread(h, o.bins)
+	c := newCounts(60e9)
+	defer c.free()
+	c.spread(o.bins)
+	h := hdrhistogram.Import(&hdrhistogram.Snapshot{LowestTrackableValue: lowestNS, HighestTrackableValue: c.highest, SignificantFigures: digits, Counts: c.n})
 	if h.TotalCount() != o.latency.Count {
 		t.Errorf("%d of %d", h.TotalCount(), o.latency.Count)
 	}

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -88,16 +86,17 @@ func pool(outs []*output) (result.Load, []byte, []result.Warning, error) {
 		}
 	}
 	l.Intended, l.Sent = l.Completed, l.Completed
-	h := merged(outs)
-	if h == nil {
+	c := merged(outs)
+	if c == nil {
 		return l, nil, warnings, nil
 	}
-	l.Recorded = h.TotalCount()
+	defer c.free()
+	l.Recorded = c.total
 	tags := []string{tag(first.latency.Of)}
 	if first.loop == "closed" && first.latency.Of == service {
 		tags = append(tags, tag(response)) // a closed loop intends a request when it sends it
 	}
-	log, err := intervalLog(h, l.MeasureSeconds, tags...)
+	log, err := c.intervalLog(l.MeasureSeconds, tags...)
 	return l, log, warnings, err
 }
 
@@ -109,10 +108,7 @@ func add(to, from map[string]int64) {
 	}
 }
 
-// The interval log's geometry: nanoseconds to three digits, as generators print them.
 const (
-	lowestNS = 1000
-	digits   = 3
 	// No generator waits a day for an answer.
 	longestNS = 24 * 3600e9
 	// share is how many points a bin's requests are spread over at most.
@@ -120,7 +116,7 @@ const (
 )
 
 // merged adds up the generators' distributions; nil unless every one gave counts.
-func merged(outs []*output) *hdrhistogram.Histogram {
+func merged(outs []*output) *counts {
 	highest := 60e9
 	for _, o := range outs {
 		if len(o.bins) == 0 || o.latency.Of != outs[0].latency.Of {
@@ -131,23 +127,23 @@ func merged(outs []*output) *hdrhistogram.Histogram {
 	if highest > longestNS {
 		return nil
 	}
-	h := hdrhistogram.New(lowestNS, int64(math.Ceil(highest)), digits)
+	c := newCounts(int64(math.Ceil(highest)))
 	for _, o := range outs {
-		spread(h, o.bins)
+		c.spread(o.bins)
 	}
-	return h
+	return c
 }
 
 // spread records each bin's requests evenly between its edges: a printed
 // distribution says how many there were and not where. The last of them is put
 // at the upper edge, where the source saw one.
-func spread(h *hdrhistogram.Histogram, bins []bin) {
+func (c *counts) spread(bins []bin) {
 	for _, b := range bins {
 		points := min(b.count, share)
 		for k := int64(1); k <= points; k++ {
 			n := b.count/points + extra(b.count, points, k)
 			v := b.from + (b.to-b.from)*float64(k)/float64(points)
-			_ = h.RecordValues(int64(math.Round(v)), n) // within the range by construction
+			c.add(int64(math.Round(v)), n)
 		}
 	}
 }
