@@ -1,0 +1,124 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Adjusted is an estimate from which a covariate has been taken out. SE and SD of a
+// ratio are those of its logarithm.
+type Adjusted struct {
+	Result
+	Coefficient float64 // of the covariate, by least squares; 1: in proportion to the probe
+	SE          float64 // of the estimate
+	DF          float64 // degrees of freedom
+}
+
+// When a covariate is used: its coefficient is shown at this level, and the
+// interval becomes narrower by this share. Both depend on the residuals alone; the
+// mean of the observations is independent of them (for normal observations, given
+// the covariate), so that the choice does not lean towards any answer. An interval
+// that was chosen because it is narrow covers less than it says all the same: two
+// degrees of freedom are given up for the choice, which the simulation of this
+// package is the ground for.
+const (
+	covariateLevel = 0.01
+	covariateGain  = 0.1
+	choiceFreedom  = 2
+	// minCovariate is the least number of observations; below, the coefficient costs more than it brings.
+	minCovariate = 6
+)
+
+// ProbedDifference is [PairedDifference] at the mean of a covariate: treatment and
+// baseline cost in proportion to how slow the processor is, as far as a probe
+// beside each tells, and probes are the logarithms of what it took. The covariate
+// of a pair is the deviation its difference would have, were both in proportion to
+// the probe. not used: the probe narrows nothing, or it differs between treatment
+// and baseline, so that it may have measured what is asked.
+func ProbedDifference(treatment, baseline, treatmentProbes, baselineProbes []float64, confidence float64) (a Adjusted, used bool) {
+	if !comparable(treatment, baseline, treatmentProbes, baselineProbes) {
+		return a, false
+	}
+	mean := (Mean(treatmentProbes) + Mean(baselineProbes)) / 2
+	t, b := Mean(treatment), Mean(baseline)
+	d, z := make([]float64, len(treatment)), make([]float64, len(treatment))
+	for i := range d {
+		d[i] = treatment[i] - baseline[i]
+		z[i] = t*(treatmentProbes[i]-mean) - b*(baselineProbes[i]-mean)
+	}
+	return adjust(d, z, confidence, maxAbs(treatment, baseline))
+}
+
+// ProbedRatio is [PairedRatio] likewise.
+func ProbedRatio(treatment, baseline, treatmentProbes, baselineProbes []float64, confidence float64) (a Adjusted, used bool) {
+	t, ok1 := logs(treatment)
+	b, ok2 := logs(baseline)
+	if !ok1 || !ok2 || !comparable(t, b, treatmentProbes, baselineProbes) {
+		return a, false
+	}
+	d, z := make([]float64, len(t)), make([]float64, len(t))
+	for i := range d {
+		d[i] = t[i] - b[i]
+		z[i] = treatmentProbes[i] - baselineProbes[i]
+	}
+	a, used = adjust(d, z, confidence, 1)
+	a.Result = a.Result.exp()
+	return a, used
+}
+
+// probeLevel is the level at which the probe is found to differ between treatment and baseline.
+const probeLevel = 0.01
+
+func comparable(treatment, baseline, treatmentProbes, baselineProbes []float64) bool {
+	n := len(treatment)
+	if n < minCovariate || len(baseline) != n || len(treatmentProbes) != n || len(baselineProbes) != n {
+		return false
+	}
+	p := PairedDifference(treatmentProbes, baselineProbes, 0.95).P
+	return p != nil && *p >= probeLevel
+}
+
+// adjust estimates the mean of x at z = 0 by the regression of x on z: the analysis
+// of covariance (Fisher, "Statistical Methods for Research Workers", 4th edition,
+// 1932), with a coefficient that is estimated, as in CUPED (Deng, Xu, Kohavi,
+// Walker, WSDM 2013). scale is the size of the values x was computed from.
+func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
+	raw := student(x, confidence, scale)
+	n := float64(len(x))
+	if !raw.Known() || !finite(z) || noSpread(SD(z), scale) {
+		return a, false
+	}
+	intercept, slope := stat.LinearRegression(z, x, nil, false)
+	sum := 0.0
+	for i := range x {
+		sum += square(x[i] - intercept - slope*z[i])
+	}
+	s2, spread := sum/(n-2), square(SD(z))*(n-1)
+	a.N, a.SD, a.Estimate, a.Coefficient = len(x), math.Sqrt(s2), intercept, slope
+	if noSpread(a.SD, scale) {
+		return a, false
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 2}
+	p := 2 * t.CDF(-math.Abs(slope/math.Sqrt(s2/spread)))
+	a.DF = n - 2 - choiceFreedom
+	a.SE = math.Sqrt(s2 * (1/n + square(Mean(z))/spread))
+	a.fill(intercept, a.SE, a.DF, confidence)
+	before, _ := raw.HalfWidth()
+	after, ok := a.HalfWidth()
+	return a, ok && p < covariateLevel && after < (1-covariateGain)*before
+}
+
+// Detectable is the true mean that a test at level alpha shows with the given power.
+func (a Adjusted) Detectable(alpha, power float64) float64 {
+	return (tQuantile(a.DF, 1-alpha/2) + tQuantile(a.DF, power)) * a.SE
+}
+
+// Within is [PairedWithin] for an adjusted ratio.
+func (a Adjusted) Within(margin float64) (p float64, ok bool) {
+	if !a.Known() || !(margin > 0) {
+		return 0, false
+	}
+	return within(math.Log(a.Estimate), a.SE, a.DF, margin), true
+}
