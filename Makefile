@@ -39,8 +39,12 @@ race: ## the same with the race detector
 generators: ## install the load generators that can be had (oha, wrk, hey, h2load, vegeta, fortio, k6, ghz) into the user's cache
 	GO='$(GO)' tools/generators/install.sh
 
+.PHONY: consul
+consul: ## build Consul from its Go module into the user's cache, once (about 12 minutes of a processor)
+	GO='$(GO)' tools/consul/install.sh
+
 .PHONY: e2e
-e2e: build generators race bin/tare-cluster ## the race detector, then the tests with the real Envoy, real experiments and a real Kubernetes
+e2e: build generators consul race bin/tare-cluster ## the race detector, then the tests with real Envoys, Consul, real experiments and a real Kubernetes
 	bin/tare-cluster build
 	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
 	bin/tare-cluster run --name e2e -- $(TEST) -count=1 -timeout 60m -p 1

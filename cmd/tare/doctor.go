@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/fetch"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/meter"
 )
@@ -107,6 +108,9 @@ func (c *cli) examine(ctx context.Context) error {
 		}
 		rows = append(rows, row{check.description, f})
 	}
+	for _, p := range fetch.Known() {
+		rows = append(rows, row{p.Name, lookFor(ctx, p)})
+	}
 	rows = append(rows, generatorFindings(ctx, c.catalog.generators)...)
 	return writeFindings(c.stdout, rows)
 }
@@ -162,7 +166,6 @@ var doctorChecks = []struct {
 	{"steal", false, "the hypervisor gives this machine's CPU to others: use one with processors of its own", lookSteal},
 	{"CPU pressure", false, "tasks wait for a processor: end what need not run", lookPressure},
 	{"timer lateness", false, "a sleeping thread wakes late, and the load generator with it: give it a processor of its own (platform.cpus)", lookLateness},
-	{"envoy", false, "", lookEnvoy},
 }
 
 // generatorFindings are a line for each generator but tare's own.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/fetch"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -23,6 +24,11 @@ func TestDoctorLooksAtEverything(t *testing.T) {
 	for _, c := range doctorChecks {
 		if !strings.Contains(out, "  "+c.description+"  ") {
 			t.Errorf("nothing on %s in\n%s", c.description, out)
+		}
+	}
+	for _, p := range fetch.Known() {
+		if !strings.Contains(out, "  "+p.Name+"  ") {
+			t.Errorf("nothing on %s in\n%s", p.Name, out)
 		}
 	}
 	for _, g := range load.Others("") {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -166,13 +165,9 @@ func lookLateness(_ context.Context, x *examined) finding {
 		p50.Round(time.Microsecond), p99.Round(time.Microsecond), most.Round(time.Microsecond), len(x.fitness.Lateness))
 }
 
-// lookEnvoy finds Envoy where a run would, and fetches nothing.
-func lookEnvoy(ctx context.Context, _ *examined) finding {
-	i := slices.IndexFunc(fetch.Known(), func(p fetch.Program) bool { return p.Name == "envoy" })
-	if i < 0 {
-		return finding{verdict: missing, detail: "tare does not know it"}
-	}
-	found, err := fetch.Known()[i].Find(ctx, fetch.Options{Offline: true})
+// lookFor finds a program where a run would, and fetches nothing.
+func lookFor(ctx context.Context, p fetch.Program) finding {
+	found, err := p.Find(ctx, fetch.Options{Offline: true})
 	if err != nil {
 		return finding{missing, "not on this machine", hintOf(err)}
 	}

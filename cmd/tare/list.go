@@ -80,6 +80,9 @@ func meshRows(catalog) (rows [][]string) {
 		switch {
 		case d.Local != nil:
 			local = d.Local.Sidecar.Program + " sidecars"
+			for _, c := range d.Local.Control {
+				local += ", " + c.Program
+			}
 		case len(d.Tasks) == 0: // no mesh at all runs anywhere
 			local = "yes"
 		}

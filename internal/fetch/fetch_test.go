@@ -359,3 +359,40 @@ func TestEnvoyFromTheIndex(t *testing.T) {
 		t.Errorf("the second time found %+v, %v", found, err)
 	}
 }
+
+// What the Makefile builds is found where it was put, and never fetched; where it is missing, the target is named.
+func TestBuilt(t *testing.T) {
+	p, dir := proxy(nil), t.TempDir()
+	p.Wheel, p.Target, p.Takes = "", "proxy", "a minute"
+	t.Setenv("PATH", t.TempDir())
+	_, err := p.Find(t.Context(), options(t, dir))
+	expect(t, err, "not on this machine", "`make proxy`")
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	slot := newSlot(p, dir)
+	if err := os.MkdirAll(slot.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, slot.path(), proxyScript, 0o755)
+	write(t, slot.sumPath(), sha([]byte("another")), 0o600)
+	if _, err := p.Find(t.Context(), options(t, dir)); !errors.Is(err, ErrChecksum) {
+		t.Errorf("another program than was built: %v", err)
+	}
+	write(t, slot.sumPath(), sha([]byte(proxyScript))+"\n", 0o600)
+	found, err := p.Find(t.Context(), options(t, dir))
+	if want := (Found{slot.path(), "1.2.3", sha([]byte(proxyScript)), "cache"}); err != nil || found != want {
+		t.Errorf("found %+v, %v, want %+v", found, err, want)
+	}
+}
+
+func TestConsulBanner(t *testing.T) {
+	for banner, want := range map[string]string{
+		"Consul v1.22.0\nRevision 0123abc\nBuild Date 2025-10-24": "1.22.0",
+		"Consul v1.22.1+ent\n": "1.22.1+ent",
+	} {
+		if m := Consul().Banner.FindStringSubmatch(banner); m == nil || m[1] != want {
+			t.Errorf("%q: %q, want %q", banner, m, want)
+		}
+	}
+}

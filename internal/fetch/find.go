@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// Known lists the programs that tare can fetch.
-func Known() []Program { return []Program{Envoy()} }
+// Known lists the programs that tare knows how to come by.
+func Known() []Program { return []Program{Envoy(), Consul()} }
 
 // Find finds a program by the name a mesh definition gives it: one of [Known],
 // or any other by its name on PATH or its path. Of the others nothing is asked

@@ -43,8 +43,8 @@ func TestEnvoyDefinitions(t *testing.T) {
 		testPair(t, d, program)
 	})
 	for _, d := range mesh.Builtin() {
-		if d.Local == nil || d.Local.Sidecar.Program != "envoy" {
-			continue
+		if d.Local == nil || d.Local.Sidecar.Program != "envoy" || len(d.Local.Control) > 0 {
+			continue // what a control plane configures is tried where one can be started
 		}
 		ran++
 		t.Run(d.Name, func(t *testing.T) { testPair(t, d, program) })

@@ -27,10 +27,16 @@ type Provides struct {
 	Telemetry bool `yaml:"telemetry,omitempty" json:"telemetry"`
 }
 
-// Local is a data plane made of one sidecar process a pod.
+// Local is a data plane made of one sidecar process a pod, and the control plane it takes its orders from.
 type Local struct {
-	Sidecar Sidecar `yaml:"sidecar" json:"sidecar"`
-	Verify  Verify  `yaml:"verify" json:"verify"`
+	// Control are the processes of the control plane, in the order in which they start; none: the sidecars' configurations say all.
+	Control []Control `yaml:"control,omitempty" json:"control,omitempty"`
+	// Certificates are the control plane's; absent: tare issues one to each pod.
+	Certificates *Certificates `yaml:"certificates,omitempty" json:"certificates,omitempty"`
+	Sidecar      Sidecar       `yaml:"sidecar" json:"sidecar"`
+	Verify       Verify        `yaml:"verify" json:"verify"`
+	// TCP says that a mesh with l7 carries services that speak plain TCP too. It counts their connections.
+	TCP bool `yaml:"tcp,omitempty" json:"tcp,omitempty"`
 }
 
 // Sidecar is the process that stands beside each pod.
@@ -43,6 +49,19 @@ type Sidecar struct {
 	Config string `yaml:"config" json:"config"`
 	// Concurrency is the number of worker threads of the proxy; absent: 1.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency"`
+	// ChoosePorts is for a sidecar that cannot be left to take ports from the
+	// kernel: the platform chooses free ones before anything is rendered.
+	ChoosePorts bool `yaml:"choosePorts,omitempty" json:"choosePorts,omitempty"`
+	// Register are asked of the control plane, in order, before the sidecar first starts; templates over [SidecarContext].
+	Register []Request `yaml:"register,omitempty" json:"register,omitempty"`
+	// Bootstrap prints the configuration, in place of Config.
+	Bootstrap *Bootstrap `yaml:"bootstrap,omitempty" json:"bootstrap,omitempty"`
+	// InboundListener and OutboundListener are the listeners' names, templates as
+	// those of [Verify]; absent: "inbound" and "outbound-<service>".
+	InboundListener  string `yaml:"inboundListener,omitempty" json:"inboundListener,omitempty"`
+	OutboundListener string `yaml:"outboundListener,omitempty" json:"outboundListener,omitempty"`
+	// OutboundEndpoints is a gauge of the endpoints of one service that the sidecar knows; absent: it knows all from its start.
+	OutboundEndpoints string `yaml:"outboundEndpoints,omitempty" json:"outboundEndpoints,omitempty"`
 }
 
 // SidecarContext is what the templates of a sidecar may use. Every address is
@@ -62,6 +81,11 @@ type SidecarContext struct {
 	Inbound *Inbound
 	// Outbound has one entry per service this pod calls.
 	Outbound []Outbound
+	// Port is that of the way in where ports are chosen, beside the load generator too; else 0.
+	Port int `json:"-"`
+	// Control are the processes of the control plane, by name.
+	Control map[string]ControlContext `json:"-"`
+	Secrets `json:"-"`
 }
 
 // Inbound is the way from other pods to the application.
@@ -115,6 +139,10 @@ type Verify struct {
 	// Handshakes are TLS handshake counters; empty without mTLS.
 	InboundHandshakes  string `yaml:"inboundHandshakes,omitempty" json:"inboundHandshakes,omitempty"`
 	OutboundHandshakes string `yaml:"outboundHandshakes,omitempty" json:"outboundHandshakes,omitempty"`
+	// Denied counts callers that were known and refused; empty: nothing counts them.
+	Denied string `yaml:"denied,omitempty" json:"denied,omitempty"`
+	// Version is the field of the admin interface's /server_info that says the sidecar's version; empty: it is not asked.
+	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 }
 
 // Task is one process or container as attribution sees it.

@@ -60,14 +60,9 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 	if ctx.Concurrency == 0 {
 		ctx.Concurrency = max(s.Concurrency, 1)
 	}
-	for i, text := range s.Args {
-		arg, err := execute(fmt.Sprintf("args[%d]", i), text, ctx)
-		if err != nil {
-			return nil, nil, fmt.Errorf("render sidecar of %s: %w", ctx.Pod, err)
-		}
-		args = append(args, string(arg))
+	if args, err = renderAll("args", s.Args, ctx); err == nil {
+		config, err = execute("config", s.Config, ctx)
 	}
-	config, err = execute("config", s.Config, ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("render sidecar of %s: %w", ctx.Pod, err)
 	}
@@ -78,6 +73,7 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 type Counters struct {
 	Inbound           string // empty beside the load generator, which nobody calls
 	InboundHandshakes string // empty without mTLS
+	Denied            string // empty where nothing counts them
 	Outbound          []OutboundCounters
 }
 
@@ -110,6 +106,7 @@ func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
 	if ctx.Inbound != nil {
 		c.Inbound = name("inbound", v.Inbound, ctx)
 		c.InboundHandshakes = name("inboundHandshakes", v.InboundHandshakes, ctx)
+		c.Denied = name("denied", v.Denied, ctx)
 	}
 	for _, out := range ctx.Outbound {
 		data := outboundContext{ctx, out}

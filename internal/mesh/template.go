@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ func (v *validation) template(path, text string, samples []any) {
 	}
 	for _, sample := range samples {
 		if _, err := execute("t", text, sample); err != nil {
-			v.templateProblem(path, err)
+			v.templateProblem(path, sample, err)
 			return
 		}
 	}
@@ -27,7 +28,7 @@ func (v *validation) template(path, text string, samples []any) {
 // while executing a column from 0 in bytes.
 var templateError = regexp.MustCompile(`(?s)^template: t:(\d+)(?::(\d+))?: (?:executing "t" at )?(.*)$`)
 
-func (v *validation) templateProblem(path string, err error) {
+func (v *validation) templateProblem(path string, sample any, err error) {
 	m := templateError.FindStringSubmatch(err.Error())
 	if m == nil {
 		v.doc.Report(path, "the template does not hold: "+err.Error(), "")
@@ -38,8 +39,7 @@ func (v *validation) templateProblem(path string, err error) {
 	case strings.Contains(message, "nil pointer"):
 		hint = "the sidecar of the load generator has no Inbound: put the part into {{if .Inbound}} … {{end}}"
 	case strings.Contains(message, "can't evaluate field"):
-		hint = "the fields are those of SidecarContext: Pod, Service, Identity, IP, Concurrency, ConfigPath, AdminPath, " +
-			"CertPath, KeyPath, CAPath, Inbound, Outbound; within a range or with they are $.Pod, $.Service, …"
+		hint = fields(sample)
 	}
 	line, _ := strconv.Atoi(m[1])
 	column, _ := strconv.Atoi(m[2])
@@ -52,6 +52,19 @@ func (v *validation) templateProblem(path string, err error) {
 	v.inTemplates = append(v.inTemplates, strict.Problem{
 		File: at.File, Line: at.Line + line, Column: indent + column + 1, Message: path + ": " + message, Hint: hint,
 	})
+}
+
+// fields says what a template may use.
+func fields(sample any) string {
+	const inside = "; within a range or with they are $.%s, …"
+	switch sample.(type) {
+	case ControlContext:
+		return "the fields are those of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Control, Secret" + fmt.Sprintf(inside, "IP")
+	case CertificateContext:
+		return "the fields are those of CertificateContext: Service, Control, Secret"
+	}
+	return "the fields are those of SidecarContext: Pod, Service, Identity, IP, Port, Concurrency, ConfigPath, AdminPath, " +
+		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")
 }
 
 // literal says whether a block literal ("|") stands at a place, and how deep
@@ -75,8 +88,9 @@ func (v *validation) literal(at strict.Position) (indent int, is bool) {
 
 // sampleContexts are a service's pod that calls two others, and the load
 // generator, which nobody calls.
-func sampleContexts() []any {
+func sampleContexts(control map[string]ControlContext) []any {
 	pod := SidecarContext{
+		Port: 9000, Control: control, Secrets: sampleSecrets,
 		Pod: "echo-0", Service: "echo", Identity: "spiffe://tare.local/echo", IP: "127.0.0.2", Concurrency: 1,
 		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin",
 		CertPath: "/run/echo-0/cert.pem", KeyPath: "/run/echo-0/key.pem", CAPath: "/run/ca.pem",
@@ -97,7 +111,21 @@ func sampleOutbound(services ...string) []Outbound {
 	return all
 }
 
-func sampleOutbounds() []any {
-	ctx, _ := sampleContexts()[0].(SidecarContext)
+func sampleOutbounds(control map[string]ControlContext) []any {
+	ctx, _ := sampleContexts(control)[0].(SidecarContext)
 	return []any{outboundContext{ctx, ctx.Outbound[0]}}
+}
+
+func sampleSecrets(string) string { return "00000000-0000-4000-8000-000000000000" }
+
+func sampleControlContext(c Control, before map[string]ControlContext) ControlContext {
+	ctx := ControlContext{
+		Name: c.Name, IP: "127.0.0.9", Ports: map[string]int{}, ConfigPath: "/run/" + c.Name, DataDir: "/run/" + c.Name + "-data",
+		Control: before, Secrets: sampleSecrets,
+		Services: []ServiceContext{{Name: "echo", Protocol: "http1", Callers: []string{"load"}}, {Name: "load", Protocol: "http1"}},
+	}
+	for i, port := range c.Ports {
+		ctx.Ports[port] = 9100 + i
+	}
+	return ctx
 }

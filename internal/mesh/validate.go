@@ -28,15 +28,17 @@ func (v *validation) definition(d Definition) {
 		v.report("name", fmt.Sprintf("found %q, expected lower-case letters, digits and -", d.Name), "")
 	}
 	if d.Local != nil {
-		v.sidecar(d.Local.Sidecar)
-		v.verify(d.Local.Verify, d.Provides.MTLS)
+		control := v.controls(d.Local.Control)
+		v.certificates(d, control)
+		v.sidecar(d.Local.Sidecar, control)
+		v.verify(d.Local.Verify, d.Provides.MTLS, control)
 	}
 	for i, r := range d.Tasks {
 		v.rule(fmt.Sprintf("tasks[%d]", i), r)
 	}
 }
 
-func (v *validation) sidecar(s Sidecar) {
+func (v *validation) sidecar(s Sidecar, control map[string]ControlContext) {
 	const at = "local.sidecar"
 	if s.Program == "" {
 		v.report(at+".program", "no program is given", "add program: envoy, or the path of another")
@@ -45,12 +47,13 @@ func (v *validation) sidecar(s Sidecar) {
 		v.report(at+".concurrency", fmt.Sprintf("found %d, expected 1 to %d worker threads", s.Concurrency, maxConcurrency), "")
 	}
 	for i, arg := range s.Args {
-		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, sampleContexts())
+		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, sampleContexts(control))
 	}
-	v.template(at+".config", s.Config, sampleContexts())
+	v.template(at+".config", s.Config, sampleContexts(control))
+	v.ordered(at, s, control)
 }
 
-func (v *validation) verify(ver Verify, mtls bool) {
+func (v *validation) verify(ver Verify, mtls bool, control map[string]ControlContext) {
 	const at = "local.verify"
 	switch {
 	case ver == Verify{}:
@@ -61,8 +64,9 @@ func (v *validation) verify(ver Verify, mtls bool) {
 	case !slices.Contains(units, ver.Unit):
 		v.report(at+".unit", fmt.Sprintf("found %q, expected %s", ver.Unit, strings.Join(units, " or ")), "")
 	}
+	v.template(at+".denied", ver.Denied, sampleContexts(control)[:1])
 	for _, c := range []struct{ field, text string }{{"retries", ver.Retries}, {"timeouts", ver.Timeouts}} {
-		v.template(at+"."+c.field, c.text, sampleOutbounds())
+		v.template(at+"."+c.field, c.text, sampleOutbounds(control))
 	}
 	for _, c := range []struct {
 		field, text      string
@@ -80,9 +84,9 @@ func (v *validation) verify(ver Verify, mtls bool) {
 		case c.text != "" && !needed:
 			v.report(path, "the mesh does not provide mtls", "add mtls: true to provides, or remove the counter")
 		case c.outbound:
-			v.template(path, c.text, sampleOutbounds())
+			v.template(path, c.text, sampleOutbounds(control))
 		default:
-			v.template(path, c.text, sampleContexts()[:1])
+			v.template(path, c.text, sampleContexts(control)[:1])
 		}
 	}
 }

@@ -17,11 +17,25 @@ type addresses struct {
 	net     byte // second byte
 	next    int
 	numbers int
+	chosen  map[netip.AddrPort]bool
+}
+
+// fresh says whether an address is offered for the first time, and remembers it.
+func (a *addresses) fresh(at netip.AddrPort) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.chosen[at] {
+		return false
+	}
+	a.chosen[at] = true
+	return true
 }
 
 // newAddresses takes a second byte by tare's own number, so that two runs at one
 // time are easy to tell apart. They may be the same: ports never are.
-func newAddresses() *addresses { return &addresses{net: byte(1 + os.Getpid()%250)} }
+func newAddresses() *addresses {
+	return &addresses{net: byte(1 + os.Getpid()%250), chosen: map[netip.AddrPort]bool{}}
+}
 
 // number is a number no pod of this deployment has yet been given.
 func (a *addresses) number() int {

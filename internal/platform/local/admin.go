@@ -84,7 +84,14 @@ func (a *admin) ports(ctx context.Context) (map[string]int, error) {
 
 // counters reads every counter by its name.
 func (a *admin) counters(ctx context.Context) (map[string]int64, error) {
-	b, err := a.get(ctx, "/stats?format=json&type=Counters")
+	return a.stats(ctx, "Counters")
+}
+
+// gauges reads every gauge by its name.
+func (a *admin) gauges(ctx context.Context) (map[string]int64, error) { return a.stats(ctx, "Gauges") }
+
+func (a *admin) stats(ctx context.Context, kind string) (map[string]int64, error) {
+	b, err := a.get(ctx, "/stats?format=json&type="+kind)
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +102,11 @@ func (a *admin) counters(ctx context.Context) (map[string]int64, error) {
 		} `json:"stats"`
 	}
 	if err := json.Unmarshal(b, &answer); err != nil {
-		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+		return nil, fmt.Errorf("read the sidecar's statistics: %w", err)
 	}
-	counters := make(map[string]int64, len(answer.Stats))
+	values := make(map[string]int64, len(answer.Stats))
 	for _, s := range answer.Stats {
-		counters[s.Name] = s.Value
+		values[s.Name] = s.Value
 	}
-	return counters, nil
+	return values, nil
 }

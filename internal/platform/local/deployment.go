@@ -33,14 +33,18 @@ type deployment struct {
 	spec    platform.Spec
 	agent   string // program
 	sidecar string // program; empty without a mesh
-	edit    func(*app.Instance)
-	settle  time.Duration
-	abandon context.CancelCauseFunc // ends the deploying
+	// programs are those of the mesh, by the names its definition gives them.
+	programs map[string]program
+	edit     func(*app.Instance)
+	settle   time.Duration
+	abandon  context.CancelCauseFunc // ends the deploying
 
 	addresses *addresses
 	runtime   *runtimeDir
-	token     string     // of the services' REST interfaces
-	authority *authority // nil without mTLS
+	token     string // of the services' REST interfaces
+	secrets   *secrets
+	authority *authority // nil without mTLS, and where the mesh has its own
+	controls  []*control
 	pods      map[string][]*pod
 	load      *pod
 	entry     []string
@@ -76,7 +80,7 @@ func (d *deployment) prepare() error {
 	if err := d.makeToken(); err != nil {
 		return err
 	}
-	if !d.spec.Mesh.Provides.MTLS {
+	if !d.spec.Mesh.Provides.MTLS || d.spec.Mesh.Local.Certificates != nil {
 		return nil
 	}
 	if d.authority, err = newAuthority(); err != nil {
@@ -126,13 +130,16 @@ func (d *deployment) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 	return p, nil
 }
 
-// note appends a command line to provenance/commands.sh.
+// note appends a command line to provenance/commands.sh; pid 0: it was not run as one.
 func (d *deployment) note(id string, pid int, cmd proc.Command) error {
 	f, err := os.OpenFile(filepath.Join(d.spec.Provenance, "commands.sh"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("record a command line: %w", err)
 	}
-	_, err = fmt.Fprintf(f, "# %s, process %d\n%s\n\n", id, pid, cmd)
+	if pid != 0 {
+		id = fmt.Sprintf("%s, process %d", id, pid)
+	}
+	_, err = fmt.Fprintf(f, "# %s\n%s\n\n", id, d.secrets.redact([]byte(cmd.String())))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("record a command line: %w", err)
 	}

@@ -121,7 +121,7 @@ func (d *deployment) Victims() []platform.Victim {
 	defer d.mu.Unlock()
 	var all []platform.Victim
 	add := func(p *pod) {
-		for _, container := range []string{"app", "sidecar"} {
+		for _, container := range []string{"app", "sidecar", controlContainer} {
 			v := d.find(p.name + "/" + container)
 			if v == nil || v.process == nil {
 				continue
@@ -137,6 +137,9 @@ func (d *deployment) Victims() []platform.Victim {
 	}
 	if d.load != nil {
 		add(d.load)
+	}
+	for _, c := range d.controls {
+		add(c.pod)
 	}
 	return all
 }

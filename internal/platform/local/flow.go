@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/platform"
 )
 
@@ -92,7 +93,7 @@ func (d *deployment) flows() ([]flow, error) {
 // sidecarFlows are the counters of one service's sidecars: in visits per probe, and calls to each callee.
 func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits called) ([]flow, error) {
 	service := pods[0].service
-	unit := d.spec.Mesh.Local.Verify.Unit + "s"
+	unit := d.unit(pods[0].protocol)
 	in := flow{name: fmt.Sprintf("%s into the sidecar of %s", unit, service), want: visits.times * probes, atMost: visits.atMost, sidecars: true, hint: pathHint}
 	shaken := flow{name: "TLS handshakes into the sidecar of " + service, want: visits.atLeast(), sidecars: true, atLeast: true, hint: tlsHint}
 	var out, shook []flow
@@ -105,6 +106,7 @@ func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits c
 		shaken.parts = append(shaken.parts, part{p, names.InboundHandshakes})
 		for j, o := range names.Outbound {
 			if i == 0 {
+				unit := d.unit(d.pods[o.Service][0].protocol)
 				way := fmt.Sprintf("from the sidecar of %s to %s", service, o.Service)
 				out = append(out, flow{name: unit + " " + way, want: calls[o.Service].times * probes, atMost: calls[o.Service].atMost, sidecars: true, hint: pathHint})
 				shook = append(shook, flow{name: "TLS handshakes " + way, want: calls[o.Service].atLeast(), sidecars: true, atLeast: true, hint: tlsHint})
@@ -128,6 +130,14 @@ func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits c
 		all = append(all, f, f.failures())
 	}
 	return all, nil
+}
+
+// unit is what the counters of a service count: of one that speaks plain TCP nothing but connections can be.
+func (d *deployment) unit(protocol string) string {
+	if protocol == app.TCP {
+		return "connections"
+	}
+	return d.spec.Mesh.Local.Verify.Unit + "s"
 }
 
 // reading is what the counter of a flow stands at.

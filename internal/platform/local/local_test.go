@@ -50,10 +50,10 @@ func testMain(m *testing.M) int {
 }
 
 func fetchProgram(ctx context.Context, name string) (string, string, error) {
-	if name != "envoy" {
+	if name != "envoy" && name != "consul" {
 		return "", "", fmt.Errorf("no program %q", name)
 	}
-	found, err := fetch.Envoy().Find(ctx, fetch.Options{})
+	found, err := fetch.Find(ctx, name, fetch.Options{})
 	return found.Path, found.Version, err
 }
 
@@ -83,7 +83,7 @@ func load(t *testing.T, name string) mesh.Definition {
 func TestPlatform(t *testing.T) {
 	names := []string{"none", "reference", "reference-mtls"}
 	if !short() {
-		names = append(names, "envoy", "envoy-plaintext", "envoy-tcp")
+		names = append(names, "envoy", "envoy-plaintext", "envoy-tcp", "consul")
 	}
 	var meshes []mesh.Definition
 	for _, n := range names {
@@ -111,7 +111,10 @@ func deploy(t *testing.T, o Options, m mesh.Definition, services ...string) (*de
 	if o.AgentPath == "" {
 		o.AgentPath = agent
 	}
-	o.FetchProgram, o.settle = fetchProgram, 200*time.Millisecond
+	if o.FetchProgram == nil {
+		o.FetchProgram = fetchProgram
+	}
+	o.settle = 200 * time.Millisecond
 	spec := platformtest.Spec(t, m, 1, append([]string{"echo"}, services...)...)
 	d, err := New(o).deploy(t.Context(), spec)
 	if err == nil {

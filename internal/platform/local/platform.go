@@ -93,12 +93,14 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		if m.Local == nil {
 			continue
 		}
-		prog, err := p.program(ctx, m.Local.Sidecar.Program)
-		if err != nil {
-			return nil, fmt.Errorf("prepare mesh %s: %w", m.Name, err)
-		}
-		if prog.version != "" {
-			versions[m.Local.Sidecar.Program] = prog.version
+		for _, name := range m.Local.Programs() {
+			prog, err := p.program(ctx, name)
+			if err != nil {
+				return nil, fmt.Errorf("prepare mesh %s: %w", m.Name, err)
+			}
+			if prog.version != "" {
+				versions[name] = prog.version
+			}
 		}
 	}
 	return versions, nil
@@ -140,7 +142,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 	// The context ends with its cause when any process of the deployment does.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := &deployment{spec: spec, agent: p.options.AgentPath, edit: p.options.edit, settle: cmp.Or(p.options.settle, settleTimeout), abandon: cancel, pods: map[string][]*pod{}}
+	d := &deployment{spec: spec, agent: p.options.AgentPath, edit: p.options.edit, settle: cmp.Or(p.options.settle, settleTimeout), abandon: cancel, secrets: newSecrets(), programs: map[string]program{}, pods: map[string][]*pod{}}
 	defer func() {
 		if err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -149,12 +151,13 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 			err = errors.Join(fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err), d.Remove(ctx))
 		}
 	}()
-	if spec.Mesh.Local != nil {
-		prog, err := p.program(ctx, spec.Mesh.Local.Sidecar.Program)
-		if err != nil {
-			return nil, err
+	if local := spec.Mesh.Local; local != nil {
+		for _, name := range local.Programs() {
+			if d.programs[name], err = p.program(ctx, name); err != nil {
+				return nil, err
+			}
 		}
-		d.sidecar = prog.path
+		d.sidecar = d.programs[local.Sidecar.Program].path
 	}
 	if err := d.prepare(); err != nil {
 		return nil, err
@@ -180,7 +183,7 @@ func supported(spec platform.Spec) error {
 		return fmt.Errorf("mesh %s: %w on the local platform: its definition has no local part", spec.Mesh.Name, errors.ErrUnsupported)
 	}
 	for _, s := range spec.Topology.Services {
-		if p := cmp.Or(s.Protocol, spec.Treatment.Levels.Protocol); spec.Mesh.Provides.L7 && p == app.TCP {
+		if p := cmp.Or(s.Protocol, spec.Treatment.Levels.Protocol); spec.Mesh.Provides.L7 && p == app.TCP && !spec.Mesh.Local.TCP {
 			return &Error{fmt.Errorf("service %s speaks tcp: %w by mesh %s, which understands HTTP", s.Name, errors.ErrUnsupported, spec.Mesh.Name),
 				"take a mesh that forwards connections, such as envoy-tcp"}
 		}

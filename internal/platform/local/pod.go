@@ -49,6 +49,9 @@ func (d *deployment) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.startControl(ctx); err != nil {
+		return err
+	}
 	for _, wave := range waves(order) {
 		if err := d.startWave(ctx, wave); err != nil {
 			return err
@@ -101,7 +104,11 @@ func (d *deployment) startPod(ctx context.Context, p *pod, s app.Service) error 
 	if d.sidecar != "" {
 		var from []string
 		for _, c := range callers(d.spec.Topology, s.Name) {
-			from = append(from, identityOf(c))
+			identity, err := d.issuer().identity(c)
+			if err != nil {
+				return fmt.Errorf("start %s: %w", p.name, err)
+			}
+			from = append(from, identity)
 		}
 		in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, Protocol: p.protocol}
 		if err := d.startSidecar(ctx, p, in, callees(s)); err != nil {
@@ -279,7 +286,7 @@ func (d *deployment) runIn(ctx context.Context, p *pod, container string, cmd, p
 
 func (d *deployment) startSidecar(ctx context.Context, p *pod, in *mesh.Inbound, to []string) error {
 	id := p.name + "/sidecar"
-	cmd, err := d.configureSidecar(p, in, to)
+	cmd, err := d.configureSidecar(ctx, p, in, to)
 	if err != nil {
 		return err
 	}
@@ -293,39 +300,58 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, in *mesh.Inbound,
 		if err != nil {
 			return err
 		}
-		return p.learn(ports)
+		if err := p.learn(d.spec.Mesh.Local.Sidecar, ports); err != nil {
+			return err
+		}
+		return p.knowsItsCallees(ctx, d.spec.Mesh.Local.Sidecar)
 	})
 }
 
 // configureSidecar renders its configuration into provenance/, issues its
 // certificate, and returns its command.
-func (d *deployment) configureSidecar(p *pod, in *mesh.Inbound, to []string) (proc.Command, error) {
+func (d *deployment) configureSidecar(ctx context.Context, p *pod, in *mesh.Inbound, to []string) (proc.Command, error) {
+	fail := func(err error) (proc.Command, error) { return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err) }
+	again := p.admin != nil
+	if err := d.choosePorts(p, to); err != nil {
+		return fail(err)
+	}
 	if in != nil {
-		in.Port = int(p.inbound.Port()) // of a sidecar that is started again; else 0
+		in.Port = int(p.inbound.Port()) // of a sidecar that is started again, or chosen; else 0
+	}
+	identity, err := d.issuer().identity(p.service)
+	if err != nil {
+		return fail(err)
 	}
 	p.sidecar = mesh.SidecarContext{
-		Pod: p.name, Service: p.service, Identity: identityOf(p.service), IP: p.ip.String(),
+		Pod: p.name, Service: p.service, Identity: identity, IP: p.ip.String(),
 		Concurrency: d.spec.Mesh.Local.Sidecar.Concurrency,
 		ConfigPath:  filepath.Join(d.spec.Provenance, p.name+"-sidecar.yaml"),
 		AdminPath:   d.runtime.file(strconv.Itoa(d.addresses.number()) + ".sock"),
 		Inbound:     in,
+		Port:        int(p.inbound.Port()),
+		Control:     d.controlContexts(),
+		Secrets:     d.secrets.get,
 	}
 	for _, service := range to {
-		out := mesh.Outbound{Service: service, Identity: identityOf(service), Protocol: d.pods[service][0].protocol, Port: int(p.outbound[service].Port())}
+		identity, err := d.issuer().identity(service)
+		if err != nil {
+			return fail(err)
+		}
+		out := mesh.Outbound{Service: service, Identity: identity, Protocol: d.pods[service][0].protocol, Port: int(p.outbound[service].Port())}
 		for _, callee := range d.pods[service] {
 			out.Endpoints = append(out.Endpoints, mesh.Endpoint{IP: callee.inbound.Addr().String(), Port: int(callee.inbound.Port())})
 		}
 		p.sidecar.Outbound = append(p.sidecar.Outbound, out)
 	}
 	if err := d.certify(p); err != nil {
-		return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err)
+		return fail(err)
 	}
-	args, config, err := d.spec.Mesh.Local.Sidecar.Render(p.sidecar)
+	if err := d.writeSidecarConfig(ctx, p, again); err != nil {
+		return fail(err)
+	}
+	args, _, err := d.spec.Mesh.Local.Sidecar.Render(p.sidecar)
 	if err != nil {
-		return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err)
-	}
-	if err := os.WriteFile(p.sidecar.ConfigPath, config, 0o600); err != nil {
-		return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err)
+		return fail(err)
 	}
 	return proc.Command{Path: d.sidecar, Args: args, Log: filepath.Join(d.spec.Provenance, p.name+"-sidecar.log")}, nil
 }
@@ -344,7 +370,11 @@ func (d *deployment) certify(p *pod) error {
 }
 
 // learn takes the ports that the sidecar's listeners got.
-func (p *pod) learn(ports map[string]int) error {
+func (p *pod) learn(definition mesh.Sidecar, ports map[string]int) error {
+	names, err := definition.Listeners(p.sidecar)
+	if err != nil {
+		return err
+	}
 	at := func(listener string) (netip.AddrPort, error) {
 		port, ok := ports[listener]
 		if !ok || port <= 0 || port > 65535 {
@@ -353,7 +383,7 @@ func (p *pod) learn(ports map[string]int) error {
 		return netip.AddrPortFrom(p.ip, uint16(port)), nil
 	}
 	if p.sidecar.Inbound != nil {
-		got, err := at("inbound")
+		got, err := at(names.Inbound)
 		if err != nil {
 			return err
 		}
@@ -362,7 +392,7 @@ func (p *pod) learn(ports map[string]int) error {
 		}
 	}
 	for _, out := range p.sidecar.Outbound {
-		got, err := at("outbound-" + out.Service)
+		got, err := at(names.Outbound[out.Service])
 		if err != nil {
 			return err
 		}

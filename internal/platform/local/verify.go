@@ -46,6 +46,8 @@ func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
 	for i, f := range flows {
 		checks = append(checks, f.check(before[i], after[i]))
 	}
+	checks = append(checks, d.controlVersions(ctx)...)
+	checks = append(checks, d.sidecarVersions(ctx)...)
 	if d.spec.Mesh.Provides.MTLS {
 		checks = append(checks, d.verifyTLS(ctx)...)
 	}

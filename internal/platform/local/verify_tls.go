@@ -56,7 +56,7 @@ func (d *deployment) verifyTLS(ctx context.Context) []platform.Check {
 func (d *deployment) verifyIdentity(ctx context.Context, p *pod) platform.Check {
 	caller := p.sidecar.Inbound.Callers[0]
 	c := platform.Check{Name: "identity of " + p.name}
-	served, err := d.request(ctx, p, caller)
+	served, err := d.request(ctx, p, callers(d.spec.Topology, p.service)[0])
 	switch {
 	case err != nil:
 		c.Detail = fmt.Sprintf("as %s: %v", caller, err)
@@ -75,19 +75,51 @@ func (d *deployment) verifyIdentity(ctx context.Context, p *pod) platform.Check 
 var alpn = map[string][]string{app.HTTP1: {"http/1.1"}, app.HTTP2: {"h2"}, app.GRPC: {"h2"}}
 
 // stranger has a certificate of the right authority and no business here.
-var stranger = identityOf("stranger")
+const stranger = "stranger"
 
 func (d *deployment) verifyRefusals(ctx context.Context, p *pod) []platform.Check {
 	var checks []platform.Check
-	for _, try := range []struct{ name, identity string }{
+	for _, try := range []struct{ name, service string }{
 		{"without a certificate", ""},
 		{"as a stranger", stranger},
 	} {
-		_, err := d.request(ctx, p, try.identity)
+		denied := d.denied(ctx, p, try.service)
+		_, err := d.request(ctx, p, try.service)
 		checks = append(checks, refusal(fmt.Sprintf("%s refuses connections %s", p.name, try.name), err))
+		checks = append(checks, denied()...)
 	}
 	_, err := exchange(ctx, p, func(c net.Conn) (net.Conn, string, error) { return c, "", nil })
 	return append(checks, refusal(p.name+" refuses plain text", err))
+}
+
+// denied prepares to check that the sidecar itself says that it refuses a
+// service it knows by its certificate: then it was the mesh's policy, and no other
+// failure. There is no such check where the mesh's definition names no counter.
+func (d *deployment) denied(ctx context.Context, p *pod, service string) func() []platform.Check {
+	names, err := d.spec.Mesh.Local.Verify.Counters(p.sidecar)
+	if err == nil && (service == "" || names.Denied == "") {
+		return func() []platform.Check { return nil }
+	}
+	f := flow{name: fmt.Sprintf("%s denies a known %s", p.name, service), want: 1, parts: []part{{p, names.Denied}}, sidecars: true,
+		hint: "the mesh's policy is not in force; see the proxies' configurations and logs in the trial's provenance directory"}
+	var before []reading
+	if err == nil {
+		before, err = readAll(ctx, []flow{f})
+	}
+	return func() []platform.Check {
+		var after []reading
+		if err == nil {
+			after, err = settle(ctx, d.settle, []flow{f}, before)
+		}
+		if err != nil {
+			return []platform.Check{{Name: f.name, Detail: err.Error(), Hint: f.hint}}
+		}
+		c := f.check(before[0], after[0])
+		if after[0].missing == "" {
+			c.Detail = fmt.Sprintf("%s moved by %d for one request, 1 expected", f.names(), after[0].sum-before[0].sum)
+		}
+		return []platform.Check{c}
+	}
 }
 
 // errNoConnection says that a try did not come as far as a connection: that is no proof of a refusal.
@@ -110,17 +142,24 @@ func refusal(name string, err error) platform.Check {
 		return platform.Check{Name: name, Detail: "a request was answered", Hint: tlsHint}
 	case errors.As(err, &status) && !slices.Contains(refusals, status):
 		return platform.Check{Name: name, Detail: err.Error(), Hint: tlsHint}
+	case errors.Is(err, errNoCertificate):
+		return platform.Check{Name: name, Detail: err.Error(), Hint: "the mesh's authority does not answer; see the log of its control plane in the trial's provenance directory"}
 	case errors.Is(err, errNoConnection):
 		return platform.Check{Name: name, Detail: err.Error(), Hint: "the proxy does not accept connections; see its log in the trial's provenance directory"}
 	}
 	return platform.Check{Name: name, OK: true, Detail: err.Error()}
 }
 
-// request sends one request over TLS with a certificate of the identity (none
+// errNoCertificate says that a try could not be made: that is no proof of a refusal either.
+var errNoCertificate = errors.New("no certificate to try with")
+
+// request sends one request over TLS with a certificate of the service (none
 // if empty), and returns the identity that the other end showed.
-func (d *deployment) request(ctx context.Context, p *pod, identity string) (served string, err error) {
-	roots := x509.NewCertPool()
-	roots.AddCert(d.authority.cert)
+func (d *deployment) request(ctx context.Context, p *pod, service string) (served string, err error) {
+	roots, err := d.issuer().roots(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoCertificate, err)
+	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: alpn[p.protocol],
@@ -137,10 +176,10 @@ func (d *deployment) request(ctx context.Context, p *pod, identity string) (serv
 			return err
 		},
 	}
-	if identity != "" {
-		c, err := d.authority.issue(identity)
+	if service != "" {
+		c, err := d.issuer().certificate(ctx, service)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%w: %w", errNoCertificate, err)
 		}
 		config.Certificates = []tls.Certificate{c}
 	}

@@ -248,7 +248,8 @@ func verify(t *testing.T, d platform.Deployment) {
 	}
 }
 
-// tasks holds that each pod has its application and, with a mesh, its data plane, each in its plane.
+// tasks holds that each pod has its application and, with a mesh, its data plane, and
+// that the control plane is there, each in its plane.
 func tasks(t *testing.T, d platform.Deployment, m mesh.Definition, pods []string) {
 	t.Helper()
 	all, err := d.Tasks(t.Context())
@@ -271,6 +272,11 @@ func tasks(t *testing.T, d platform.Deployment, m mesh.Definition, pods []string
 		}
 	}
 	want := map[string]int{"tare harness": 1}
+	if m.Local != nil {
+		for _, c := range m.Local.Control {
+			want[c.Name+" control"] = 1
+		}
+	}
 	for _, p := range pods {
 		want[p+" app"] = 1
 		if m.Local != nil {

@@ -1,0 +1,223 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Control is a process of the control plane. It has an address of its own and
+// starts before every pod.
+type Control struct {
+	// Name tells it from the others of its mesh, and is how templates find it: {{.Control.<name>.IP}}.
+	Name string `yaml:"name" json:"name"`
+	// Program is looked up by the platform, as that of a sidecar.
+	Program string `yaml:"program" json:"program"`
+	// Args are its arguments, each a text/template over [ControlContext].
+	Args []string `yaml:"args,omitempty" json:"args,omitempty"`
+	// Config is a text/template over [ControlContext], written to .ConfigPath.
+	Config string `yaml:"config,omitempty" json:"config,omitempty"`
+	// Ports are names; the platform chooses a free one for each, for TCP and UDP alike.
+	Ports []string `yaml:"ports,omitempty" json:"ports,omitempty"`
+	// Ready are asked one after another, each until it is answered with 2xx.
+	Ready []Request `yaml:"ready" json:"ready"`
+	// Version asks the process which version it is; absent: it is not asked.
+	Version *Answer `yaml:"version,omitempty" json:"version,omitempty"`
+}
+
+// Request is what the platform asks of the control plane over HTTP. Every text is a template.
+type Request struct {
+	Method string            `yaml:"method,omitempty" json:"method,omitempty"` // absent: GET, or PUT where there is a body
+	URL    string            `yaml:"url" json:"url"`
+	Header map[string]string `yaml:"header,omitempty" json:"header,omitempty"`
+	Body   string            `yaml:"body,omitempty" json:"body,omitempty"`
+}
+
+// Answer is a field of what is answered in JSON.
+type Answer struct {
+	Request `yaml:",inline"`
+	Field   string `yaml:"field" json:"field"` // names with dots between them, e.g. Config.Version
+}
+
+// Certificates say how to get from the control plane what tare's own probes of
+// the mesh need. The control plane is then the authority, and not tare.
+type Certificates struct {
+	// Identity is a template over [CertificateContext]: the SPIFFE ID of a service.
+	Identity string `yaml:"identity" json:"identity"`
+	// Roots is answered with the authority's certificates as PEM.
+	Roots Request `yaml:"roots" json:"roots"`
+	// Issue is answered with JSON: a certificate for .Service and its key, as PEM in two fields.
+	Issue Request `yaml:"issue" json:"issue"`
+	Chain string  `yaml:"chain" json:"chain"`
+	Key   string  `yaml:"key" json:"key"`
+}
+
+// Bootstrap is a command that prints a sidecar's configuration. Every text is a
+// template over [SidecarContext].
+type Bootstrap struct {
+	Program string            `yaml:"program" json:"program"`
+	Args    []string          `yaml:"args" json:"args"`
+	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
+}
+
+// Secrets gives each name a secret of its own, a UUID, for as long as one
+// deployment stands. Nothing that has one in it is kept.
+type Secrets func(name string) string
+
+// Secret is how templates call it: {{.Secret "admin"}}.
+func (s Secrets) Secret(name string) string {
+	if s == nil {
+		return ""
+	}
+	return s(name)
+}
+
+// ServiceContext is one service of the topology, or the load generator.
+type ServiceContext struct {
+	Name     string
+	Protocol string   // http1, http2, grpc, tcp
+	Callers  []string // the services that may call it; none: nobody calls it
+}
+
+// ControlContext is what the templates of a process of the control plane may use.
+type ControlContext struct {
+	Name       string
+	IP         string         // its own address
+	Ports      map[string]int // by the definition's names
+	ConfigPath string
+	DataDir    string // for this process alone; it goes with the deployment
+	Services   []ServiceContext
+	// Control are the processes that were started before it, by name.
+	Control map[string]ControlContext
+	Secrets
+}
+
+// CertificateContext is what the templates of [Certificates] may use.
+type CertificateContext struct {
+	Service string
+	Control map[string]ControlContext
+	Secrets
+}
+
+// Programs are the names of all programs the mesh runs, each once.
+func (l Local) Programs() []string {
+	names := []string{l.Sidecar.Program}
+	if l.Sidecar.Bootstrap != nil {
+		names = append(names, l.Sidecar.Bootstrap.Program)
+	}
+	for _, c := range l.Control {
+		names = append(names, c.Program)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Render executes the templates of a process of the control plane.
+func (c Control) Render(ctx ControlContext) (args []string, config []byte, err error) {
+	if args, err = renderAll("args", c.Args, ctx); err == nil {
+		config, err = execute("config", c.Config, ctx)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("render %s: %w", c.Name, err)
+	}
+	return args, config, nil
+}
+
+func renderAll(name string, texts []string, ctx any) ([]string, error) {
+	var all []string
+	for i, text := range texts {
+		b, err := execute(fmt.Sprintf("%s[%d]", name, i), text, ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, string(b))
+	}
+	return all, nil
+}
+
+// Render executes a request's templates. ctx is the context of whom it is for.
+func (r Request) Render(ctx any) (Request, error) {
+	var failed error
+	text := func(name, text string) string {
+		b, err := execute(name, text, ctx)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("render a request: %w", err)
+		}
+		return string(b)
+	}
+	done := Request{Method: r.Method, URL: text("url", r.URL), Body: text("body", r.Body), Header: map[string]string{}}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		done.Header[name] = text("header."+name, r.Header[name])
+	}
+	if done.Method == "" {
+		done.Method = "GET"
+		if done.Body != "" {
+			done.Method = "PUT"
+		}
+	}
+	return done, failed
+}
+
+// Render executes the templates of the command; env are "K=V".
+func (b Bootstrap) Render(ctx SidecarContext) (args, env []string, err error) {
+	if args, err = renderAll("args", b.Args, ctx); err != nil {
+		return nil, nil, fmt.Errorf("render the bootstrap of %s: %w", ctx.Pod, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
+		value, err := execute("env."+name, b.Env[name], ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("render the bootstrap of %s: %w", ctx.Pod, err)
+		}
+		env = append(env, name+"="+string(value))
+	}
+	return args, env, nil
+}
+
+// IdentityOf renders the SPIFFE ID of a service.
+func (c Certificates) IdentityOf(ctx CertificateContext) (string, error) {
+	b, err := execute("identity", c.Identity, ctx)
+	if err != nil {
+		return "", fmt.Errorf("render the identity of %s: %w", ctx.Service, err)
+	}
+	return string(b), nil
+}
+
+// Listeners are the names of a sidecar's listeners, as its admin interface shows them.
+type Listeners struct {
+	Inbound  string            // empty beside the load generator
+	Outbound map[string]string // by service
+	// Endpoints are gauges, by service, that must come to the number of the
+	// service's replicas before the sidecar is ready; empty: the sidecar knows them from its start.
+	Endpoints map[string]string
+}
+
+// names of the listeners where the definition does not say.
+const (
+	inboundListener  = "inbound"
+	outboundListener = "outbound-{{.Out.Service}}"
+)
+
+// Listeners executes the names of a sidecar's listeners.
+func (s Sidecar) Listeners(ctx SidecarContext) (Listeners, error) {
+	l := Listeners{Outbound: map[string]string{}, Endpoints: map[string]string{}}
+	var failed error
+	name := func(field, text string, data any) string {
+		b, err := execute(field, text, data)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("render the listeners of %s: %w", ctx.Pod, err)
+		}
+		return string(b)
+	}
+	if ctx.Inbound != nil {
+		l.Inbound = name("inboundListener", cmp.Or(s.InboundListener, inboundListener), ctx)
+	}
+	for _, out := range ctx.Outbound {
+		data := outboundContext{ctx, out}
+		l.Outbound[out.Service] = name("outboundListener", cmp.Or(s.OutboundListener, outboundListener), data)
+		if s.OutboundEndpoints != "" {
+			l.Endpoints[out.Service] = name("outboundEndpoints", s.OutboundEndpoints, data)
+		}
+	}
+	return l, failed
+}

@@ -1,0 +1,60 @@
+package local
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// secrets are the random values that a mesh's templates ask for by name. They
+// live as long as the deployment and are written nowhere but to its runtime directory.
+type secrets struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func newSecrets() *secrets { return &secrets{values: map[string]string{}} }
+
+// get is a UUID of 122 random bits (RFC 9562, version 4), the same for the same name.
+func (s *secrets) get(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.values[name] == "" {
+		var b [16]byte
+		_, _ = rand.Read(b[:]) // it never fails
+		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+		s.values[name] = fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	}
+	return s.values[name]
+}
+
+// redact writes the secrets' names in their places.
+func (s *secrets) redact(text []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.values)) {
+		text = bytes.ReplaceAll(text, []byte(s.values[name]), []byte("SECRET-"+name))
+	}
+	return text
+}
+
+// keep writes what was rendered to provenance/ under a name, and returns the
+// path for the program to read: that file, or one in the runtime directory where a
+// secret is in it. What is kept then has the secrets' names in their places.
+func (d *deployment) keep(name string, rendered []byte) (path string, err error) {
+	path = filepath.Join(d.spec.Provenance, name)
+	redacted := d.secrets.redact(rendered)
+	if err := os.WriteFile(path, redacted, 0o600); err != nil {
+		return "", err
+	}
+	if bytes.Equal(redacted, rendered) {
+		return path, nil
+	}
+	path = d.runtime.file(name)
+	return path, os.WriteFile(path, rendered, 0o600)
+}
