@@ -98,7 +98,7 @@ func (a *admin) stats(ctx context.Context, kind string) (map[string]int64, error
 	var answer struct {
 		Stats []struct {
 			Name  string `json:"name"`
-			Value int64  `json:"value"`
+			Value uint64 `json:"value"` // some gauges are hashes of 64 bits
 		} `json:"stats"`
 	}
 	if err := json.Unmarshal(b, &answer); err != nil {
@@ -106,7 +106,7 @@ func (a *admin) stats(ctx context.Context, kind string) (map[string]int64, error
 	}
 	values := make(map[string]int64, len(answer.Stats))
 	for _, s := range answer.Stats {
-		values[s.Name] = s.Value
+		values[s.Name] = int64(s.Value)
 	}
 	return values, nil
 }

@@ -314,13 +314,18 @@ func TestPinning(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline, tick := time.After(10*time.Second), time.NewTicker(5*time.Millisecond)
+	within(t, 10*time.Second, what, ok)
+}
+
+func within(t *testing.T, patience time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("still not so after 10 s: %s", what)
+			t.Fatalf("still not so after %v: %s", patience, what)
 		}
 	}
 }

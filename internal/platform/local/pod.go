@@ -409,10 +409,14 @@ func (d *deployment) await(ctx context.Context, id string, p *proc.Process, read
 	defer cancel()
 	again := time.NewTicker(adminPause)
 	defer again.Stop()
+	var last error // the reason, and not that the time for looking was over
 	for {
 		err := ready(ctx)
 		if err == nil {
 			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
 		}
 		select {
 		case <-p.Done():
@@ -420,7 +424,7 @@ func (d *deployment) await(ctx context.Context, id string, p *proc.Process, read
 		case <-ctx.Done():
 			cause := context.Cause(ctx)
 			if errors.Is(cause, errSlow) {
-				return &Error{fmt.Errorf("start %s: %w after %v: %w", id, errSlow, startTimeout, err), "its log is " + p.Command().Log}
+				return &Error{fmt.Errorf("start %s: %w after %v: %w", id, errSlow, startTimeout, last), "its log is " + p.Command().Log}
 			}
 			return fmt.Errorf("start %s: %w", id, cause)
 		case <-again.C:
