@@ -139,3 +139,18 @@ func TestToSidecarOrNot(t *testing.T) {
 		t.Errorf("a quarter of a megabyte in JSON is cheaper than in process, or by gRPC: %v", calc)
 	}
 }
+
+// Consul stands beside Envoy and nothing; its agent is killed under load, and nobody notices.
+func TestConsulLosesItsControlPlane(t *testing.T) {
+	r, code := carriedOut(t, "consul-local.yaml", "blocks=1", "control=false", "factors.rate=[100]", "phases={warmup: 1s, measure: 4s, drain: 1s}",
+		"faults=[{kind: kill, at: 1s, target: {plane: control}}]", "expect=['success_ratio == 1']", "validity={lateness: 5s, rateShortfall: 0.5}")
+	if code != exitDone {
+		t.Errorf("exit code %d: a request was lost", code)
+	}
+	for _, tr := range r.Treatments {
+		control, known := tr.Metrics["cpu_us_per_request/control"]
+		if tr.N != 1 || !known || (control.Estimate > 0) != (tr.ID == "consul") {
+			t.Errorf("%s: %d valid trials, control plane %+v: %+v", tr.ID, tr.N, control, r.Warnings)
+		}
+	}
+}
