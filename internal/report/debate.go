@@ -143,6 +143,9 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 	var out []planeSample
 	var before map[string]result.Reading
 	for e, err := range d.Events(record.ID) {
+		if errors.Is(err, fs.ErrNotExist) {
+			break // an import has no events
+		}
 		if err != nil {
 			return nil, err
 		}
