@@ -112,7 +112,7 @@ func TestPacedCounters(t *testing.T) {
 			}
 			loaded := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * 1e9))
 			for _, u := range r.Tasks {
-				if u.Missing != "" || !u.Start.At.After(loaded) || u.Start.At.After(r.Load.Start) || !u.End.At.After(u.Start.At) ||
+				if u.Missing != "" || !u.Start.At.After(loaded) || u.Start.At.After(r.Load.Start.Add(refresh)) || !u.End.At.After(u.Start.At) ||
 					u.End.At.After(r.Load.End.Add(2*refresh)) || u.End.At.Before(r.Load.End.Add(-refresh)) {
 					t.Errorf("%s %q: read at %v and %v, counted from the beginning of a measure phase of %v", u.ID, u.Missing,
 						u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)

@@ -238,21 +238,21 @@ func TestPacketLoss(t *testing.T) {
 		}
 		return n
 	}
-	if n := again(); n != 0 {
-		t.Fatalf("%d segments are sent again without the fault", n)
-	}
-	if err := w.impair(hit.station, platform.Impairment{Loss: 0.1}); err != nil {
+	// On a busy machine TCP takes a late acknowledgement for a lost one now and then.
+	clean := func() uint32 { return min(again(), again(), again()) }
+	before := clean()
+	if err := w.impair(hit.station, platform.Impairment{Loss: 0.2}); err != nil {
 		t.Fatal(err)
 	}
-	// Of some 200 segments a tenth is lost: the chance that none is, is below 1e-9.
-	if again() == 0 {
-		t.Error("no segment was sent again")
-	}
+	// Of 64 segments and more, at each of which one in five is lost: some 16 are sent again.
+	during := again() + again() + again()
 	if err := w.mend("hit"); err != nil {
 		t.Fatal(err)
 	}
-	if n := again(); n != 0 {
-		t.Errorf("healed, and %d segments were sent again", n)
+	after := clean()
+	t.Logf("%d segments sent again before, %d in three times as many requests during, %d after", before, during, after)
+	if during < 10 || before > during/6 || after > during/6 {
+		t.Errorf("%d segments sent again before, %d in three times as many requests during, %d after", before, during, after)
 	}
 }
 
