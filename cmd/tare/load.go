@@ -35,6 +35,7 @@ type loadFlags struct {
 	output   string
 	duration time.Duration
 	ramp     []string // segments of a rate that changes
+	sine     string   // a rate that swings
 	drop     bool
 	tls      loadgen.TLS
 	http2    bool
@@ -62,7 +63,9 @@ The verdict says whether the generator itself was the limit.`,
 		Example: `  tare load http://127.0.0.1:8080/                               # as fast as it can, for 10 s
   tare load http://127.0.0.1:8080/ --rate 1000 --duration 30s    # 1000 requests/s, as independent users send them
   tare load http://127.0.0.1:8080/ --rate 1000 --arrivals constant -c 16 --warmup 5s
-  tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000 --duration 40s
+  tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000   # a step, then a ramp
+  tare load http://127.0.0.1:8080/ --rate 500 --sine 30s@200 --duration 60s
+  tare load http://127.0.0.1:8080/ -r 100 --expect-status 200,404 --refuse-json errors   # exit code 4 for any other answer
   tare load http://127.0.0.1:8080/ --http2 --streams 64 -c 4 --rate 5000
   tare load https://127.0.0.1:8443/ --protocol auto --cacert ca.pem --cert me.pem --key me.key
   tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check --rate 1000
@@ -101,12 +104,16 @@ The verdict says whether the generator itself was the limit.`,
 	flags.DurationVar(&f.profile.Warmup, "warmup", time.Second, "load before the measurement begins")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body; of a TCP echo the bytes sent each time and expected back, at least 1")
-	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes of body every 2xx answer must have; negative: any")
-	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that the body of every 2xx answer must contain; may be repeated")
-	flags.StringArrayVar(&f.profile.BodyLacks, "refuse-body", nil, "text that no body of a 2xx answer may contain; may be repeated")
+	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "statuses that count as success, as codes or classes: `200,3xx`, of gRPC grpc-0 to grpc-16 (default 2xx and grpc-0, and any other is only counted)")
+	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes of body every successful answer must have; negative: any")
+	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that the body of every successful answer must contain; may be repeated")
+	flags.StringArrayVar(&f.profile.BodyLacks, "refuse-body", nil, "text that the body of no successful answer may contain; may be repeated")
+	flags.StringArrayVar(&f.profile.JSONHas, "expect-json", nil, "`field` that every successful answer, which then must be JSON, must have: data, or data.id for one within another; null, [] and {} count as absent; may be repeated")
+	flags.StringArrayVar(&f.profile.JSONLacks, "refuse-json", nil, "`field` that no successful answer, which then must be JSON, may have, such as errors; may be repeated")
 	flags.Uint64Var(&f.profile.Seed, "seed", 1, "seed of the random arrivals")
-	flags.StringVar(&f.profile.ReplayFile, "replay", "", "file of instants to send at, in seconds, one a line (implies --arrivals replay)")
-	flags.StringSliceVar(&f.ramp, "ramp", nil, "let the rate change: `10s@100,30s@100-500` is 10 s at 100/s, then from 100/s to 500/s in 30 s")
+	flags.StringVar(&f.profile.ReplayFile, "replay", "", "`file` of instants to send at, in seconds, one a line (implies --arrivals replay)")
+	flags.StringSliceVar(&f.ramp, "ramp", nil, "let the rate change in steps and ramps: `10s@100,30s@100-500` is 10 s at 100/s, then from 100/s to 500/s in 30 s (--duration is then as long as that, less the warm-up, unless given)")
+	flags.StringVar(&f.sine, "sine", "", "let the rate swing about --rate: `30s@200` is by up to 200/s more and less, in periods of 30 s")
 	flags.BoolVar(&f.drop, "drop", false, "drop a request that is due while every connection is busy, and count it, instead of letting it wait")
 	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request's body")
@@ -150,13 +157,7 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 		}
 		p.Rate = rate
 	}
-	for _, r := range f.ramp {
-		segment, err := parseSegment(r)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		p.Segments = append(p.Segments, segment)
-	}
+	errs = append(errs, f.vary(&p))
 	if p.ReplayFile != "" {
 		p.Arrivals = loadgen.Replay
 		p.Rate = max(p.Rate, 1)
@@ -231,26 +232,6 @@ func (f *loadFlags) speak(p *loadgen.Profile) error {
 	return nil
 }
 
-// parseSegment reads "30s@100" or "30s@100-500".
-func parseSegment(text string) (s loadgen.Segment, err error) {
-	length, rates, ok := strings.Cut(text, "@")
-	from, to, ramp := strings.Cut(rates, "-")
-	if !ramp {
-		to = from
-	}
-	if ok {
-		s.For, err = time.ParseDuration(length)
-		var errFrom, errTo error
-		s.From, errFrom = strconv.ParseFloat(from, 64)
-		s.To, errTo = strconv.ParseFloat(to, 64)
-		err = errors.Join(err, errFrom, errTo)
-	}
-	if !ok || err != nil {
-		return s, fmt.Errorf("ramp %q is not of the form 30s@100 or 30s@100-500", text)
-	}
-	return s, nil
-}
-
 // load runs p, with a live line on a terminal, and prints the outcome.
 func (c *cli) load(cmd *cobra.Command, p loadgen.Profile, f *loadFlags) error {
 	live := liveLine{w: c.stderr, profile: &p}
@@ -282,16 +263,28 @@ func (c *cli) load(cmd *cobra.Command, p loadgen.Profile, f *loadFlags) error {
 	if err := writeLoad(c.stdout, f.output, &p, &report); err != nil {
 		return fmt.Errorf("write load report: %w", err)
 	}
-	return loadOutcome(&report, p.ExpectSize)
+	return loadOutcome(&report)
+}
+
+// checksFailed are the kinds of errors that the flags --expect-… and --refuse-… ask for.
+var checksFailed = []struct{ kind, says string }{
+	{"wrong status", "had another status than expected"},
+	{"wrong size", "had another size than expected"},
+	{"wrong body", "had not the body expected"},
+	{"not JSON", "were no JSON"},
+	{"wrong JSON field", "had not the JSON fields expected"},
 }
 
 // loadOutcome is the command's error: nobody answered, or an expectation did not hold.
-func loadOutcome(r *loadgen.Report, expectSize int64) error {
-	if wrong := r.Errors["wrong size"]; wrong > 0 {
-		return exitError{fmt.Errorf("%d answers had another size than %d bytes", wrong, expectSize), exitGate}
+func loadOutcome(r *loadgen.Report) error {
+	var failed []string
+	for _, c := range checksFailed {
+		if n := r.Errors[c.kind]; n > 0 {
+			failed = append(failed, fmt.Sprintf("%d answers %s", n, c.says))
+		}
 	}
-	if wrong := r.Errors["wrong body"]; wrong > 0 {
-		return exitError{fmt.Errorf("%d answers had not the body expected", wrong), exitGate}
+	if failed != nil {
+		return exitError{errors.New(strings.Join(failed, ", ")), exitGate}
 	}
 	if r.Requests > 0 && r.Classes[loadgen.OK]+r.Classes[loadgen.Status] == 0 {
 		return errors.New("no request was answered")

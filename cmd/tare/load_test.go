@@ -62,6 +62,54 @@ func TestLoadWithARamp(t *testing.T) {
 	}
 }
 
+func TestLoadWithARampLastsAsLongAsTheRamp(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "--ramp", "200ms@100,200ms@100-300", "--arrivals", "constant")
+	if err != nil || !strings.Contains(out, "2xx: 60 (") || !strings.Contains(out, " in 400ms") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A whole period of the sine has as many requests as the steady rate, its first half more.
+func TestLoadWithASine(t *testing.T) {
+	for _, test := range []struct{ duration, want string }{{"1s", "2xx: 200 ("}, {"500ms", "2xx: 148 ("}} { // 100 + 150·(1/π)
+		out, err := runLoadCommand(t, hello(t), "--rate", "200", "--sine", "1s@150", "--arrivals", "constant", "-d", test.duration, "--warmup", "0s")
+		if err != nil || !strings.Contains(out, test.want) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+func TestLoadChecksAnswers(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/missing" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(`{"smiley": "?", "errors": ["no smiley"], "data": {"errors": []}}`))
+	}))
+	t.Cleanup(s.Close)
+	for _, test := range []struct {
+		args      []string
+		says, out string // says "": the checks hold
+	}{
+		{[]string{s.URL, "--refuse-json", "errors"}, "20 answers had not the JSON fields expected", "wrong JSON field: 20 (100.0 %)"},
+		{[]string{s.URL, "--refuse-json", "data.errors", "--expect-json", "errors", "--expect-json", "smiley"}, "", "2xx: 20 (100.0 %)"},
+		{[]string{s.URL, "--expect-status", "201,4xx"}, "20 answers had another status than expected", "wrong status: 20 (100.0 %)"},
+		{[]string{s.URL + "/missing", "--expect-status", "404"}, "", "404 as expected: 20 (100.0 %)"},
+		{[]string{s.URL + "/missing"}, "", "other answers: 20 (100.0 %)"},
+		{[]string{s.URL, "--expect-body", "nothing of the kind"}, "20 answers had not the body expected", "wrong body: 20"},
+		{[]string{hello(t), "--expect-json", "a"}, "20 answers were no JSON", "not JSON: 20"},
+	} {
+		out, err := runLoadCommand(t, append(test.args, "-n", "20", "-c", "2")...)
+		var exit exitError
+		if test.says == "" && err != nil || test.says != "" && (!errors.As(err, &exit) || exit.code != exitGate || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%q: %v", test.args, err)
+		}
+		if !strings.Contains(out, test.out) {
+			t.Errorf("%q lacks %q:\n%s", test.args, test.out, out)
+		}
+	}
+}
+
 func TestLoadAsJSON(t *testing.T) {
 	out, err := runLoadCommand(t, hello(t), "-c", "2", "-d", "200ms", "--warmup", "0s", "-o", "json")
 	if err != nil {
@@ -93,6 +141,13 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{[]string{"http://127.0.0.1/", "--rate", "-1"}, `rate "-1"`},
 		{[]string{"http://127.0.0.1/", "--arrivals", "monthly"}, `arrivals "monthly"`},
 		{[]string{"http://127.0.0.1/", "--ramp", "10s"}, `ramp "10s"`},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s"}, `sine "10s"`},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@1-5"}, `sine "10s@1-5"`},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@11"}, "amplitude 11 is not between"},
+		{[]string{"http://127.0.0.1/", "--sine", "10s@11"}, "needs a --rate"},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@5", "--ramp", "10s@5"}, "both segments and a sine"},
+		{[]string{"http://127.0.0.1/", "--expect-status", "ok"}, `expected status "ok"`},
+		{[]string{"http://127.0.0.1/", "--refuse-json", "a..b"}, `JSON field "a..b"`},
 		{[]string{"http://127.0.0.1/", "--cert", "x"}, "both a certificate and a key"},
 		{[]string{"http://127.0.0.1/", "-H", "nonsense"}, `header "nonsense"`},
 		{[]string{"http://127.0.0.1/", "-d", "0s"}, "measure window is 0s long"},

@@ -22,7 +22,7 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	if p.Rate > 0 {
 		fmt.Fprintf(t, " of %s/s asked for", figure(p.Rate))
 	}
-	fmt.Fprintf(t, "\noutcome    %s\n", counts(classWords(r), r.Requests))
+	fmt.Fprintf(t, "\noutcome    %s\n", counts(classWords(p, r), r.Requests))
 	if r.Dropped > 0 {
 		fmt.Fprintf(t, "dropped    %d that were due while every connection was busy\n", r.Dropped)
 	}
@@ -104,9 +104,13 @@ func writeLatencies(w io.Writer, r *loadgen.Report) {
 	t.Flush()
 }
 
-func classWords(r *loadgen.Report) map[string]int64 {
+func classWords(p *loadgen.Profile, r *loadgen.Report) map[string]int64 {
+	success := string(loadgen.OK)
+	if len(p.ExpectStatus) > 0 {
+		success = strings.Join(p.ExpectStatus, ", ") + " as expected"
+	}
 	return map[string]int64{
-		"2xx":               r.Classes[loadgen.OK],
+		success:             r.Classes[loadgen.OK],
 		"other answers":     r.Classes[loadgen.Status],
 		"time-outs":         r.Classes[loadgen.Timeout],
 		"connection errors": r.Classes[loadgen.Conn],

@@ -93,10 +93,24 @@ type Levels struct {
 // Load says how requests are sent.
 type Load struct {
 	Generator string   `yaml:"generator,omitempty" json:"generator"` // where it is no factor; default "tare"
-	Arrivals  string   `yaml:"arrivals,omitempty" json:"arrivals"`   // constant | poisson (default)
+	Arrivals  string   `yaml:"arrivals,omitempty" json:"arrivals"`   // constant | poisson (default) | uniform
 	Timeout   Duration `yaml:"timeout" json:"timeout"`               // per request; default 10s, at most 60s
 	Workers   int      `yaml:"workers" json:"workers"`               // OS threads of the generator; default 1
+	Checks    Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
 }
+
+// Checks are what an answer must be like to count as a success; one that is not
+// counts as an error. Only tare's own generator looks.
+type Checks struct {
+	Status    []Status `yaml:"status,omitempty" json:"status,omitempty"`       // default 2xx, and gRPC's 0
+	BodyHas   []string `yaml:"bodyHas,omitempty" json:"bodyHas,omitempty"`     // texts
+	BodyLacks []string `yaml:"bodyLacks,omitempty" json:"bodyLacks,omitempty"` // texts
+	JSONHas   []string `yaml:"jsonHas,omitempty" json:"jsonHas,omitempty"`     // fields: errors, data.errors
+	JSONLacks []string `yaml:"jsonLacks,omitempty" json:"jsonLacks,omitempty"` // fields
+}
+
+// Status is a code (404), a class (3xx), or one of gRPC (grpc-5).
+type Status string
 
 // Phases are the timed phases of a trial.
 type Phases struct {

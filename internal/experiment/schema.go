@@ -142,6 +142,12 @@ func anys(names []string) []any {
 	return out
 }
 
+// statusItems allows a number as well as text.
+func statusItems(s *jsonschema.Schema) {
+	s.Type = ""
+	s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: "100", Maximum: "999"}, {Type: "string", Pattern: statusForm}}
+}
+
 // describe has a line for every field; a test holds it to that.
 func describe(known Known) []description {
 	topologies := known.Topologies
@@ -186,6 +192,12 @@ func describe(known Known) []description {
 		{"load.arrivals", "Distribution of the times between requests of an open loop.", d.Load.Arrivals, oneOf(arrivals...)},
 		{"load.timeout", "After this time a request has failed; at most 60s.", d.Load.Timeout.String(), nil},
 		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},
+		{"load.checks", "What an answer must be like to count as a success; any other counts as an error. Only the generator tare looks.", nil, nil},
+		{"load.checks.status", "Statuses that count as success: codes, classes, of gRPC grpc-0 to grpc-16; left out: 2xx and grpc-0. What follows is looked for in answers with one of these.", nil, func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) }},
+		{"load.checks.bodyHas", "Texts that every body must contain, in its first MiB.", nil, levelList},
+		{"load.checks.bodyLacks", "Texts that no body may contain.", nil, levelList},
+		{"load.checks.jsonHas", "Fields that every body, which then must be JSON, must have: errors, or data.errors for one within another. One that is null, an empty list or an empty object counts as absent.", nil, levelList},
+		{"load.checks.jsonLacks", "Fields that no body may have; some servers answer 200 and say in a field what failed.", nil, levelList},
 		{"phases", "The timed phases of a trial.", nil, nil},
 		{"phases.warmup", "Load that is not measured, until the system is warm.", d.Phases.Warmup.String(), nil},
 		{"phases.measure", "What is measured; at least 1s.", d.Phases.Measure.String(), nil},

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/app"
@@ -14,6 +15,23 @@ type Duration = app.Duration
 
 // Size is a number of bytes, written as a number or with a unit: 512, "1KiB", "1MB".
 type Size = app.Size
+
+// statusForm is what a [Status] looks like.
+const statusForm = `^([1-5]xx|[1-9][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
+
+var statusPattern = regexp.MustCompile(statusForm)
+
+// Wants says what UnmarshalScalar expects.
+func (Status) Wants() string { return "a status such as 200, 2xx or grpc-0" }
+
+// UnmarshalScalar reads a status.
+func (s *Status) UnmarshalScalar(text string) error {
+	if !statusPattern.MatchString(text) {
+		return fmt.Errorf("found %.40q, expected %s", text, s.Wants())
+	}
+	*s = Status(text)
+	return nil
+}
 
 func sizeValue(s Size) any { return float64(s) }
 

@@ -36,7 +36,7 @@ var planesToPin = []string{"app", "data", "load", "control", "harness"}
 // affinities are the ways to place pods, the default first.
 var affinities = []string{"auto", "labels", "none"}
 
-var arrivals = []string{"constant", "poisson"}
+var arrivals = []string{"constant", "poisson", "uniform"}
 
 // validation holds what the checks share.
 type validation struct {
@@ -212,6 +212,7 @@ func (v validation) load() {
 	v.oneOf("load.generator", "generator", l.Generator, v.known.Generators)
 	v.oneOf("load.arrivals", "distribution of arrivals", l.Arrivals, arrivals)
 	within(v, "load.timeout", l.Timeout, Duration(time.Millisecond), maxTimeout, "")
+	v.checks()
 	within(v, "load.workers", l.Workers, 1, maxWorkers, "one worker sends tens of thousands of requests per second")
 	if !v.doc.Sound("load.workers") {
 		return

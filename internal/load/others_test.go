@@ -200,3 +200,13 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// Only tare's own generator looks at answers; to leave a check out in silence would pass what it is to find.
+func TestChecksAreRefused(t *testing.T) {
+	for _, g := range Others("") {
+		p := loadgen.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Arrivals: "constant", Connections: 4, Measure: time.Second, ExpectSize: -1, JSONLacks: []string{"errors"}}
+		if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not check") {
+			t.Errorf("%s: %v", g.Name(), err)
+		}
+	}
+}

@@ -225,6 +225,7 @@ func (p Profile) Validate() error {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
 	}
 	errs = append(errs, p.validateEcho()...)
+	errs = append(errs, p.validateChecks()...)
 	if p.mayHTTP2() {
 		errs = append(errs, p.validateHTTP2()...)
 	}

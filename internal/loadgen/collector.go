@@ -56,8 +56,8 @@ func (c *collector) recorder() recorder {
 		window:  [2]int64{from, from + int64(c.profile.Measure)},
 		seconds: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,
 		live:       tick{latency: newLive()},
-		closedLoop: c.profile.Rate == 0,
-		totals:     t,
+		closedLoop: c.profile.Rate == 0, wanted: c.profile.wanted(),
+		totals: t,
 	}
 }
 

@@ -330,7 +330,7 @@ func (w *worker) ended(c *conn) {
 
 // answered handles a complete response.
 func (w *worker) answered(c *conn) {
-	status, k := c.parser.status, w.expect.check(c.parser.status, c.parser.body, c.parser.kept)
+	status, k := c.parser.status, w.expect.check(c.parser.status, c.parser.body, &c.parser.content)
 	// An answer to a request that is not yet written leaves the connection in doubt.
 	reusable := !w.fresh && !c.parser.closing && !c.peerEnded && !c.unsent()
 	c.backoff = 0

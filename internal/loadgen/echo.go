@@ -54,7 +54,7 @@ func (p *Profile) validateEcho() (errs []error) {
 	for _, wish := range []struct {
 		there bool
 		what  string
-	}{{len(p.Headers) > 0, "headers"}, {len(p.BodyHas)+len(p.BodyLacks) > 0, "checks of the body"}} {
+	}{{len(p.Headers) > 0, "headers"}, {len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0, "checks of the body"}, {len(p.ExpectStatus) > 0, "checks of the status"}} {
 		if echo && wish.there {
 			errs = append(errs, fmt.Errorf("%s with protocol tcp: %w", wish.what, errors.ErrUnsupported))
 		}

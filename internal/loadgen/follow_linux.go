@@ -87,7 +87,7 @@ func (w *worker) detour(home, busy *conn, to *hop) (*conn, kind) {
 			}
 		}
 	} else {
-		d = &conn{home: home, fd: -1, index: int32(len(w.conns) + len(w.detours)), parser: parser{keep: w.expect.body(), follow: true}}
+		d = &conn{home: home, fd: -1, index: int32(len(w.conns) + len(w.detours)), parser: parser{content: w.expect.content(), follow: true}}
 		d.of = d
 		w.detours = append(w.detours, d)
 	}

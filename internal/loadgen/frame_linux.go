@@ -204,14 +204,7 @@ func (s *session) takeBody(st *stream, b []byte) {
 		s.takeMessages(st, b)
 		return
 	}
-	s.keep(st, b)
-}
-
-// keep keeps of a body what is to be looked at.
-func (s *session) keep(st *stream, b []byte) {
-	if s.expect.body() {
-		st.kept = append(st.kept, b[:min(len(b), maxKept-len(st.kept))]...)
-	}
+	st.content.take(b)
 }
 
 func (s *session) takeReset(f frame) kind {

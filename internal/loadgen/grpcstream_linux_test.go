@@ -119,7 +119,7 @@ func TestGRPCMessagesInPieces(t *testing.T) {
 	all := bytes.Join([][]byte{message, {0, 0, 0, 0, 0}, message}, nil)
 	for cut := range all {
 		s := &session{grpc: true, many: true, expect: &expectation{size: -1, has: [][]byte{[]byte("o")}}}
-		st := &stream{}
+		st := &stream{content: s.expect.content()}
 		s.now = 1
 		s.takeMessages(st, all[:cut])
 		if whole := st.messages; whole > 3 || whole == 0 != (st.message == 0) {
@@ -129,7 +129,7 @@ func TestGRPCMessagesInPieces(t *testing.T) {
 		for _, b := range all[cut:] {
 			s.takeMessages(st, []byte{b})
 		}
-		if kept := string(st.kept); st.messages != 3 || st.prefixed != 0 || strings.Count(kept, "hello") != 2 || st.flaw != kindNone {
+		if kept := string(st.content.kept); st.messages != 3 || st.prefixed != 0 || strings.Count(kept, "hello") != 2 || st.flaw != kindNone {
 			t.Fatalf("%d bytes: %d messages, %q", cut, st.messages, kept)
 		}
 	}

@@ -137,7 +137,7 @@ func (s *session) complete(st *stream) {
 		s.completeGRPC(st)
 		return
 	}
-	s.end(st, s.expect.check(st.status, st.body, st.kept), st.status)
+	s.end(st, s.expect.check(st.status, st.body, &st.content), st.status)
 }
 
 func (s *session) completeGRPC(st *stream) {
@@ -146,7 +146,7 @@ func (s *session) completeGRPC(st *stream) {
 		s.end(st, kindNoGRPCStatus, 0)
 		return
 	case st.grpc > 0:
-		s.end(st, kindNone, grpcBase+st.grpc)
+		s.end(st, s.expect.check(grpcBase+st.grpc, s.expect.size, &st.content), grpcBase+st.grpc)
 		return
 	}
 	switch {
@@ -155,7 +155,7 @@ func (s *session) completeGRPC(st *stream) {
 	case st.flaw != kindNone:
 		s.end(st, st.flaw, grpcBase)
 	default:
-		s.end(st, s.expect.check(grpcBase, s.expect.size, st.kept), grpcBase)
+		s.end(st, s.expect.check(grpcBase, s.expect.size, &st.content), grpcBase)
 	}
 }
 
@@ -178,7 +178,7 @@ func (s *session) takeMessages(st *stream, b []byte) {
 		}
 		part := b[:min(int64(len(b)), st.left)]
 		b = b[len(part):]
-		s.keep(st, part)
+		st.content.take(part)
 		if st.left -= int64(len(part)); st.left > 0 {
 			return
 		}

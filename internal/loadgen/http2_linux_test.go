@@ -20,17 +20,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// h2Server is net/http over cleartext HTTP/2, and nothing else.
-func h2Server(t testing.TB, handler http.HandlerFunc) string {
-	t.Helper()
-	s := httptest.NewUnstartedServer(handler)
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
 func profileH2(urls ...string) Profile {
 	p := profile(urls...)
 	p.Protocol, p.Connections, p.Streams, p.Warmup, p.Tail = protocolHTTP2, 2, 4, 50*time.Millisecond, 0
@@ -376,7 +365,7 @@ func FuzzSession(f *testing.F) {
 	request := buildRequestH2(u, &Profile{Method: http.MethodPost}, make([]byte, 100_000))
 	f.Fuzz(func(t *testing.T, b []byte, piece int) {
 		run := func(piece int) string {
-			s := newSession(request, &expectation{size: -1}, 4, true, false)
+			s := newSession(request, &expectation{wanted: success, size: -1}, 4, true, false)
 			s.reset()
 			if k := s.feed(framed(frameSettings, 0, 0, ""), 1); k != kindNone {
 				t.Fatal(k)

@@ -26,8 +26,11 @@ const (
 	kindTLS
 	kindCertificate
 	kindALPN
+	kindWrongStatus
 	kindWrongSize
 	kindWrongBody
+	kindNotJSON
+	kindWrongJSON
 	kindProtocol
 	kindStreamReset
 	kindStreamRefused
@@ -60,8 +63,11 @@ var kindNames = [kinds]string{
 	kindTLS:            "tls failed",
 	kindCertificate:    "certificate refused",
 	kindALPN:           "alpn mismatch", // the server speaks other protocols over TLS
+	kindWrongStatus:    "wrong status",
 	kindWrongSize:      "wrong size",
 	kindWrongBody:      "wrong body",
+	kindNotJSON:        "not JSON",
+	kindWrongJSON:      "wrong JSON field",
 	kindProtocol:       "http2 protocol error",
 	kindStreamReset:    "stream reset",
 	kindStreamRefused:  "stream refused",
@@ -94,7 +100,7 @@ func (k kind) class() classIndex {
 	switch k {
 	case kindNone:
 		return classOK
-	case kindWrongSize, kindWrongBody, kindRedirects, kindBadRedirect:
+	case kindWrongStatus, kindWrongSize, kindWrongBody, kindNotJSON, kindWrongJSON, kindRedirects, kindBadRedirect:
 		return classStatus
 	case kindTimeout, kindNotSent, kindLookupTimeout:
 		return classTimeout
@@ -112,11 +118,6 @@ const (
 	statusEcho = grpcBase + grpcCodes
 	statuses   = statusEcho + 1
 )
-
-// good says whether a status means success: any 2xx, gRPC's 0, or a whole echo.
-func good(status int) bool {
-	return status/100 == 2 || status == grpcBase || status == statusEcho
-}
 
 // statusName is a status as [Report.Statuses] has it: "200", "grpc-14".
 func statusName(status int) string {

@@ -57,7 +57,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	w.conns = make([]conn, share(p.Connections, p.Workers, number))
 	seats := p.seats(len(w.conns))
 	for i := range w.conns {
-		w.conns[i] = conn{parser: parser{keep: w.expect.body(), echo: w.pools[seats[i]].target.echo, follow: p.Follow > 0}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
+		w.conns[i] = conn{parser: parser{content: w.expect.content(), echo: w.pools[seats[i]].target.echo, follow: p.Follow > 0}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
 		c := &w.conns[i]
 		c.of = c
 		if h2 := c.pool.target.h2; h2 != nil {

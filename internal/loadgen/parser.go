@@ -62,8 +62,7 @@ type parser struct {
 	follow   bool   // a redirect's target is of interest
 	location []byte // that target
 
-	keep bool   // the body is to be kept
-	kept []byte // of the body, at most maxKept bytes
+	content // of the body
 
 	partial []byte // the beginning of a line whose end is yet to come
 	value   []byte // the value of the pending header field
@@ -71,7 +70,7 @@ type parser struct {
 
 // reset prepares for the answer to the next request. bodily is false for HEAD.
 func (p *parser) reset(bodily bool) {
-	*p = parser{bodily: bodily, echo: p.echo, follow: p.follow, location: p.location[:0], keep: p.keep, kept: p.kept[:0], partial: p.partial[:0], value: p.value[:0]}
+	*p = parser{bodily: bodily, echo: p.echo, follow: p.follow, location: p.location[:0], content: p.content.again(), partial: p.partial[:0], value: p.value[:0]}
 	if p.echo != nil {
 		p.state, p.status = atEcho, statusEcho
 	}
@@ -149,9 +148,7 @@ func (p *parser) take(b []byte) int {
 	}
 	p.remain -= int64(len(b))
 	p.body += int64(len(b))
-	if p.keep {
-		p.kept = append(p.kept, b[:min(len(b), maxKept-len(p.kept))]...)
-	}
+	p.content.take(b)
 	return len(b)
 }
 

@@ -68,7 +68,7 @@ func (e *engine) portableLanes() ([]lane, error) {
 		seats := p.seats(len(l.conns))
 		for k := range l.conns {
 			t := seats[k]
-			l.conns[k] = &portableConn{lane: l, parser: parser{keep: l.expect.body(), echo: e.targets[t].echo, follow: p.Follow > 0}, route: route{profile: p, body: e.body}, pool: &l.pools[t], target: &e.targets[t], buffer: make([]byte, 32<<10)}
+			l.conns[k] = &portableConn{lane: l, parser: parser{content: l.expect.content(), echo: e.targets[t].echo, follow: p.Follow > 0}, route: route{profile: p, body: e.body}, pool: &l.pools[t], target: &e.targets[t], buffer: make([]byte, 32<<10)}
 		}
 		lanes[i] = l
 	}

@@ -156,7 +156,7 @@ func (c *portableConn) exchange(p *Profile) (status int, k kind, reusable bool) 
 			return 0, netKind(err), false
 		}
 		if done {
-			return c.parser.status, l.expect.check(c.parser.status, c.parser.body, c.parser.kept), !p.NoKeepAlive && !c.parser.closing && err == nil
+			return c.parser.status, l.expect.check(c.parser.status, c.parser.body, &c.parser.content), !p.NoKeepAlive && !c.parser.closing && err == nil
 		}
 	}
 }

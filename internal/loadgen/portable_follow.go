@@ -56,7 +56,7 @@ func (c *portableConn) detourTo(to *hop) (*portableConn, kind) {
 		clear(c.detours)
 	}
 	d := &portableConn{lane: c.lane, pool: &portablePool{}, target: t, detour: true,
-		parser: parser{keep: c.parser.keep, follow: true}, buffer: c.buffer}
+		parser: parser{content: c.lane.expect.content(), follow: true}, buffer: c.buffer}
 	if c.detours == nil {
 		c.detours = map[string]*portableConn{}
 	}

@@ -104,15 +104,26 @@ type Profile struct {
 	Socket string `json:"socket,omitempty"`
 	// TLS says how https targets are spoken to; nil: by the system's roots.
 	TLS *TLS `json:"tls,omitempty"`
-	// ExpectSize is the body size every 2xx answer must have in bytes; negative: any.
+	// ExpectStatus are the statuses that count as success: codes ("404"), classes
+	// ("3xx"), of gRPC "grpc-0" to "grpc-16". Answers of any other are counted as
+	// "wrong status". Empty: 2xx and gRPC's 0 are success, others are counted by
+	// their status alone. The checks below are of answers that count as success.
+	ExpectStatus []string `json:"expectStatus,omitempty"`
+	// ExpectSize is the size every body must have in bytes; negative: any.
 	// For gRPC it is the size of the bytes in field 1 of the answer's message, as in
 	// RequestSize.
 	ExpectSize int64 `json:"expectSize"`
-	// BodyHas and BodyLacks are texts that every 2xx answer's body must and must
-	// not contain, looked for in its first MiB: some servers report failures in the
-	// body of a 200. Checking keeps a copy of each body, which costs CPU.
+	// BodyHas and BodyLacks are texts that every body must and must not contain,
+	// looked for in its first MiB: some servers report failures in the body of a
+	// 200. Checking keeps a copy of each body, which costs CPU.
 	BodyHas   []string `json:"bodyHas,omitempty"`
 	BodyLacks []string `json:"bodyLacks,omitempty"`
+	// JSONHas and JSONLacks are fields that every body, which then must be JSON, must
+	// and must not have: "errors", or "data.errors" for one within another (\. is a
+	// dot in a name). A field that is null, an empty list or an empty object counts as
+	// absent. The body is read as it comes and not kept. Not for gRPC.
+	JSONHas   []string `json:"jsonHas,omitempty"`
+	JSONLacks []string `json:"jsonLacks,omitempty"`
 }
 
 // TLS are the files of a TLS or mutual TLS connection, PEM.
@@ -132,7 +143,7 @@ type TLS struct {
 type Class string
 
 const (
-	OK      Class = "2xx"
+	OK      Class = "2xx"     // success: 2xx, or a status of Profile.ExpectStatus, with the body expected
 	Status  Class = "status"  // any other status, or not the body that was expected
 	Timeout Class = "timeout" // recorded with the latency at which it was given up
 	Conn    Class = "conn"    // connect, write, read or protocol error

@@ -90,6 +90,7 @@ type recorder struct {
 	spareLive  <-chan *hdrhistogram.Histogram
 	live       tick
 	closedLoop bool
+	wanted     *statusSet // statuses of success
 	totals
 }
 
@@ -157,7 +158,7 @@ type outcome struct {
 // finish records one request's outcome.
 func (r *recorder) finish(o outcome) {
 	class := o.kind.class()
-	if class == classOK && !good(o.status) {
+	if class == classOK && !r.wanted[o.status] {
 		class = classStatus
 	}
 	response := o.end - o.intended

@@ -3,6 +3,8 @@ package loadgen
 import (
 	"bufio"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -122,4 +124,23 @@ func brief() time.Duration {
 		return 100 * time.Millisecond
 	}
 	return 300 * time.Millisecond
+}
+
+// httpServer is net/http over HTTP/1.1.
+func httpServer(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// h2Server is net/http over cleartext HTTP/2, and nothing else.
+func h2Server(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s.URL
 }

@@ -79,7 +79,7 @@ type stream struct {
 	length   int64 // Content-Length; negative: not said
 	body     int64
 	grpc     int // status; negative: not said
-	kept     []byte
+	content  content
 
 	// Of gRPC:
 	prefix   [grpcPrefixSize]byte
@@ -97,6 +97,9 @@ func newSession(request *requestH2, expect *expectation, most int, bodily, grpc 
 		places *= 2
 	}
 	s := &session{request: request, expect: expect, most: most, bodily: bodily, grpc: grpc, streams: make([]stream, places)}
+	for i := range s.streams {
+		s.streams[i].content = expect.content()
+	}
 	s.decoder = hpack.NewDecoder(defaultTable, s.field)
 	s.decoder.SetMaxStringLength(maxHeader)
 	return s
@@ -147,8 +150,7 @@ func (s *session) begin(o outcome) *stream {
 		s.next += 2
 		st = s.slot(s.next)
 	}
-	kept := st.kept[:0]
-	*st = stream{outcome: o, id: s.next, window: s.initial, length: -1, grpc: -1, kept: kept}
+	*st = stream{outcome: o, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content.again()}
 	s.active++
 	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
 		s.closing = true // the numbers are used up

@@ -27,8 +27,14 @@ func needs(g load.Generator) load.Needs {
 // profileOf is the load of one treatment but for what only its deployment
 // knows: targets, start and files. The warm-up is as long as the generator needs it.
 func profileOf(x *experiment.Experiment, levels experiment.Levels, g load.Generator, tail time.Duration) loadgen.Profile {
+	checks := x.Load.Checks
+	statuses := make([]string, len(checks.Status))
+	for i, s := range checks.Status {
+		statuses[i] = string(s)
+	}
 	return loadgen.Profile{
 		RequestSize: int64(levels.RequestSize), ExpectSize: -1,
+		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
 		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals,
 		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
 		Warmup: max(time.Duration(x.Phases.Warmup), needs(g).Warmup), Measure: time.Duration(x.Phases.Measure),

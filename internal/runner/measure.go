@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -104,10 +105,12 @@ func (t *trial) entryProtocol() string {
 	return cmp.Or(entry.Protocol, t.treatment.Levels.Protocol)
 }
 
-// answerSize is the size every answer must have, bytes; negative: any.
+// answerSize is the size every answer must have, bytes; negative: any, as where
+// statuses are expected that may come without the service's answer.
 func (t *trial) answerSize() int64 {
 	entry, ok := t.Topology.Service(t.Topology.Entry)
-	if !ok || t.entryProtocol() == app.TCP {
+	other := slices.ContainsFunc(t.profile.ExpectStatus, func(s string) bool { return s[0] != '2' && s != "grpc-0" })
+	if !ok || other || t.entryProtocol() == app.TCP {
 		return -1 // an echo is as long as what was sent
 	}
 	return entry.AnswerSize(int64(t.treatment.Levels.ResponseSize))
