@@ -28,6 +28,7 @@ type Layout struct {
 	Network Network   `json:"network"` // zero until it is chosen
 	Parts   string    `json:"parts"`   // directory of the built programs
 	Sandbox string    `json:"sandbox"` // image that holds a pod's namespaces
+	Istio   Istio     `json:"istio"`   // zero until it is added
 	Started time.Time `json:"started"`
 	Ready   bool      `json:"ready"`
 	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover; zero for none

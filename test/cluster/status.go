@@ -119,7 +119,7 @@ const NameVariable, RootVariable = "TARE_CLUSTER_NAME", "TARE_CLUSTER_ROOT"
 
 // Environment is what tests read: the kubeconfig, and how to reach the parts of a cluster that it does not name.
 func (l Layout) Environment(program string) []string {
-	return []string{
+	return append([]string{
 		"TARE_TEST_KUBECONFIG=" + l.Kubeconfig(),
 		"TARE_TEST_CONTAINERD=" + l.Containerd(),
 		"TARE_TEST_NODE_IP=" + l.Network.Node.String(),
@@ -128,5 +128,5 @@ func (l Layout) Environment(program string) []string {
 		NameVariable + "=" + l.Name,
 		RootVariable + "=" + l.Root,
 		"TARE_TEST_TOOLBOX=" + Toolbox,
-	}
+	}, l.Istio.environment()...)
 }

@@ -37,7 +37,10 @@ func main() {
 }
 
 // place is what every command is told: which cluster, and where its state is.
-type place struct{ name, root string }
+type place struct {
+	name, root string
+	with       []string // meshes
+}
 
 func (p place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
 
@@ -66,7 +69,11 @@ func command() *cobra.Command {
 		"name of the cluster, of which several can be up at a time; or "+cluster.NameVariable)
 	root.PersistentFlags().StringVar(&p.root, "root", os.Getenv(cluster.RootVariable),
 		"directory of cache and state, if not tare/cluster in the user's cache; or "+cluster.RootVariable)
-	root.AddCommand(up(p), down(p), build(p), run(p), status(p), env(p), kubeconfig(p), loadImage(p), send(p), inside())
+	for _, c := range []*cobra.Command{up(p), build(p), run(p)} {
+		c.Flags().StringSliceVar(&p.with, "with", nil, "meshes whose images and charts are wanted too: "+strings.Join(meshes(), ", "))
+		root.AddCommand(c)
+	}
+	root.AddCommand(down(p), status(p), env(p), kubeconfig(p), loadImage(p), send(p), inside())
 	return root
 }
 
@@ -94,7 +101,26 @@ func bringUp(ctx context.Context, p *place, owned bool) (cluster.Layout, error) 
 	if err != nil {
 		return l, err
 	}
-	return cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, Log: os.Stderr})
+	if err := p.known(); err != nil {
+		return l, err
+	}
+	if l, err = cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, Log: os.Stderr}); err != nil {
+		return l, err
+	}
+	for _, name := range p.with {
+		if l, err = addable[name].add(ctx, l); err != nil {
+			return l, errors.Join(err, p.abandon(ctx, l))
+		}
+	}
+	return l, nil
+}
+
+// abandon takes down a cluster that belongs to this process.
+func (p *place) abandon(ctx context.Context, l cluster.Layout) error {
+	if l.Owner.PID != os.Getpid() {
+		return nil
+	}
+	return cluster.Down(context.WithoutCancel(ctx), l)
 }
 
 func down(p *place) *cobra.Command {
@@ -115,7 +141,7 @@ func down(p *place) *cobra.Command {
 func build(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "build",
-		Short: "build the cluster's programs into the cache, and print where they are",
+		Short: "build the cluster's programs, and the meshes', into the cache, and print where they are",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := p.layout()
@@ -126,11 +152,21 @@ func build(p *place) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := p.known(); err != nil {
+				return err
+			}
 			dir, err := cluster.Build(c.Context(), l, source, os.Stderr)
-			if err == nil {
+			if err != nil {
+				return err
+			}
+			fmt.Println(dir)
+			for _, name := range p.with {
+				if dir, err = addable[name].build(c.Context(), l); err != nil {
+					return err
+				}
 				fmt.Println(dir)
 			}
-			return err
+			return nil
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"runtime"
@@ -24,6 +25,9 @@ import (
 // registry is a name that cannot be resolved (RFC 6761), so that no such image is ever pulled.
 const registry = "tare.test"
 
+// Hub is a registry of which images are named for that only this machine has them, with a folder for each owner.
+func Hub(folder string) string { return registry + "/" + folder }
+
 // Reference is an image's name and tag as pods give it.
 func Reference(name, tag string) string { return registry + "/" + name + ":" + tag }
 
@@ -31,6 +35,7 @@ func Reference(name, tag string) string { return registry + "/" + name + ":" + t
 type Image struct {
 	Reference  string
 	Entrypoint []string
+	User       string // "uid:gid"; empty: root
 	Files      []File
 }
 
@@ -75,7 +80,7 @@ func (i Image) build() (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint = i.Entrypoint
+	config.Config.Entrypoint, config.Config.User = i.Entrypoint, i.User
 	config.Config.Env = []string{"PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	config.Config.WorkingDir = "/"
 	return mutate.ConfigFile(img, config)
@@ -123,6 +128,12 @@ func add(w *tar.Writer, entry string, f File) error {
 	}
 }
 
+// mode lets everybody in the container read and execute what its owner here may, whatever the owner's umask.
+func mode(m fs.FileMode) int64 {
+	owner := int64(m.Perm() & 0o700)
+	return owner | owner&0o500>>3 | owner&0o500>>6
+}
+
 func addFile(w *tar.Writer, entry, from string) error {
 	file, err := os.Open(from)
 	if err != nil {
@@ -133,7 +144,7 @@ func addFile(w *tar.Writer, entry, from string) error {
 	if err != nil {
 		return err
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: entry, Size: info.Size(), Mode: int64(info.Mode().Perm())}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: entry, Size: info.Size(), Mode: mode(info.Mode())}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	cluster "github.com/tare-mesh/tare/test/cluster"
+	"github.com/tare-mesh/tare/test/cluster/internal/debian"
+	"github.com/tare-mesh/tare/test/cluster/internal/parts"
+)
+
+// addable are the meshes whose images and charts can be made on this machine: build only makes them, add loads the
+// images into a cluster that is up as well.
+var addable = map[string]struct {
+	build func(context.Context, cluster.Layout) (string, error)
+	add   func(context.Context, cluster.Layout) (cluster.Layout, error)
+}{
+	"istio": {buildIstio, addIstio},
+}
+
+func meshes() []string { return slices.Sorted(maps.Keys(addable)) }
+
+// known is an error if a mesh was named that cannot be made here.
+func (p *place) known() error {
+	for _, name := range p.with {
+		if _, ok := addable[name]; !ok {
+			return fmt.Errorf("--with %s: not one of %s", name, strings.Join(meshes(), ", "))
+		}
+	}
+	return nil
+}
+
+func buildIstio(ctx context.Context, l cluster.Layout) (string, error) {
+	source, err := parts.FindIstio(".")
+	if err != nil {
+		return "", err
+	}
+	if err := debian.Install(ctx, os.Stderr); err != nil { // iptables becomes part of an image
+		return "", err
+	}
+	built, err := cluster.BuildIstio(ctx, l, source, os.Stderr)
+	return built.Dir, err
+}
+
+func addIstio(ctx context.Context, l cluster.Layout) (cluster.Layout, error) {
+	source, err := parts.FindIstio(".")
+	if err != nil {
+		return l, err
+	}
+	return cluster.AddIstio(ctx, l, source, os.Stderr)
+}

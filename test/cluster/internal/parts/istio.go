@@ -1,0 +1,198 @@
+package parts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	modules "golang.org/x/mod/module"
+
+	"github.com/tare-mesh/tare/test/cluster/internal/image"
+)
+
+const istioModule = "istio.io/istio"
+
+// IstioHub is the hub that Istio's charts are to be given, so that they ask for the images made here.
+func IstioHub() string { return image.Hub("istio") }
+
+// istioCharts are where the module keeps the charts that are published under the names they have in the cache.
+var istioCharts = map[string]string{
+	"base":    "base",
+	"istiod":  "istio-control/istio-discovery",
+	"gateway": "gateway",
+	"cni":     "istio-cni",
+	"ztunnel": "ztunnel",
+}
+
+// Istio is the module that pins Istio's control plane and the agent beside each of its Envoys.
+type Istio struct{ module }
+
+// FindIstio looks for the module in dir and the directories above it.
+func FindIstio(dir string) (Istio, error) {
+	m, err := find(dir, "istio", modfileName)
+	if err == nil && m.versions[istioModule] == "" {
+		err = fmt.Errorf("read the cluster's pins: %s pins no %s", m.Dir, istioModule)
+	}
+	return Istio{m}, err
+}
+
+const modfileName = "go.mod"
+
+// Cached is where in the cache a build of the module with this Envoy, known by its SHA-256, is or will be.
+func (i Istio) Cached(cache, envoySum string) (BuiltIstio, error) {
+	key, err := i.key(istioEdition, envoySum)
+	return BuiltIstio{Built{Dir: filepath.Join(cache, "istio-"+key)}}, err
+}
+
+// istioEdition changes when this file makes something else of the same sources.
+const istioEdition = "1"
+
+// BuiltIstio is a directory of the cache with Istio in it.
+type BuiltIstio struct{ Built }
+
+// Charts is a directory with a chart directory in it for each of Istio's charts, by their published names.
+func (b BuiltIstio) Charts() string { return filepath.Join(b.Dir, "charts") }
+
+// Tag is the tag of the images, and the version of the charts.
+func (b BuiltIstio) Tag() (string, error) {
+	tag, err := os.ReadFile(b.tagFile())
+	if err != nil {
+		return "", fmt.Errorf("read the version of Istio: %w", err)
+	}
+	return string(bytes.TrimSpace(tag)), nil
+}
+
+func (b BuiltIstio) tagFile() string { return filepath.Join(b.Dir, "tag") }
+
+// Build builds what is missing, into images with the Envoy at this path as the proxy. The caller sees to it that one
+// build runs at a time. The go command comes from the PATH; its output goes to log.
+func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.Writer) error {
+	return into.fill(func(work Built) error {
+		b := BuiltIstio{work}
+		sources, err := i.download(ctx, log)
+		if err != nil {
+			return err
+		}
+		tag, err := i.tag(sources)
+		if err != nil {
+			return err
+		}
+		if err := i.compile(ctx, filepath.Join(b.Dir, "bin"), istioFlags(tag), log, "tool"); err != nil {
+			return err
+		}
+		for name, from := range istioCharts {
+			if err := copyChart(filepath.Join(b.Charts(), name), filepath.Join(sources, "manifests", "charts", from), tag); err != nil {
+				return fmt.Errorf("copy Istio's chart %s: %w", name, err)
+			}
+		}
+		if err := os.WriteFile(b.tagFile(), []byte(tag+"\n"), 0o600); err != nil {
+			return fmt.Errorf("write the version of Istio: %w", err)
+		}
+		return packIstio(b, tag, envoy, sources)
+	})
+}
+
+// download is the directory of the module's sources.
+func (i Istio) download(ctx context.Context, log io.Writer) (string, error) {
+	get := i.command(ctx, "mod", "download", "-json", istioModule)
+	var out bytes.Buffer
+	get.Stdout, get.Stderr = &out, log
+	err := get.Run()
+	var got struct{ Dir, Error string }
+	if failed := json.Unmarshal(out.Bytes(), &got); err == nil {
+		err = failed
+	}
+	if got.Error != "" {
+		err = errors.New(got.Error)
+	}
+	if err != nil {
+		return "", fmt.Errorf("download Istio: %w", err)
+	}
+	return got.Dir, nil
+}
+
+// tag is the version that the sources are on the way to, and the revision they are of: 1.31.0-dev.eed52ebb66ad.
+func (i Istio) tag(sources string) (string, error) {
+	next, err := os.ReadFile(filepath.Join(sources, "VERSION"))
+	if err != nil {
+		return "", fmt.Errorf("read the version of Istio: %w", err)
+	}
+	version := i.versions[istioModule]
+	if !modules.IsPseudoVersion(version) {
+		return strings.TrimPrefix(version, "v"), nil
+	}
+	revision, err := modules.PseudoVersionRev(version)
+	if err != nil {
+		return "", fmt.Errorf("read the version of Istio: %w", err)
+	}
+	return strings.TrimSpace(string(next)) + ".0-dev." + revision, nil
+}
+
+// istioFlags stamps the version in, as Istio's own build does: agents tell it to istiod.
+func istioFlags(tag string) string {
+	const pkg = "istio.io/istio/pkg/version"
+	return fmt.Sprintf("-s -w -X %[1]s.buildVersion=%[2]s -X %[1]s.buildTag=%[2]s -X %[1]s.buildHub=%[3]s", pkg, tag, IstioHub())
+}
+
+// chartVersion are the lines that the release of Istio fills in.
+var chartVersion = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
+
+// copyChart copies a chart directory and puts the version into it.
+func copyChart(to, from, version string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, relative), 0o700)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if relative == "Chart.yaml" {
+			data = chartVersion.ReplaceAll(data, []byte("${1}: "+version))
+		}
+		return os.WriteFile(filepath.Join(to, relative), data, 0o600)
+	})
+	return err
+}
+
+// packIstio makes the images that the charts ask for by the names pilot and proxyv2.
+func packIstio(b BuiltIstio, tag, envoy, sources string) error {
+	const discovery, agent = "/usr/local/bin/pilot-discovery", "/usr/local/bin/pilot-agent"
+	proxy := []image.File{
+		{Path: agent, From: b.Program("pilot-agent")},
+		{Path: "/usr/local/bin/envoy", From: envoy},
+		{Path: "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json", From: filepath.Join(sources, "tools", "packaging", "common", "envoy_bootstrap.json")},
+	}
+	needed, err := image.Dynamic(envoy)
+	if err != nil {
+		return err
+	}
+	tables, err := image.IPTables("", "-nft")
+	if err != nil {
+		return err
+	}
+	return image.Write(b.Images(),
+		// The Deployment says that it is not to run as root, and not as whom: the image does, in numbers.
+		image.Image{Reference: IstioHub() + "/pilot:" + tag, Entrypoint: []string{discovery}, User: "1337:1337",
+			Files: []image.File{{Path: discovery, From: b.Program("pilot-discovery")}}},
+		image.Image{Reference: IstioHub() + "/proxyv2:" + tag, Entrypoint: []string{agent}, Files: append(append(proxy, needed...), tables...)},
+	)
+}

@@ -1,0 +1,86 @@
+package parts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestIstioOfTheRepository(t *testing.T) {
+	i, err := FindIstio(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := t.TempDir()
+	if err := os.WriteFile(filepath.Join(sources, "VERSION"), []byte("9.8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := i.tag(sources)
+	if err != nil || !strings.HasPrefix(tag, "9.8.0-dev.") {
+		t.Errorf("tag %q, %v; want 9.8.0-dev. and the revision that go.mod pins", tag, err)
+	}
+	one, err := i.Cached("/cache", "envoy1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := i.Cached("/cache", "envoy2"); err != nil || other == one {
+		t.Errorf("with another Envoy the cache has %s too, %v", other.Dir, err)
+	}
+}
+
+func TestIstioTagOfARelease(t *testing.T) {
+	sources := t.TempDir()
+	if err := os.WriteFile(filepath.Join(sources, "VERSION"), []byte("1.31\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i := Istio{module{versions: map[string]string{istioModule: "v1.31.2"}}}
+	if tag, err := i.tag(sources); err != nil || tag != "1.31.2" {
+		t.Errorf("got %q, %v", tag, err)
+	}
+}
+
+func TestNotTheModuleOfIstio(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "istio"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "istio", "go.mod"), []byte("module m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindIstio(dir); err == nil || !strings.Contains(err.Error(), "pins no istio.io/istio") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestChartGetsTheVersion(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "charts", "base")
+	const values = "version: of something else\n"
+	for name, content := range map[string]string{
+		"Chart.yaml":             "apiVersion: v2\nname: base\n# filled in\nversion: 1.0.0\nappVersion: 1.0.0\n",
+		"values.yaml":            values,
+		"templates/crds.yaml":    "{{ .Files }}\n",
+		"files/crd-all.gen.yaml": "kind: CustomResourceDefinition\n",
+	} {
+		path := filepath.Join(from, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := copyChart(to, from, "1.31.0-dev.abc"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(to, "Chart.yaml"))
+	if want := "apiVersion: v2\nname: base\n# filled in\nversion: 1.31.0-dev.abc\nappVersion: 1.31.0-dev.abc\n"; err != nil || string(got) != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "values.yaml")); err != nil || string(got) != values {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Join(to, "files", "crd-all.gen.yaml")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"github.com/tare-mesh/tare/internal/fetch"
+	"github.com/tare-mesh/tare/test/cluster/internal/parts"
+)
+
+// BuildIstio sees to it that the cache holds Istio's images and charts, and returns where they are.
+//
+// Its control plane and its agent are Istio's own; its proxy is the Envoy that tare uses elsewhere, which lacks the
+// filters that Istio builds into its own.
+func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) (parts.BuiltIstio, error) {
+	say := newProgress(log)
+	envoy, err := fetch.Envoy().Find(ctx, fetch.Options{Log: func(line string) { say("%s", line) }})
+	if err != nil {
+		return parts.BuiltIstio{}, err
+	}
+	built, err := source.Cached(l.Root, envoy.SHA256)
+	if err != nil {
+		return built, err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(l.Root, "build.lock"), true)
+	if err != nil {
+		return built, err
+	}
+	defer unlock()
+	if built.Has() {
+		return built, nil
+	}
+	say("building Istio into %s: 10 to 16 minutes of processor time", built.Dir)
+	if err := source.Build(ctx, built, envoy.Path, log); err != nil {
+		return built, err
+	}
+	say("built")
+	return built, nil
+}
+
+// AddIstio loads Istio's images into a cluster that is up, so that its charts can be installed there, and notes that
+// they are there. It builds first what the cache lacks.
+func AddIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) (Layout, error) {
+	built, err := BuildIstio(ctx, l, source, log)
+	if err != nil || l.Istio.Charts == built.Charts() {
+		return l, err
+	}
+	tag, err := built.Tag()
+	if err != nil {
+		return l, err
+	}
+	say := newProgress(log)
+	if _, err := l.LoadImage(ctx, built.Images()); err != nil {
+		return l, err
+	}
+	say("images of Istio %s imported", tag)
+	l.Istio = Istio{Charts: built.Charts(), Hub: parts.IstioHub(), Tag: tag}
+	return l, l.save()
+}
+
+// Istio is what its charts need to be installed from this machine; empty where its images were not loaded.
+type Istio struct {
+	Charts string `json:"charts"` // directory with a directory for each chart, by its published name
+	Hub    string `json:"hub"`
+	Tag    string `json:"tag"` // of the images; the charts' version is the same
+}
+
+func (i Istio) environment() []string {
+	if i.Charts == "" {
+		return nil
+	}
+	return []string{"TARE_TEST_ISTIO_CHARTS=" + i.Charts, "TARE_TEST_ISTIO_HUB=" + i.Hub, "TARE_TEST_ISTIO_TAG=" + i.Tag}
+}
