@@ -20,7 +20,7 @@ import (
 
 const istioModule = "istio.io/istio"
 
-// IstioHub is the hub that Istio's charts are to be given, so that they ask for the images made here.
+// IstioHub is the hub that Istio's charts name, so that they ask for the images made here.
 func IstioHub() string { return image.Hub("istio") }
 
 // istioCharts are where the module keeps the charts that are published under the names they have in the cache.
@@ -142,10 +142,19 @@ func istioFlags(tag string) string {
 	return fmt.Sprintf("-s -w -X %[1]s.buildVersion=%[2]s -X %[1]s.buildTag=%[2]s -X %[1]s.buildHub=%[3]s", pkg, tag, IstioHub())
 }
 
-// chartVersion are the lines that the release of Istio fills in.
-var chartVersion = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
+// releaseLines are what the release of Istio fills in before it publishes a chart, by the chart's files.
+var releaseLines = map[string][]struct {
+	line *regexp.Regexp
+	with func(tag string) string
+}{
+	"Chart.yaml": {{regexp.MustCompile(`(?m)^(version|appVersion): .*$`), func(tag string) string { return tag }}},
+	"values.yaml": {
+		{regexp.MustCompile(`(?m)^( *hub): registry\.istio\.io/testing$`), func(string) string { return IstioHub() }},
+		{regexp.MustCompile(`(?m)^( *tag): latest$`), func(tag string) string { return tag }},
+	},
+}
 
-// copyChart copies a chart directory and puts the version into it.
+// copyChart copies a chart directory and makes of it what the release of that version would be, with images of ours.
 func copyChart(to, from, version string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
@@ -165,8 +174,8 @@ func copyChart(to, from, version string) error {
 		if err != nil {
 			return err
 		}
-		if relative == "Chart.yaml" {
-			data = chartVersion.ReplaceAll(data, []byte("${1}: "+version))
+		for _, r := range releaseLines[relative] {
+			data = r.line.ReplaceAll(data, []byte("${1}: "+r.with(version)))
 		}
 		return os.WriteFile(filepath.Join(to, relative), data, 0o600)
 	})

@@ -53,9 +53,9 @@ func TestNotTheModuleOfIstio(t *testing.T) {
 	}
 }
 
-func TestChartGetsTheVersion(t *testing.T) {
+func TestChartIsMadeAsIfReleased(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "charts", "base")
-	const values = "version: of something else\n"
+	const values = "version: of something else\nglobal:\n  hub: registry.istio.io/testing\n  tag: latest\nproxy: {tag: \"\"}\n"
 	for name, content := range map[string]string{
 		"Chart.yaml":             "apiVersion: v2\nname: base\n# filled in\nversion: 1.0.0\nappVersion: 1.0.0\n",
 		"values.yaml":            values,
@@ -77,7 +77,8 @@ func TestChartGetsTheVersion(t *testing.T) {
 	if want := "apiVersion: v2\nname: base\n# filled in\nversion: 1.31.0-dev.abc\nappVersion: 1.31.0-dev.abc\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err := os.ReadFile(filepath.Join(to, "values.yaml")); err != nil || string(got) != values {
+	got, err = os.ReadFile(filepath.Join(to, "values.yaml"))
+	if want := "version: of something else\nglobal:\n  hub: tare.test/istio\n  tag: 1.31.0-dev.abc\nproxy: {tag: \"\"}\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if _, err := os.Stat(filepath.Join(to, "files", "crd-all.gen.yaml")); err != nil {
