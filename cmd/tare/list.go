@@ -27,7 +27,7 @@ type listing struct {
 
 var listings = []listing{
 	{"meshes", "what an experiment's mesh factor may name, besides the path of a definition",
-		[]string{"MESH", "PROVIDES", "LOCAL", "DESCRIPTION"}, meshRows},
+		[]string{"MESH", "PROVIDES", "LOCAL", "KUBERNETES", "DESCRIPTION"}, meshRows},
 	{"apps", "topologies of services that an experiment may load",
 		[]string{"APP", "SERVICES", "CALLS A REQUEST", "DESCRIPTION"}, appRows},
 	{"generators", "load generators, those on this machine with their version, and what their latency means",
@@ -83,10 +83,17 @@ func meshRows(catalog) (rows [][]string) {
 			for _, c := range d.Local.Control {
 				local += ", " + c.Program
 			}
-		case len(d.Tasks) == 0: // no mesh at all runs anywhere
+		case d.On(mesh.OnLocal) == nil: // no mesh at all runs anywhere
 			local = "yes"
 		}
-		rows = append(rows, []string{d.Name, provides(d.Provides), local, d.Description})
+		kubernetes := "no"
+		switch {
+		case d.Kubernetes != nil:
+			kubernetes = cmp.Or(d.Kubernetes.Version, "yes")
+		case d.On(mesh.OnKubernetes) == nil:
+			kubernetes = "yes"
+		}
+		rows = append(rows, []string{d.Name, provides(d.Provides), local, kubernetes, d.Description})
 	}
 	return rows
 }

@@ -51,6 +51,7 @@ func (c *cli) read(file string, o experimentOptions) (*study, error) {
 		s.meshes[d.Name] = d
 		known.Meshes = append(known.Meshes, d.Name)
 	}
+	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.meshes[name]; return d, ok }
 	if s.experiment, err = experiment.Read(file, known, o.set...); err != nil {
 		return nil, readable(err)
 	}

@@ -21,18 +21,20 @@ type Experiment struct {
 	Metadata    Metadata    `yaml:"metadata" json:"metadata"`
 	Platform    Platform    `yaml:"platform,omitempty" json:"platform"`
 	Application Application `yaml:"application,omitempty" json:"application"`
-	Factors     Factors     `yaml:"factors" json:"factors"`
-	Load        Load        `yaml:"load,omitempty" json:"load"`
-	Phases      Phases      `yaml:"phases,omitempty" json:"phases"`
-	Blocks      Blocks      `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment; default 6
-	Seed        uint64      `yaml:"seed" json:"seed"`                                   // default 1
-	Baseline    *Baseline   `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level
-	Control     bool        `yaml:"control" json:"control"`                             // add an A/A pair
-	Confidence  float64     `yaml:"confidence" json:"confidence"`                       // of intervals; default 0.95
-	Equivalence Share       `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same; default 0: not tested
-	Validity    Validity    `yaml:"validity,omitempty" json:"validity"`
-	Faults      []Fault     `yaml:"faults,omitempty" json:"faults,omitempty"` // what is made to fail, and when
-	Expect      []string    `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions each trial must come up to
+	// Meshes is what is chosen of each mesh beyond its name.
+	Meshes      map[string]MeshOptions `yaml:"meshes,omitempty" json:"meshes,omitempty"`
+	Factors     Factors                `yaml:"factors" json:"factors"`
+	Load        Load                   `yaml:"load,omitempty" json:"load"`
+	Phases      Phases                 `yaml:"phases,omitempty" json:"phases"`
+	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment; default 6
+	Seed        uint64                 `yaml:"seed" json:"seed"`                                   // default 1
+	Baseline    *Baseline              `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level
+	Control     bool                   `yaml:"control" json:"control"`                             // add an A/A pair
+	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals; default 0.95
+	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same; default 0: not tested
+	Validity    Validity               `yaml:"validity,omitempty" json:"validity"`
+	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"` // what is made to fail, and when
+	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions each trial must come up to
 }
 
 // Metadata names the experiment.

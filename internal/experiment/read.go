@@ -11,13 +11,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/strict"
 )
 
 // Known are the names an experiment may use. The program that knows every
 // variant passes them in, with the user's own added. An empty list leaves its names unchecked.
 type Known struct {
-	Meshes     []string
+	Meshes []string
+	// Definition is that of a mesh by name; nil: what is chosen of meshes is not checked.
+	Definition func(name string) (mesh.Definition, bool)
 	Generators []string
 	Platforms  []string
 	Protocols  []string

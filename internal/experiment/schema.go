@@ -86,9 +86,13 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 	return spreadSchema(t)
 }
 
-// property finds a schema by path; "[]" stands for the elements of a list.
+// property finds a schema by path; "[]" stands for the elements of a list, "*" for those of a mapping.
 func property(s *jsonschema.Schema, path string) *jsonschema.Schema {
 	for name := range strings.SplitSeq(path, ".") {
+		if name == "*" && s.AdditionalProperties != nil {
+			s = s.AdditionalProperties
+			continue
+		}
 		name, list := strings.CutSuffix(name, "[]")
 		if s.Properties == nil {
 			return nil
@@ -176,7 +180,7 @@ func describe(known Known) []description {
 		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(topologies)},
 		{"application.entry", "Service that receives the load; the first where left out.", nil, nil},
 		{"application.services", "Services, written out.", nil, levelList},
-	}, describeServices(), []description{
+	}, describeServices(), describeMeshes(), []description{
 		{"factors", "Lists of levels; their product is the treatments. A factor left out has its default as its only level.", nil, nil},
 		{"factors.mesh", "Meshes to compare; none is the application alone.", []any{levels.Mesh}, func(s *jsonschema.Schema) { levelList(s); examples(known.Meshes)(s.Items) }},
 		{"factors.rate", "Requests per second, sent on a schedule that waits for no answer; max: as fast as the connections allow.", []any{float64(levels.Rate)}, levelList},

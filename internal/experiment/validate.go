@@ -52,6 +52,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v.platform()
 	v.application()
 	v.factors()
+	v.meshes()
 	v.load()
 	v.phases()
 	v.repetition()

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/metric"
@@ -16,14 +17,38 @@ var localRules = []Rule{
 	{Plane: metric.Harness, Container: "tare"},
 }
 
+// clusterRules hold for every mesh in a cluster, after the mesh's own. What
+// tare deploys carries its label, so that a container of somebody else's that
+// happens to be called "app" is not taken for it. The namespaces of a cluster's
+// own parts are those that package cluster takes for such.
+var clusterRules = slices.Concat([]Rule{
+	{Plane: metric.App, Container: "app", PodLabel: ofTare},
+	{Plane: metric.Data, Role: "sidecar", Container: "adder", PodLabel: ofTare},
+	{Plane: metric.Load, Container: "load", PodLabel: ofTare},
+	{Plane: metric.Platform, Role: "dns", Namespace: "kube-system", PodLabel: map[string]string{"k8s-app": "kube-dns"}},
+}, platformRules("kube-*", "local-path-storage", "gke-*", "gmp-*", "aks-*", "azure-*", "amazon-*", "openshift-*", "calico-*", "tigera-*", "metallb-system"))
+
+// ofTare is the label of every pod that tare deploys.
+var ofTare = map[string]string{"app.kubernetes.io/managed-by": "tare"}
+
+func platformRules(namespaces ...string) (rules []Rule) {
+	for _, n := range namespaces {
+		rules = append(rules, Rule{Plane: metric.Platform, Namespace: n})
+	}
+	return rules
+}
+
 // Attribute returns t with the plane, role and component of the first rule that
 // matches it; [metric.Unattributed] when none does.
 func (d Definition) Attribute(t Task) Task {
 	t.Plane, t.Role, t.Component = metric.Unattributed, "", ""
-	if apply(d.Tasks, &t) || t.Namespace != "" {
-		return t
+	rest := localRules
+	if t.Namespace != "" {
+		rest = clusterRules
 	}
-	apply(localRules, &t)
+	if !apply(d.Tasks, &t) {
+		apply(rest, &t)
+	}
 	return t
 }
 

@@ -15,6 +15,8 @@ type Definition struct {
 	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
 	// Local says how the mesh runs as processes on one machine; nil: it does not.
 	Local *Local `yaml:"local,omitempty" json:"local,omitempty"`
+	// Kubernetes says how the mesh runs in a cluster; nil: it does not.
+	Kubernetes *Kubernetes `yaml:"kubernetes,omitempty" json:"kubernetes,omitempty"`
 	// Tasks are the attribution rules: the first that matches wins.
 	Tasks []Rule `yaml:"tasks,omitempty" json:"tasks,omitempty"`
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestBuiltin(t *testing.T) {
-	want := []string{"consul", "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp", "none", "reference", "reference-100us", "reference-500us", "reference-50us", "reference-mtls"}
+	want := []string{"consul", "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp", "istio", "istio-ambient", "istio-ambient-l4", "linkerd", "none", "reference", "reference-100us", "reference-500us", "reference-50us", "reference-mtls"}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Fatalf("names are %q, want %q", got, want)
 	}
@@ -45,7 +45,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("Load(%q) is %q, %v", file, d.Name, err)
 	}
 	for name, want := range map[string]string{
-		"envoi":           `unknown mesh "envoi": known are consul, envoy, envoy-plaintext, envoy-retries, envoy-tcp, none, reference, reference-100us, reference-500us, reference-50us, reference-mtls, or the path of a .yaml file`,
+		"envoi":           `unknown mesh "envoi": known are consul, envoy, envoy-plaintext, envoy-retries, envoy-tcp, istio, istio-ambient, istio-ambient-l4, linkerd, none, reference, reference-100us, reference-500us, reference-50us, reference-mtls, or the path of a .yaml file`,
 		"":                `unknown mesh ""`,
 		"missing.yaml":    "no such file",
 		"./envoy":         "no such file",
@@ -198,7 +198,10 @@ func TestAttribute(t *testing.T) {
 		"load generator":        {envoy, Task{Pod: "load", Service: "load", Container: "load"}, "load//"},
 		"tare":                  {envoy, Task{Container: "tare"}, "harness//"},
 		"no rule":               {envoy, Task{Container: "other"}, "unattributed//"},
-		"local rules elsewhere": {envoy, Task{Namespace: "kube-system", Container: "app"}, "unattributed//"},
+		"local rules elsewhere": {envoy, Task{Namespace: "shop", Container: "app"}, "unattributed//"},
+		"a cluster's own":       {envoy, Task{Namespace: "kube-system", Container: "app"}, "platform//"},
+		"a cluster's DNS":       {envoy, Task{Namespace: "kube-system", Container: "coredns", Labels: map[string]string{"k8s-app": "kube-dns"}}, "platform/dns/"},
+		"tare's own pod":        {envoy, Task{Namespace: "tare-x", Container: "app", Labels: map[string]string{"app.kubernetes.io/managed-by": "tare"}}, "app//"},
 		"stale attribution":     {envoy, Task{Container: "other", Plane: metric.App, Role: "x", Component: "y"}, "unattributed//"},
 		"first match wins":      {rules, Task{Namespace: "mesh-system", Labels: map[string]string{"app": "node-proxy"}, Container: "proxy"}, "data/node-proxy/"},
 		"prefix is a prefix":    {rules, Task{Namespace: "x", Labels: map[string]string{"app": "my-node-proxy"}}, "unattributed//"},

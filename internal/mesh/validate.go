@@ -33,6 +33,9 @@ func (v *validation) definition(d Definition) {
 		v.sidecar(d.Local.Sidecar, control)
 		v.verify(d.Local.Verify, d.Provides.MTLS, control)
 	}
+	if d.Kubernetes != nil {
+		v.kubernetes(*d.Kubernetes, d)
+	}
 	for i, r := range d.Tasks {
 		v.rule(fmt.Sprintf("tasks[%d]", i), r)
 	}

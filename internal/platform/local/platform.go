@@ -22,7 +22,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/mesh"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/platform"
 	"github.com/tare-mesh/tare/internal/proc"
 )
@@ -179,8 +178,8 @@ func supported(spec platform.Spec) error {
 	if _, ok := spec.Topology.Service(loadService); ok {
 		return &Error{fmt.Errorf("a service is called %q, as the load generator is", loadService), "give the service another name"}
 	}
-	if spec.Mesh.Local == nil && (spec.Mesh.Provides != mesh.Provides{} || ruled(spec.Mesh, metric.Data)) {
-		return fmt.Errorf("mesh %s: %w on the local platform: its definition has no local part", spec.Mesh.Name, errors.ErrUnsupported)
+	if err := spec.Mesh.On(mesh.OnLocal); err != nil {
+		return err
 	}
 	for _, s := range spec.Topology.Services {
 		if p := cmp.Or(s.Protocol, spec.Treatment.Levels.Protocol); spec.Mesh.Provides.L7 && p == app.TCP && !spec.Mesh.Local.TCP {
@@ -189,14 +188,4 @@ func supported(spec platform.Spec) error {
 		}
 	}
 	return nil
-}
-
-// ruled says whether the mesh has tasks in a plane.
-func ruled(m mesh.Definition, plane metric.Plane) bool {
-	for _, r := range m.Tasks {
-		if r.Plane == plane {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,73 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
+)
+
+// withMeshes knows every definition, and both platforms.
+func withMeshes() experiment.Known {
+	k := shipped()
+	k.Platforms = []string{mesh.OnLocal, mesh.OnKubernetes}
+	k.Definition = func(name string) (mesh.Definition, bool) {
+		d, err := mesh.Load(name)
+		return d, err == nil
+	}
+	return k
+}
+
+func TestMeshOptions(t *testing.T) {
+	text := header + `platform: {kind: kubernetes}
+factors: {mesh: [none, istio, linkerd]}
+meshes:
+  istio:
+    version: 1.31.0
+    profile: ha
+    charts: ./charts
+    options: {envoy: stock}
+    values: {istiod: {global: {proxy: {image: "localhost/istio-proxyv2:1"}}}}
+  linkerd: {withCLI: true, arguments: [--set, proxy.cores=2]}
+`
+	e, err := experiment.Decode("x.yaml", []byte(text), withMeshes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.Meshes["istio"].Settings()
+	if s.Version != "1.31.0" || s.Profile != "ha" || s.Options["envoy"] != "stock" || s.Values["istiod"]["global"] == nil || !e.Meshes["linkerd"].WithCLI {
+		t.Errorf("got %+v", e.Meshes)
+	}
+	rendered, err := e.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := experiment.Decode("rendered.yaml", rendered, withMeshes()); err != nil {
+		t.Errorf("rendered as\n%s\nis refused: %v", rendered, err)
+	}
+}
+
+func TestMeshesThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a cluster's mesh here": {"factors: {mesh: [none, istio]}\n",
+			"x.yaml:4:24: factors.mesh[1]: mesh istio: unsupported operation on platform local: its definition has no local part\n  hint: it runs on platform kubernetes; write platform: {kind: kubernetes}, or leave it out\n"},
+		"this machine's mesh there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, envoy]}\n",
+			"x.yaml:5:24: factors.mesh[1]: mesh envoy: unsupported operation on platform kubernetes: its definition has no kubernetes part\n  hint: it runs on platform local; write platform: {kind: local}, or leave it out\n"},
+		"options here": {"factors: {mesh: [none, consul]}\nmeshes: {consul: {profile: dev}}\n",
+			"x.yaml:5:18: meshes.consul: it is of clusters, and the platform is local\n  hint: leave it out\n"},
+		"option": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {options: {mtl: STRICT}}}\n",
+			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: envoy, imagePullPolicy, mtls\n"},
+		"no such mesh": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istoi: {profile: dev}}\n",
+			"x.yaml:6:17: meshes.istoi: unknown mesh \"istoi\"\n  hint: did you mean istio?\n"},
+		"no program": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, consul]}\nmeshes: {consul: {withCLI: true}}\n",
+			"x.yaml:6:28: meshes.consul.withCLI: the mesh has no program that installs it\n  hint: leave it out\n"},
+		"arguments": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {arguments: [-x]}}\n",
+			"x.yaml:6:29: meshes.istio.arguments: they are of the mesh's own program\n  hint: add withCLI: true, or give values to its charts\n"},
+	} {
+		_, err := experiment.Decode("x.yaml", []byte(header+c.text), withMeshes())
+		if got := said(err); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: said\n%swant\n%s", name, got, c.want)
+		}
+	}
+}

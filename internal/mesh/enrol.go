@@ -1,0 +1,276 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Settings are what the user chose of a mesh on Kubernetes. The zero value is the definition's defaults.
+type Settings struct {
+	Version string            // of the mesh; empty: the definition's
+	Profile string            // empty: the default one
+	Hub     string            // of images; empty: the definition's
+	Options map[string]string // by name; what is left out has its default
+	// Values go over everything else, by release.
+	Values map[string]map[string]any
+}
+
+// EnrolContext is what the templates of an [Enrolment] may use.
+type EnrolContext struct {
+	Version   string
+	Profile   string
+	Replicas  int    // of the profile
+	Namespace string // the application's
+	// LoadInside says that the load generator is in the mesh as well.
+	LoadInside bool
+	Hub        string
+	Options    map[string]string
+}
+
+// InstallContext is what the templates of charts and installers may use.
+type InstallContext struct {
+	Version   string
+	Profile   string
+	Replicas  int
+	Namespace string // the mesh's
+	// ClusterNetworks are those of pods and services, such as 10.42.0.0/16; ServiceCIDR that of services alone.
+	ClusterNetworks []string
+	ServiceCIDR     string
+	// Distribution of Kubernetes where it is known: gke, k3s, k3d, minikube; else empty.
+	Distribution string
+	Hub          string
+	Options      map[string]string
+	Certificates IssuedCertificates
+	ValuesFile   string // of the mesh's own installer
+}
+
+// IssuedCertificates are PEM, empty where the definition asks for none.
+type IssuedCertificates struct {
+	TrustAnchor string // certificate
+	Issuer      string // certificate
+	IssuerKey   string
+}
+
+// Enrolled is what puts one application's namespace under the mesh, rendered.
+type Enrolled struct {
+	Namespace Marks // of the namespace
+	Pod       Marks // of each pod in the mesh, the load's too where it is inside
+	Exempt    Marks // of each pod that stays out
+	// Manifests are YAML documents, to be applied in the namespace once it is there and before any pod is.
+	Manifests []string
+	// Workloads come of them; scaled ones are to have Replicas.
+	Workloads []Workload
+	Replicas  int
+	// Proof is what pods that are in the mesh come to carry.
+	Proof Marks
+}
+
+// Complete fills in what the user left open, and refuses what the definition does not know.
+func (k Kubernetes) Complete(s Settings) (Settings, error) {
+	s.Version = cmp.Or(s.Version, k.Version)
+	s.Hub = cmp.Or(s.Hub, k.Hub)
+	if s.Profile == "" {
+		for _, name := range slices.Backward(ProfileNames()) {
+			if _, ok := k.Profiles[name]; ok {
+				s.Profile = name
+			}
+		}
+	} else if _, ok := k.Profiles[s.Profile]; !ok {
+		return s, &SettingError{fmt.Errorf("there is no profile %q", s.Profile), "profiles: " + strings.Join(slices.Sorted(maps.Keys(k.Profiles)), ", ")}
+	}
+	options := map[string]string{}
+	for name, o := range k.Options {
+		options[name] = o.Default
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
+		o, ok := k.Options[name]
+		switch {
+		case !ok:
+			return s, &SettingError{fmt.Errorf("there is no option %q", name), "options: " + strings.Join(slices.Sorted(maps.Keys(k.Options)), ", ")}
+		case len(o.OneOf) > 0 && !slices.Contains(o.OneOf, s.Options[name]):
+			return s, &SettingError{fmt.Errorf("option %s: found %q", name, s.Options[name]), "expected " + strings.Join(o.OneOf, ", ")}
+		}
+		options[name] = s.Options[name]
+	}
+	s.Options = options
+	for _, release := range slices.Sorted(maps.Keys(s.Values)) {
+		if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == release }) {
+			var releases []string
+			for _, c := range k.Charts {
+				releases = append(releases, c.Release)
+			}
+			return s, &SettingError{fmt.Errorf("values are given for %q, which is no release of this mesh", release), "releases: " + strings.Join(releases, ", ")}
+		}
+	}
+	return s, nil
+}
+
+// SettingError is a choice that the definition does not offer.
+type SettingError struct {
+	error
+	hint string
+}
+
+func (e *SettingError) Unwrap() error { return e.error }
+
+// Hint says what can be chosen.
+func (e *SettingError) Hint() string { return e.hint }
+
+// Enrol renders what puts namespace under the mesh. Settings are completed first.
+func (k Kubernetes) Enrol(s Settings, namespace string, loadInside bool) (Enrolled, error) {
+	s, err := k.Complete(s)
+	if err != nil {
+		return Enrolled{}, err
+	}
+	ctx := k.enrolContext(s, namespace, loadInside)
+	e := k.Enrolment
+	done := Enrolled{Workloads: e.Workloads, Replicas: ctx.Replicas}
+	var failed error
+	for _, m := range []struct {
+		from Marks
+		to   *Marks
+	}{{e.Namespace, &done.Namespace}, {e.Pod, &done.Pod}, {e.Exempt, &done.Exempt}, {e.Proof, &done.Proof}} {
+		if *m.to, err = m.from.render(ctx); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	for i, text := range e.Manifests {
+		b, err := execute(fmt.Sprintf("manifests[%d]", i), text, ctx)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		if strings.TrimSpace(string(b)) != "" {
+			done.Manifests = append(done.Manifests, string(b))
+		}
+	}
+	if failed != nil {
+		return Enrolled{}, fmt.Errorf("render the enrolment of namespace %s: %w", namespace, failed)
+	}
+	return done, nil
+}
+
+func (k Kubernetes) enrolContext(s Settings, namespace string, loadInside bool) EnrolContext {
+	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, LoadInside: loadInside, Hub: s.Hub, Options: s.Options}
+}
+
+// replicas of the profile; a mesh without profiles has one of everything.
+func (k Kubernetes) replicas(s Settings) int { return max(k.Profiles[s.Profile].Replicas, 1) }
+
+// RefusesPlaintext says whether requests without TLS from outside of the mesh must be refused.
+func (k Kubernetes) RefusesPlaintext(s Settings, namespace string, loadInside bool) (bool, error) {
+	s, err := k.Complete(s)
+	if err != nil {
+		return false, err
+	}
+	b, err := execute("plaintext.refused", k.Plaintext.Refused, k.enrolContext(s, namespace, loadInside))
+	return strings.TrimSpace(string(b)) == "true", err
+}
+
+func (m Marks) render(ctx EnrolContext) (Marks, error) {
+	labels, err := renderMap(m.Labels, ctx)
+	if err != nil {
+		return Marks{}, err
+	}
+	annotations, err := renderMap(m.Annotations, ctx)
+	return Marks{labels, annotations}, err
+}
+
+func renderMap(from map[string]string, ctx EnrolContext) (map[string]string, error) {
+	to := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		b, err := execute(key, from[key], ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(b) > 0 { // a template may leave it out
+			to[key] = string(b)
+		}
+	}
+	return to, nil
+}
+
+// InstallContext is the context of settings that are complete, without what the cluster and the certificates add.
+func (k Kubernetes) InstallContext(s Settings) InstallContext {
+	return InstallContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: k.Namespace, Hub: s.Hub, Options: s.Options}
+}
+
+// Release is one chart with all that was chosen.
+type Release struct {
+	Chart
+	Values map[string]any
+}
+
+// Releases renders the charts in their order: the chart's values, over them the profile's, over them the user's.
+func (k Kubernetes) Releases(s Settings, ctx InstallContext) ([]Release, error) {
+	var all []Release
+	for _, c := range k.Charts {
+		r := Release{Chart: c, Values: map[string]any{}}
+		r.Namespace = cmp.Or(c.Namespace, k.Namespace)
+		version, err := execute("version", cmp.Or(c.Version, "{{.Version}}"), ctx)
+		if err != nil {
+			return nil, fmt.Errorf("render the version of chart %s: %w", c.Release, err)
+		}
+		r.Version = string(version)
+		for _, text := range []string{c.Values, k.Profiles[s.Profile].Values[c.Release]} {
+			values, err := renderValues(text, ctx)
+			if err != nil {
+				return nil, fmt.Errorf("render the values of chart %s: %w", c.Release, err)
+			}
+			overlay(r.Values, values)
+		}
+		overlay(r.Values, s.Values[c.Release])
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func renderValues(text string, ctx InstallContext) (map[string]any, error) {
+	b, err := execute("values", text, ctx)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(b, &values); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// overlay puts values over others, mapping by mapping, as Helm does.
+func overlay(under, over map[string]any) {
+	for key, value := range over {
+		deep, is := value.(map[string]any)
+		below, was := under[key].(map[string]any)
+		if is && was {
+			overlay(below, deep)
+			continue
+		}
+		if is { // a copy: what is put over it later is not the caller's
+			below = map[string]any{}
+			overlay(below, deep)
+			value = below
+		}
+		under[key] = value
+	}
+}
+
+// Commands renders the mesh's own installer: the arguments of each command, and the file of values.
+func (c CLI) Commands(ctx InstallContext) (commands [][]string, values string, err error) {
+	for _, args := range c.Render {
+		rendered, err := renderAll("cli.render", args, ctx)
+		if err != nil {
+			return nil, "", fmt.Errorf("render the arguments of %s: %w", c.Program, err)
+		}
+		commands = append(commands, rendered)
+	}
+	b, err := execute("cli.values", c.Values, ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("render the values for %s: %w", c.Program, err)
+	}
+	return commands, string(b), nil
+}
