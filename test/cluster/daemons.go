@@ -54,8 +54,12 @@ var daemons = []daemon{
 		return []string{"--kubeconfig", l.kubeconfig("scheduler"), "--leader-elect=false", "--bind-address", "127.0.0.1"}
 	}},
 	{name: "kubelet", after: Layout.apiReady, arguments: func(l Layout) []string {
-		return []string{"--config", l.file("kubelet.yaml"), "--kubeconfig", l.kubeconfig("kubelet"),
+		arguments := []string{"--config", l.file("kubelet.yaml"), "--kubeconfig", l.kubeconfig("kubelet"),
 			"--hostname-override", Node, "--node-ip", l.Network.Node.String(), "--v=2"}
+		if l.CAdvisor {
+			arguments = append(arguments, "--containerd", l.Containerd())
+		}
+		return arguments
 	}},
 	{name: "kube-proxy", after: Layout.apiReady, arguments: func(l Layout) []string {
 		return []string{"--config", l.file("kube-proxy.yaml")}

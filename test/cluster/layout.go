@@ -33,6 +33,9 @@ type Layout struct {
 	Ready   bool      `json:"ready"`
 	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover; zero for none
 	Init    int       `json:"init"`  // host's process id of the first process inside
+	// CAdvisor lets kubelet's cAdvisor know the containers, as it does on most clusters: their counters are then
+	// refreshed every 10 to 16 seconds, and throttling is told. Otherwise they are read when they are asked for.
+	CAdvisor bool `json:"cadvisor,omitempty"`
 }
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9]{0,8}$`)

@@ -115,7 +115,7 @@ func memory(pid int) string {
 }
 
 // The variables that say which cluster is meant, and where the clusters' state is.
-const NameVariable, RootVariable = "TARE_CLUSTER_NAME", "TARE_CLUSTER_ROOT"
+const NameVariable, RootVariable, CAdvisorVariable = "TARE_CLUSTER_NAME", "TARE_CLUSTER_ROOT", "TARE_CLUSTER_CADVISOR"
 
 // Environment is what tests read: the kubeconfig, and how to reach the parts of a cluster that it does not name.
 func (l Layout) Environment(program string) []string {

@@ -26,8 +26,10 @@ var ErrUnsupported = errors.New("no cluster can be had here")
 // Options of bringing a cluster up.
 type Options struct {
 	Source parts.Source
-	Owned  bool      // it belongs to this process: once that has died, it is a leftover
-	Log    io.Writer // progress and the output of builds
+	Owned  bool // it belongs to this process: once that has died, it is a leftover
+	// CAdvisor is [Layout.CAdvisor].
+	CAdvisor bool
+	Log      io.Writer // progress and the output of builds
 }
 
 // Up brings the cluster up, building first what the cache lacks, and waits until it is ready for tests. If it is
@@ -90,6 +92,7 @@ func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
 		return l, err
 	}
 	l.Sandbox = o.Source.Image("pause")
+	l.CAdvisor = o.CAdvisor
 	return l, nil
 }
 

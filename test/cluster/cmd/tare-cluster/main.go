@@ -40,6 +40,7 @@ func main() {
 type place struct {
 	name, root string
 	with       []string // meshes
+	cadvisor   bool
 }
 
 func (p place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
@@ -69,6 +70,8 @@ func command() *cobra.Command {
 		"name of the cluster, of which several can be up at a time; or "+cluster.NameVariable)
 	root.PersistentFlags().StringVar(&p.root, "root", os.Getenv(cluster.RootVariable),
 		"directory of cache and state, if not tare/cluster in the user's cache; or "+cluster.RootVariable)
+	root.PersistentFlags().BoolVar(&p.cadvisor, "cadvisor", os.Getenv(cluster.CAdvisorVariable) != "",
+		"when the cluster is brought up: containers are known to cAdvisor, and their counters refreshed every 10 to 16 s; or "+cluster.CAdvisorVariable)
 	for _, c := range []*cobra.Command{up(p), build(p), run(p)} {
 		c.Flags().StringSliceVar(&p.with, "with", nil, "meshes whose images and charts are wanted too: "+strings.Join(meshes(), ", "))
 		root.AddCommand(c)
@@ -104,7 +107,7 @@ func bringUp(ctx context.Context, p *place, owned bool) (cluster.Layout, error) 
 	if err := p.known(); err != nil {
 		return l, err
 	}
-	if l, err = cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, Log: os.Stderr}); err != nil {
+	if l, err = cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, CAdvisor: p.cadvisor, Log: os.Stderr}); err != nil {
 		return l, err
 	}
 	for _, name := range p.with {
