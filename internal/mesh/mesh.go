@@ -160,6 +160,12 @@ type Task struct {
 	Component string            `json:"component,omitempty"` // "load" for the load generator's own proxy
 }
 
+// Roles of what a node burns beside its pods.
+const (
+	RoleDaemon    = "daemon"    // of the node: the kubelet, the container runtime
+	RoleRemainder = "remainder" // what is left: the kernel's own work. It has no memory of its own
+)
+
 // Rule puts the tasks it matches into a plane. Every field that is set must
 // match: equality, or a prefix where the value ends in "*".
 type Rule struct {

@@ -35,11 +35,25 @@ type Look struct {
 	// Node is the whole machine; nil where it cannot be read, and NodeErr says why.
 	Node    *result.NodeReading
 	NodeErr error
+	// Nodes are the machines one by one, where there is a cluster of them.
+	Nodes []Machine
 	// NodeCPUs are the processors that Node is the total of; 0: those of this machine.
 	NodeCPUs int
 	// Gap is why nothing at all could be read just now, by a meter that expects to
 	// read again: the counters count on. Nil: something was read.
 	Gap error
+	// Found are tasks that only the meter knows of: what the nodes burn beside
+	// their pods. Their readings are among Tasks.
+	Found []platform.Task
+}
+
+// Machine is one node of a cluster.
+type Machine struct {
+	Name              string
+	CPUs              int
+	AllocatableCPU    float64 // cores that pods may have
+	AllocatableMemory int64   // bytes that pods may have
+	Reading           result.NodeReading
 }
 
 // Meter reads what tasks have used so far.

@@ -171,6 +171,12 @@ type Reading struct {
 	PSS         *int64    `json:"pss,omitempty"`         // bytes; absent where it cannot be read
 	Voluntary   int64     `json:"voluntary,omitempty"`   // context switches
 	Involuntary int64     `json:"involuntary,omitempty"` // context switches
+
+	// Of a container: how long its CPU limit held it back, ns, absent where it is
+	// unknown; how often it was started again; how often it ended for want of memory.
+	Throttled *int64 `json:"throttled,omitempty"`
+	Restarts  int    `json:"restarts,omitempty"`
+	OOMKills  int    `json:"oomKills,omitempty"`
 }
 
 // TaskUsage is one task at the two edges of the measure phase.
@@ -190,13 +196,27 @@ type NodeReading struct {
 	At    time.Time `json:"at"`
 	Busy  int64     `json:"busy"`  // ns, all but idle and iowait
 	Steal int64     `json:"steal"` // ns the hypervisor gave to others
+	// Memory is the working set, bytes; absent where it is not known.
+	Memory int64 `json:"memory,omitempty"`
 }
 
-// NodeUsage is the whole machine at the two edges.
+// NodeUsage is the whole machine at the two edges, or all the nodes together.
 type NodeUsage struct {
 	CPUs  int         `json:"cpus"`
 	Start NodeReading `json:"start"`
 	End   NodeReading `json:"end"`
+	// Nodes are the nodes of a cluster one by one.
+	Nodes []MachineUsage `json:"nodes,omitempty"`
+}
+
+// MachineUsage is one node of a cluster at the two edges.
+type MachineUsage struct {
+	Name              string      `json:"name"`
+	CPUs              int         `json:"cpus"`
+	AllocatableCPU    float64     `json:"allocatableCPU"`    // cores that pods may have
+	AllocatableMemory int64       `json:"allocatableMemory"` // bytes that pods may have
+	Start             NodeReading `json:"start"`
+	End               NodeReading `json:"end"`
 }
 
 // Environment is what the results depend on and the experiment file does not say.

@@ -119,7 +119,7 @@ func (t *trial) answerSize() int64 {
 // measure reads every task at both edges, and once a second between.
 func (t *trial) measure(ctx context.Context) error {
 	t.edges.began = t.clock.drift()
-	if t.refresh() > 0 {
+	if t.paced() {
 		return t.measurePaced(ctx)
 	}
 	stages := t.stageTimes(ctx)
@@ -248,10 +248,11 @@ func (t *trial) heard(p loadgen.Progress) {
 
 // sampler looks at the tasks of a trial.
 type sampler struct {
-	trial *trial
-	tasks []platform.Task
-	last  meter.Look
-	any   bool // last is a look
+	trial  *trial
+	listed []platform.Task // by the deployment
+	tasks  []platform.Task // listed, and what the meter found beside them
+	last   meter.Look
+	any    bool // last is a look
 	// history is kept where counters are refreshed only so often.
 	history history
 }
@@ -261,16 +262,18 @@ func (s *sampler) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tasks = tasks
+	s.listed = tasks
+	s.tasks = append(slices.Clone(tasks), s.last.Found...)
 	return nil
 }
 
 // look reads every task and tells it. Its times are the trial's.
 func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
-	now, err := s.trial.Meter.Read(ctx, s.tasks, depth)
+	now, err := s.trial.Meter.Read(ctx, s.listed, depth)
 	if err != nil {
 		return fmt.Errorf("read the meters: %w", err)
 	}
+	s.tasks = append(slices.Clone(s.listed), now.Found...)
 	for id, r := range now.Tasks {
 		r.At = s.trial.clock.steady(r.At)
 		now.Tasks[id] = r
@@ -280,7 +283,10 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		now.Node.At = s.trial.clock.steady(now.Node.At)
 		sample.Node = *now.Node
 	}
-	if s.trial.refresh() > 0 {
+	for i := range now.Nodes {
+		now.Nodes[i].Reading.At = s.trial.clock.steady(now.Nodes[i].Reading.At)
+	}
+	if s.trial.paced() {
 		// What was not refreshed is not told again: a row more would be no observation more.
 		if sample.Tasks = s.history.add(now, s.trial.clock.now()); len(sample.Tasks) == 0 {
 			s.last, s.any = now, true

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/platform"
@@ -28,6 +30,8 @@ const (
 	// shortRefreshes is a measure phase, in refreshes, that may end with no refresh
 	// in it: the load then goes on until one has come.
 	shortRefreshes = 2
+	// promptly read is a counter that was read so soon after an edge that no refresh stands between.
+	promptly = 200 * time.Millisecond
 )
 
 // PacedPhases is what becomes of the phases of x where counters are refreshed
@@ -57,6 +61,12 @@ func (t *trial) refresh() time.Duration {
 	return 0
 }
 
+// paced says that the counters carry times of their own, by which they are used.
+func (t *trial) paced() bool {
+	_, ok := t.deployment.(platform.Paced)
+	return ok
+}
+
 // pace fits the schedule of the load to the counters.
 func (t *trial) pace() {
 	refresh := t.refresh()
@@ -80,6 +90,7 @@ func (t *trial) pace() {
 type history struct {
 	tasks map[string][]result.Reading
 	node  []result.NodeReading
+	nodes map[string][]result.NodeReading // by name
 	gaps  []gap
 }
 
@@ -92,7 +103,7 @@ type gap struct {
 // add takes what is new in a look and returns it.
 func (h *history) add(l meter.Look, at time.Time) (fresh map[string]result.Reading) {
 	if h.tasks == nil {
-		h.tasks = map[string][]result.Reading{}
+		h.tasks, h.nodes = map[string][]result.Reading{}, map[string][]result.NodeReading{}
 	}
 	if l.Gap != nil {
 		if n := len(h.gaps); n == 0 || !h.gaps[n-1].to.IsZero() {
@@ -110,10 +121,20 @@ func (h *history) add(l meter.Look, at time.Time) (fresh map[string]result.Readi
 			fresh[id] = r
 		}
 	}
-	if n := len(h.node); l.Node != nil && (n == 0 || l.Node.At.After(h.node[n-1].At)) {
-		h.node = append(h.node, *l.Node)
+	if l.Node != nil {
+		h.node = addNode(h.node, *l.Node)
+	}
+	for _, m := range l.Nodes {
+		h.nodes[m.Name] = addNode(h.nodes[m.Name], m.Reading)
 	}
 	return fresh
+}
+
+func addNode(to []result.NodeReading, r result.NodeReading) []result.NodeReading {
+	if n := len(to); n > 0 && !r.At.After(to[n-1].At) {
+		return to
+	}
+	return append(to, r)
 }
 
 // cores is the CPU each plane used between the last two refreshes of each of its tasks.
@@ -128,18 +149,31 @@ func (h *history) cores(tasks []platform.Task) map[string]float64 {
 	return cores
 }
 
-// window are the two of times, ascending, that stand for the edges: the last
-// before begin that is after loaded, and the last before end; where there is
-// none in between, the first after end. -1: there is none.
-func window(times []time.Time, loaded, begin, end time.Time) (first, last int) {
+// span is when the load had its rate, and the measure phase within it.
+type span struct{ loaded, begin, end, done time.Time }
+
+// spanOf is the span of the trial, in its own time.
+func (t *trial) spanOf() span {
+	steady := t.clock.steady
+	return span{loaded: steady(t.profile.Start.Add(ramp)), begin: steady(t.edges.begin),
+		end: steady(t.edges.end), done: steady(t.edges.end.Add(t.profile.Tail))}
+}
+
+// window are the two of times, ascending, that stand for the edges: of all pairs
+// under the load the one that is nearest to both, and of two as near the later
+// first and the earlier last. -1: there is no pair.
+func window(times []time.Time, s span) (first, last int) {
 	first, last = -1, -1
-	for i, at := range times {
-		switch {
-		case at.Before(loaded):
-		case first < 0 || !at.After(begin):
-			first = i
-		case last < 0 || !at.After(end):
-			last = i
+	best := time.Duration(math.MaxInt64)
+	for i, a := range times {
+		if a.Before(s.loaded) {
+			continue
+		}
+		for j := len(times) - 1; j > i; j-- {
+			off := a.Sub(s.begin).Abs() + times[j].Sub(s.end).Abs()
+			if b := times[j]; !b.After(s.done) && b.After(a) && off <= best {
+				first, last, best = i, j, off
+			}
 		}
 	}
 	return first, last
@@ -154,11 +188,10 @@ func timesOf(readings []result.Reading) []time.Time {
 }
 
 // usePaced keeps of each task the two readings that stand for the edges, and
-// says how far they may be off.
-func (t *trial) usePaced(first, then []platform.Task) {
-	steady := t.clock.steady
-	loaded, begin, end := steady(t.profile.Start.Add(ramp)), steady(t.edges.begin), steady(t.edges.end)
-	h := &t.sampler.history
+// says how far they may be off. begin and end are the looks at the edges: what is
+// no counter that is refreshed, peaks and restarts, say, is taken from them.
+func (t *trial) usePaced(first, then []platform.Task, begin, end meter.Look) {
+	s := t.spanOf()
 	known := map[string]bool{}
 	var off offset
 	for _, task := range append(slices.Clone(first), then...) {
@@ -166,53 +199,124 @@ func (t *trial) usePaced(first, then []platform.Task) {
 			continue
 		}
 		known[task.ID] = true
-		u := result.TaskUsage{Task: task.Task}
-		readings := h.tasks[task.ID]
-		i, j := window(timesOf(readings), loaded, begin, end)
-		switch {
-		case i < 0 || j < 0:
-			u.Missing = fmt.Sprintf("its counters were refreshed %d times under load, and not on both sides of the measure phase's beginning", count(readings, loaded))
-			if err := t.sampler.last.Missing[task.ID]; err != nil {
-				u.Missing = err.Error()
-			}
-		default:
-			u.Start, u.End = readings[i], readings[j]
-			off.add(readings, i, j, loaded, begin, end)
-			if u.End.CPU < u.Start.CPU {
-				u.Missing = "its CPU counter went backwards: it was started again"
-			}
+		u, i, j := t.pacedUsage(task, s, lists(first, task.ID), lists(then, task.ID))
+		if own(task) && u.Missing != "" {
+			t.unreadNode(fmt.Errorf("%s: %s", task.ID, u.Missing))
+			continue
+		}
+		u.Start, u.End = edged(u.Start, begin.Tasks[task.ID]), edged(u.End, end.Tasks[task.ID])
+		if i >= 0 && j >= 0 {
+			off.add(t.sampler.history.tasks[task.ID], i, j, s)
 		}
 		t.record.Tasks = append(t.record.Tasks, u)
 	}
-	t.usePacedNode(loaded, begin, end)
+	t.usePacedNode(s, end)
 	if w, ok := off.warning(t.refresh()); ok {
 		t.warn(w)
 	}
-	t.warnGaps(loaded, end)
+	t.warnGaps(s.loaded, s.end)
 }
 
-func count(readings []result.Reading, since time.Time) (n int) {
+// own are the tasks that a node has of its own. Where one of them cannot be read,
+// the node's total falls short, and nothing else.
+func own(task platform.Task) bool {
+	return task.Role == mesh.RoleDaemon || task.Role == mesh.RoleRemainder
+}
+
+func lists(tasks []platform.Task, id string) bool {
+	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
+}
+
+// pacedUsage is what a task used, and the readings that stand for the edges; -1 where there are none.
+func (t *trial) pacedUsage(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
+	u = result.TaskUsage{Task: task.Task}
+	readings := t.sampler.history.tasks[task.ID]
+	if n := len(readings); len(t.Experiment.Faults) > 0 && n > 0 && atFirst != atLast {
+		return t.changed(u, readings, s, atFirst), -1, -1
+	}
+	i, j = window(timesOf(readings), s)
+	switch {
+	case !atFirst && !own(task):
+		u.Missing = "not read at the beginning: it started during the measure phase"
+	case !atLast && !own(task):
+		u.Missing = "not read at the end: it ended during the measure phase"
+	case i < 0 || j < 0:
+		u.Missing = fmt.Sprintf("its counters were refreshed %d times under load, and it takes two", count(readings, s))
+		if err := t.sampler.last.Missing[task.ID]; err != nil {
+			u.Missing = err.Error()
+		}
+	default:
+		u.Start, u.End = readings[i], readings[j]
+		if u.End.CPU < u.Start.CPU {
+			u.Missing = "its CPU counter went backwards: it was started again"
+		}
+	}
+	return u, i, j
+}
+
+// changed is the usage of a task that a fault ended, as far as its counters were
+// seen to come, or that was started in the place of one: it had used nothing before.
+func (t *trial) changed(u result.TaskUsage, readings []result.Reading, s span, ended bool) result.TaskUsage {
+	u.Start, u.End = result.Reading{At: s.begin}, readings[len(readings)-1]
+	if !ended {
+		return u
+	}
+	u.Ended = true
+	if i := slices.IndexFunc(readings, func(r result.Reading) bool { return !r.At.Before(s.loaded) }); i >= 0 {
+		u.Start = readings[i]
+		for _, r := range readings[i:] {
+			if r.At.Sub(s.begin).Abs() < u.Start.At.Sub(s.begin).Abs() {
+				u.Start = r
+			}
+		}
+	} else {
+		u.Missing = "its counters were not refreshed under load before a fault ended it"
+	}
+	u.End.At, u.End.RSS = s.end, 0
+	return u
+}
+
+// edged adds to a reading what was asked for at the edge it stands for.
+func edged(r, edge result.Reading) result.Reading {
+	r.Peak, r.Throttled, r.Restarts, r.OOMKills = max(r.Peak, edge.Peak), edge.Throttled, edge.Restarts, edge.OOMKills
+	return r
+}
+
+func count(readings []result.Reading, s span) (n int) {
 	for _, r := range readings {
-		if !r.At.Before(since) {
+		if !r.At.Before(s.loaded) && !r.At.After(s.done) {
 			n++
 		}
 	}
 	return n
 }
 
-func (t *trial) usePacedNode(loaded, begin, end time.Time) {
-	node := t.sampler.history.node
-	times := make([]time.Time, len(node))
-	for i, n := range node {
-		times[i] = n.At
-	}
-	i, j := window(times, loaded, begin, end)
+func (t *trial) usePacedNode(s span, end meter.Look) {
+	i, j := window(nodeTimes(t.sampler.history.node), s)
 	if i < 0 || j < 0 {
-		t.unreadNode(t.sampler.last.NodeErr)
+		t.unreadNode(cmp.Or(t.sampler.last.NodeErr, errFewRefreshes))
 		return
 	}
-	cpus := cmp.Or(t.sampler.last.NodeCPUs, t.Dir.Environment().CPUs)
-	t.record.Node = &result.NodeUsage{CPUs: cpus, Start: node[i], End: node[j]}
+	node := t.sampler.history.node
+	u := &result.NodeUsage{CPUs: cmp.Or(end.NodeCPUs, t.Dir.Environment().CPUs), Start: node[i], End: node[j]}
+	for _, m := range end.Nodes {
+		readings := t.sampler.history.nodes[m.Name]
+		if i, j := window(nodeTimes(readings), s); i >= 0 && j >= 0 {
+			u.Nodes = append(u.Nodes, result.MachineUsage{Name: m.Name, CPUs: m.CPUs, AllocatableCPU: m.AllocatableCPU,
+				AllocatableMemory: m.AllocatableMemory, Start: readings[i], End: readings[j]})
+		}
+	}
+	t.record.Node = u
+}
+
+var errFewRefreshes = errors.New("its counters were not refreshed twice under load")
+
+func nodeTimes(readings []result.NodeReading) []time.Time {
+	times := make([]time.Time, len(readings))
+	for i, r := range readings {
+		times[i] = r.At
+	}
+	return times
 }
 
 // offset is how far the readings are from the edges, over all tasks.
@@ -225,9 +329,9 @@ type offset struct {
 // part of its time is not covered, and as much is that lies beside it. What is
 // wrong is at most that part, times how much the task's use differed between
 // refreshes under the same load.
-func (o *offset) add(readings []result.Reading, i, j int, loaded, begin, end time.Time) {
+func (o *offset) add(readings []result.Reading, i, j int, s span) {
 	a, b := readings[i], readings[j]
-	o.before, o.after = max(o.before, begin.Sub(a.At).Abs()), max(o.after, end.Sub(b.At).Abs())
+	o.before, o.after = max(o.before, s.begin.Sub(a.At).Abs()), max(o.after, s.end.Sub(b.At).Abs())
 	covered := b.At.Sub(a.At)
 	if covered <= 0 {
 		return
@@ -236,18 +340,19 @@ func (o *offset) add(readings []result.Reading, i, j int, loaded, begin, end tim
 	differs := 0.0
 	for k := 1; k < len(readings); k++ {
 		was, is := readings[k-1], readings[k]
-		if was.At.Before(loaded) || is.At.After(b.At) {
+		if was.At.Before(s.loaded) || is.At.After(b.At) {
 			continue
 		}
 		differs = max(differs, math.Abs(float64(is.CPU-was.CPU)/float64(is.At.Sub(was.At))-mean))
 	}
-	beside := float64(begin.Sub(a.At).Abs() + end.Sub(b.At).Abs())
+	length := float64(s.end.Sub(s.begin))
+	beside := float64(s.begin.Sub(a.At).Abs() + s.end.Sub(b.At).Abs())
 	o.used += float64(b.CPU - a.CPU)
-	o.unsure += differs * min(beside, float64(end.Sub(begin))) / float64(end.Sub(begin)) * float64(covered)
+	o.unsure += differs * min(beside, length) / length * float64(covered)
 }
 
 func (o offset) warning(refresh time.Duration) (result.Warning, bool) {
-	if o.used <= 0 {
+	if o.used <= 0 || max(o.before, o.after) < promptly {
 		return result.Warning{}, false
 	}
 	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
@@ -276,10 +381,9 @@ func (t *trial) warnGaps(from, to time.Time) {
 
 // covered tells whether every task has a reading for each edge.
 func (t *trial) covered() bool {
-	steady := t.clock.steady
+	s := t.spanOf()
 	for _, task := range t.sampler.tasks {
-		i, j := window(timesOf(t.sampler.history.tasks[task.ID]), steady(t.profile.Start.Add(ramp)), steady(t.edges.begin), steady(t.edges.end))
-		if i < 0 || j < 0 {
+		if i, j := window(timesOf(t.sampler.history.tasks[task.ID]), s); (i < 0 || j < 0) && !own(task) {
 			return false
 		}
 	}
@@ -289,13 +393,18 @@ func (t *trial) covered() bool {
 // measurePaced looks at the counters until the end of the measure phase, and
 // beyond it as long as the load goes on, until each was refreshed.
 func (t *trial) measurePaced(ctx context.Context) error {
-	first := t.sampler.tasks
+	if err := t.sampler.look(ctx, meter.Edge); err != nil {
+		return err
+	}
+	begin, first, stages := t.sampler.last, t.sampler.tasks, t.stageTimes(ctx)
 	if err := t.duringMeasure(ctx, nil); err != nil {
 		return err
 	}
 	if err := t.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
+	end, then := t.sampler.last, t.sampler.tasks
+	t.keepStages(stages, t.stageTimes(ctx))
 	last := t.edges.end.Add(t.profile.Tail)
 	for next := time.Now(); !t.covered() && next.Before(last); {
 		next = next.Add(t.lookPeriod())
@@ -306,7 +415,7 @@ func (t *trial) measurePaced(ctx context.Context) error {
 			return err
 		}
 	}
-	t.usePaced(first, t.sampler.tasks)
+	t.usePaced(first, then, begin, end)
 	if err := t.endFaults(ctx); err != nil {
 		return err
 	}
@@ -315,10 +424,7 @@ func (t *trial) measurePaced(ctx context.Context) error {
 
 // lookPeriod is the time between two looks at every task.
 func (t *trial) lookPeriod() time.Duration {
-	if r := t.refresh(); r > 0 {
-		return max(samplePeriod, r/looksPerRefresh)
-	}
-	return samplePeriod
+	return max(samplePeriod, t.refresh()/looksPerRefresh)
 }
 
 // rest waits until application and data plane are idle: below the thresholds of
@@ -344,7 +450,7 @@ func (t *trial) rest(ctx context.Context) (idle bool, cores float64, err error) 
 		if err := t.broken(); err != nil {
 			return false, 0, err
 		}
-		if err := await(ctx, time.Now().Add(t.lookPeriod()/2)); err != nil {
+		if err := await(ctx, time.Now().Add(max(samplePeriod, t.lookPeriod()/2))); err != nil {
 			return false, 0, err
 		}
 	}
@@ -385,7 +491,7 @@ func (t *trial) settlePaced(ctx context.Context) error {
 
 // calm waits after the load until application and data plane are idle: the study's state DRAINING.
 func (t *trial) calm(ctx context.Context) error {
-	if t.refresh() == 0 {
+	if !t.paced() {
 		return nil
 	}
 	idle, cores, err := t.rest(ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/platform"
@@ -42,7 +43,8 @@ type pacedMeter struct {
 	meter.Meter
 	mu   sync.Mutex
 	kept map[string]result.Reading
-	down func() bool // nothing can be read
+	told map[string][]result.Reading // every reading that was not a repetition
+	down func() bool                 // nothing can be read
 }
 
 func (m *pacedMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
@@ -56,13 +58,14 @@ func (m *pacedMeter) Read(ctx context.Context, tasks []platform.Task, depth mete
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept == nil {
-		m.kept = map[string]result.Reading{}
+		m.kept, m.told = map[string]result.Reading{}, map[string][]result.Reading{}
 	}
 	for id, r := range l.Tasks {
 		if was, ok := m.kept[id]; ok && r.At.Sub(was.At) < refresh*2/3 {
 			continue
 		}
 		m.kept[id] = r
+		m.told[id] = append(m.told[id], r)
 	}
 	l.Tasks = maps.Clone(m.kept)
 	return l, nil
@@ -97,12 +100,13 @@ func warned(r result.Record, code string) string {
 }
 
 // Readings of counters that are refreshed only so often stand for the edges:
-// under load, around a measure phase that is shorter than a refresh as well.
+// under load, around a measure phase that is shorter than a refresh as well. No
+// two readings that were to be had are nearer to the edges than those that are used.
 func TestPacedCounters(t *testing.T) {
 	for name, measure := range map[string]time.Duration{"shorter than a refresh": 300 * time.Millisecond, "longer": 4 * refresh} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg, _ := pacedConfig(t, &fake{}, measure)
+			cfg, m := pacedConfig(t, &fake{}, measure)
 			r := onlyRecord(t, cfg)
 			if r.Error != "" || !r.Valid {
 				t.Fatalf("%s %+v", r.Error, r.Warnings)
@@ -110,12 +114,28 @@ func TestPacedCounters(t *testing.T) {
 			if got := r.Load.WarmupSeconds; got < 1.5*refresh.Seconds()-0.001 {
 				t.Errorf("the warm-up is %v s, shorter than one and a half refreshes", got)
 			}
-			loaded := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * 1e9))
+			loaded := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * 1e9)).Add(runner.Ramp)
+			measured := phase(t, r, "measure")
 			for _, u := range r.Tasks {
-				if u.Missing != "" || !u.Start.At.After(loaded) || u.Start.At.After(r.Load.Start.Add(refresh)) || !u.End.At.After(u.Start.At) ||
-					u.End.At.After(r.Load.End.Add(2*refresh)) || u.End.At.Before(r.Load.End.Add(-refresh)) {
+				used := u.Start.At.Sub(r.Load.Start).Abs() + u.End.At.Sub(r.Load.End).Abs()
+				if u.Missing != "" || u.Start.At.Before(loaded) || !u.End.At.After(u.Start.At) || u.End.At.After(measured.End) {
 					t.Errorf("%s %q: read at %v and %v, counted from the beginning of a measure phase of %v", u.ID, u.Missing,
 						u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)
+				}
+				told := m.told[u.ID]
+				if !slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.Start.CPU }) ||
+					!slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.End.CPU }) {
+					t.Fatalf("%s: the counters used are none that were read", u.ID)
+				}
+				for i, a := range told {
+					for _, b := range told[i+1:] {
+						off := a.At.Sub(r.Load.Start).Abs() + b.At.Sub(r.Load.End).Abs()
+						// The trial's clock and the wall clock may be a little apart.
+						if !a.At.Before(loaded) && !b.At.After(measured.End) && off < used-20*time.Millisecond {
+							t.Errorf("%s: readings at %v and %v are %v from the edges, those used %v", u.ID,
+								a.At.Sub(r.Load.Start), b.At.Sub(r.Load.Start), off, used)
+						}
+					}
 				}
 			}
 			for code, says := range map[string]string{"warm-up-raised": "2.25s in place of the 50ms", "counters-paced": "at most"} {
@@ -128,6 +148,57 @@ func TestPacedCounters(t *testing.T) {
 			}
 		})
 	}
+}
+
+func phase(t *testing.T, r result.Record, name string) result.Phase {
+	t.Helper()
+	i := slices.IndexFunc(r.Phases, func(p result.Phase) bool { return p.Name == name })
+	if i < 0 {
+		t.Fatalf("no phase %s in %+v", name, r.Phases)
+	}
+	return r.Phases[i]
+}
+
+// What a node burns beside its pods is in the record beside the tasks of the
+// deployment; where its counters were not refreshed, the others stand.
+func TestFoundTasks(t *testing.T) {
+	for name, still := range map[string]bool{"refreshed": false, "never refreshed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, m := pacedConfig(t, &fake{}, 2*refresh)
+			cfg.Meter = &findingMeter{pacedMeter: m, still: still}
+			r := onlyRecord(t, cfg)
+			if r.Error != "" || !r.Valid {
+				t.Fatalf("%s %+v", r.Error, r.Warnings)
+			}
+			found := slices.ContainsFunc(r.Tasks, func(u result.TaskUsage) bool {
+				return u.ID == "n/kernel" && u.Plane == metric.Platform && u.End.CPU > u.Start.CPU
+			})
+			if found == still || (warned(r, "node-unread") != "") != still {
+				t.Errorf("found %v: %+v %+v", found, r.Tasks, r.Warnings)
+			}
+		})
+	}
+}
+
+type findingMeter struct {
+	*pacedMeter
+	still bool
+}
+
+func (m *findingMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
+	l, err := m.pacedMeter.Read(ctx, tasks, depth)
+	if err != nil || m.still && len(m.kept) == 0 {
+		return l, err
+	}
+	id := "n/kernel"
+	l.Found = []platform.Task{{Task: mesh.Task{ID: id, Plane: metric.Platform, Role: mesh.RoleRemainder}}}
+	at := time.Now().Truncate(time.Second)
+	if m.still {
+		at = time.Unix(1000, 0)
+	}
+	l.Tasks[id] = result.Reading{At: at, CPU: at.UnixNano() / 10}
+	return l, err
 }
 
 // A source that cannot be reached for a while does not end the trial: the gap is told.

@@ -68,7 +68,7 @@ const (
 
 // settle waits until what was started has come to rest, so that its starting is not measured.
 func (t *trial) settle(ctx context.Context) error {
-	if t.refresh() > 0 {
+	if t.paced() {
 		return t.settlePaced(ctx)
 	}
 	runtime.GC() // what tare itself left behind is collected now, not while it measures

@@ -35,6 +35,8 @@ const (
 	clockStep = 100 * time.Millisecond
 	// stealShare of the machine's CPU given to other guests that is worth a word.
 	stealShare = 0.05
+	// throttleShare of the measure phase for which a container was held back that is worth a word.
+	throttleShare = 0.001
 )
 
 var (
@@ -73,6 +75,9 @@ var checks = []check{
 	{"generator-late", late, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", warns, latencies},
 	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop what does not belong to the trial", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance", invalidates, nil},
+	{"restarted", restarted, "see its log in the trial's provenance, and whether it may have more memory", invalidates, nil},
+	{"throttled", throttled, "raise the container's CPU limit, or leave it out: what is held back is measured as latency, and not as CPU", warns, append(slices.Clone(latencies), cpus...)},
+	{"throttling-unknown", throttlingUnknown, "see that tare may read nodes/proxy, and that the kubelet's cAdvisor knows the containers; or set no CPU limits", warns, latencies},
 	{"clock-stepped", steppedUnsure, "let the clock come to rest (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial do not suffer; time stamps cannot be compared with those of other machines", warns, nil},
 	{"cpu-stolen", stolen, "the hypervisor gave this machine's CPU to others: use a machine with processors of its own, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
@@ -258,6 +263,55 @@ func taskMissing(s seen) string {
 		}
 	}
 	return strings.Join(who, "; ")
+}
+
+func restarted(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		n := task.End.Restarts - task.Start.Restarts
+		if n <= 0 || task.Ended || s.faults {
+			continue
+		}
+		why := fmt.Sprintf("%s was started again %d times", task.ID, n)
+		if kills := task.End.OOMKills - task.Start.OOMKills; kills > 0 {
+			why += fmt.Sprintf(", after it was killed for want of memory %d times or more", kills)
+		}
+		who = append(who, why)
+	}
+	return strings.Join(who, "; ")
+}
+
+func throttled(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		wall := task.End.At.Sub(task.Start.At)
+		if task.Start.Throttled == nil || task.End.Throttled == nil || wall <= 0 || task.Ended || task.Missing != "" {
+			continue
+		}
+		held := *task.End.Throttled - *task.Start.Throttled
+		if share := float64(held) / float64(wall); share > throttleShare {
+			who = append(who, fmt.Sprintf("%s for %v (%.1f %% of the time)", task.ID, time.Duration(held).Round(time.Millisecond), 100*share))
+		}
+	}
+	if who == nil {
+		return ""
+	}
+	return "CPU limits held back " + strings.Join(who, ", ")
+}
+
+// throttlingUnknown is asked of containers alone: processes of this machine have no limits but those of the whole.
+func throttlingUnknown(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		container := task.Namespace != "" && (task.Plane == metric.App || task.Plane == metric.Data)
+		if container && task.End.Throttled == nil && task.Missing == "" && !task.Ended {
+			who = append(who, task.ID)
+		}
+	}
+	if who == nil {
+		return ""
+	}
+	return "whether CPU limits held these back is not known: " + strings.Join(who, ", ")
 }
 
 func steppedUnsure(s seen) string {

@@ -36,6 +36,13 @@ func soundTrial() *trial {
 	return t
 }
 
+// held is a task that its CPU limit held back in ten seconds.
+func held(u *result.TaskUsage, back time.Duration) {
+	none, ns := int64(0), back.Nanoseconds()
+	u.Start.At, u.End.At = time.Unix(1000, 0), time.Unix(1010, 0)
+	u.Start.Throttled, u.End.Throttled = &none, &ns
+}
+
 // Each row spoils one thing. The limits themselves are on the good side.
 func TestChecks(t *testing.T) {
 	float := func(f float64) *float64 { return &f }
@@ -81,6 +88,12 @@ func TestChecks(t *testing.T) {
 		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", warns},
 		{"clock stepped before the start", func(t *trial) { t.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", invalidates},
 		{"CPU stolen", func(t *trial) { t.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", warns},
+		{"restarted", func(t *trial) { t.record.Tasks[0].End.Restarts, t.record.Tasks[0].End.OOMKills = 2, 1 }, "restarted",
+			"echo-0/app was started again 2 times, after it was killed for want of memory", invalidates},
+		{"restarted before", func(t *trial) { t.record.Tasks[0].Start.Restarts, t.record.Tasks[0].End.Restarts = 2, 2 }, "", "", warns},
+		{"throttled", func(t *trial) { held(&t.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app for 15ms (0.1 % of the time)", warns},
+		{"hardly throttled", func(t *trial) { held(&t.record.Tasks[0], 9*time.Millisecond) }, "", "", warns},
+		{"a container whose throttling is not known", func(t *trial) { t.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
 		{"no node", func(t *trial) { t.record.Node = nil }, "", "", warns},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,4 @@
+package runner
+
+// Ramp is [ramp], for the tests that are not in this package.
+const Ramp = ramp
