@@ -34,7 +34,7 @@ type Layout struct {
 	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover; zero for none
 	Init    int       `json:"init"`  // host's process id of the first process inside
 	// CAdvisor lets kubelet's cAdvisor know the containers, as it does on most clusters: their counters are then
-	// refreshed every 10 to 16 seconds, and throttling is told. Otherwise they are read when they are asked for.
+	// refreshed every 10 to 20 seconds, and throttling is told. Otherwise they are read when they are asked for.
 	CAdvisor bool `json:"cadvisor,omitempty"`
 }
 

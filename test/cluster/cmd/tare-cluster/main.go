@@ -71,7 +71,7 @@ func command() *cobra.Command {
 	root.PersistentFlags().StringVar(&p.root, "root", os.Getenv(cluster.RootVariable),
 		"directory of cache and state, if not tare/cluster in the user's cache; or "+cluster.RootVariable)
 	root.PersistentFlags().BoolVar(&p.cadvisor, "cadvisor", os.Getenv(cluster.CAdvisorVariable) != "",
-		"when the cluster is brought up: containers are known to cAdvisor, and their counters refreshed every 10 to 16 s; or "+cluster.CAdvisorVariable)
+		"when the cluster is brought up: containers are known to cAdvisor, and their counters refreshed every 10 to 20 s; or "+cluster.CAdvisorVariable)
 	for _, c := range []*cobra.Command{up(p), build(p), run(p)} {
 		c.Flags().StringSliceVar(&p.with, "with", nil, "meshes whose images and charts are wanted too: "+strings.Join(meshes(), ", "))
 		root.AddCommand(c)
