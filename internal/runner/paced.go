@@ -30,6 +30,8 @@ const (
 	// shortRefreshes is a measure phase, in refreshes, that may end with no refresh
 	// in it: the load then goes on until one has come.
 	shortRefreshes = 2
+	// asking is how long it may take until every node of a cluster has told its counters.
+	asking = time.Second
 	// promptly read is a counter that was read so soon after an edge that no refresh stands between.
 	promptly = 200 * time.Millisecond
 )
@@ -41,9 +43,9 @@ const (
 func PacedPhases(x experiment.Phases, refresh time.Duration) (warmup, tail time.Duration) {
 	warmup = max(time.Duration(x.Warmup), time.Duration(warmupRefreshes*float64(refresh)))
 	if time.Duration(x.Measure) < shortRefreshes*refresh {
-		tail = refresh + ramp
+		tail = refresh
 	}
-	return warmup, tail
+	return warmup, tail + asking
 }
 
 // PacedExtra is about how much longer a trial takes where counters are refreshed only so often.
@@ -69,10 +71,10 @@ func (t *trial) paced() bool {
 
 // pace fits the schedule of the load to the counters.
 func (t *trial) pace() {
-	refresh := t.refresh()
-	if refresh == 0 {
+	if !t.paced() {
 		return
 	}
+	refresh := t.refresh()
 	warmup, tail := PacedPhases(t.Experiment.Phases, refresh)
 	t.profile.Tail = max(t.profile.Tail, tail)
 	if warmup <= t.profile.Warmup {
