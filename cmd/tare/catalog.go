@@ -5,8 +5,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/meter"
-	"github.com/tare-mesh/tare/internal/platform"
-	"github.com/tare-mesh/tare/internal/platform/local"
+	"github.com/tare-mesh/tare/internal/meter/kubelet"
 )
 
 // Every variant tare knows is listed in this file, one line each.
@@ -32,20 +31,15 @@ var commands = []func(*cli) *cobra.Command{
 type catalog struct {
 	generators []load.Generator
 	platforms  []platformVariant
-	newMeter   func() (meter.Meter, error)
-}
-
-// platformVariant is one place where trials run.
-type platformVariant struct {
-	name, doc string
-	open      func(*cli) platform.Platform
+	newMeter   func() (meter.Meter, error) // of this machine
 }
 
 func newCatalog() catalog {
 	return catalog{
 		generators: load.Generators(),
 		platforms: []platformVariant{
-			{"local", "processes on this machine; no root, no cluster", openLocal},
+			{name: "local", doc: "processes on this machine; no root, no cluster", open: openLocal},
+			{name: "kubernetes", doc: "pods on a cluster that a kubeconfig names", open: openKubernetes, refresh: kubelet.Refresh, overhead: kubernetesOverhead},
 		},
 		newMeter: func() (meter.Meter, error) { return meter.NewLocal() },
 	}
@@ -68,8 +62,4 @@ func (c catalog) platform(name string) platformVariant {
 		}
 	}
 	return platformVariant{}
-}
-
-func openLocal(c *cli) platform.Platform {
-	return local.New(local.Options{AgentPath: load.AgentPath(), FetchProgram: c.fetchProgram})
 }

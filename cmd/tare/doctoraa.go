@@ -65,13 +65,14 @@ func (c *cli) againstItself(ctx context.Context, s *study, o aaOptions) (err err
 		return fmt.Errorf("make a directory for the A/A run: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	dir, err := c.openResults(aa, runOptions{out: filepath.Join(tmp, "run")})
+	on, err := c.begin(ctx, aa, runOptions{out: filepath.Join(tmp, "run")})
 	if err != nil {
 		return err
 	}
+	dir := on.dir
 	fmt.Fprintf(c.stdout, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.experiment.Metadata.Name,
 		counted(len(aa.plan.Trials), "trial"), aa.plan.Expected.Round(time.Second))
-	_, err = c.carryOut(ctx, aa, dir, runOptions{plain: o.plain})
+	_, err = c.carryOut(ctx, aa, on, runOptions{plain: o.plain})
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return err
 	}

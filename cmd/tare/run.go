@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/runner"
@@ -89,11 +90,12 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 	if err := load.Missing(load.FindAll(ctx, c.generators(study))); err != nil {
 		return err
 	}
-	dir, err := c.openResults(study, o)
+	on, err := c.begin(ctx, study, o)
 	if err != nil {
 		return err
 	}
-	summary, err := c.carryOut(ctx, study, dir, o)
+	dir := on.dir
+	summary, err := c.carryOut(ctx, study, on, o)
 	if closed := dir.Close(); err == nil {
 		err = closed
 	}
@@ -150,13 +152,39 @@ func unmet(dir *result.Dir) error {
 	return exitError{fmt.Errorf("what was expected does not hold: %d times, in %d of %d trials", conditions, trials, len(records)), exitGate}
 }
 
+// results is the directory of the run.
+func (o runOptions) results(x *experiment.Experiment, now time.Time) string {
+	return cmp.Or(o.resume, o.out, filepath.Join("runs", x.Metadata.Name+"-"+now.Format("20060102T150405Z")))
+}
+
+// begun is a run that has a place to be carried out at, and one for its results.
+type begun struct {
+	*opened
+	dir     *result.Dir
+	notices *notices
+}
+
+// begin opens the platform, and then the directory of a new run or of an earlier one.
+func (c *cli) begin(ctx context.Context, s *study, o runOptions) (*begun, error) {
+	path := o.results(s.experiment, time.Now().UTC())
+	told := &notices{to: c.stderr}
+	on, err := c.catalog.platform(s.experiment.Platform.Kind).open(ctx, c, opening{experiment: s.experiment, results: path, notices: told})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := c.openResults(s, path, o.resume != "", on.environment)
+	if err != nil {
+		return nil, err
+	}
+	return &begun{on, dir, told}, nil
+}
+
 // openResults makes the directory of a new run, or takes up that of an earlier one.
-func (c *cli) openResults(s *study, o runOptions) (*result.Dir, error) {
+func (c *cli) openResults(s *study, path string, resume bool, env result.Environment) (*result.Dir, error) {
 	text, err := s.experiment.YAML()
 	if err != nil {
 		return nil, err
 	}
-	env := meter.Host()
 	env.Time = time.Now().UTC()
 	env.Tare = version()
 	env.Command = os.Args
@@ -164,36 +192,32 @@ func (c *cli) openResults(s *study, o runOptions) (*result.Dir, error) {
 	if env.Meshes, err = s.meshDigests(); err != nil {
 		return nil, err
 	}
-	if o.resume != "" {
-		return result.Resume(o.resume, text, env)
+	if resume {
+		return result.Resume(path, text, env)
 	}
-	if o.out == "" {
-		o.out = filepath.Join("runs", s.experiment.Metadata.Name+"-"+env.Time.Format("20060102T150405Z"))
-	}
-	return result.Create(o.out, text, s.plan, env)
+	return result.Create(path, text, s.plan, env)
 }
 
 // carryOut runs the trials that have no record yet, under the live view.
-func (c *cli) carryOut(ctx context.Context, s *study, dir *result.Dir, o runOptions) (runner.Summary, error) {
-	m, err := c.catalog.newMeter()
-	if err != nil {
-		return runner.Summary{}, err
-	}
+func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (runner.Summary, error) {
 	topology, err := s.experiment.Topology()
 	if err != nil {
 		return runner.Summary{}, err
 	}
 	view := tui.New(c.stderr, o.plain)
 	defer view.Close()
+	on.notices.show(view)
+	defer on.notices.show(nil)
 	return runner.Run(ctx, runner.Config{
 		Experiment: s.experiment,
 		Topology:   topology,
 		Meshes:     s.meshes,
-		Platform:   c.catalog.platform(s.experiment.Platform.Kind).open(c),
+		Platform:   on.platform,
 		Generators: c.catalog.byName(),
-		Meter:      m,
-		Dir:        dir,
-		Stop:       stopRule(dir, s.experiment.Blocks),
+		Meter:      on.meter,
+		Timing:     on.timing,
+		Dir:        on.dir,
+		Stop:       stopRule(on.dir, s.experiment.Blocks),
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,
 	})

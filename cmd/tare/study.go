@@ -62,6 +62,7 @@ func (c *cli) read(file string, o experimentOptions) (*study, error) {
 		return nil, err
 	}
 	runner.Prolong(s.experiment, s.plan, c.catalog.byName())
+	c.catalog.platform(s.experiment.Platform.Kind).prolong(s.experiment, s.plan)
 	return s, nil
 }
 

@@ -125,10 +125,13 @@ func isForeign(pod *corev1.Pod) bool {
 		return false
 	case pod.Labels[LabelRun] != "":
 		return false
-	case isSystemNamespace(pod.Namespace):
-		return false
 	}
-	return !slices.Contains(systemPriorities, pod.Spec.PriorityClassName)
+	return !IsSystem(pod)
+}
+
+// IsSystem says that a pod is one of the cluster's own parts: by its namespace, or its priority wherever it runs.
+func IsSystem(pod *corev1.Pod) bool {
+	return isSystemNamespace(pod.Namespace) || slices.Contains(systemPriorities, pod.Spec.PriorityClassName)
 }
 
 // workloadOf names what a pod belongs to: its controller, and a ReplicaSet's Deployment.

@@ -53,6 +53,8 @@ type Platform struct {
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
 	// Affinity is where pods may stand: "auto" (default), "none" or "labels". Kubernetes.
 	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
+	// InUse is what becomes of a cluster that is in use, or is not marked as disposable: "refuse" (default) or "allow". Kubernetes.
+	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
 }

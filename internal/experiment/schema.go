@@ -175,6 +175,7 @@ func describe(known Known) []description {
 		{"platform.kubeconfig", "Path of the kubeconfig, on kubernetes; left out: as kubectl finds it.", nil, nil},
 		{"platform.image", "Image of tare-agent in the cluster; left out: the one `tare image build` makes.", nil, nil},
 		{"platform.affinity", "Where pods may stand, on kubernetes. auto: replicas of a service on different nodes where there are several, the load on others than the application; labels: on the nodes labelled tare.dev/role=application and tare.dev/role=load; none: anywhere.", affinities[0], oneOf(affinities...)},
+		{"platform.inUse", "What becomes of a cluster that is in use or is not marked as disposable, on kubernetes.", inUse[0], oneOf(inUse...)},
 		{"platform.cpus", "Pins planes to processors, as taskset writes them: {load: \"1\", app: \"0,2-3\"}.", nil, pinning},
 		{"application", "The services under test: a topology by name or by file, or services written out here.", nil, nil},
 		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(topologies)},

@@ -36,6 +36,9 @@ var planesToPin = []string{"app", "data", "load", "control", "harness"}
 // affinities are the ways to place pods, the default first.
 var affinities = []string{"auto", "labels", "none"}
 
+// inUse are the ways to treat a cluster that is in use, the default first.
+var inUse = []string{"refuse", "allow"}
+
 var arrivals = []string{"constant", "poisson", "uniform"}
 
 // validation holds what the checks share.
@@ -117,7 +120,7 @@ func (v validation) fixed(path, value, want string) {
 func (v validation) platform() {
 	v.oneOf("platform.kind", "platform", v.e.Platform.Kind, v.known.Platforms)
 	if v.e.Platform.Kind == "local" {
-		for _, field := range []string{"context", "kubeconfig", "image", "affinity"} {
+		for _, field := range []string{"context", "kubeconfig", "image", "affinity", "inUse"} {
 			if v.doc.Has("platform." + field) {
 				v.report("platform."+field, "leave it out", "it is of clusters, and the platform is local")
 			}
@@ -125,6 +128,12 @@ func (v validation) platform() {
 	}
 	if a := v.e.Platform.Affinity; a != "" {
 		v.oneOf("platform.affinity", "affinity", a, affinities)
+	}
+	if u := v.e.Platform.InUse; u != "" {
+		v.oneOf("platform.inUse", "way to treat a cluster in use", u, inUse)
+	}
+	if v.e.Platform.Kind == "kubernetes" && len(v.e.Platform.CPUs) > 0 {
+		v.report("platform.cpus", "leave it out, or --set platform.cpus={}", "a cluster chooses the processors itself")
 	}
 	for _, plane := range sortedKeys(v.e.Platform.CPUs) {
 		path := "platform.cpus." + plane

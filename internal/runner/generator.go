@@ -179,7 +179,7 @@ func (t *trial) foreign(l *result.Load) {
 func (t *trial) longer() {
 	g := t.generator
 	asked := time.Duration(t.Experiment.Phases.Warmup)
-	if t.profile.Warmup <= asked {
+	if need := needs(g).Warmup; need <= asked || need < t.profile.Warmup {
 		return
 	}
 	t.warn(result.Warning{Code: "warm-up-raised-" + g.Name(),

@@ -296,7 +296,8 @@ func (a *Admin) openAPI(w http.ResponseWriter, _ *http.Request) {
 // maxToken bounds a token file, bytes.
 const maxToken = 4096
 
-// ReadToken reads the run's token. A file that others can read is refused.
+// ReadToken reads the run's token. A file that others can read is refused, unless it is another's that a group may
+// read: a Secret in a pod.
 func ReadToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -307,7 +308,7 @@ func ReadToken(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if info.Mode().Perm()&0o077 != 0 && !isMounted(info) {
 		return "", &tokenError{path, info.Mode().Perm()}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxToken))

@@ -32,11 +32,36 @@ const responseSize = 1021
 // patience is how long a condition that nothing announces is waited for.
 const patience = 20 * time.Second
 
+// Traits are what a platform whose tasks are no processes of this machine does
+// in another way; the zero value is one whose tasks are.
+type Traits struct {
+	// Get asks an URL of the deployment and returns status and length of the answer; nil: from here.
+	Get func(ctx context.Context, d platform.Deployment, url string) (status int, n int64, err error)
+	// Work is a command for a load worker that writes a line beginning with Says
+	// and goes on until it is stopped; without a path: a shell's.
+	Work proc.Command
+	Says string
+	// Kill ends a task behind the platform's back; nil: its process is killed.
+	Kill func(t *testing.T, task platform.Task)
+	// Standing says that load workers are tasks whether they have work or not, by the name of each.
+	Standing []string
+	// Outside says that tare itself is no task.
+	Outside bool
+}
+
 // Run runs the suite for each mesh. Every test has a platform of its own.
 func Run(t *testing.T, newPlatform func(t *testing.T) platform.Platform, meshes []mesh.Definition) {
+	RunAs(t, Traits{}, newPlatform, meshes)
+}
+
+// RunAs is [Run] for a platform with traits of its own.
+func RunAs(t *testing.T, traits Traits, newPlatform func(t *testing.T) platform.Platform, meshes []mesh.Definition) {
+	if traits.Work.Path == "" {
+		traits.Work, traits.Says = proc.Command{Path: "sh", Args: []string{"-c", "echo working; exec sleep 60"}}, "working"
+	}
 	for _, m := range meshes {
 		t.Run(m.Name, func(t *testing.T) {
-			s := suite{newPlatform, m}
+			s := suite{newPlatform, m, traits}
 			t.Run("one service", s.oneService)
 			t.Run("chain", s.chain)
 			t.Run("load", s.load)
@@ -48,6 +73,7 @@ func Run(t *testing.T, newPlatform func(t *testing.T) platform.Platform, meshes 
 type suite struct {
 	newPlatform func(t *testing.T) platform.Platform
 	mesh        mesh.Definition
+	traits      Traits
 }
 
 // Spec is a deployment of the named services, each calling the next.
@@ -126,19 +152,19 @@ func (s suite) oneService(t *testing.T) {
 		t.Fatal("no entry")
 	}
 	for _, url := range d.Entry() {
-		get(t, url)
+		s.get(t, d, url)
 	}
 	verify(t, d)
 	verify(t, d) // and once more: nothing it does spoils the next
-	tasks(t, d, s.mesh, []string{"echo-0", "echo-1"})
+	s.tasks(t, d, []string{"echo-0", "echo-1"})
 	provenance(t, spec)
 }
 
 func (s suite) chain(t *testing.T) {
 	d := s.deploy(t, Spec(t, s.mesh, 1, "front", "back"))
-	get(t, d.Entry()[0])
+	s.get(t, d, d.Entry()[0])
 	verify(t, d)
-	tasks(t, d, s.mesh, []string{"front-0", "back-0"})
+	s.tasks(t, d, []string{"front-0", "back-0"})
 }
 
 // load starts a worker and finds it in the load plane for as long as it runs.
@@ -146,21 +172,25 @@ func (s suite) load(t *testing.T) {
 	d := s.deploy(t, Spec(t, s.mesh, 1, "echo"))
 	out, in := io.Pipe()
 	defer in.Close()
-	worker, err := d.StartLoad(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "echo working; exec sleep 60"}, Stdout: in})
+	command := s.traits.Work
+	command.Stdout = in
+	worker, err := d.StartLoad(t.Context(), command)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "working\n" {
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); !strings.HasPrefix(line, s.traits.Says) {
 		t.Errorf("the worker's output is %q, %v", line, err)
 	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	if n := count(t, d, metric.Load); n != 1 {
 		t.Errorf("%d tasks in the load plane, want 1", n)
 	}
 	if err := worker.Stop(t.Context(), patience); err != nil {
 		t.Error(err)
 	}
-	if n := count(t, d, metric.Load); n != 0 {
-		t.Errorf("%d tasks in the load plane after its end, want 0", n)
+	if n, want := count(t, d, metric.Load), len(s.traits.Standing); n != want {
+		t.Errorf("%d tasks in the load plane after its end, want %d", n, want)
 	}
 	if w, ok := d.(platform.Watcher); ok && w.Err() != nil {
 		t.Errorf("a load worker that ends breaks the deployment: %v", w.Err())
@@ -182,11 +212,13 @@ func (s suite) killed(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(all, func(task platform.Task) bool { return task.Plane == metric.App })
-	if i < 0 || all[i].PID == 0 {
-		t.Fatalf("no application process in %v", all)
+	if i < 0 {
+		t.Fatalf("no application in %v", all)
 	}
-	if err := syscall.Kill(all[i].PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	if s.traits.Kill != nil {
+		s.traits.Kill(t, all[i])
+	} else if all[i].PID == 0 || syscall.Kill(all[i].PID, syscall.SIGKILL) != nil {
+		t.Fatalf("no application process in %v", all)
 	}
 	deadline, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
@@ -207,18 +239,33 @@ func (s suite) killed(t *testing.T) {
 	}
 }
 
-func get(t *testing.T, url string) {
+func (s suite) get(t *testing.T, d platform.Deployment, url string) {
 	t.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get(url)
+	ask := s.traits.Get
+	if ask == nil {
+		ask = get
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	status, n, err := ask(ctx, d, url)
+	if err != nil || status != http.StatusOK || n != responseSize {
+		t.Errorf("%s answers %d with %d bytes, %v", url, status, n, err)
+	}
+}
+
+func get(ctx context.Context, _ platform.Deployment, url string) (int, int64, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		t.Fatal(err)
+		return 0, 0, err
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, 0, err
 	}
 	defer resp.Body.Close()
 	n, err := io.Copy(io.Discard, resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK || n != responseSize {
-		t.Errorf("%s answers %s with %d bytes, %v", url, resp.Status, n, err)
-	}
+	return resp.StatusCode, n, err
 }
 
 func verify(t *testing.T, d platform.Deployment) {
@@ -250,8 +297,9 @@ func verify(t *testing.T, d platform.Deployment) {
 
 // tasks holds that each pod has its application and, with a mesh, its data plane, and
 // that the control plane is there, each in its plane.
-func tasks(t *testing.T, d platform.Deployment, m mesh.Definition, pods []string) {
+func (s suite) tasks(t *testing.T, d platform.Deployment, pods []string) {
 	t.Helper()
+	m := s.mesh
 	all, err := d.Tasks(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +307,11 @@ func tasks(t *testing.T, d platform.Deployment, m mesh.Definition, pods []string
 	seen := map[string]int{}
 	ids := map[string]bool{}
 	for _, task := range all {
-		seen[fmt.Sprintf("%s %s", task.Pod, task.Plane)]++
+		if task.Plane == metric.Platform {
+			continue // of the cluster, however many
+		}
+		pod, _, _ := strings.Cut(task.ID, "/")
+		seen[fmt.Sprintf("%s %s", pod, task.Plane)]++
 		if ids[task.ID] {
 			t.Errorf("two tasks are called %s", task.ID)
 		}
@@ -267,11 +319,17 @@ func tasks(t *testing.T, d platform.Deployment, m mesh.Definition, pods []string
 		if task.Plane == metric.Unattributed {
 			t.Errorf("unattributed: %+v", task)
 		}
-		if task.Plane == metric.Data && (task.Pod == "load") != (task.Component == "load") {
+		if task.Plane == metric.Data && (task.Service == platform.LoadService) != (task.Component == "load") {
 			t.Errorf("only the load generator's own proxy has the component load: %+v", task)
 		}
 	}
-	want := map[string]int{"tare harness": 1}
+	want := map[string]int{}
+	if !s.traits.Outside {
+		want["tare harness"] = 1
+	}
+	for _, name := range s.traits.Standing {
+		want[name+" load"] = 1
+	}
 	if m.Local != nil {
 		for _, c := range m.Local.Control {
 			want[c.Name+" control"] = 1

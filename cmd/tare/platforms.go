@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/meter/kubelet"
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/platform/kube"
+	"github.com/tare-mesh/tare/internal/platform/local"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/runner"
+)
+
+// platformVariant is one place where trials run.
+type platformVariant struct {
+	name, doc string
+	open      func(context.Context, *cli, opening) (*opened, error)
+	// refresh is how often its counters are refreshed at least; 0: whenever they are read.
+	refresh time.Duration
+	// overhead is about what a trial takes longer than on this machine, beside the counters.
+	overhead time.Duration
+}
+
+// opening is what opening a platform takes.
+type opening struct {
+	experiment *experiment.Experiment
+	results    string            // the run's directory
+	notices    *notices          // who is told of what takes long
+	dry        *cluster.Recorder // nothing is done, and what would be is written down; nil: it is done
+}
+
+// opened is a platform, and what belongs to it.
+type opened struct {
+	platform    platform.Platform
+	meter       meter.Meter
+	timing      runner.Timing
+	environment result.Environment // what is known of where the trials run
+}
+
+// prolong adds what the platform takes to p's expected times.
+func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
+	more := v.overhead
+	if v.refresh > 0 {
+		more += runner.PacedExtra(x.Phases, v.refresh)
+	}
+	p.TrialTime += more
+	p.Expected += more * time.Duration(len(p.Trials))
+}
+
+func openLocal(_ context.Context, c *cli, _ opening) (*opened, error) {
+	m, err := c.catalog.newMeter()
+	if err != nil {
+		return nil, err
+	}
+	return &opened{
+		platform:    local.New(local.Options{AgentPath: load.AgentPath(), FetchProgram: c.fetchProgram}),
+		meter:       m,
+		environment: meter.Host(),
+	}, nil
+}
+
+// kubernetesOverhead is about what deploying and removing a trial takes.
+const kubernetesOverhead = 20 * time.Second
+
+// kubernetesTiming is how long things may take in a cluster: images are pulled, an API server may be away for a
+// while, and a namespace goes when all that is in it has.
+func kubernetesTiming(workers int) runner.Timing {
+	return runner.Timing{
+		Deploy: 5 * time.Minute, Verify: 2 * time.Minute, Remove: 4 * time.Minute,
+		// Every worker is asked for the time and given its part, one after another.
+		Lead:     3*time.Second + time.Duration(workers)*time.Second,
+		Overtime: 2 * time.Minute, LoadGrace: 5 * time.Second,
+	}
+}
+
+func openKubernetes(ctx context.Context, _ *cli, o opening) (*opened, error) {
+	x := o.experiment.Platform
+	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: o.dry})
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := kube.Nodes(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	distinct, err := filepath.Abs(o.results)
+	if err != nil {
+		return nil, fmt.Errorf("find the results directory: %w", err)
+	}
+	workers := o.experiment.Load.Workers
+	settings := map[string]mesh.Settings{}
+	for name, chosen := range o.experiment.Meshes {
+		settings[name] = chosen.Settings()
+	}
+	var read []kubelet.Node
+	for _, n := range nodes {
+		read = append(read, kubelet.Node{Name: n.Name, CPUs: n.CPUs})
+	}
+	return &opened{
+		platform: kube.New(kube.Options{
+			Cluster: k, Run: kube.RunID(o.experiment.Metadata.Name, cluster.ThisProcess().Host+distinct),
+			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
+			Refresh: kubelet.Refresh, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
+		}, nodes),
+		meter:       kubelet.New(read, k.NodeMetrics),
+		timing:      kubernetesTiming(workers),
+		environment: environmentOf(nodes),
+	}, nil
+}
+
+// environmentOf says what the nodes are, all together.
+func environmentOf(nodes []kube.Node) result.Environment {
+	var e result.Environment
+	add := func(to *string, s string) {
+		if s != "" && !strings.Contains(", "+*to+", ", ", "+s+", ") {
+			*to = strings.TrimPrefix(*to+", "+s, ", ")
+		}
+	}
+	for _, n := range nodes {
+		add(&e.OS, n.OS)
+		add(&e.Arch, n.Arch)
+		add(&e.Kernel, n.Kernel)
+		e.CPUs += n.CPUs
+		e.MemoryMB += n.MemoryMB
+	}
+	return e
+}
+
+// notices go to the live view while there is one, and to standard error before and after.
+type notices struct {
+	mu   sync.Mutex
+	to   io.Writer
+	view result.Sink
+}
+
+// show says which view there is; nil: none.
+func (n *notices) show(view result.Sink) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.view = view
+}
+
+func (n *notices) say(s string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.view == nil {
+		fmt.Fprintln(n.to, "tare: "+s)
+		return
+	}
+	_ = n.view.Event(result.Event{Time: time.Now(), Kind: result.KindLog, Message: s})
+}

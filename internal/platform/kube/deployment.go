@@ -1,0 +1,181 @@
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/platform"
+)
+
+// removeTimeout bounds the removal of a trial where the caller's context does not.
+const removeTimeout = 3 * time.Minute
+
+// deployment is one trial's namespace, and what is in it.
+type deployment struct {
+	platform  *Platform
+	cluster   *cluster.Cluster
+	spec      platform.Spec
+	enrolment enrolment
+	namespace string
+	token     string // of the services' REST interfaces, and of the load workers
+	made      []cluster.Ref
+	pods      *podStore // nil until the pods are followed
+	workers   []*loadWorker
+
+	mu      sync.Mutex
+	numbers map[string][]string // pods by service, in the order of their numbers
+	watcher watcher
+	broken  error // why the trial can no longer be measured
+	loads   []*remote
+	active  int // load workers at work
+	started int // since none was
+	removed bool
+}
+
+var errRemoved = errors.New("the deployment has been removed")
+
+// stamp is what every object of the trial carries.
+func (d *deployment) stamp() cluster.Stamp {
+	return cluster.Stamp{Run: d.platform.options.Run, Labels: map[string]string{labelTrial: fmt.Sprint(d.spec.Trial.Ordinal)}, Archive: d.archive}
+}
+
+// readyMesh makes the cluster what the trial's mesh needs it to be.
+func (d *deployment) readyMesh(ctx context.Context) error {
+	if d.platform.options.Meshes == nil {
+		return nil
+	}
+	return d.platform.options.Meshes.Ready(ctx, d.spec.Mesh)
+}
+
+// makeNamespace makes the trial's namespace; one of the same name is what an interrupted attempt at the trial left.
+func (d *deployment) makeNamespace(ctx context.Context) error {
+	ref := d.namespaceRef()
+	if err := d.clear(ctx, ref); err != nil {
+		return err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: d.namespace}}
+	d.enrolment.enrolNamespace(ns)
+	d.made = append(d.made, ref)
+	if err := d.cluster.Apply(ctx, d.stamp(), ns); err != nil {
+		return err
+	}
+	return d.wait(ctx, ref)
+}
+
+func (d *deployment) namespaceRef() cluster.Ref {
+	return cluster.Ref{Kind: cluster.KindNamespace, Name: d.namespace}
+}
+
+// clear removes a namespace of this run; another's is not touched.
+func (d *deployment) clear(ctx context.Context, ref cluster.Ref) error {
+	if d.cluster.DryRun() {
+		return nil
+	}
+	there, err := d.cluster.Get(ctx, ref)
+	if cluster.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if there.GetLabels()[cluster.LabelRun] != d.platform.options.Run {
+		return &Error{fmt.Errorf("make %s: it is there, and not of this run", ref), "run into another directory: --out names it"}
+	}
+	return d.cluster.Delete(ctx, d.platform.options.Report, ref)
+}
+
+// makeServices applies what the mesh adds, the services, and the load workers.
+func (d *deployment) makeServices(ctx context.Context) error {
+	var objects []runtime.Object
+	extra, err := d.enrolment.extra(d.namespace)
+	if err != nil {
+		return err
+	}
+	objects = append(objects, extra...)
+	d.token = rand.Text()
+	if d.cluster.DryRun() {
+		d.token = "drawn for each trial"
+	}
+	objects = append(objects, &corev1.Secret{ObjectMeta: d.meta(tokenName), StringData: map[string]string{tokenKey: d.token}})
+	for _, s := range d.spec.Topology.Services {
+		of, err := d.objectsOf(s)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, of...)
+	}
+	return d.cluster.Apply(ctx, d.stamp(), append(objects, d.loadJob())...)
+}
+
+// awaitReady waits for every workload, first for those that came of the mesh's manifests.
+func (d *deployment) awaitReady(ctx context.Context) error {
+	var refs []cluster.Ref
+	for _, w := range d.enrolment.Workloads {
+		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment.GroupVersion().WithKind(w.Kind), Namespace: d.namespace, Name: w.Name})
+	}
+	for _, s := range d.spec.Topology.Services {
+		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment, Namespace: d.namespace, Name: s.Name})
+	}
+	return d.wait(ctx, append(refs, cluster.Ref{Kind: cluster.KindJob, Namespace: d.namespace, Name: loadService})...)
+}
+
+func (d *deployment) wait(ctx context.Context, refs ...cluster.Ref) error {
+	late := newPatience(d.platform.options.Report)
+	defer late.end()
+	return d.cluster.WaitReady(ctx, late.hear, refs...)
+}
+
+// follow begins to watch the trial's pods.
+func (d *deployment) follow(ctx context.Context) (err error) {
+	if d.cluster.DryRun() {
+		return nil
+	}
+	if d.pods, err = followPods(ctx, d.cluster, d.namespace, d.podChanged); err != nil {
+		return err
+	}
+	d.keepWatch()
+	return nil
+}
+
+// Entry implements [platform.Deployment]: the entry's name, which its replicas share.
+func (d *deployment) Entry() []string {
+	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", d.spec.Entry().Name, d.namespace, clusterDomain, servicePort)})
+}
+
+// Refresh implements [platform.Paced].
+func (d *deployment) Refresh() time.Duration { return d.platform.options.Refresh }
+
+// Remove implements [platform.Deployment]: it keeps the containers' logs and deletes the namespace.
+func (d *deployment) Remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	d.mu.Lock()
+	first := !d.removed
+	d.removed = true
+	d.abandonLoad(errRemoved)
+	d.mu.Unlock()
+	if first {
+		d.keepLogs(ctx)
+	}
+	for _, w := range d.workers {
+		w.forward.Close()
+	}
+	if d.pods != nil {
+		d.pods.close()
+	}
+	late := newPatience(d.platform.options.Report)
+	defer late.end()
+	if err := d.cluster.Delete(ctx, late.hear, d.made...); err != nil {
+		return fmt.Errorf("remove the deployment: %w", err)
+	}
+	return nil
+}

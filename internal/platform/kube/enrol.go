@@ -1,0 +1,98 @@
+package kube
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+)
+
+// enrolment is how a mesh takes the pods of a trial in. This file is the one place where a mesh changes what is
+// deployed: what the namespace and the templates of pods carry, and what is applied before any pod is.
+type enrolment struct {
+	mesh.Enrolled
+	// loadInside says that the load workers are in the mesh as well.
+	loadInside bool
+}
+
+// enrol renders the enrolment of one trial's namespace; that of no mesh is empty.
+func (p *Platform) enrol(m mesh.Definition, namespace string) (enrolment, error) {
+	e := enrolment{loadInside: true}
+	if err := m.On(mesh.OnKubernetes); err != nil || m.Kubernetes == nil {
+		return e, err
+	}
+	if p.options.Meshes == nil {
+		return e, fmt.Errorf("mesh %s: %w on Kubernetes: meshes cannot be installed yet", m.Name, errors.ErrUnsupported)
+	}
+	var err error
+	e.Enrolled, err = m.Kubernetes.Enrol(p.options.Settings[m.Name], namespace, e.loadInside)
+	return e, err
+}
+
+// enrolNamespace puts the mesh's marks on the trial's namespace.
+func (e enrolment) enrolNamespace(ns *corev1.Namespace) { put(e.Namespace, &ns.ObjectMeta) }
+
+// enrolPods puts the mesh's marks on the template of a service's pods.
+func (e enrolment) enrolPods(template *corev1.PodTemplateSpec) { put(e.Pod, &template.ObjectMeta) }
+
+// enrolLoad puts the mesh's marks on the template of the load workers' pods, which may stay out of it.
+func (e enrolment) enrolLoad(template *corev1.PodTemplateSpec) {
+	if e.loadInside {
+		put(e.Pod, &template.ObjectMeta)
+		return
+	}
+	put(e.Exempt, &template.ObjectMeta)
+}
+
+func put(m mesh.Marks, on *metav1.ObjectMeta) {
+	on.Labels = added(on.Labels, m.Labels)
+	on.Annotations = added(on.Annotations, m.Annotations)
+}
+
+// added is a map with another's entries; nil where neither has any.
+func added(to, from map[string]string) map[string]string {
+	if len(from) == 0 {
+		return to
+	}
+	all := maps.Clone(to)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, from)
+	return all
+}
+
+// extra are the mesh's manifests, in the trial's namespace where they name none.
+func (e enrolment) extra(namespace string) ([]runtime.Object, error) {
+	var all []runtime.Object
+	for _, text := range e.Manifests {
+		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			err := documents.Decode(&o.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read the mesh's manifests: %w", err)
+			}
+			if len(o.Object) == 0 {
+				continue
+			}
+			if o.GetNamespace() == "" {
+				o.SetNamespace(namespace)
+			}
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}

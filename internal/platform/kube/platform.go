@@ -1,0 +1,157 @@
+// Package kube runs trials on a Kubernetes cluster. Each trial has a namespace of
+// its own: a Deployment and a Service for every service of the topology, and a
+// Job of load workers, each of which runs a generator for tare and is reached
+// through the API server, so that nothing of the mesh stands between.
+//
+// What runs in the cluster is followed by a watch. tare itself runs outside and
+// is no task of the trial.
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/platform"
+)
+
+// loadService is the name of the load workers' Job and of its pods' service.
+const loadService = platform.LoadService
+
+// Options of the platform.
+type Options struct {
+	Cluster *cluster.Cluster
+	// Run is the run's label, from [RunID].
+	Run string
+	// Image of tare-agent; every node can have it.
+	Image string
+	// Workers are the load workers, a pod each; 0: one.
+	Workers int
+	// Affinity is how pods are placed: auto (the default), labels or none.
+	Affinity string
+	// Refresh is the longest time between two refreshes of the meter's counters.
+	Refresh time.Duration
+	// Meshes makes the cluster ready for a trial under a mesh; nil: only trials without one can be had.
+	Meshes Meshes
+	// Settings are what the user chose of each mesh, by name.
+	Settings map[string]mesh.Settings
+	// InUse takes a cluster that is in use, or is not marked as disposable.
+	InUse bool
+	// Report is told what is waited for that takes long; nil: nobody is.
+	Report func(string)
+}
+
+// Meshes installs meshes in the cluster.
+type Meshes interface {
+	// Ready makes the cluster ready for a trial under m, and takes away what of other meshes is there.
+	Ready(ctx context.Context, m mesh.Definition) error
+}
+
+// Platform is a Kubernetes cluster.
+type Platform struct {
+	options Options
+	nodes   []Node
+}
+
+// New makes the platform of a cluster. nodes are those that pods can stand on, from [Nodes].
+func New(o Options, nodes []Node) *Platform {
+	o.Affinity = cmp.Or(o.Affinity, affinityAuto)
+	o.Workers = max(1, o.Workers)
+	if o.Report == nil {
+		o.Report = func(string) {}
+	}
+	return &Platform{o, nodes}
+}
+
+// Error is what went wrong, with what the user can do.
+type Error struct {
+	Err  error
+	hint string
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint says what the user can do.
+func (e *Error) Hint() string { return e.hint }
+
+// Prepare refuses a cluster that is in use, removes what dead runs have left there, and says what the cluster is.
+func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
+	for _, m := range meshes {
+		if _, err := p.enrol(m, "tare"); err != nil {
+			return nil, err
+		}
+	}
+	c := p.options.Cluster
+	if c.DryRun() {
+		return nil, nil
+	}
+	if !p.options.InUse {
+		if err := c.Guard(ctx); err != nil {
+			return nil, err
+		}
+	}
+	swept, err := c.SweepDead(ctx, p.options.Report)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range swept {
+		p.options.Report(fmt.Sprintf("removed what run %s had left in the cluster", s.Run))
+	}
+	return p.versions(ctx)
+}
+
+// Deploy makes the trial's namespace and all that is in it, and returns once it is ready.
+func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+	d, err := p.deploy(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+	}
+	return d, nil
+}
+
+func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
+	if err := supported(spec); err != nil {
+		return nil, err
+	}
+	d := &deployment{platform: p, cluster: p.options.Cluster, spec: spec, namespace: namespaceOf(p.options.Run, spec), numbers: map[string][]string{}}
+	if d.enrolment, err = p.enrol(spec.Mesh, d.namespace); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Remove(ctx))
+		}
+	}()
+	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.makeServices, d.awaitReady, d.follow, d.reachWorkers, d.keepPods} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// supported refuses what this platform cannot do, and what would confuse it.
+func supported(spec platform.Spec) error {
+	if len(spec.Topology.Services) == 0 {
+		return errors.New("the topology has no services")
+	}
+	if _, ok := spec.Topology.Service(loadService); ok {
+		return &Error{fmt.Errorf("a service is called %q, as the load generator is", loadService), "give the service another name"}
+	}
+	for _, s := range spec.Topology.Services {
+		if protocol := spec.Protocol(s); !slices.Contains(app.Protocols(), protocol) {
+			return fmt.Errorf("protocol %s: %w on Kubernetes", protocol, errors.ErrUnsupported)
+		}
+	}
+	if len(spec.CPUs) > 0 {
+		return &Error{fmt.Errorf("platform.cpus: %w on Kubernetes, which chooses the processors", errors.ErrUnsupported), "leave it out"}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/tare-mesh/tare/internal/app"
+)
+
+// Where a container finds what it is given. /tmp is the one place it may write to.
+const (
+	configDir = "/etc/tare"
+	tokenDir  = "/var/run/tare"
+	tmpDir    = "/tmp"
+)
+
+// What every container asks for, whatever the treatment: little, so that many fit on a node, no limit on CPU, since
+// throttling would be measured as the application's, and one on memory.
+const (
+	requestCPU    = "10m"
+	requestMemory = "16Mi"
+	limitMemory   = 512 << 20 // bytes, beside what the service is told to hold
+)
+
+// user that the image's programs run as.
+const user = 65532
+
+// graceSeconds is what a container gets to end by itself.
+const graceSeconds = 3
+
+var tokenMount = corev1.VolumeMount{Name: "token", MountPath: tokenDir, ReadOnly: true}
+
+// tokenVolume is readable by the pod's own group alone.
+func tokenVolume() corev1.Volume {
+	mode := int32(0o440)
+	return corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: tokenName, DefaultMode: &mode}}}
+}
+
+// container runs tare-agent with args. It may hold memory, besides what it needs.
+func (d *deployment) container(name string, memory app.Size, args ...string) corev1.Container {
+	no, yes := false, true
+	return corev1.Container{
+		Name:            name,
+		Image:           d.platform.options.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            args,
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(requestCPU), corev1.ResourceMemory: resource.MustParse(requestMemory)},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(limitMemory+int64(memory), resource.BinarySI)},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: tmpDir}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+}
+
+// basePod is a pod of containers that passes the strictest of Kubernetes' pod security standards.
+func basePod(containers ...corev1.Container) corev1.PodSpec {
+	no, yes, id, grace := false, true, int64(user), int64(graceSeconds)
+	return corev1.PodSpec{
+		Containers:                    containers,
+		AutomountServiceAccountToken:  &no,
+		EnableServiceLinks:            &no,
+		TerminationGracePeriodSeconds: &grace,
+		Volumes:                       []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+}
+
+func readyAt(port int) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(int32(port))}},
+		PeriodSeconds:    1,
+		FailureThreshold: 3,
+		TimeoutSeconds:   3,
+	}
+}
+
+// containersOf lists the containers that tare gives a pod of a service, or of the load.
+func (d *deployment) containersOf(service string) ([]string, error) {
+	if service == loadService {
+		return []string{loadContainer}, nil
+	}
+	s, ok := d.spec.Topology.Service(service)
+	if !ok {
+		return nil, fmt.Errorf("there is no service %s", service)
+	}
+	if s.Program == app.Adder {
+		return []string{appContainer, adderContainer}, nil
+	}
+	return []string{appContainer}, nil
+}

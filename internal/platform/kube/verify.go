@@ -1,0 +1,164 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/proc"
+)
+
+const (
+	// probes are the requests that are sent to see whether the application answers as it should.
+	probes       = 20
+	probeTimeout = 5 * time.Second
+	// openWithin is how long the way to the application may take to open once everything is ready: names and
+	// addresses reach the nodes a little after the pods are.
+	openWithin = 20 * time.Second
+	openPause  = 500 * time.Millisecond
+)
+
+// Verify implements [platform.Verifier]: the entry is asked from a load worker, and the pods are looked at.
+func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
+	if err := d.Err(); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	answers, err := d.probe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	return []platform.Check{answers, d.containersCheck()}, nil
+}
+
+// probe sends probes until all of them are answered, for openWithin at most.
+func (d *deployment) probe(ctx context.Context) (platform.Check, error) {
+	entry := d.spec.Entry()
+	c := platform.Check{Name: "answers of " + entry.Name}
+	pause := time.NewTicker(openPause)
+	defer pause.Stop()
+	for deadline := time.Now().Add(openWithin); ; {
+		report, err := d.sendProbes(ctx)
+		if err != nil {
+			return c, err
+		}
+		good := report.Classes[loadgen.OK]
+		c.OK = good == probes && report.Requests == probes
+		c.Detail = fmt.Sprintf("%d of %d probes were answered with status 200%s", good, report.Requests, ofLength(d.answerSize()))
+		if c.OK {
+			return c, nil
+		}
+		c.Detail += "; the others: " + others(report)
+		c.Hint = "the application, or a proxy before it, does not do what was asked; see their logs in the trial's provenance directory"
+		if time.Now().After(deadline) {
+			return c, nil
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return c, context.Cause(ctx)
+		}
+	}
+}
+
+// answerSize is the length of every answer of the entry, bytes; negative: any.
+func (d *deployment) answerSize() int64 {
+	return d.spec.Entry().AnswerSize(int64(d.spec.Treatment.Levels.ResponseSize))
+}
+
+func ofLength(bytes int64) string {
+	if bytes < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d bytes", bytes)
+}
+
+// others tells what was not as it should be, by name.
+func others(r loadgen.Report) string {
+	var all []string
+	for _, of := range []map[string]int64{r.Statuses, r.Errors} {
+		for _, what := range slices.Sorted(maps.Keys(of)) {
+			if what != "200" {
+				all = append(all, fmt.Sprintf("%s (%d)", what, of[what]))
+			}
+		}
+	}
+	if all == nil {
+		return "no answer"
+	}
+	return strings.Join(all, ", ")
+}
+
+// sendProbes has a load worker send so many requests, each the way the load will be sent.
+func (d *deployment) sendProbes(ctx context.Context) (loadgen.Report, error) {
+	profile := loadgen.Profile{
+		Targets: d.Entry(), RequestSize: int64(d.spec.Treatment.Levels.RequestSize), ExpectSize: d.answerSize(),
+		Connections: 4, Workers: 1, Protocol: d.spec.Protocol(d.spec.Entry()), Timeout: probeTimeout,
+		Measure: probeTimeout, Requests: probes, Drain: probeTimeout,
+	}
+	stdin, err := json.Marshal(profile)
+	if err != nil {
+		return loadgen.Report{}, fmt.Errorf("write load profile: %w", err)
+	}
+	var out bytes.Buffer
+	p, err := d.StartLoad(ctx, proc.Command{Path: agentProgram, Args: []string{"load"}, Stdin: bytes.NewReader(stdin), Stdout: &out})
+	if err != nil {
+		return loadgen.Report{}, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = p.Stop(context.WithoutCancel(ctx), 0) })()
+	if err := p.Wait(); err != nil {
+		return loadgen.Report{}, fmt.Errorf("send probes: %w", err)
+	}
+	return lastReport(out.Bytes())
+}
+
+// agentProgram is the program of the image.
+const agentProgram = "tare-agent"
+
+// lastReport is what the load engine writes last.
+func lastReport(out []byte) (loadgen.Report, error) {
+	lines := json.NewDecoder(bytes.NewReader(out))
+	for lines.More() {
+		var line loadgen.Line
+		if err := lines.Decode(&line); err != nil {
+			return loadgen.Report{}, fmt.Errorf("read the load engine's output: %w", err)
+		}
+		if line.Report != nil {
+			return *line.Report, nil
+		}
+	}
+	return loadgen.Report{}, fmt.Errorf("read the load engine's output: there is no report in %d bytes", len(out))
+}
+
+// containersCheck holds the containers of every pod against those it was given: without a mesh nothing is injected.
+func (d *deployment) containersCheck() platform.Check {
+	c := platform.Check{Name: "containers", OK: true}
+	pods := d.own()
+	for _, pod := range pods {
+		want, err := d.containersOf(pod.Labels[labelService])
+		if got := names(pod); err != nil || !slices.Equal(got, want) {
+			c.OK = false
+			c.Detail = fmt.Sprintf("pod %s has the containers %s, and was given %s", pod.Name, strings.Join(got, ", "), strings.Join(want, ", "))
+			c.Hint = "something in the cluster injects containers into every namespace: an admission webhook without a selector, perhaps"
+			return c
+		}
+	}
+	c.Detail = fmt.Sprintf("%d pods have the containers they were given, and no other", len(pods))
+	return c
+}
+
+// names are those of a pod's containers, native sidecars and other init containers included.
+func names(pod *corev1.Pod) (all []string) {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		all = append(all, c.Name)
+	}
+	return all
+}
