@@ -105,9 +105,11 @@ func openKubernetes(ctx context.Context, _ *cli, o opening) (*opened, error) {
 	for name, chosen := range o.experiment.Meshes {
 		settings[name] = chosen.Settings()
 	}
-	var read []kubelet.Node
-	for _, n := range nodes {
-		read = append(read, kubelet.Node{Name: n.Name, CPUs: n.CPUs})
+	m := kubelet.Of(k, nil) // a dry run measures nothing
+	if o.dry == nil {
+		if m, err = kubelet.Open(ctx, k); err != nil {
+			return nil, err
+		}
 	}
 	return &opened{
 		platform: kube.New(kube.Options{
@@ -115,7 +117,7 @@ func openKubernetes(ctx context.Context, _ *cli, o opening) (*opened, error) {
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Refresh: kubelet.Refresh, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
 		}, nodes),
-		meter:       kubelet.New(read, k.NodeMetrics),
+		meter:       m,
 		timing:      kubernetesTiming(workers),
 		environment: environmentOf(nodes),
 	}, nil
