@@ -3,6 +3,7 @@ package loadgen
 import (
 	"bufio"
 	"crypto/tls"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -28,6 +29,11 @@ const aloneEnv = "TARE_TEST_SERVER"
 func TestMain(m *testing.M) {
 	what := os.Getenv(aloneEnv)
 	if what == "" {
+		// Most loads of these tests only wait: many at once take no longer than one.
+		flag.Parse()
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	if err := serveAlone(what); err != nil {

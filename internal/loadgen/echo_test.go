@@ -25,7 +25,7 @@ func TestEcho(t *testing.T) {
 				p := profile(tcpTarget(t, echoing)).on(engine)
 				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail, p.Connections = protocolTCP, size, rate, 0, 0, 2
 				p.Measure, p.Timeout, p.Drain = brief(), 20*time.Second, 20*time.Second
-				if size > 1000 {
+				if p = p.at(rate, 100); size > 1000 {
 					p.Requests, p.Measure = 3, 20*time.Second
 				}
 				r := mustRun(t, p)
@@ -84,7 +84,7 @@ func TestEchoFailures(t *testing.T) {
 				if test.class == Timeout {
 					p.Timeout = 100 * time.Millisecond
 				}
-				r := mustRun(t, p)
+				r := mustRun(t, p.at(rate, 10))
 				named := int64(0)
 				for kind, n := range r.Errors {
 					if strings.Contains("|"+test.kind+"|", "|"+kind+"|") {

@@ -74,6 +74,7 @@ func failures() []failure {
 // Every way a server can fail is counted as what it is, in every loop, and the
 // run ends.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	for _, test := range failures() {
 		for _, run := range []struct{ loop, engine string }{
 			{"open", nativeEngine}, {"closed", nativeEngine}, {"open", enginePortable}, {"closed", enginePortable},

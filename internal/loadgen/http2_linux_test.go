@@ -45,13 +45,9 @@ func TestHTTP2AgainstNetHTTP(t *testing.T) {
 	p := profileH2(url + "/p?q=1")
 	p.Method, p.RequestSize, p.ExpectSize, p.Headers, p.BodyHas = http.MethodPut, sent, answered, []string{"X-A: b", "Host: other", "User-Agent: me"}, []string{"yyy"}
 	for _, rate := range []float64{100, 0} {
-		p.Rate = rate
-		r := mustRun(t, p)
-		if r.Requests == 0 || r.Classes[OK] != r.Requests || r.Statuses["200"] != r.Requests || r.Connected != 2 || r.Reconnects != 0 {
+		r := mustRun(t, p.at(rate, 50))
+		if r.Requests != 50 || r.Classes[OK] != r.Requests || r.Statuses["200"] != r.Requests || r.Connected != 2 || r.Reconnects != 0 {
 			t.Errorf("%+v", r)
-		}
-		if rate > 0 && r.Requests != 50 {
-			t.Errorf("%d requests, want 50", r.Requests)
 		}
 	}
 	if w := wrong.Load(); w != nil {
@@ -76,8 +72,7 @@ func TestHTTP2UsesEveryStream(t *testing.T) {
 		s.Config.Protocols.SetUnencryptedHTTP2(true)
 		s.Start()
 		p := profileH2(s.URL)
-		p.Rate = 0
-		r := mustRun(t, p)
+		r := mustRun(t, p.at(0, 200))
 		s.Close()
 		// A handler may return a little after its answer was complete.
 		if r.Classes[OK] != r.Requests || most.Load() < test.want || most.Load() > test.want+2 {
@@ -104,9 +99,9 @@ func TestHTTP2StatusesAndTimeouts(t *testing.T) {
 		kind  string
 	}{{"/404", Status, ""}, {"/abort", Conn, "stream reset"}, {"/hang", Timeout, "timeout"}} {
 		p := profileH2(url + test.path)
-		p.Timeout, p.Rate, p.Measure, p.Warmup, p.Tail = 100*time.Millisecond, 50, 300*time.Millisecond, 0, 0
-		if test.class != Timeout {
-			p.Timeout = 5 * time.Second
+		p.Rate, p.Measure, p.Warmup, p.Tail = 50, 300*time.Millisecond, 0, 0
+		if test.class == Timeout {
+			p.Timeout = time.Second // for connecting, too, on a busy machine
 		}
 		r := mustRun(t, p)
 		if r.Classes[test.class] != 15 || r.Requests != 15 || test.kind != "" && r.Errors[test.kind] != 15 || r.Reconnects != 0 {

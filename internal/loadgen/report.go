@@ -85,15 +85,15 @@ func (t *totals) add(w *totals) {
 	for i, n := range w.kinds {
 		t.kinds[i] += n
 	}
-	t.response.Merge(w.response)
-	t.service.Merge(w.service)
-	t.lateness.Merge(w.lateness)
-	t.ownDelay.Merge(w.ownDelay)
-	t.firstByte.Merge(w.firstByte)
-	t.message.Merge(w.message)
-	t.connect.Merge(w.connect)
-	t.handshake.Merge(w.handshake)
-	t.lookup.Merge(w.lookup)
+	for _, pair := range [][2]*hdrhistogram.Histogram{
+		{t.response, w.response}, {t.service, w.service}, {t.lateness, w.lateness}, {t.ownDelay, w.ownDelay},
+		{t.firstByte, w.firstByte}, {t.message, w.message}, {t.connect, w.connect}, {t.handshake, w.handshake},
+		{t.lookup, w.lookup}, {t.gaps.sent, w.gaps.sent}, {t.gaps.intended, w.gaps.intended},
+	} {
+		if pair[1].TotalCount() > 0 {
+			pair[0].Merge(pair[1])
+		}
+	}
 	for addr, n := range w.addresses {
 		t.addresses[addr] += n
 	}
@@ -107,8 +107,6 @@ func (t *totals) add(w *totals) {
 	for i, n := range w.openKinds {
 		t.openKinds[i] += n
 	}
-	t.gaps.sent.Merge(w.gaps.sent)
-	t.gaps.intended.Merge(w.gaps.intended)
 }
 
 func (r *Report) fill(t *totals) {
@@ -158,10 +156,11 @@ func quantiles(h *hdrhistogram.Histogram, unit float64) Quantiles {
 	if h.TotalCount() == 0 {
 		return Quantiles{}
 	}
-	at := func(q float64) float64 { return float64(h.ValueAtPercentile(q)) / unit }
+	at := h.ValueAtPercentilesSlice([]float64{50, 90, 99, 99.9, 99.99})
+	in := func(i int) float64 { return float64(at[i]) / unit }
 	return Quantiles{
 		Count: h.TotalCount(), Mean: h.Mean() / unit,
-		P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), P9999: at(99.99), Max: float64(h.Max()) / unit,
+		P50: in(0), P90: in(1), P99: in(2), P999: in(3), P9999: in(4), Max: float64(h.Max()) / unit,
 	}
 }
 

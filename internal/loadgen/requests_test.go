@@ -7,6 +7,7 @@ import (
 
 // A number of requests is that number, over workers and parts that do not divide it.
 func TestANumberOfRequests(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
 		url := rawServer(t, saying(helloResponse))
 		for _, rate := range []float64{0, 1000} {

@@ -7,6 +7,7 @@ import (
 
 // Requests are told apart by their paths, and not by the servers they go to.
 func TestRoutesAreToldApart(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
 		server := rawServer(t, answering(func(c net.Conn, _ int) bool {
 			_, err := c.Write([]byte(helloResponse))

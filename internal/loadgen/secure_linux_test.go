@@ -36,6 +36,7 @@ func (a *authority) trusting(p Profile) Profile {
 
 // What a server does wrong is counted over TLS as it is without.
 func TestFailuresOverTLS(t *testing.T) {
+	t.Parallel()
 	a := serverAuthority(t)
 	config := a.config(t, "server")
 	all := failures()
@@ -189,9 +190,8 @@ func TestBodiesOverTLS(t *testing.T) {
 			p := a.trusting(profileH2(s.URL))
 			p.Protocol, p.RequestSize, p.ExpectSize, p.BodyHas = protocol, sent, answered, []string{"yyy"}
 			for _, rate := range []float64{100, 0} {
-				p.Rate = rate
-				r := mustRun(t, p)
-				if r.Requests == 0 || r.Classes[OK] != r.Requests || r.Reconnects != 0 || rate > 0 && r.Requests != 50 ||
+				r := mustRun(t, p.at(rate, 50))
+				if r.Requests != 50 || r.Classes[OK] != r.Requests || r.Reconnects != 0 ||
 					!strings.HasPrefix(r.TLS, tls.VersionName(version)) || r.Engine != nativeEngine {
 					t.Errorf("%s: %+v", protocol, r)
 				}
@@ -221,8 +221,7 @@ func TestGRPCOverMutualTLS(t *testing.T) {
 	p := a.trusting(profileH2("https://" + l.Addr().String() + "/grpc.health.v1.Health/Check"))
 	p.Protocol, p.TLS.CertFile, p.TLS.KeyFile = protocolGRPC, a.file("client.pem"), a.file("client.key")
 	for _, rate := range []float64{200, 0} {
-		p.Rate = rate
-		if r := mustRun(t, p); r.Requests == 0 || r.Statuses["grpc-0"] != r.Requests || rate > 0 && r.Requests != 100 {
+		if r := mustRun(t, p.at(rate, 100)); r.Requests != 100 || r.Statuses["grpc-0"] != r.Requests {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -281,14 +280,15 @@ func TestALPN(t *testing.T) {
 // Where every request has a connection of its own, sessions are resumed, unless full
 // handshakes are wanted.
 func TestSessionsAreResumed(t *testing.T) {
+	t.Parallel()
 	a := serverAuthority(t)
 	url := a.serve(t, "server", false)
 	eachEngine(t, func(t *testing.T, engine string) {
 		for _, full := range []bool{false, true} {
 			for _, rate := range []float64{100, 0} {
 				p := a.trusting(profile(url).on(engine))
-				p.NoKeepAlive, p.TLS.FullHandshake, p.Rate, p.Timeout, p.Drain = true, full, rate, 20*time.Second, 20*time.Second
-				r := mustRun(t, p)
+				p.NoKeepAlive, p.TLS.FullHandshake, p.Warmup, p.Measure = true, full, 0, 200*time.Millisecond
+				r := mustRun(t, p.at(rate, 20))
 				if r.Requests == 0 || r.Classes[OK] != r.Requests || r.TLSMS.Count < r.Requests ||
 					full && r.TLSResumed > 0 || !full && r.TLSResumed < r.TLSMS.Count/2 {
 					t.Errorf("full %v, rate %v: %d of %d handshakes resumed, %v", full, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)

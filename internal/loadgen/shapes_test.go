@@ -75,6 +75,7 @@ func TestUniformKeepsEachRequestInItsOwnInterval(t *testing.T) {
 }
 
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "times")
 	if err := os.WriteFile(path, []byte("# seconds\n0.2\n0.1\n\n0.25\n0.3\n0.9\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -122,6 +122,7 @@ func (a *authority) serve(t testing.TB, name string, mutual bool) string {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	a.issue(t, "server", time.Now().Add(time.Hour))
 	a.issue(t, "expired", time.Now().Add(-time.Hour))
@@ -172,6 +173,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestUnixSocket(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
