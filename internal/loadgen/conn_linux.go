@@ -203,6 +203,7 @@ func (w *worker) begin(c *conn, intended, free int64) {
 		w.rec.due(intended)
 	}
 	w.inFlight++
+	w.lastSend = w.now
 	if c.state == connClosed {
 		w.open(c)
 		return
@@ -388,6 +389,7 @@ func (w *worker) finish(c *conn, k kind, status int) {
 	}
 	c.carries, c.hop = false, nil
 	of := c.owner()
+	w.learnReply(w.now - of.sent)
 	w.rec.finish(outcome{intended: of.intended, sent: of.sent, free: of.free, first: c.first, end: w.now, status: status, kind: k, hops: of.hops, path: of.pool.target.path})
 	of.hops = 0
 }

@@ -45,7 +45,7 @@ func newWorker(e *engine, number int) (*worker, error) {
 	w.drainEnd = w.end + w.drain
 	if p.Rate > 0 {
 		w.schedule = e.schedule(number)
-		w.wakeMost = wakeMost(p)
+		w.wakeMost, w.replyRoom = wakeMost(p), replyRoom(p, e.spin)
 	}
 	for i := range w.pools {
 		t := &e.targets[i]
@@ -66,14 +66,6 @@ func newWorker(e *engine, number int) (*worker, error) {
 		}
 	}
 	return w, nil
-}
-
-// wakeMost bounds the cut of a sleep by the CPU it may cost at the profile's rate.
-func wakeMost(p *Profile) int64 {
-	if p.Spin < 0 {
-		return 0
-	}
-	return min(int64(defaultSpin), int64(wakeShare*1e9*float64(p.Workers)/p.Rate))
 }
 
 func (w *worker) run(t0 time.Time) *totals {

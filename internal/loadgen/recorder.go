@@ -72,6 +72,7 @@ type totals struct {
 	idleClosed         int64
 	unfinished         int64         // given up at the end of the drain, of the whole run
 	threadCPU          time.Duration // of the worker in the window
+	polled             time.Duration // of the window, in polls that found nothing
 	processCPU         time.Duration // of the process in the window; worker 0 only
 	wall               time.Duration // between the worker's readings of its CPU at the edges of the window
 	covered            time.Duration // of the window, until it was over or the worker was told to stop

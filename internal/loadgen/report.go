@@ -37,7 +37,9 @@ func (e *engine) report(t0 time.Time, results []*totals) Report {
 			wall = min(wall, w.covered)
 		}
 		if w.wall > 0 {
-			r.ThreadCPURatio = max(r.ThreadCPURatio, w.threadCPU.Seconds()/w.wall.Seconds())
+			// Polling takes only what nothing else is to be done with.
+			worked := max(0, w.threadCPU-w.polled)
+			r.ThreadCPURatio = max(r.ThreadCPURatio, worked.Seconds()/w.wall.Seconds())
 		}
 	}
 	r.Started = t0.Round(0)

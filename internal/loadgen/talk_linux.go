@@ -211,6 +211,7 @@ func (w *worker) beginStream(c *conn, intended, free int64) {
 
 func (w *worker) attach(c *conn, o outcome) {
 	w.inFlight++
+	w.lastSend = w.now
 	st := c.session.begin(o)
 	st.awaited = awaited{of: c, stream: st, deadline: w.now + w.timeout}
 	w.await(&st.awaited)
@@ -229,6 +230,7 @@ func (w *worker) cancel(c *conn, st *stream) {
 func (w *worker) finishStream(s *session, st *stream) {
 	w.inFlight--
 	st.end = w.now
+	w.learnReply(st.end - st.sent)
 	w.rec.finish(st.outcome)
 	s.retire(st)
 }

@@ -13,13 +13,6 @@ import (
 // arrives and never kept.
 const readBuffer = 256 << 10
 
-// wakeStep is the step in ns by which the estimate of wake-up lateness moves.
-const wakeStep = 250
-
-// wakeShare is the share of a core that polling at the end of shortened sleeps
-// may take, however high the rate.
-const wakeShare = 0.05
-
 // worker is one OS thread of the engine: its own poller, connections, share of
 // the schedule and histograms. Nothing of it is shared while load runs.
 type worker struct {
@@ -48,6 +41,10 @@ type worker struct {
 	spin     int64 // the window before a send in which the worker polls
 	wakeLate int64 // how late a sleep tends to end, see learnWake
 	wakeMost int64 // the most by which a sleep is cut short on that account
+	reply    int64 // how long answers tend to take, see learnReply
+	lastSend int64
+	// replyRoom is for how long after a send the worker may poll for answers.
+	replyRoom int64
 
 	// Instants in ns from t0 (before the start: from the engine's creation).
 	zero      time.Time
@@ -248,33 +245,6 @@ func (p *pool) take() *conn {
 	}
 }
 
-// pause is how long the worker may sleep, less the spin window before a send.
-func (w *worker) pause() time.Duration {
-	next := min(w.nextTick, w.nextEdge, w.nextRetry)
-	if w.first != nil {
-		next = min(next, w.first.deadline)
-	}
-	if !w.sending() {
-		next = min(next, w.drainEnd)
-	}
-	if w.nextDue != never {
-		next = min(next, w.nextDue-max(w.spin, w.wakeLate))
-	}
-	return time.Duration(max(0, next-w.now))
-}
-
-// learnWake follows the 90th percentile of how late sleeps end: up by nine steps
-// for a later one, down by one for an earlier. Sleeps are cut short by so much.
-// It makes sends punctual to microseconds at little cost, where polling for the
-// whole spin window would take a core from the system under test.
-func (w *worker) learnWake(late int64) {
-	if late > w.wakeLate {
-		w.wakeLate = min(w.wakeLate+9*wakeStep, w.wakeMost)
-	} else {
-		w.wakeLate = max(w.wakeLate-wakeStep, 0)
-	}
-}
-
 // turn waits for events and handles them.
 func (w *worker) turn(wait time.Duration) {
 	asleep := w.now
@@ -282,6 +252,9 @@ func (w *worker) turn(wait time.Duration) {
 	w.tick()
 	if n == 0 && wait > 0 {
 		w.learnWake(w.now - asleep - int64(wait))
+	}
+	if n == 0 && wait <= 0 && w.rec.in(w.now) {
+		w.rec.polled += time.Duration(w.now - asleep)
 	}
 	if errno != 0 {
 		return // EINTR, by a signal: the loop looks again
