@@ -14,7 +14,7 @@ import (
 )
 
 // commands in the order in which help shows them.
-var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newProxyCommand, newSidecarCommand, newAdderCommand, newAdderClientCommand}
+var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newProbeCommand, newProxyCommand, newSidecarCommand, newAdderCommand, newAdderClientCommand}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -123,6 +123,7 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 		})
 	}
 	_ = group.Wait() // no trial fails the report: what it lacks is among its warnings
+	a.unlikeProbes()
 }
 
 func (a *analysis) report() *Report {
@@ -246,7 +247,7 @@ func (a *analysis) setup() Setup {
 	e := a.environment
 	s := Setup{
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
-		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: a.plan.Seed,
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: a.plan.Seed, Probe: probeWork(a.records),
 	}
 	for i := range a.records {
 		r := &a.records[i]

@@ -112,6 +112,10 @@ func absent(why stats.Why, n int, of string) (Warning, bool) {
 type pairs struct {
 	treatment, baseline []float64
 	lost                int // blocks in which only one of them is, or none
+
+	// probes of the same trials: logarithms; unprobed says that one has none.
+	treatmentProbes, baselineProbes []float64
+	unprobed                        bool
 }
 
 func (a *analysis) pairs(name string, treatment, baseline map[int]Trial) pairs {
@@ -124,6 +128,7 @@ func (a *analysis) pairs(name string, treatment, baseline map[int]Trial) pairs {
 			continue
 		}
 		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
+		p.probe(treatment[block], baseline[block])
 	}
 	return p
 }
@@ -201,7 +206,8 @@ func (a *analysis) fill(c *Comparison, p pairs) {
 	if d.Why == stats.NoSpread {
 		c.Verdict = constant(d.Estimate, p)
 	}
-	a.judge(c, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	ratio, within := a.normalise(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	a.judge(c, ratio, within)
 }
 
 // constant is the verdict on differences that all agree: there is nothing to
@@ -255,6 +261,6 @@ func verdict(shown bool, difference float64) Verdict {
 func floor(c *Comparison) Floor {
 	return Floor{
 		Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
-		Detectable: c.Detectable, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
+		Detectable: c.Detectable, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Probe: c.Probe, Warnings: c.Warnings,
 	}
 }

@@ -79,6 +79,7 @@ type Setup struct {
 	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`
+	Probe      string            `json:"probe,omitempty"` // the work of the calibration probe; absent: none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
 }
@@ -155,7 +156,9 @@ type Comparison struct {
 	PAdjusted *float64 `json:"p_adjusted,omitempty"` // Holm, within Family
 	// Equivalence is there where a margin was asked for and the ratio is defined.
 	Equivalence *Equivalence `json:"equivalence,omitempty"`
-	Family      Family       `json:"family"`
+	// Probe is there where the calibration probe has narrowed Difference or Ratio.
+	Probe  *Normalisation `json:"probe,omitempty"`
+	Family Family         `json:"family"`
 	// Detectable is the true difference these pairs would show four times in five.
 	Detectable *float64  `json:"detectable,omitempty"`
 	Verdict    Verdict   `json:"verdict"`
@@ -178,6 +181,7 @@ type Floor struct {
 	PAdjusted  *float64        `json:"p_adjusted,omitempty"`
 	Family     Family          `json:"family"`
 	Verdict    Verdict         `json:"verdict"`
+	Probe      *Normalisation  `json:"probe,omitempty"`
 	Warnings   []Warning       `json:"warnings"`
 }
 

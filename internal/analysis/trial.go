@@ -54,6 +54,7 @@ func trialFigures(r *result.Record, method Method) *figures {
 	}
 	resourceFigures(f, r, seconds)
 	nodeFigures(f, r.Node)
+	probeFigures(f, r)
 	return f
 }
 

@@ -86,6 +86,7 @@ func defaults() *Experiment {
 			Idle: Idle{CPU: 0.1, Deadline: Duration(time.Minute)}},
 		Blocks:     Fixed(6),
 		Seed:       1,
+		Probe:      true,
 		Confidence: 0.95,
 		Validity:   Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
 	}

@@ -227,6 +227,7 @@ func describe(known Known) []description {
 		{"baseline.generator", "A level of factors.generator.", nil, oneOf(known.Generators...)},
 		{"baseline.route", "A level of factors.route.", nil, nil},
 		{"control", "Runs the baseline twice in every block. Both are the same: what differs between them is the noise floor.", false, nil},
+		{"probe", "Runs a fixed piece of work of about a tenth of a second before and after each trial's load. What it takes tells how slow the processors were; a report uses it where that narrows an interval.", true, nil},
 		{"confidence", "Confidence of intervals.", d.Confidence, func(s *jsonschema.Schema) { s.ExclusiveMinimum, s.ExclusiveMaximum = "0.5", "1" }},
 		{"equivalence", "Margin of a ratio to the baseline that counts as the same, such as 2%: verdicts then tell \"the same to within 2%\" from \"no difference shown\".", nil, nil},
 		{"validity", "Limits beyond which a trial is invalid.", nil, nil},

@@ -79,6 +79,7 @@ var singles = []Metric{
 	{"mesh_retries", "1", Neither, "requests the data plane sent again"},
 	{"mesh_timeouts", "1", LowerIsBetter, "requests the data plane gave up waiting for"},
 	{"node_cpu_cores", "cores", LowerIsBetter, "CPU time of the whole machine, everything on it included"},
+	{"probe_us", "us", Neither, "CPU time of the calibration probe's piece of work, before and after the load: how slow the processors were"},
 }
 
 func partNames() []string {

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/probe"
 	"github.com/tare-mesh/tare/internal/proc"
 )
 
@@ -135,6 +136,14 @@ type Configurable interface {
 type Timed interface {
 	// StageTimes reads the services' own counters, which begin with the deployment.
 	StageTimes(ctx context.Context) ([]StageTime, error)
+}
+
+// Probed is a Deployment that can say how slow its processors are at the moment:
+// those of the application and the data plane, wherever they are.
+type Probed interface {
+	// Probe runs the fixed work of package probe there, which takes no longer than
+	// half a second. It is never called while the load runs.
+	Probe(ctx context.Context) (probe.Reading, error)
 }
 
 // StageTime is one counter of times: how many, and their sum.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/analysis"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -43,6 +44,38 @@ func (t *text) differences() {
 		}
 	}
 	t.table(table.columns(t.o, uniform), 1, "")
+	t.normalised()
+}
+
+// normalised says what the calibration probe was used for.
+func (t *text) normalised() {
+	metrics := compared
+	if t.o.All {
+		metrics = nil
+		for _, m := range t.r.Metrics() {
+			metrics = append(metrics, m.Name)
+		}
+	}
+	u, ok := t.r.Probed(metrics)
+	if !ok || u.Of == 0 {
+		return
+	}
+	if t.markdown {
+		t.line("")
+	}
+	s := fmt.Sprintf("The calibration probe beside each trial narrows none of these %d intervals of CPU and time: they stand as measured.", u.Of)
+	if len(u.Normalised) > 0 {
+		var narrower []string
+		for _, c := range u.Normalised {
+			narrower = append(narrower, fmt.Sprintf("%s of %s %s", quantityOf(c.Metric).name, t.label.of(c.Factors), c.Probe.Words()))
+		}
+		s = fmt.Sprintf("Normalised by the calibration probe beside each trial, which makes the interval narrower: %s. The other intervals stand as measured; --format json has all of them without it.",
+			strings.Join(narrower, "; "))
+	}
+	if len(u.Differs) > 0 {
+		s += fmt.Sprintf(" Not used for %s: there the probe itself differs from that beside the baseline.", strings.Join(u.Differs, ", "))
+	}
+	t.wrapped(s)
 }
 
 // pairs is the number of pairs of the comparisons shown, if they all have as many.

@@ -168,3 +168,32 @@ func TestTextOfOtherGenerators(t *testing.T) {
 		t.Errorf("no service time in\n%s", got)
 	}
 }
+
+// What the calibration probe was used for is told beside the differences.
+func TestProbeIsTold(t *testing.T) {
+	s := small(nil)
+	s.Blocks, s.Walk, s.Noise, s.Drift, s.Probed = 8, 0.05, 0.004, 0, true
+	text := plain(t, reportOf(t, s))
+	if !strings.Contains(text, "Normalised by the calibration probe") || !strings.Contains(text, "CPU/request, total of envoy by") {
+		t.Errorf("not told:\n%s", text)
+	}
+	s.Walk, s.Noise = 0, 0.03
+	text = plain(t, reportOf(t, s))
+	if !strings.Contains(text, "narrows none of these") {
+		t.Errorf("not told:\n%s", text)
+	}
+	s.Probed = false
+	if text = plain(t, reportOf(t, s)); strings.Contains(text, "probe") {
+		t.Errorf("told of a probe that there was not:\n%s", text)
+	}
+}
+
+func plain(t *testing.T, r *analysis.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeText(&b, r, Options{Width: 200}); err != nil {
+		t.Fatal(err)
+	}
+	// Sentences are folded, and found whole.
+	return strings.Join(strings.Fields(b.String()), " ")
+}

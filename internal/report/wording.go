@@ -34,7 +34,7 @@ var families = map[string]string{
 	"context_switches_per_request": "context switches per request, %s",
 	"latency_ms":                   "response time, %s", "service_ms": "service time, %s", "lateness_us": "send lateness, %s",
 	"bytes_per_s": "bytes %s", "mesh_ratio": "mesh over the rest, %s", "data_plane_ratio": "data plane over the rest, %s",
-	"rate": "answered requests", "error_ratio": "errors", "node_cpu_cores": "CPU of the whole machine",
+	"rate": "answered requests", "error_ratio": "errors", "node_cpu_cores": "CPU of the whole machine", "probe_us": "calibration probe",
 	"requests_lost": "requests that failed", "longest_outage_s": "longest outage", "recovery_s": "time to recover",
 	"timeouts": "time-outs", "mesh_retries": "retries of the mesh", "mesh_timeouts": "time-outs of the mesh",
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/probe"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -56,9 +57,10 @@ func TestPageNamesEveryField(t *testing.T) {
 	}{
 		{"plan.json", reflect.TypeFor[plan.Plan](), nil},
 		{"environment.json", reflect.TypeFor[result.Environment](), nil},
-		{"record.json", reflect.TypeFor[result.Record](), map[string]bool{"Reading": true, "NodeReading": true, "Sampled": true, "Latency": true}},
+		{"record.json", reflect.TypeFor[result.Record](), map[string]bool{"Reading": true, "NodeReading": true, "Processor": true, "Sampled": true, "Latency": true}},
 		{"a reading", reflect.TypeFor[result.Reading](), nil},
 		{"a node reading", reflect.TypeFor[result.NodeReading](), nil},
+		{"a probe reading", reflect.TypeFor[probe.Reading](), nil},
 		{"events.jsonl", reflect.TypeFor[result.Event](), map[string]bool{"Reading": true, "NodeReading": true}},
 	} {
 		t.Run(c.section, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/expect"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/probe"
 )
 
 // Schema of the results directory.
@@ -51,8 +52,18 @@ type Record struct {
 	// edges of the measure phase: those they ended in it.
 	Stages []Stage `json:"stages,omitempty"`
 
+	// Probe is how slow the processors were before and after the load.
+	Probe *Probe `json:"probe,omitempty"`
+
 	// Sampled stands in for Tasks and Node where an import has rates instead of counters.
 	Sampled *Sampled `json:"sampled,omitempty"`
+}
+
+// Probe is what a fixed piece of work took on the trial's processors, before its
+// load began and after it had ended; nil: it was not taken then.
+type Probe struct {
+	Before *probe.Reading `json:"before,omitempty"`
+	After  *probe.Reading `json:"after,omitempty"`
 }
 
 // Warning travels with every number it concerns and names its cure.

@@ -17,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/probe"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -42,6 +43,9 @@ type edges struct {
 func (t *trial) warmUp(ctx context.Context) error {
 	var err error
 	if t.generator, err = t.generatorOf(t.treatment); err != nil {
+		return err
+	}
+	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
 		return err
 	}
 	t.countMesh(ctx, -1)
@@ -168,6 +172,9 @@ func (t *trial) drain(ctx context.Context) error {
 	t.seen.stepped = t.clock.drift()
 	t.countMesh(ctx, 1)
 	if err := t.calm(ctx); err != nil {
+		return err
+	}
+	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.After = r }); err != nil {
 		return err
 	}
 	return t.broken()

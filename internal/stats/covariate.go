@@ -68,8 +68,8 @@ func ProbedRatio(treatment, baseline, treatmentProbes, baselineProbes []float64,
 	return a, used
 }
 
-// probeLevel is the level at which the probe is found to differ between treatment and baseline.
-const probeLevel = 0.01
+// ProbeLevel is the level at which the probe is found to differ between treatment and baseline.
+const ProbeLevel = 0.01
 
 func comparable(treatment, baseline, treatmentProbes, baselineProbes []float64) bool {
 	n := len(treatment)
@@ -77,7 +77,7 @@ func comparable(treatment, baseline, treatmentProbes, baselineProbes []float64) 
 		return false
 	}
 	p := PairedDifference(treatmentProbes, baselineProbes, 0.95).P
-	return p != nil && *p >= probeLevel
+	return p != nil && *p >= ProbeLevel
 }
 
 // adjust estimates the mean of x at z = 0 by the regression of x on z: the analysis

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/probe"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -38,6 +39,10 @@ type Study struct {
 	// Noise is the relative deviation of a trial's costs, and Drift what the
 	// machine loses over the whole study, relative, on every cost alike.
 	Noise, Drift float64
+	// Walk is how much slower or faster the machine is from one trial to the next,
+	// relative, and Probed has each trial carry a calibration probe that tells it.
+	Walk   float64
+	Probed bool
 	// Change, if set, alters a record before it is written: to fail it, to lose a task, …
 	Change func(*result.Record)
 }
@@ -141,12 +146,14 @@ func (s Study) write(dir string) error {
 	for _, t := range s.Treatments {
 		truths[t.ID] = t
 	}
+	walk, walked := rand.New(rand.NewPCG(s.Seed, 2)), 0.0
 	for _, trial := range p.Trials {
 		td, err := d.Trial(trial)
 		if err != nil {
 			return err
 		}
-		level := 1 + s.Drift*float64(trial.Ordinal-1)/float64(len(p.Trials))
+		walked += s.Walk * walk.NormFloat64()
+		level := (1 + s.Drift*float64(trial.Ordinal-1)/float64(len(p.Trials))) * math.Exp(walked)
 		m := machine{rand.New(rand.NewPCG(s.Seed, 1000+uint64(trial.Ordinal))), level, s.Noise}
 		s := s.at(truths[trial.Treatment])
 		n, err := s.latencies(m, truths[trial.Treatment].Truth, td.Path(result.LatencyFile))
@@ -154,6 +161,9 @@ func (s Study) write(dir string) error {
 			return err
 		}
 		record := s.record(m, trial, truths[trial.Treatment], n)
+		if s.Probed {
+			record.Probe = &result.Probe{Before: m.probe(record.Phases[0].Start.Add(-time.Second)), After: m.probe(record.Ended)}
+		}
 		if s.Change != nil {
 			s.Change(&record)
 		}
@@ -182,6 +192,15 @@ type machine struct {
 // cost is what truth comes to on this machine, now.
 func (m machine) cost(truth float64) float64 {
 	return truth * m.level * (1 + m.noise*m.rand.NormFloat64())
+}
+
+// probe is a reading of 12 µs a piece, at the level of the machine to 0.3 %.
+func (m machine) probe(at time.Time) *probe.Reading {
+	r := &probe.Reading{Work: probe.Work, At: at, Took: 100 * time.Millisecond}
+	for cpu := range 2 {
+		r.CPUs = append(r.CPUs, probe.Processor{CPU: cpu, Pieces: 4000, NS: int64(4000 * 12e3 * m.level * (1 + 0.003*m.rand.NormFloat64()))})
+	}
+	return r
 }
 
 func (s Study) record(m machine, trial plan.Trial, t Treatment, completed int64) result.Record {

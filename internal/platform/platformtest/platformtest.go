@@ -157,6 +157,7 @@ func (s suite) oneService(t *testing.T) {
 	verify(t, d)
 	verify(t, d) // and once more: nothing it does spoils the next
 	s.tasks(t, d, []string{"echo-0", "echo-1"})
+	s.probed(t, d)
 	provenance(t, spec)
 }
 
@@ -293,6 +294,23 @@ func verify(t *testing.T, d platform.Deployment) {
 		names[c.Name] = true
 		t.Logf("%s: %s", c.Name, c.Detail)
 	}
+}
+
+// probed holds that the calibration probe leaves the deployment as it was, and says what the work took.
+func (s suite) probed(t *testing.T, d platform.Deployment) {
+	t.Helper()
+	p, ok := d.(platform.Probed)
+	if !ok {
+		return
+	}
+	r, err := p.Probe(t.Context())
+	if us, ok := r.Microseconds(); err != nil || !ok || us <= 0 || r.Work == "" || r.At.IsZero() || r.Took <= 0 {
+		t.Errorf("the calibration probe says %+v, %v", r, err)
+	}
+	if w, ok := d.(platform.Watcher); ok && w.Err() != nil {
+		t.Errorf("the calibration probe breaks the deployment: %v", w.Err())
+	}
+	s.get(t, d, d.Entry()[0])
 }
 
 // tasks holds that each pod has its application and, with a mesh, its data plane, and

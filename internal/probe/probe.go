@@ -1,0 +1,116 @@
+// Package probe runs a fixed piece of work and says how much processor time it
+// took: how slow the processors are at this moment, whatever the reason. Other
+// tenants, frequency and caches that others fill make the same work cost more.
+//
+// The work is shaped as that of a proxy is, whose time goes into system calls on
+// sockets: a probe that stays within the processor does not see what slows a
+// proxy. A piece is a kibibyte sent over a TCP connection on the loopback
+// interface, received, hashed, and sent back.
+package probe
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+)
+
+// Work names the piece of work. Readings of different work cannot be compared.
+const Work = "tcp-1KiB-sha256/1"
+
+const (
+	// pieces of one reading, on each processor: about 50 to 100 ms.
+	pieces = 4000
+	// warming is not measured: buffers, caches and the processor's clock come up.
+	warming = 400
+	// batch is how many pieces are done between two looks at the clock.
+	batch = 100
+	// longest bounds a reading in wall-clock time: a processor that others hold
+	// does fewer pieces, and says of those what they took.
+	longest = 250 * time.Millisecond
+	// mostProcessors bounds the threads: on a large machine so many of its processors stand for all.
+	mostProcessors = 8
+)
+
+// Reading is what the work took. It is told as JSON between programs.
+type Reading struct {
+	Work string        `json:"work"`
+	At   time.Time     `json:"at"`   // its beginning
+	Took time.Duration `json:"took"` // wall clock, ns
+	CPUs []Processor   `json:"cpus"` // side by side
+}
+
+// Processor is the part of one processor.
+type Processor struct {
+	CPU    int   `json:"cpu"`
+	Pieces int64 `json:"pieces"`
+	NS     int64 `json:"ns"` // CPU time of the thread that was pinned to it, user and system
+}
+
+// Microseconds are the mean CPU time of a piece over the processors; not ok where
+// one did nothing.
+func (r Reading) Microseconds() (float64, bool) {
+	sum := 0.0
+	for _, c := range r.CPUs {
+		if c.Pieces <= 0 || c.NS <= 0 {
+			return 0, false
+		}
+		sum += float64(c.NS) / float64(c.Pieces) / 1e3
+	}
+	mean := sum / float64(len(r.CPUs))
+	return mean, len(r.CPUs) > 0 && !math.IsInf(mean, 0)
+}
+
+// Prober takes a reading on the processors a trial runs on, wherever they are.
+type Prober interface {
+	// Probe takes no longer than about half a second. It must not run while
+	// anything is measured.
+	Probe(ctx context.Context) (Reading, error)
+}
+
+// Local is the probe of this machine.
+type Local struct {
+	// CPUs are the processors to probe; empty: all this process may use.
+	CPUs []int
+}
+
+// Probe implements [Prober]. Where a system cannot pin threads or tell their
+// time, the error wraps [errors.ErrUnsupported].
+func (l Local) Probe(ctx context.Context) (Reading, error) {
+	cpus := l.CPUs
+	if len(cpus) == 0 {
+		var err error
+		if cpus, err = allowed(); err != nil {
+			return Reading{}, err
+		}
+	}
+	cpus = spread(cpus, mostProcessors)
+	r := Reading{Work: Work, At: time.Now(), CPUs: make([]Processor, len(cpus))}
+	begin, done := make(chan struct{}), make(chan error, len(cpus))
+	for i, cpu := range cpus {
+		r.CPUs[i].CPU = cpu
+		go func() { done <- on(ctx, &r.CPUs[i], begin) }()
+	}
+	close(begin)
+	var errs []error
+	for range cpus {
+		errs = append(errs, <-done)
+	}
+	r.Took = time.Since(r.At)
+	if err := errors.Join(errs...); err != nil {
+		return Reading{}, err
+	}
+	return r, nil
+}
+
+// spread is at most n of all, evenly.
+func spread(all []int, n int) []int {
+	if len(all) <= n {
+		return all
+	}
+	some := make([]int, n)
+	for i := range some {
+		some[i] = all[i*len(all)/n]
+	}
+	return some
+}

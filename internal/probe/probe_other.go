@@ -1,0 +1,18 @@
+//go:build !linux
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+func allowed() ([]int, error) { return nil, unsupported() }
+
+func on(context.Context, *Processor, <-chan struct{}) error { return unsupported() }
+
+func unsupported() error {
+	return fmt.Errorf("probe processors on %s: %w: pinned threads and their CPU clocks are Linux's", runtime.GOOS, errors.ErrUnsupported)
+}
