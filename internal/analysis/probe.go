@@ -150,14 +150,15 @@ func (r *Report) Probed(metrics []string) (u ProbeUse, ok bool) {
 	return u, true
 }
 
-// Words say by how much the interval became narrower, in percent.
-func (n Normalisation) Words() string {
-	by := func(x *Normalised) string { return fmt.Sprintf("%.0f %%", 100*x.Narrower) }
-	switch {
+// Narrowed says by how much the probe narrowed c's intervals, in percent.
+func (c *Comparison) Narrowed() string {
+	by := func(x *Normalised) string { return fmt.Sprintf("by %.0f %%", 100*x.Narrower) }
+	switch n := c.Probe; {
 	case n.Difference == nil:
-		return "the ratio's by " + by(n.Ratio)
-	case n.Ratio == nil:
-		return "the difference's by " + by(n.Difference)
+		return by(n.Ratio) + " (the ratio's)"
+	case n.Ratio == nil && c.Ratio != nil:
+		return by(n.Difference) + " (the difference's)"
+	default:
+		return by(n.Difference)
 	}
-	return "by " + by(n.Difference)
 }

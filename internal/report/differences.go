@@ -67,7 +67,7 @@ func (t *text) normalised() {
 	if len(u.Normalised) > 0 {
 		var narrower []string
 		for _, c := range u.Normalised {
-			narrower = append(narrower, fmt.Sprintf("%s of %s %s", quantityOf(c.Metric).name, t.label.of(c.Factors), c.Probe.Words()))
+			narrower = append(narrower, fmt.Sprintf("%s of %s %s", quantityOf(c.Metric).name, t.label.of(c.Factors), c.Narrowed()))
 		}
 		s = fmt.Sprintf("Normalised by the calibration probe beside each trial, which makes the interval narrower: %s. The other intervals stand as measured; --format json has all of them without it.",
 			strings.Join(narrower, "; "))
