@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"cmd/tare", "cmd/tare-agent"},
 	{"internal/runner", "internal/tui", "internal/web"},
 	{"internal/report"},
-	{"internal/importer", "internal/meter/kubelet"},
+	{"internal/importer", "internal/meter/kubelet", "internal/meter/metricsapi", "internal/meter/prometheus"},
 	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
 		"internal/platform/local", "internal/platform/kube", "internal/service", "internal/proxy"},
 	{"internal/platform/platformtest", "internal/analysis/analysistest", "internal/importer/debatetest"},

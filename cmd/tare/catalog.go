@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/meter/kubelet"
@@ -31,6 +32,7 @@ var commands = []func(*cli) *cobra.Command{
 type catalog struct {
 	generators []load.Generator
 	platforms  []platformVariant
+	meters     []meterVariant              // of a cluster, the default first
 	newMeter   func() (meter.Meter, error) // of this machine
 }
 
@@ -40,6 +42,11 @@ func newCatalog() catalog {
 		platforms: []platformVariant{
 			{name: "local", doc: "processes on this machine; no root, no cluster", open: openLocal},
 			{name: "kubernetes", doc: "pods on a cluster that a kubeconfig names", open: openKubernetes, refresh: kubelet.Refresh, overhead: kubernetesOverhead},
+		},
+		meters: []meterVariant{
+			{"kubelet", "counters of the nodes' kubelets, through the API server", openKubelets},
+			{"metrics-api", "averages of the Metrics API (metrics.k8s.io), added up", openMetricsAPI},
+			{experiment.Prometheus, "samples of a Prometheus that scrapes the kubelets", openPrometheus},
 		},
 		newMeter: func() (meter.Meter, error) { return meter.NewLocal() },
 	}

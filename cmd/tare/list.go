@@ -34,6 +34,8 @@ var listings = []listing{
 		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
 	{"platforms", "where trials run",
 		[]string{"PLATFORM", "DESCRIPTION"}, platformRows},
+	{"meters", "where the figures of a cluster's containers come from",
+		[]string{"METER", "DESCRIPTION"}, meterRows},
 	{"faults", "what an experiment can make fail",
 		[]string{"FAULT", "NEEDS", "MAY HAVE", "DESCRIPTION"}, faultRows},
 	{"metrics", "everything that is measured",
@@ -154,6 +156,13 @@ func latencyOf(name string) string {
 func platformRows(c catalog) (rows [][]string) {
 	for _, p := range c.platforms {
 		rows = append(rows, []string{p.name, p.doc})
+	}
+	return rows
+}
+
+func meterRows(c catalog) (rows [][]string) {
+	for _, m := range c.meters {
+		rows = append(rows, []string{m.name, m.doc})
 	}
 	return rows
 }

@@ -21,6 +21,7 @@ func TestList(t *testing.T) {
 		"apps":       {len(app.Builtin()), "chain-3  3  3  "},
 		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the instant"},
 		"platforms":  {len(c.platforms), "local"},
+		"meters":     {len(c.meters), "metrics-api  averages"},
 		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},
 		"metrics":    {len(metric.All()), "cpu_us_per_request/total  us  lower  CPU time per answered request"},
 	}

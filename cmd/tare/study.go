@@ -96,6 +96,9 @@ func (c *cli) knownNames() experiment.Known {
 	for _, p := range c.catalog.platforms {
 		known.Platforms = append(known.Platforms, p.name)
 	}
+	for _, m := range c.catalog.meters {
+		known.Meters = append(known.Meters, m.name)
+	}
 	for _, g := range c.catalog.generators {
 		known.Generators = append(known.Generators, g.Name())
 	}

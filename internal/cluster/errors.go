@@ -75,6 +75,9 @@ func IsQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
+// IsForbidden says that a right is missing.
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && !IsQuota(err) }
+
 func isCertificate(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError

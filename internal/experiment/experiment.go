@@ -58,6 +58,11 @@ type Platform struct {
 	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
+	// Meter is where the figures of containers come from; empty: the kubelets, or the
+	// Metrics API where those may not be asked. Kubernetes.
+	Meter string `yaml:"meter,omitempty" json:"meter,omitempty"`
+	// Prometheus is its address, where it is the meter. Kubernetes.
+	Prometheus string `yaml:"prometheus,omitempty" json:"prometheus,omitempty"`
 }
 
 // Application is a topology by name, or inline.

@@ -23,6 +23,7 @@ type Known struct {
 	Definition func(name string) (mesh.Definition, bool)
 	Generators []string
 	Platforms  []string
+	Meters     []string // of a cluster
 	Protocols  []string
 	// Topologies are the names that Topology finds, for hints.
 	Topologies []string

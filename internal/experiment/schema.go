@@ -177,6 +177,8 @@ func describe(known Known) []description {
 		{"platform.affinity", "Where pods may stand, on kubernetes. auto: replicas of a service on different nodes where there are several, the load on others than the application; labels: on the nodes labelled tare.dev/role=application and tare.dev/role=load; none: anywhere.", affinities[0], oneOf(affinities...)},
 		{"platform.inUse", "What becomes of a cluster that is in use or is not marked as disposable, on kubernetes.", inUse[0], oneOf(inUse...)},
 		{"platform.cpus", "Pins planes to processors, as taskset writes them: {load: \"1\", app: \"0,2-3\"}.", nil, pinning},
+		{"platform.meter", "Where CPU and memory of containers come from, on kubernetes: kubelet, metrics-api or prometheus; left out: the kubelets, or the Metrics API where they may not be asked.", nil, oneOf(known.Meters...)},
+		{"platform.prometheus", "Address of a Prometheus that scrapes the kubelets, for meter: prometheus: http://localhost:9090.", nil, nil},
 		{"application", "The services under test: a topology by name or by file, or services written out here.", nil, nil},
 		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(topologies)},
 		{"application.entry", "Service that receives the load; the first where left out.", nil, nil},

@@ -53,6 +53,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v := validation{doc, e, known, dir}
 	v.header()
 	v.platform()
+	v.meter()
 	v.application()
 	v.factors()
 	v.meshes()

@@ -91,6 +91,15 @@ func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
 	return Of(c, nodes), nil
 }
 
+// Check asks one kubelet, and says why it may not be asked.
+func (m *Meter) Check(ctx context.Context) error {
+	if len(m.nodes) == 0 {
+		return fmt.Errorf("read kubelets: the cluster has no nodes: %w", errors.ErrUnsupported)
+	}
+	_, err := m.source.NodeRead(ctx, m.nodes[0].Name, resourcePath)
+	return err
+}
+
 var errNotThere = fmt.Errorf("the kubelet does not know the container yet, or no longer: %w", fs.ErrNotExist)
 
 // answer is what one node said.

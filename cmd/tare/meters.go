@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/meter/kubelet"
+	"github.com/tare-mesh/tare/internal/meter/metricsapi"
+	"github.com/tare-mesh/tare/internal/meter/prometheus"
+)
+
+// meterVariant is one source of what the containers of a cluster use.
+type meterVariant struct {
+	name, doc string
+	open      func(context.Context, *cluster.Cluster, experiment.Platform) (clusterMeter, error)
+}
+
+// clusterMeter is a meter, and how often it has something new to say.
+type clusterMeter struct {
+	meter.Meter
+	name string
+	// refresh measures the longest time between two refreshes of a container's
+	// counters; 0: they are read whenever they are asked for.
+	refresh func(context.Context) (time.Duration, error)
+	// note says why it is not the one that is best; empty: it is, or was asked for.
+	note string
+}
+
+// openMeter opens the meter that the experiment names. Where it names none it is
+// the kubelets, unless they may not be asked.
+func (c catalog) openMeter(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (clusterMeter, error) {
+	for _, v := range c.meters {
+		if v.name == p.Meter {
+			m, err := v.open(ctx, k, p)
+			m.name = v.name
+			return m, err
+		}
+	}
+	m, err := openKubelets(ctx, k, p)
+	m.name = c.meters[0].name
+	if !cluster.IsForbidden(err) {
+		return m, err
+	}
+	refused := err
+	if m, err = openMetricsAPI(ctx, k, p); err != nil {
+		return m, fmt.Errorf("%w; and instead of the kubelets: %w", refused, err)
+	}
+	m.name = c.meters[1].name
+	m.note = fmt.Sprintf("CPU and memory come from the averages of the Metrics API: the kubelets may not be asked (%v)", refused)
+	return m, nil
+}
+
+func openKubelets(ctx context.Context, k *cluster.Cluster, _ experiment.Platform) (clusterMeter, error) {
+	m, err := kubelet.Open(ctx, k)
+	if err != nil {
+		return clusterMeter{}, err
+	}
+	if err := m.Check(ctx); err != nil {
+		return clusterMeter{}, err
+	}
+	return clusterMeter{Meter: m, refresh: func(ctx context.Context) (time.Duration, error) {
+		pace, err := m.Probe(ctx)
+		return pace.Containers, err
+	}}, nil
+}
+
+func openMetricsAPI(ctx context.Context, k *cluster.Cluster, _ experiment.Platform) (clusterMeter, error) {
+	m, err := metricsapi.Open(ctx, k)
+	if err != nil {
+		return clusterMeter{}, err
+	}
+	return clusterMeter{Meter: m, refresh: m.Probe}, nil
+}
+
+func openPrometheus(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (clusterMeter, error) {
+	nodes, err := k.Machines(ctx)
+	if err != nil && !cluster.IsForbidden(err) {
+		return clusterMeter{}, err
+	}
+	m, err := prometheus.New(p.Prometheus, nodes)
+	if err != nil {
+		return clusterMeter{}, err
+	}
+	return clusterMeter{Meter: m, refresh: m.Probe}, nil
+}

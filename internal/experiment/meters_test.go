@@ -1,0 +1,32 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// Which meter is asked for fits the platform and what is said of it.
+func TestMeters(t *testing.T) {
+	onCluster := known
+	onCluster.Platforms = []string{"local", "kubernetes"}
+	onCluster.Meters = []string{"kubelet", "metrics-api", experiment.Prometheus}
+	for platform, want := range map[string]string{
+		"kind: kubernetes":                     "",
+		"kind: kubernetes, meter: metrics-api": "",
+		"kind: kubernetes, meter: prometheus, prometheus: 'http://localhost:9090'": "",
+		"kind: kubernetes, meter: kublet":                                          `unknown meter "kublet"`,
+		"kind: kubernetes, meter: prometheus":                                      "the address of Prometheus is not given",
+		"kind: kubernetes, prometheus: 'http://localhost:9090'":                    "Prometheus is not the meter",
+		"kind: kubernetes, meter: prometheus, prometheus: 'localhost:9090'":        "no http or https URL",
+		"kind: local, meter: kubelet":                                              "the platform is local",
+		"kind: local, prometheus: 'http://localhost:9090'":                         "the platform is local",
+	} {
+		text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoy]}\nplatform: {" + platform + "}\n"
+		_, err := experiment.Decode("t.yaml", []byte(text), onCluster)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", platform, err, want)
+		}
+	}
+}
