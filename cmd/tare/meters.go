@@ -26,6 +26,8 @@ type clusterMeter struct {
 	// refresh measures the longest time between two refreshes of a container's
 	// counters; 0: they are read whenever they are asked for.
 	refresh func(context.Context) (time.Duration, error)
+	// usual is what it is taken to be as long as nobody has measured it.
+	usual time.Duration
 	// note says why it is not the one that is best; empty: it is, or was asked for.
 	note string
 }
@@ -62,7 +64,7 @@ func openKubelets(ctx context.Context, k *cluster.Cluster, _ experiment.Platform
 	if err := m.Check(ctx); err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, refresh: func(ctx context.Context) (time.Duration, error) {
+	return clusterMeter{Meter: m, usual: kubelet.Refresh, refresh: func(ctx context.Context) (time.Duration, error) {
 		pace, err := m.Probe(ctx)
 		return pace.Containers, err
 	}}, nil
@@ -73,7 +75,7 @@ func openMetricsAPI(ctx context.Context, k *cluster.Cluster, _ experiment.Platfo
 	if err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, refresh: m.Probe}, nil
+	return clusterMeter{Meter: m, usual: metricsapi.Refresh, refresh: m.Probe}, nil
 }
 
 func openPrometheus(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (clusterMeter, error) {
@@ -85,5 +87,5 @@ func openPrometheus(ctx context.Context, k *cluster.Cluster, p experiment.Platfo
 	if err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, refresh: m.Probe}, nil
+	return clusterMeter{Meter: m, usual: prometheus.Refresh, refresh: m.Probe}, nil
 }

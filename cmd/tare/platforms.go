@@ -86,7 +86,7 @@ func kubernetesTiming(workers int) runner.Timing {
 	}
 }
 
-func openKubernetes(ctx context.Context, _ *cli, o opening) (*opened, error) {
+func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	x := o.experiment.Platform
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: o.dry})
 	if err != nil {
@@ -105,19 +105,22 @@ func openKubernetes(ctx context.Context, _ *cli, o opening) (*opened, error) {
 	for name, chosen := range o.experiment.Meshes {
 		settings[name] = chosen.Settings()
 	}
-	m := kubelet.Of(k, nil) // a dry run measures nothing
+	m := clusterMeter{Meter: kubelet.Of(k, nil)} // a dry run measures nothing
 	if o.dry == nil {
-		if m, err = kubelet.Open(ctx, k); err != nil {
+		if m, err = c.catalog.openMeter(ctx, k, x); err != nil {
 			return nil, err
 		}
+	}
+	if m.note != "" {
+		o.notices.say(m.note)
 	}
 	return &opened{
 		platform: kube.New(kube.Options{
 			Cluster: k, Run: kube.RunID(o.experiment.Metadata.Name, cluster.ThisProcess().Host+distinct),
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
-			Refresh: kubelet.Refresh, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
+			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
 		}, nodes),
-		meter:       m,
+		meter:       m.Meter,
 		timing:      kubernetesTiming(workers),
 		environment: environmentOf(nodes),
 	}, nil

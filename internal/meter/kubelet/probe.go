@@ -30,7 +30,7 @@ type Pace struct {
 	// Containers is the longest time between two refreshes that was seen of any
 	// container's counters; 0: they are read whenever they are asked for.
 	Containers time.Duration
-	// Node is the same of the nodes' own counters.
+	// Node is the same of the nodes' own counters; 0: none was refreshed while the others were watched.
 	Node time.Duration
 	// Intervals is how many were seen.
 	Intervals int
@@ -51,9 +51,7 @@ func (m *Meter) Probe(ctx context.Context) (Pace, error) {
 		nodes.see(whole)
 		fresh := len(containers) > 0 && look > probeFresh && containers.fresh()
 		if fresh || containers.known() || asked >= probeFor {
-			if nodes.known() || asked >= probeFor {
-				return pace(containers, nodes, fresh), nil
-			}
+			return pace(containers, nodes, fresh), nil
 		}
 		if err := m.pause(ctx, probePeriod); err != nil {
 			return Pace{}, fmt.Errorf("probe how often counters are refreshed: %w", err)
@@ -63,10 +61,12 @@ func (m *Meter) Probe(ctx context.Context) (Pace, error) {
 }
 
 func pace(containers, nodes watched, fresh bool) Pace {
-	p := Pace{Node: nodes.longest(), Intervals: nodes.intervals()}
+	p := Pace{Intervals: containers.intervals() + nodes.intervals()}
+	if nodes.intervals() > 0 {
+		p.Node = nodes.longest()
+	}
 	if !fresh {
 		p.Containers = containers.longest()
-		p.Intervals += containers.intervals()
 	}
 	return p
 }

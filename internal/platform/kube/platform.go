@@ -37,6 +37,9 @@ type Options struct {
 	Affinity string
 	// Refresh is the longest time between two refreshes of the meter's counters.
 	Refresh time.Duration
+	// Pace measures it before the first trial, and Meter is the name of the meter; nil: it is as said.
+	Pace  func(context.Context) (time.Duration, error)
+	Meter string
 	// Meshes makes the cluster ready for a trial under a mesh; nil: only trials without one can be had.
 	Meshes Meshes
 	// Settings are what the user chose of each mesh, by name.
@@ -104,7 +107,33 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	for _, s := range swept {
 		p.options.Report(fmt.Sprintf("removed what run %s had left in the cluster", s.Run))
 	}
-	return p.versions(ctx)
+	versions, err := p.versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return versions, p.pace(ctx, versions)
+}
+
+// pace measures how often the meter has something new to say. Where that cannot be done it is as was said.
+func (p *Platform) pace(ctx context.Context, versions map[string]string) error {
+	if p.options.Pace == nil {
+		return nil
+	}
+	refresh, err := p.options.Pace(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		versions["meter"] = fmt.Sprintf("%s, taken to be refreshed every %v", p.options.Meter, p.options.Refresh)
+		p.options.Report(fmt.Sprintf("how often the meter has new readings could not be measured, and is taken to be every %v: %v", p.options.Refresh, err))
+		return nil
+	}
+	p.options.Refresh = refresh
+	versions["meter"] = p.options.Meter + ", read whenever it is asked"
+	if refresh > 0 {
+		versions["meter"] = fmt.Sprintf("%s, refreshed every %v", p.options.Meter, refresh)
+	}
+	return nil
 }
 
 // Deploy makes the trial's namespace and all that is in it, and returns once it is ready.
