@@ -157,12 +157,13 @@ func fakeLoad(in io.Reader, out io.Writer) error {
 	if err := enc.Encode(loadgen.Line{Progress: &loadgen.Progress{Phase: "measure", Completed: n, P50MS: 1}}); err != nil {
 		return err
 	}
+	if mode == "early" {
+		return enc.Encode(loadgen.Line{Report: &report})
+	}
 	time.Sleep(p.Measure / 3)
 	switch mode {
 	case "crash":
 		return errors.New("segmentation violation")
-	case "early":
-		return enc.Encode(loadgen.Line{Report: &report})
 	case "silent":
 		time.Sleep(p.Measure)
 		return nil
@@ -199,6 +200,9 @@ func fakeRun(t *testing.T, text string, f *fake, mode string) (runner.Config, *e
 	t.Helper()
 	x, p, topology := decode(t, text)
 	quick(x)
+	if mode == "early" { // by far, however late the machine lets it begin
+		x.Phases.Measure = experiment.Duration(20 * time.Second)
+	}
 	meters, err := meter.NewLocal()
 	if err != nil {
 		t.Fatal(err)

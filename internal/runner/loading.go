@@ -25,6 +25,7 @@ type loading struct {
 	done    chan struct{}
 	load    result.Load // set before done is closed
 	err     error       // set before done is closed
+	ended   time.Time   // set before done is closed: when the last process had ended
 }
 
 // loadWorker is one process of the generator.
@@ -146,6 +147,7 @@ func (l *loading) follow(g load.Generator, p loadgen.Profile, progress func(load
 	if l.err = all.Wait(); l.err == nil {
 		l.err = parsed
 	}
+	l.ended = time.Now()
 	if l.err == nil {
 		l.err = l.mergeLogs(p)
 	}
@@ -187,17 +189,21 @@ func (l *loading) wait(ctx context.Context, deadline time.Time) (result.Load, er
 	}
 }
 
-// early is the error of a generator that ended while it should be at work.
-func (l *loading) early() error {
+// early is the error of a generator that has ended before the end of the measure
+// phase, however late it is asked for.
+func (l *loading) early(end time.Time) error {
 	select {
 	case <-l.done:
-		if l.err != nil {
-			return l.err
-		}
-		return fmt.Errorf("the load generator ended before the measure phase did")
 	default:
 		return nil
 	}
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.ended.Before(end):
+		return fmt.Errorf("the load generator ended before the measure phase did")
+	}
+	return nil
 }
 
 // stop ends the generator, where it has not ended.

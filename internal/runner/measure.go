@@ -166,6 +166,9 @@ func (t *trial) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.loading.early(t.edges.end); err != nil { // in the last moments of the measure phase nobody looked
+		return err
+	}
 	t.foreign(&l)
 	t.record.Load = &l
 	t.mergeMeasured()
@@ -208,7 +211,7 @@ func (t *trial) until(ctx context.Context, edge time.Time, begin *meter.Look) er
 	if err := t.sampler.list(ctx); err != nil {
 		return err
 	}
-	if err := t.loading.early(); err != nil {
+	if err := t.loading.early(t.edges.end); err != nil {
 		return err
 	}
 	return await(ctx, edge)
@@ -223,7 +226,7 @@ func (t *trial) healthy(ctx context.Context, edge time.Time) error {
 		if err := t.broken(); err != nil {
 			return err
 		}
-		if err := t.loading.early(); err != nil {
+		if err := t.loading.early(t.edges.end); err != nil {
 			return err
 		}
 	}
