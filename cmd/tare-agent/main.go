@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/strict"
 )
 
 // commands in the order in which help shows them.
@@ -28,12 +31,54 @@ func main() {
 	for _, newCommand := range commands {
 		root.AddCommand(newCommand())
 	}
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "tare-agent: %v\n", err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{err, "`" + cmd.CommandPath() + " --help` lists the flags"}
+	})
+	os.Exit(exitCode(os.Stderr, root.ExecuteContext(ctx)))
+}
+
+// usageError is the user's mistake in the command line.
+type usageError struct {
+	error
+	hint string
+}
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Hint says what the user can do.
+func (e usageError) Hint() string { return e.hint }
+
+// InvalidFile marks the error as the user's mistake, as that in a file is.
+func (usageError) InvalidFile() {}
+
+// exitCode prints err as tare prints errors and says how to exit: 2 where what
+// the user wrote is to be changed, 1 where something else failed.
+func exitCode(stderr io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	var mistakes strict.Problems
+	if !errors.As(err, &mistakes) {
+		hint := ""
 		var hinted interface{ Hint() string }
-		if errors.As(err, &hinted) && hinted.Hint() != "" {
-			fmt.Fprintf(os.Stderr, "hint: %s\n", hinted.Hint())
+		if errors.As(err, &hinted) {
+			hint = hinted.Hint()
 		}
-		os.Exit(1)
+		printProblem(stderr, err.Error(), hint)
+	}
+	for _, p := range mistakes {
+		printProblem(stderr, p.Error(), p.Hint)
+	}
+	var invalid interface{ InvalidFile() }
+	if errors.As(err, &invalid) {
+		return 2
+	}
+	return 1
+}
+
+func printProblem(w io.Writer, message, hint string) {
+	fmt.Fprintf(w, "tare-agent: %s\n", message)
+	if hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", hint)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -30,7 +31,7 @@ const maxConfig = strict.MaxBytes
 type serveFlags struct {
 	listen, admin, metrics, tokenFile, config string
 	maxMemory                                 app.Size
-	calls                                     []string
+	calls                                     callList
 	errors                                    app.Errors
 	source                                    net.IP
 	instance                                  app.Instance
@@ -48,19 +49,23 @@ earlier. With --admin it can be read and, with --token-file, changed over REST
 while it runs: see GET /openapi.json there.`,
 		Example: `  tare-agent serve --listen 127.0.0.1:8080 --response-size 1KiB
   tare-agent serve --listen 127.0.0.1:8081 --time 'lognormal(10ms, 0.5)' --cpu 100us
-  tare-agent serve --listen 127.0.0.1:8082 --call back=http://127.0.0.1:8080/`,
+  tare-agent serve --listen 127.0.0.1:8082 --call back=http://127.0.0.1:8080/
+  tare-agent serve --listen 127.0.0.1:8083 \
+    --call '{service: back, urls: [http://127.0.0.1:8080/], probability: 0.5, timeout: 1s, retries: 2}'
+  tare-agent serve --listen 127.0.0.1:8084 --admin 127.0.0.1:9000 --token-file token --metrics 127.0.0.1:9090`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
+			for _, name := range strangers(cmd.Flags(), os.Environ()) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "tare-agent: %s stands for no flag and is left out\n", name)
+			}
 			instance, err := readInstance(o.config, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			if err := o.override(cmd, &instance); err != nil {
-				return err
-			}
+			o.override(cmd, &instance)
 			return o.serve(cmd.Context(), cmd.OutOrStdout(), instance)
 		},
 	}
@@ -87,9 +92,10 @@ func (o *serveFlags) add(f *pflag.FlagSet) {
 	f.Var(scalar{&i.Memory, "size"}, "memory", "memory to hold")
 	f.Float64Var(&o.errors.Ratio, "error-ratio", 0, "share of answers that fail, `0..1`")
 	f.IntVar(&o.errors.Status, "error-status", 0, "`status` of those answers; 0 is 500")
-	f.Float64Var(&i.RateLimit, "rate-limit", 0, "requests a `second` that are served, the others are answered with 429; 0 is no limit")
+	f.Float64Var(&i.RateLimit, "rate-limit", 0, "`requests` a second that are served, the others are answered with 429; 0 is no limit")
 	f.IntVar(&i.FailedCallStatus, "failed-call-status", 0, "`status` of the answer when a call has failed; 0 is 502")
-	f.StringArrayVar(&o.calls, "call", nil, "call another service before answering, `NAME=URL[,URL…]`; repeat for more, in order")
+	f.StringToStringVar(&i.Redirects, "redirect", nil, "answer requests for a path with 301 and another: `/from=/to`")
+	f.Var(&o.calls, "call", "call another service before answering, `NAME=URL[,URL...]`, or all of a call's fields as YAML: {service: …, urls: […], …}; repeat for more, in order")
 }
 
 // scalar is a flag that is read as the same value in a file is.
@@ -105,6 +111,35 @@ func (s scalar) String() string {
 		return t.String()
 	}
 	return ""
+}
+
+// callList are the calls of flags, each NAME=URL[,URL…] or written as in a file.
+// A variable holds several, one on each line.
+type callList []app.Upstream
+
+func (callList) Type() string    { return "call" }
+func (*callList) String() string { return "" }
+
+func (l *callList) Set(text string) error {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch name, urls, ok := strings.Cut(line, "="); {
+		case line == "":
+		case line[0] == '{':
+			i, err := app.DecodeInstance("call", []byte("{name: caller, calls: ["+line+"]}"))
+			if mistakes, ok := errors.AsType[strict.Problems](err); ok {
+				return fmt.Errorf("%s", strings.TrimPrefix(mistakes[0].Message, "calls[0]."))
+			} else if err != nil {
+				return err
+			}
+			*l = append(*l, i.Calls...)
+		case !ok:
+			return fmt.Errorf("%q is not NAME=URL", line)
+		default:
+			*l = append(*l, app.Upstream{Service: name, URLs: strings.Split(urls, ",")})
+		}
+	}
+	return nil
 }
 
 // fromEnvironment sets the flags that were not given from the variables that stand in for them.
@@ -123,6 +158,18 @@ func fromEnvironment(f *pflag.FlagSet, lookup func(string) (string, bool)) error
 	return failed
 }
 
+// strangers are the variables that look as if they stood in for a flag, and do not.
+func strangers(f *pflag.FlagSet, environment []string) (names []string) {
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		flag, ours := strings.CutPrefix(name, envPrefix)
+		if ours && f.Lookup(strings.ToLower(strings.ReplaceAll(flag, "_", "-"))) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func readInstance(path string, stdin io.Reader) (app.Instance, error) {
 	var data []byte
 	var err error
@@ -130,6 +177,7 @@ func readInstance(path string, stdin io.Reader) (app.Instance, error) {
 	case "":
 		return app.Instance{}, nil
 	case "-":
+		path = "standard input"
 		data, err = io.ReadAll(io.LimitReader(stdin, maxConfig+1))
 	default:
 		data, err = strict.ReadFile(path)
@@ -141,14 +189,16 @@ func readInstance(path string, stdin io.Reader) (app.Instance, error) {
 }
 
 // override puts the flags that were given in place of the configuration's fields.
-func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) error {
+func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) {
 	from := o.instance
 	for name, take := range map[string]func(){
 		"name": func() { i.Name = from.Name }, "protocol": func() { i.Protocol = from.Protocol },
 		"response-size": func() { i.ResponseSize = from.ResponseSize }, "status": func() { i.Status = from.Status },
 		"time": func() { i.Time = from.Time }, "delay": func() { i.Delay = from.Delay },
 		"cpu": func() { i.CPU = from.CPU }, "memory": func() { i.Memory = from.Memory },
-		"error-ratio": func() { i.Errors = &o.errors }, "error-status": func() { i.Errors = &o.errors },
+		"error-ratio": func() { failures(i).Ratio = o.errors.Ratio }, "error-status": func() { failures(i).Status = o.errors.Status },
+		"redirect":           func() { i.Redirects = from.Redirects },
+		"call":               func() { i.Calls = o.calls },
 		"rate-limit":         func() { i.RateLimit = from.RateLimit },
 		"failed-call-status": func() { i.FailedCallStatus = from.FailedCallStatus },
 	} {
@@ -159,18 +209,14 @@ func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) error {
 	if i.Name == "" {
 		i.Name = from.Name
 	}
-	if !cmd.Flags().Changed("call") {
-		return nil
+}
+
+// failures are an instance's errors, to be changed.
+func failures(i *app.Instance) *app.Errors {
+	if i.Errors == nil {
+		i.Errors = new(app.Errors)
 	}
-	i.Calls = nil
-	for _, c := range o.calls {
-		name, urls, ok := strings.Cut(c, "=")
-		if !ok {
-			return fmt.Errorf("--call %q is not NAME=URL", c)
-		}
-		i.Calls = append(i.Calls, app.Upstream{Service: name, URLs: strings.Split(urls, ",")})
-	}
-	return nil
+	return i.Errors
 }
 
 // serve answers on every port that was asked for until ctx ends or one of them fails.
@@ -186,15 +232,19 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 			return err
 		}
 	}
+	access := ""
+	if token == "" {
+		access = " (to read alone: there is no --token-file)"
+	}
 	var ready atomic.Bool
 	ports := []port{
-		{o.listen, func(ctx context.Context, l net.Listener) error { return service.Serve(ctx, l, s) }, "answers"},
+		{o.listen, func(ctx context.Context, l net.Listener) error { return service.Serve(ctx, l, s) }, "answers on %s"},
 		{o.admin, func(ctx context.Context, l net.Listener) error {
 			return service.ServeAdmin(ctx, l, service.NewAdmin(s, token, ready.Load))
-		}, "is changed"},
+		}, "has its REST interface on http://%s/" + access},
 		{o.metrics, func(ctx context.Context, l net.Listener) error {
 			return service.ServeHTTP(ctx, l, &http.Server{Handler: s.MetricsHandler()})
-		}, "is measured"},
+		}, "has its metrics on " + metricsURL},
 	}
 	return serveAll(ctx, out, instance.Name, ports, &ready)
 }
@@ -203,8 +253,10 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 type port struct {
 	address string // empty: not served
 	serve   func(context.Context, net.Listener) error
-	what    string
+	ready   string // what is said of it, with %s for the address
 }
+
+const metricsURL = "http://%s/metrics"
 
 func serveAll(ctx context.Context, out io.Writer, name string, ports []port, ready *atomic.Bool) error {
 	// Every port is bound before any is served, so that one that cannot be had is found at once.
@@ -225,7 +277,7 @@ func serveAll(ctx context.Context, out io.Writer, name string, ports []port, rea
 			continue
 		}
 		serving.Go(func() error { return ports[i].serve(ctx, l) })
-		fmt.Fprintf(out, "tare-agent: service %s %s on %s\n", name, ports[i].what, l.Addr())
+		fmt.Fprintf(out, "tare-agent: service %s "+ports[i].ready+"\n", name, l.Addr())
 	}
 	ready.Store(true)
 	defer ready.Store(false)

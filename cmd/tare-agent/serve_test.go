@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/strict"
 )
 
 // runServe runs the command until the test ends and returns the address in its ready line.
@@ -83,9 +85,63 @@ func TestServe(t *testing.T) {
 
 func TestServeCalls(t *testing.T) {
 	back := runServe(t, "", "--response-size", "1")
-	front := runServe(t, "", "--response-size", "2", "--call", "back=http://"+back+"/")
-	if status, length := answer(t, front); status != 200 || length != 2 {
+	for _, call := range []string{"back=http://" + back + "/", "{service: back, urls: ['http://" + back + "/'], probability: 1}"} {
+		front := runServe(t, "", "--response-size", "2", "--call", call)
+		if status, length := answer(t, front); status != 200 || length != 2 {
+			t.Errorf("%s: status %d, length %d", call, status, length)
+		}
+	}
+}
+
+// What a flag does not say stays as the file has it.
+func TestServeOverridesFieldByField(t *testing.T) {
+	const config = `{"name": "echo", "errors": {"ratio": 0, "status": 503}}`
+	if status, _ := answer(t, runServe(t, config, "--config", "-", "--error-ratio", "1")); status != 503 {
+		t.Errorf("status %d, want that of the file, 503", status)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	back := runServe(t, "", "--response-size", "1")
+	t.Setenv("TARE_SERVE_CALL", "a=http://"+back+"/\nb=http://"+back+"/")
+	t.Setenv("TARE_SERVE_RESPONSE_SIZE", "3")
+	metrics, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics.Close()
+	front := runServe(t, "", "--metrics", metrics.Addr().String())
+	if status, length := answer(t, front); status != 200 || length != 3 {
 		t.Errorf("status %d, length %d", status, length)
+	}
+	resp, err := http.Get("http://" + metrics.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "\ncalls_total 2\n") {
+		t.Errorf("%v, %s", err, text)
+	}
+	if got := strangers(newServeCommand().Flags(), []string{"TARE_SERVE_CONFG=1", "TARE_SERVE_CPU=1ms", "HOME=/"}); len(got) != 1 || got[0] != "TARE_SERVE_CONFG" {
+		t.Errorf("strangers %q", got)
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		code int
+		says string
+	}{
+		"none":     {nil, 0, ""},
+		"mistakes": {strict.Problems{{File: "f", Line: 1, Column: 2, Message: "no", Hint: "yes"}, {File: "f", Message: "nor this"}}, 2, "tare-agent: f:1:2: no\nhint: yes\ntare-agent: f: nor this\n"},
+		"flag":     {usageError{errors.New("no flag"), "look"}, 2, "tare-agent: no flag\nhint: look\n"},
+		"other":    {errors.New("gone"), 1, "tare-agent: gone\n"},
+	} {
+		var out strings.Builder
+		if code := exitCode(&out, tc.err); code != tc.code || out.String() != tc.says {
+			t.Errorf("%s: %d, %q", name, code, out.String())
+		}
 	}
 }
 
@@ -99,11 +155,13 @@ func TestServeRefuses(t *testing.T) {
 		args       []string
 		want, hint string
 	}{
-		"taken port":    {[]string{"--listen", taken.Addr().String()}, "address already in use", "another process has this port"},
-		"no file":       {[]string{"--config", "/nonexistent"}, "no such file", ""},
-		"unknown field": {[]string{"--config", "-"}, "unknown field", ""},
-		"bad call":      {[]string{"--call", "http//x"}, "is not NAME=URL", ""},
-		"bad status":    {[]string{"--status", "99"}, "status 99 is not", ""},
+		"taken port":     {[]string{"--listen", taken.Addr().String()}, "address already in use", "another process has this port"},
+		"no file":        {[]string{"--config", "/nonexistent"}, "no such file", ""},
+		"unknown field":  {[]string{"--config", "-"}, "standard input:1:2: nme: unknown field", ""},
+		"bad call":       {[]string{"--call", "http//x"}, "is not NAME=URL", ""},
+		"bad call field": {[]string{"--call", "{service: x, urls: ['http://x/'], retrys: 1}"}, "retrys: unknown field", ""},
+		"call by ftp":    {[]string{"--call", "x=ftp://x/"}, `service service: calls[0].urls[0]: "ftp://x/" is not an http URL`, ""},
+		"bad status":     {[]string{"--status", "99"}, "status 99 is not", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := newServeCommand()

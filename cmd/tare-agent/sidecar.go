@@ -32,7 +32,7 @@ func newSidecarCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var listeners []net.Listener
-			for _, address := range []string{w.REST, socket(w.RESTSocket), w.GRPC, socket(w.GRPCSocket)} {
+			for i, address := range []string{w.REST, socket(w.RESTSocket), w.GRPC, socket(w.GRPCSocket)} {
 				if address == "" {
 					listeners = append(listeners, nil)
 					continue
@@ -43,7 +43,7 @@ func newSidecarCommand() *cobra.Command {
 				}
 				defer l.Close()
 				listeners = append(listeners, l)
-				fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: sidecar answers on %s\n", l.Addr())
+				fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: sidecar answers %s on %s\n", [...]string{"REST", "gRPC"}[i/2], l.Addr())
 			}
 			return new(service.Sidecar).Serve(cmd.Context(), there(listeners[:2]), there(listeners[2:]))
 		},
@@ -83,7 +83,7 @@ func newAdderCommand() *cobra.Command {
 				return err
 			}
 			return serveAll(cmd.Context(), cmd.OutOrStdout(), "adder", []port{
-				{listen, handled(s), "answers"}, {admin, handled(s.Admin()), "is measured"}}, new(atomic.Bool))
+				{listen, handled(s), "answers on %s"}, {admin, handled(s.Admin()), "has its metrics on " + metricsURL}}, new(atomic.Bool))
 		},
 	}
 	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
@@ -116,7 +116,7 @@ func newAdderClientCommand() *cobra.Command {
 			running, ctx := errgroup.WithContext(cmd.Context())
 			running.Go(func() error { return c.Run(ctx) })
 			running.Go(func() error {
-				return serveAll(ctx, cmd.OutOrStdout(), "adder-client", []port{{metrics, handled(c.Metrics()), "is measured"}}, new(atomic.Bool))
+				return serveAll(ctx, cmd.OutOrStdout(), "adder-client", []port{{metrics, handled(c.Metrics()), "has its metrics on " + metricsURL}}, new(atomic.Bool))
 			})
 			return running.Wait()
 		},

@@ -17,8 +17,9 @@ func newImportIsotopeCommand(c *cli) *cobra.Command {
 		Use:   "isotope FILE",
 		Short: "Turn a service graph of isotope into a topology",
 		Long: `isotope reads a service graph as isotope's own code does and writes it as a
-topology's file, which application.topology can name. What a topology cannot hold is
-said and left out.`,
+topology's file, which application.topology can name. Commands that are concurrent
+become calls that are made alongside each other, sleeps become waits; KB and KiB are
+both 1024 bytes, as there. What a topology cannot hold is said and left out.`,
 		Example: "  tare import isotope canonical.yaml -o canonical-topology.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return c.importIsotope(args[0], out) },
@@ -30,11 +31,11 @@ said and left out.`,
 func (c *cli) importIsotope(file, out string) error {
 	data, err := strict.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("import isotope: %w", err)
+		return readable(fmt.Errorf("import isotope: %w", err))
 	}
 	t, notes, err := app.FromIsotope(file, data)
 	if err != nil {
-		return err
+		return readable(err)
 	}
 	for _, n := range notes {
 		fmt.Fprintf(c.stderr, "tare: %s\n", n)

@@ -49,13 +49,20 @@ func DecodeInstance(name string, data []byte) (Instance, error) {
 	return i, nil
 }
 
-// Check validates an instance that was put together in the program.
+// Check validates an instance that was put together in the program. Mistakes are
+// [strict.Problems] without a place: there is no file that they stand in.
 func (i Instance) Check() error {
 	b, err := json.Marshal(i)
 	if err != nil {
 		return fmt.Errorf("check service %s: %w", i.Name, err)
 	}
 	_, err = DecodeInstance("service "+i.Name, b)
+	var mistakes strict.Problems
+	if errors.As(err, &mistakes) {
+		for k := range mistakes {
+			mistakes[k].Line, mistakes[k].Column = 0, 0
+		}
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,10 +26,10 @@ func FromIsotope(file string, data []byte) (t Topology, notes []string, err erro
 	}
 	var g isotopeGraph
 	doc.Decode(&g)
-	c := isotope{doc: doc, graph: g}
+	c := isotope{doc: doc, graph: g, from: map[string]string{}}
 	t = c.topology(file)
 	if doc.Err() == nil {
-		t.Validate(doc, "")
+		t.Validate(isotopeReporter{doc, c.from}, "")
 	}
 	if err := doc.Err(); err != nil {
 		return Topology{}, nil, err
@@ -119,7 +120,35 @@ type isotope struct {
 	doc   *strict.Document
 	graph isotopeGraph
 	notes []string
+	from  map[string]string // the path of a call in the topology -> of its command in the file
 }
+
+// isotopeReporter says of mistakes in a topology where they stand in isotope's file.
+type isotopeReporter struct {
+	*strict.Document
+	from map[string]string
+}
+
+// Report implements [Reporter].
+func (r isotopeReporter) Report(path, message, hint string) {
+	r.Document.Report(r.path(path), message, hint)
+}
+
+// Sound implements [Reporter].
+func (r isotopeReporter) Sound(path string) bool { return r.Document.Sound(r.path(path)) }
+
+func (r isotopeReporter) path(path string) string {
+	call, field, _ := strings.Cut(path, "].")
+	if at, rest, inCall := strings.Cut(field, "]"); inCall {
+		if command, ok := r.from[call+"]."+at+"]"]; ok {
+			return command + isotopeFields[rest]
+		}
+	}
+	return path
+}
+
+// isotopeFields are the fields of a call, as they are called in isotope's file.
+var isotopeFields = map[string]string{".service": ".call", ".headers": ".call.extra-header", ".wait": ".sleep"}
 
 func (c *isotope) topology(file string) Topology {
 	name := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(file[strings.LastIndexAny(file, `/\`)+1:], ".yaml"), ".yml"))
@@ -127,7 +156,7 @@ func (c *isotope) topology(file string) Topology {
 	if !IsLabel(name) {
 		t.Name = "isotope"
 	}
-	if c.graph.Defaults.NumRBAC > 0 {
+	if c.graph.Defaults.NumRBAC > 0 || slices.ContainsFunc(c.graph.Services, func(s isotopeService) bool { return s.NumRBAC > 0 }) {
 		c.note("numRbacPolicies is not read by isotope either, and left out")
 	}
 	for i, s := range c.graph.Services {
@@ -181,7 +210,16 @@ func (c *isotope) service(at string, s isotopeService) Service {
 		}
 	}
 	for j, step := range script {
-		out.Calls = append(out.Calls, c.step(fmt.Sprintf("%s[%d]", scriptAt, j), step)...)
+		path := fmt.Sprintf("%s[%d]", scriptAt, j)
+		_, concurrent := step.([]any)
+		for k, call := range c.step(path, step) {
+			command := path
+			if concurrent {
+				command = fmt.Sprintf("%s[%d]", path, k)
+			}
+			c.from[fmt.Sprintf("%s.calls[%d]", at, len(out.Calls))] = command
+			out.Calls = append(out.Calls, call)
+		}
 	}
 	if len(out.Calls) > 0 {
 		out.FailedCallStatus = 500

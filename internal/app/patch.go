@@ -2,8 +2,12 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/strict"
 )
@@ -37,7 +41,26 @@ func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
 	if err != nil {
 		return Instance{}, fmt.Errorf("patch service %s: %w", i.Name, err)
 	}
-	return DecodeInstance(name, merged)
+	changed, err := DecodeInstance(name, merged)
+	var mistakes strict.Problems
+	if errors.As(err, &mistakes) {
+		return Instance{}, placed(mistakes, doc)
+	}
+	return changed, err
+}
+
+// placed moves mistakes from where they stand in the outcome, which nobody has
+// seen, to where they stand in the patch. Their messages begin with the path.
+func placed(mistakes strict.Problems, patch *strict.Document) strict.Problems {
+	for i, p := range mistakes {
+		path, _, _ := strings.Cut(p.Message, ": ")
+		at := patch.At(path)
+		mistakes[i].Line, mistakes[i].Column = at.Line, at.Column
+	}
+	slices.SortStableFunc(mistakes, func(a, b strict.Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return mistakes
 }
 
 // decodeJSON keeps numbers as they are written.

@@ -4,10 +4,12 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -72,12 +74,9 @@ var kinds = map[string]kind{
 // fields of a service's configuration.
 type fields map[string]any
 
+// errorsOf says the status as well, so that a service's own does not show through.
 func errorsOf(f experiment.Fault) fields {
-	e := fields{"ratio": f.Ratio}
-	if f.Status != 0 {
-		e["status"] = f.Status
-	}
-	return e
+	return fields{"ratio": f.Ratio, "status": cmp.Or(f.Status, http.StatusInternalServerError)}
 }
 
 func grace(f experiment.Fault) time.Duration {

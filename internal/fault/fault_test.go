@@ -96,6 +96,8 @@ func TestWhatEachKindDoes(t *testing.T) {
 		"latency": {experiment.Fault{Kind: "latency", Delay: ms(5)}, []string{`patch {"delay":"5ms"} web-0/app`, `patch {"undo":1} web-0/app`}},
 		"errors": {experiment.Fault{Kind: "errors", Ratio: 0.5, Status: 503},
 			[]string{`patch {"errors":{"ratio":0.5,"status":503}} web-0/app`, `patch {"undo":1} web-0/app`}},
+		"errors without a status": {experiment.Fault{Kind: "errors", Ratio: 0.5},
+			[]string{`patch {"errors":{"ratio":0.5,"status":500}} web-0/app`, `patch {"undo":1} web-0/app`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPods()

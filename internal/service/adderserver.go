@@ -65,7 +65,9 @@ func (s *AdderServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in := addends{First: 1, Second: 2}
 	body, err := readAll(w, r)
 	if err == nil && r.Header.Get("Content-Type") == typeJSON {
-		err = json.Unmarshal(body, &in)
+		names := json.NewDecoder(bytes.NewReader(body))
+		names.DisallowUnknownFields() // other names would be 1 and 2 in silence
+		err = names.Decode(&in)
 	} else {
 		in.Payload = body
 	}

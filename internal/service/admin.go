@@ -75,7 +75,10 @@ func (a *Admin) Server() *http.Server {
 
 func byMethod(methods map[string]http.HandlerFunc) http.HandlerFunc {
 	var allow []string
-	for _, m := range []string{"GET", "PUT", "PATCH", "POST"} {
+	if get := methods["GET"]; get != nil {
+		methods["HEAD"] = get // net/http leaves the body away
+	}
+	for _, m := range []string{"GET", "HEAD", "PUT", "PATCH", "POST"} {
 		if methods[m] != nil {
 			allow = append(allow, m)
 		}

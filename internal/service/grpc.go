@@ -89,7 +89,8 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata: grpcFile,
 }
 
-// register adds the health service and reflection to a server, which describes files.
+// register adds the health service, which knows the services that are there, and
+// reflection to a server, which describes files.
 func register(server *grpc.Server, files ...*descriptorpb.FileDescriptorProto) error {
 	known := new(protoregistry.Files)
 	for _, f := range files {
@@ -101,7 +102,11 @@ func register(server *grpc.Server, files ...*descriptorpb.FileDescriptorProto) e
 			return err
 		}
 	}
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	healthy := health.NewServer() // who asks for no service is told of the whole
+	for name := range server.GetServiceInfo() {
+		healthy.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	grpc_health_v1.RegisterHealthServer(server, healthy)
 	for _, d := range []string{grpc_health_v1.File_grpc_health_v1_health_proto.Path()} {
 		if _, err := known.FindFileByPath(d); err != nil {
 			if err := known.RegisterFile(grpc_health_v1.File_grpc_health_v1_health_proto); err != nil {

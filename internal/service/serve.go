@@ -40,7 +40,7 @@ func Listen(address string) (net.Listener, error) {
 	if path, socket := strings.CutPrefix(address, "unix:"); socket {
 		l, err := net.Listen("unix", path)
 		if err != nil {
-			return nil, &AddressError{address, err, "the path must be new, and at most 107 bytes long"}
+			return nil, &AddressError{address, err, "the path must be at most 107 bytes long and new; a socket that a process which was killed has left there is to be removed"}
 		}
 		return l, nil
 	}

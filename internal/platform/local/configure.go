@@ -40,24 +40,32 @@ func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (un
 	return undo, nil
 }
 
-// reverse is the merge patch that takes back what patch does to a document,
-// field by field at the top: what was absent becomes so again.
+// reverse is the merge patch (RFC 7396) that takes back what patch does to a
+// document: what was absent becomes so again.
 func reverse(patch, document []byte) ([]byte, error) {
-	var changed, before map[string]json.RawMessage
+	var changed, before map[string]any
 	if err := json.Unmarshal(patch, &changed); err != nil {
 		return nil, fmt.Errorf("read the change: %w", err)
 	}
 	if err := json.Unmarshal(document, &before); err != nil {
 		return nil, fmt.Errorf("read its configuration: %w", err)
 	}
-	undo := map[string]json.RawMessage{}
-	for field := range changed {
-		undo[field] = json.RawMessage("null")
-		if value, ok := before[field]; ok {
-			undo[field] = value
+	return json.Marshal(undoing(changed, before))
+}
+
+// undoing goes into what is an object before and in the patch; a field that was absent becomes null.
+func undoing(changed, before map[string]any) map[string]any {
+	undo := map[string]any{}
+	for field, value := range changed {
+		was := before[field]
+		inner, in := value.(map[string]any)
+		old, object := was.(map[string]any)
+		if in && object {
+			was = undoing(inner, old)
 		}
+		undo[field] = was
 	}
-	return json.Marshal(undo)
+	return undo
 }
 
 // rest asks a service's REST interface, with the token of the run.
