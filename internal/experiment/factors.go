@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/mesh"
 )
 
 // Factor is one factor that the file names, with its levels in the file's order.
@@ -132,6 +133,33 @@ func (v validation) factors() {
 	each(v, "factors.protocol", f.Protocol, func(p, x string) { v.oneOf(p, "protocol", x, v.known.Protocols) })
 	each(v, "factors.route", f.Route, v.route)
 	each(v, "factors.generator", f.Generator, func(p, x string) { v.oneOf(p, "generator", x, v.known.Generators) })
+}
+
+// forwards reports meshes that cannot carry what a service speaks on this machine:
+// each level of the mesh meets each of the protocol.
+func (v validation) forwards() {
+	if v.e.Platform.Kind != mesh.OnLocal || !v.doc.Sound("application") || !v.doc.Sound("factors") {
+		return
+	}
+	t, err := v.e.Topology()
+	if err != nil {
+		return // that is reported
+	}
+	speaker := ""
+	for _, s := range t.Services {
+		if s.Protocol == app.TCP || s.Protocol == "" && slices.Contains(v.e.Factors.Protocol, app.TCP) {
+			speaker = s.Name
+			break
+		}
+	}
+	if speaker == "" {
+		return
+	}
+	each(v, "factors.mesh", v.e.Factors.Mesh, func(p, name string) {
+		if d, ok := v.definition(name); ok && d.Provides.L7 && d.Local != nil && !d.Local.TCP {
+			v.report(p, "take a mesh that forwards connections, such as envoy-tcp", "service %s speaks tcp, and %s forwards HTTP alone", speaker, name)
+		}
+	})
 }
 
 // route reports what is not a list of paths.

@@ -56,6 +56,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v.meter()
 	v.application()
 	v.factors()
+	v.forwards()
 	v.meshes()
 	v.load()
 	v.phases()
