@@ -234,7 +234,7 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 	}
 	access := ""
 	if token == "" {
-		access = " (to read alone: there is no --token-file)"
+		access = " (read only: there is no --token-file)"
 	}
 	var ready atomic.Bool
 	ports := []port{

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/mesh"
 )
@@ -12,6 +13,7 @@ import (
 func withMeshes() experiment.Known {
 	k := shipped()
 	k.Platforms = []string{mesh.OnLocal, mesh.OnKubernetes}
+	k.Protocols = app.Protocols()
 	k.Definition = func(name string) (mesh.Definition, bool) {
 		d, err := mesh.Load(name)
 		return d, err == nil
