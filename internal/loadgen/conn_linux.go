@@ -58,6 +58,7 @@ type pool struct {
 	queue  ring[int64] // intended starts of due requests
 	turn   int         // the next of the target's addresses
 	bodily bool
+	header headerMemo // of the last answer
 }
 
 // place is a connection as it was when it entered a ring. If its generation has

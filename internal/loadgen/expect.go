@@ -94,12 +94,11 @@ func (e *expectation) content() content {
 }
 
 // again prepares for the next answer.
-func (c content) again() content {
+func (c *content) again() {
 	if c.json != nil {
 		c.json.reset()
 	}
 	c.kept = c.kept[:0]
-	return c
 }
 
 // take looks at some of the body.

@@ -60,6 +60,9 @@ func newWorker(e *engine, number int) (*worker, error) {
 		w.conns[i] = conn{parser: parser{content: w.expect.content(), echo: w.pools[seats[i]].target.echo, follow: p.Follow > 0}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
 		c := &w.conns[i]
 		c.of = c
+		if p.Follow == 0 { // a redirect's header says more than is remembered
+			c.parser.last = &c.pool.header
+		}
 		if h2 := c.pool.target.h2; h2 != nil {
 			c.session = newSession(h2, &w.expect, p.Streams, c.pool.bodily, p.Protocol == protocolGRPC)
 			c.session.many = p.GRPCStream

@@ -136,7 +136,10 @@ func differs(raw []byte, pieces func(int) int) string {
 	status, body, closing, err := standard(raw)
 	var p parser
 	p.reset(true)
-	_, k := parseAll(&p, raw, pieces)
+	used, k := parseAll(&p, raw, pieces)
+	if d := recalls(raw, pieces, used, k, &p); d != "" {
+		return d
+	}
 	switch {
 	case k == kindHeaderTooLarge: // net/http's own limit is elsewhere
 		return ""
@@ -148,6 +151,25 @@ func differs(raw []byte, pieces func(int) int) string {
 		return ""
 	case status != p.status || body != p.body || closing != p.closing:
 		return fmt.Sprintf("net/http: status %d, body %d, close %v; the parser: %d, %d, %v", status, body, closing, p.status, p.body, p.closing)
+	}
+	return ""
+}
+
+// recalls compares p, which has read raw, with a parser that has read the same answer
+// before and remembers its header.
+func recalls(raw []byte, pieces func(int) int, used int, k kind, p *parser) string {
+	q := parser{last: &headerMemo{}}
+	for range 2 {
+		q.reset(true)
+		n, kind := parseAll(&q, raw, whole)
+		if kind == k && n != used || kind != k || q.status != p.status || q.body != p.body || q.closing != p.closing {
+			return fmt.Sprintf("remembered: %d bytes, %q, status %d, body %d, close %v; afresh: %d, %q, %d, %d, %v",
+				n, kindNames[kind], q.status, q.body, q.closing, used, kindNames[k], p.status, p.body, p.closing)
+		}
+	}
+	q.reset(true)
+	if n, kind := parseAll(&q, raw, pieces); kind != k || k == kindNone && n != used || q.body != p.body {
+		return fmt.Sprintf("remembered, in pieces: %d bytes, %q, body %d; afresh: %d, %q, %d", n, kindNames[kind], q.body, used, kindNames[k], p.body)
 	}
 	return ""
 }

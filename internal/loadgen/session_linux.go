@@ -150,7 +150,8 @@ func (s *session) begin(o outcome) *stream {
 		s.next += 2
 		st = s.slot(s.next)
 	}
-	*st = stream{outcome: o, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content.again()}
+	st.content.again()
+	*st = stream{outcome: o, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content}
 	s.active++
 	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
 		s.closing = true // the numbers are used up
