@@ -32,6 +32,7 @@ var parts = []struct {
 }{
 	{"cpu", cpuLines}, {"rate", rateLines}, {"http2", http2Lines}, {"grpc", grpcLines}, {"latency", latencyLines},
 	{"lateness", latenessLines}, {"stop", stopLines}, {"allocs", allocsLines}, {"connections", connectionsLines},
+	{"startup", startupLines},
 }
 
 func main() {
