@@ -95,7 +95,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
 	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
-	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (by ALPN over TLS, else by prior knowledge), grpc, tcp, or auto: http2 where an https server chooses it (default http1, and tcp for a tcp:// URL)")
+	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (by ALPN over TLS, else by prior knowledge), grpc, tcp, or auto: http2 where an https server chooses it (default http1, and tcp for a tcp:// or tls:// URL)")
 	flags.BoolVar(&f.http2, "http2", false, "the same as --protocol http2")
 	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`; the message is empty, that of --body-file, or has --body-size bytes in its field 1")
 	flags.BoolVar(&f.profile.GRPCStream, "grpc-stream", false, "the gRPC method is server-streaming: count its messages, and time each call to its status")
@@ -208,7 +208,7 @@ func (f *loadFlags) speak(p *loadgen.Profile) error {
 	if f.http2 {
 		p.Protocol = cmp.Or(p.Protocol, "http2")
 	}
-	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") }) {
+	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") || strings.HasPrefix(u, "tls://") }) {
 		p.Protocol = cmp.Or(p.Protocol, "tcp")
 	}
 	if p.Protocol == "tcp" && p.ExpectSize >= 0 {

@@ -4,12 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/url"
 )
 
 // Protocol tcp: a request is a number of bytes, and its answer is the same bytes.
 
-// schemeTCP is the scheme of a target of protocol tcp.
-const schemeTCP = "tcp"
+// schemeTCP and schemeTLS are the schemes of a target of protocol tcp, plain and over TLS.
+const (
+	schemeTCP = "tcp"
+	schemeTLS = "tls"
+)
+
+// ofEcho says whether a target is one that only an echo can have.
+func ofEcho(u *url.URL) bool { return u.Scheme == schemeTCP || u.Scheme == schemeTLS }
 
 // longEcho is the size in bytes above which an echo may come back before all is sent.
 const longEcho = 32 << 10
@@ -43,12 +50,10 @@ func (p *Profile) validateEcho() (errs []error) {
 		u, err := parseTarget(raw)
 		switch {
 		case err != nil: // named already
-		case u.Scheme == schemeTCP && !echo:
+		case ofEcho(u) && !echo:
 			errs = append(errs, fmt.Errorf("target %s is of protocol tcp, not %s", raw, p.Protocol))
-		case u.Scheme == schemeTCP && u.Port() == "" && p.Socket == "":
+		case ofEcho(u) && u.Port() == "" && p.Socket == "":
 			errs = append(errs, fmt.Errorf("target %s names no port", raw))
-		case u.Scheme == "https" && echo:
-			errs = append(errs, fmt.Errorf("an https target with protocol tcp: %w", errors.ErrUnsupported))
 		}
 	}
 	for _, wish := range []struct {

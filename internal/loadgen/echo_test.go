@@ -123,7 +123,8 @@ func TestEchoRefusesWhatItCannotDo(t *testing.T) {
 	}{
 		{func(p *Profile) { p.Protocol = "" }, "is of protocol tcp, not http1", false},
 		{func(p *Profile) { p.Targets[0] = "tcp://127.0.0.1" }, "names no port", false},
-		{func(p *Profile) { p.Targets[0] = "https://127.0.0.1/" }, "https target", true},
+		{func(p *Profile) { p.Targets[0] = "tls://127.0.0.1" }, "names no port", false},
+		{func(p *Profile) { p.Targets[0], p.Protocol = "tls://127.0.0.1:1", protocolHTTP1 }, "is of protocol tcp", false},
 		{func(p *Profile) { p.Headers = []string{"A: b"} }, "headers with protocol tcp", true},
 		{func(p *Profile) { p.BodyHas = []string{"b"} }, "checks of the body", true},
 	} {

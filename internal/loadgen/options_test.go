@@ -174,3 +174,24 @@ func TestBodyChecks(t *testing.T) {
 		})
 	}
 }
+
+// A server that is asked to say whether it wants the body says so, and its answer is
+// still the one that counts. The body is not held back meanwhile.
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	const sent = 3000
+	var wrong atomic.Int64
+	url := httpServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); n != sent || err != nil || r.Header.Get("Expect") != "100-continue" {
+			wrong.Add(1)
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := profile(url).on(engine)
+		p.RequestSize, p.Headers, p.Warmup, p.Measure = sent, []string{"Expect: 100-continue"}, 0, 200*time.Millisecond
+		if r := mustRun(t, p); r.Classes[OK] != 100 || r.Statuses["201"] != 100 || r.Reconnects > 0 || wrong.Load() > 0 {
+			t.Errorf("%v, %v, %v, %d reconnects, %d wrong", r.Classes, r.Statuses, r.Errors, r.Reconnects, wrong.Load())
+		}
+	})
+}

@@ -22,9 +22,9 @@ type Profile struct {
 	// Protocol is http1 (default), http2, grpc (unary calls; a target's path is the
 	// method, the body one message: that of BodyFile, or one whose field 1 has
 	// RequestSize bytes) or tcp (the body, at least one byte, is sent as it is and must
-	// come back; a target is tcp://host:port, or an http URL of which only host and
-	// port count, and ExpectSize is of no effect). Over TLS http2 and grpc are agreed
-	// on by ALPN, else they are spoken by prior knowledge. Or auto: http2 for an https
+	// come back; a target is tcp://host:port, over TLS tls://host:port, or an http or
+	// https URL of which only host and port count, and ExpectSize is of no effect). Over
+	// TLS http2 and grpc are agreed on by ALPN, else they are spoken by prior knowledge. Or auto: http2 for an https
 	// target whose server chooses it, asked once before the load, http1 for any other.
 	Protocol string `json:"protocol,omitempty"`
 	// Streams is how many requests HTTP/2 and gRPC have under way on one connection

@@ -339,3 +339,28 @@ func TestNothingIsLeakedOverTLS(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
+
+// An echo over TLS and mutual TLS, the longest more than the sockets and several records hold.
+func TestEchoOverTLS(t *testing.T) {
+	t.Parallel()
+	a := serverAuthority(t)
+	a.issue(t, "client", time.Now().Add(time.Hour))
+	mutual := a.config(t, "server")
+	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, a.pool()
+	for name, config := range map[string]*tls.Config{"TLS": a.config(t, "server"), "mutual TLS": mutual} {
+		url := strings.Replace(rawServer(t, over(config, echoing)), "http://", "tls://", 1)
+		for _, engine := range []string{nativeEngine, enginePortable} {
+			for _, size := range []int64{1, 100, 4 << 20} {
+				p := a.trusting(profile(url).on(engine).at(0, 5))
+				p.Protocol, p.RequestSize, p.Warmup, p.Connections = protocolTCP, size, 0, 2
+				if config == mutual {
+					p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")
+				}
+				r := mustRun(t, p)
+				if r.Requests != 5 || r.Classes[OK] != 5 || !strings.HasPrefix(r.TLS, "TLS 1.3") || r.Reconnects > 0 || r.Engine != engine {
+					t.Errorf("%s, %s, %d bytes: %v, %v, %q, %d reconnects", name, engine, size, r.Classes, r.Errors, r.TLS, r.Reconnects)
+				}
+			}
+		}
+	}
+}

@@ -36,8 +36,8 @@ func parseTarget(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("target: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != schemeTCP:
-		return nil, fmt.Errorf("target %q does not begin with http:// or https://, nor with tcp:// for an echo", raw)
+	case u.Scheme != "http" && u.Scheme != "https" && !ofEcho(u):
+		return nil, fmt.Errorf("target %q does not begin with http:// or https://, nor with tcp:// or tls:// for an echo", raw)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("target %q names no host", raw)
 	case u.User != nil:
@@ -82,7 +82,7 @@ func resolveTargets(ctx context.Context, p *Profile, body []byte, look lookup) (
 		if t.protocol == protocolHTTP2 || t.protocol == protocolGRPC {
 			t.h2 = buildRequestH2(u, p, body)
 		}
-		if u.Scheme == "https" {
+		if u.Scheme == "https" || u.Scheme == schemeTLS {
 			if t.tls, err = p.TLS.config(u.Hostname(), offered[t.protocol]); err != nil {
 				return nil, fmt.Errorf("target %s: %w", raw, err)
 			}
