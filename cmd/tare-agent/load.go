@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/clock"
 	"github.com/tare-mesh/tare/internal/loadgen"
 )
 
@@ -36,7 +37,7 @@ measured.`,
 
 func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	lines := json.NewEncoder(stdout)
-	profile, err := readProfile(stdin, func(s loadgen.ClockStamps) error { return lines.Encode(loadgen.Line{Clock: &s}) })
+	profile, err := readProfile(stdin, func(s clock.Stamps) error { return lines.Encode(loadgen.Line{Clock: &s}) })
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 
 // readProfile is strict: a field this agent does not know would be a wish that
 // is silently not granted. Questions after the clock that come before it are answered.
-func readProfile(r io.Reader, clock func(loadgen.ClockStamps) error) (loadgen.Profile, error) {
+func readProfile(r io.Reader, tell func(clock.Stamps) error) (loadgen.Profile, error) {
 	var p loadgen.Profile
 	d := json.NewDecoder(io.LimitReader(r, maxProfile))
 	for {
@@ -78,7 +79,7 @@ func readProfile(r io.Reader, clock func(loadgen.ClockStamps) error) (loadgen.Pr
 			}
 			return p, nil
 		}
-		if err := clock(loadgen.ClockStamps{Received: received, Sent: time.Now().UnixNano()}); err != nil {
+		if err := tell(clock.Stamps{Received: received, Sent: time.Now().UnixNano()}); err != nil {
 			return p, fmt.Errorf("tell the clock: %w", err)
 		}
 	}

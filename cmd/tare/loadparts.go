@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/clock"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/loadgen"
 )
@@ -91,7 +92,7 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	var report *loadgen.Report
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 16<<20)
-	clock, err := tellPart(stdin, lines, p)
+	skew, err := tellPart(stdin, lines, p)
 	for err == nil && lines.Scan() {
 		var line loadgen.Line
 		if err = json.Unmarshal(lines.Bytes(), &line); err != nil {
@@ -109,7 +110,7 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	waited := cmd.Wait()
 	switch {
 	case report != nil && err == nil:
-		report.OnClock(clock)
+		report.OnClock(skew)
 		return *report, nil // also where ctx has ended it
 	case err == nil:
 		err = errors.Join(errors.New("ended without a report"), waited)
@@ -123,22 +124,22 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p loadgen.Profile) (loadgen.Clock, error) {
 	defer stdin.Close()
 	tell := json.NewEncoder(stdin)
-	clock, err := loadgen.MeasureClock(time.Now, func() (loadgen.ClockStamps, error) {
+	ahead, bound, err := clock.Measure(time.Now, func() (clock.Stamps, error) {
 		if err := tell.Encode(loadgen.Question{Clock: true}); err != nil {
-			return loadgen.ClockStamps{}, err
+			return clock.Stamps{}, err
 		}
 		var line loadgen.Line
 		if !lines.Scan() {
-			return loadgen.ClockStamps{}, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+			return clock.Stamps{}, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Clock == nil {
-			return loadgen.ClockStamps{}, fmt.Errorf("answer %.60q has no clock", lines.Text())
+			return clock.Stamps{}, fmt.Errorf("answer %.60q has no clock", lines.Text())
 		}
 		return *line.Clock, nil
 	})
 	if err != nil {
-		return clock, err
+		return loadgen.Clock{}, err
 	}
-	p.Start = p.Start.Add(clock.Ahead())
-	return clock, tell.Encode(p)
+	p.Start = p.Start.Add(ahead)
+	return loadgen.ClockOf(ahead, bound), tell.Encode(p)
 }

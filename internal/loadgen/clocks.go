@@ -1,13 +1,9 @@
 package loadgen
 
-import (
-	"errors"
-	"fmt"
-	"time"
-)
+import "time"
 
 // Clocks of several hosts that share one load: how far each is from that of whoever
-// starts them, by the four time stamps of NTP (RFC 5905 section 8).
+// starts them.
 
 // Clock is how one process's clock stands to that of the one who asked.
 type Clock struct {
@@ -23,42 +19,6 @@ func (c Clock) Ahead() time.Duration { return time.Duration(c.AheadUS * 1e3) }
 // ClockOf is a Clock by its figures as durations.
 func ClockOf(ahead, bound time.Duration) Clock {
 	return Clock{AheadUS: float64(ahead) / 1e3, BoundUS: float64(bound) / 1e3}
-}
-
-// ClockStamps are when a process took a question after its clock and when it
-// answered, by that clock; ns since 1970.
-type ClockStamps struct {
-	Received int64 `json:"received"`
-	Sent     int64 `json:"sent"`
-}
-
-// ClockLooks is how often a clock is asked; the quickest answer says most.
-const ClockLooks = 8
-
-// MeasureClock compares another process's clock with now, the asker's. ask puts the
-// question once, by whatever way there is: a pipe, a socket. An error of any of
-// them ends it.
-func MeasureClock(now func() time.Time, ask func() (ClockStamps, error)) (Clock, error) {
-	best := time.Duration(never)
-	var ahead time.Duration
-	for range ClockLooks {
-		asked := now()
-		s, err := ask()
-		answered := now()
-		if err != nil {
-			return Clock{}, fmt.Errorf("ask for the clock: %w", err)
-		}
-		received, sent := time.Unix(0, s.Received), time.Unix(0, s.Sent)
-		trip := answered.Sub(asked) - sent.Sub(received)
-		if sent.Before(received) || trip < 0 {
-			return Clock{}, errors.New("compare clocks: the answer is older than its question")
-		}
-		if trip < best {
-			best = trip
-			ahead = (received.Sub(asked.Round(0)) + sent.Sub(answered.Round(0))) / 2
-		}
-	}
-	return ClockOf(ahead, (best+1)/2), nil
 }
 
 // OnClock tells r's times, which are those of a part's own clock, by the clock of the

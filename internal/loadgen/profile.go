@@ -2,7 +2,11 @@
 // to do and [Report] for what it answers.
 package loadgen
 
-import "time"
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/clock"
+)
 
 // Profile is one load, complete and serialisable: `tare-agent load` reads it as
 // JSON, `tare load` builds it from flags, and every other generator's adapter
@@ -314,7 +318,7 @@ type Line struct {
 	Progress *Progress `json:"progress,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
 	// Clock answers a [Question] that came before the profile.
-	Clock *ClockStamps `json:"clock,omitempty"`
+	Clock *clock.Stamps `json:"clock,omitempty"`
 }
 
 // Question may come on the engine's stdin, any number of times, before the profile.

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/clock"
 )
 
 const (
@@ -25,8 +27,6 @@ const (
 	Patience = 90 * time.Second
 	// answerTimeout bounds one question and its answer; a stream has none.
 	answerTimeout = 20 * time.Second
-	// clockLooks is how often the clock is asked; the quickest answer says most.
-	clockLooks = 8
 	// maxAnswer bounds an answer that is no stream, bytes.
 	maxAnswer = 1 << 20
 )
@@ -137,30 +137,11 @@ func (c *Client) tellAgain(ctx context.Context, what, method, target string, bod
 }
 
 // Clock says how far the worker's clock is ahead of this one, and how far off
-// that may be: half of the quickest question and answer, by four time stamps
-// (D. Mills, RFC 5905, section 8).
+// that may be at most.
 func (c *Client) Clock(ctx context.Context) (ahead, unsure time.Duration, err error) {
-	unsure = -1
-	for range clockLooks {
-		var stamps clockStamps
-		var asked, answered time.Time
-		err := c.again(ctx, "ask for the time", func(ctx context.Context) (bool, error) {
-			asked = time.Now()
-			err := c.tell(ctx, http.MethodGet, "/clock", nil, &stamps)
-			answered = time.Now()
-			return false, err
-		})
-		if err != nil {
-			return 0, 0, err
-		}
-		received, sent := time.Unix(0, stamps.Received), time.Unix(0, stamps.Sent)
-		trip := answered.Sub(asked) - sent.Sub(received)
-		if unsure < 0 || trip/2 < unsure {
-			unsure = trip / 2
-			ahead = (received.Sub(asked.Round(0)) + sent.Sub(answered.Round(0))) / 2
-		}
-	}
-	return ahead, unsure, nil
+	return clock.Measure(time.Now, func() (stamps clock.Stamps, err error) {
+		return stamps, c.tellAgain(ctx, "ask for the time", http.MethodGet, "/clock", nil, &stamps)
+	})
 }
 
 // Start starts a command. The run is the worker's: it goes on when ctx ends.

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/clock"
 )
 
 const (
@@ -248,7 +250,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request, of *run) {
 
 func (s *Server) clock(w http.ResponseWriter, _ *http.Request) {
 	received := time.Now().UnixNano()
-	answer(w, http.StatusOK, clockStamps{received, time.Now().UnixNano()})
+	answer(w, http.StatusOK, clock.Stamps{Received: received, Sent: time.Now().UnixNano()})
 }
 
 func (s *Server) finish(w http.ResponseWriter, _ *http.Request) {

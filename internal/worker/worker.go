@@ -36,12 +36,6 @@ const (
 	Stderr = "stderr"
 )
 
-// clockStamps are the times at which the server took and answered a question, ns since the epoch.
-type clockStamps struct {
-	Received int64 `json:"received"`
-	Sent     int64 `json:"sent"`
-}
-
 // stopRequest asks a run to end.
 type stopRequest struct {
 	Grace time.Duration `json:"grace"` // ns until it is killed
