@@ -132,7 +132,7 @@ The verdict says whether the generator itself was the limit.`,
 	flags.BoolVar(&f.tls.FullHandshake, "full-handshake", false, "resume no TLS session: every connection shakes hands from scratch")
 	flags.StringVar(&f.profile.Engine, "engine", "", "portable for a goroutine per connection (default: the best there is)")
 	flags.DurationVar(&f.profile.Calibrate, "calibrate", 500*time.Millisecond, "measure the generator's own floor for so long first, against a server in this process; 0: not")
-	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll instead of sleeping for so long before a send (default by the number of processors; negative: never)")
+	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll instead of sleeping for so long before a send, and while an answer is due (default 60µs where every worker has a processor to spare; negative: never)")
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "processors to pin the workers to")
 	flags.StringVar(&f.profile.HDRPath, "hdr", "", "write an HdrHistogram interval log to this file")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json, csv (a line a second) or hdr (an HdrHistogram interval log)")
