@@ -20,8 +20,9 @@ import (
 // format is how one load generator's own output is read.
 type format struct {
 	parse func(r io.Reader, corrected bool) (load.Outcome, error)
-	// once are what a complete output has exactly one of.
+	// once are what a complete output has exactly one of, where it begins with head.
 	once []string
+	head string
 	// loop and arrivals where they are always the same.
 	loop, arrivals string
 }
@@ -34,7 +35,7 @@ func plain(parse func(io.Reader) (load.Outcome, error)) func(io.Reader, bool) (l
 var formats = map[string]format{
 	"fortio":    {parse: plain(load.ParseFortio)},
 	"oha":       {parse: parseOha},
-	"vegeta":    {parse: plain(load.ParseVegeta), loop: "open", arrivals: "constant"},
+	"vegeta":    {parse: plain(load.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant"},
 	"wrk2":      {parse: plain(load.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
 	"wrk":       {parse: plain(load.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
 	"k6":        {parse: plain(load.ParseK6)},

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,9 @@ func lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
 
 // whole looks for what a complete text has exactly once.
 func (f format) whole(path string, b []byte) error {
+	if !bytes.HasPrefix(bytes.TrimLeft(b, " \r\n\t"), []byte(f.head)) {
+		return nil
+	}
 	for _, mark := range f.once {
 		switch n := bytes.Count(b, []byte(mark)); {
 		case n == 0:
@@ -224,6 +228,9 @@ func (o *output) records(oc load.Outcome) error {
 	if len(oc.Records) == 0 {
 		return errors.New("it has no request")
 	}
+	if n := doubled(oc.Records); n > 1 && n > len(oc.Records)/10 {
+		return fmt.Errorf("%d of its %d requests are there twice, to the nanosecond: files were joined", n, len(oc.Records))
+	}
 	o.latency = result.Latency{Of: service}
 	of := func(r load.Record) time.Duration { return r.Service }
 	if oc.Records[0].Response >= 0 {
@@ -271,6 +278,21 @@ func (o *output) records(oc load.Outcome) error {
 	}
 	o.latency.Count = int64(len(took))
 	return nil
+}
+
+// doubled counts the records that another has been equal to. One by chance is
+// possible where a clock is coarse.
+func doubled(records []load.Record) (n int) {
+	sorted := slices.Clone(records)
+	slices.SortFunc(sorted, func(a, b load.Record) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Response, b.Response), cmp.Compare(a.Code, b.Code))
+	})
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			n++
+		}
+	}
+	return n
 }
 
 func sum(m map[string]int64) (n int64) {
