@@ -119,7 +119,7 @@ func TestLoadAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"requests", "rate", "latency_ms", "service_ms", "lateness_us", "cpu_seconds", "verdict", "statuses"} {
+	for _, name := range []string{"requests", "rate", "latency_ms", "service_ms", "lateness_us", "errors", "cpu_seconds", "verdict", "warnings", "statuses"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("report lacks %q:\n%s", name, out)
 		}

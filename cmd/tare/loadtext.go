@@ -19,7 +19,7 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	fmt.Fprintf(t, "%s\n%s\n\n", strings.Join(p.Targets, "\n"), describeLoad(p, r))
 	measured := r.MeasureEnd.Sub(r.MeasureStart)
 	fmt.Fprintf(t, "requests   %d in %v: %s/s", r.Completed, measured.Round(time.Millisecond), figure(r.Rate))
-	if p.Rate > 0 {
+	if p.Rate > 0 && p.Arrivals != loadgen.Replay {
 		fmt.Fprintf(t, " of %s/s asked for", figure(p.Rate))
 	}
 	fmt.Fprintf(t, "\noutcome    %s\n", counts(classWords(p, r), r.Requests))

@@ -84,7 +84,7 @@ func Merge(reports []Report) (Report, error) {
 	}
 	sum := newTotals()
 	m := reports[0]
-	m.Verdict, m.Warnings, m.Parts = "ok", nil, nil
+	m.Verdict, m.Warnings, m.Parts = "ok", []string{}, nil
 	first, last, gapDistance := m.Started, m.Started, 0.0
 	for i := range reports {
 		r := &reports[i]

@@ -193,8 +193,8 @@ type Report struct {
 	// measure window, whenever they were sent: the denominator of cost per request.
 	Completed int64            `json:"completed"`
 	Classes   map[Class]int64  `json:"classes"`
-	Statuses  map[string]int64 `json:"statuses,omitempty"` // by code; of gRPC "grpc-0" and so on
-	Errors    map[string]int64 `json:"errors,omitempty"`   // by kind: "connect refused", "reset", "timeout", …
+	Statuses  map[string]int64 `json:"statuses"` // by code; of gRPC "grpc-0" and so on
+	Errors    map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
 	BytesIn   int64            `json:"bytesIn"`            // received in the measure window, headers included
 	BytesOut  int64            `json:"bytesOut"`
 
@@ -256,7 +256,7 @@ type Report struct {
 	// Verdict is "ok", or "invalid: " and which limit of the generator was met.
 	Verdict string `json:"verdict"`
 
-	Warnings []string `json:"warnings,omitempty"` // why the generator, not the server, was the limit
+	Warnings []string `json:"warnings"` // why the generator, not the server, was the limit
 
 	// Clock is how this part's clock stood to that of the one who started all parts,
 	// by which the times above are told; nil: not measured. Of a merged report

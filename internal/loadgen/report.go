@@ -21,7 +21,7 @@ const (
 // report merges what the workers counted.
 func (e *engine) report(t0 time.Time, results []*totals) Report {
 	t := newTotals()
-	r := Report{Engine: e.name, Version: version(), Loop: "open", Protocol: spoken(e.targets), Arrivals: e.profile.Arrivals, AskedRequests: e.profile.Requests, Verdict: "ok"}
+	r := Report{Engine: e.name, Version: version(), Loop: "open", Protocol: spoken(e.targets), Arrivals: e.profile.Arrivals, AskedRequests: e.profile.Requests, Verdict: "ok", Warnings: []string{}}
 	if e.profile.Rate == 0 {
 		r.Loop, r.Arrivals = "closed", ""
 	}
