@@ -22,6 +22,7 @@ var commands = []func(*cli) *cobra.Command{
 	newLoadCommand,
 	newDoctorCommand,
 	newClusterCommand,
+	newMeshCommand,
 	newCleanupCommand,
 	newImageCommand,
 	newListCommand,

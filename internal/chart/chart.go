@@ -93,14 +93,28 @@ func (h *Helm) Render(ctx context.Context, r Release) (Installed, error) {
 // Install installs a release. One of that name that is there already is an error.
 // An installation that fails is taken back.
 func (h *Helm) Install(ctx context.Context, r Release) (Installed, error) {
-	return h.install(ctx, r, func(i *action.Install) {
-		i.CreateNamespace, i.RollbackOnFailure = true, true
+	// Helm would apply a namespace that is there anew, and take the labels off that it has been given.
+	_, err := h.cluster.Get(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: r.Namespace})
+	if err != nil && !cluster.IsNotFound(err) {
+		return Installed{}, fmt.Errorf("install %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	done, failed := h.install(ctx, r, func(i *action.Install) {
+		i.CreateNamespace = err != nil
 		i.WaitStrategy, i.Timeout = kube.HookOnlyStrategy, max(r.Wait, hookTimeout)
-		if r.Wait > 0 {
-			i.WaitStrategy = kube.StatusWatcherStrategy
+		if r.Wait > 0 { // Helm's own rollback waits for everything, asked or not
+			i.WaitStrategy, i.RollbackOnFailure = kube.StatusWatcherStrategy, true
 		}
 	})
+	if failed == nil || r.Wait > 0 || strings.Contains(failed.Error(), reusedName) {
+		return done, failed
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookTimeout)
+	defer cancel()
+	return done, errors.Join(failed, h.Uninstall(late, r.Namespace, r.Name))
 }
+
+// reusedName is how Helm refuses to install a release that is there.
+const reusedName = "cannot reuse a name"
 
 // hookTimeout bounds a chart's hooks where nothing else is waited for.
 const hookTimeout = 2 * time.Minute
@@ -140,7 +154,7 @@ func (h *Helm) install(ctx context.Context, r Release, mode func(*action.Install
 // explained adds what the user can do to errors that Helm states without a cure.
 func explained(err error, r Release) error {
 	hints := []struct{ says, hint string }{
-		{"cannot reuse a name", fmt.Sprintf("a release %s is in namespace %s already: uninstall it first", r.Name, r.Namespace)},
+		{reusedName, fmt.Sprintf("a release %s is in namespace %s already: uninstall it first", r.Name, r.Namespace)},
 		{"values don't meet the specifications", "the chart's schema refuses a value that was given: mend the values"},
 		{"kubeVersion", "the chart asks for another version of Kubernetes: take another version of the chart"},
 		{"context deadline exceeded", "what was installed was not ready in time; `kubectl -n " + r.Namespace + " get pods,events` shows why"},

@@ -38,7 +38,7 @@ func (c *Cluster) applyOne(ctx context.Context, s Stamp, o runtime.Object) error
 		return fmt.Errorf("apply: %w", err)
 	}
 	ref := refOf(u)
-	if s.Run == "" {
+	if s.Run == "" && s.Installed == "" {
 		return fmt.Errorf("apply %s: without a run's id it could not be swept", ref)
 	}
 	if err := s.Mark(u); err != nil {

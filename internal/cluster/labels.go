@@ -15,15 +15,18 @@ const FieldManager = "tare"
 const (
 	LabelManagedBy  = "app.kubernetes.io/managed-by" // always ManagedBy
 	LabelRun        = "tare.dev/run"                 // the run's id: the label that sweeping goes by
+	LabelInstalled  = "tare.dev/installed"           // what was installed to outlive runs, by name: never swept, never foreign
 	AnnotationOwner = "tare.dev/owner"               // the [Owner] as JSON
 	ManagedBy       = "tare"
 )
 
 // Stamp is what everything carries that is applied together, and where its manifests are kept.
 type Stamp struct {
-	Run    string            // the run's id, a valid label value; required
-	Owner  Owner             // whose death makes it a leftover; zero: this process
-	Labels map[string]string // more labels
+	Run string // the run's id, a valid label value
+	// Installed is, in place of Run, the name of what is installed to outlive the run.
+	Installed string
+	Owner     Owner             // whose death makes it a leftover; zero: this process
+	Labels    map[string]string // more labels
 	// Archive is called with each manifest as it is sent, before it is sent; nil keeps none.
 	Archive func(Manifest) error
 }
@@ -46,7 +49,12 @@ func (s Stamp) Mark(o *unstructured.Unstructured) error {
 	if err != nil {
 		return fmt.Errorf("mark %s: %w", refOf(o), err)
 	}
-	labels := map[string]string{LabelManagedBy: ManagedBy, LabelRun: s.Run}
+	labels := map[string]string{LabelManagedBy: ManagedBy}
+	for label, value := range map[string]string{LabelRun: s.Run, LabelInstalled: s.Installed} {
+		if value != "" {
+			labels[label] = value
+		}
+	}
 	maps.Copy(labels, s.Labels)
 	o.SetLabels(merged(o.GetLabels(), labels))
 	o.SetAnnotations(merged(o.GetAnnotations(), map[string]string{AnnotationOwner: string(owner)}))

@@ -41,7 +41,7 @@ func (c *Cluster) Leftovers(ctx context.Context) ([]Leftover, error) {
 	failed := []error{err}
 	var hidden Hidden
 	for _, k := range kinds {
-		found, err := c.marked(ctx, k)
+		found, err := c.listed(ctx, k, LabelRun)
 		if apierrors.IsForbidden(err) {
 			hidden.Kinds = append(hidden.Kinds, k.resource.GroupResource().String())
 		} else if err != nil {
@@ -109,10 +109,10 @@ func (l *Leftover) add(ref Ref, annotation string) {
 	}
 }
 
-// marked lists the objects of a kind that carry a run's label. A kind that cannot be listed after all (gone since, or an
+// listed lists the objects of a kind that a selector matches, all where it is empty. A kind that cannot be listed after all (gone since, or an
 // API that says so in its own way) has none.
-func (c *Cluster) marked(ctx context.Context, k kind) (all []metav1.PartialObjectMetadata, err error) {
-	options := metav1.ListOptions{LabelSelector: LabelRun, Limit: pageSize}
+func (c *Cluster) listed(ctx context.Context, k kind, selector string) (all []metav1.PartialObjectMetadata, err error) {
+	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
 	for {
 		var page *metav1.PartialObjectMetadataList
 		err := c.Retry(ctx, "list "+k.resource.Resource, func(ctx context.Context) error {

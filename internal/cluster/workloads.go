@@ -79,16 +79,18 @@ func (c *Cluster) Foreign(ctx context.Context) ([]Workload, error) {
 	return all, err
 }
 
-// ownNamespaces are those that a run of tare's made.
+// ownNamespaces are those that tare made, for a run or to outlive it.
 func (c *Cluster) ownNamespaces(ctx context.Context) (map[string]bool, error) {
 	ours := map[string]bool{}
 	err := c.Retry(ctx, "list namespaces", func(ctx context.Context) error {
-		list, err := c.typed.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: LabelRun})
-		if err != nil {
-			return err
-		}
-		for _, ns := range list.Items {
-			ours[ns.Name] = true
+		for _, selector := range []string{LabelRun, LabelInstalled} {
+			list, err := c.typed.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: selector})
+			if err != nil {
+				return err
+			}
+			for _, ns := range list.Items {
+				ours[ns.Name] = true
+			}
 		}
 		return nil
 	})

@@ -274,3 +274,26 @@ func (c CLI) Commands(ctx InstallContext) (commands [][]string, values string, e
 	}
 	return commands, string(b), nil
 }
+
+// Matches says whether an object is one of these.
+func (l Leftover) Matches(group, kind, namespace, name string, labels map[string]string) bool {
+	for label, want := range l.Labels {
+		if got, has := labels[label]; !has || !match(want, got) {
+			return false
+		}
+	}
+	if suffix, is := strings.CutPrefix(l.Name, "*"); is && !strings.HasSuffix(name, suffix) {
+		return false
+	} else if !is && l.Name != "" && !match(l.Name, name) {
+		return false
+	}
+	return l.Kind == kind && l.Group == group && (l.Namespace == "" || match(l.Namespace, namespace))
+}
+
+// Match compares as rules do: for equality, or for a prefix where want ends in "*".
+func Match(want, got string) bool { return match(want, got) }
+
+// Selects says whether a pod with these labels is one of the proxy's own.
+func (p Proxy) Selects(labels map[string]string) bool {
+	return Rule{PodLabel: p.PodLabel}.matches(Task{Labels: labels})
+}

@@ -1,0 +1,90 @@
+package meshctl
+
+import (
+	"context"
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/mesh"
+)
+
+// Enrol renders what puts a namespace under the mesh. Its marks are to be on the namespace when that is made, and on the
+// pods; [Mesh.Enter] does the rest.
+func (m *Mesh) Enrol(namespace string, loadInside bool) (mesh.Enrolled, error) {
+	return m.k.Enrol(m.settings, namespace, loadInside)
+}
+
+// Enter puts the manifests of an enrolment into its namespace, which exists and carries the marks, and waits for what
+// comes of them (a waypoint), in as many replicas as the profile has. It is called before any pod of the application is
+// made: a connection that is older than a waypoint or a policy goes on without it. s marks the objects as the caller's,
+// with whom they go.
+func (m *Mesh) Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error {
+	ctx, cancel := within(ctx, InstallWithin)
+	defer cancel()
+	for _, text := range e.Manifests {
+		all, err := objects([]byte(text))
+		if err != nil {
+			return fmt.Errorf("enrol namespace %s: %w", namespace, err)
+		}
+		for _, o := range all {
+			o.SetNamespace(namespace)
+		}
+		if err := m.apply(ctx, s, all); err != nil {
+			return fmt.Errorf("enrol namespace %s: %w", namespace, err)
+		}
+	}
+	if m.cluster.DryRun() {
+		return nil
+	}
+	for _, w := range e.Workloads {
+		if err := m.scale(ctx, refOf(w, namespace), w.Scaled, int32(e.Replicas)); err != nil {
+			return fmt.Errorf("enrol namespace %s: %w", namespace, err)
+		}
+	}
+	return nil
+}
+
+// scale brings a workload that the mesh's own controller makes to so many replicas and waits for them. An autoscaler of
+// it, which newer charts bring, is held at the same number: it would take the replicas away again.
+func (m *Mesh) scale(ctx context.Context, ref cluster.Ref, scaled bool, replicas int32) error {
+	if err := m.cluster.WaitReady(ctx, m.o.Report, ref); err != nil || !scaled {
+		return err
+	}
+	err := m.cluster.Retry(ctx, "hold the autoscaler of "+ref.String(), func(ctx context.Context) error {
+		scalers, err := m.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, h := range scalers.Items {
+			if target := h.Spec.ScaleTargetRef; target.Kind != ref.Kind.Kind || target.Name != ref.Name {
+				continue
+			}
+			patch := fmt.Appendf(nil, `{"spec":{"minReplicas":%d,"maxReplicas":%d}}`, replicas, replicas)
+			if _, err := m.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).Patch(ctx, h.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = m.cluster.Retry(ctx, "scale "+ref.String(), func(ctx context.Context) error {
+		to := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+		var err error
+		if ref.Kind == cluster.KindStatefulSet {
+			_, err = m.cluster.Typed().AppsV1().StatefulSets(ref.Namespace).UpdateScale(ctx, ref.Name, to, metav1.UpdateOptions{})
+		} else {
+			_, err = m.cluster.Typed().AppsV1().Deployments(ref.Namespace).UpdateScale(ctx, ref.Name, to, metav1.UpdateOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return m.cluster.WaitReady(ctx, m.o.Report, ref)
+}
