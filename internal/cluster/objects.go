@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -24,6 +25,9 @@ func (c *Cluster) Objects(ctx context.Context, selector string) ([]Object, error
 	var hidden Hidden
 	var all []Object
 	for _, k := range kinds {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("list the objects of the cluster: %w", ctx.Err())
+		}
 		found, err := c.listed(ctx, k, selector)
 		if apierrors.IsForbidden(err) {
 			hidden.Kinds = append(hidden.Kinds, k.resource.GroupResource().String())

@@ -52,7 +52,9 @@ func bounded(t *testing.T, d time.Duration) context.Context {
 func inventory(t *testing.T, c *cluster.Cluster) map[string]bool {
 	t.Helper()
 	c.Rediscover()
-	all, err := c.Objects(bounded(t, time.Minute), "")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // asked when the test has ended, too
+	defer cancel()
+	all, err := c.Objects(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
