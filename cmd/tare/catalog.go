@@ -42,7 +42,7 @@ func newCatalog() catalog {
 		generators: load.Generators(),
 		platforms: []platformVariant{
 			{name: "local", doc: "processes on this machine; no root, no cluster", open: openLocal},
-			{name: "kubernetes", doc: "pods on a cluster that a kubeconfig names", open: openKubernetes, refresh: kubelet.Refresh, overhead: kubernetesOverhead},
+			{name: "kubernetes", doc: "pods on a cluster that a kubeconfig names", open: openKubernetes, dry: true, refresh: kubelet.Refresh, overhead: kubernetesOverhead},
 		},
 		meters: []meterVariant{
 			{"kubelet", "counters of the nodes' kubelets, through the API server", openKubelets},

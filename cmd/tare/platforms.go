@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 type platformVariant struct {
 	name, doc string
 	open      func(context.Context, *cli, opening) (*opened, error)
+	dry       bool // it can write down what it would do
 	// refresh is how often its counters are refreshed at least; 0: whenever they are read.
 	refresh time.Duration
 	// overhead is about what a trial takes longer than on this machine, beside the counters.
@@ -88,6 +90,9 @@ func kubernetesTiming(workers int) runner.Timing {
 
 func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	x := o.experiment.Platform
+	if len(o.experiment.Faults) > 0 {
+		return nil, usageError{fmt.Errorf("faults: %w on Kubernetes", errors.ErrUnsupported), "run it on this machine, or leave faults out: --set faults=[]"}
+	}
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: o.dry})
 	if err != nil {
 		return nil, err

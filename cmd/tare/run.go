@@ -26,6 +26,7 @@ type runOptions struct {
 	out    string // results directory
 	resume string // results directory of an earlier run
 	plain  bool
+	dry    bool // print what would be done
 	report reportOptions
 }
 
@@ -45,7 +46,8 @@ hold; 130 interrupted.`,
 		Example: `  tare run examples/quickstart.yaml
   tare run examples/quickstart.yaml --set blocks=10 --out runs/mine
   tare run --resume runs/mine
-  tare run experiment.yaml --mesh ./my-mesh.yaml`,
+  tare run experiment.yaml --mesh ./my-mesh.yaml
+  tare run experiment.yaml --set platform.kind=kubernetes --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.resume != "" {
 				return cobra.MaximumNArgs(1)(cmd, args)
@@ -67,6 +69,7 @@ hold; 130 interrupted.`,
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
 	f.StringVar(&o.resume, "resume", "", "go on with the interrupted run in `DIR`; FILE may be left out, and must be what it was")
+	f.BoolVar(&o.dry, "dry-run", false, "do nothing, and print the manifests and commands of one trial a treatment (kubernetes)")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
 	f.StringVar(&o.report.format, "format", o.report.format, "format of the answer, as in tare report")
 	_ = cmd.MarkFlagDirname("out")
@@ -78,6 +81,9 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 	study, err := c.read(file, o.experimentOptions)
 	if err != nil {
 		return err
+	}
+	if o.dry {
+		return c.dryRun(ctx, study, o)
 	}
 	f, err := reportFormat(o.report, 0)
 	if err != nil {

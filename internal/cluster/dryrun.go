@@ -52,6 +52,13 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
+// Record writes down, in a dry run, what kubectl would be told.
+func (c *Cluster) Record(words ...string) {
+	if c.DryRun() {
+		c.recorder.Add(Step{Command: c.kubectl(words...)})
+	}
+}
+
 // quoted is a command as a shell reads it.
 func quoted(words []string) string {
 	var out []string

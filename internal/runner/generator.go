@@ -42,6 +42,13 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g load.Genera
 	}
 }
 
+// Profile is the load of one treatment as it is known before anything runs: without a start, files and a seed.
+func Profile(x *experiment.Experiment, t plan.Treatment, g load.Generator, targets []string) loadgen.Profile {
+	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
+	p.Targets = targets
+	return p
+}
+
 // generatorOf finds the generator of a treatment.
 func (r *run) generatorOf(t plan.Treatment) (load.Generator, error) {
 	name := levelOf(r.Experiment, t)

@@ -42,6 +42,9 @@ type remote struct {
 // StartLoad implements [platform.Deployment]: the command runs in the next load worker's pod, the program of the
 // same name in its image, and what it leaves in its directory is brought back into cmd.Dir.
 func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
+	if d.cluster.DryRun() {
+		return d.recorded(cmd), nil
+	}
 	i, w, err := d.take()
 	if err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)
@@ -65,6 +68,17 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 	return r, nil
 }
 
+// inImage is where a program of this machine is in the image.
+func inImage(program string) string { return path.Join("/", filepath.Base(program)) }
+
+// recorded is the command of a dry run, which does nothing.
+func (d *deployment) recorded(cmd proc.Command) *remote {
+	d.cluster.Record(append([]string{"exec", "-i", "-n", d.namespace, "job/" + loadService, "--", inImage(cmd.Path)}, cmd.Args...)...)
+	r := &remote{done: make(chan struct{})}
+	close(r.done)
+	return r
+}
+
 // start sends the command. It is the worker's from then on.
 func (d *deployment) start(ctx context.Context, w *loadWorker, cmd proc.Command) (*remote, error) {
 	var stdin []byte
@@ -74,7 +88,7 @@ func (d *deployment) start(ctx context.Context, w *loadWorker, cmd proc.Command)
 			return nil, fmt.Errorf("read its standard input: %w", err)
 		}
 	}
-	there := worker.Command{ID: strings.ToLower(rand.Text()), Path: path.Join("/", filepath.Base(cmd.Path)), Args: cmd.Args, Env: cmd.Env, Stdin: stdin}
+	there := worker.Command{ID: strings.ToLower(rand.Text()), Path: inImage(cmd.Path), Args: cmd.Args, Env: cmd.Env, Stdin: stdin}
 	run, err := w.client.Start(ctx, there)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -46,7 +47,7 @@ func (d *deployment) container(name string, memory app.Size, args ...string) cor
 	return corev1.Container{
 		Name:            name,
 		Image:           d.platform.options.Image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
+		ImagePullPolicy: pullPolicy(d.platform.options.Image),
 		Args:            args,
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(requestCPU), corev1.ResourceMemory: resource.MustParse(requestMemory)},
@@ -58,6 +59,14 @@ func (d *deployment) container(name string, memory app.Size, args ...string) cor
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}
+}
+
+// pullPolicy never pulls an image of localhost, where no node has a registry: it was loaded, or it is not there.
+func pullPolicy(image string) corev1.PullPolicy {
+	if strings.HasPrefix(image, "localhost/") {
+		return corev1.PullNever
+	}
+	return corev1.PullIfNotPresent
 }
 
 // basePod is a pod of containers that passes the strictest of Kubernetes' pod security standards.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/platform"
 	"github.com/tare-mesh/tare/internal/proc"
 )
@@ -138,21 +139,50 @@ func lastReport(out []byte) (loadgen.Report, error) {
 	return loadgen.Report{}, fmt.Errorf("read the load engine's output: there is no report in %d bytes", len(out))
 }
 
-// containersCheck holds the containers of every pod against those it was given: without a mesh nothing is injected.
+// containersCheck holds the containers of every pod against those it was given: without a mesh nothing is injected,
+// with one that stands in pods its proxy is.
 func (d *deployment) containersCheck() platform.Check {
-	c := platform.Check{Name: "containers", OK: true}
+	c := platform.Check{Name: "containers"}
 	pods := d.own()
+	proxies := d.proxiesInPods()
 	for _, pod := range pods {
 		want, err := d.containersOf(pod.Labels[labelService])
-		if got := names(pod); err != nil || !slices.Equal(got, want) {
-			c.OK = false
+		got := names(pod)
+		if err != nil {
+			continue // the mesh's own: a gateway in the namespace
+		}
+		if d.spec.Mesh.Kubernetes == nil && !slices.Equal(got, want) {
 			c.Detail = fmt.Sprintf("pod %s has the containers %s, and was given %s", pod.Name, strings.Join(got, ", "), strings.Join(want, ", "))
 			c.Hint = "something in the cluster injects containers into every namespace: an admission webhook without a selector, perhaps"
 			return c
 		}
+		for _, proxy := range proxies {
+			if !slices.Contains(got, proxy) && (d.enrolment.loadInside || pod.Labels[labelService] != loadService) {
+				c.Detail = fmt.Sprintf("pod %s has the containers %s, and not %s", pod.Name, strings.Join(got, ", "), proxy)
+				c.Hint = "the mesh did not take it in: see its injector's log, and the labels of the pod and of its namespace"
+				return c
+			}
+		}
 	}
+	c.OK = true
 	c.Detail = fmt.Sprintf("%d pods have the containers they were given, and no other", len(pods))
+	if len(proxies) > 0 {
+		c.Detail = fmt.Sprintf("%d pods have the containers they were given, and %s", len(pods), strings.Join(proxies, ", "))
+	}
 	return c
+}
+
+// proxiesInPods are the containers that the mesh puts into every pod.
+func (d *deployment) proxiesInPods() (containers []string) {
+	if d.spec.Mesh.Kubernetes == nil {
+		return nil
+	}
+	for _, p := range d.spec.Mesh.Kubernetes.Proxies {
+		if p.In == mesh.InPod {
+			containers = append(containers, p.Container)
+		}
+	}
+	return containers
 }
 
 // names are those of a pod's containers, native sidecars and other init containers included.

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/runner"
+)
+
+// dryRun prints, as a stream of YAML, all that one trial of each treatment would put into the cluster, and the
+// commands that do by hand what it would do.
+func (c *cli) dryRun(ctx context.Context, s *study, o runOptions) error {
+	kind := s.experiment.Platform.Kind
+	v := c.catalog.platform(kind)
+	if !v.dry {
+		return usageError{fmt.Errorf("--dry-run: %w on platform %s", errors.ErrUnsupported, kind), "`tare plan` prints what would run, and in which order"}
+	}
+	record := &cluster.Recorder{}
+	on, err := v.open(ctx, c, opening{experiment: s.experiment, results: o.results(s.experiment, time.Now().UTC()), notices: &notices{to: c.stderr}, dry: record})
+	if err != nil {
+		return err
+	}
+	topology, err := s.experiment.Topology()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(c.stdout)
+	done := map[string]bool{}
+	for _, trial := range s.plan.Trials {
+		if done[trial.Treatment] {
+			continue
+		}
+		done[trial.Treatment] = true
+		spec := platform.Spec{Trial: trial, Topology: topology}
+		for _, t := range s.plan.Treatments {
+			if t.ID == trial.Treatment {
+				spec.Treatment = t
+			}
+		}
+		spec.Mesh = s.meshes[spec.Treatment.Levels.Mesh]
+		before := len(record.Steps())
+		load, err := c.dryTrial(ctx, s, on.platform, spec)
+		if err != nil {
+			return fmt.Errorf("trial %s: %w", trial.ID, err)
+		}
+		fmt.Fprintf(out, "# Trial %d of %d: treatment %s, block %d\n", trial.Ordinal, len(s.plan.Trials), trial.Treatment, trial.Block)
+		var one cluster.Recorder
+		for _, step := range record.Steps()[before:] {
+			one.Add(step)
+		}
+		if _, err := one.WriteTo(out); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "# The load's standard input: %s\n", load)
+	}
+	return out.Flush()
+}
+
+// dryTrial goes through one trial, and returns what its load generator reads.
+func (c *cli) dryTrial(ctx context.Context, s *study, p platform.Platform, spec platform.Spec) (stdin []byte, err error) {
+	d, err := p.Deploy(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	g := c.catalog.byName()[spec.Treatment.Levels.Generator]
+	cmd, err := g.Command(runner.Profile(s.experiment, spec.Treatment, g, d.Entry()))
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Stdin != nil {
+		if stdin, err = io.ReadAll(cmd.Stdin); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := d.StartLoad(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(stdin), d.Remove(ctx)
+}
