@@ -279,6 +279,7 @@ func (s *sampler) list(ctx context.Context) error {
 
 // look reads every task and tells it. Its times are the trial's.
 func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
+	asked := s.trial.clock.now()
 	now, err := s.trial.Meter.Read(ctx, s.listed, depth)
 	if err != nil {
 		return fmt.Errorf("read the meters: %w", err)
@@ -298,7 +299,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 	}
 	if s.trial.paced() {
 		// What was not refreshed is not told again: a row more would be no observation more.
-		if sample.Tasks = s.history.add(now, s.trial.clock.now()); len(sample.Tasks) == 0 {
+		if sample.Tasks = s.history.add(now, asked, s.trial.clock.now()); len(sample.Tasks) == 0 {
 			s.last, s.any = now, true
 			return nil
 		}

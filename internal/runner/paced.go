@@ -102,19 +102,19 @@ type gap struct {
 	why      error
 }
 
-// add takes what is new in a look and returns it.
-func (h *history) add(l meter.Look, at time.Time) (fresh map[string]result.Reading) {
+// add takes what is new in a look, asked for and answered at these times, and returns it.
+func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading) {
 	if h.tasks == nil {
 		h.tasks, h.nodes = map[string][]result.Reading{}, map[string][]result.NodeReading{}
 	}
 	if l.Gap != nil {
 		if n := len(h.gaps); n == 0 || !h.gaps[n-1].to.IsZero() {
-			h.gaps = append(h.gaps, gap{from: at, why: l.Gap})
+			h.gaps = append(h.gaps, gap{from: asked, why: l.Gap})
 		}
 		return nil
 	}
 	if n := len(h.gaps); n > 0 && h.gaps[n-1].to.IsZero() {
-		h.gaps[n-1].to = at
+		h.gaps[n-1].to = answered
 	}
 	fresh = map[string]result.Reading{}
 	for id, r := range l.Tasks {

@@ -113,7 +113,7 @@ func (d *deployment) runControl(ctx context.Context, c *control) error {
 func (d *deployment) servicesForControl() []mesh.ServiceContext {
 	var all []mesh.ServiceContext
 	for _, s := range d.spec.Topology.Services {
-		all = append(all, mesh.ServiceContext{Name: s.Name, Protocol: d.protocol(s), Callers: callers(d.spec.Topology, s.Name)})
+		all = append(all, mesh.ServiceContext{Name: s.Name, Protocol: d.spec.Protocol(s), Callers: callers(d.spec.Topology, s.Name)})
 	}
 	return append(all, mesh.ServiceContext{Name: loadService, Protocol: app.HTTP1})
 }

@@ -1,12 +1,10 @@
 package local
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/app"
-	"github.com/tare-mesh/tare/internal/plan"
 )
 
 // calleesFirst orders the services so that each comes after all it calls.
@@ -112,25 +110,3 @@ func visits(t app.Topology) (n map[string]int, most map[string]bool, err error) 
 
 // uncertain tells whether a call may not be made.
 func uncertain(c app.Call) bool { return c.Probability != nil && *c.Probability < 1 }
-
-func replicas(s app.Service, t plan.Treatment) int {
-	if s.Replicas > 0 {
-		return s.Replicas
-	}
-	return max(1, t.Levels.Replicas)
-}
-
-func responseSize(s app.Service, t plan.Treatment) int64 { // negative: they vary
-	return s.AnswerSize(int64(t.Levels.ResponseSize))
-}
-
-// protocol is what a service speaks, the treatment's where it does not say.
-func (d *deployment) protocol(s app.Service) string {
-	return cmp.Or(s.Protocol, d.spec.Treatment.Levels.Protocol, app.HTTP1)
-}
-
-// callProtocol is what a call is made by, the callee's where it does not say.
-func (d *deployment) callProtocol(c app.Call) string {
-	callee, _ := d.spec.Topology.Service(c.Service)
-	return cmp.Or(c.Protocol, d.protocol(callee))
-}

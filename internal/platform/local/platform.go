@@ -27,7 +27,7 @@ import (
 )
 
 // loadService is the name of the load generator's pod and of its service.
-const loadService = "load"
+const loadService = platform.LoadService
 
 // agentProgram is what a mesh definition calls the program that plays the
 // services; its version is tare's own, which the environment names.

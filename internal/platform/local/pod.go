@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,12 +62,12 @@ func (d *deployment) startAll(ctx context.Context) error {
 // startWave starts the replicas of services that do not call one another, some at a time.
 func (d *deployment) startWave(ctx context.Context, wave []app.Service) error {
 	for _, s := range wave {
-		for i := range replicas(s, d.spec.Treatment) {
+		for i := range d.spec.Replicas(s) {
 			p, err := d.newPod(fmt.Sprintf("%s-%d", s.Name, i), s.Name)
 			if err != nil {
 				return err
 			}
-			p.protocol, p.replica = d.protocol(s), i
+			p.protocol, p.replica = d.spec.Protocol(s), i
 			d.pods[s.Name] = append(d.pods[s.Name], p)
 		}
 	}
@@ -130,27 +129,8 @@ func (d *deployment) startLoadPod(ctx context.Context) error {
 			return err
 		}
 	}
-	d.entry = routed(d.ways(d.load, entry), d.spec.Treatment.Levels.Route)
-	if d.pods[entry][0].protocol == app.GRPC {
-		for i, url := range d.entry {
-			d.entry[i] = strings.TrimSuffix(url, "/") + app.GRPCMethod
-		}
-	}
+	d.entry = d.spec.Targets(d.ways(d.load, entry))
 	return nil
-}
-
-// routed are the URLs of the routes that are asked for, at each of urls, which end in a slash.
-func routed(urls []string, routes string) []string {
-	if routes == "" {
-		return urls
-	}
-	var all []string
-	for _, url := range urls {
-		for route := range slices.Values(app.RoutePaths(routes)) {
-			all = append(all, strings.TrimSuffix(url, "/")+route)
-		}
-	}
-	return all
 }
 
 // ways are the URLs by which a pod reaches a service: through its own sidecar, or straight to each replica.
@@ -233,17 +213,7 @@ func (d *deployment) runApp(ctx context.Context, p *pod, s app.Service, args, se
 
 // instance is what the program that plays a service is told in one pod.
 func (d *deployment) instance(p *pod, s app.Service) app.Instance {
-	i := app.Instance{Name: s.Name, Protocol: d.protocol(s), Behavior: s.Behavior}
-	if i.ResponseSize.IsZero() {
-		i.ResponseSize = app.FixedSize(int64(d.spec.Treatment.Levels.ResponseSize))
-	}
-	for _, c := range s.Calls {
-		up := app.Upstream{Service: c.Service, CallOptions: c.CallOptions}
-		if c.Service != "" {
-			up.URLs, up.Protocol = d.ways(p, c.Service), d.callProtocol(c)
-		}
-		i.Calls = append(i.Calls, up)
-	}
+	i := d.spec.Instance(s, func(service string) []string { return d.ways(p, service) })
 	if d.edit != nil {
 		d.edit(&i)
 	}

@@ -3,7 +3,6 @@ package local
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/platform"
 )
 
@@ -23,11 +22,5 @@ server_response_time_count{route="adder-with-grpc-sidecar",stage="calc"} 4
 	}
 	if _, err := addStages(nil, []byte("{")); err == nil {
 		t.Error("what is no metric is read as one")
-	}
-}
-
-func TestEveryRoute(t *testing.T) {
-	if got := routed([]string{"http://a/"}, app.EveryRoute); len(got) != len(app.AdderRoutes()) || got[0] != "http://a/adder" {
-		t.Errorf("%q", got)
 	}
 }

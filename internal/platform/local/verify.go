@@ -61,8 +61,8 @@ func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
 func (d *deployment) probe(ctx context.Context) platform.Check {
 	entry := entryOf(d.spec.Topology)
 	s, _ := d.spec.Topology.Service(entry)
-	want := responseSize(s, d.spec.Treatment)
-	speak := speakers[d.protocol(s)]
+	want := s.AnswerSize(int64(d.spec.Treatment.Levels.ResponseSize))
+	speak := speakers[d.spec.Protocol(s)]
 	good, first := 0, ""
 	for i := range probes {
 		err := speak.probe(ctx, d.entry[i%len(d.entry)], int64(d.spec.Treatment.Levels.RequestSize), want)
