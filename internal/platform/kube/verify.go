@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/platform"
@@ -22,6 +23,8 @@ const (
 	// probes are the requests that are sent to see whether the application answers as it should.
 	probes       = 20
 	probeTimeout = 5 * time.Second
+	// probeConnections are few, and at least one for each target.
+	probeConnections = 4
 	// openWithin is how long the way to the application may take to open once everything is ready: names and
 	// addresses reach the nodes a little after the pods are.
 	openWithin = 20 * time.Second
@@ -72,6 +75,9 @@ func (d *deployment) probe(ctx context.Context) (platform.Check, error) {
 
 // answerSize is the length of every answer of the entry, bytes; negative: any.
 func (d *deployment) answerSize() int64 {
+	if d.spec.Protocol(d.spec.Entry()) == app.TCP {
+		return -1 // an echo is as long as what was sent
+	}
 	return d.spec.Entry().AnswerSize(int64(d.spec.Treatment.Levels.ResponseSize))
 }
 
@@ -102,7 +108,7 @@ func others(r loadgen.Report) string {
 func (d *deployment) sendProbes(ctx context.Context) (loadgen.Report, error) {
 	profile := loadgen.Profile{
 		Targets: d.Entry(), RequestSize: int64(d.spec.Treatment.Levels.RequestSize), ExpectSize: d.answerSize(),
-		Connections: 4, Workers: 1, Protocol: d.spec.Protocol(d.spec.Entry()), Timeout: probeTimeout,
+		Connections: max(probeConnections, len(d.Entry())), Workers: 1, Protocol: d.spec.Protocol(d.spec.Entry()), Timeout: probeTimeout,
 		Measure: probeTimeout, Requests: probes, Drain: probeTimeout,
 	}
 	stdin, err := json.Marshal(profile)
