@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/runner"
 )
 
 // planFormats are the ways to print a plan, the default first.
@@ -47,6 +48,10 @@ starts nothing and writes nothing. The same file gives the same plan on every ma
 					s, err := c.read(args[0], o)
 					if err != nil {
 						return err
+					}
+					refresh := c.catalog.platform(s.experiment.Platform.Kind).refresh
+					if short := runner.ShortMeasure(s.experiment.Phases, refresh); short != "" {
+						fmt.Fprintf(c.stderr, "tare: %s\n", short)
 					}
 					return f.write(c.stdout, s.plan)
 				}

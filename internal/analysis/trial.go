@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -132,8 +133,12 @@ const mib = 1 << 20
 
 var resources = []resource{
 	{"cpu_cores", taskCores, []perRequest{{"cpu_us_per_request", 1e6}, {"cpu_cores_per_1000_rps", 1000}}},
-	{"memory_mib", func(t result.TaskUsage) (float64, bool) { return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended }, nil},
-	{"memory_peak_mib", func(t result.TaskUsage) (float64, bool) { return float64(t.End.Peak) / mib, t.End.Peak > 0 }, nil},
+	{"memory_mib", func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended || t.Role == mesh.RoleRemainder
+	}, nil},
+	{"memory_peak_mib", func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Role == mesh.RoleRemainder
+	}, nil},
 	{"memory_pss_mib", taskPSS, nil},
 	{"", taskSwitches, []perRequest{{"context_switches_per_request", 1}}},
 }

@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -30,14 +32,31 @@ var debateColumns = []struct {
 }{
 	{"faces", []metric.Plane{metric.App}},
 	{"load", []metric.Plane{metric.Load}},
-	{"k8s", []metric.Plane{metric.Platform, metric.Unattributed}},
+	{"gke", []metric.Plane{gke}},
+	{"k8s", []metric.Plane{metric.Platform}},
 	{"data-plane", []metric.Plane{metric.Data}},
 	{"control-plane", []metric.Plane{metric.Control}},
 	{"mesh", []metric.Plane{metric.Data, metric.Control}},
-	{"non-mesh", []metric.Plane{metric.App, metric.Load}},
-	{"business", []metric.Plane{metric.Data, metric.Control, metric.App, metric.Load}},
-	{"overhead", []metric.Plane{metric.Platform, metric.Unattributed}},
-	{"total", []metric.Plane{metric.Data, metric.Control, metric.App, metric.Load, metric.Platform, metric.Unattributed}},
+	// What it cannot attribute the debate counts here.
+	{"non-mesh", []metric.Plane{metric.App, metric.Load, metric.Unattributed}},
+	{"business", []metric.Plane{metric.Data, metric.Control, metric.App, metric.Load, metric.Unattributed}},
+	{"overhead", []metric.Plane{gke, metric.Platform}},
+	{"total", []metric.Plane{metric.Data, metric.Control, metric.App, metric.Load, metric.Unattributed, gke, metric.Platform}},
+}
+
+// gke is the part of the platform that the debate shows by itself: what GKE adds to Kubernetes.
+const gke metric.Plane = "gke"
+
+// debatePlane is where the debate counts a task; empty: nowhere. It knows pods
+// alone, and not what nodes burn beside them.
+func debatePlane(t mesh.Task) metric.Plane {
+	switch {
+	case t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder || t.Plane == metric.Harness:
+		return ""
+	case t.Plane == metric.Platform && (strings.HasPrefix(t.Namespace, "gke-") || strings.HasPrefix(t.Namespace, "gmp-")):
+		return gke
+	}
+	return t.Plane
 }
 
 // exportDebate writes every valid trial as a run in the layout of the
@@ -136,12 +155,8 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 	if record.Sampled != nil {
 		return importedSamples(record.Sampled), nil
 	}
-	planeOf := map[string]metric.Plane{}
-	for _, t := range record.Tasks {
-		planeOf[t.ID] = t.Plane
-	}
 	var out []planeSample
-	var before map[string]result.Reading
+	l := newLooks(record)
 	for e, err := range d.Events(record.ID) {
 		if errors.Is(err, fs.ErrNotExist) {
 			break // an import has no events
@@ -149,41 +164,90 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Sample == nil || e.Time.Before(record.Load.Start) || e.Time.After(record.Load.End.Add(time.Second)) {
+		if e.Sample == nil || e.Time.After(record.Load.End.Add(time.Second)) {
 			continue
 		}
-		if before != nil {
-			out = append(out, between(e.Time, before, e.Sample.Tasks, planeOf))
+		within := !e.Time.Before(record.Load.Start)
+		if !within && !l.cluster {
+			continue
 		}
-		before = e.Sample.Tasks
+		l.add(e.Sample.Tasks)
+		if s, ok := l.sample(e.Time); ok && within {
+			out = append(out, s)
+		}
 	}
 	if out == nil { // no event stream: the two edges are one interval
-		first, last := map[string]result.Reading{}, map[string]result.Reading{}
-		for _, t := range record.Tasks {
-			if t.Missing == "" {
-				first[t.ID], last[t.ID] = t.Start, t.End
+		l = newLooks(record)
+		for _, edge := range []func(result.TaskUsage) result.Reading{
+			func(t result.TaskUsage) result.Reading { return t.Start }, func(t result.TaskUsage) result.Reading { return t.End }} {
+			look := map[string]result.Reading{}
+			for _, t := range record.Tasks {
+				if t.Missing == "" {
+					look[t.ID] = edge(t)
+				}
 			}
+			l.add(look)
 		}
-		out = []planeSample{between(record.Load.End, first, last, planeOf)}
+		if s, ok := l.sample(record.Load.End); ok {
+			out = []planeSample{s}
+		}
 	}
 	return out, nil
 }
 
-// between are the rates between two looks. The planes that may have no task are zero without one.
-func between(at time.Time, before, now map[string]result.Reading, planeOf map[string]metric.Plane) planeSample {
-	s := planeSample{at: at, cores: map[metric.Plane]float64{metric.Data: 0, metric.Control: 0, metric.Platform: 0, metric.Unattributed: 0}}
-	s.bytes = maps.Clone(s.cores)
+// looks are what tasks were seen to use. On this machine every task is in every
+// look. In a cluster only those are whose counters were refreshed since the last
+// one: a task then goes on as it was seen to between its last two refreshes.
+type looks struct {
+	cluster bool
+	planes  map[string]metric.Plane // where each task counts
+	two     map[string][2]result.Reading
+}
+
+func newLooks(record *result.Record) *looks {
+	l := &looks{cluster: record.Node != nil && len(record.Node.Nodes) > 0, planes: map[string]metric.Plane{}, two: map[string][2]result.Reading{}}
+	for _, t := range record.Tasks {
+		if t.Missing == "" {
+			l.planes[t.ID] = debatePlane(t.Task)
+		}
+	}
+	return l
+}
+
+func (l *looks) add(now map[string]result.Reading) {
+	for id := range l.two {
+		if _, ok := now[id]; !ok && !l.cluster {
+			delete(l.two, id)
+		}
+	}
 	for id, r := range now {
-		was, ok := before[id]
-		wall := r.At.Sub(was.At)
-		plane := planeOf[id]
-		if !ok || wall <= 0 || r.CPU < was.CPU {
+		l.two[id] = [2]result.Reading{l.two[id][1], r}
+	}
+}
+
+// sample are the rates now; not ok as long as there is none, or, in a cluster, one is not known.
+func (l *looks) sample(at time.Time) (planeSample, bool) {
+	s := planeSample{at: at, bytes: map[metric.Plane]float64{}}
+	s.cores = map[metric.Plane]float64{metric.Data: 0, metric.Control: 0, metric.Platform: 0, metric.Unattributed: 0, gke: 0}
+	maps.Copy(s.bytes, s.cores)
+	some := false
+	for id, plane := range l.planes {
+		was, is := l.two[id][0], l.two[id][1]
+		wall := is.At.Sub(was.At)
+		if plane == "" {
 			continue
 		}
-		s.cores[plane] += float64(r.CPU-was.CPU) / float64(wall)
-		s.bytes[plane] += float64(r.RSS)
+		if was.At.IsZero() || wall <= 0 || is.CPU < was.CPU {
+			if l.cluster {
+				return s, false
+			}
+			continue
+		}
+		some = true
+		s.cores[plane] += float64(is.CPU-was.CPU) / float64(wall)
+		s.bytes[plane] += float64(is.RSS)
 	}
-	return s
+	return s, some
 }
 
 func importedSamples(x *result.Sampled) []planeSample {

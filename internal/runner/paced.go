@@ -48,6 +48,32 @@ func PacedPhases(x experiment.Phases, refresh time.Duration) (warmup, tail time.
 	return warmup, tail + asking
 }
 
+const (
+	// usualUnrest is how much CPU under one and the same load differs between two refreshes of its counter.
+	usualUnrest = 0.05
+	// wantedError of CPU per request is that beyond which a measure phase counts as short.
+	wantedError = 0.02
+)
+
+// LeastMeasure is the measure phase from which on CPU per request is off by no
+// more than 2 % because of when its counters were refreshed: readings lie half a
+// refresh from each edge at most, so that one refresh of the phase is measured
+// beside it, where CPU differs by 5 % as a rule. 0: any length will do.
+func LeastMeasure(refresh time.Duration) time.Duration {
+	return time.Duration(float64(refresh) * usualUnrest / wantedError).Round(time.Second)
+}
+
+// ShortMeasure says that the measure phase is too short for its counters; empty: it is not.
+func ShortMeasure(x experiment.Phases, refresh time.Duration) string {
+	least := LeastMeasure(refresh)
+	measure := time.Duration(x.Measure)
+	if measure >= least {
+		return ""
+	}
+	return fmt.Sprintf("counters are refreshed every %v at least, and a measure phase of %v is short for that: CPU per request may be off by %.0f %%, and by 2 %% or less from %v on",
+		refresh, measure, 100*usualUnrest*min(1, float64(refresh)/float64(measure)), least)
+}
+
 // PacedExtra is about how much longer a trial takes where counters are refreshed only so often.
 func PacedExtra(x experiment.Phases, refresh time.Duration) time.Duration {
 	warmup, tail := PacedPhases(x, refresh)
@@ -77,6 +103,10 @@ func (t *trial) pace() {
 	refresh := t.refresh()
 	warmup, tail := PacedPhases(t.Experiment.Phases, refresh)
 	t.profile.Tail = max(t.profile.Tail, tail)
+	if short := ShortMeasure(t.Experiment.Phases, refresh); short != "" {
+		t.warn(result.Warning{Code: "measure-short", Message: short, Metrics: cpus,
+			Hint: fmt.Sprintf("set phases.measure to %v or more", LeastMeasure(refresh))})
+	}
 	if warmup <= t.profile.Warmup {
 		return
 	}
@@ -324,6 +354,7 @@ func nodeTimes(readings []result.NodeReading) []time.Time {
 // offset is how far the readings are from the edges, over all tasks.
 type offset struct {
 	before, after time.Duration // the worst distances to begin and end, either way
+	fewest        int           // readings that a task has between its two, these included
 	used, unsure  float64       // CPU between the readings, and how much of it the distance may have wrong; ns
 }
 
@@ -334,6 +365,9 @@ type offset struct {
 func (o *offset) add(readings []result.Reading, i, j int, s span) {
 	a, b := readings[i], readings[j]
 	o.before, o.after = max(o.before, s.begin.Sub(a.At).Abs()), max(o.after, s.end.Sub(b.At).Abs())
+	if n := j - i + 1; o.fewest == 0 || n < o.fewest {
+		o.fewest = n
+	}
 	covered := b.At.Sub(a.At)
 	if covered <= 0 {
 		return
@@ -359,8 +393,8 @@ func (o offset) warning(refresh time.Duration) (result.Warning, bool) {
 	}
 	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 	return result.Warning{Code: "counters-paced",
-		Message: fmt.Sprintf("counters are refreshed every %v at least: the readings used lie up to %v from the beginning and %v from the end of the measure phase, under the same load; CPU is off by %.1f %% at most, going by how it varied between refreshes",
-			refresh, round(o.before), round(o.after), 100*o.unsure/o.used),
+		Message: fmt.Sprintf("counters are refreshed every %v at least: the readings used lie up to %v from the beginning and %v from the end of the measure phase, under the same load, with %d independent readings or more a task; CPU is off by %.1f %% at most, going by how it varied between refreshes",
+			refresh, round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used),
 		Hint:    "a longer measure phase makes it less",
 		Metrics: cpus}, true
 }

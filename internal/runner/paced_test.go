@@ -261,3 +261,18 @@ func (d *failingThird) StartLoad(ctx context.Context, cmd proc.Command) (platfor
 	}
 	return d.sharedLoad.StartLoad(ctx, cmd)
 }
+
+// Half a refresh beside each edge, where CPU differs by 5 %, is 2 % of a phase of two and a half refreshes.
+func TestLeastMeasure(t *testing.T) {
+	for _, c := range []struct{ refresh, measure, want time.Duration }{
+		{0, time.Second, 0}, {20 * time.Second, 50 * time.Second, 50 * time.Second}, {20 * time.Second, 30 * time.Second, 50 * time.Second}, {10 * time.Second, 30 * time.Second, 25 * time.Second},
+	} {
+		short := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(c.measure)}, c.refresh)
+		if got := runner.LeastMeasure(c.refresh); got != c.want || (short != "") != (c.measure < c.want) {
+			t.Errorf("%v: %v, want %v; %q", c.refresh, got, c.want, short)
+		}
+	}
+	if got := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(30 * time.Second)}, 20*time.Second); !strings.Contains(got, "off by 3 %") || !strings.Contains(got, "from 50s on") {
+		t.Error(got)
+	}
+}

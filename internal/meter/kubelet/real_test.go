@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -299,4 +300,77 @@ func moved(first, last meter.Look, tasks []platform.Task, by time.Duration) bool
 		}
 	}
 	return last.Node != nil && last.Node.At.Sub(first.Node.At) >= by
+}
+
+// How far CPU over a measure phase is off that is read from the kubelet's counters,
+// by the pair of readings that is nearest to its edges: against the container's own
+// control group, for phases of several lengths that begin anywhere. What a length
+// makes of it is in docs/kubernetes.md.
+func TestRealErrorByLength(t *testing.T) {
+	c := realCluster(t)
+	tasks, ids := burner(t, c)
+	value := follow(t, map[string]cgroup{"app": findCgroup(t, ids["app"])})
+	m, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks = slices.DeleteFunc(tasks, func(k platform.Task) bool { return k.ID != "app" })
+	settledLook(t, m, tasks, value)
+	var app line
+	begin := time.Now()
+	for time.Since(begin) < 150*time.Second {
+		l, err := m.Read(t.Context(), tasks, meter.Counters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := l.Tasks["app"]; ok {
+			app.keep(r)
+		}
+		if err := pause(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	longest := time.Duration(0)
+	for i := 1; i < len(app); i++ {
+		longest = max(longest, app[i].at.Sub(app[i-1].at))
+	}
+	for _, length := range []time.Duration{10, 20, 30, 40, 60} {
+		length *= time.Second
+		var errs []float64
+		for from := app[0].at.Add(longest); from.Add(length + longest).Before(app[len(app)-1].at); from = from.Add(time.Second) {
+			a, b := app.nearest(from, from.Add(length))
+			x, ok := value("app", from)
+			y, too := value("app", from.Add(length))
+			if !ok || !too || a == b {
+				continue
+			}
+			got := float64(b.cpu-a.cpu) / float64(b.at.Sub(a.at))
+			errs = append(errs, math.Abs(got/(float64(y-x)/float64(length))-1))
+		}
+		if len(errs) == 0 {
+			continue
+		}
+		slices.Sort(errs)
+		t.Logf("measure %v, refresh %v at most: of %d windows CPU is off by %.2f %% (median), %.2f %% (95 of 100), %.2f %% (worst)", length, longest.Round(100*time.Millisecond),
+			len(errs), 100*errs[len(errs)/2], 100*errs[len(errs)*95/100], 100*errs[len(errs)-1])
+	}
+}
+
+func (l *line) keep(r result.Reading) {
+	if n := len(*l); n == 0 || r.At.After((*l)[n-1].at) {
+		*l = append(*l, point{r.At, r.CPU})
+	}
+}
+
+// nearest are the two points that are nearest to two moments.
+func (l line) nearest(from, to time.Time) (a, b point) {
+	best := time.Duration(math.MaxInt64)
+	for i, p := range l {
+		for _, q := range l[i+1:] {
+			if off := p.at.Sub(from).Abs() + q.at.Sub(to).Abs(); off < best {
+				a, b, best = p, q, off
+			}
+		}
+	}
+	return a, b
 }

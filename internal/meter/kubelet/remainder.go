@@ -42,6 +42,7 @@ type ownGroup struct {
 	name string
 	cpu  line
 	rss  int64 // working set, bytes
+	peak int64 // the highest that was seen
 }
 
 // summary is what of /stats/summary is used.
@@ -84,6 +85,7 @@ func (m *Meter) readSummary(ctx context.Context, node string) error {
 		g.cpu.add(c.CPU.Time.Add(summaryRounding), *c.CPU.NS)
 		if c.Memory != nil {
 			g.rss = c.Memory.WorkingSet
+			g.peak = max(g.peak, g.rss)
 		}
 	}
 	return nil
@@ -115,7 +117,7 @@ func (r *remainder) into(look *meter.Look) {
 	for i, g := range r.groups {
 		if g.name != podsGroup && !r.repeats(i) {
 			last := g.cpu.last()
-			put(g.name, mesh.RoleDaemon, result.Reading{At: last.at, CPU: last.cpu, RSS: g.rss})
+			put(g.name, mesh.RoleDaemon, result.Reading{At: last.at, CPU: last.cpu, RSS: g.rss, Peak: g.peak})
 		}
 	}
 	if left, ok := r.left(); ok {

@@ -1,0 +1,54 @@
+package report
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// In a cluster a look holds the tasks alone that were refreshed since the last: the
+// others go on as they were, every task counts where the debate counts it, and what a
+// node burns beside its pods does not.
+func TestDebateOfACluster(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	task := func(id string, p metric.Plane, namespace, role string) result.TaskUsage {
+		return result.TaskUsage{Task: mesh.Task{ID: id, Plane: p, Namespace: namespace, Role: role}}
+	}
+	record := &result.Record{Node: &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1"}}}, Tasks: []result.TaskUsage{
+		task("face", metric.App, "faces", ""), task("proxy", metric.Data, "faces", "sidecar"), task("dns", metric.Platform, "kube-system", "system"),
+		task("agent", metric.Platform, "gke-managed-system", "system"), task("stranger", metric.Unattributed, "x", ""), task("kernel", metric.Platform, "", mesh.RoleRemainder),
+	}}
+	l := newLooks(record)
+	rates := map[string]float64{"face": 0.5, "proxy": 0.25, "dns": 0.1, "agent": 0.05, "stranger": 0.01, "kernel": 3}
+	var s planeSample
+	known := false
+	for second := range 40 {
+		look := map[string]result.Reading{}
+		at := time.Duration(second) * time.Second
+		for i, u := range record.Tasks {
+			if second%10 == i { // each is refreshed every ten seconds, at a time of its own
+				look[u.ID] = result.Reading{At: begin.Add(at), CPU: int64(rates[u.ID] * float64(at)), RSS: 1 << 20}
+			}
+		}
+		l.add(look)
+		s, known = l.sample(begin.Add(at))
+		if known != (second >= 14) {
+			t.Fatalf("after %v: known %v", at, known)
+		}
+	}
+	for _, c := range debateColumns {
+		want := map[string]float64{"faces": 0.5, "load": 0, "gke": 0.05, "k8s": 0.1, "data-plane": 0.25, "control-plane": 0, "mesh": 0.25,
+			"non-mesh": 0.51, "business": 0.76, "overhead": 0.15, "total": 0.91}[c.name]
+		got := 0.0
+		for _, p := range c.planes {
+			got += s.cores[p]
+		}
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v cores, want %v", c.name, got, want)
+		}
+	}
+}
