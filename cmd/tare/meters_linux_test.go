@@ -41,7 +41,7 @@ func TestRealMetersAgree(t *testing.T) {
 	case path == "" || testing.Short():
 		t.Skip("needs a cluster: set TARE_TEST_KUBECONFIG (`make cluster` leaves one up)")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: path})
 	if err != nil {
@@ -242,7 +242,7 @@ func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) stri
 	text.WriteString("global: {scrape_interval: 5s}\nscrape_configs:\n")
 	for _, source := range []string{"resource", "cadvisor"} {
 		fmt.Fprintf(&text, "- {job_name: %s, scheme: https, metrics_path: /api/v1/nodes/%s/proxy/metrics/%[1]s, tls_config: {ca_file: ca, cert_file: cert, key_file: key}, "+
-			"static_configs: [{targets: [%q], labels: {node: %[2]s}}]}\n", source, nodes[0].Name, strings.TrimPrefix(config.Host, "https://"))
+			"static_configs: [{targets: [%[3]q], labels: {node: %[2]s}}]}\n", source, nodes[0].Name, strings.TrimPrefix(config.Host, "https://"))
 	}
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
