@@ -46,6 +46,7 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 .PHONY: e2e
 e2e: build generators consul race bin/tare-cluster ## the race detector, then the tests with real Envoys, Consul, real experiments and a real Kubernetes
 	bin/tare-cluster build --with istio
+	tools/prometheus/install.sh
 	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
 	bin/tare-cluster run --name e2e --with istio -- $(TEST) -count=1 -timeout 60m -p 1
 
