@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/analysis"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/report"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -26,7 +27,9 @@ type reportOptions struct {
 	method   string
 	baseline []string
 	cost     string // file of prices; empty: none
-	same     string // margin that counts as the same; empty: the experiment's
+	// attribution classifies tasks anew: the name or the file of a classification; empty: as the run had them.
+	attribution string
+	same        string // margin that counts as the same; empty: the experiment's
 }
 
 func newReportCommand(c *cli) *cobra.Command {
@@ -56,7 +59,9 @@ Formats:
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
 	f.StringVar(&o.same, "same-within", "", "tell what is the same to within a `margin` of the ratio, such as 2%, from what shows no difference")
 	f.StringVar(&o.cost, "cost", "", "tell what it costs, by the prices and scenarios in a `file` such as examples/prices.yaml")
+	f.StringVar(&o.attribution, "attribution", "", "tell control plane, data plane and the rest apart by another `classification`: "+strings.Join(mesh.Attributions(), ", ")+", or a file")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
+	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(mesh.Attributions(), cobra.ShellCompDirectiveDefault))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -119,9 +124,13 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 			err = usageError{fmt.Errorf("--same-within: %w", e), "write it as --same-within 2%"}
 		}
 	}
+	attribute, wrong := attributionOf(o.attribution)
+	if err == nil {
+		err = wrong
+	}
 	if err == nil {
 		var r *analysis.Report
-		r, err = analysis.Analyze(d, analysis.Options{Method: analysis.Method(o.method), Baseline: base, SameWithin: float64(margin)})
+		r, err = analysis.Analyze(d, analysis.Options{Attribute: attribute, Method: analysis.Method(o.method), Baseline: base, SameWithin: float64(margin)})
 		if err == nil {
 			err = addCost(d, r, o.cost)
 		}
@@ -131,6 +140,18 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 	}
 	_ = d.Close()
 	return nil, nil, err
+}
+
+// attributionOf is how tasks are put into planes anew; nil: they are not.
+func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
+	if nameOrPath == "" {
+		return nil, nil
+	}
+	a, err := mesh.LoadAttribution(nameOrPath)
+	if err != nil {
+		return nil, readable(err)
+	}
+	return a.Attribute, nil
 }
 
 // reportFormat finds the format asked for, to be laid out for width columns; 0: no limit.

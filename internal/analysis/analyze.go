@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	Blocks int
 	// Method of estimates and comparisons; empty: what the results bear.
 	Method Method
+	// Attribute puts tasks into planes anew; nil: they are where the run had them.
+	Attribute func(mesh.Task) mesh.Task
 	// Baseline names levels, by factor, that every other treatment is compared with; empty: the plan's.
 	Baseline map[string]string
 }
@@ -57,6 +60,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
+	reattribute(records, opts.Attribute)
 	a := &analysis{plan: d.Plan(), header: head, environment: d.Environment(), records: records, confidence: opts.Confidence}
 	if err := a.stopped(d); err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
@@ -79,6 +83,24 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	}
 	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
 	return a.report(), nil
+}
+
+// reattribute changes the planes of what was recorded, here and not in the record. What a run warned of stands.
+func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
+	if attribute == nil {
+		return
+	}
+	for i := range records {
+		for j := range records[i].Tasks {
+			t := &records[i].Tasks[j]
+			t.Task = attribute(t.Task)
+		}
+		if s := records[i].Sampled; s != nil {
+			for j := range s.Tasks {
+				s.Tasks[j] = attribute(s.Tasks[j])
+			}
+		}
+	}
 }
 
 // analysis is the state of one [Analyze].

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -96,7 +95,7 @@ func (a *analysis) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
 	}
 	slices.SortFunc(roles, func(a, b taskRole) int { return strings.Compare(a.role+a.component, b.role+b.component) })
 	for _, r := range roles {
-		add(Line{Factors: factors, Part: string(metric.Data), Role: r.role, Component: r.component}, func(t Trial) (float64, bool) {
+		add(Line{Factors: factors, Part: string(r.plane), Role: r.role, Component: r.component}, func(t Trial) (float64, bool) {
 			v, ok := t.roles[r]["cpu_cores"]
 			return v, ok
 		})

@@ -130,7 +130,7 @@ type Treatment struct {
 	N        int                 `json:"n"`                  // valid trials
 	Planned  int                 `json:"planned"`
 	Metrics  map[string]Estimate `json:"metrics"`
-	Roles    []Role              `json:"roles,omitempty"` // of the data plane, where it has several
+	Roles    []Role              `json:"roles,omitempty"` // of data and control plane, where they have several
 	Warnings []Warning           `json:"warnings"`
 }
 

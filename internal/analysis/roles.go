@@ -15,8 +15,9 @@ type taskRole struct {
 	role, component string
 }
 
-// Role is a part of the data plane of a treatment: node proxies apart from
-// waypoints, and the load generator's own sidecars apart from the others. Where a
+// Role is a part of a treatment's data or control plane: node proxies apart from
+// waypoints, a control plane's own proxies apart from its servers, and the load
+// generator's own sidecars apart from the others. Where a
 // source knows namespaces and no more, each of them is one.
 type Role struct {
 	Plane     metric.Plane        `json:"plane"`
@@ -40,6 +41,41 @@ func (s *sampled) roles(res sampledResource) {
 		s.set(named, res, "", x)
 		for name, v := range named {
 			s.f.roles[r][metric.Base(name)] = v
+		}
+	}
+}
+
+// counterRoles computes each role of data and control plane from counters, where a plane has several: node proxies
+// beside waypoints, a control plane's own proxies beside its servers.
+func counterRoles(f *figures, r *result.Record, seconds float64) {
+	for _, plane := range []metric.Plane{metric.Data, metric.Control} {
+		byRole := map[taskRole][]result.TaskUsage{}
+		names := map[string]bool{}
+		for _, t := range r.Tasks {
+			if t.Plane == plane {
+				byRole[roleOf(t.Task)] = append(byRole[roleOf(t.Task)], t)
+				names[t.Role] = true
+			}
+		}
+		if len(names) < 2 {
+			continue
+		}
+		for role, tasks := range byRole {
+			for _, res := range resources {
+				v, ok := planeSums(tasks, res.of)[plane]
+				if !ok || res.name == "" {
+					continue
+				}
+				if f.roles[role] == nil {
+					f.roles[role] = map[string]float64{}
+				}
+				f.roles[role][res.name] = v
+				for _, per := range res.perRequest {
+					if r.Load != nil && r.Load.Completed > 0 && seconds > 0 {
+						f.roles[role][per.name] = v * seconds * per.scale / float64(r.Load.Completed)
+					}
+				}
+			}
 		}
 	}
 }
@@ -78,7 +114,7 @@ func (a *analysis) roles(trials []Trial) []Role {
 		}
 	}
 	slices.SortFunc(order, func(a, b taskRole) int {
-		return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.component, b.component))
+		return cmp.Or(cmp.Compare(b.plane, a.plane), cmp.Compare(a.role, b.role), cmp.Compare(a.component, b.component)) // data before control
 	})
 	var out []Role
 	for _, r := range order {

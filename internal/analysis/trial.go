@@ -54,6 +54,7 @@ func trialFigures(r *result.Record, method Method) *figures {
 		return f
 	}
 	resourceFigures(f, r, seconds)
+	counterRoles(f, r, seconds)
 	nodeFigures(f, r.Node)
 	probeFigures(f, r)
 	return f

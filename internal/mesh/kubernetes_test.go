@@ -324,3 +324,50 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 		}
 	}
 }
+
+// The debate's classifier, on the pods of real meshes: what it takes for what, its known oddities with it.
+func TestDebatesAttribution(t *testing.T) {
+	a, err := LoadAttribution("great-sidecar-debate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]metric.Plane{
+		"istio/istiod-/discovery": metric.Control, "istio/front-/istio-proxy": metric.Data, "istio/coredns-/coredns": metric.Platform,
+		"istio/client-/app": metric.Load, "istio/client-/istio-proxy": metric.Data, "istio/front-/app": metric.App,
+		"istio-ambient/ztunnel-/istio-proxy": metric.Data, "istio-ambient/waypoint-/istio-proxy": metric.Data,
+		"istio-ambient/istio-cni-node-/install-cni":  metric.Control,
+		"linkerd/linkerd-destination-/linkerd-proxy": metric.Control, "linkerd/linkerd-destination-/policy": metric.Control,
+		"linkerd/front-/linkerd-proxy": metric.Data, "linkerd/echo-/app": metric.App,
+	}
+	seen := map[string]bool{}
+	for name, pods := range recorded(t) {
+		for _, p := range pods {
+			for _, task := range p.tasks() {
+				if task.Namespace == "shop" {
+					task.Namespace = "faces"
+				}
+				got := a.Attribute(task)
+				for key, plane := range want {
+					parts := strings.Split(key, "/")
+					if parts[0] != name || !strings.HasPrefix(p.Pod, parts[1]) || parts[2] != task.Container || p.Namespace == "plain" {
+						continue
+					}
+					seen[key] = true
+					if got.Plane != plane {
+						t.Errorf("%s is %s, want %s", key, got.Plane, plane)
+					}
+				}
+			}
+		}
+	}
+	if len(seen) != len(want) {
+		t.Errorf("%d of %d expected tasks are recorded", len(seen), len(want))
+	}
+	local := Task{Pod: "echo-0", Container: "app", Plane: metric.App}
+	if got := a.Attribute(local); got.Plane != metric.App {
+		t.Errorf("a task of this machine became %s", got.Plane)
+	}
+	if _, err := LoadAttribution("mine"); err == nil {
+		t.Error("a classification that is not there")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -118,14 +119,18 @@ func (t *text) withoutRate(f plan.Factors) string {
 	return t.label.phrase(f, slices.DeleteFunc(slices.Clone(t.label.factors), func(n string) bool { return n == "rate" }))
 }
 
-// roles shows the parts of the data plane, where there are several.
+// roles shows the parts of data and control plane, where there are several.
 func (t *text) roles() {
 	var names, cpu, per, mem column
 	var rows []analysis.Treatment
 	for _, tr := range t.r.Treatments {
 		for _, r := range tr.Roles {
 			rows = append(rows, tr)
-			names.cells = append(names.cells, roleName(r.Role, r.Component))
+			name := roleName(r.Role, r.Component)
+			if r.Plane == metric.Control {
+				name = "control plane: " + name
+			}
+			names.cells = append(names.cells, name)
 			for _, c := range []struct {
 				to    *column
 				base  string
