@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,8 +91,11 @@ func kubernetesTiming(workers int) runner.Timing {
 
 func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	x := o.experiment.Platform
-	if len(o.experiment.Faults) > 0 {
-		return nil, usageError{fmt.Errorf("faults: %w on Kubernetes", errors.ErrUnsupported), "run it on this machine, or leave faults out: --set faults=[]"}
+	for i, f := range o.experiment.Faults {
+		if !slices.Contains(kube.Faults(), f.Kind) {
+			return nil, usageError{fmt.Errorf("faults[%d]: %s: %w on Kubernetes", i, f.Kind, errors.ErrUnsupported),
+				"what can be had there: " + strings.Join(kube.Faults(), ", ")}
+		}
 	}
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: o.dry})
 	if err != nil {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/app"
@@ -59,5 +60,56 @@ func TestProtocolsAndPrograms(t *testing.T) {
 				t.Errorf("tasks by plane: %v", planes)
 			}
 		})
+	}
+}
+
+// A service is changed while it runs, and back again: what a fault adds is seen by who asks.
+func TestConfigure(t *testing.T) {
+	d, err := newReal(t, realCluster(t), nil).deploy(t.Context(), platformtest.Spec(t, none(t), 2, "echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	victims := d.Victims()
+	if len(victims) != 2 || victims[0].ID == victims[1].ID || victims[1].Replica != 1 || victims[0].Service != "echo" || !victims[0].Up {
+		t.Fatalf("%+v", victims)
+	}
+	if c, err := d.probe(t.Context()); err != nil || !c.OK { // the way is open
+		t.Fatalf("%+v, %v", c, err)
+	}
+	statuses := func() map[string]int64 {
+		t.Helper()
+		report, err := d.sendProbes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report.Statuses
+	}
+	undo := map[string][]byte{}
+	for _, v := range victims {
+		if undo[v.ID], err = d.Configure(t.Context(), v.ID, []byte(`{"errors": {"ratio": 1, "status": 503}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := statuses(); got["503"] != probes {
+		t.Errorf("with errors: %v", got)
+	}
+	for id, patch := range undo {
+		if _, err := d.Configure(t.Context(), id, patch); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := statuses(); got["200"] != probes {
+		t.Errorf("without them again: %v", got)
+	}
+	if _, err := d.Configure(t.Context(), "echo-7/app", []byte(`{}`)); err == nil {
+		t.Error("a service that is not there was changed")
+	}
+	if err := d.End(t.Context(), victims[0].ID, 0); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v", err)
 	}
 }

@@ -3,12 +3,13 @@ package local
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/platform"
 )
 
 // maxRefusal bounds what is shown of an answer that refuses a change, bytes.
@@ -31,41 +32,13 @@ func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (un
 	if err != nil {
 		return fail(err)
 	}
-	if undo, err = reverse(patch, now); err != nil {
+	if undo, err = platform.Reverse(patch, now); err != nil {
 		return fail(err)
 	}
 	if _, err := d.rest(ctx, http.MethodPatch, api, patch); err != nil {
 		return fail(err)
 	}
 	return undo, nil
-}
-
-// reverse is the merge patch (RFC 7396) that takes back what patch does to a
-// document: what was absent becomes so again.
-func reverse(patch, document []byte) ([]byte, error) {
-	var changed, before map[string]any
-	if err := json.Unmarshal(patch, &changed); err != nil {
-		return nil, fmt.Errorf("read the change: %w", err)
-	}
-	if err := json.Unmarshal(document, &before); err != nil {
-		return nil, fmt.Errorf("read its configuration: %w", err)
-	}
-	return json.Marshal(undoing(changed, before))
-}
-
-// undoing goes into what is an object before and in the patch; a field that was absent becomes null.
-func undoing(changed, before map[string]any) map[string]any {
-	undo := map[string]any{}
-	for field, value := range changed {
-		was := before[field]
-		inner, in := value.(map[string]any)
-		old, object := was.(map[string]any)
-		if in && object {
-			was = undoing(inner, old)
-		}
-		undo[field] = was
-	}
-	return undo
 }
 
 // rest asks a service's REST interface, with the token of the run.

@@ -1,4 +1,4 @@
-package local
+package platform
 
 import "testing"
 
@@ -12,7 +12,7 @@ func TestReverse(t *testing.T) {
 		{`{"errors":{"ratio":0.5,"status":503}}`, `{"errors":{"ratio":0.1}}`, `{"errors":{"ratio":0.1,"status":null}}`},
 		{`{"errors":null}`, `{"errors":{"ratio":0.1}}`, `{"errors":{"ratio":0.1}}`},
 	} {
-		if got, err := reverse([]byte(c.patch), []byte(c.before)); err != nil || string(got) != c.want {
+		if got, err := Reverse([]byte(c.patch), []byte(c.before)); err != nil || string(got) != c.want {
 			t.Errorf("%s of %s: %s, %v, want %s", c.patch, c.before, got, err, c.want)
 		}
 	}
