@@ -60,7 +60,7 @@ func inventory(t *testing.T, c *cluster.Cluster) map[string]bool {
 	}
 	there := map[string]bool{}
 	for _, o := range all {
-		if o.Kind.Kind != "Lease" && o.Kind.Kind != "Pod" && !strings.HasPrefix(o.Namespace, "tare-") && !strings.HasPrefix(o.Name, "tare-test-") {
+		if !slices.Contains([]string{"Lease", "Pod", "CertificateSigningRequest"}, o.Kind.Kind) && !strings.HasPrefix(o.Namespace, "tare-") && !strings.HasPrefix(o.Name, "tare-test-") {
 			there[o.Ref.String()] = true
 		}
 	}
