@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/meshctl"
 	"github.com/tare-mesh/tare/internal/meter"
 	"github.com/tare-mesh/tare/internal/meter/kubelet"
 	"github.com/tare-mesh/tare/internal/plan"
@@ -51,6 +52,8 @@ type opened struct {
 	meter       meter.Meter
 	timing      runner.Timing
 	environment result.Environment // what is known of where the trials run
+	// end takes away what the run has put there for all of its trials; nil: nothing.
+	end func(context.Context) error
 }
 
 // prolong adds what the platform takes to p's expected times.
@@ -73,6 +76,32 @@ func openLocal(_ context.Context, c *cli, _ opening) (*opened, error) {
 		meter:       m,
 		environment: meter.Host(),
 	}, nil
+}
+
+// meshChange is about what it takes to put a mesh into a cluster, or to take it out and see that nothing is left.
+const meshChange = 20 * time.Second
+
+// changes adds what it takes to put meshes in and take them out, in the order of p's trials, the last one out at its end.
+func changes(meshes map[string]mesh.Definition, p *plan.Plan) {
+	of := map[string]string{}
+	for _, t := range p.Treatments {
+		if d := meshes[t.Levels.Mesh]; d.Kubernetes != nil {
+			of[t.ID] = d.Name
+		}
+	}
+	now := ""
+	for _, t := range append(slices.Clone(p.Trials), plan.Trial{}) {
+		next := of[t.Treatment]
+		if next == now {
+			continue
+		}
+		for _, one := range []string{now, next} {
+			if one != "" {
+				p.Expected += meshChange
+			}
+		}
+		now = next
+	}
 }
 
 // kubernetesOverhead is about what deploying and removing a trial takes.
@@ -123,15 +152,23 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	if m.note != "" {
 		o.notices.say(m.note)
 	}
+	run := kube.RunID(o.experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
+	turns := meshctl.NewTurns(k, func(name string) meshctl.Choice {
+		chosen := o.experiment.Meshes[name]
+		options := c.meshOptions(chosen, nil)
+		options.Run = run
+		return meshctl.Choice{Settings: chosen.Settings(), Options: options}
+	}, o.notices.say)
 	return &opened{
 		platform: kube.New(kube.Options{
-			Cluster: k, Run: kube.RunID(o.experiment.Metadata.Name, cluster.ThisProcess().Host+distinct),
+			Cluster: k, Run: run, Meshes: turns,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
 		}, nodes),
 		meter:       m.Meter,
 		timing:      kubernetesTiming(workers),
 		environment: environmentOf(nodes),
+		end:         turns.End,
 	}, nil
 }
 

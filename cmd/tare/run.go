@@ -205,7 +205,7 @@ func (c *cli) openResults(s *study, path string, resume bool, env result.Environ
 }
 
 // carryOut runs the trials that have no record yet, under the live view.
-func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (runner.Summary, error) {
+func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (_ runner.Summary, err error) {
 	topology, err := s.experiment.Topology()
 	if err != nil {
 		return runner.Summary{}, err
@@ -214,6 +214,10 @@ func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (
 	defer view.Close()
 	on.notices.show(view)
 	defer on.notices.show(nil)
+	if on.end != nil {
+		// An interrupt is no reason to leave a mesh behind.
+		defer func() { err = errors.Join(err, on.end(context.WithoutCancel(ctx))) }()
+	}
 	return runner.Run(ctx, runner.Config{
 		Experiment: s.experiment,
 		Topology:   topology,

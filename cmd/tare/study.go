@@ -63,6 +63,7 @@ func (c *cli) read(file string, o experimentOptions) (*study, error) {
 	}
 	runner.Prolong(s.experiment, s.plan, c.catalog.byName())
 	c.catalog.platform(s.experiment.Platform.Kind).prolong(s.experiment, s.plan)
+	changes(s.meshes, s.plan)
 	return s, nil
 }
 

@@ -159,6 +159,14 @@ var proofs = map[string]string{mesh.ProvesPath: "traffic goes through the ", mes
 
 // moved judges counters: of those that prove the same, one must have moved.
 func moved(x mesh.Proxy, pods int, before, after []float64, probed bool, answered int) []Check {
+	// Proxies keep connections and take them for the next request too: a handshake there has been is proof, since the
+	// pods are no older than their enrolment.
+	by := func(proves string, i int) float64 {
+		if proves == mesh.ProvesMTLS {
+			return after[i]
+		}
+		return after[i] - before[i]
+	}
 	var checks []Check
 	for _, proves := range []string{mesh.ProvesPath, mesh.ProvesL7, mesh.ProvesMTLS} {
 		best, some := -1, false
@@ -166,17 +174,17 @@ func moved(x mesh.Proxy, pods int, before, after []float64, probed bool, answere
 			if c.Proves != proves {
 				continue
 			}
-			if some = true; best < 0 || after[i]-before[i] > after[best]-before[best] {
+			if some = true; best < 0 || by(proves, i) > by(proves, best) {
 				best = i
 			}
 		}
 		if !some {
 			continue
 		}
-		c, by := x.Counters[best], after[best]-before[best]
-		check := Check{Name: proofs[proves] + x.Role, OK: by > 0, Detail: fmt.Sprintf("%s moved by %.0f in %d pods, %d requests", described(c), by, pods, answered)}
-		if !probed {
-			check.Detail = fmt.Sprintf("%s is %.0f in %d pods", described(c), by, pods)
+		c, n := x.Counters[best], by(proves, best)
+		check := Check{Name: proofs[proves] + x.Role, OK: n > 0, Detail: fmt.Sprintf("%s moved by %.0f in %d pods, %d requests", described(c), n, pods, answered)}
+		if !probed || proves == mesh.ProvesMTLS {
+			check.Detail = fmt.Sprintf("%s is %.0f in %d pods", described(c), n, pods)
 		}
 		if !check.OK {
 			check.Hint = "connections that are older than the enrolment go on past the mesh: make the application's pods anew"

@@ -93,14 +93,17 @@ func (d *deployment) clear(ctx context.Context, ref cluster.Ref) error {
 	return d.cluster.Delete(ctx, d.platform.options.Report, ref)
 }
 
-// makeServices applies what the mesh adds, the services, and the load workers.
+// enterMesh puts the namespace under the trial's mesh, before there is a pod in it.
+func (d *deployment) enterMesh(ctx context.Context) error {
+	if !d.enrolment.is {
+		return nil
+	}
+	return d.platform.options.Meshes.Enter(ctx, d.stamp(), d.namespace, d.enrolment.Enrolled)
+}
+
+// makeServices applies the services and the load workers.
 func (d *deployment) makeServices(ctx context.Context) error {
 	var objects []runtime.Object
-	extra, err := d.enrolment.extra(d.namespace)
-	if err != nil {
-		return err
-	}
-	objects = append(objects, extra...)
 	d.token = rand.Text()
 	if d.cluster.DryRun() {
 		d.token = "drawn for each trial"
@@ -116,12 +119,9 @@ func (d *deployment) makeServices(ctx context.Context) error {
 	return d.cluster.Apply(ctx, d.stamp(), append(objects, d.loadJob())...)
 }
 
-// awaitReady waits for every workload, first for those that came of the mesh's manifests.
+// awaitReady waits for every workload; nothing is asked twice, so that the order does not matter.
 func (d *deployment) awaitReady(ctx context.Context) error {
 	var refs []cluster.Ref
-	for _, w := range d.enrolment.Workloads {
-		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment.GroupVersion().WithKind(w.Kind), Namespace: d.namespace, Name: w.Name})
-	}
 	for _, s := range d.spec.Topology.Services {
 		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment, Namespace: d.namespace, Name: s.Name})
 	}

@@ -1,25 +1,21 @@
 package kube
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/tare-mesh/tare/internal/mesh"
 )
 
 // enrolment is how a mesh takes the pods of a trial in. This file is the one place where a mesh changes what is
-// deployed: what the namespace and the templates of pods carry, and what is applied before any pod is.
+// deployed: what the namespace and the templates of pods carry, and what is put there before any pod is.
 type enrolment struct {
 	mesh.Enrolled
+	is bool // there is a mesh
 	// loadInside says that the load workers are in the mesh as well.
 	loadInside bool
 }
@@ -31,8 +27,9 @@ func (p *Platform) enrol(m mesh.Definition, namespace string) (enrolment, error)
 		return e, err
 	}
 	if p.options.Meshes == nil {
-		return e, fmt.Errorf("mesh %s: %w on Kubernetes: meshes cannot be installed yet", m.Name, errors.ErrUnsupported)
+		return e, fmt.Errorf("mesh %s: %w: there is nobody to install it", m.Name, errors.ErrUnsupported)
 	}
+	e.is = true
 	var err error
 	e.Enrolled, err = m.Kubernetes.Enrol(p.options.Settings[m.Name], namespace, e.loadInside)
 	return e, err
@@ -69,30 +66,4 @@ func added(to, from map[string]string) map[string]string {
 	}
 	maps.Copy(all, from)
 	return all
-}
-
-// extra are the mesh's manifests, in the trial's namespace where they name none.
-func (e enrolment) extra(namespace string) ([]runtime.Object, error) {
-	var all []runtime.Object
-	for _, text := range e.Manifests {
-		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
-		for {
-			o := &unstructured.Unstructured{}
-			err := documents.Decode(&o.Object)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read the mesh's manifests: %w", err)
-			}
-			if len(o.Object) == 0 {
-				continue
-			}
-			if o.GetNamespace() == "" {
-				o.SetNamespace(namespace)
-			}
-			all = append(all, o)
-		}
-	}
-	return all, nil
 }

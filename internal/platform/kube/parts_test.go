@@ -2,6 +2,8 @@ package kube
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +35,7 @@ func pretended(t *testing.T, nodes int, affinity string, m mesh.Definition, topo
 	for range nodes {
 		all = append(all, Node{Schedulable: true})
 	}
-	p := New(Options{Cluster: c, Run: "test-1", Image: "localhost/tare-agent:test", Affinity: affinity, Meshes: enrols{}, Workers: 2}, all)
+	p := New(Options{Cluster: c, Run: "test-1", Image: "localhost/tare-agent:test", Affinity: affinity, Meshes: enrols(c), Workers: 2}, all)
 	d, err := p.deploy(t.Context(), platform.Spec{Topology: services, Mesh: m, Provenance: t.TempDir(), Trial: plan.Trial{Ordinal: 7},
 		Treatment: plan.Treatment{Levels: experiment.Levels{Replicas: 3, Protocol: "http1"}}})
 	if err != nil {
@@ -106,12 +108,13 @@ func TestEnrolment(t *testing.T) {
 	if ns.Labels["inject"] != "yes" || pod.Annotations["proxy"] != "yes" || load.Annotations["proxy"] != "yes" {
 		t.Errorf("%v, %v, %v", ns.Labels, pod.Annotations, load.Annotations)
 	}
-	extra, err := d.enrolment.extra(d.namespace)
-	if err != nil || len(extra) != 2 {
-		t.Fatalf("%v, %v", extra, err)
+	applied, err := os.ReadFile(filepath.Join(d.spec.Provenance, manifestsFile))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if ref, err := cluster.RefOf(extra[0]); err != nil || ref.String() != "configmap tare-test-1-7/of-mesh" {
-		t.Errorf("%v, %v", ref, err)
+	of, service := bytes.Index(applied, []byte("# configmap tare-test-1-7/another\n")), bytes.Index(applied, []byte("# deployment tare-test-1-7/echo\n"))
+	if !bytes.Contains(applied, []byte("# configmap tare-test-1-7/of-mesh\n")) || of < 0 || service < of {
+		t.Errorf("the mesh's manifests are not there before the pods:\n%s", applied)
 	}
 	d.platform.options.Meshes = nil
 	if _, err := d.platform.enrol(m, "x"); err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/cluster"
 	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/meshctl"
 	"github.com/tare-mesh/tare/internal/platform"
 )
 
@@ -50,10 +51,16 @@ type Options struct {
 	Report func(string)
 }
 
-// Meshes installs meshes in the cluster.
+// Meshes has one mesh at a time in the cluster. [*meshctl.Turns] does.
 type Meshes interface {
 	// Ready makes the cluster ready for a trial under m, and takes away what of other meshes is there.
 	Ready(ctx context.Context, m mesh.Definition) error
+	// Enter puts a namespace under it before there is any pod in it.
+	Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error
+	// Verify proves that it is in force.
+	Verify(ctx context.Context, t meshctl.Target) ([]meshctl.Check, error)
+	// Archive keeps what was applied for it, and what really runs of it.
+	Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error
 }
 
 // Platform is a Kubernetes cluster.
@@ -158,7 +165,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 			err = errors.Join(err, d.Remove(ctx))
 		}
 	}()
-	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.makeServices, d.awaitReady, d.follow, d.reachWorkers, d.keepPods} {
+	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.follow, d.reachWorkers, d.keepPods} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cluster"
 	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/meshctl"
 	"github.com/tare-mesh/tare/internal/platform"
 	"github.com/tare-mesh/tare/internal/platform/platformtest"
 )
@@ -58,16 +59,17 @@ func TestImageMissing(t *testing.T) {
 	refused(t, p, platformtest.Spec(t, none(t), 1, "echo"), 30*time.Second, "deployment", "echo: 0 of 1 replicas ready", "ErrImageNeverPull", "tare image load")
 }
 
-// enrols makes meshes that are in the cluster already.
-type enrols struct{}
-
-func (enrols) Ready(context.Context, mesh.Definition) error { return nil }
+// enrols makes meshes of which nothing is chosen.
+func enrols(c *cluster.Cluster) *meshctl.Turns {
+	return meshctl.NewTurns(c, func(string) meshctl.Choice { return meshctl.Choice{} }, func(string) {})
+}
 
 // What a mesh adds to a namespace is there before the pods are: here a quota that lets in one of them.
 func TestQuotaExceeded(t *testing.T) {
 	m := mesh.Definition{Name: "narrow", Kubernetes: &mesh.Kubernetes{Enrolment: mesh.Enrolment{
 		Manifests: []string{"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: narrow}\nspec: {hard: {pods: \"1\"}}\n"}}}}
-	p := newReal(t, realCluster(t), func(o *Options) { o.Meshes = enrols{} })
+	c := realCluster(t)
+	p := newReal(t, c, func(o *Options) { o.Meshes = enrols(c) })
 	refused(t, p, platformtest.Spec(t, m, 3, "echo"), 30*time.Second, "echo", "quota")
 }
 

@@ -40,7 +40,12 @@ func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	return []platform.Check{answers, d.containersCheck()}, nil
+	checks := []platform.Check{answers, d.containersCheck()}
+	if !d.enrolment.is || !answers.OK {
+		return checks, nil
+	}
+	of, err := d.meshChecks(ctx)
+	return append(checks, of...), err
 }
 
 // probe sends probes until all of them are answered, for openWithin at most.
@@ -163,7 +168,7 @@ func (d *deployment) containersCheck() platform.Check {
 			return c
 		}
 		for _, proxy := range proxies {
-			if !slices.Contains(got, proxy) && (d.enrolment.loadInside || pod.Labels[labelService] != loadService) {
+			if !slices.ContainsFunc(got, func(name string) bool { return mesh.Match(proxy, name) }) && (d.enrolment.loadInside || pod.Labels[labelService] != loadService) {
 				c.Detail = fmt.Sprintf("pod %s has the containers %s, and not %s", pod.Name, strings.Join(got, ", "), proxy)
 				c.Hint = "the mesh did not take it in: see its injector's log, and the labels of the pod and of its namespace"
 				return c

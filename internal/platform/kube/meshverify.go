@@ -1,0 +1,71 @@
+package kube
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/meshctl"
+	"github.com/tare-mesh/tare/internal/platform"
+)
+
+// meshChecks has the mesh prove, with the probes, that it is in force, and keeps what really runs of it.
+func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
+	meshes := d.platform.options.Meshes
+	found, err := meshes.Verify(ctx, meshctl.Target{
+		Namespace:  d.namespace,
+		LoadInside: d.enrolment.loadInside,
+		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
+		Probe:      d.answered,
+	})
+	var checks []platform.Check
+	for _, c := range found {
+		checks = append(checks, platform.Check(c))
+	}
+	if err != nil || d.spec.Provenance == "" {
+		return checks, err
+	}
+	return checks, meshes.Archive(ctx, d.namespace, d.keepMesh)
+}
+
+// answered sends the probes, and says how many were answered.
+func (d *deployment) answered(ctx context.Context) (int, error) {
+	report, err := d.sendProbes(ctx)
+	if err == nil && report.Classes[loadgen.OK] < report.Requests {
+		err = fmt.Errorf("of %d probes %d were answered; the others: %s", report.Requests, report.Classes[loadgen.OK], others(report))
+	}
+	return int(report.Classes[loadgen.OK]), err
+}
+
+// meshDir holds, in a trial's provenance directory, what is kept of its mesh.
+const meshDir = "mesh"
+
+// compressOver is the size from which a file of the mesh's is compressed, bytes: a proxy's configuration has megabytes,
+// and there is one for each proxy of each trial.
+const compressOver = 64 << 10
+
+// keepMesh keeps one file of the mesh's.
+func (d *deployment) keepMesh(name string, content []byte) error {
+	path := filepath.Join(d.spec.Provenance, meshDir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if len(content) > compressOver {
+		var small bytes.Buffer
+		w := gzip.NewWriter(&small)
+		if _, err := w.Write(content); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		path, content = path+".gz", small.Bytes()
+	}
+	return os.WriteFile(path, content, 0o600)
+}
