@@ -27,14 +27,58 @@ func FromIsotope(file string, data []byte) (t Topology, notes []string, err erro
 	var g isotopeGraph
 	doc.Decode(&g)
 	c := isotope{doc: doc, graph: g, from: map[string]string{}}
-	t = c.topology(file)
+	if c.small() {
+		t = c.topology(file)
+	}
 	if doc.Err() == nil {
 		t.Validate(isotopeReporter{doc, c.from}, "")
 	}
 	if err := doc.Err(); err != nil {
 		return Topology{}, nil, err
 	}
+	text, err := t.YAML()
+	if err == nil && len(text) > strict.MaxBytes {
+		doc.Report("services", fmt.Sprintf("the topology has %d bytes, more than the %d that a topology's file may have", len(text), strict.MaxBytes), smallerHint)
+		err = doc.Err()
+	}
+	if err != nil {
+		return Topology{}, nil, err
+	}
 	return t.Default(), c.notes, nil
+}
+
+// maxCommands is how many commands a graph may have, those of the default script
+// counted once for every service that has none of its own: a file of a few
+// kilobytes can ask for billions.
+const maxCommands = 20_000
+
+const smallerHint = "give the services that call nothing a script of their own: script: []"
+
+// small reports a graph that is too large to be converted.
+func (c *isotope) small() bool {
+	if n := len(c.graph.Services); n > maxServices {
+		c.doc.Report("services", fmt.Sprintf("%d services, more than %d", n, maxServices), "")
+		return false
+	}
+	n := 0
+	for _, s := range c.graph.Services {
+		script := s.Script
+		if script == nil {
+			script = c.graph.Defaults.Script
+		}
+		for _, step := range script {
+			if list, ok := step.([]any); ok {
+				n += len(list)
+			} else {
+				n++
+			}
+			if n > maxCommands {
+				c.doc.Report("services", fmt.Sprintf("more than %d commands in all", maxCommands), smallerHint)
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // isotopeGraph is the file as isotope's code reads it.
@@ -150,6 +194,13 @@ func (r isotopeReporter) path(path string) string {
 // isotopeFields are the fields of a call, as they are called in isotope's file.
 var isotopeFields = map[string]string{".service": ".call", ".headers": ".call.extra-header", ".wait": ".sleep"}
 
+// report adds a mistake where none is known yet.
+func (c *isotope) report(path, message, hint string) {
+	if c.doc.Sound(path) {
+		c.doc.Report(path, message, hint)
+	}
+}
+
 func (c *isotope) topology(file string) Topology {
 	name := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(file[strings.LastIndexAny(file, `/\`)+1:], ".yaml"), ".yml"))
 	t := Topology{Name: name, Description: "imported from isotope"}
@@ -184,7 +235,7 @@ func (c *isotope) service(at string, s isotopeService) Service {
 	}
 	protocol, ok := isotopeTypes[strings.ToLower(kind)]
 	if !ok {
-		c.doc.Report(at+".type", fmt.Sprintf("unknown type %.40q", kind), "isotope knows http and grpc")
+		c.report(at+".type", fmt.Sprintf("unknown type %.40q", kind), "isotope knows http and grpc")
 	}
 	out := Service{Name: s.Name, Protocol: protocol, Replicas: max(d.NumReplicas, 1)}
 	if s.NumReplicas != nil {
@@ -240,7 +291,7 @@ func (c *isotope) step(at string, step any) []Call {
 			here = fmt.Sprintf("%s[%d]", at, i)
 		}
 		if _, nested := command.([]any); nested {
-			c.doc.Report(here, "found a list in a list of commands that are concurrent already", "isotope knows one level")
+			c.report(here, "found a list in a list of commands that are concurrent already", "isotope knows one level")
 			return nil
 		}
 		call, ok := c.command(here, command)
@@ -256,7 +307,7 @@ func (c *isotope) step(at string, step any) []Call {
 func (c *isotope) command(at string, command any) (Call, bool) {
 	m, ok := command.(map[string]any)
 	if !ok || len(m) != 1 {
-		c.doc.Report(at, "found no command", "write {sleep: 10ms} or {call: service}")
+		c.report(at, "found no command", "write {sleep: 10ms} or {call: service}")
 		return Call{}, false
 	}
 	for name, value := range m {
@@ -266,7 +317,7 @@ func (c *isotope) command(at string, command any) (Call, bool) {
 		case "call":
 			return c.call(at+".call", value)
 		default:
-			c.doc.Report(at, fmt.Sprintf("unknown command %.40q", name), strict.DidYouMean(name, []string{"sleep", "call"}))
+			c.report(at, fmt.Sprintf("unknown command %.40q", name), strict.DidYouMean(name, []string{"sleep", "call"}))
 		}
 	}
 	return Call{}, false
@@ -275,7 +326,7 @@ func (c *isotope) command(at string, command any) (Call, bool) {
 func (c *isotope) sleep(at string, value any) (Call, bool) {
 	d, err := time.ParseDuration(fmt.Sprint(value))
 	if err != nil || d < 0 || d > MaxTime {
-		c.doc.Report(at, fmt.Sprintf("found %.40q, expected a time of at most %v such as 10ms", fmt.Sprint(value), MaxTime), "")
+		c.report(at, fmt.Sprintf("found %.40q, expected a time of at most %v such as 10ms", fmt.Sprint(value), MaxTime), "")
 		return Call{}, false
 	}
 	return Call{CallOptions: CallOptions{Wait: FixedTime(d)}}, true
@@ -305,12 +356,12 @@ func (c *isotope) call(at string, value any) (Call, bool) {
 		}
 	}
 	if err != nil {
-		c.doc.Report(at, "found no call: "+firstLine(err), "write {service: b, size: 1KB, probability: 50}")
+		c.report(at, "found no call: "+firstLine(err), "write {service: b, size: 1KB, probability: 50}")
 		return Call{}, false
 	}
 	if in.Size != nil {
 		if err := size.UnmarshalScalar(fmt.Sprint(in.Size)); err != nil {
-			c.doc.Report(at, "size: "+err.Error(), "")
+			c.report(at, "size: "+err.Error(), "")
 			return Call{}, false
 		}
 	}
@@ -320,7 +371,7 @@ func (c *isotope) call(at string, value any) (Call, bool) {
 	out := Call{Service: in.Service, CallOptions: CallOptions{RequestSize: FixedSize(int64(size)), Headers: in.ExtraHeader}}
 	switch {
 	case in.Probability < 0 || in.Probability > 100:
-		c.doc.Report(at, "probability "+strconv.Itoa(in.Probability)+" is not from 0 to 100", "it is a percentage; 0 is always")
+		c.report(at, "probability "+strconv.Itoa(in.Probability)+" is not from 0 to 100", "it is a percentage; 0 is always")
 	case in.Probability > 0:
 		p := float64(in.Probability) / 100
 		out.Probability = &p

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -96,6 +97,33 @@ func TestIsotopeRefusals(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "g.yaml:") {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// A graph that is small to write and huge to carry out is refused, before it is made.
+func TestIsotopeBombs(t *testing.T) {
+	services := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "- {name: s%d}\n", i)
+		}
+		return b.String()
+	}
+	aliases := "a: &a [" + strings.Repeat("{sleep: 1ms}, ", 3000) + "]\nservices:\n- {name: a, script: [" + strings.Repeat("[*a], ", 20_000) + "]}\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"many services", "services:\n" + services(5000), "5000 services, more than 1000"},
+		{"the default script many times", "defaults: {script: [" + strings.Repeat("{sleep: 1ms},", 2000) + "]}\nservices:\n" + services(1000), "more than 20000 commands in all"},
+		{"a step of many", "services: [{name: a, script: [[" + strings.Repeat("{sleep: 1ms},", 20_001) + "]]}]", "more than 20000 commands in all"},
+		{"more than can be read again", "defaults: {script: [" + strings.Repeat("{call: {service: z, extra-header: {x: "+strings.Repeat("v", 1000)+"}}},", 2) +
+			"]}\nservices:\n- {name: z, script: []}\n" + services(900), "more than the 1048576 that a topology's file may have"},
+		{"aliases", aliases, "the alias *a is not allowed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := app.FromIsotope("g.yaml", []byte(c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%.300v", err)
+			}
+		})
 	}
 }
 

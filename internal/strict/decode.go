@@ -61,6 +61,9 @@ func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
 	case reflect.Map:
 		d.mapping(n, key, v, at)
 	case reflect.Interface:
+		if len(d.aliases) > 0 {
+			return // reported by inspect; the parser would write them out, again and again
+		}
 		var x any
 		if err := n.Decode(&x); err != nil {
 			d.wrong(n, key, at, "cannot be read: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
