@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,16 @@ func main() {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{err, "`" + cmd.CommandPath() + " --help` lists the flags"}
 	})
-	os.Exit(exitCode(os.Stderr, root.ExecuteContext(ctx)))
+	os.Exit(exitCode(os.Stderr, usage(root.ExecuteContext(ctx))))
+}
+
+// usage makes cobra's own complaint of a command there is not, or of arguments to one
+// that takes none, what it is: the user's mistake. It has no type.
+func usage(err error) error {
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command ") {
+		return usageError{err, "`tare-agent --help` lists the commands"}
+	}
+	return err
 }
 
 // usageError is the user's mistake in the command line.
