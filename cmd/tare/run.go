@@ -170,12 +170,16 @@ type begun struct {
 	notices *notices
 }
 
-// begin opens the platform, and then the directory of a new run or of an earlier one.
+// begin opens the platform, and then the directory of a new run or of an earlier one: what the platform
+// cannot do leaves no directory behind.
 func (c *cli) begin(ctx context.Context, s *study, o runOptions) (*begun, error) {
 	path := o.results(s.experiment, time.Now().UTC())
 	told := &notices{to: c.stderr}
 	on, err := c.catalog.platform(s.experiment.Platform.Kind).open(ctx, c, opening{experiment: s.experiment, results: path, notices: told})
 	if err != nil {
+		return nil, err
+	}
+	if err := runner.Refused(s.experiment, on.platform); err != nil {
 		return nil, err
 	}
 	dir, err := c.openResults(s, path, o.resume != "", on.environment)

@@ -212,10 +212,20 @@ func (r *run) ended(ctx context.Context, err error) error {
 	return errors.Join(interrupted, err)
 }
 
+// Refused says why x cannot be run on p at all, such as a fault that the platform cannot
+// make here; nil: nothing is known against it. Run asks it too; who asks it before there
+// is a directory spares the user one that stays empty.
+func Refused(x *experiment.Experiment, p platform.Platform) error {
+	if err := fault.Check(x.Faults, p); err != nil {
+		return fmt.Errorf("prepare platform %s: %w", x.Platform.Kind, err)
+	}
+	return nil
+}
+
 // prepare readies the platform for the meshes of the trials to come and keeps the versions it found.
 func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
-	if err := fault.Check(r.Experiment.Faults, r.Platform); err != nil {
-		return fmt.Errorf("prepare platform %s: %w", r.Experiment.Platform.Kind, err)
+	if err := Refused(r.Experiment, r.Platform); err != nil {
+		return err
 	}
 	var meshes []mesh.Definition
 	seen := map[string]bool{}
