@@ -113,7 +113,7 @@ const (
 	// retransmission is less than the shortest time after which TCP sends again, RFC 6298 as Linux has it.
 	retransmission = 190 * time.Millisecond
 	// testBurst is how many requests, of some 700 bytes each way with all that TCP sends,
-	// are more than the bucket of a limit of 1000 bytes/s holds: that, and 64 KiB.
+	// are more than the bucket of a limit of 100 bytes/s holds: that, and 64 KiB.
 	testBurst = 300
 	// testDelay is more than a machine that others use adds to a request by itself, again and again.
 	testDelay  = 300 * time.Millisecond
@@ -124,6 +124,37 @@ const (
 func slow(s subject) bool {
 	for i := range 4 {
 		if a := s.one(i, 20*testDelay); a.status == http.StatusOK && a.took >= testDelay {
+			return true
+		}
+	}
+	return false
+}
+
+// lossy: half of the requests go to the pod, and hardly one of them loses nothing.
+func lossy(s subject) bool {
+	late := 0
+	for _, a := range s.ask(12) {
+		if a.status == 0 || a.took >= retransmission {
+			late++
+		}
+	}
+	return late >= 4
+}
+
+// choked: once the bucket is empty nearly every request to the pod fails, which is one of
+// two; a single one that fails is what a busy machine does.
+func choked(s subject) bool {
+	for range testBurst {
+		if !failing(s.ask(2)) {
+			continue
+		}
+		failed := 0
+		for _, a := range s.ask(8) {
+			if a.status != http.StatusOK {
+				failed++
+			}
+		}
+		if failed >= 3 {
 			return true
 		}
 	}
@@ -144,6 +175,8 @@ var faultCases = []struct {
 	{name: "kill the load generator's sidecar", fault: experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Service: "load", Plane: "data"}}, meshed: true,
 		shows: func(s subject) bool { return failing(s.ask(4)) }},
 	{name: "terminate", fault: experiment.Fault{Kind: "terminate"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "terminate a sidecar", fault: experiment.Fault{Kind: "terminate", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
 	{name: "pause", fault: experiment.Fault{Kind: "pause"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
 	{name: "pause a sidecar", fault: experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
 		shows: func(s subject) bool { return failing(s.ask(4)) }},
@@ -164,25 +197,31 @@ var faultCases = []struct {
 		shows: func(s subject) bool { return failing(s.ask(4)) }},
 	{name: "partition of the load generator's sidecar", fault: experiment.Fault{Kind: "partition", Target: experiment.FaultTarget{Service: "load", Plane: "data"}}, meshed: true,
 		shows: func(s subject) bool { return failing(s.ask(4)) }},
-	{name: "packet loss", fault: experiment.Fault{Kind: "packet-loss", Ratio: 0.5}, shows: func(s subject) bool {
-		late := 0 // half of the requests go to the pod, and hardly one of them loses nothing
-		for _, a := range s.ask(12) {
-			if a.status == 0 || a.took >= retransmission {
-				late++
-			}
-		}
-		return late >= 4
-	}},
+	{name: "packet loss", fault: experiment.Fault{Kind: "packet-loss", Ratio: 0.5}, shows: lossy},
+	{name: "packet loss of a pod with a sidecar", fault: experiment.Fault{Kind: "packet-loss", Ratio: 0.5, Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: lossy},
 	{name: "packet delay", fault: experiment.Fault{Kind: "packet-delay", Delay: experiment.Duration(testDelay)}, shows: slow},
-	{name: "bandwidth", fault: experiment.Fault{Kind: "bandwidth", Rate: 1000}, shows: func(s subject) bool {
-		for range testBurst {
-			if failing(s.ask(2)) {
-				return true
+	{name: "packet delay of a pod with a sidecar", fault: experiment.Fault{Kind: "packet-delay", Delay: experiment.Duration(testDelay), Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: slow},
+	{name: "bandwidth", fault: experiment.Fault{Kind: "bandwidth", Rate: 100}, shows: choked},
+	{name: "bandwidth of a pod with a sidecar", fault: experiment.Fault{Kind: "bandwidth", Rate: 100, Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: choked},
+	{name: "memory", fault: experiment.Fault{Kind: "memory", Memory: testMemory}, shows: func(s subject) bool { return s.resident() > testMemory }},
+}
+
+// No kind of fault is without a row, and of those that can hit a sidecar none is without one that does.
+func TestEveryFaultHasACase(t *testing.T) {
+	for _, k := range experiment.FaultKinds() {
+		app, data := false, false
+		for _, c := range faultCases {
+			if c.fault.Kind == k.Name {
+				app, data = app || !c.meshed, data || c.meshed
 			}
 		}
-		return false
-	}},
-	{name: "memory", fault: experiment.Fault{Kind: "memory", Memory: testMemory}, shows: func(s subject) bool { return s.resident() > testMemory }},
+		if !app || !data && !k.AppOnly {
+			t.Errorf("%s: tried on the application %v, on a sidecar %v", k.Name, app, data)
+		}
+	}
 }
 
 // Every fault shows what it does, and no longer does it when it is healed.

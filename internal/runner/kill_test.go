@@ -146,7 +146,7 @@ func wholeRecords(t *testing.T, path string, before map[string][]byte) map[strin
 	}
 	now := map[string][]byte{}
 	for _, r := range records {
-		if r.Error != "" || r.Load == nil { // whether a busy machine let it be valid is not what is asked here
+		if bad := unfit(r); r.Error != "" || r.Load == nil || len(bad) > 0 || !r.Valid && len(r.Warnings) == 0 {
 			t.Errorf("record %s: %+v %s", r.ID, r.Warnings, r.Error)
 		}
 		last := ""
