@@ -36,6 +36,7 @@ var kubernetesPrograms = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	sharedPrograms = dir
 	build := exec.Command("go", "build", "-trimpath", "-o", dir+"/", ".", "../tare-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	archive := filepath.Join(dir, "agent.tar")
@@ -50,6 +51,9 @@ var kubernetesPrograms = sync.OnceValues(func() (string, error) {
 	}
 	return dir, nil
 })
+
+// sharedPrograms is where they are; empty: nowhere yet.
+var sharedPrograms string
 
 const kubernetesImage = "tare.test/tare-agent:cmd-tare"
 

@@ -13,7 +13,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tare": main})
+	testscript.Main(cleaning{m}, map[string]func(){"tare": main})
+}
+
+// cleaning runs the tests, and removes what they share.
+type cleaning struct{ *testing.M }
+
+// Run implements [testscript.TestingM].
+func (m cleaning) Run() int {
+	code := m.M.Run()
+	if sharedPrograms != "" {
+		_ = os.RemoveAll(sharedPrograms)
+	}
+	return code
 }
 
 // Scripts are whole sessions at the command line: testdata/script/*.txtar. Beside
