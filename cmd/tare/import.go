@@ -95,7 +95,7 @@ func (c *cli) tellImport(s *importer.Study) {
 	for _, skipped := range s.Skipped {
 		fmt.Fprintf(c.stderr, "tare: passed over: %s\n", skipped)
 	}
-	fmt.Fprintf(c.stderr, "tare: imported %d runs\n", len(s.Trials))
+	fmt.Fprintf(c.stderr, "tare: imported %s\n", plural(len(s.Trials), "run"))
 }
 
 // importOutcome is an error without a message where a trial cannot be used.

@@ -195,7 +195,7 @@ type Report struct {
 	Classes   map[Class]int64  `json:"classes"`
 	Statuses  map[string]int64 `json:"statuses"` // by code; of gRPC "grpc-0" and so on
 	Errors    map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
-	BytesIn   int64            `json:"bytesIn"`            // received in the measure window, headers included
+	BytesIn   int64            `json:"bytesIn"`  // received in the measure window, headers included
 	BytesOut  int64            `json:"bytesOut"`
 
 	// Rate is answers per second of the measure window.

@@ -121,7 +121,7 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 	return look, nil
 }
 
-var errNotThere = fmt.Errorf("Prometheus has no sample of the container from the last %s: %w", back, fs.ErrNotExist)
+var errNotThere = fmt.Errorf("no sample of the container in Prometheus from the last %s: %w", back, fs.ErrNotExist)
 
 func nanoseconds(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
 
@@ -154,7 +154,7 @@ func (m *Meter) addNodes(look *meter.Look, cpu, memory []series) {
 		}
 	}
 	if len(all) == 0 || len(m.nodes) > 0 && len(all) != len(m.nodes) {
-		look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("Prometheus tells the CPU of %d nodes of %d (%s)", len(all), len(m.nodes), nodeCPU))
+		look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("nodes: CPU of %d of %d in Prometheus (%s)", len(all), len(m.nodes), nodeCPU))
 		return
 	}
 	var sum result.NodeReading

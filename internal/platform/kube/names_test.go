@@ -26,7 +26,8 @@ func TestRunID(t *testing.T) {
 	if len(seen) != 14 {
 		t.Errorf("%d names, want 14: %v", len(seen), seen)
 	}
-	if RunID("a", "/one") == RunID("a", "/two") || RunID("a", "/one") != RunID("a", "/one") {
-		t.Error("two runs share a name, or one has two")
+	one := RunID("a", "/one")
+	if again, other := RunID("a", "/one"), RunID("a", "/two"); again != one || other == one {
+		t.Errorf("one run is %s and %s, another %s", one, again, other)
 	}
 }
