@@ -149,6 +149,13 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 			return nil, err
 		}
 	}
+	if o.experiment.Outside() && o.dry == nil {
+		here, err := c.catalog.newMeter()
+		if err != nil {
+			return nil, err
+		}
+		m.Meter = meter.Beside(m.Meter, here) // the load runs here
+	}
 	if m.note != "" {
 		o.notices.say(m.note)
 	}
@@ -163,6 +170,7 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 		platform: kube.New(kube.Options{
 			Cluster: k, Run: run, Meshes: turns,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
+			Outside: o.experiment.Outside(), Expose: x.Expose, Agent: load.AgentPath(),
 			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
 		}, nodes),
 		meter:       m.Meter,

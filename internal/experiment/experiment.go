@@ -56,6 +56,8 @@ type Platform struct {
 	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
 	// InUse is what becomes of a cluster that is in use, or is not marked as disposable: "refuse" (default) or "allow". Kubernetes.
 	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
+	// Expose is the way into the cluster for a load from outside: "nodePort" (default), "loadBalancer" or "portForward". Kubernetes.
+	Expose string `yaml:"expose,omitempty" json:"expose,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
 	// Meter is where the figures of containers come from; empty: the kubelets, or the
@@ -102,11 +104,13 @@ type Levels struct {
 
 // Load says how requests are sent.
 type Load struct {
-	Generator string   `yaml:"generator,omitempty" json:"generator"` // where it is no factor; default "tare"
-	Arrivals  string   `yaml:"arrivals,omitempty" json:"arrivals"`   // constant | poisson (default) | uniform
-	Timeout   Duration `yaml:"timeout" json:"timeout"`               // per request; default 10s, at most 60s
-	Workers   int      `yaml:"workers" json:"workers"`               // OS threads of the generator; default 1
-	Checks    Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
+	Generator string `yaml:"generator,omitempty" json:"generator"` // where it is no factor; default "tare"
+	// From is where it is sent from: "inside" the cluster (default), or "outside", from the machine tare runs on. Kubernetes.
+	From     string   `yaml:"from,omitempty" json:"from,omitempty"`
+	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform
+	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request; default 10s, at most 60s
+	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator; default 1
+	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
 }
 
 // Checks are what an answer must be like to count as a success; one that is not

@@ -54,6 +54,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v.header()
 	v.platform()
 	v.meter()
+	v.outside()
 	v.application()
 	v.factors()
 	v.forwards()

@@ -145,7 +145,11 @@ func (m *Mesh) counted(ctx context.Context, t Target, d divided) ([]Check, error
 		if err != nil {
 			return append(checks, unread(x, err)), nil
 		}
-		checks = append(checks, moved(x, len(pods[i]), before[i], after, t.Probe != nil, answered)...)
+		found := moved(x, len(pods[i]), before[i], after, t.Probe != nil, answered)
+		if t.Alone {
+			found = slices.DeleteFunc(found, func(c Check) bool { return c.Name == proofs[mesh.ProvesMTLS]+x.Role })
+		}
+		checks = append(checks, found...)
 	}
 	return checks, nil
 }

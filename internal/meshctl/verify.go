@@ -30,6 +30,8 @@ type Target struct {
 	Namespace string // the application's; empty: the control plane alone is looked at
 	// LoadInside says that the load generator's pods must be in the mesh; otherwise they must not.
 	LoadInside bool
+	// Alone says that nothing inside of the mesh calls anything inside of it: there is no mutual TLS to prove.
+	Alone bool
 	// IsLoad tells the load generator's pods; nil: those with a container "load".
 	IsLoad func(*corev1.Pod) bool
 	// Probe sends requests through the application from where the load comes, and says how many were answered. Counters

@@ -89,6 +89,18 @@ type Verifier interface {
 	Verify(ctx context.Context) ([]Check, error)
 }
 
+// Cautious is a Deployment that knows of itself what a reader of its figures must be told.
+type Cautious interface {
+	Cautions() []Caution
+}
+
+// Caution is one such thing; it becomes a warning of the trial about its latencies.
+type Caution struct {
+	Code    string
+	Message string
+	Hint    string
+}
+
 // Check is one thing that was verified, with the evidence.
 type Check struct {
 	Name   string `json:"name"` // e.g. "inbound counter"

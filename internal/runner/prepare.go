@@ -29,6 +29,11 @@ func (t *trial) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if d, ok := t.deployment.(platform.Cautious); ok {
+		for _, c := range d.Cautions() {
+			t.warn(result.Warning{Code: c.Code, Message: c.Message, Hint: c.Hint, Metrics: latencies})
+		}
+	}
 	return nil
 }
 

@@ -30,6 +30,7 @@ type deployment struct {
 	made      []cluster.Ref
 	pods      *podStore // nil until the pods are followed
 	workers   []*loadWorker
+	outside   outside // where the load is sent from this machine
 
 	mu      sync.Mutex
 	numbers map[string][]string // pods by service, in the order of their numbers
@@ -116,7 +117,10 @@ func (d *deployment) makeServices(ctx context.Context) error {
 		}
 		objects = append(objects, of...)
 	}
-	return d.cluster.Apply(ctx, d.stamp(), append(objects, d.loadJob())...)
+	if !d.platform.options.Outside {
+		objects = append(objects, d.loadJob())
+	}
+	return d.cluster.Apply(ctx, d.stamp(), objects...)
 }
 
 // awaitReady waits for every workload; nothing is asked twice, so that the order does not matter.
@@ -125,7 +129,10 @@ func (d *deployment) awaitReady(ctx context.Context) error {
 	for _, s := range d.spec.Topology.Services {
 		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment, Namespace: d.namespace, Name: s.Name})
 	}
-	return d.wait(ctx, append(refs, cluster.Ref{Kind: cluster.KindJob, Namespace: d.namespace, Name: loadService})...)
+	if !d.platform.options.Outside {
+		refs = append(refs, cluster.Ref{Kind: cluster.KindJob, Namespace: d.namespace, Name: loadService})
+	}
+	return d.wait(ctx, refs...)
 }
 
 func (d *deployment) wait(ctx context.Context, refs ...cluster.Ref) error {
@@ -146,8 +153,19 @@ func (d *deployment) follow(ctx context.Context) (err error) {
 	return nil
 }
 
+// reachLoad finds the way to the load workers; where the load is sent from here, that from here to the entry.
+func (d *deployment) reachLoad(ctx context.Context) error {
+	if d.platform.options.Outside {
+		return d.openWay(ctx)
+	}
+	return d.reachWorkers(ctx)
+}
+
 // Entry implements [platform.Deployment]: the entry's name, which its replicas share.
 func (d *deployment) Entry() []string {
+	if d.platform.options.Outside {
+		return d.spec.Targets(d.outside.roots)
+	}
 	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", d.spec.Entry().Name, d.namespace, clusterDomain, servicePort)})
 }
 
@@ -169,12 +187,13 @@ func (d *deployment) Remove(ctx context.Context) error {
 	for _, w := range d.workers {
 		w.forward.Close()
 	}
+	left := d.closeOutside(ctx)
 	if d.pods != nil {
 		d.pods.close()
 	}
 	late := newPatience(d.platform.options.Report)
 	defer late.end()
-	if err := d.cluster.Delete(ctx, late.hear, d.made...); err != nil {
+	if err := errors.Join(d.cluster.Delete(ctx, late.hear, d.made...), left); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil

@@ -22,12 +22,15 @@ type enrolment struct {
 
 // enrol renders the enrolment of one trial's namespace; that of no mesh is empty.
 func (p *Platform) enrol(m mesh.Definition, namespace string) (enrolment, error) {
-	e := enrolment{loadInside: true}
+	e := enrolment{loadInside: !p.options.Outside}
 	if err := m.On(mesh.OnKubernetes); err != nil || m.Kubernetes == nil {
 		return e, err
 	}
 	if p.options.Meshes == nil {
 		return e, fmt.Errorf("mesh %s: %w: there is nobody to install it", m.Name, errors.ErrUnsupported)
+	}
+	if err := p.passesBy(m); err != nil {
+		return e, err
 	}
 	e.is = true
 	var err error

@@ -40,10 +40,18 @@ type remote struct {
 }
 
 // StartLoad implements [platform.Deployment]: the command runs in the next load worker's pod, the program of the
-// same name in its image, and what it leaves in its directory is brought back into cmd.Dir.
+// same name in its image, and what it leaves in its directory is brought back into cmd.Dir. Where the load is sent from
+// here it is a process of this machine.
 func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
 	if d.cluster.DryRun() {
 		return d.recorded(cmd), nil
+	}
+	if d.platform.options.Outside {
+		p, err := d.startOutside(ctx, cmd)
+		if err != nil {
+			return nil, fmt.Errorf("start the load generator: %w", err)
+		}
+		return p, nil
 	}
 	i, w, err := d.take()
 	if err != nil {
@@ -73,7 +81,14 @@ func inImage(program string) string { return path.Join("/", filepath.Base(progra
 
 // recorded is the command of a dry run, which does nothing.
 func (d *deployment) recorded(cmd proc.Command) *remote {
+	if d.platform.options.Outside {
+		return finished() // the command is one of this machine, not kubectl's
+	}
 	d.cluster.Record(append([]string{"exec", "-i", "-n", d.namespace, "job/" + loadService, "--", inImage(cmd.Path)}, cmd.Args...)...)
+	return finished()
+}
+
+func finished() *remote {
 	r := &remote{done: make(chan struct{})}
 	close(r.done)
 	return r
@@ -110,12 +125,17 @@ func (d *deployment) abandonLoad(why error) {
 
 // note adds the command to provenance/commands.sh.
 func (d *deployment) note(i int, cmd proc.Command) error {
+	return d.noteLine(fmt.Sprintf("in load worker %d, pod %s/%s", i, d.namespace, d.workers[i].pod), cmd)
+}
+
+// noteLine adds a command, and where it runs.
+func (d *deployment) noteLine(where string, cmd proc.Command) error {
 	if d.spec.Provenance == "" {
 		return nil
 	}
 	f, err := os.OpenFile(filepath.Join(d.spec.Provenance, "commands.sh"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "# in load worker %d, pod %s/%s\n%s\n\n", i, d.namespace, d.workers[i].pod, cmd)
+		_, err = fmt.Fprintf(f, "# %s\n%s\n\n", where, cmd)
 		if closed := f.Close(); err == nil {
 			err = closed
 		}

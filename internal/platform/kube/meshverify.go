@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/meshctl"
 	"github.com/tare-mesh/tare/internal/platform"
@@ -21,6 +23,7 @@ func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 	found, err := meshes.Verify(ctx, meshctl.Target{
 		Namespace:  d.namespace,
 		LoadInside: d.enrolment.loadInside,
+		Alone:      d.alone(),
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
 		Probe:      d.answered,
 	})
@@ -32,6 +35,13 @@ func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 		return checks, err
 	}
 	return checks, meshes.Archive(ctx, d.namespace, d.keepMesh)
+}
+
+// alone says that the load comes from outside of the mesh, and no service calls another.
+func (d *deployment) alone() bool {
+	return !d.enrolment.loadInside && !slices.ContainsFunc(d.spec.Topology.Services, func(s app.Service) bool {
+		return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Service != "" })
+	})
 }
 
 // answered sends the probes, and says how many were answered.

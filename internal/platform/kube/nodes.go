@@ -24,6 +24,8 @@ type Node struct {
 	Kernel      string
 	Kubelet     string
 	Runtime     string
+	// Addresses of the machine, those for the outside first.
+	Addresses []string
 	// Schedulable says that pods may be placed on it.
 	Schedulable bool
 }
@@ -58,8 +60,19 @@ func describe(n corev1.Node) Node {
 		Name: n.Name, CPUs: int(n.Status.Capacity.Cpu().Value()), MemoryMB: n.Status.Capacity.Memory().Value() / 1e6,
 		Allocatable: fmt.Sprintf("%s cpu, %s", n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory()),
 		OS:          info.OperatingSystem, Arch: info.Architecture, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion,
-		Runtime: info.ContainerRuntimeVersion, Schedulable: isSchedulable(n),
+		Runtime: info.ContainerRuntimeVersion, Schedulable: isSchedulable(n), Addresses: addresses(n),
 	}
+}
+
+func addresses(n corev1.Node) (all []string) {
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeInternalIP} {
+		for _, a := range n.Status.Addresses {
+			if a.Type == kind {
+				all = append(all, a.Address)
+			}
+		}
+	}
+	return all
 }
 
 func isSchedulable(n corev1.Node) bool {

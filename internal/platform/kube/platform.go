@@ -36,6 +36,11 @@ type Options struct {
 	Workers int
 	// Affinity is how pods are placed: auto (the default), labels or none.
 	Affinity string
+	// Outside says that the load is sent from this machine, by way of Expose: nodePort (the default), loadBalancer or
+	// portForward. Agent is the path of tare-agent here, for the probes.
+	Outside bool
+	Expose  string
+	Agent   string
 	// Refresh is the longest time between two refreshes of the meter's counters.
 	Refresh time.Duration
 	// Pace measures it before the first trial, and Meter is the name of the meter; nil: it is as said.
@@ -72,6 +77,7 @@ type Platform struct {
 // New makes the platform of a cluster. nodes are those that pods can stand on, from [Nodes].
 func New(o Options, nodes []Node) *Platform {
 	o.Affinity = cmp.Or(o.Affinity, affinityAuto)
+	o.Expose = cmp.Or(o.Expose, exposeNodePort)
 	o.Workers = max(1, o.Workers)
 	if o.Report == nil {
 		o.Report = func(string) {}
@@ -165,7 +171,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 			err = errors.Join(err, d.Remove(ctx))
 		}
 	}()
-	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.follow, d.reachWorkers, d.keepPods} {
+	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.follow, d.reachLoad, d.keepPods} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ var loadImage = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	testPrograms = dir
 	agent, archive := filepath.Join(dir, "tare-agent"), filepath.Join(dir, "agent.tar")
 	build := exec.Command("go", "build", "-trimpath", "-o", agent, "../../../cmd/tare-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -81,6 +81,17 @@ var loadImage = sync.OnceValue(func() error {
 	}
 	return nil
 })
+
+// testPrograms is the directory of the programs that were built for the tests, tare-agent among them.
+var testPrograms string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if testPrograms != "" {
+		_ = os.RemoveAll(testPrograms)
+	}
+	os.Exit(code)
+}
 
 // newReal makes a platform on the cluster of the tests; edit changes its options.
 func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {

@@ -59,13 +59,15 @@ func podLabels(service string) map[string]string {
 
 func (d *deployment) service(s app.Service) *corev1.Service {
 	p := portProtocols[d.spec.Protocol(s)]
-	return &corev1.Service{
+	service := &corev1.Service{
 		ObjectMeta: d.meta(s.Name),
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{labelService: s.Name},
 			Ports:    []corev1.ServicePort{{Name: p.name, AppProtocol: &p.app, Port: servicePort, TargetPort: intstr.FromString(p.name)}},
 		},
 	}
+	d.expose(service)
+	return service
 }
 
 func (d *deployment) workload(s app.Service, pod corev1.PodSpec) *appsv1.Deployment {

@@ -16,7 +16,8 @@ import (
 // roleSystem is the role of the cluster's own containers that are known by their priority.
 const roleSystem = "system"
 
-// Tasks implements [platform.Deployment]: every container that runs in the cluster. tare itself runs elsewhere.
+// Tasks implements [platform.Deployment]: every container that runs in the cluster, and the load where it is sent from
+// here. tare itself runs elsewhere.
 func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -37,7 +38,7 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 			tasks = append(tasks, platform.Task{Task: d.attribute(t, cluster.IsSystem(pod))})
 		}
 	}
-	return tasks, nil
+	return append(tasks, d.outsideTasks()...), nil
 }
 
 // serviceOf is the service of the trial that a pod plays; empty where it is none of its pods.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -121,7 +122,7 @@ func (d *deployment) sendProbes(ctx context.Context) (loadgen.Report, error) {
 		return loadgen.Report{}, fmt.Errorf("write load profile: %w", err)
 	}
 	var out bytes.Buffer
-	p, err := d.StartLoad(ctx, proc.Command{Path: agentProgram, Args: []string{"load"}, Stdin: bytes.NewReader(stdin), Stdout: &out})
+	p, err := d.StartLoad(ctx, proc.Command{Path: d.agent(), Args: []string{"load"}, Stdin: bytes.NewReader(stdin), Stdout: &out})
 	if err != nil {
 		return loadgen.Report{}, err
 	}
@@ -134,6 +135,14 @@ func (d *deployment) sendProbes(ctx context.Context) (loadgen.Report, error) {
 
 // agentProgram is the program of the image.
 const agentProgram = "tare-agent"
+
+// agent is tare-agent where the load is sent from.
+func (d *deployment) agent() string {
+	if d.platform.options.Outside {
+		return cmp.Or(d.platform.options.Agent, agentProgram)
+	}
+	return agentProgram
+}
 
 // lastReport is what the load engine writes last.
 func lastReport(out []byte) (loadgen.Report, error) {

@@ -21,8 +21,13 @@ type loadWorker struct {
 	client  *worker.Client
 }
 
-// LoadWorkers implements [platform.LoadWorkers].
-func (d *deployment) LoadWorkers() int { return d.platform.options.Workers }
+// LoadWorkers implements [platform.LoadWorkers]: none where the load is sent from this machine.
+func (d *deployment) LoadWorkers() int {
+	if d.platform.options.Outside {
+		return 0
+	}
+	return d.platform.options.Workers
+}
 
 // reachWorkers finds the pods of the load workers, and asks each for the time, so that it is known to answer.
 func (d *deployment) reachWorkers(ctx context.Context) error {
@@ -52,8 +57,11 @@ func (d *deployment) reachWorkers(ctx context.Context) error {
 	return nil
 }
 
-// LoadClock implements [platform.LoadClocks].
+// LoadClock implements [platform.LoadClocks]. A load of this machine goes by tare's own clock.
 func (d *deployment) LoadClock(ctx context.Context, i int) (ahead, unsure time.Duration, err error) {
+	if d.platform.options.Outside {
+		return 0, 0, nil
+	}
 	if i < 0 || i >= len(d.workers) {
 		return 0, 0, fmt.Errorf("clock of load worker %d: there are %d", i, len(d.workers))
 	}

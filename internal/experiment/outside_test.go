@@ -1,0 +1,32 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+func TestLoadFromOutside(t *testing.T) {
+	onCluster := known
+	onCluster.Platforms = []string{"local", "kubernetes"}
+	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
+	for text, want := range map[string]string{
+		"platform: {kind: kubernetes}\nload: {from: outside}":                      "",
+		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside}": "",
+		"platform: {kind: kubernetes}\nload: {from: inside}":                       "",
+		"platform: {kind: kubernetes, expose: nodePort}":                           "the load is sent from inside the cluster",
+		"platform: {kind: kubernetes, expose: nodeport}\nload: {from: outside}":    "way into a cluster",
+		"platform: {kind: kubernetes}\nload: {from: elsewhere}":                    "place to send the load from",
+		"load: {from: outside}": "the platform is local",
+	} {
+		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)
+		if want == "" {
+			if err != nil || e.Outside() != strings.Contains(text, "outside") {
+				t.Errorf("%s: %v", text, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
