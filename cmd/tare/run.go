@@ -219,8 +219,9 @@ func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (
 	on.notices.show(view)
 	defer on.notices.show(nil)
 	if on.end != nil {
-		// An interrupt is no reason to leave a mesh behind.
-		defer func() { err = errors.Join(err, on.end(context.WithoutCancel(ctx))) }()
+		// The first interrupt is no reason to leave a mesh behind; after the second the next run takes it out.
+		late := cmp.Or(c.kill, context.WithoutCancel(ctx))
+		defer func() { err = errors.Join(err, on.end(late)) }()
 	}
 	return runner.Run(ctx, runner.Config{
 		Experiment: s.experiment,

@@ -31,7 +31,7 @@ func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer
 	if built.Has() {
 		return built, nil
 	}
-	say("building Istio into %s: 10 to 16 minutes of processor time", built.Dir)
+	say("building Istio into %s: about 9 minutes of processor time", built.Dir)
 	if err := source.Build(ctx, built, envoy.Path, log); err != nil {
 		return built, err
 	}
