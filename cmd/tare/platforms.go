@@ -166,6 +166,11 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 		options.Run = run
 		return meshctl.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.notices.say)
+	if o.dry == nil {
+		if err := turns.Possible(ctx, o.experiment.Factors.Mesh); err != nil {
+			return nil, err
+		}
+	}
 	return &opened{
 		platform: kube.New(kube.Options{
 			Cluster: k, Run: run, Meshes: turns,

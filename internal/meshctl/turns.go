@@ -36,6 +36,27 @@ func NewTurns(c *cluster.Cluster, choose func(name string) Choice, report func(s
 	return &Turns{cluster: c, choose: choose, report: report}
 }
 
+// Possible refuses, before anything is done, meshes whose trials one that is installed for good would be in the way of.
+func (t *Turns) Possible(ctx context.Context, names []string) error {
+	all, err := Installed(ctx, t.cluster)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		for _, name := range names {
+			if name != i.Mesh && !i.Abandoned() {
+				return inTheWay(i.Mesh, name)
+			}
+		}
+	}
+	return nil
+}
+
+func inTheWay(there, of string) error {
+	return &Error{fmt.Errorf("mesh %s is installed in the cluster, and would be measured with %s", there, of),
+		"`tare mesh uninstall " + there + "` takes it out; a run installs and removes its meshes itself"}
+}
+
 // Ready makes the cluster what a trial under d needs: other meshes are taken out whole, and d is put in unless it stands.
 // One that was installed for good (`tare mesh install`) is used where it is d; another in the way is an error, since it
 // would be measured with d.
@@ -56,8 +77,7 @@ func (t *Turns) Ready(ctx context.Context, d mesh.Definition) error {
 		return err
 	}
 	if len(others) > 0 {
-		return &Error{fmt.Errorf("mesh %s is installed in the cluster, and would be measured with %s", others[0].Mesh, d.Name),
-			"`tare mesh uninstall " + others[0].Mesh + "` takes it out; a run installs and removes its meshes itself"}
+		return inTheWay(others[0].Mesh, d.Name)
 	}
 	if !there {
 		if _, err := m.Install(ctx); err != nil {
