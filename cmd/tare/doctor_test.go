@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/fetch"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -47,6 +49,32 @@ func TestDoctorRefuses(t *testing.T) {
 		_, err := call(t, newDoctorCommand, args...)
 		if code := exitCode(new(bytes.Buffer), err); code != exitUsage {
 			t.Errorf("%q: exit code %d (%v), want %d", args, code, err, exitUsage)
+		}
+	}
+}
+
+// Counters that a cluster refreshes only so often ask for a measure phase of some length.
+func TestDoctorTellsShortPhases(t *testing.T) {
+	of := func(d time.Duration) experiment.Phases { return experiment.Phases{Measure: experiment.Duration(d)} }
+	for _, c := range []struct {
+		refresh, file, aa time.Duration
+		want              []string
+	}{
+		{0, time.Second, time.Second, nil},
+		{16 * time.Second, 40 * time.Second, 40 * time.Second, nil},
+		{16 * time.Second, 20 * time.Second, 40 * time.Second, []string{"set phases.measure to 40s or more"}},
+		{16 * time.Second, time.Minute, 2 * time.Second, []string{"--measure 40s"}},
+		{20 * time.Second, 2 * time.Second, 2 * time.Second, []string{"set phases.measure to 50s or more", "--measure 50s"}},
+	} {
+		got := shortPhases(of(c.file), of(c.aa), c.refresh)
+		if len(got) != len(c.want) {
+			t.Errorf("%+v: %q", c, got)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.HasSuffix(got[i], want) {
+				t.Errorf("%q, want %q", got[i], want)
+			}
 		}
 	}
 }

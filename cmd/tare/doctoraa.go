@@ -15,7 +15,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/runner"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -85,7 +87,28 @@ func (c *cli) againstItself(ctx context.Context, s *study, o aaOptions) (err err
 	if err != nil {
 		return err
 	}
-	return c.writeAA(r, o)
+	if err := c.writeAA(r, o); err != nil {
+		return err
+	}
+	if paced, ok := on.platform.(platform.Paced); ok {
+		for _, short := range shortPhases(s.experiment.Phases, aa.experiment.Phases, paced.Refresh()) {
+			fmt.Fprintf(c.stdout, "\n! measure-short: %s\n", short)
+		}
+	}
+	return nil
+}
+
+// shortPhases says which measure phases are too short for counters that are refreshed only so often: that of the
+// file, and that of the trials of the baseline against itself.
+func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []string) {
+	least := runner.LeastMeasure(refresh)
+	if short := runner.ShortMeasure(file, refresh); short != "" {
+		all = append(all, fmt.Sprintf("in the experiment: %s\n  hint: set phases.measure to %v or more", short, least))
+	}
+	if short := runner.ShortMeasure(aa, refresh); short != "" {
+		all = append(all, fmt.Sprintf("in these trials: %s\n  hint: --measure %v", short, least))
+	}
+	return all
 }
 
 // againstItselfStudy is s cut down to its first baseline and that baseline's control.

@@ -139,19 +139,25 @@ func (r *onKubernetes) recorded(t *testing.T) []result.Record {
 // awaitMeasure returns when a trial is in its measure phase.
 func (r *onKubernetes) awaitMeasure(t *testing.T) {
 	t.Helper()
+	r.awaitPhase(t, "measure")
+}
+
+// awaitPhase returns when a trial is in a phase.
+func (r *onKubernetes) awaitPhase(t *testing.T, phase string) {
+	t.Helper()
 	deadline, tick := time.After(4*time.Minute), time.NewTicker(200*time.Millisecond)
 	defer tick.Stop()
 	for {
 		files, _ := filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*", result.EventsFile))
 		for _, file := range files {
-			if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, []byte(`"phase":"measure"`)) {
+			if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, []byte(`"phase":"`+phase+`"`)) {
 				return
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("no measure phase")
+			t.Fatalf("no phase %s", phase)
 		}
 	}
 }

@@ -149,14 +149,21 @@ func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task,
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	found, _ := filepath.Glob("/sys/fs/cgroup/cpuacct/*/kubepods/*/pod*/" + all[0].ID)
-	if len(found) == 0 {
-		found, _ = filepath.Glob("/sys/fs/cgroup/*/kubepods/*/pod*/" + all[0].ID)
+	return platform.Task{Task: mesh.Task{ID: "burner/app", Namespace: space, Pod: "burner", Container: "app"}}, groupOf(t, all[0].ID)
+}
+
+// groupOf is the directory of a container's control group.
+func groupOf(t *testing.T, id string) string {
+	t.Helper()
+	for _, root := range []string{"/sys/fs/cgroup/cpuacct/*/kubepods/", "/sys/fs/cgroup/*/kubepods/"} {
+		for _, pod := range []string{"*/pod*/", "pod*/"} { // those of the class Guaranteed lie directly below
+			if found, _ := filepath.Glob(root + pod + id); len(found) == 1 {
+				return found[0]
+			}
+		}
 	}
-	if len(found) != 1 {
-		t.Fatalf("%d control groups of container %s: the test needs a cluster on this machine", len(found), all[0].ID)
-	}
-	return platform.Task{Task: mesh.Task{ID: "burner/app", Namespace: space, Pod: "burner", Container: "app"}}, found[0]
+	t.Fatalf("no control group of container %s: the test needs a cluster on this machine", id)
+	return ""
 }
 
 // followGroup reads a control group's CPU often, and answers for any moment since.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -52,6 +53,20 @@ type check struct {
 	hint    string
 	effect  effect
 	metrics []string // it concerns; nil: all
+}
+
+// clusterHints say what to do in a cluster, which chooses the processors itself, by code.
+var clusterHints = map[string]string{
+	"generator-saturated": "raise load.workers, give the load nodes of its own (platform.affinity: labels, and the label tare.dev/role=load on them), or lower the rate",
+	"generator-late":      "give the load nodes of its own (platform.affinity: labels, and the label tare.dev/role=load on them), raise load.workers, or lower the rate",
+}
+
+// hintOn is the check's hint for trials on a kind of platform.
+func (c check) hintOn(platform string) string {
+	if hint, ok := clusterHints[c.code]; ok && platform == mesh.OnKubernetes {
+		return hint
+	}
+	return c.hint
 }
 
 // effect is what becomes of a trial for which a check does not hold.
@@ -101,7 +116,7 @@ func (t *trial) checked() []result.Warning {
 		}
 		if message := c.find(s); message != "" {
 			said[c.code] = true
-			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hint,
+			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hintOn(t.Experiment.Platform.Kind),
 				Invalidates: c.effect == invalidates, Withholds: c.effect == withholds, Metrics: c.metrics})
 		}
 	}

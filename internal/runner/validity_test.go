@@ -43,6 +43,24 @@ func held(u *result.TaskUsage, back time.Duration) {
 	u.Start.Throttled, u.End.Throttled = &none, &ns
 }
 
+// A cluster refuses platform.cpus: no hint may send anybody there.
+func TestHintsOnClusters(t *testing.T) {
+	for _, c := range checks {
+		if here := c.hintOn(mesh.OnLocal); here != c.hint {
+			t.Errorf("%s on this machine: %s", c.code, here)
+		}
+		if there := c.hintOn(mesh.OnKubernetes); strings.Contains(there, "platform.cpus") || there == "" {
+			t.Errorf("%s on a cluster: %s", c.code, there)
+		}
+	}
+	late := 1500.0
+	tr := soundTrial()
+	tr.record.Load.LatenessP99US, tr.Experiment.Platform.Kind = &late, mesh.OnKubernetes
+	if w := tr.checked(); len(w) != 1 || w[0].Code != "generator-late" || !strings.Contains(w[0].Hint, "platform.affinity") {
+		t.Errorf("%+v", w)
+	}
+}
+
 // Each row spoils one thing. The limits themselves are on the good side.
 func TestChecks(t *testing.T) {
 	float := func(f float64) *float64 { return &f }

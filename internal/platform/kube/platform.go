@@ -149,6 +149,10 @@ func (p *Platform) pace(ctx context.Context, versions map[string]string) error {
 	return nil
 }
 
+// Refresh is the longest time between two refreshes of the meter's counters: what Prepare has measured of it, and
+// before that what it is taken to be; 0: they are read whenever they are asked for.
+func (p *Platform) Refresh() time.Duration { return p.options.Refresh }
+
 // Deploy makes the trial's namespace and all that is in it, and returns once it is ready.
 func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
 	d, err := p.deploy(ctx, spec)
