@@ -174,7 +174,8 @@ func (h *Helm) Uninstall(ctx context.Context, namespace, name string) error {
 		return fmt.Errorf("uninstall %s/%s: %w", namespace, name, err)
 	}
 	u := action.NewUninstall(config)
-	u.IgnoreNotFound, u.WaitStrategy, u.Timeout, u.DeletionPropagation = true, kube.StatusWatcherStrategy, hookTimeout, "foreground"
+	// Helm's watcher ends its wait as soon as all it has heard of are gone, though it may not have heard of the rest yet.
+	u.IgnoreNotFound, u.WaitStrategy, u.Timeout, u.DeletionPropagation = true, kube.LegacyStrategy, hookTimeout, "foreground"
 	if deadline, ok := ctx.Deadline(); ok {
 		u.Timeout = time.Until(deadline)
 	}
