@@ -136,6 +136,9 @@ func (l *late) receive() {
 	defer close(l.held)
 	for {
 		messages, err := l.conn.Receive()
+		if errors.Is(err, unix.ENOENT) {
+			continue // a packet was gone when it might go: the kernel drops what is held when another's table goes
+		}
 		if err != nil {
 			return
 		}

@@ -327,6 +327,42 @@ func TestPacketDelay(t *testing.T) {
 	}
 }
 
+// The kernel drops what is held when another table of this network goes. That is a
+// loss, which TCP mends; the packets that come after it are held up like those before.
+func TestPacketDelayBesideOthers(t *testing.T) {
+	w, beside, a := newWireFor(t), newWireFor(t), newAddresses()
+	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
+	how := platform.Impairment{Delay: 200 * time.Millisecond}
+	if err := New(Options{}).CanImpair(how); err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		t.Skipf("this kernel queues no packets: %v", err)
+	}
+	if err := w.impair(hit.station, how); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan asked, 1)
+	go func() { asked <- hit.ask(t, other.ip, 1, patient) }()
+	for range 5 { // a table comes and goes beside it, while what was asked is on its way
+		if err := beside.impair(third.station, platform.Impairment{Loss: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := beside.mend("third"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-asked; got.err != nil || got.took < 4*how.Delay {
+		t.Errorf("while tables came and went: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
+	}
+	if got := hit.ask(t, other.ip, 1, patient); got.err != nil || got.took < 4*how.Delay {
+		t.Errorf("afterwards: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Two pods that are hit are hit both, and healed one by one.
 func TestTwoImpairments(t *testing.T) {
 	w, a := newWireFor(t), newAddresses()
