@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -121,9 +120,8 @@ func kubernetesTiming(workers int) runner.Timing {
 func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	x := o.experiment.Platform
 	for i, f := range o.experiment.Faults {
-		if !slices.Contains(kube.Faults(), f.Kind) {
-			return nil, usageError{fmt.Errorf("faults[%d]: %s: %w on Kubernetes", i, f.Kind, errors.ErrUnsupported),
-				"what can be had there: " + strings.Join(kube.Faults(), ", ")}
+		if err := kube.CanInject(f); err != nil {
+			return nil, usageError{fmt.Errorf("faults[%d]: %w", i, err), hintOf(err)}
 		}
 	}
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: o.dry})

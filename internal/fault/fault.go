@@ -40,6 +40,7 @@ type deployment struct {
 	platform.Faulty
 	platform.Configurable
 	platform.Networked
+	platform.Scaled // nil: replicas are scaled by their tasks
 }
 
 // target is one thing that is hit: a task, or the tasks of a pod, the application first.
@@ -137,6 +138,9 @@ func thaw(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []b
 
 // remove ends a pod as a cluster does: the application drains, and only then its sidecar ends.
 func remove(ctx context.Context, d deployment, f experiment.Fault, t target) error {
+	if d.Scaled != nil {
+		return d.Shrink(ctx, t.name, grace(f))
+	}
 	for _, task := range t.tasks {
 		if err := d.End(ctx, task, grace(f)); err != nil {
 			return err
@@ -146,6 +150,9 @@ func remove(ctx context.Context, d deployment, f experiment.Fault, t target) err
 }
 
 func bringBack(ctx context.Context, d deployment, t target) error {
+	if d.Scaled != nil {
+		return d.Grow(ctx, t.name)
+	}
 	for i := range t.tasks { // the sidecar first, so that the application can call
 		if err := d.Restart(ctx, t.tasks[len(t.tasks)-1-i]); err != nil {
 			return err

@@ -67,6 +67,7 @@ func New(faults []experiment.Fault, seed uint64, entry string, d platform.Deploy
 	t.d.Faulty = faulty
 	t.d.Configurable, _ = d.(platform.Configurable)
 	t.d.Networked, _ = d.(platform.Networked)
+	t.d.Scaled, _ = d.(platform.Scaled)
 	for i, f := range faults {
 		f = f.Defaults()
 		f.Target.Service = cmp.Or(f.Target.Service, entry)

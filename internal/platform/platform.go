@@ -137,6 +137,15 @@ type Faulty interface {
 	Restart(ctx context.Context, id string) error
 }
 
+// Scaled is a Deployment that takes whole replicas away and brings them back in a
+// way of its own, in place of ending and starting their tasks.
+type Scaled interface {
+	// Shrink takes a pod of [Victim] away and returns when it has gone. One that had gone already is no error.
+	Shrink(ctx context.Context, pod string, grace time.Duration) error
+	// Grow brings one back and returns when it is ready.
+	Grow(ctx context.Context, pod string) error
+}
+
 // Configurable is a Deployment whose services can be changed while they run.
 type Configurable interface {
 	// Configure changes what a service does. patch is a JSON merge patch (RFC

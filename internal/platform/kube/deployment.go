@@ -32,8 +32,11 @@ type deployment struct {
 	workers   []*loadWorker
 	outside   outside // where the load is sent from this machine
 
+	scaling sync.Mutex
+	scaled  map[string]int // by how much a service has more replicas than it was given; scaling is held
+
 	mu      sync.Mutex
-	numbers map[string][]string // pods by service, in the order of their numbers
+	seats   map[string][]*seat // pods by service, in the order of their numbers
 	watcher watcher
 	broken  error // why the trial can no longer be measured
 	loads   []*remote

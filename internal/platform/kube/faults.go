@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/platform"
 )
@@ -24,60 +26,67 @@ const (
 	maxAnswer    = 1 << 20
 )
 
-// Faults are the kinds that can be had on a cluster: those that change what a service does.
-func Faults() []string { return []string{"latency", "errors", "rate-limit", "cpu-burn", "memory"} }
+// Faults are the kinds that can be had on a cluster: those that change what a service does, and those that end pods.
+func Faults() []string {
+	return []string{"latency", "errors", "rate-limit", "cpu-burn", "memory", "kill", "terminate", "restart", "scale"}
+}
 
-// Victims implements [platform.Faulty]: the services' applications.
+// Why the others cannot.
+const (
+	noSignals = "the API server sends no signal to a process"
+	noNetwork = "what is between pods is the nodes' and the network plug-in's"
+	noPart    = "a container does not end by itself: its pod is deleted, the application with it"
+)
+
+// CanInject says whether a fault can be had on a cluster: the error wraps [errors.ErrUnsupported], says why not, and has a hint.
+func CanInject(f experiment.Fault) error {
+	kind, _ := experiment.FaultKindOf(f.Kind)
+	why := ""
+	switch plane := cmp.Or(f.Target.Plane, string(metric.App)); {
+	case kind.Network:
+		why = noNetwork
+	case !slices.Contains(Faults(), f.Kind):
+		why = noSignals
+	case plane != string(metric.App):
+		why = noPart
+	}
+	if why == "" {
+		return nil
+	}
+	return &Error{fmt.Errorf("%s: %w on Kubernetes: %s", f.Kind, errors.ErrUnsupported, why),
+		"what can be had there, of the application: " + strings.Join(Faults(), ", ")}
+}
+
+// Victims implements [platform.Faulty]: the services' applications, in the order of their numbers.
 func (d *deployment) Victims() []platform.Victim {
 	var all []platform.Victim
 	for _, s := range d.spec.Topology.Services {
 		if s.Program == app.Adder {
 			continue
 		}
-		for _, pod := range d.of(s.Name) {
-			name := d.podName(pod)
-			all = append(all, platform.Victim{ID: name + "/" + appContainer, Pod: name, Service: s.Name, Plane: metric.App, Up: isReady(pod)})
+		d.of(s.Name) // each has its seat then
+		d.mu.Lock()
+		seats := len(d.seats[s.Name])
+		d.mu.Unlock()
+		for i := range seats {
+			name, pod := numbered(s.Name, i), d.sitting(s.Name, i)
+			all = append(all, platform.Victim{ID: name + "/" + appContainer, Pod: name, Service: s.Name, Replica: i, Plane: metric.App,
+				Up: pod != nil && isReady(pod)})
 		}
-	}
-	slices.SortStableFunc(all, func(a, b platform.Victim) int {
-		if a.Service != b.Service {
-			return 0 // in the topology's order
-		}
-		return strings.Compare(fmt.Sprintf("%10s", a.Pod), fmt.Sprintf("%10s", b.Pod))
-	})
-	replicas := map[string]int{}
-	for i := range all {
-		all[i].Replica = replicas[all[i].Service]
-		replicas[all[i].Service]++
 	}
 	return all
 }
 
-// of are the pods of a service.
+// of are the pods of a service, each of which has a number then.
 func (d *deployment) of(service string) []*corev1.Pod {
 	if d.pods == nil {
 		return nil
 	}
-	return slices.DeleteFunc(d.own(), func(pod *corev1.Pod) bool { return pod.Labels[labelService] != service })
-}
-
-// End implements [platform.Faulty].
-func (d *deployment) End(_ context.Context, id string, _ time.Duration) error {
-	return unsupported("end " + id)
-}
-
-// Freeze implements [platform.Faulty].
-func (d *deployment) Freeze(_ context.Context, id string, _ bool) error {
-	return unsupported("freeze " + id)
-}
-
-// Restart implements [platform.Faulty].
-func (d *deployment) Restart(_ context.Context, id string) error {
-	return unsupported("restart " + id)
-}
-
-func unsupported(what string) error {
-	return fmt.Errorf("%s: %w on Kubernetes", what, errors.ErrUnsupported)
+	pods := slices.DeleteFunc(d.own(), func(pod *corev1.Pod) bool { return pod.Labels[labelService] != service })
+	for _, pod := range pods {
+		d.podName(pod)
+	}
+	return pods
 }
 
 // Configure implements [platform.Configurable], through the API server, beside any mesh.
@@ -100,14 +109,23 @@ func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (un
 	return undo, nil
 }
 
-// find is the pod of a victim.
+var (
+	errNoService = errors.New("there is no such service")
+	errEnded     = errors.New("it has been ended")
+)
+
+// find is the pod of a victim; [errEnded] where it has none at the moment.
 func (d *deployment) find(id string) (*corev1.Pod, error) {
-	for _, pod := range d.own() {
-		if d.podName(pod)+"/"+appContainer == id {
-			return pod, nil
-		}
+	name, is := strings.CutSuffix(id, "/"+appContainer)
+	service, number, ok := d.seatOf(name)
+	if !is || !ok {
+		return nil, errNoService
 	}
-	return nil, errors.New("there is no such service")
+	pod := d.sitting(service, number)
+	if pod == nil {
+		return nil, errEnded
+	}
+	return pod, nil
 }
 
 // ask asks a service's REST interface, with the token of the trial.

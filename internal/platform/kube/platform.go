@@ -166,7 +166,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 	if err := supported(spec); err != nil {
 		return nil, err
 	}
-	d := &deployment{platform: p, cluster: p.options.Cluster, spec: spec, namespace: namespaceOf(p.options.Run, spec), numbers: map[string][]string{}}
+	d := &deployment{platform: p, cluster: p.options.Cluster, spec: spec, namespace: namespaceOf(p.options.Run, spec), seats: map[string][]*seat{}, scaled: map[string]int{}}
 	if d.enrolment, err = p.enrol(spec.Mesh, d.namespace); err != nil {
 		return nil, err
 	}

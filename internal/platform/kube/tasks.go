@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -27,18 +26,26 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	}
 	var tasks []platform.Task
 	for _, pod := range d.pods.all() {
-		name := pod.Namespace + "/" + pod.Name
+		name, life := pod.Namespace+"/"+pod.Name, 1
 		if pod.Namespace == d.namespace {
-			name = d.podName(pod)
+			name, life = d.podLife(pod)
 		}
 		for _, container := range running(pod) {
-			t := d.spec.Mesh.Attribute(mesh.Task{ID: name + "/" + container, Namespace: pod.Namespace, Pod: pod.Name,
+			t := d.spec.Mesh.Attribute(mesh.Task{ID: lived(name+"/"+container, life), Namespace: pod.Namespace, Pod: pod.Name,
 				Service: d.serviceOf(pod), Container: container, Labels: pod.Labels})
 			t.Labels = nil // the rules have been asked: they would only swell the record
-			tasks = append(tasks, platform.Task{Task: d.attribute(t, cluster.IsSystem(pod))})
+			tasks = append(tasks, platform.Task{Task: d.attribute(t, cluster.IsSystem(pod)), Restarted: life > 1})
 		}
 	}
 	return append(tasks, d.outsideTasks()...), nil
+}
+
+// lived is the ID of a task in one of its lives: what one has used must not be taken for what another did.
+func lived(id string, life int) string {
+	if life == 1 {
+		return id
+	}
+	return fmt.Sprintf("%s.%d", id, life)
 }
 
 // serviceOf is the service of the trial that a pod plays; empty where it is none of its pods.
@@ -60,24 +67,4 @@ func (d *deployment) attribute(t mesh.Task, system bool) mesh.Task {
 		t.Plane, t.Role = metric.Platform, roleSystem
 	}
 	return t
-}
-
-// podName names a pod of the trial as people and results do: its service and a number that it keeps.
-func (d *deployment) podName(pod *corev1.Pod) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	service := d.serviceOf(pod)
-	if index, ok := pod.Annotations[indexAnnotation]; ok && service == loadService {
-		return loadService + "-" + index
-	}
-	if service == "" {
-		return pod.Name
-	}
-	known := d.numbers[service]
-	i := slices.Index(known, pod.Name)
-	if i < 0 {
-		i = len(known)
-		d.numbers[service] = append(known, pod.Name)
-	}
-	return fmt.Sprintf("%s-%d", service, i)
 }

@@ -19,17 +19,22 @@ type container struct {
 	done     bool // it had ended, as init containers do
 }
 
+// add holds a pod against what it is now.
+func (w watcher) add(pod *corev1.Pod) {
+	w.up[pod.UID] = map[string]container{}
+	for _, s := range statuses(pod) {
+		w.up[pod.UID][s.Name] = container{s.RestartCount, s.State.Terminated != nil}
+	}
+}
+
 // keepWatch begins to watch: from now on a pod of the trial that goes, or a container that is started again, breaks it.
 func (d *deployment) keepWatch() {
-	up := map[types.UID]map[string]container{}
+	w := watcher{map[types.UID]map[string]container{}}
 	for _, pod := range d.own() {
-		up[pod.UID] = map[string]container{}
-		for _, s := range statuses(pod) {
-			up[pod.UID][s.Name] = container{s.RestartCount, s.State.Terminated != nil}
-		}
+		w.add(pod)
 	}
 	d.mu.Lock()
-	d.watcher.up = up
+	d.watcher = w
 	d.mu.Unlock()
 	for _, pod := range d.own() { // what happened while the table was made
 		d.podChanged(pod, false)
