@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -336,5 +337,42 @@ func await(t *testing.T, what string, ok func() bool) {
 		case <-deadline:
 			t.Fatalf("waited for %s in vain", what)
 		}
+	}
+}
+
+// A pod that is killed, and a replica that is taken away and brought back: the trial is measured all the same, and each
+// of the pods' lives has a line of its own.
+func TestKubernetesFaults(t *testing.T) {
+	r := experimentOnKubernetes(t, `
+application: {topology: chain-2}
+factors: {rate: [40], connections: [4], replicas: [2]}
+phases: {warmup: 5s, measure: 30s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+validity: {generatorCPU: 1, lateness: 10s}
+faults:
+- {kind: kill, at: 2s, for: 1s, target: {service: back, replica: 0}}
+- {kind: scale, by: -1, at: 8s, for: 3s, target: {service: back, replica: 1}}
+blocks: 1
+`)
+	all := r.records(t, exitDone, nil)
+	if len(all) != 1 || !all[0].Valid || all[0].Load == nil {
+		t.Fatalf("%d trials, which must be 1 and valid", len(all))
+	}
+	if f := all[0].Faults; len(f) != 2 || f[0].Healed.IsZero() || f[1].Healed.IsZero() || !slices.Equal(f[0].Targets, []string{"back-0/app"}) || !slices.Equal(f[1].Targets, []string{"back-1"}) {
+		t.Errorf("%+v", f)
+	}
+	if l := all[0].Load; l.Classes["2xx"] < l.Sent/2 {
+		t.Errorf("%d of %d requests were answered", l.Classes["2xx"], l.Sent)
+	}
+	ended := map[string]bool{}
+	for _, task := range all[0].Tasks {
+		if task.Service == "back" {
+			ended[task.ID] = task.Ended
+			if used := task.End.CPU - task.Start.CPU; used <= 0 || task.Missing != "" {
+				t.Errorf("%s used %d ns; %s", task.ID, used, task.Missing)
+			}
+		}
+	}
+	if want := map[string]bool{"back-0/app": true, "back-0/app.2": false, "back-1/app": true, "back-1/app.2": false}; !maps.Equal(ended, want) {
+		t.Errorf("ended: %v, want %v", ended, want)
 	}
 }

@@ -60,10 +60,29 @@ func (p *pods) Configure(_ context.Context, id string, patch []byte) ([]byte, er
 	return []byte(`{"undo":1}`), p.note("patch "+string(patch), id, false)
 }
 
+// scaled takes replicas away and brings them back in a way of its own.
+type scaled struct{ *pods }
+
+func (s scaled) Shrink(_ context.Context, pod string, grace time.Duration) error {
+	return s.note(fmt.Sprintf("shrink %v", grace), pod+"/app", true)
+}
+func (s scaled) Grow(_ context.Context, pod string) error { return s.note("grow", pod+"/app", false) }
+
+// Where the platform scales by itself, tasks are not ended one by one.
+func TestScaledByThePlatform(t *testing.T) {
+	p := newPods()
+	if _, _, err := play(t, scaled{p}, experiment.Fault{Kind: "scale", By: -1, For: experiment.Duration(time.Millisecond), Target: experiment.FaultTarget{Replica: new(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"shrink 5s web-2/app", "grow web-2/app"}; !slices.Equal(p.done, want) {
+		t.Errorf("done: %q, want %q", p.done, want)
+	}
+}
+
 func newPods() *pods { return &pods{down: map[string]bool{}, fail: map[string]error{}} }
 
 // play runs a timeline to its end and heals all.
-func play(t *testing.T, p *pods, faults ...experiment.Fault) (*Timeline, []result.Event, error) {
+func play(t *testing.T, p platform.Deployment, faults ...experiment.Fault) (*Timeline, []result.Event, error) {
 	t.Helper()
 	var mu sync.Mutex
 	var events []result.Event

@@ -200,6 +200,9 @@ func (t *trial) until(ctx context.Context, edge time.Time, begin *meter.Look) er
 			if err := t.broken(); err != nil {
 				return err
 			}
+			if err := t.relist(ctx); err != nil {
+				return err
+			}
 		}
 		if err := t.sampler.look(ctx, meter.Counters); err != nil {
 			return err
@@ -265,6 +268,8 @@ type sampler struct {
 	any    bool // last is a look
 	// history is kept where counters are refreshed only so often.
 	history history
+	// reborn were started in the place of tasks that faults had ended, whether or not they still run.
+	reborn []platform.Task
 }
 
 func (s *sampler) list(ctx context.Context) error {

@@ -143,6 +143,22 @@ func (t *trial) measurePaced(ctx context.Context) error {
 	return t.broken()
 }
 
+// relist lists the tasks anew where faults end some and others take their place.
+func (t *trial) relist(ctx context.Context) error {
+	if len(t.Experiment.Faults) == 0 || !t.paced() {
+		return nil
+	}
+	if err := t.sampler.list(ctx); err != nil {
+		return err
+	}
+	for _, task := range t.sampler.listed {
+		if task.Restarted && !lists(t.sampler.reborn, task.ID) {
+			t.sampler.reborn = append(t.sampler.reborn, task)
+		}
+	}
+	return nil
+}
+
 // lookPeriod is the time between two looks at every task.
 func (t *trial) lookPeriod() time.Duration {
 	return max(samplePeriod, t.refresh()/looksPerRefresh)

@@ -59,7 +59,7 @@ func (t *trial) usePaced(first, then []platform.Task, begin, end meter.Look) {
 	s := t.spanOf()
 	known := map[string]bool{}
 	var off offset
-	for _, task := range append(slices.Clone(first), then...) {
+	for _, task := range slices.Concat(first, then, t.sampler.reborn) {
 		if known[task.ID] {
 			continue
 		}
@@ -96,8 +96,8 @@ func lists(tasks []platform.Task, id string) bool {
 func (t *trial) pacedUsage(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
 	readings := t.sampler.history.tasks[task.ID]
-	if n := len(readings); len(t.Experiment.Faults) > 0 && n > 0 && atFirst != atLast {
-		return t.changed(u, readings, s, atFirst), -1, -1
+	if n := len(readings); len(t.Experiment.Faults) > 0 && n > 0 && !(atFirst && atLast) {
+		return t.changed(u, readings, s, atFirst, atLast), -1, -1
 	}
 	i, j = window(timesOf(readings), s)
 	switch {
@@ -121,12 +121,17 @@ func (t *trial) pacedUsage(task platform.Task, s span, atFirst, atLast bool) (u 
 
 // changed is the usage of a task that a fault ended, as far as its counters were
 // seen to come, or that was started in the place of one: it had used nothing before.
-func (t *trial) changed(u result.TaskUsage, readings []result.Reading, s span, ended bool) result.TaskUsage {
+// One may have come and gone between the edges.
+func (t *trial) changed(u result.TaskUsage, readings []result.Reading, s span, atFirst, atLast bool) result.TaskUsage {
 	u.Start, u.End = result.Reading{At: s.begin}, readings[len(readings)-1]
-	if !ended {
+	if atLast {
 		return u
 	}
 	u.Ended = true
+	if !atFirst {
+		u.End.At, u.End.RSS = s.end, 0
+		return u
+	}
 	if i := slices.IndexFunc(readings, func(r result.Reading) bool { return !r.At.Before(s.loaded) }); i >= 0 {
 		u.Start = readings[i]
 		for _, r := range readings[i:] {
