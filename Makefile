@@ -27,7 +27,7 @@ quickstart: build ## weigh a real Envoy sidecar on this machine, in about three 
 	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 
 .PHONY: test
-test: ## unit tests, in about a minute
+test: ## unit tests, in about three minutes
 	$(GO) vet ./...
 	$(TEST) -short
 
