@@ -59,7 +59,7 @@ func (c *cli) againstItself(ctx context.Context, s *study, o aaOptions) (err err
 	if err != nil {
 		return err
 	}
-	if err := load.Missing(load.FindAll(ctx, c.generators(aa))); err != nil {
+	if err := load.Missing(load.FindAll(ctx, aa.used(c.catalog.byName()))); err != nil {
 		return err
 	}
 	tmp, err := os.MkdirTemp("", "tare-doctor-")

@@ -137,6 +137,10 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 		return nil, fmt.Errorf("find the results directory: %w", err)
 	}
 	workers := o.experiment.Load.Workers
+	images, err := generatorImages(o.experiment)
+	if err != nil {
+		return nil, err
+	}
 	settings := map[string]mesh.Settings{}
 	for name, chosen := range o.experiment.Meshes {
 		settings[name] = chosen.Settings()
@@ -173,6 +177,7 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 		platform: kube.New(kube.Options{
 			Cluster: k, Run: run, Meshes: turns,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
+			Generators: images, ChartCache: c.meshOptions(experiment.MeshOptions{}, nil).Cache,
 			Outside: o.experiment.Outside(), Expose: x.Expose, Agent: load.AgentPath(),
 			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
 		}, nodes),

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/runner"
 	"github.com/tare-mesh/tare/internal/tui"
@@ -93,7 +91,11 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 		return usageError{fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format " + f.Name + " -o DIR`"}
 	}
 	// Before there is a directory: what is not installed is the user's to mend first.
-	if err := load.Missing(load.FindAll(ctx, c.generators(study))); err != nil {
+	generators, err := c.generatorsOf(study.experiment)
+	if err != nil {
+		return err
+	}
+	if err := load.Missing(load.FindAll(ctx, study.used(generators))); err != nil {
 		return err
 	}
 	on, err := c.begin(ctx, study, o)
@@ -121,17 +123,6 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 		err = unmet(dir)
 	}
 	return err
-}
-
-// generators are those that the study's treatments use.
-func (c *cli) generators(s *study) []load.Generator {
-	var used []load.Generator
-	for _, g := range c.catalog.generators {
-		if slices.ContainsFunc(s.plan.Treatments, func(t plan.Treatment) bool { return t.Levels.Generator == g.Name() }) {
-			used = append(used, g)
-		}
-	}
-	return used
 }
 
 // unmet says what the trials were expected to come up to and did not.
@@ -214,6 +205,10 @@ func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (
 	if err != nil {
 		return runner.Summary{}, err
 	}
+	generators, err := c.generatorsOf(s.experiment)
+	if err != nil {
+		return runner.Summary{}, err
+	}
 	view := tui.New(c.stderr, o.plain)
 	defer view.Close()
 	on.notices.show(view)
@@ -228,7 +223,7 @@ func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (
 		Topology:   topology,
 		Meshes:     s.meshes,
 		Platform:   on.platform,
-		Generators: c.catalog.byName(),
+		Generators: generators,
 		Meter:      on.meter,
 		Timing:     on.timing,
 		Dir:        on.dir,

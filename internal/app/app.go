@@ -12,6 +12,17 @@ type Topology struct {
 	Description string    `yaml:"description,omitempty" json:"description,omitempty"`
 	Entry       string    `yaml:"entry,omitempty" json:"entry"` // service that receives the load; default: the first
 	Services    []Service `yaml:"services" json:"services"`
+	// Chart installs them, on a cluster; nil: tare plays them.
+	Chart *Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
+}
+
+// AnswerSize is the length of the entry's answers in bytes where all have the same; negative where they have not, or
+// where it is not tare's to know. otherwise is the treatment's.
+func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
+	if t.Chart != nil {
+		return -1
+	}
+	return entry.AnswerSize(otherwise)
 }
 
 // Adder is the program of the sidecar study: a server whose routes reach one

@@ -119,6 +119,7 @@ func (t Topology) Validate(r Reporter, prefix string) {
 	}
 	v.services()
 	v.entry()
+	v.chart()
 	if r.Sound(prefix+"services") && v.acyclic() {
 		v.work()
 	}

@@ -59,6 +59,13 @@ func (c *Cluster) Record(words ...string) {
 	}
 }
 
+// RecordManifest writes down, in a dry run, a manifest and what kubectl would be told to do with it.
+func (c *Cluster) RecordManifest(m Manifest, words ...string) {
+	if c.DryRun() {
+		c.recorder.Add(Step{Command: c.kubectl(words...), Manifest: &m})
+	}
+}
+
 // quoted is a command as a shell reads it.
 func quoted(words []string) string {
 	var out []string

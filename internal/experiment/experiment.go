@@ -52,6 +52,8 @@ type Platform struct {
 	Kubeconfig string `yaml:"kubeconfig,omitempty" json:"kubeconfig,omitempty"`
 	// Image of tare-agent in the cluster; empty: the one of this version. Kubernetes.
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
+	// Images of load generators that are not tare's own, by name. Kubernetes.
+	Images map[string]Image `yaml:"images,omitempty" json:"images,omitempty"`
 	// Affinity is where pods may stand: "auto" (default), "none" or "labels". Kubernetes.
 	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
 	// InUse is what becomes of a cluster that is in use, or is not marked as disposable: "refuse" (default) or "allow". Kubernetes.
@@ -72,6 +74,8 @@ type Application struct {
 	Topology string        `yaml:"topology,omitempty" json:"topology,omitempty"` // default "echo"
 	Entry    string        `yaml:"entry,omitempty" json:"entry,omitempty"`
 	Services []app.Service `yaml:"services,omitempty" json:"services,omitempty"`
+	// Chart installs the services, on a cluster, in place of programs of tare's.
+	Chart *app.Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
 }
 
 // Factors are lists of levels; their product is the treatments. A factor that

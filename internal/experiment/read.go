@@ -133,5 +133,5 @@ func (e *Experiment) Topology() (app.Topology, error) {
 
 // inline is the topology that stands in the file itself.
 func (e *Experiment) inline() app.Topology {
-	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services}
+	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services, Chart: e.Application.Chart}
 }

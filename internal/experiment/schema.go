@@ -174,6 +174,9 @@ func describe(known Known) []description {
 		{"platform.context", "Context of the kubeconfig, on kubernetes; left out: the current one.", nil, nil},
 		{"platform.kubeconfig", "Path of the kubeconfig, on kubernetes; left out: as kubectl finds it.", nil, nil},
 		{"platform.image", "Image of tare-agent in the cluster; left out: the one `tare image build` makes.", nil, nil},
+		{"platform.images", "Images of load generators in the cluster, by the generator's name, in place of those tare knows: a reference, or agent where the program is in platform.image.", nil, imageForms},
+		{"platform.images.*.image", "The image's reference.", nil, nil},
+		{"platform.images.*.path", "Path of the program in the image; left out: where tare knows it to be, else at the root by its own name.", nil, nil},
 		{"platform.affinity", "Where pods may stand, on kubernetes. auto: replicas of a service on different nodes where there are several, the load on others than the application; labels: on the nodes labelled tare.dev/role=application and tare.dev/role=load; none: anywhere.", affinities[0], oneOf(affinities...)},
 		{"platform.inUse", "What becomes of a cluster that is in use or is not marked as disposable, on kubernetes.", inUse[0], oneOf(inUse...)},
 		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a port of a node that the entry runs on; loadBalancer: where the cluster makes them; portForward: through the API server, which is then part of what is measured.", nil, oneOf(exposures...)},
@@ -184,6 +187,15 @@ func describe(known Known) []description {
 		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(topologies)},
 		{"application.entry", "Service that receives the load; the first where left out.", nil, nil},
 		{"application.services", "Services, written out.", nil, levelList},
+		{"application.chart", "A Helm chart that the services are installed from, on kubernetes; application.services then says what its Services are called, and who calls whom.", nil, nil},
+		{"application.chart.chart", "oci://…, a directory or an archive (relative to this file), or a name in repo.", nil, nil},
+		{"application.chart.repo", "URL of a chart repository.", nil, nil},
+		{"application.chart.version", "Version of the chart.", nil, nil},
+		{"application.chart.release", "Name of the release.", "app", label},
+		{"application.chart.values", "Values for the chart, as YAML in a text.", nil, nil},
+		{"application.chart.spread", "Values that go over them where there are several nodes and platform.affinity is not none, as YAML in a text.", nil, nil},
+		{"application.chart.replicas", "The value that is given the level of factors.replicas: defaultReplicas, or face.replicas.", nil, nil},
+		{"application.chart.port", "Port of the entry's Service.", 80, between(1, 65535)},
 	}, describeServices(), describeMeshes(), []description{
 		{"factors", "Lists of levels; their product is the treatments. A factor left out has its default as its only level.", nil, nil},
 		{"factors.mesh", "Meshes to compare; none is the application alone.", []any{levels.Mesh}, func(s *jsonschema.Schema) { levelList(s); examples(known.Meshes)(s.Items) }},
@@ -241,6 +253,13 @@ func describe(known Known) []description {
 		{"validity.generatorCPU", "Largest share of a processor that a worker of the load generator may use.", d.Validity.GeneratorCPU, ratio},
 		{"validity.lateness", "Largest p99 of how late requests were sent; 0: 1ms or a tenth of the median response time, whichever is more.", 0, nil},
 	}, faultDescriptions())
+}
+
+// imageForms allows the reference alone as well as the mapping.
+func imageForms(s *jsonschema.Schema) {
+	long := *s.AdditionalProperties
+	s.AdditionalProperties = &jsonschema.Schema{Properties: long.Properties, AnyOf: []*jsonschema.Schema{
+		{Type: "string"}, {Type: "object", Required: []string{"image"}}}}
 }
 
 // blockForms allows a number as well as the mapping.

@@ -19,7 +19,7 @@ import (
 var known = experiment.Known{
 	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
 	Generators: []string{"tare", "oha", "vegeta", "fortio", "h2load", "hey", "k6"},
-	Platforms:  []string{"local"},
+	Platforms:  []string{"local", "kubernetes"},
 	Protocols:  []string{"http1"},
 }
 

@@ -55,6 +55,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v.platform()
 	v.meter()
 	v.outside()
+	v.images()
 	v.application()
 	v.factors()
 	v.forwards()
@@ -159,6 +160,7 @@ func (v validation) application() {
 	default:
 		v.topology()
 	}
+	v.chart(inline)
 }
 
 // topology checks that the named topology is there. A file's services are
@@ -206,6 +208,9 @@ func (v validation) topology() {
 	}
 	if isFile {
 		v.e.Application.Topology, v.e.Application.Services = "", t.Services
+		if t.Chart != nil {
+			v.e.Application.Chart = t.Chart
+		}
 		if v.e.Application.Entry == "" {
 			v.e.Application.Entry = t.Entry
 		}

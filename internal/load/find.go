@@ -134,6 +134,18 @@ func (g program) found(ctx context.Context, name string) (Found, error) {
 	return Found{Path: path, Version: cmp.Or(string(m[1]), "unknown")}, nil
 }
 
+// elsewhere is a generator whose program is not on this machine.
+type elsewhere struct {
+	Foreign
+	version string
+}
+
+// Elsewhere is g with its program in another place, of a version; it is not looked for here.
+func Elsewhere(g Foreign, version string) Generator { return elsewhere{g, version} }
+
+// Found implements [Finder].
+func (e elsewhere) Found(context.Context) (Found, error) { return Found{Version: e.version}, nil }
+
 // missing says that a generator is not there.
 type missing struct {
 	name string

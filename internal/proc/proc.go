@@ -5,6 +5,7 @@ package proc
 import (
 	"io"
 	"os"
+	"time"
 )
 
 // Command is a process to be started. Nothing in it goes through a shell.
@@ -15,6 +16,9 @@ type Command struct {
 	Dir   string     // working directory; empty: tare's own
 	Files []*os.File // inherited as descriptors 3, 4, …
 	CPUs  string     // processors it may run on, as taskset writes them; empty: any
+	// At is when it begins, by the clock of where it runs; zero: at once. Only load workers that are told of it wait,
+	// processes of this machine do not.
+	At time.Time
 	// Stdin is read to its end; nil is empty.
 	Stdin io.Reader
 	// Log receives stdout and stderr (path, created 0600, appended to); stdout only if Stdout is nil.

@@ -52,8 +52,12 @@ func startLoad(ctx context.Context, d platform.Deployment, g load.Generator, p l
 		return nil, err
 	}
 	l := &loading{start: p.Start, done: make(chan struct{})}
+	var together time.Time // when processes begin that know of no start
+	if p.Start.IsZero() && loadWorkers(d) > 0 {
+		together = time.Now().Add(togetherLead + time.Duration(len(parts))*togetherEach)
+	}
 	for i, part := range parts {
-		w, err := startWorker(ctx, d, g, part, i)
+		w, err := startWorker(ctx, d, g, part, i, together)
 		if err != nil {
 			l.abandon(ctx)
 			return nil, err
@@ -61,7 +65,13 @@ func startLoad(ctx context.Context, d platform.Deployment, g load.Generator, p l
 		l.workers = append(l.workers, w)
 	}
 	if l.start.IsZero() {
-		l.start = time.Now()
+		if l.start = time.Now(); !together.IsZero() {
+			if l.start.After(together) {
+				l.abandon(ctx)
+				return nil, fmt.Errorf("load generator %s: its %d processes were not all there %v after the first was asked for: they were to begin together", g.Name(), len(parts), togetherLead+time.Duration(len(parts))*togetherEach)
+			}
+			l.start = together
+		}
 		for _, w := range l.workers {
 			w.part.Profile.Start = l.start.Add(w.part.Ahead)
 		}
@@ -71,8 +81,14 @@ func startLoad(ctx context.Context, d platform.Deployment, g load.Generator, p l
 	return l, nil
 }
 
+// Time that load workers get to be told of the instant at which their processes begin: for all, and for each.
+const (
+	togetherLead = 3 * time.Second
+	togetherEach = time.Second
+)
+
 // startWorker starts one process. Its profile says the start by its own clock.
-func startWorker(ctx context.Context, d platform.Deployment, g load.Generator, p loadgen.Profile, i int) (*loadWorker, error) {
+func startWorker(ctx context.Context, d platform.Deployment, g load.Generator, p loadgen.Profile, i int, together time.Time) (*loadWorker, error) {
 	w := &loadWorker{}
 	if clocks, ok := d.(platform.LoadClocks); ok {
 		var err error
@@ -92,6 +108,9 @@ func startWorker(ctx context.Context, d platform.Deployment, g load.Generator, p
 	cmd, err := g.Command(p)
 	if err != nil {
 		return nil, fmt.Errorf("load generator %s: %w", g.Name(), err)
+	}
+	if !together.IsZero() {
+		cmd.At = together.Add(w.part.Ahead)
 	}
 	w.out, w.in = io.Pipe()
 	w.part.Stdout, cmd.Stdout = w.out, w.in

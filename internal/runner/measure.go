@@ -117,7 +117,7 @@ func (t *trial) answerSize() int64 {
 	if !ok || other || t.entryProtocol() == app.TCP {
 		return -1 // an echo is as long as what was sent
 	}
-	return entry.AnswerSize(int64(t.treatment.Levels.ResponseSize))
+	return t.Topology.AnswerSize(entry, int64(t.treatment.Levels.ResponseSize))
 }
 
 // measure reads every task at both edges, and once a second between.

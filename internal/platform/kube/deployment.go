@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/cluster"
 	"github.com/tare-mesh/tare/internal/platform"
 )
@@ -30,7 +32,8 @@ type deployment struct {
 	made      []cluster.Ref
 	pods      *podStore // nil until the pods are followed
 	workers   []*loadWorker
-	outside   outside // where the load is sent from this machine
+	charted   *charted // where the application is a chart's
+	outside   outside  // where the load is sent from this machine
 
 	scaling sync.Mutex
 	scaled  map[string]int // by how much a service has more replicas than it was given; scaling is held
@@ -113,7 +116,7 @@ func (d *deployment) makeServices(ctx context.Context) error {
 		d.token = "drawn for each trial"
 	}
 	objects = append(objects, &corev1.Secret{ObjectMeta: d.meta(tokenName), StringData: map[string]string{tokenKey: d.token}})
-	for _, s := range d.spec.Topology.Services {
+	for _, s := range d.played() {
 		of, err := d.objectsOf(s)
 		if err != nil {
 			return err
@@ -123,13 +126,27 @@ func (d *deployment) makeServices(ctx context.Context) error {
 	if !d.platform.options.Outside {
 		objects = append(objects, d.loadJob())
 	}
-	return d.cluster.Apply(ctx, d.stamp(), objects...)
+	if err := d.cluster.Apply(ctx, d.stamp(), objects...); err != nil || d.spec.Topology.Chart == nil {
+		return err
+	}
+	return d.makeChart(ctx)
+}
+
+// played are the services that tare plays: none where a chart brings them.
+func (d *deployment) played() []app.Service {
+	if d.spec.Topology.Chart != nil {
+		return nil
+	}
+	return d.spec.Topology.Services
 }
 
 // awaitReady waits for every workload; nothing is asked twice, so that the order does not matter.
 func (d *deployment) awaitReady(ctx context.Context) error {
 	var refs []cluster.Ref
-	for _, s := range d.spec.Topology.Services {
+	if d.charted != nil {
+		refs = slices.Clone(d.charted.workloads)
+	}
+	for _, s := range d.played() {
 		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment, Namespace: d.namespace, Name: s.Name})
 	}
 	if !d.platform.options.Outside {
@@ -169,7 +186,7 @@ func (d *deployment) Entry() []string {
 	if d.platform.options.Outside {
 		return d.spec.Targets(d.outside.roots)
 	}
-	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", d.spec.Entry().Name, d.namespace, clusterDomain, servicePort)})
+	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", d.spec.Entry().Name, d.namespace, clusterDomain, d.entryPort())})
 }
 
 // Refresh implements [platform.Paced].
@@ -190,7 +207,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	for _, w := range d.workers {
 		w.forward.Close()
 	}
-	left := d.closeOutside(ctx)
+	left := errors.Join(d.closeOutside(ctx), d.removeChart(ctx))
 	if d.pods != nil {
 		d.pods.close()
 	}

@@ -60,7 +60,7 @@ func CanInject(f experiment.Fault) error {
 // Victims implements [platform.Faulty]: the services' applications, in the order of their numbers.
 func (d *deployment) Victims() []platform.Victim {
 	var all []platform.Victim
-	for _, s := range d.spec.Topology.Services {
+	for _, s := range d.played() {
 		if s.Program == app.Adder {
 			continue
 		}
@@ -82,7 +82,7 @@ func (d *deployment) of(service string) []*corev1.Pod {
 	if d.pods == nil {
 		return nil
 	}
-	pods := slices.DeleteFunc(d.own(), func(pod *corev1.Pod) bool { return pod.Labels[labelService] != service })
+	pods := slices.DeleteFunc(d.own(), func(pod *corev1.Pod) bool { return d.serviceOf(pod) != service })
 	for _, pod := range pods {
 		d.podName(pod)
 	}

@@ -60,7 +60,11 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 	r, err := d.start(ctx, w, cmd)
 	if err != nil {
 		d.give()
-		return nil, fmt.Errorf("start the load generator in load worker %d (pod %s/%s): %w", i, d.namespace, w.pod, err)
+		err = fmt.Errorf("start the load generator in load worker %d (pod %s/%s): %w", i, d.namespace, w.pod, err)
+		if filepath.Base(cmd.Path) != agentProgram {
+			err = &Error{err, "platform.images says in which image it is; `tare image build --with NAME=PATH` puts a static program beside tare-agent"}
+		}
+		return nil, err
 	}
 	if err := d.note(i, r.command); err != nil {
 		r.cancel(err)
@@ -76,15 +80,12 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 	return r, nil
 }
 
-// inImage is where a program of this machine is in the image.
-func inImage(program string) string { return path.Join("/", filepath.Base(program)) }
-
 // recorded is the command of a dry run, which does nothing.
 func (d *deployment) recorded(cmd proc.Command) *remote {
 	if d.platform.options.Outside {
 		return finished() // the command is one of this machine, not kubectl's
 	}
-	d.cluster.Record(append([]string{"exec", "-i", "-n", d.namespace, "job/" + loadService, "--", inImage(cmd.Path)}, cmd.Args...)...)
+	d.cluster.Record(append([]string{"exec", "-i", "-n", d.namespace, "job/" + loadService, "--", d.inImage(cmd.Path)}, cmd.Args...)...)
 	return finished()
 }
 
@@ -103,7 +104,8 @@ func (d *deployment) start(ctx context.Context, w *loadWorker, cmd proc.Command)
 			return nil, fmt.Errorf("read its standard input: %w", err)
 		}
 	}
-	there := worker.Command{ID: strings.ToLower(rand.Text()), Path: inImage(cmd.Path), Args: cmd.Args, Env: cmd.Env, Stdin: stdin}
+	program, args := d.at(cmd)
+	there := worker.Command{ID: strings.ToLower(rand.Text()), Path: program, Args: args, Env: cmd.Env, Stdin: stdin}
 	run, err := w.client.Start(ctx, there)
 	if err != nil {
 		return nil, err

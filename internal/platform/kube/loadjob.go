@@ -16,6 +16,7 @@ func (d *deployment) loadJob() *batchv1.Job {
 	c.VolumeMounts = append(c.VolumeMounts, tokenMount)
 	pod := basePod(c)
 	pod.Volumes = append(pod.Volumes, tokenVolume())
+	d.bring(&pod)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	d.place(&pod, loadService, true)
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels(loadService)}, Spec: pod}

@@ -96,7 +96,7 @@ func (d *deployment) nodePorts(ctx context.Context) ([]string, error) {
 		}
 	}
 	if port == 0 {
-		return nil, fmt.Errorf("%s was given no node port", d.entryRef())
+		return nil, &Error{fmt.Errorf("%s has no node port", d.entryRef()), "a chart's Service is of the type that its values say: NodePort"}
 	}
 	var all []string
 	for _, pod := range d.of(d.spec.Entry().Name) {
@@ -138,7 +138,7 @@ func (d *deployment) balancers(ctx context.Context) (all []string, err error) {
 			ip, _, _ := unstructured.NestedString(at, "ip")
 			name, _, _ := unstructured.NestedString(at, "hostname")
 			if host := cmp.Or(ip, name); host != "" {
-				all = append(all, net.JoinHostPort(host, strconv.Itoa(servicePort)))
+				all = append(all, net.JoinHostPort(host, strconv.Itoa(d.entryPort())))
 			}
 		}
 		return len(all) > 0, "its load balancer has no address"
@@ -151,6 +151,9 @@ func (d *deployment) balancers(ctx context.Context) (all []string, err error) {
 
 // forwarded opens a port of this machine for each of the entry's pods.
 func (d *deployment) forwarded(context.Context) (all []string, err error) {
+	if d.charted != nil {
+		return nil, &Error{fmt.Errorf("%w for a chart, whose pods' ports are its own affair", errors.ErrUnsupported), "write platform: {expose: nodePort}"}
+	}
 	for _, pod := range d.of(d.spec.Entry().Name) {
 		f := d.cluster.Forward(d.namespace, pod.Name, servicePort)
 		d.outside.forwards = append(d.outside.forwards, f)

@@ -32,6 +32,10 @@ type Options struct {
 	Run string
 	// Image of tare-agent; every node can have it.
 	Image string
+	// Generators are the images of generators that are not in Image, by name; those that are not here are in it.
+	Generators map[string]GeneratorImage
+	// ChartCache is a directory for charts that are fetched.
+	ChartCache string
 	// Workers are the load workers, a pod each; 0: one.
 	Workers int
 	// Affinity is how pods are placed: auto (the default), labels or none.

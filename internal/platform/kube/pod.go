@@ -94,9 +94,24 @@ func readyAt(port int) *corev1.Probe {
 	}
 }
 
+// given are the containers that a pod was given, before anything was put in.
+func (d *deployment) given(pod *corev1.Pod) ([]string, error) {
+	if d.charted != nil && pod.Labels[labelService] == "" {
+		t, ok := d.charted.of(pod)
+		if !ok {
+			return nil, fmt.Errorf("pod %s is not of the chart", pod.Name)
+		}
+		return t.containers, nil
+	}
+	return d.containersOf(pod.Labels[labelService])
+}
+
 // containersOf lists the containers that tare gives a pod of a service, or of the load.
 func (d *deployment) containersOf(service string) ([]string, error) {
 	if service == loadService {
+		if _, ok := d.foreign(); ok {
+			return []string{bringContainer, loadContainer}, nil
+		}
 		return []string{loadContainer}, nil
 	}
 	s, ok := d.spec.Topology.Service(service)

@@ -33,6 +33,7 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 		for _, container := range running(pod) {
 			t := d.spec.Mesh.Attribute(mesh.Task{ID: lived(name+"/"+container, life), Namespace: pod.Namespace, Pod: pod.Name,
 				Service: d.serviceOf(pod), Container: container, Labels: pod.Labels})
+			t.Plane = d.planeOf(t.Plane, pod, container)
 			t.Labels = nil // the rules have been asked: they would only swell the record
 			tasks = append(tasks, platform.Task{Task: d.attribute(t, cluster.IsSystem(pod)), Restarted: life > 1})
 		}
@@ -52,6 +53,9 @@ func lived(id string, life int) string {
 func (d *deployment) serviceOf(pod *corev1.Pod) string {
 	if pod.Namespace != d.namespace {
 		return ""
+	}
+	if d.charted != nil && pod.Labels[labelService] == "" {
+		return d.charted.service(pod, d.spec.Topology)
 	}
 	return pod.Labels[labelService]
 }

@@ -84,7 +84,7 @@ func (d *deployment) answerSize() int64 {
 	if d.spec.Protocol(d.spec.Entry()) == app.TCP {
 		return -1 // an echo is as long as what was sent
 	}
-	return d.spec.Entry().AnswerSize(int64(d.spec.Treatment.Levels.ResponseSize))
+	return d.spec.Topology.AnswerSize(d.spec.Entry(), int64(d.spec.Treatment.Levels.ResponseSize))
 }
 
 func ofLength(bytes int64) string {
@@ -166,7 +166,7 @@ func (d *deployment) containersCheck() platform.Check {
 	pods := d.own()
 	proxies := d.proxiesInPods()
 	for _, pod := range pods {
-		want, err := d.containersOf(pod.Labels[labelService])
+		want, err := d.given(pod)
 		got := names(pod)
 		if err != nil {
 			continue // the mesh's own: a gateway in the namespace

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newAtCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "at TIME -- PROGRAM [ARGUMENT]…",
+		Short: "Become another program at an instant (RFC 3339), or at once where it is past",
+		Long: `at waits for an instant of this machine's clock and then becomes the program. Load
+workers in several pods begin together by it.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			instant, err := time.Parse(time.RFC3339Nano, args[0])
+			if err != nil {
+				return fmt.Errorf("at: %q is no time", args[0])
+			}
+			path, err := exec.LookPath(args[1])
+			if err != nil {
+				return fmt.Errorf("at: %w", err)
+			}
+			timer := time.NewTimer(time.Until(instant))
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-cmd.Context().Done():
+				return cmd.Context().Err()
+			}
+			if err := syscall.Exec(path, args[1:], os.Environ()); err != nil {
+				return fmt.Errorf("at: become %s: %w", path, err)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/platform/kube"
+)
+
+// generatorImages are the images of generators in a cluster: those that are known, with what the experiment says.
+func generatorImages(x *experiment.Experiment) (map[string]kube.GeneratorImage, error) {
+	all, err := kube.GeneratorImages()
+	if err != nil {
+		return nil, err
+	}
+	for name, chosen := range x.Platform.Images {
+		if chosen.Image == experiment.ProgramsImage {
+			delete(all, name)
+			continue
+		}
+		all[name] = kube.GeneratorImage{Image: chosen.Image, Path: cmp.Or(chosen.Path, all[name].Path), User: all[name].User}
+	}
+	return all, nil
+}
+
+// generatorsOf are the load generators by the level of the factor generator, as they are to be had where the experiment
+// sends its load from: in a cluster their programs are in images, and not looked for on this machine.
+func (c *cli) generatorsOf(x *experiment.Experiment) (map[string]load.Generator, error) {
+	all := c.catalog.byName()
+	if x.Platform.Kind != "kubernetes" || x.Outside() {
+		return all, nil
+	}
+	images, err := generatorImages(x)
+	if err != nil {
+		return nil, err
+	}
+	for name, g := range all {
+		foreign, ok := g.(load.Foreign)
+		if !ok {
+			continue
+		}
+		in := "in the image of tare-agent"
+		if i, ok := images[name]; ok {
+			in = "image " + i.Reference()
+			if i.Digest == "" {
+				in += " (by its tag)"
+			}
+		}
+		all[name] = load.Elsewhere(foreign, in)
+	}
+	return all, nil
+}
+
+// used are the generators of the study's treatments.
+func (s *study) used(all map[string]load.Generator) (used []load.Generator) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.ContainsFunc(s.plan.Treatments, func(t plan.Treatment) bool { return t.Levels.Generator == name }) {
+			used = append(used, all[name])
+		}
+	}
+	return used
+}

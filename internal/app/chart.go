@@ -1,0 +1,103 @@
+package app
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Chart is a Helm chart that an application is installed from, in place of services that tare plays. The topology's
+// services then say what the chart's Services are called, and who calls whom.
+type Chart struct {
+	Chart   string `yaml:"chart" json:"chart"`                         // oci://…, a directory or an archive, or a name in Repo
+	Repo    string `yaml:"repo,omitempty" json:"repo,omitempty"`       // URL of a chart repository
+	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart
+	Release string `yaml:"release,omitempty" json:"release,omitempty"` // default app
+	// Values are given to the chart; YAML.
+	Values string `yaml:"values,omitempty" json:"values,omitempty"`
+	// Spread are values that go over Values where pods are to stand on different nodes; YAML.
+	Spread string `yaml:"spread,omitempty" json:"spread,omitempty"`
+	// Replicas is the value that is given the factor's level: defaultReplicas, or face.replicas; empty: the chart has none.
+	Replicas string `yaml:"replicas,omitempty" json:"replicas,omitempty"`
+	// Port of the entry's Service; default 80.
+	Port int `yaml:"port,omitempty" json:"port,omitempty"`
+}
+
+// Local says that the chart is a directory or an archive of this machine.
+func (c Chart) Local() bool { return c.Repo == "" && !strings.HasPrefix(c.Chart, "oci://") }
+
+// Given are the values for so many replicas, spread over nodes or not.
+func (c Chart) Given(replicas int, spread bool) (map[string]any, error) {
+	values, err := mapping(c.Values)
+	if err != nil {
+		return nil, fmt.Errorf("read the chart's values: %w", err)
+	}
+	over, err := mapping(c.Spread)
+	if err != nil {
+		return nil, fmt.Errorf("read the chart's values for several nodes: %w", err)
+	}
+	if spread {
+		lay(values, over)
+	}
+	if c.Replicas != "" {
+		var v any = replicas
+		path := strings.Split(c.Replicas, ".")
+		for i := len(path) - 1; i >= 0; i-- {
+			v = map[string]any{path[i]: v}
+		}
+		lay(values, v.(map[string]any))
+	}
+	return values, nil
+}
+
+func mapping(text string) (map[string]any, error) {
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		return nil, err
+	}
+	if values == nil {
+		values = map[string]any{}
+	}
+	return values, nil
+}
+
+// lay puts values over others, mapping by mapping.
+func lay(under, over map[string]any) {
+	for name, v := range over {
+		below, is := under[name].(map[string]any)
+		if above, too := v.(map[string]any); is && too {
+			lay(below, above)
+			continue
+		}
+		under[name] = v
+	}
+}
+
+// chart reports what is wrong with the chart, and what of the services is not tare's to say.
+func (v validation) chart() {
+	c := v.t.Chart
+	if c == nil {
+		return
+	}
+	if c.Chart == "" {
+		v.report("chart.chart", "no chart is named", "name a directory or an archive with a chart, oci://…, or give repo: the URL of a chart repository")
+	}
+	if c.Release != "" && (!IsLabel(c.Release) || len(c.Release) > 53) {
+		v.report("chart.release", fmt.Sprintf("%.60q is no name of a release", c.Release), "lower-case letters, digits and -, at most 53")
+	}
+	for path, text := range map[string]string{"values": c.Values, "spread": c.Spread} {
+		if _, err := mapping(text); err != nil {
+			v.report("chart."+path, fmt.Sprintf("it is no mapping in YAML: %v", err), "write values: | and the values below it")
+		}
+	}
+	if c.Port < 0 || c.Port > 65535 {
+		v.report("chart.port", fmt.Sprintf("%d is no port", c.Port), "")
+	}
+	for i, s := range v.t.Services {
+		if !reflect.DeepEqual(s.Behavior, Behavior{}) || s.Program != "" || s.Replicas != 0 {
+			v.report(fmt.Sprintf("services[%d]", i), "what it does and how many there are is the chart's affair", "leave name, protocol and calls; chart.values is for the rest")
+		}
+	}
+}

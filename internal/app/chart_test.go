@@ -1,0 +1,41 @@
+package app
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Values go over one another mapping by mapping: those for several nodes over the others, and the replicas over both.
+func TestChartValues(t *testing.T) {
+	c := Chart{Values: "face: {errors: 0, replicas: 1}\ngui: x", Spread: "face: {antiaffinity: true}", Replicas: "face.replicas"}
+	for spread, want := range map[bool]map[string]any{
+		false: {"face": map[string]any{"errors": 0, "replicas": 3}, "gui": "x"},
+		true:  {"face": map[string]any{"errors": 0, "replicas": 3, "antiaffinity": true}, "gui": "x"},
+	} {
+		if got, err := c.Given(3, spread); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("spread %v: %v, %v", spread, got, err)
+		}
+	}
+	if got, err := (Chart{}).Given(1, true); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestChartTopology(t *testing.T) {
+	const services = "services: [{name: a, calls: [{service: b}]}, {name: b}]\n"
+	for text, want := range map[string]string{
+		services + "chart: {chart: oci://x/y, replicas: n, values: 'a: 1'}": "",
+		services + "chart: {repo: 'https://x'}":                             "no chart is named",
+		services + "chart: {chart: ./x, values: '[1, 2]'}":                  "no mapping",
+		services + "chart: {chart: ./x, release: Big}":                      "no name of a release",
+		services + "chart: {chart: ./x, port: 70000}":                       "no port",
+		"services: [{name: a, replicas: 2}]\nchart: {chart: ./x}":           "the chart's affair",
+		"services: [{name: a, errors: {ratio: 0.1}}]\nchart: {chart: ./x}":  "the chart's affair",
+	} {
+		topology, err := Decode("t.yaml", []byte("name: t\n"+text+"\n"))
+		if want == "" && (err != nil || topology.AnswerSize(topology.Services[0], 10) != -1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

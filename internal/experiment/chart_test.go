@@ -1,0 +1,45 @@
+package experiment_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// A chart needs a cluster, names for its services and a value for replicas; what is rendered reads the same from elsewhere.
+func TestChartOfAnApplication(t *testing.T) {
+	onCluster := known
+	onCluster.Platforms = []string{"local", "kubernetes"}
+	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\n"
+	const services = "services: [{name: a, calls: [{service: b}]}, {name: b}]"
+	for text, want := range map[string]string{
+		"platform: {kind: kubernetes}\nfactors: {replicas: [1, 3]}\napplication: {chart: {chart: ./c, replicas: n, values: 'a: 1'}, " + services + "}": "",
+		"platform: {kind: kubernetes}\nfactors: {replicas: [1, 3]}\napplication: {chart: {chart: ./c}, " + services + "}":                              "no value for 3 replicas",
+		"platform: {kind: kubernetes}\nfactors: {rate: [1]}\napplication: {chart: {chart: ./c}}":                                                       "are not given",
+		"factors: {rate: [1]}\napplication: {chart: {chart: ./c}, " + services + "}":                                                                   "the platform is local",
+	} {
+		e, err := experiment.Decode("sub/x.yaml", []byte(head+text+"\n"), onCluster)
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", text, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if c := e.Application.Chart.Chart; !filepath.IsAbs(c) || !strings.HasSuffix(c, "/sub/c") {
+			t.Errorf("the chart is looked for at %s", c)
+		}
+		rendered, err := e.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := experiment.Decode("/elsewhere/y.yaml", rendered, onCluster)
+		if err != nil || *again.Application.Chart != *e.Application.Chart {
+			t.Errorf("%v, %v", again, err)
+		}
+	}
+}

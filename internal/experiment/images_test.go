@@ -1,0 +1,32 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+func TestImagesOfGenerators(t *testing.T) {
+	onCluster := known
+	onCluster.Platforms, onCluster.Generators = []string{"local", "kubernetes"}, []string{"tare", "oha"}
+	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
+	for text, want := range map[string]string{
+		"platform: {kind: kubernetes, images: {oha: 'r/oha:1'}}":                          "",
+		"platform: {kind: kubernetes, images: {oha: {image: 'r/oha:1', path: /bin/oha}}}": "",
+		"platform: {kind: kubernetes, images: {oha: {image: 'r/oha:1', path: oha}}}":      "no path from the root",
+		"platform: {kind: kubernetes, images: {oah: 'r/oha:1'}}":                          "no load generator of this name",
+		"platform: {kind: kubernetes, images: {oha: ''}}":                                 "no image",
+		"platform: {images: {oha: 'r/oha:1'}}":                                            "the platform is local",
+		"platform: {kind: kubernetes, images: {oha: 'r/oha:1'}}\nload: {from: outside}":   "programs of this machine",
+	} {
+		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)
+		if want == "" {
+			if err != nil || e.Platform.Images["oha"].Image != "r/oha:1" {
+				t.Errorf("%s: %v", text, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
