@@ -9,7 +9,10 @@ LDFLAGS   := -s -w -X main.buildVersion=$(VERSION)
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # Many tests measure: a machine that others use can spoil one. What fails is run again by itself,
 # at most twice, and named at the end; what fails three times is broken.
-TEST      := $(TOOL) gotestsum --format pkgname --rerun-fails=2 --packages=./... --
+tests      = $(TOOL) gotestsum --format pkgname --rerun-fails=2 --packages='$(1)' --
+# Rooms whose tests have a cluster to themselves, one room at a time: some stop its API server. Of
+# cmd/tare those do that are named TestKubernetes….
+ROOMS_ON_CLUSTER := ./internal/cluster ./internal/meshctl ./internal/meter/kubelet ./internal/platform/kube
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 
@@ -29,11 +32,11 @@ quickstart: build ## weigh a real Envoy sidecar on this machine, in about three 
 .PHONY: test
 test: ## unit tests, in about three minutes
 	$(GO) vet ./...
-	$(TEST) -short
+	$(call tests,./...) -short
 
 .PHONY: race
 race: ## the same with the race detector
-	$(TEST) -race -short -p 1 -timeout 30m
+	$(call tests,./...) -race -short -p 2 -timeout 30m
 
 .PHONY: generators
 generators: ## install the load generators that can be had (oha, wrk, hey, h2load, vegeta, fortio, k6, ghz) into the user's cache
@@ -48,7 +51,21 @@ e2e: build generators consul race bin/tare-cluster ## the race detector, then th
 	bin/tare-cluster build --with istio
 	tools/prometheus/install.sh
 	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
-	bin/tare-cluster run --name e2e --with istio -- $(TEST) -count=1 -timeout 60m -p 1
+	$(MAKE) --no-print-directory -j 2 e2e-here e2e-cluster
+
+.PHONY: e2e-here
+e2e-here: # beside the next, which mostly waits
+	$(call tests,$(filter-out ./cmd/tare $(ROOMS_ON_CLUSTER),$(patsubst github.com/tare-mesh/tare%,.%,$(shell $(GO) list ./...)))) -count=1 -timeout 60m -p 1
+	$(call tests,./cmd/tare) -count=1 -timeout 60m -skip '^TestKubernetes'
+
+.PHONY: e2e-cluster
+e2e-cluster: bin/tare-cluster
+	bin/tare-cluster run --name e2e --with istio -- env -u MAKEFLAGS make --no-print-directory on-cluster
+
+.PHONY: on-cluster
+on-cluster: # where TARE_TEST_KUBECONFIG names one
+	$(call tests,$(ROOMS_ON_CLUSTER)) -count=1 -timeout 60m -p 1
+	$(call tests,./cmd/tare) -count=1 -timeout 60m -run '^TestKubernetes'
 
 .PHONY: bin/tare-cluster
 bin/tare-cluster:

@@ -66,7 +66,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 }
 
 // On a real cluster: it is described, and a run that has nothing there is refused.
-func TestClusterCommandsOnACluster(t *testing.T) {
+func TestKubernetesClusterCommands(t *testing.T) {
 	path := os.Getenv("TARE_TEST_KUBECONFIG")
 	if path == "" {
 		if os.Getenv("CI") == "true" && !testing.Short() {

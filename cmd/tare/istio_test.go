@@ -39,7 +39,7 @@ blocks: 1
 
 // What none and Istio with its sidecars cost, on a real cluster: Istio is put in for its trials and is gone after them,
 // its sidecars are in the path by their own counters, and each task is in its plane.
-func TestIstioIsWeighed(t *testing.T) {
+func TestKubernetesIstio(t *testing.T) {
 	kubeconfig, charts := os.Getenv("TARE_TEST_KUBECONFIG"), os.Getenv("TARE_TEST_ISTIO_CHARTS")
 	switch {
 	case testing.Short():

@@ -33,7 +33,7 @@ import (
 // Every meter of a cluster says what a container burned in one window as its own
 // control group does: kubelet and Prometheus, which have counters, within 2 %, the
 // averages of the Metrics API within 5 %.
-func TestRealMetersAgree(t *testing.T) {
+func TestKubernetesMetersAgree(t *testing.T) {
 	path := os.Getenv("TARE_TEST_KUBECONFIG")
 	switch {
 	case path == "" && os.Getenv("CI") == "true" && !testing.Short():
