@@ -186,8 +186,10 @@ func served(t *testing.T, program, dir string, files []string) {
 		t.Fatal(err)
 	}
 	defer func() { cancel(); _ = cmd.Wait() }()
+	// It listens before it knows its directory: a page asked for too early lists nothing.
 	page := ""
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline) && page == ""; {
+	listed := func(file string) bool { return strings.Contains(page, strings.TrimSuffix(filepath.Base(file), ".json")) }
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline) && !listed(files[0]); {
 		if resp, err := http.Get("http://" + address + "/"); err == nil {
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
@@ -195,7 +197,7 @@ func served(t *testing.T, program, dir string, files []string) {
 		}
 	}
 	for _, f := range files {
-		if !strings.Contains(page, strings.TrimSuffix(filepath.Base(f), ".json")) {
+		if !listed(f) {
 			t.Errorf("the report does not list %s", filepath.Base(f))
 		}
 		resp, err := http.Get("http://" + address + "/data/" + filepath.Base(f))
