@@ -151,10 +151,10 @@ func (s suite) oneService(t *testing.T) {
 	if len(d.Entry()) == 0 {
 		t.Fatal("no entry")
 	}
+	verify(t, d) // first, as in every trial: it waits until the ways between pods are open
 	for _, url := range d.Entry() {
 		s.get(t, d, url)
 	}
-	verify(t, d)
 	verify(t, d) // and once more: nothing it does spoils the next
 	s.tasks(t, d, []string{"echo-0", "echo-1"})
 	s.probed(t, d)
@@ -163,8 +163,8 @@ func (s suite) oneService(t *testing.T) {
 
 func (s suite) chain(t *testing.T) {
 	d := s.deploy(t, Spec(t, s.mesh, 1, "front", "back"))
-	s.get(t, d, d.Entry()[0])
 	verify(t, d)
+	s.get(t, d, d.Entry()[0])
 	s.tasks(t, d, []string{"front-0", "back-0"})
 }
 
