@@ -40,16 +40,7 @@ blocks: 1
 // What none and Istio with its sidecars cost, on a real cluster: Istio is put in for its trials and is gone after them,
 // its sidecars are in the path by their own counters, and each task is in its plane.
 func TestKubernetesIstio(t *testing.T) {
-	kubeconfig, charts := os.Getenv("TARE_TEST_KUBECONFIG"), os.Getenv("TARE_TEST_ISTIO_CHARTS")
-	switch {
-	case testing.Short():
-		t.Skip("runs experiments on a cluster")
-	case kubeconfig != "" && charts != "":
-	case os.Getenv("CI") == "true":
-		t.Fatal("TARE_TEST_KUBECONFIG or TARE_TEST_ISTIO_CHARTS is missing: `tare-cluster run --with istio` sets them")
-	default:
-		t.Skip("there is no cluster with Istio's images: `bin/tare-cluster up --with istio` leaves one up")
-	}
+	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:istio"
 	bin := agentInCluster(t, image)
 	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
@@ -85,6 +76,22 @@ func TestKubernetesIstio(t *testing.T) {
 			t.Errorf("left in the cluster: %s", ref)
 		}
 	}
+}
+
+// clusterWithIstio is a cluster that has Istio's images, and the directory of its charts.
+func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
+	t.Helper()
+	kubeconfig, charts = os.Getenv("TARE_TEST_KUBECONFIG"), os.Getenv("TARE_TEST_ISTIO_CHARTS")
+	switch {
+	case testing.Short():
+		t.Skip("runs experiments on a cluster")
+	case kubeconfig != "" && charts != "":
+	case os.Getenv("CI") == "true":
+		t.Fatal("TARE_TEST_KUBECONFIG or TARE_TEST_ISTIO_CHARTS is missing: `tare-cluster run --with istio` sets them")
+	default:
+		t.Skip("there is no cluster with Istio's images: `bin/tare-cluster up --with istio` leaves one up")
+	}
+	return kubeconfig, charts
 }
 
 // agentInCluster builds both programs, and brings the agent's image to the cluster.

@@ -29,6 +29,7 @@ type meshFlags struct {
 	choice  experiment.MeshOptions
 	options []string // name=value
 	values  []string // release=file
+	gateway bool     // what its ingress gateway needs comes with it
 	timeout time.Duration
 }
 
@@ -167,7 +168,9 @@ func (c *cli) meshOn(ctx context.Context, f *meshFlags, name string, archive fun
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := meshctl.New(k, d, choice.Settings(), c.meshOptions(choice, archive))
+	o := c.meshOptions(choice, archive)
+	o.Gateway = f.gateway
+	m, err := meshctl.New(k, d, choice.Settings(), o)
 	return k, m, err
 }
 
@@ -270,6 +273,7 @@ The network of services is found; MT_SERVICECIDR says it where it cannot be.`,
 	f.chosen(cmd)
 	f.installed(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the charts render to and ask no cluster")
+	cmd.Flags().BoolVar(&f.gateway, "gateway", false, "bring what the mesh's ingress gateway needs too: the CRDs of the Gateway API")
 	cmd.Flags().BoolVar(&inUse, "in-use", false, "install it although the cluster was not given up for measuring")
 	cmd.Flags().StringVar(&archive, "archive", "", "keep manifests, proxies' configurations, versions and digests in this `directory`")
 	_ = cmd.MarkFlagDirname("archive")

@@ -80,6 +80,9 @@ func writePlanText(w io.Writer, p *plan.Plan) error {
 	}
 	fmt.Fprintf(&b, "about %v, %v a trial\n\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 
+	if p.Way != "" {
+		fmt.Fprintf(&b, "%s\n\n", p.Way)
+	}
 	factors := factorNames(p)
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, strings.Join(append([]string{"TREATMENT", "COMPARED WITH"}, factors...), "\t"))

@@ -165,7 +165,7 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	turns := meshctl.NewTurns(k, func(name string) meshctl.Choice {
 		chosen := o.experiment.Meshes[name]
 		options := c.meshOptions(chosen, nil)
-		options.Run = run
+		options.Run, options.Gateway = run, o.experiment.Gateway()
 		return meshctl.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.notices.say)
 	if o.dry == nil {
@@ -178,7 +178,7 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 			Cluster: k, Run: run, Meshes: turns,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, ChartCache: c.meshOptions(experiment.MeshOptions{}, nil).Cache,
-			Outside: o.experiment.Outside(), Expose: x.Expose, Agent: load.AgentPath(),
+			Outside: o.experiment.Outside(), Expose: x.Expose, Gateway: o.experiment.Gateway(), Agent: load.AgentPath(),
 			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
 		}, nodes),
 		meter:       m.Meter,

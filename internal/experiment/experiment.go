@@ -110,7 +110,9 @@ type Levels struct {
 type Load struct {
 	Generator string `yaml:"generator,omitempty" json:"generator"` // where it is no factor; default "tare"
 	// From is where it is sent from: "inside" the cluster (default), or "outside", from the machine tare runs on. Kubernetes.
-	From     string   `yaml:"from,omitempty" json:"from,omitempty"`
+	From string `yaml:"from,omitempty" json:"from,omitempty"`
+	// Entry is what it is sent to: the entry's "service" (default), or the ingress "gateway" of each mesh. Kubernetes.
+	Entry    string   `yaml:"entry,omitempty" json:"entry,omitempty"`
 	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform
 	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request; default 10s, at most 60s
 	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator; default 1

@@ -210,6 +210,7 @@ func describe(known Known) []description {
 		{"load", "How requests are sent.", nil, nil},
 		{"load.generator", "Load generator, where it is no factor.", d.Load.Generator, oneOf(known.Generators...)},
 		{"load.from", "Where the load is sent from, on kubernetes. inside: load workers in pods; outside: the machine tare runs on, by platform.expose.", nil, oneOf(loadFrom...)},
+		{"load.entry", "What the load is sent to, on kubernetes. service: the entry's Service; gateway: the ingress gateway of each mesh, with the load outside of the mesh, and without a mesh the entry's Service.", nil, oneOf(entries...)},
 		{"load.arrivals", "Distribution of the times between requests of an open loop.", d.Load.Arrivals, oneOf(arrivals...)},
 		{"load.timeout", "After this time a request has failed; at most 60s.", d.Load.Timeout.String(), nil},
 		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},

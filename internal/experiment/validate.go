@@ -60,6 +60,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v.factors()
 	v.forwards()
 	v.meshes()
+	v.gateway()
 	v.load()
 	v.phases()
 	v.repetition()

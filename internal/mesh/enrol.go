@@ -28,8 +28,12 @@ type EnrolContext struct {
 	Namespace string // the application's
 	// LoadInside says that the load generator is in the mesh as well.
 	LoadInside bool
-	Hub        string
-	Options    map[string]string
+	// Gateway is what the mesh's ingress gateway leads to, where the load comes through it; else nil.
+	Gateway *Front
+	// Closed says that whatever calls the application is in the mesh: the load, or the gateway before it.
+	Closed  bool
+	Hub     string
+	Options map[string]string
 }
 
 // InstallContext is what the templates of charts and installers may use.
@@ -66,6 +70,8 @@ type Enrolled struct {
 	// Workloads come of them; scaled ones are to have Replicas.
 	Workloads []Workload
 	Replicas  int
+	// Conditions must hold before the load is sent.
+	Conditions []Condition
 	// Proof is what pods that are in the mesh come to carry.
 	Proof Marks
 }
@@ -122,14 +128,19 @@ func (e *SettingError) Unwrap() error { return e.error }
 func (e *SettingError) Hint() string { return e.hint }
 
 // Enrol renders what puts namespace under the mesh. Settings are completed first.
-func (k Kubernetes) Enrol(s Settings, namespace string, loadInside bool) (Enrolled, error) {
+func (k Kubernetes) Enrol(s Settings, namespace string, way Way) (Enrolled, error) {
 	s, err := k.Complete(s)
 	if err != nil {
 		return Enrolled{}, err
 	}
-	ctx := k.enrolContext(s, namespace, loadInside)
+	ctx := k.enrolContext(s, namespace, way)
 	e := k.Enrolment
 	done := Enrolled{Workloads: e.Workloads, Replicas: ctx.Replicas}
+	if way.Front != nil && k.Gateway != nil {
+		e.Manifests = slices.Concat(e.Manifests, k.Gateway.Manifests)
+		done.Workloads = slices.Concat(e.Workloads, k.Gateway.Workloads)
+		done.Conditions = k.Gateway.Conditions
+	}
 	var failed error
 	for _, m := range []struct {
 		from Marks
@@ -154,20 +165,21 @@ func (k Kubernetes) Enrol(s Settings, namespace string, loadInside bool) (Enroll
 	return done, nil
 }
 
-func (k Kubernetes) enrolContext(s Settings, namespace string, loadInside bool) EnrolContext {
-	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, LoadInside: loadInside, Hub: s.Hub, Options: s.Options}
+func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolContext {
+	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Hub: s.Hub, Options: s.Options,
+		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil}
 }
 
 // replicas of the profile; a mesh without profiles has one of everything.
 func (k Kubernetes) replicas(s Settings) int { return max(k.Profiles[s.Profile].Replicas, 1) }
 
 // RefusesPlaintext says whether requests without TLS from outside of the mesh must be refused.
-func (k Kubernetes) RefusesPlaintext(s Settings, namespace string, loadInside bool) (bool, error) {
+func (k Kubernetes) RefusesPlaintext(s Settings, namespace string, way Way) (bool, error) {
 	s, err := k.Complete(s)
 	if err != nil {
 		return false, err
 	}
-	b, err := execute("plaintext.refused", k.Plaintext.Refused, k.enrolContext(s, namespace, loadInside))
+	b, err := execute("plaintext.refused", k.Plaintext.Refused, k.enrolContext(s, namespace, way))
 	return strings.TrimSpace(string(b)) == "true", err
 }
 

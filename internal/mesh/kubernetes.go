@@ -38,7 +38,9 @@ type Kubernetes struct {
 	Enrolment Enrolment `yaml:"enrolment,omitempty" json:"enrolment"`
 	// Proxies are the data plane, by role.
 	Proxies []Proxy `yaml:"proxies,omitempty" json:"proxies,omitempty"`
-	// Plaintext is what becomes of a request without TLS from outside of the mesh, where the load is inside.
+	// Gateway is the way in for a load from outside of the mesh; nil: nothing is known of one.
+	Gateway *Gateway `yaml:"gateway,omitempty" json:"gateway,omitempty"`
+	// Plaintext is what becomes of a request without TLS from outside of the mesh.
 	Plaintext Plaintext `yaml:"plaintext,omitempty" json:"plaintext"`
 	// Leftovers are what the charts' own removal leaves. They are removed, and it is checked that they are gone.
 	Leftovers []Leftover `yaml:"leftovers,omitempty" json:"leftovers,omitempty"`

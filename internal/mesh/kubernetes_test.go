@@ -84,7 +84,7 @@ func TestKubernetesDefinition(t *testing.T) {
 		t.Errorf("values are %s, want %s", got, want)
 	}
 	for _, inside := range []bool{true, false} {
-		e, err := k.Enrol(Settings{Options: map[string]string{"mode": "soft"}}, "shop", inside)
+		e, err := k.Enrol(Settings{Options: map[string]string{"mode": "soft"}}, "shop", Way{LoadInside: inside})
 		if err != nil || !maps.Equal(e.Namespace.Labels, map[string]string{"small/inject": "soft"}) || len(e.Namespace.Annotations) != 0 || e.Replicas != 1 ||
 			e.Exempt.Labels["small/inject"] != "none" || e.Proof.Annotations["small/in"] != "yes" || len(e.Manifests) != 1 {
 			t.Fatalf("enrolment is %+v, %v", e, err)
@@ -92,7 +92,7 @@ func TestKubernetesDefinition(t *testing.T) {
 		if want := map[bool]string{true: `inside: "true"`, false: `inside: "false"`}[inside]; !strings.Contains(e.Manifests[0], want) {
 			t.Errorf("manifest is %s, want %s in it", e.Manifests[0], want)
 		}
-		refuses, err := k.RefusesPlaintext(Settings{}, "shop", inside)
+		refuses, err := k.RefusesPlaintext(Settings{}, "shop", Way{LoadInside: inside})
 		if err != nil || !refuses {
 			t.Errorf("plaintext is not refused: %v", err)
 		}
@@ -173,7 +173,7 @@ func TestShippedDefinitionsRender(t *testing.T) {
 					if _, err := k.Releases(s, k.InstallContext(s)); err != nil {
 						t.Errorf("%s %s %s=%s: %v", d.Name, profile, name, value, err)
 					}
-					if _, err := k.Enrol(s, "shop", true); err != nil {
+					if _, err := k.Enrol(s, "shop", Way{LoadInside: true}); err != nil {
 						t.Errorf("%s %s %s=%s: %v", d.Name, profile, name, value, err)
 					}
 				}
@@ -193,7 +193,7 @@ func TestIstioEnrolment(t *testing.T) {
 			t.Fatal(err)
 		}
 		for inside, want := range map[bool]string{true: "STRICT", false: "PERMISSIVE"} {
-			e, err := d.Kubernetes.Enrol(Settings{}, "shop", inside)
+			e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,14 +203,14 @@ func TestIstioEnrolment(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(e.Manifests[0]), &policy); err != nil || policy.Spec.MTLS.Mode != want {
 				t.Errorf("%s, load inside %v: %+v, %v, want %s", name, inside, policy, err, want)
 			}
-			refused, err := d.Kubernetes.RefusesPlaintext(Settings{}, "shop", inside)
+			refused, err := d.Kubernetes.RefusesPlaintext(Settings{}, "shop", Way{LoadInside: inside})
 			if err != nil || refused != inside {
 				t.Errorf("%s, load inside %v: plaintext refused %v, %v", name, inside, refused, err)
 			}
 		}
 	}
 	d, _ := Load("istio-ambient")
-	e, err := d.Kubernetes.Enrol(Settings{Profile: ProfileHA}, "shop", true)
+	e, err := d.Kubernetes.Enrol(Settings{Profile: ProfileHA}, "shop", Way{LoadInside: true})
 	if err != nil || e.Replicas != 3 || len(e.Workloads) != 1 || e.Workloads[0] != (Workload{"Deployment", "waypoint", true}) || len(e.Manifests) != 2 {
 		t.Errorf("the waypoint of ha: %+v, %v", e, err)
 	}

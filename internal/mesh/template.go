@@ -38,6 +38,9 @@ func (v *validation) templateProblem(path string, sample any, err error) {
 	switch {
 	case strings.Contains(message, "nil pointer"):
 		hint = "the sidecar of the load generator has no Inbound: put the part into {{if .Inbound}} … {{end}}"
+		if _, is := sample.(EnrolContext); is {
+			hint = "where the load does not come through a gateway there is none: put the part into {{with .Gateway}} … {{end}}"
+		}
 	case strings.Contains(message, "map has no entry for key"):
 		hint = "an option must be declared in options before it is used"
 	case strings.Contains(message, "can't evaluate field"):
@@ -67,7 +70,7 @@ func fields(sample any) string {
 	case InstallContext:
 		return "the fields are those of InstallContext: Version, Profile, Replicas, Namespace, ClusterNetworks, ServiceCIDR, Distribution, Hub, Options, Certificates, ValuesFile"
 	case EnrolContext:
-		return "the fields are those of EnrolContext: Version, Profile, Replicas, Namespace, LoadInside, Hub, Options"
+		return "the fields are those of EnrolContext: Version, Profile, Replicas, Namespace, LoadInside, Gateway, Closed, Hub, Options"
 	}
 	return "the fields are those of SidecarContext: Pod, Service, Identity, IP, Port, Concurrency, ConfigPath, AdminPath, " +
 		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")

@@ -32,7 +32,7 @@ func (v *validation) kubernetes(k Kubernetes, d Definition) {
 			v.report(at+".options."+name+".default", fmt.Sprintf("found %q, expected %s", o.Default, strings.Join(o.OneOf, ", ")), "")
 		}
 	}
-	v.crds(k.CRDs)
+	v.crdsAt(at+".crds", k.CRDs)
 	v.charts(k)
 	v.profiles(k)
 	for i, w := range k.Workloads {
@@ -45,6 +45,7 @@ func (v *validation) kubernetes(k Kubernetes, d Definition) {
 	}
 	v.enrolment(k)
 	v.proxies(k, d)
+	v.gateway(k, d)
 	v.template(at+".plaintext.refused", k.Plaintext.Refused, k.sampleEnrols())
 	for i, l := range k.Leftovers {
 		here := fmt.Sprintf("%s.leftovers[%d]", at, i)
@@ -70,9 +71,9 @@ func (v *validation) among(path, found string, words ...string) {
 	v.report(path, fmt.Sprintf("found %q, expected %s", found, strings.Join(words, ", ")), hint)
 }
 
-func (v *validation) crds(all []CRDs) {
+func (v *validation) crdsAt(at string, all []CRDs) {
 	for i, c := range all {
-		here := fmt.Sprintf("kubernetes.crds[%d]", i)
+		here := fmt.Sprintf("%s[%d]", at, i)
 		v.given(here+".name", c.Name, "add a name, which a directory of charts may have it under")
 		if len(c.Kinds) == 0 {
 			v.report(here+".kinds", "missing: nothing would tell whether a cluster has them", "add the names of the custom resource definitions")
@@ -238,28 +239,7 @@ func (v *validation) manifest(path, text string, samples []any) {
 func (v *validation) proxies(k Kubernetes, d Definition) {
 	proves := map[string]bool{}
 	for i, p := range k.Proxies {
-		here := fmt.Sprintf("kubernetes.proxies[%d]", i)
-		v.given(here+".role", p.Role, "add the role that the attribution rules give it, such as sidecar")
-		v.given(here+".container", p.Container, "add the name of its container")
-		v.among(here+".in", p.In, InPod, InNamespace, InMesh)
-		if p.In != InPod && len(p.PodLabel) == 0 {
-			v.report(here+".podLabel", "missing: nothing says which pods", "add labels of the pods")
-		}
-		if p.Role != "" && !slices.ContainsFunc(d.Tasks, func(r Rule) bool { return r.Role == p.Role }) {
-			v.report(here+".role", fmt.Sprintf("no rule of tasks attributes %q", p.Role), "")
-		}
-		for j, a := range p.Archive {
-			ask := fmt.Sprintf("%s.archive[%d]", here, j)
-			v.given(ask+".name", a.Name, "add the name of the file it is kept in")
-			v.ask(ask, a.Port, a.Path)
-		}
-		for j, c := range p.Counters {
-			counter := fmt.Sprintf("%s.counters[%d]", here, j)
-			v.among(counter+".proves", c.Proves, ProvesPath, ProvesL7, ProvesMTLS)
-			v.given(counter+".metric", c.Metric, "add its name as the proxy shows it")
-			v.ask(counter, c.Port, c.Path)
-			proves[c.Proves] = true
-		}
+		maps.Copy(proves, v.proxy(fmt.Sprintf("kubernetes.proxies[%d]", i), p, d))
 	}
 	for _, p := range []struct {
 		proves string
@@ -269,6 +249,33 @@ func (v *validation) proxies(k Kubernetes, d Definition) {
 			v.report("kubernetes.proxies", "no counter proves "+p.proves+", which the mesh provides", "add one, or take it out of provides")
 		}
 	}
+}
+
+// proxy checks one part of the data plane, and says what its counters prove.
+func (v *validation) proxy(here string, p Proxy, d Definition) (proves map[string]bool) {
+	proves = map[string]bool{}
+	v.given(here+".role", p.Role, "add the role that the attribution rules give it, such as sidecar")
+	v.given(here+".container", p.Container, "add the name of its container")
+	v.among(here+".in", p.In, InPod, InNamespace, InMesh)
+	if p.In != InPod && len(p.PodLabel) == 0 {
+		v.report(here+".podLabel", "missing: nothing says which pods", "add labels of the pods")
+	}
+	if p.Role != "" && !slices.ContainsFunc(d.Tasks, func(r Rule) bool { return r.Role == p.Role }) {
+		v.report(here+".role", fmt.Sprintf("no rule of tasks attributes %q", p.Role), "")
+	}
+	for j, a := range p.Archive {
+		ask := fmt.Sprintf("%s.archive[%d]", here, j)
+		v.given(ask+".name", a.Name, "add the name of the file it is kept in")
+		v.ask(ask, a.Port, a.Path)
+	}
+	for j, c := range p.Counters {
+		counter := fmt.Sprintf("%s.counters[%d]", here, j)
+		v.among(counter+".proves", c.Proves, ProvesPath, ProvesL7, ProvesMTLS)
+		v.given(counter+".metric", c.Metric, "add its name as the proxy shows it")
+		v.ask(counter, c.Port, c.Path)
+		proves[c.Proves] = true
+	}
+	return proves
 }
 
 func (v *validation) ask(here string, port int, path string) {
@@ -303,7 +310,11 @@ func (k Kubernetes) sampleInstalls() []any {
 func (k Kubernetes) sampleEnrols() []any {
 	var all []any
 	for _, inside := range []bool{true, false} {
-		all = append(all, EnrolContext{Version: k.Version, Profile: ProfileDev, Replicas: 1, Namespace: "shop", LoadInside: inside, Hub: k.Hub, Options: k.sampleOptions()})
+		all = append(all, k.sampleEnrol(Way{LoadInside: inside}))
 	}
-	return all
+	return append(all, k.sampleFronts()...)
+}
+
+func (k Kubernetes) sampleEnrol(way Way) EnrolContext {
+	return k.enrolContext(Settings{Version: k.Version, Profile: ProfileDev, Hub: k.Hub, Options: k.sampleOptions()}, "shop", way)
 }

@@ -50,7 +50,7 @@ func (m *Mesh) Archive(ctx context.Context, namespace string) error {
 	if err := m.archive("images.json", text); err != nil {
 		return err
 	}
-	for _, x := range m.k.Proxies {
+	for _, x := range m.proxies(true) {
 		pods, err := m.stand(ctx, x, d)
 		if err != nil {
 			return m.failed("archive", err)

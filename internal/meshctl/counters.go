@@ -114,9 +114,10 @@ func sum(families map[string]*dto.MetricFamily, c mesh.Counter) float64 {
 
 // counted proves by the proxies' own counters that traffic goes through them, in the way that the mesh provides.
 func (m *Mesh) counted(ctx context.Context, t Target, d divided) ([]Check, error) {
-	before := make([][]float64, len(m.k.Proxies))
-	pods := make([][]*corev1.Pod, len(m.k.Proxies))
-	for i, x := range m.k.Proxies {
+	proxies := m.proxies(t.Front != nil)
+	before := make([][]float64, len(proxies))
+	pods := make([][]*corev1.Pod, len(proxies))
+	for i, x := range proxies {
 		var err error
 		if pods[i], err = m.stand(ctx, x, d); err != nil {
 			return nil, err
@@ -137,7 +138,7 @@ func (m *Mesh) counted(ctx context.Context, t Target, d divided) ([]Check, error
 		}
 	}
 	var checks []Check
-	for i, x := range m.k.Proxies {
+	for i, x := range proxies {
 		if len(x.Counters) == 0 {
 			continue
 		}
@@ -146,6 +147,9 @@ func (m *Mesh) counted(ctx context.Context, t Target, d divided) ([]Check, error
 			return append(checks, unread(x, err)), nil
 		}
 		found := moved(x, len(pods[i]), before[i], after, t.Probe != nil, answered)
+		if t.Probe != nil && m.isGateway(x) {
+			found = append(found, whole(x, before[i], after, answered))
+		}
 		if t.Alone {
 			found = slices.DeleteFunc(found, func(c Check) bool { return c.Name == proofs[mesh.ProvesMTLS]+x.Role })
 		}

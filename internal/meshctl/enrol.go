@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,12 +15,12 @@ import (
 
 // Enrol renders what puts a namespace under the mesh. Its marks are to be on the namespace when that is made, and on the
 // pods; [Mesh.Enter] does the rest.
-func (m *Mesh) Enrol(namespace string, loadInside bool) (mesh.Enrolled, error) {
-	return m.k.Enrol(m.settings, namespace, loadInside)
+func (m *Mesh) Enrol(namespace string, way mesh.Way) (mesh.Enrolled, error) {
+	return m.k.Enrol(m.settings, namespace, way)
 }
 
 // Enter puts the manifests of an enrolment into its namespace, which exists and carries the marks, and waits for what
-// comes of them (a waypoint), in as many replicas as the profile has. It is called before any pod of the application is
+// comes of them (a waypoint, a gateway), in as many replicas as the profile has. It is called before any pod of the application is
 // made: a connection that is older than a waypoint or a policy goes on without it. s marks the objects as the caller's,
 // with whom they go.
 func (m *Mesh) Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error {
@@ -34,7 +35,7 @@ func (m *Mesh) Enter(ctx context.Context, s cluster.Stamp, namespace string, e m
 			o.SetNamespace(namespace)
 		}
 		if err := m.apply(ctx, s, all); err != nil {
-			return fmt.Errorf("enrol namespace %s: %w", namespace, err)
+			return fmt.Errorf("enrol namespace %s: %w", namespace, m.unknownKind(err))
 		}
 	}
 	if m.cluster.DryRun() {
@@ -46,6 +47,15 @@ func (m *Mesh) Enter(ctx context.Context, s cluster.Stamp, namespace string, e m
 		}
 	}
 	return nil
+}
+
+// unknownKind says what can be done where the cluster does not know a kind of object.
+func (m *Mesh) unknownKind(err error) error {
+	if !meta.IsNoMatchError(err) {
+		return err
+	}
+	return &Error{err, "a mesh that was installed without its gateway has not brought the Gateway API: `tare mesh uninstall " + m.definition.Name +
+		"`, and let the run install it, or `tare mesh install " + m.definition.Name + " --gateway`"}
 }
 
 // scale brings a workload that the mesh's own controller makes to so many replicas and waits for them. An autoscaler of

@@ -105,7 +105,7 @@ func (m *Mesh) install(ctx context.Context, around surroundings) (Installation, 
 			return i, err
 		}
 	}
-	for _, c := range m.k.CRDs {
+	for _, c := range m.crds() {
 		put, err := m.define(ctx, c)
 		if err != nil {
 			return i, err
@@ -143,6 +143,14 @@ func (m *Mesh) namespace(ctx context.Context) error {
 		return err
 	}
 	return m.cluster.WaitReady(ctx, m.o.Report, cluster.Ref{Kind: cluster.KindNamespace, Name: m.k.Namespace})
+}
+
+// crds are those that the mesh needs, and its gateway where one is asked for.
+func (m *Mesh) crds() []mesh.CRDs {
+	if m.o.Gateway && m.k.Gateway != nil {
+		return slices.Concat(m.k.CRDs, m.k.Gateway.CRDs)
+	}
+	return m.k.CRDs
 }
 
 // define puts CRDs into a cluster that does not have them all, and returns their names.

@@ -28,6 +28,8 @@ type Options struct {
 	ServiceCIDR string
 	// Cache is a directory for downloads; empty: nothing can be downloaded.
 	Cache string
+	// Gateway brings what the mesh's ingress gateway needs of the cluster, besides what the mesh does.
+	Gateway bool
 	// Run installs for a run, which is noted with its process: whoever finds the mesh can tell that the run is dead.
 	Run string
 	// Archive is called with what is applied, charts rendered, secrets blotted out; nil keeps nothing.

@@ -17,7 +17,7 @@ const plaintextTries = 3
 
 // plaintext checks that a request without TLS from outside of the mesh is refused, where the mesh says it refuses it.
 func (m *Mesh) plaintext(ctx context.Context, t Target, d divided) ([]Check, error) {
-	refuses, err := m.k.RefusesPlaintext(m.settings, t.Namespace, t.LoadInside)
+	refuses, err := m.k.RefusesPlaintext(m.settings, t.Namespace, t.way())
 	if err != nil || !refuses {
 		return nil, err
 	}

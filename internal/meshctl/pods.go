@@ -14,14 +14,14 @@ import (
 type divided struct {
 	in  []*corev1.Pod // must be in the mesh
 	out []*corev1.Pod // must stay out
-	own []*corev1.Pod // the mesh's own, such as waypoints
+	own []*corev1.Pod // the mesh's own, such as waypoints and gateways
 }
 
 // split divides the pods of a namespace: the application's and the load's from the mesh's own that stand there.
 func (m *Mesh) split(pods []*corev1.Pod, t Target) (d divided) {
 	for _, p := range pods {
 		switch {
-		case slices.ContainsFunc(m.k.Proxies, func(x mesh.Proxy) bool { return x.In == mesh.InNamespace && x.Selects(p.Labels) }):
+		case slices.ContainsFunc(m.proxies(true), func(x mesh.Proxy) bool { return x.In == mesh.InNamespace && x.Selects(p.Labels) }):
 			d.own = append(d.own, p)
 		case t.IsLoad(p) && !t.LoadInside:
 			d.out = append(d.out, p)

@@ -320,7 +320,7 @@ func TestRealMeshComesAndGoes(t *testing.T) {
 // verifySmall looks at an application with all it needs, and then at one that lacks something.
 func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 	namespace := "tare-test-app-" + fmt.Sprint(os.Getpid())
-	e, err := m.Enrol(namespace, false)
+	e, err := m.Enrol(namespace, mesh.Way{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +464,7 @@ func TestRealIstio(t *testing.T) {
 		sameInventory(t, c, before)
 	})
 	namespace := "tare-test-istio-" + fmt.Sprint(os.Getpid())
-	e, err := m.Enrol(namespace, true)
+	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,8 @@ type Target struct {
 	Namespace string // the application's; empty: the control plane alone is looked at
 	// LoadInside says that the load generator's pods must be in the mesh; otherwise they must not.
 	LoadInside bool
+	// Front is what the mesh's ingress gateway leads to, where the load comes through it; the load is then outside.
+	Front *mesh.Front
 	// Alone says that nothing inside of the mesh calls anything inside of it: there is no mutual TLS to prove.
 	Alone bool
 	// IsLoad tells the load generator's pods; nil: those with a container "load".
@@ -117,7 +119,7 @@ func (m *Mesh) look(ctx context.Context, t Target) ([]Check, error) {
 	if err != nil {
 		return checks, err
 	}
-	enrolled, err := m.Enrol(t.Namespace, t.LoadInside)
+	enrolled, err := m.Enrol(t.Namespace, t.way())
 	if err != nil {
 		return checks, err
 	}
@@ -127,6 +129,13 @@ func (m *Mesh) look(ctx context.Context, t Target) ([]Check, error) {
 			return checks, err
 		}
 		checks = append(checks, c)
+	}
+	for _, c := range enrolled.Conditions {
+		check, err := m.condition(ctx, c, t.Namespace)
+		if err != nil {
+			return checks, err
+		}
+		checks = append(checks, check)
 	}
 	split := m.split(pods, t)
 	checks = append(checks, m.inside(split, enrolled.Proof)...)

@@ -38,6 +38,7 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 		Experiment: e.Metadata.Name,
 		Seed:       e.Seed,
 		Blocks:     e.Blocks.Max,
+		Way:        e.Way(),
 		Treatments: treatments,
 		TrialTime:  time.Duration(e.Phases.Warmup) + time.Duration(e.Phases.Measure) + time.Duration(e.Phases.Drain) + Allowance,
 	}

@@ -43,8 +43,10 @@ type Plan struct {
 	Seed       uint64 `json:"seed"`
 	Blocks     int    `json:"blocks"` // the most, where Until is given
 	// Until is how narrow an interval must be for the run to stop, from MinBlocks on; empty: it does not stop early.
-	MinBlocks  int         `json:"minBlocks,omitempty"`
-	Until      string      `json:"until,omitempty"`
+	MinBlocks int    `json:"minBlocks,omitempty"`
+	Until     string `json:"until,omitempty"`
+	// Way that the load takes to the application, in words; empty: to the entry.
+	Way        string      `json:"way,omitempty"`
 	Treatments []Treatment `json:"treatments"`
 	Trials     []Trial     `json:"trials"`
 	// TrialTime is the expected duration of one trial and Expected of them all,

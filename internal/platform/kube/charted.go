@@ -22,6 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/chart"
 	"github.com/tare-mesh/tare/internal/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/platform"
 )
 
 // defaultRelease and chartPort are those of a chart where the topology does not say.
@@ -228,9 +229,9 @@ func (d *deployment) removeChart(ctx context.Context) error {
 	return d.charted.helm.Uninstall(ctx, d.namespace, d.charted.release.Name)
 }
 
-// entryPort is that of the entry's Service.
-func (d *deployment) entryPort() int {
-	if c := d.spec.Topology.Chart; c != nil {
+// entryPortOf is that of the entry's Service.
+func entryPortOf(spec platform.Spec) int {
+	if c := spec.Topology.Chart; c != nil {
 		return cmp.Or(c.Port, chartPort)
 	}
 	return servicePort

@@ -181,12 +181,13 @@ func (d *deployment) reachLoad(ctx context.Context) error {
 	return d.reachWorkers(ctx)
 }
 
-// Entry implements [platform.Deployment]: the entry's name, which its replicas share.
+// Entry implements [platform.Deployment]: the name of the Service that leads to the entry, which its replicas share.
 func (d *deployment) Entry() []string {
 	if d.platform.options.Outside {
 		return d.spec.Targets(d.outside.roots)
 	}
-	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", d.spec.Entry().Name, d.namespace, clusterDomain, d.entryPort())})
+	in := d.wayIn()
+	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", in.service.Name, d.namespace, clusterDomain, in.port)})
 }
 
 // Refresh implements [platform.Paced].

@@ -18,11 +18,15 @@ type enrolment struct {
 	is bool // there is a mesh
 	// loadInside says that the load workers are in the mesh as well.
 	loadInside bool
+	// gateway is the mesh's ingress gateway, where the load comes through it, and front what it leads to; else nil.
+	gateway *mesh.Gateway
+	front   *mesh.Front
 }
 
-// enrol renders the enrolment of one trial's namespace; that of no mesh is empty.
-func (p *Platform) enrol(m mesh.Definition, namespace string) (enrolment, error) {
-	e := enrolment{loadInside: !p.options.Outside}
+// enrol renders the enrolment of one trial's namespace; that of no mesh is empty. front is what the mesh's ingress gateway
+// would lead to.
+func (p *Platform) enrol(m mesh.Definition, namespace string, front mesh.Front) (enrolment, error) {
+	e := enrolment{loadInside: !p.options.Outside && !p.options.Gateway}
 	if err := m.On(mesh.OnKubernetes); err != nil || m.Kubernetes == nil {
 		return e, err
 	}
@@ -34,7 +38,13 @@ func (p *Platform) enrol(m mesh.Definition, namespace string) (enrolment, error)
 	}
 	e.is = true
 	var err error
-	e.Enrolled, err = m.Kubernetes.Enrol(p.options.Settings[m.Name], namespace, e.loadInside)
+	if p.options.Gateway {
+		if e.gateway, err = p.through(m, front); err != nil {
+			return e, err
+		}
+		e.front = &front
+	}
+	e.Enrolled, err = m.Kubernetes.Enrol(p.options.Settings[m.Name], namespace, mesh.Way{LoadInside: e.loadInside, Front: e.front})
 	return e, err
 }
 

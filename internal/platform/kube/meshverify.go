@@ -23,6 +23,7 @@ func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 	found, err := meshes.Verify(ctx, meshctl.Target{
 		Namespace:  d.namespace,
 		LoadInside: d.enrolment.loadInside,
+		Front:      d.enrolment.front,
 		Alone:      d.alone(),
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
 		Probe:      d.answered,
@@ -37,9 +38,9 @@ func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 	return checks, meshes.Archive(ctx, d.namespace, d.keepMesh)
 }
 
-// alone says that the load comes from outside of the mesh, and no service calls another.
+// alone says that the load comes from outside of the mesh, by no gateway of its, and no service calls another.
 func (d *deployment) alone() bool {
-	return !d.enrolment.loadInside && !slices.ContainsFunc(d.spec.Topology.Services, func(s app.Service) bool {
+	return !d.enrolment.loadInside && d.enrolment.front == nil && !slices.ContainsFunc(d.spec.Topology.Services, func(s app.Service) bool {
 		return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Service != "" })
 	})
 }

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tare-mesh/tare/internal/cluster"
 	"github.com/tare-mesh/tare/internal/mesh"
 )
 
@@ -44,9 +43,17 @@ func (p *Platform) passesBy(m mesh.Definition) error {
 		"write platform: {expose: nodePort}, or loadBalancer where the cluster has one"}
 }
 
-// expose has the entry's Service lead into the cluster.
+// serviceType is that of the Service that the load is sent to.
+func (p *Platform) serviceType() corev1.ServiceType {
+	if t := serviceTypes[p.options.Expose]; p.options.Outside && t != "" {
+		return t
+	}
+	return corev1.ServiceTypeClusterIP
+}
+
+// expose has the entry's Service lead into the cluster, unless a gateway's does.
 func (d *deployment) expose(s *corev1.Service) {
-	if t := serviceTypes[d.platform.options.Expose]; d.platform.options.Outside && t != "" && s.Name == d.spec.Entry().Name {
+	if t := d.platform.serviceType(); t != corev1.ServiceTypeClusterIP && d.enrolment.gateway == nil && s.Name == d.spec.Entry().Name {
 		s.Spec.Type = t
 	}
 }
@@ -82,24 +89,19 @@ func (d *deployment) openWay(ctx context.Context) error {
 	return nil
 }
 
-// nodePorts are the addresses of the nodes that the entry's pods stand on, at the port that was given out.
+// nodePorts are the addresses of the nodes that the pods of the way in stand on, at the port that was given out.
 func (d *deployment) nodePorts(ctx context.Context) ([]string, error) {
-	service, err := d.cluster.Get(ctx, d.entryRef())
+	in := d.wayIn()
+	service, err := d.cluster.Get(ctx, in.service)
 	if err != nil {
 		return nil, err
 	}
-	ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
-	port := int64(0)
-	if len(ports) > 0 {
-		if first, ok := ports[0].(map[string]any); ok {
-			port, _, _ = unstructured.NestedInt64(first, "nodePort")
-		}
-	}
+	port := nodePort(service, in.port)
 	if port == 0 {
-		return nil, &Error{fmt.Errorf("%s has no node port", d.entryRef()), "a chart's Service is of the type that its values say: NodePort"}
+		return nil, &Error{fmt.Errorf("%s has no node port", in.service), "a chart's Service is of the type that its values say: NodePort"}
 	}
 	var all []string
-	for _, pod := range d.of(d.spec.Entry().Name) {
+	for _, pod := range in.pods() {
 		for _, host := range d.platform.addressesOf(pod) {
 			if address := net.JoinHostPort(host, strconv.FormatInt(port, 10)); !slices.Contains(all, address) {
 				all = append(all, address)
@@ -108,6 +110,19 @@ func (d *deployment) nodePorts(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(all) // the same node for every trial, where the pods stand the same
 	return all, nil
+}
+
+// nodePort is the one that a Service has for one of its ports; 0: none. A Service with one port has it whatever its number.
+func nodePort(service *unstructured.Unstructured, port int) int64 {
+	ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
+	for _, p := range ports {
+		one, _ := p.(map[string]any)
+		if n, _, _ := unstructured.NestedInt64(one, "port"); n == int64(port) || len(ports) == 1 {
+			given, _, _ := unstructured.NestedInt64(one, "nodePort")
+			return given
+		}
+	}
+	return 0
 }
 
 // addressesOf are those of the node that a pod stands on.
@@ -120,17 +135,14 @@ func (p *Platform) addressesOf(pod *corev1.Pod) []string {
 	return []string{pod.Status.HostIP}
 }
 
-func (d *deployment) entryRef() cluster.Ref {
-	return cluster.Ref{Kind: cluster.KindService, Namespace: d.namespace, Name: d.spec.Entry().Name}
-}
-
 // balancers are the addresses that a load balancer was given, once it was.
 func (d *deployment) balancers(ctx context.Context) (all []string, err error) {
 	late := newPatience(d.platform.options.Report)
 	defer late.end()
 	ctx, cancel := context.WithTimeout(ctx, balancerWithin)
 	defer cancel()
-	err = d.cluster.WaitFor(ctx, late.hear, d.entryRef(), func(o *unstructured.Unstructured) (bool, string) {
+	in := d.wayIn()
+	err = d.cluster.WaitFor(ctx, late.hear, in.service, func(o *unstructured.Unstructured) (bool, string) {
 		all = nil
 		given, _, _ := unstructured.NestedSlice(o.Object, "status", "loadBalancer", "ingress")
 		for _, g := range given {
@@ -138,7 +150,7 @@ func (d *deployment) balancers(ctx context.Context) (all []string, err error) {
 			ip, _, _ := unstructured.NestedString(at, "ip")
 			name, _, _ := unstructured.NestedString(at, "hostname")
 			if host := cmp.Or(ip, name); host != "" {
-				all = append(all, net.JoinHostPort(host, strconv.Itoa(d.entryPort())))
+				all = append(all, net.JoinHostPort(host, strconv.Itoa(in.port)))
 			}
 		}
 		return len(all) > 0, "its load balancer has no address"

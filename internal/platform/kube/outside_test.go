@@ -144,10 +144,10 @@ func TestOutsideAndMeshes(t *testing.T) {
 	d := pretended(t, 1, "", m, "echo")
 	p := d.platform
 	p.options.Outside, p.options.Expose = true, exposePortForward
-	_, err := p.enrol(m, "x")
+	_, err := p.enrol(m, "x", sampleFront)
 	says(t, err, "beside the mesh", "expose: nodePort")
 	p.options.Expose = exposeNodePort
-	e, err := p.enrol(m, "x")
+	e, err := p.enrol(m, "x", sampleFront)
 	if err != nil || e.loadInside || e.Pod.Annotations["load"] != "outside" {
 		t.Errorf("%+v, %v", e, err)
 	}

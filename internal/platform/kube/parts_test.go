@@ -117,7 +117,7 @@ func TestEnrolment(t *testing.T) {
 		t.Errorf("the mesh's manifests are not there before the pods:\n%s", applied)
 	}
 	d.platform.options.Meshes = nil
-	if _, err := d.platform.enrol(m, "x"); err == nil {
+	if _, err := d.platform.enrol(m, "x", sampleFront); err == nil {
 		t.Error("a mesh that cannot be installed is taken")
 	}
 }

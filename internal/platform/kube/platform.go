@@ -45,6 +45,8 @@ type Options struct {
 	Outside bool
 	Expose  string
 	Agent   string
+	// Gateway says that the load goes through the ingress gateway of the trial's mesh; without one, to the entry's Service.
+	Gateway bool
 	// Refresh is the longest time between two refreshes of the meter's counters.
 	Refresh time.Duration
 	// Pace measures it before the first trial, and Meter is the name of the meter; nil: it is as said.
@@ -104,7 +106,7 @@ func (e *Error) Hint() string { return e.hint }
 // Prepare refuses a cluster that is in use, removes what dead runs have left there, and says what the cluster is.
 func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
 	for _, m := range meshes {
-		if _, err := p.enrol(m, "tare"); err != nil {
+		if _, err := p.enrol(m, "tare", sampleFront); err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +173,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 		return nil, err
 	}
 	d := &deployment{platform: p, cluster: p.options.Cluster, spec: spec, namespace: namespaceOf(p.options.Run, spec), seats: map[string][]*seat{}, scaled: map[string]int{}}
-	if d.enrolment, err = p.enrol(spec.Mesh, d.namespace); err != nil {
+	if d.enrolment, err = p.enrol(spec.Mesh, d.namespace, p.front(spec)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -179,7 +181,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 			err = errors.Join(err, d.Remove(ctx))
 		}
 	}()
-	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.follow, d.reachLoad, d.keepPods} {
+	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.awaitGateway, d.follow, d.reachLoad, d.keepPods} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

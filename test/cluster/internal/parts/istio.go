@@ -18,7 +18,11 @@ import (
 	"github.com/tare-mesh/tare/test/cluster/internal/image"
 )
 
-const istioModule = "istio.io/istio"
+const (
+	istioModule = "istio.io/istio"
+	// gatewayModule has the CRDs of the Gateway API, in the version that Istio is built with.
+	gatewayModule = "sigs.k8s.io/gateway-api"
+)
 
 // IstioHub is the hub that Istio's charts name, so that they ask for the images made here.
 func IstioHub() string { return image.Hub("istio") }
@@ -53,12 +57,13 @@ func (i Istio) Cached(cache, envoySum string) (BuiltIstio, error) {
 }
 
 // istioEdition changes when this file makes something else of the same sources.
-const istioEdition = "1"
+const istioEdition = "2"
 
 // BuiltIstio is a directory of the cache with Istio in it.
 type BuiltIstio struct{ Built }
 
-// Charts is a directory with a chart directory in it for each of Istio's charts, by their published names.
+// Charts is a directory with a chart directory in it for each of Istio's charts, by their published names, and the CRDs of
+// the Gateway API, which no chart of Istio's brings, in gateway-api.
 func (b BuiltIstio) Charts() string { return filepath.Join(b.Dir, "charts") }
 
 // Tag is the tag of the images, and the version of the charts.
@@ -77,7 +82,7 @@ func (b BuiltIstio) tagFile() string { return filepath.Join(b.Dir, "tag") }
 func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.Writer) error {
 	return into.fill(func(work Built) error {
 		b := BuiltIstio{work}
-		sources, err := i.download(ctx, log)
+		sources, err := i.download(ctx, istioModule, log)
 		if err != nil {
 			return err
 		}
@@ -93,6 +98,9 @@ func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.
 				return fmt.Errorf("copy Istio's chart %s: %w", name, err)
 			}
 		}
+		if err := i.copyGatewayAPI(ctx, filepath.Join(b.Charts(), "gateway-api"), log); err != nil {
+			return err
+		}
 		if err := os.WriteFile(b.tagFile(), []byte(tag+"\n"), 0o600); err != nil {
 			return fmt.Errorf("write the version of Istio: %w", err)
 		}
@@ -100,9 +108,21 @@ func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.
 	})
 }
 
-// download is the directory of the module's sources.
-func (i Istio) download(ctx context.Context, log io.Writer) (string, error) {
-	get := i.command(ctx, "mod", "download", "-json", istioModule)
+// copyGatewayAPI copies the CRDs of the standard channel.
+func (i Istio) copyGatewayAPI(ctx context.Context, to string, log io.Writer) error {
+	sources, err := i.download(ctx, gatewayModule, log)
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(sources, "config", "crd", "standard"))); err != nil {
+		return fmt.Errorf("copy the CRDs of the Gateway API: %w", err)
+	}
+	return nil
+}
+
+// download is the directory of a module's sources.
+func (i Istio) download(ctx context.Context, module string, log io.Writer) (string, error) {
+	get := i.command(ctx, "mod", "download", "-json", module)
 	var out bytes.Buffer
 	get.Stdout, get.Stderr = &out, log
 	err := get.Run()
@@ -114,7 +134,7 @@ func (i Istio) download(ctx context.Context, log io.Writer) (string, error) {
 		err = errors.New(got.Error)
 	}
 	if err != nil {
-		return "", fmt.Errorf("download Istio: %w", err)
+		return "", fmt.Errorf("download %s: %w", module, err)
 	}
 	return got.Dir, nil
 }

@@ -1,0 +1,59 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
+)
+
+func TestLoadThroughTheGateway(t *testing.T) {
+	onCluster := known
+	onCluster.Protocols = []string{"http1", "http2", "grpc", "tcp"}
+	onCluster.Platforms = []string{"local", "kubernetes"}
+	onCluster.Meshes = []string{"none", "istio", "linkerd", "consul", "envoy"}
+	onCluster.Definition = func(name string) (mesh.Definition, bool) {
+		d, err := mesh.Load(name)
+		return d, err == nil
+	}
+	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\n"
+	const cluster = "platform: {kind: kubernetes}\n"
+	const through = "load: {entry: gateway}\n"
+	for text, want := range map[string]string{
+		cluster + through + "factors: {mesh: [none, istio]}":                                                                  "",
+		cluster + "load: {entry: service}\nfactors: {mesh: [linkerd]}":                                                        "",
+		cluster + "load: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":                                           "",
+		"platform: {kind: kubernetes, expose: loadBalancer}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}": "",
+		cluster + through + "factors: {mesh: [none, istio], protocol: [http1, grpc]}":                                         "",
+		through + "factors: {mesh: [none, envoy]}":                                                                            "x.yaml:4:15: load.entry: it is of clusters, and the platform is local",
+		cluster + "load: {entry: gatway}\nfactors: {mesh: [istio]}":                                                           `x.yaml:5:15: load.entry: unknown entry of the load "gatway"`,
+		cluster + through + "factors: {mesh: [none, linkerd]}":                                                                "x.yaml:6:24: factors.mesh[1]: mesh linkerd: unsupported operation through a gateway: Linkerd has no ingress gateway of its own",
+		cluster + through + "factors: {mesh: [consul]}":                                                                       "factors.mesh[0]: mesh consul: unsupported operation through a gateway",
+		cluster + through + "factors: {mesh: [none]}":                                                                         "load.entry: no mesh is weighed: there is no gateway",
+		cluster + through + "factors: {rate: [10]}":                                                                           "load.entry: no mesh is weighed: there is no gateway",
+		cluster + through + "factors: {mesh: [istio], protocol: [http1, tcp]}":                                                "x.yaml:6:44: factors.protocol[1]: mesh istio: unsupported operation: the gateway's routes carry http1, http2, grpc, and not tcp",
+		cluster + through + "application: {services: [{name: a, protocol: tcp}]}\nfactors: {mesh: [istio]}":                   "application: mesh istio: unsupported operation: the gateway's routes carry",
+		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":  "platform.expose: a forwarded port ends in a pod",
+	} {
+		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", text, err, want)
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case want == "" && (e.Gateway() != strings.Contains(text, "gateway") || (e.Way() == "") == e.Gateway()):
+			t.Errorf("%s: gateway %v, way %q", text, e.Gateway(), e.Way())
+		}
+	}
+}
+
+// The way is said with the type of the Services it goes by.
+func TestWayThroughTheGateway(t *testing.T) {
+	for _, c := range []struct{ from, expose, want string }{{"", "", "ClusterIP"}, {"outside", "", "NodePort"}, {"outside", "nodePort", "NodePort"}, {"outside", "loadBalancer", "LoadBalancer"}} {
+		e := experiment.Experiment{Load: experiment.Load{From: c.from, Entry: experiment.EntryGateway}, Platform: experiment.Platform{Expose: c.expose}}
+		if !strings.HasSuffix(e.Way(), " of type "+c.want) {
+			t.Errorf("%+v: %s", c, e.Way())
+		}
+	}
+}

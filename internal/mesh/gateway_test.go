@@ -1,0 +1,174 @@
+package mesh
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// clusterGateway is a gateway with every field, for clusterMesh.
+const clusterGateway = `  gateway:
+    protocols: [http1]
+    crds: [{name: gateway-api, kinds: [gateways.gateway.networking.k8s.io]}]
+    manifests:
+    - |
+      apiVersion: gateway.networking.k8s.io/v1
+      kind: Gateway
+      metadata: {name: front, annotations: {type: {{.Gateway.ServiceType}}, to: "{{.Gateway.Service}}:{{.Gateway.Port}}/{{.Gateway.Protocol}}"}}
+    workloads: [{kind: Deployment, name: front, scaled: true}]
+    conditions: [{group: gateway.networking.k8s.io, version: v1, kind: Gateway, name: front, type: Programmed}]
+    service: front
+    port: 80
+    proxy:
+      role: gateway
+      in: namespace
+      container: small-proxy
+      podLabel: {front: "yes"}
+      counters: [{proves: l7, port: 9090, path: /metrics, metric: requests_total}]
+`
+
+// gated is clusterMesh with a gateway.
+func gated() string {
+	text := strings.Replace(clusterMesh, "  plaintext:", clusterGateway+"  plaintext:", 1)
+	text = strings.Replace(text, `eq .Options.mode "hard"`, `and .Closed (eq .Options.mode "hard")`, 1)
+	return strings.Replace(text, "tasks:\n", "tasks:\n- {plane: data, role: gateway, podLabel: {front: \"yes\"}}\n", 1)
+}
+
+func TestGateway(t *testing.T) {
+	d, err := Decode("m.yaml", []byte(gated()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := d.Ingress()
+	if err != nil || g == nil || g.Service != "front" || g.Port != 80 {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	if err := g.Carries("tcp"); !errors.Is(err, errors.ErrUnsupported) || g.Carries("http1") != nil {
+		t.Errorf("it carries tcp: %v", err)
+	}
+	way := Way{Front: &Front{Service: "echo", Port: 8080, Protocol: "http1", ServiceType: "NodePort"}}
+	e, err := d.Kubernetes.Enrol(Settings{Profile: ProfileHA}, "shop", way)
+	if err != nil || len(e.Manifests) != 2 || !strings.Contains(e.Manifests[1], `{type: NodePort, to: "echo:8080/http1"}`) || len(e.Workloads) != 1 || e.Replicas != 3 || len(e.Conditions) != 1 {
+		t.Errorf("through the gateway: %+v, %v", e, err)
+	}
+	past, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{})
+	if err != nil || len(past.Manifests) != 1 || len(past.Workloads) != 0 || len(past.Conditions) != 0 {
+		t.Errorf("past the gateway: %+v, %v", past, err)
+	}
+	for closed, way := range map[bool]Way{true: way, false: {}} {
+		if refuses, err := d.Kubernetes.RefusesPlaintext(Settings{}, "shop", way); err != nil || refuses != closed {
+			t.Errorf("plaintext is refused: %v, %v, want %v", refuses, err, closed)
+		}
+	}
+}
+
+func TestBrokenGateways(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"field":          {"    service: front\n", "    servce: front\n", "kubernetes.gateway.servce: unknown field"},
+		"no service":     {"    service: front\n", "", "m.yaml:42:3: kubernetes.gateway.service: missing"},
+		"port":           {"    port: 80\n", "    port: 0\n", "kubernetes.gateway.port: found 0, expected 1 to 65535"},
+		"protocols":      {"    protocols: [http1]\n", "", "kubernetes.gateway.protocols: missing"},
+		"elsewhere":      {"in: namespace", "in: mesh", `kubernetes.gateway.proxy.in: found "mesh", expected namespace`},
+		"proves nothing": {"counters: [{proves: l7", "counters: [{proves: path", "kubernetes.gateway.proxy.counters: no counter proves l7"},
+		"no rule":        {"role: gateway\n      in", "role: gatewy\n      in", `kubernetes.gateway.proxy.role: no rule of tasks attributes "gatewy"`},
+		"no type":        {", type: Programmed", "", "kubernetes.gateway.conditions[0].type: missing"},
+		"template":       {"{{.Gateway.Port}}", "{{.Gateway.Prt}}", "can't evaluate field Prt"},
+		"two":            {"    protocols: [http1]\n", "    none: none of its own\n", "kubernetes.gateway.none: a reason why there is none, and a gateway"},
+		"not in a with":  {`data: {inside: "{{.LoadInside}}"}`, `data: {to: "{{.Gateway.Service}}"}`, "nil pointer evaluating *mesh.Front.Service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := strings.Replace(gated(), c.old, c.new, 1)
+			if broken == gated() {
+				t.Fatalf("%q is not in the definition", c.old)
+			}
+			if _, err := Decode("m.yaml", []byte(broken)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// A mesh without a gateway says why, and what is no mesh needs none.
+func TestMeshesWithoutGateway(t *testing.T) {
+	for name, want := range map[string]string{
+		"none": "", "istio": "", "istio-ambient": "", "istio-ambient-l4": "",
+		"linkerd": "no ingress gateway of its own", "consul": "does not make Consul's API gateway", "envoy": "no kubernetes part",
+	} {
+		d, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := d.Ingress()
+		if want == "" && (err != nil || (g == nil) != (name == "none")) || want != "" && (!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, %v, want %q", name, g, err, want)
+		}
+	}
+	var hinted interface{ Hint() string }
+	if _, err := (Definition{Name: "own", Kubernetes: &Kubernetes{}}).Ingress(); !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "adding-a-mesh") {
+		t.Errorf("one's own definition: %v", err)
+	}
+}
+
+// Istio's gateway leads to the entry, by a Service of the type that was asked for, and the policy stays STRICT behind it.
+func TestIstioGateway(t *testing.T) {
+	for _, name := range []string{"istio", "istio-ambient", "istio-ambient-l4"} {
+		d, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{Front: &Front{Service: "face", Port: 80, Protocol: "http1", ServiceType: "NodePort"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var objects []string
+		for _, text := range e.Manifests {
+			var o any
+			if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			b, _ := json.Marshal(o)
+			objects = append(objects, string(b))
+		}
+		all := strings.Join(objects, "\n")
+		for _, want := range []string{`"mtls":{"mode":"STRICT"}`, `"networking.istio.io/service-type":"NodePort"`, `"backendRefs":[{"name":"face","port":80}]`, `"gatewayClassName":"istio"`} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%s: %s is not in\n%s", name, want, all)
+			}
+		}
+		if through := e.Namespace.Labels["istio.io/ingress-use-waypoint"]; (through == "true") != (name == "istio-ambient") {
+			t.Errorf("%s: the gateway goes past the waypoint: %v", name, e.Namespace)
+		}
+		pod := Task{Namespace: "shop", Container: "istio-proxy", Labels: map[string]string{"gateway.networking.k8s.io/gateway-class-name": "istio", "gateway.networking.k8s.io/gateway-name": "tare-gateway"}}
+		if task := d.Attribute(pod); task.Plane != metric.Data || task.Role != "gateway" || !d.Kubernetes.Gateway.Proxy.Selects(pod.Labels) {
+			t.Errorf("%s: its pod is %+v", name, task)
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	programmed := Condition{Type: "Programmed"}
+	for text, want := range map[string]string{
+		`{}`: "nobody says whether it is Programmed",
+		`{"status": {"conditions": [{"type": "Accepted", "status": "True"}]}}`:                                                             "nobody says whether it is Programmed",
+		`{"status": {"conditions": [{"type": "Programmed", "status": "False", "reason": "AddressNotAssigned", "message": "no address"}]}}`: "Programmed is False: AddressNotAssigned: no address",
+		`{"status": {"conditions": [{"type": "Programmed", "status": "Unknown"}]}}`:                                                        "Programmed is Unknown",
+		`{"status": {"conditions": [{"type": "Programmed", "status": "True"}]}}`:                                                           "",
+		`{"status": {"parents": [{"conditions": [{"type": "Programmed", "status": "True"}]}]}}`:                                            "",
+		`{"status": {"parents": [{"conditions": [{"type": "Programmed", "status": "True"}]}, {"conditions": []}]}}`:                        "nobody says whether it is Programmed",
+		`{"status": {"parents": []}}`:                          "nobody says whether it is Programmed",
+		`{"status": {"parents": ["x"], "conditions": "none"}}`: "nobody says whether it is Programmed",
+	} {
+		var o map[string]any
+		if err := json.Unmarshal([]byte(text), &o); err != nil {
+			t.Fatal(err)
+		}
+		if ok, state := programmed.Holds(o); ok != (want == "") || !ok && state != want {
+			t.Errorf("%s: %v, %q, want %q", text, ok, state, want)
+		}
+	}
+}
