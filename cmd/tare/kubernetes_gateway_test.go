@@ -40,6 +40,9 @@ func TestKubernetesGateway(t *testing.T) {
 	}
 	before := objectsIn(t, c)
 	report, records, _ := weighed(t, bin, fmt.Sprintf(gatewayExperiment, kubeconfig, image, os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
+	if !strings.Contains(report.Setup.Way, "ingress gateway") {
+		t.Errorf("the report does not say which way the load came: %+v", report.Setup)
+	}
 	for _, r := range records {
 		if r.Error != "" || !r.Valid {
 			t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)

@@ -37,6 +37,16 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+// A plan says where the load goes where it is not to the entry.
+func TestPlanSaysTheWayOfTheLoad(t *testing.T) {
+	for want, set := range map[string]string{"either is a service of type nodeport": "seed=1", "either is a service of type loadbalancer": "platform.expose=loadBalancer"} {
+		got, err := call(t, newPlanCommand, "../../examples/gateway-kubernetes.yaml", "--set", set)
+		if err != nil || !strings.Contains(strings.ToLower(got), want) {
+			t.Errorf("%s: %v, %q is not in\n%s", set, err, want, got)
+		}
+	}
+}
+
 func TestPlanJSON(t *testing.T) {
 	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "json")
 	if err != nil {

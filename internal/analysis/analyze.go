@@ -269,7 +269,7 @@ func (a *analysis) setup() Setup {
 	e := a.environment
 	s := Setup{
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
-		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: a.plan.Seed, Probe: probeWork(a.records),
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: a.plan.Seed, Way: a.plan.Way, Probe: probeWork(a.records),
 	}
 	for i := range a.records {
 		r := &a.records[i]

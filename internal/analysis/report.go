@@ -76,6 +76,7 @@ type Setup struct {
 	Generator  string            `json:"generator,omitempty"` // by name, or mixed
 	Loop       string            `json:"loop,omitempty"`      // open | paced | closed | mixed
 	Arrivals   string            `json:"arrivals,omitempty"`
+	Way        string            `json:"way,omitempty"`      // of the load to the application, where it is not to the entry
 	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`

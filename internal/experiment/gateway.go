@@ -30,7 +30,7 @@ func (e *Experiment) Way() string {
 			service = "NodePort"
 		}
 	}
-	return fmt.Sprintf("the load comes through each mesh's ingress gateway and is outside of the mesh; without a mesh it goes to the entry's Service; either Service is of type %s", service)
+	return fmt.Sprintf("Load through each mesh's ingress gateway, from outside of the mesh; without a mesh, to the entry's Service. Either is a Service of type %s", service)
 }
 
 // gateway checks what the load is sent to, and that each mesh has it.

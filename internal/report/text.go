@@ -144,6 +144,9 @@ func (t *text) header() {
 	}
 	t.wrapped(title)
 	t.wrapped(sentence(t.trials(), t.load()))
+	if r.Setup.Way != "" {
+		t.wrapped(r.Setup.Way)
+	}
 	if len(t.label.constant) > 0 {
 		t.wrapped("In all treatments: " + strings.Join(t.label.constant, ", "))
 	}
