@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,8 +15,9 @@ import (
 	"github.com/tare-mesh/tare/internal/platform"
 )
 
-// gatewayWithin is how long a mesh's controllers may take to make a gateway and its routes known.
-const gatewayWithin = 2 * time.Minute
+// gatewayWithin is how long a mesh's controllers may take to make a gateway and its routes known, which for a gateway of
+// type LoadBalancer takes its address too.
+const gatewayWithin = balancerWithin
 
 // sampleFront is what a gateway leads to before the first trial is known.
 var sampleFront = mesh.Front{Service: "app", Port: servicePort, Protocol: app.HTTP1, ServiceType: string(corev1.ServiceTypeClusterIP)}
@@ -78,9 +78,14 @@ func (d *deployment) awaitGateway(ctx context.Context) error {
 	defer cancel()
 	for _, c := range d.enrolment.Conditions {
 		err := d.cluster.WaitFor(ctx, late.hear, meshctl.ConditionRef(c, d.namespace), func(o *unstructured.Unstructured) (bool, string) { return c.Holds(o.Object) })
-		if err != nil {
-			return fmt.Errorf("wait for the gateway of mesh %s: %w", d.spec.Mesh.Name, err)
+		if err == nil {
+			continue
 		}
+		err = fmt.Errorf("wait for the gateway of mesh %s: %w", d.spec.Mesh.Name, err)
+		if d.platform.serviceType() == corev1.ServiceTypeLoadBalancer {
+			return &Error{err, noBalancer}
+		}
+		return err
 	}
 	return nil
 }

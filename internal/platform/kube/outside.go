@@ -32,6 +32,7 @@ const (
 	dialPause   = 250 * time.Millisecond
 	// balancerWithin is how long a load balancer may take to get an address.
 	balancerWithin = 4 * time.Minute
+	noBalancer     = "the cluster may have nobody who makes load balancers: platform: {expose: nodePort} goes without"
 )
 
 // passesBy says that the way in ends beside the proxies of a mesh, so that nothing of it would be in the path.
@@ -156,7 +157,7 @@ func (d *deployment) balancers(ctx context.Context) (all []string, err error) {
 		return len(all) > 0, "its load balancer has no address"
 	})
 	if err != nil {
-		return nil, &Error{err, "the cluster may have nobody who makes load balancers: platform: {expose: nodePort} goes without"}
+		return nil, &Error{err, noBalancer}
 	}
 	return all, nil
 }
