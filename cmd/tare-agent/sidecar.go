@@ -71,7 +71,7 @@ func there(all []net.Listener) []net.Listener {
 
 func newAdderCommand() *cobra.Command {
 	var w service.Ways
-	var listen, admin string
+	var listen, admin, tokenFile string
 	var size app.Size
 	cmd := &cobra.Command{
 		Use:   "adder",
@@ -82,14 +82,21 @@ func newAdderCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			token := ""
+			if tokenFile != "" {
+				if token, err = service.ReadToken(tokenFile); err != nil {
+					return err
+				}
+			}
 			return serveAll(cmd.Context(), cmd.OutOrStdout(), "adder", []port{
-				{listen, handled(s), "answers on %s"}, {admin, handled(s.Admin()), "has its metrics on " + metricsURL}}, new(atomic.Bool))
+				{listen, handled(s), "answers on %s"}, {admin, handled(s.Admin(token)), "has its metrics on " + metricsURL}}, new(atomic.Bool))
 		},
 	}
 	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
 	f.StringVar(&admin, "admin", "", "`address` of /metrics, /stats and /readyz; none where left out")
+	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that /probe needs, readable by its owner alone")
 	f.Var(scalar{&size, "size"}, "response-size", "length of the answer's body, at least what it takes to say the sum")
 	return cmd
 }

@@ -42,9 +42,10 @@ type Reading struct {
 
 // Processor is the part of one processor.
 type Processor struct {
-	CPU    int   `json:"cpu"`
-	Pieces int64 `json:"pieces"`
-	NS     int64 `json:"ns"` // CPU time of the thread that was pinned to it, user and system
+	Node   string `json:"node,omitempty"` // of a cluster
+	CPU    int    `json:"cpu"`
+	Pieces int64  `json:"pieces"`
+	NS     int64  `json:"ns"` // CPU time of the thread that was pinned to it, user and system
 }
 
 // Microseconds are the mean CPU time of a piece over the processors; not ok where

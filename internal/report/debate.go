@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -128,7 +127,7 @@ func writeDebateRun(path string, d *result.Dir, record *result.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+"-metrics.csv", debateCSV(samples), 0o644); err != nil {
+	if err := os.WriteFile(path+"-metrics.csv", debateCSV(debateNodes(record), samples), 0o644); err != nil {
 		return err
 	}
 	h, err := analysis.TrialHistograms(d, record)
@@ -148,6 +147,7 @@ type planeSample struct {
 	at    time.Time
 	cores map[metric.Plane]float64
 	bytes map[metric.Plane]float64
+	nodes map[string]nodeSample
 }
 
 // planeSamples are the samples of the measure phase.
@@ -172,6 +172,7 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 			continue
 		}
 		l.add(e.Sample.Tasks)
+		l.addNodes(e.Sample.Nodes)
 		if s, ok := l.sample(e.Time); ok && within {
 			out = append(out, s)
 		}
@@ -188,6 +189,8 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 			}
 			l.add(look)
 		}
+		l.addNodes(nodesAt(record, func(u result.MachineUsage) result.NodeReading { return u.Start }))
+		l.addNodes(nodesAt(record, func(u result.MachineUsage) result.NodeReading { return u.End }))
 		if s, ok := l.sample(record.Load.End); ok {
 			out = []planeSample{s}
 		}
@@ -202,10 +205,12 @@ type looks struct {
 	cluster bool
 	planes  map[string]metric.Plane // where each task counts
 	two     map[string][2]result.Reading
+	nodes   map[string][2]result.NodeReading
 }
 
 func newLooks(record *result.Record) *looks {
-	l := &looks{cluster: record.Node != nil && len(record.Node.Nodes) > 0, planes: map[string]metric.Plane{}, two: map[string][2]result.Reading{}}
+	l := &looks{cluster: record.Node != nil && len(record.Node.Nodes) > 0, planes: map[string]metric.Plane{},
+		two: map[string][2]result.Reading{}, nodes: map[string][2]result.NodeReading{}}
 	for _, t := range record.Tasks {
 		if t.Missing == "" {
 			l.planes[t.ID] = debatePlane(t.Task)
@@ -227,7 +232,7 @@ func (l *looks) add(now map[string]result.Reading) {
 
 // sample are the rates now; not ok as long as there is none, or, in a cluster, one is not known.
 func (l *looks) sample(at time.Time) (planeSample, bool) {
-	s := planeSample{at: at, bytes: map[metric.Plane]float64{}}
+	s := planeSample{at: at, bytes: map[metric.Plane]float64{}, nodes: l.nodeSamples()}
 	s.cores = map[metric.Plane]float64{metric.Data: 0, metric.Control: 0, metric.Platform: 0, metric.Unattributed: 0, gke: 0}
 	maps.Copy(s.bytes, s.cores)
 	some := false
@@ -253,7 +258,7 @@ func (l *looks) sample(at time.Time) (planeSample, bool) {
 func importedSamples(x *result.Sampled) []planeSample {
 	var out []planeSample
 	for _, row := range x.Rows {
-		s := planeSample{at: row.At, cores: map[metric.Plane]float64{}, bytes: map[metric.Plane]float64{}}
+		s := planeSample{at: row.At, cores: map[metric.Plane]float64{}, bytes: map[metric.Plane]float64{}, nodes: importedNodes(x, row)}
 		for i, t := range x.Tasks {
 			if slices.Contains(x.Unknown, t.Plane) {
 				continue
@@ -270,18 +275,24 @@ func importedSamples(x *result.Sampled) []planeSample {
 	return out
 }
 
-// debateCSV has nanocores and bytes, CRLF, and naive times, as the original.
-func debateCSV(samples []planeSample) []byte {
+// debateCSV has nanocores and bytes, CRLF, and naive times, as the original, whose first columns are the nodes'.
+func debateCSV(nodes []debateNode, samples []planeSample) []byte {
 	var b bytes.Buffer
 	c := csv.NewWriter(&b)
 	c.UseCRLF = true
 	head := []string{"timestamp"}
+	for _, n := range nodes {
+		head = append(head, n.columns()...)
+	}
 	for _, col := range debateColumns {
 		head = append(head, col.name+" CPU", col.name+" mem")
 	}
 	_ = c.Write(head) // to memory: it cannot fail
 	for _, s := range samples {
 		row := []string{s.at.UTC().Format(time.DateTime)}
+		for _, n := range nodes {
+			row = append(row, n.cells(s.nodes[n.name])...)
+		}
 		for _, col := range debateColumns {
 			row = append(row, planeCell(s.cores, col.planes, 1e9), planeCell(s.bytes, col.planes, 1))
 		}
@@ -302,7 +313,7 @@ func planeCell(of map[metric.Plane]float64, planes []metric.Plane, scale float64
 	if !known {
 		return ""
 	}
-	return strconv.FormatInt(int64(math.Round(sum*scale)), 10)
+	return wholeNumber(sum * scale)
 }
 
 // wrk2Text is a distribution as wrk2 prints it with --latency.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func TestDebateOfACluster(t *testing.T) {
 	task := func(id string, p metric.Plane, namespace, role string) result.TaskUsage {
 		return result.TaskUsage{Task: mesh.Task{ID: id, Plane: p, Namespace: namespace, Role: role}}
 	}
-	record := &result.Record{Node: &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1"}}}, Tasks: []result.TaskUsage{
+	record := &result.Record{Node: &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1", AllocatableCPU: 1.93, AllocatableMemory: 3 << 30}, {Name: "n2"}}}, Tasks: []result.TaskUsage{
 		task("face", metric.App, "faces", ""), task("proxy", metric.Data, "faces", "sidecar"), task("dns", metric.Platform, "kube-system", "system"),
 		task("agent", metric.Platform, "gke-managed-system", "system"), task("stranger", metric.Unattributed, "x", ""), task("kernel", metric.Platform, "", mesh.RoleRemainder),
 	}}
@@ -35,6 +36,12 @@ func TestDebateOfACluster(t *testing.T) {
 			}
 		}
 		l.add(look)
+		if second%10 == 7 { // one node is refreshed as often, the other only once
+			l.addNodes(map[string]result.NodeReading{"n1": {At: begin.Add(at), Busy: int64(1.25 * float64(at)), Memory: 1 << 30}})
+			if second == 7 {
+				l.addNodes(map[string]result.NodeReading{"n2": {At: begin.Add(at), Busy: 1}})
+			}
+		}
 		s, known = l.sample(begin.Add(at))
 		if known != (second >= 14) {
 			t.Fatalf("after %v: known %v", at, known)
@@ -50,5 +57,12 @@ func TestDebateOfACluster(t *testing.T) {
 		if math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: %v cores, want %v", c.name, got, want)
 		}
+	}
+	lines := strings.Split(string(debateCSV(debateNodes(record), []planeSample{s})), "\r\n")
+	if want := "timestamp,n1 CPU,n1 allocatable CPU,n1 mem,n1 allocatable mem,n2 CPU,n2 allocatable CPU,n2 mem,n2 allocatable mem,faces CPU,faces mem,"; !strings.HasPrefix(lines[0], want) {
+		t.Errorf("the columns are %s", lines[0])
+	}
+	if want := ",1250000000,1930000000,1073741824,3221225472,,0,,0,500000000,1048576,"; !strings.Contains(lines[1], want) {
+		t.Errorf("a row is %s, want %s in it", lines[1], want)
 	}
 }

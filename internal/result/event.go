@@ -55,6 +55,8 @@ type Progress struct {
 type Sample struct {
 	Tasks map[string]Reading `json:"tasks"`
 	Node  NodeReading        `json:"node,omitzero"` // absent where it cannot be read
+	// Nodes are those of a cluster that were refreshed, by name.
+	Nodes map[string]NodeReading `json:"nodes,omitempty"`
 	// Cores is CPU by plane since the sample before, for the live view.
 	Cores map[string]float64 `json:"cores,omitempty"`
 }

@@ -27,7 +27,7 @@ type gap struct {
 }
 
 // add takes what is new in a look, asked for and answered at these times, and returns it.
-func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading) {
+func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading, nodes map[string]result.NodeReading) {
 	if h.tasks == nil {
 		h.tasks, h.nodes = map[string][]result.Reading{}, map[string][]result.NodeReading{}
 	}
@@ -35,12 +35,12 @@ func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string
 		if n := len(h.gaps); n == 0 || !h.gaps[n-1].to.IsZero() {
 			h.gaps = append(h.gaps, gap{from: asked, why: l.Gap})
 		}
-		return nil
+		return nil, nil
 	}
 	if n := len(h.gaps); n > 0 && h.gaps[n-1].to.IsZero() {
 		h.gaps[n-1].to = answered
 	}
-	fresh = map[string]result.Reading{}
+	fresh, nodes = map[string]result.Reading{}, map[string]result.NodeReading{}
 	for id, r := range l.Tasks {
 		if all := h.tasks[id]; len(all) == 0 || r.At.After(all[len(all)-1].At) {
 			h.tasks[id] = append(all, r)
@@ -51,9 +51,13 @@ func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string
 		h.node = addNode(h.node, *l.Node)
 	}
 	for _, m := range l.Nodes {
+		before := len(h.nodes[m.Name])
 		h.nodes[m.Name] = addNode(h.nodes[m.Name], m.Reading)
+		if len(h.nodes[m.Name]) > before {
+			nodes[m.Name] = m.Reading
+		}
 	}
-	return fresh
+	return fresh, nodes
 }
 
 func addNode(to []result.NodeReading, r result.NodeReading) []result.NodeReading {

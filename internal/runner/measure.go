@@ -304,7 +304,8 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 	}
 	if s.trial.paced() {
 		// What was not refreshed is not told again: a row more would be no observation more.
-		if sample.Tasks = s.history.add(now, asked, s.trial.clock.now()); len(sample.Tasks) == 0 {
+		sample.Tasks, sample.Nodes = s.history.add(now, asked, s.trial.clock.now())
+		if len(sample.Tasks)+len(sample.Nodes) == 0 {
 			s.last, s.any = now, true
 			return nil
 		}

@@ -165,32 +165,41 @@ func (t *trial) lookPeriod() time.Duration {
 }
 
 // rest waits until application and data plane are idle: below the thresholds of
-// phases.idle between two refreshes that both came after it began to wait.
-func (t *trial) rest(ctx context.Context) (idle bool, cores float64, err error) {
+// phases.idle between two refreshes that both came after it began to wait. Where
+// they are not it says what they did.
+func (t *trial) rest(ctx context.Context) (idle bool, did string, err error) {
 	limits := t.Experiment.Phases.Idle
 	deadline := time.Now().Add(time.Duration(limits.Deadline))
 	began := t.clock.now()
 	for {
 		if err := t.sampler.list(ctx); err != nil {
-			return false, 0, err
+			return false, "", err
 		}
 		if err := t.sampler.look(ctx, meter.Counters); err != nil {
-			return false, 0, err
+			return false, "", err
 		}
 		cores, memory, known := t.resting(began)
 		if known && cores < limits.CPU && (limits.Memory == 0 || memory <= int64(limits.Memory)) {
-			return true, cores, nil
+			return true, "", nil
 		}
 		if time.Now().After(deadline) {
-			return false, cores, nil
+			return false, atWork(cores, memory, known), nil
 		}
 		if err := t.broken(); err != nil {
-			return false, 0, err
+			return false, "", err
 		}
 		if err := await(ctx, time.Now().Add(max(samplePeriod, t.lookPeriod()/2))); err != nil {
-			return false, 0, err
+			return false, "", err
 		}
 	}
+}
+
+// atWork says what application and data plane do.
+func atWork(cores float64, memory int64, known bool) string {
+	if !known {
+		return "their counters were not refreshed meanwhile"
+	}
+	return fmt.Sprintf("they used %.2f cores and held %.0f MiB", cores, float64(memory)/(1<<20))
 }
 
 // resting is what application and data plane used between their last two
@@ -216,12 +225,12 @@ func (t *trial) resting(since time.Time) (cores float64, memory int64, known boo
 func (t *trial) settlePaced(ctx context.Context) error {
 	runtime.GC() // what tare itself left behind is collected now, not while it measures
 	t.sampler = sampler{trial: t}
-	idle, cores, err := t.rest(ctx)
+	idle, did, err := t.rest(ctx)
 	if err != nil || idle {
 		return err
 	}
 	t.warn(result.Warning{Code: "not-settled",
-		Message: fmt.Sprintf("application and data plane were not idle %v after they were up, without any load: they used %.2f cores", t.Experiment.Phases.Idle.Deadline, cores),
+		Message: fmt.Sprintf("application and data plane were not idle %v after they were up, without any load: %s", t.Experiment.Phases.Idle.Deadline, did),
 		Hint:    "raise phases.idle.deadline or its thresholds, or see in the trial's provenance what they are doing"})
 	return nil
 }
@@ -231,12 +240,12 @@ func (t *trial) calm(ctx context.Context) error {
 	if !t.paced() {
 		return nil
 	}
-	idle, cores, err := t.rest(ctx)
+	idle, did, err := t.rest(ctx)
 	if err != nil || idle {
 		return err
 	}
 	t.warn(result.Warning{Code: "not-drained",
-		Message: fmt.Sprintf("application and data plane were not idle %v after the load: they used %.2f cores", t.Experiment.Phases.Idle.Deadline, cores),
+		Message: fmt.Sprintf("application and data plane were not idle %v after the load: %s", t.Experiment.Phases.Idle.Deadline, did),
 		Hint:    "see in the trial's provenance what they are doing", Metrics: []string{"cpu_cores"}})
 	return nil
 }

@@ -224,18 +224,30 @@ func TestMeterGap(t *testing.T) {
 	}
 }
 
-// What does not come to rest is measured all the same, and it is said.
+// What does not come to rest is measured all the same, and it is said, of CPU as of memory; the states are phases of the record.
 func TestNeverIdle(t *testing.T) {
-	t.Parallel()
-	f := &fake{tasks: func(l []platform.Task) []platform.Task {
-		l[0].Plane = metric.App // this test's own process, which is never idle
-		return l
-	}}
-	cfg, _ := pacedConfig(t, f, 300*time.Millisecond)
-	cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 0, Deadline: experiment.Duration(time.Second)}
-	r := onlyRecord(t, cfg)
-	if warned(r, "not-settled") == "" || warned(r, "not-drained") == "" || r.Load == nil {
-		t.Errorf("%s %+v", r.Error, r.Warnings)
+	for name, limits := range map[string]experiment.Idle{"of CPU": {CPU: 0}, "of memory": {CPU: 1000, Memory: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{tasks: func(l []platform.Task) []platform.Task {
+				l[0].Plane = metric.App // this test's own process, which is never idle
+				return l
+			}}
+			cfg, _ := pacedConfig(t, f, 300*time.Millisecond)
+			cfg.Experiment.Phases.Idle = limits
+			cfg.Experiment.Phases.Idle.Deadline = experiment.Duration(time.Second)
+			r := onlyRecord(t, cfg)
+			if !strings.Contains(warned(r, "not-settled"), " MiB") || !strings.Contains(warned(r, "not-drained"), " cores and held ") || r.Load == nil {
+				t.Errorf("%s %+v", r.Error, r.Warnings)
+			}
+			var phases []string
+			for _, p := range r.Phases {
+				phases = append(phases, p.Name)
+			}
+			if want := []string{"deploy", "verify", "settle", "warm-up", "measure", "drain"}; len(phases) < len(want) || !slices.Equal(phases[:len(want)], want) {
+				t.Errorf("phases %v, want %v", phases, want)
+			}
+		})
 	}
 }
 

@@ -84,7 +84,7 @@ func TestEveryRouteReachesTheFunction(t *testing.T) {
 		t.Errorf("%s", b)
 	}
 	w := httptest.NewRecorder()
-	s.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	s.Admin("").ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, r := range Routes() {
 		for _, stage := range []string{"total", "calc"} {
 			if want := `server_response_time_count{route="` + r.Server + `",stage="` + stage + `"}`; !strings.Contains(w.Body.String(), want) {

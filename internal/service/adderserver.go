@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tare-mesh/tare/internal/probe"
 )
 
 // AdderServer is the server of the study: each of its routes reaches the same function another way.
@@ -128,9 +130,10 @@ func (s *AdderServer) serveRest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Admin answers on a port of its own: /healthz, /readyz, /stats, and /metrics for Prometheus.
-func (s *AdderServer) Admin() http.Handler {
+// Admin answers on a port of its own: /healthz, /readyz, /stats, /metrics for Prometheus and, for who holds the token, /probe.
+func (s *AdderServer) Admin(token string) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+ProbePath, withToken(token, (&prober{take: probe.Local{}.Probe}).serve))
 	for _, path := range []string{HealthPath, "/readyz"} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	}

@@ -2,7 +2,6 @@ package service
 
 import (
 	"bytes"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/probe"
 	"github.com/tare-mesh/tare/internal/strict"
 )
 
@@ -35,7 +35,8 @@ const (
 )
 
 // Admin is the REST interface of a service: it shows and changes what the
-// service does. Changes are for who holds the token.
+// service does, and says how slow its processors are. Changes and readings are
+// for who holds the token.
 type Admin struct {
 	service *Service
 	token   string // empty: nothing can be changed
@@ -49,6 +50,7 @@ func NewAdmin(s *Service, token string, ready func() bool) *Admin {
 	for path, methods := range map[string]map[string]http.HandlerFunc{
 		"/config":       {"GET": a.getConfig, "PUT": a.changes(a.putConfig), "PATCH": a.changes(a.patchConfig)},
 		"/reset":        {"POST": a.changes(a.reset)},
+		ProbePath:       {"POST": a.changes((&prober{take: probe.Local{}.Probe}).serve)},
 		HealthPath:      {"GET": a.healthy},
 		"/readyz":       {"GET": a.readyz},
 		StatsPath:       {"GET": a.stats},
@@ -118,21 +120,7 @@ func problem(w http.ResponseWriter, status int, title, hint string, mistakes []M
 }
 
 // changes lets through who holds the token.
-func (a *Admin) changes(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if a.token == "" {
-			problem(w, http.StatusForbidden, "this service cannot be changed", "start it with --token-file", nil)
-			return
-		}
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(a.token)) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
-			problem(w, http.StatusUnauthorized, "changes need the token of the run", "send Authorization: Bearer …", nil)
-			return
-		}
-		next(w, r)
-	}
-}
+func (a *Admin) changes(next http.HandlerFunc) http.HandlerFunc { return withToken(a.token, next) }
 
 func (a *Admin) getConfig(w http.ResponseWriter, r *http.Request) {
 	etags, ok := etagsOf(w, r, "If-None-Match")

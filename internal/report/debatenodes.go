@@ -1,0 +1,103 @@
+package report
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// debateNode is a node as the debate's CSV has it, in four columns: what it used, and what of it pods may have.
+type debateNode struct {
+	name          string
+	cores, memory *float64 // allocatable, cores and bytes; nil: not known
+}
+
+// nodeSample is what a node used in one interval; nil: not known.
+type nodeSample struct{ cores, bytes *float64 }
+
+// debateNodes are those of a trial on a cluster, in the order of the record.
+func debateNodes(record *result.Record) (nodes []debateNode) {
+	if record.Sampled != nil {
+		for _, n := range record.Sampled.Nodes {
+			nodes = append(nodes, debateNode{n.Name, n.AllocatableCores, n.AllocatableMemory})
+		}
+		return nodes
+	}
+	if record.Node == nil {
+		return nil
+	}
+	for _, n := range record.Node.Nodes {
+		cores, memory := n.AllocatableCPU, float64(n.AllocatableMemory)
+		nodes = append(nodes, debateNode{n.Name, &cores, &memory})
+	}
+	return nodes
+}
+
+func (n debateNode) columns() []string {
+	return []string{n.name + " CPU", n.name + " allocatable CPU", n.name + " mem", n.name + " allocatable mem"}
+}
+
+func (n debateNode) cells(used nodeSample) []string {
+	return []string{wholeCell(used.cores, 1e9), wholeCell(n.cores, 1e9), wholeCell(used.bytes, 1), wholeCell(n.memory, 1)}
+}
+
+func wholeCell(v *float64, scale float64) string {
+	if v == nil {
+		return ""
+	}
+	return wholeNumber(*v * scale)
+}
+
+func wholeNumber(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
+
+// addNodes takes what nodes were refreshed in a look.
+func (l *looks) addNodes(now map[string]result.NodeReading) {
+	for name, r := range now {
+		l.nodes[name] = [2]result.NodeReading{l.nodes[name][1], r}
+	}
+}
+
+// nodeSamples are what each node used between its last two refreshes, and holds.
+func (l *looks) nodeSamples() map[string]nodeSample {
+	samples := map[string]nodeSample{}
+	for name, two := range l.nodes {
+		was, is := two[0], two[1]
+		var s nodeSample
+		if wall := is.At.Sub(was.At); !was.At.IsZero() && wall > 0 && is.Busy >= was.Busy {
+			cores := float64(is.Busy-was.Busy) / float64(wall)
+			s.cores = &cores
+		}
+		if is.Memory > 0 {
+			bytes := float64(is.Memory)
+			s.bytes = &bytes
+		}
+		samples[name] = s
+	}
+	return samples
+}
+
+func nodesAt(record *result.Record, edge func(result.MachineUsage) result.NodeReading) map[string]result.NodeReading {
+	at := map[string]result.NodeReading{}
+	if record.Node != nil {
+		for _, u := range record.Node.Nodes {
+			at[u.Name] = edge(u)
+		}
+	}
+	return at
+}
+
+func importedNodes(x *result.Sampled, row result.SampledRow) map[string]nodeSample {
+	samples := map[string]nodeSample{}
+	for i, n := range x.Nodes {
+		var s nodeSample
+		if i < len(row.NodeCores) {
+			s.cores = row.NodeCores[i]
+		}
+		if i < len(row.NodeMemory) {
+			s.bytes = row.NodeMemory[i]
+		}
+		samples[n.Name] = s
+	}
+	return samples
+}
