@@ -23,8 +23,9 @@ const removeWithin = 5 * time.Minute
 // cleanup is what of the leftovers is to go.
 type cleanup struct {
 	clusterFlags
-	run      string
-	all, yes bool
+	run       string
+	namespace string
+	all, yes  bool
 }
 
 func newCleanupCommand(c *cli) *cobra.Command {
@@ -46,6 +47,7 @@ so are those of other machines, of which that cannot be known: --run or --all na
 		},
 	}
 	o.add(cmd)
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "look in this namespace alone, which runs were given")
 	cmd.Flags().StringVar(&o.run, "run", "", "remove this run's, whoever's it is")
 	cmd.Flags().BoolVar(&o.all, "all", false, "remove every run's, but those that live on this machine")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
@@ -59,7 +61,7 @@ func (c *cli) cleanup(ctx context.Context, o *cleanup) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
-	found, err := k.Leftovers(asking)
+	found, err := leftovers(asking, k, o.namespace)
 	var hidden *cluster.Hidden
 	if err != nil && !errors.As(err, &hidden) && len(found) == 0 {
 		return err

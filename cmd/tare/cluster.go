@@ -65,16 +65,21 @@ func onCluster(f *clusterFlags, do func(context.Context, *cluster.Cluster) error
 }
 
 func newClusterStatus(c *cli, f *clusterFlags) *cobra.Command {
-	return &cobra.Command{
+	namespace := ""
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say what the cluster is, what runs on it, what runs left, and which rights are missing",
 		Args:  cobra.NoArgs,
-		RunE:  onCluster(f, c.clusterStatus),
+		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+			return c.clusterStatus(ctx, k, namespace)
+		}),
 	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "which rights are missing, and what runs left, in this namespace alone (platform.namespace)")
+	return cmd
 }
 
 // clusterStatus prints what can be seen; what cannot is said in its place.
-func (c *cli) clusterStatus(ctx context.Context, k *cluster.Cluster) error {
+func (c *cli) clusterStatus(ctx context.Context, k *cluster.Cluster, namespace string) error {
 	version, err := k.Version(ctx)
 	if err != nil {
 		return err
@@ -102,7 +107,9 @@ func (c *cli) clusterStatus(ctx context.Context, k *cluster.Cluster) error {
 		name string
 		text func(context.Context, *cluster.Cluster) (string, error)
 	}{
-		{"mark", markText}, {"foreign workloads", foreignText}, {"runs", leftoverText}, {"rights", rightsText},
+		{"mark", markText}, {"foreign workloads", foreignText},
+		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
+		{"rights", func(ctx context.Context, k *cluster.Cluster) (string, error) { return rightsText(ctx, k, namespace) }},
 	} {
 		text, err := part.text(ctx, k)
 		if ctx.Err() != nil {
@@ -138,8 +145,8 @@ func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	return workloadLines(all), nil
 }
 
-func leftoverText(ctx context.Context, k *cluster.Cluster) (string, error) {
-	all, err := k.Leftovers(ctx)
+func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
+	all, err := leftovers(ctx, k, namespace)
 	var hidden *cluster.Hidden
 	if errors.As(err, &hidden) && len(all) > 0 {
 		return leftoverLines(all), err
@@ -153,8 +160,16 @@ func leftoverText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	return leftoverLines(all), nil
 }
 
-func rightsText(ctx context.Context, k *cluster.Cluster) (string, error) {
-	missing, err := k.Missing(ctx, "")
+// leftovers are what runs have in the cluster, or in one namespace.
+func leftovers(ctx context.Context, k *cluster.Cluster, namespace string) ([]cluster.Leftover, error) {
+	if namespace != "" {
+		return k.LeftoversIn(ctx, namespace)
+	}
+	return k.Leftovers(ctx)
+}
+
+func rightsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
+	missing, err := k.Missing(ctx, namespace)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/fetch"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/meter"
 )
 
@@ -29,7 +30,9 @@ programs are here: Envoy, without fetching it, and the load generators.
 
 With the file of an experiment it also runs the baseline of that experiment
 against itself, for about a minute, and says the smallest difference that this
-machine can show, and how many blocks an interval of ±2 % would take.
+machine can show, and how many blocks an interval of ±2 % would take. Where the
+experiment runs on a cluster it is the cluster that is examined: whether it may be
+used, the rights, the nodes, the image, the meter.
 
 Exit codes: 0 it is fit, or only noisy; 1 a run cannot work here; 2 an invalid file.`,
 		Example: `  tare doctor
@@ -47,7 +50,7 @@ Exit codes: 0 it is fit, or only noisy; 1 a run cannot work here; 2 an invalid f
 			if err := o.check(); err != nil {
 				return err
 			}
-			if err := c.examine(cmd.Context()); err != nil || s == nil {
+			if err := c.examine(cmd.Context(), s); err != nil || s == nil {
 				return err
 			}
 			return c.againstItself(cmd.Context(), s, o)
@@ -90,15 +93,21 @@ type finding struct {
 // examinePeriod is how long the machine is watched.
 const examinePeriod = time.Second
 
-// examine makes every check and prints a line each.
-func (c *cli) examine(ctx context.Context) error {
+// examine makes every check of what s needs, or of this machine where there is none, and prints a line each.
+func (c *cli) examine(ctx context.Context, s *study) error {
 	x := &examined{cli: c}
-	x.fitness, x.unread = meter.Examine(ctx, examinePeriod)
+	here := asked(s)
+	if here >= forLoad {
+		x.fitness, x.unread = meter.Examine(ctx, examinePeriod)
+	}
 	if x.unread != nil && ctx.Err() != nil {
 		return x.unread
 	}
 	rows := make([]row, 0, len(doctorChecks))
 	for _, check := range doctorChecks {
+		if check.where > here {
+			continue
+		}
 		f := check.look(ctx, x)
 		if f.verdict == broken && !check.fatal {
 			f.verdict = noisy
@@ -108,11 +117,38 @@ func (c *cli) examine(ctx context.Context) error {
 		}
 		rows = append(rows, row{check.description, f})
 	}
-	for _, p := range fetch.Known() {
-		rows = append(rows, row{p.Name, lookFor(ctx, p)})
+	if here == forTrials {
+		for _, p := range fetch.Known() {
+			rows = append(rows, row{p.Name, lookFor(ctx, p)})
+		}
 	}
-	rows = append(rows, generatorFindings(ctx, c.catalog.generators)...)
+	if here >= forLoad {
+		rows = append(rows, generatorFindings(ctx, c.catalog.generators)...)
+	}
+	if here < forTrials {
+		rows = append(rows, c.clusterFindings(ctx, s.experiment)...)
+	}
 	return writeFindings(c.stdout, rows)
+}
+
+// place is what this machine is wanted for, each with all that is above it.
+type place int
+
+const (
+	forNothing place = iota // tare alone runs here, the trials on a cluster
+	forLoad                 // the load is sent from here
+	forTrials               // all of a trial runs here
+)
+
+// asked is what an experiment wants of this machine.
+func asked(s *study) place {
+	switch {
+	case s == nil || s.experiment.Platform.Kind != mesh.OnKubernetes:
+		return forTrials
+	case s.experiment.Outside():
+		return forLoad
+	}
+	return forNothing
 }
 
 type row struct {
@@ -137,7 +173,7 @@ func writeFindings(w io.Writer, rows []row) error {
 	fmt.Fprintln(w)
 	switch {
 	case count[broken] > 0:
-		return errors.New("this machine cannot carry out a run: see what is marked FAIL above")
+		return errors.New("a run cannot be carried out: see what is marked FAIL above")
 	case count[noisy] > 0:
 		fmt.Fprintf(w, "Runs work here; %s above would make their figures less certain.\n", counted(count[noisy], "warning"))
 	default:
@@ -149,23 +185,24 @@ func writeFindings(w io.Writer, rows []row) error {
 // doctorChecks in the order in which they are printed.
 var doctorChecks = []struct {
 	description string
-	fatal       bool // a run cannot work where it does not hold
+	where       place // what this machine must be wanted for, for it to matter
+	fatal       bool  // a run cannot work where it does not hold
 	hint        string
 	look        func(context.Context, *examined) finding
 }{
-	{"system", false, "processes are metered on Linux", lookSystem},
-	{"meters", true, "tare run needs Linux and /proc", lookMeters},
-	{"tare-agent", true, "build it with `make build`; it lies beside tare", lookAgent},
-	{"addresses", true, "every pod of a run has an address of its own in 127.0.0.0/8: let the loopback interface have them all", lookAddresses},
-	{"open files", true, "raise the limit: ulimit -n 65536", lookFiles},
-	{"processors", false, "load generator, application and proxy have to share: lower the rate, and run more blocks", lookProcessors},
-	{"CPU limit", false, "give the control group (container, session) as many cores as there are", lookLimit},
-	{"frequency governor", false, "set it to performance: cpupower frequency-set -g performance", lookGovernor},
-	{"load average", false, "wait until the machine has come to rest", lookLoad},
-	{"other processes", false, "end what need not run while you measure", lookOthers},
-	{"steal", false, "the hypervisor gives this machine's CPU to others: use one with processors of its own", lookSteal},
-	{"CPU pressure", false, "tasks wait for a processor: end what need not run", lookPressure},
-	{"timer lateness", false, "a sleeping thread wakes late, and the load generator with it: give it a processor of its own (platform.cpus)", lookLateness},
+	{"system", forNothing, false, "processes are metered on Linux", lookSystem},
+	{"meters", forLoad, true, "tare run needs Linux and /proc", lookMeters},
+	{"tare-agent", forLoad, true, "build it with `make build`; it lies beside tare", lookAgent},
+	{"addresses", forTrials, true, "every pod of a run has an address of its own in 127.0.0.0/8: let the loopback interface have them all", lookAddresses},
+	{"open files", forNothing, true, "raise the limit: ulimit -n 65536", lookFiles},
+	{"processors", forLoad, false, "load generator, application and proxy have to share: lower the rate, and run more blocks", lookProcessors},
+	{"CPU limit", forLoad, false, "give the control group (container, session) as many cores as there are", lookLimit},
+	{"frequency governor", forLoad, false, "set it to performance: cpupower frequency-set -g performance", lookGovernor},
+	{"load average", forLoad, false, "wait until the machine has come to rest", lookLoad},
+	{"other processes", forLoad, false, "end what need not run while you measure", lookOthers},
+	{"steal", forLoad, false, "the hypervisor gives this machine's CPU to others: use one with processors of its own", lookSteal},
+	{"CPU pressure", forLoad, false, "tasks wait for a processor: end what need not run", lookPressure},
+	{"timer lateness", forLoad, false, "a sleeping thread wakes late, and the load generator with it: give it a processor of its own (platform.cpus)", lookLateness},
 }
 
 // generatorFindings are a line for each generator but tare's own.

@@ -60,7 +60,30 @@ func (c *cli) dryRun(ctx context.Context, s *study, o runOptions) error {
 		}
 		fmt.Fprintf(out, "# The load's standard input: %s\n", load)
 	}
+	if err := dryEnd(ctx, on, record, out); err != nil {
+		return err
+	}
 	return out.Flush()
+}
+
+// dryEnd prints what is done after the last trial.
+func dryEnd(ctx context.Context, on *opened, record *cluster.Recorder, out io.Writer) error {
+	before := len(record.Steps())
+	if on.end != nil {
+		if err := on.end(ctx); err != nil {
+			return err
+		}
+	}
+	var last cluster.Recorder
+	for _, step := range record.Steps()[before:] {
+		last.Add(step)
+	}
+	if len(last.Steps()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "# After the last trial")
+	_, err := last.WriteTo(out)
+	return err
 }
 
 // dryTrial goes through one trial, and returns what its load generator reads.

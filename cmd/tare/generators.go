@@ -46,7 +46,10 @@ func (c *cli) generatorsOf(x *experiment.Experiment) (map[string]load.Generator,
 		in := "in the image of tare-agent"
 		if i, ok := images[name]; ok {
 			in = "image " + i.Reference()
-			if i.Digest == "" {
+			switch digest := x.Platform.Digests[i.Image]; {
+			case digest != "":
+				in += ", held to " + digest
+			case i.Digest == "":
 				in += " (by its tag)"
 			}
 		}

@@ -162,6 +162,30 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 		o.notices.say(m.note)
 	}
 	run := kube.RunID(o.experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
+	meshes, end, err := c.takeTurns(ctx, k, o, run)
+	if err != nil {
+		return nil, err
+	}
+	return &opened{
+		platform: kube.New(kube.Options{
+			Cluster: k, Run: run, Meshes: meshes, Namespace: x.Namespace, Resources: x.Resources,
+			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
+			Generators: images, Digests: x.Digests, ChartCache: c.meshOptions(experiment.MeshOptions{}, nil).Cache,
+			Outside: o.experiment.Outside(), Expose: x.Expose, Gateway: o.experiment.Gateway(), Agent: load.AgentPath(),
+			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
+		}, nodes),
+		meter:       m.Meter,
+		timing:      kubernetesTiming(workers),
+		environment: environmentOf(nodes),
+		end:         end,
+	}, nil
+}
+
+// takeTurns has one mesh at a time in the cluster; in a namespace that is given there is none.
+func (c *cli) takeTurns(ctx context.Context, k *cluster.Cluster, o opening, run string) (meshes kube.Meshes, end func(context.Context) error, err error) {
+	if o.experiment.Platform.Namespace != "" {
+		return nil, nil, nil
+	}
 	turns := meshctl.NewTurns(k, func(name string) meshctl.Choice {
 		chosen := o.experiment.Meshes[name]
 		options := c.meshOptions(chosen, nil)
@@ -170,22 +194,10 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	}, o.notices.say)
 	if o.dry == nil {
 		if err := turns.Possible(ctx, o.experiment.Factors.Mesh); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return &opened{
-		platform: kube.New(kube.Options{
-			Cluster: k, Run: run, Meshes: turns,
-			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
-			Generators: images, ChartCache: c.meshOptions(experiment.MeshOptions{}, nil).Cache,
-			Outside: o.experiment.Outside(), Expose: x.Expose, Gateway: o.experiment.Gateway(), Agent: load.AgentPath(),
-			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
-		}, nodes),
-		meter:       m.Meter,
-		timing:      kubernetesTiming(workers),
-		environment: environmentOf(nodes),
-		end:         turns.End,
-	}, nil
+	return turns, turns.End, nil
 }
 
 // environmentOf says what the nodes are, all together.

@@ -59,6 +59,13 @@ func (c *Cluster) Record(words ...string) {
 	}
 }
 
+// RecordStep writes down, in a dry run, a step that is no kubectl's.
+func (c *Cluster) RecordStep(s Step) {
+	if c.DryRun() {
+		c.recorder.Add(s)
+	}
+}
+
 // RecordManifest writes down, in a dry run, a manifest and what kubectl would be told to do with it.
 func (c *Cluster) RecordManifest(m Manifest, words ...string) {
 	if c.DryRun() {

@@ -28,7 +28,7 @@ func (c *Cluster) Objects(ctx context.Context, selector string) ([]Object, error
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("list the objects of the cluster: %w", ctx.Err())
 		}
-		found, err := c.listed(ctx, k, selector)
+		found, err := c.listed(ctx, k, "", selector)
 		if apierrors.IsForbidden(err) {
 			hidden.Kinds = append(hidden.Kinds, k.resource.GroupResource().String())
 		} else if err != nil {

@@ -32,7 +32,7 @@ var (
 var rights = []Right{
 	{"", []string{"namespaces"}, manage, true,
 		"a namespace of its own for each trial; guarding a cluster in use; sweeping what dead runs left",
-		"a namespace must be given; nothing is guarded or swept"},
+		"a namespace must be given (platform.namespace); whether the cluster is in use cannot be seen, and no mesh can be had"},
 	{"", []string{"configmaps", "secrets", "services", "serviceaccounts"}, manage, false,
 		"the services under test and their configuration", "no run"},
 	{"", []string{"pods"}, manage, false,
@@ -65,6 +65,13 @@ func Rights(namespaced bool) []Right {
 		return slices.Clone(rights)
 	}
 	return slices.DeleteFunc(slices.Clone(rights), func(r Right) bool { return r.Cluster })
+}
+
+// madeInNamespace says that a run makes objects of a kind in a namespace that it is given.
+func madeInNamespace(k kind) bool {
+	return slices.ContainsFunc(rights, func(r Right) bool {
+		return !r.Cluster && r.Group == k.resource.Group && slices.Contains(r.Resources, k.resource.Resource) && slices.Contains(r.Verbs, "delete")
+	})
 }
 
 // lost lists what cannot be granted in one namespace.

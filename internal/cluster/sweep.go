@@ -32,6 +32,21 @@ func (c *Cluster) Leftovers(ctx context.Context) ([]Leftover, error) {
 	if len(kinds) == 0 {
 		return nil, err
 	}
+	return c.leftovers(ctx, kinds, "", err)
+}
+
+// LeftoversIn is [Cluster.Leftovers] in one namespace that runs were given, where looked at is what a run there may make.
+func (c *Cluster) LeftoversIn(ctx context.Context, namespace string) ([]Leftover, error) {
+	kinds, err := c.kinds(ctx)
+	kinds = slices.DeleteFunc(kinds, func(k kind) bool { return !madeInNamespace(k) })
+	if len(kinds) == 0 {
+		return nil, err
+	}
+	return c.leftovers(ctx, kinds, namespace, nil) // what does not answer is of another kind
+}
+
+// leftovers looks through kinds, in one namespace or in all where none is named.
+func (c *Cluster) leftovers(ctx context.Context, kinds []kind, namespace string, err error) ([]Leftover, error) {
 	runs := map[string]*Leftover{}
 	ours := map[string]bool{}
 	// Namespaces first: what lies in one of ours needs no line of its own.
@@ -41,7 +56,7 @@ func (c *Cluster) Leftovers(ctx context.Context) ([]Leftover, error) {
 	failed := []error{err}
 	var hidden Hidden
 	for _, k := range kinds {
-		found, err := c.listed(ctx, k, LabelRun)
+		found, err := c.listed(ctx, k, namespace, LabelRun)
 		if apierrors.IsForbidden(err) {
 			hidden.Kinds = append(hidden.Kinds, k.resource.GroupResource().String())
 		} else if err != nil {
@@ -109,15 +124,15 @@ func (l *Leftover) add(ref Ref, annotation string) {
 	}
 }
 
-// listed lists the objects of a kind that a selector matches, all where it is empty. A kind that cannot be listed after all (gone since, or an
-// API that says so in its own way) has none.
-func (c *Cluster) listed(ctx context.Context, k kind, selector string) (all []metav1.PartialObjectMetadata, err error) {
+// listed lists the objects of a kind that a selector matches, all where it is empty, in one namespace or in all. A kind
+// that cannot be listed after all (gone since, or an API that says so in its own way) has none.
+func (c *Cluster) listed(ctx context.Context, k kind, namespace, selector string) (all []metav1.PartialObjectMetadata, err error) {
 	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
 	for {
 		var page *metav1.PartialObjectMetadataList
 		err := c.Retry(ctx, "list "+k.resource.Resource, func(ctx context.Context) error {
 			var err error
-			page, err = c.metadata.Resource(k.resource).List(ctx, options)
+			page, err = c.metadata.Resource(k.resource).Namespace(namespace).List(ctx, options)
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 				page, err = &metav1.PartialObjectMetadataList{}, nil
 			}
@@ -137,10 +152,19 @@ func (c *Cluster) listed(ctx context.Context, k kind, selector string) (all []me
 // Runs that live, and those of other machines, are left alone; what could not be looked at is told to report. In a dry
 // run it does nothing. It is what a run does before its first trial.
 func (c *Cluster) SweepDead(ctx context.Context, report func(string)) ([]Leftover, error) {
+	return c.sweepDead(ctx, report, c.Leftovers)
+}
+
+// SweepDeadIn is [Cluster.SweepDead] in one namespace that runs were given.
+func (c *Cluster) SweepDeadIn(ctx context.Context, namespace string, report func(string)) ([]Leftover, error) {
+	return c.sweepDead(ctx, report, func(ctx context.Context) ([]Leftover, error) { return c.LeftoversIn(ctx, namespace) })
+}
+
+func (c *Cluster) sweepDead(ctx context.Context, report func(string), look func(context.Context) ([]Leftover, error)) ([]Leftover, error) {
 	if c.DryRun() {
 		return nil, nil
 	}
-	all, err := c.Leftovers(ctx)
+	all, err := look(ctx)
 	if err != nil && report != nil {
 		report("look for what earlier runs left: " + err.Error())
 	}

@@ -54,8 +54,15 @@ type Platform struct {
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
 	// Images of load generators that are not tare's own, by name. Kubernetes.
 	Images map[string]Image `yaml:"images,omitempty" json:"images,omitempty"`
+	// Digests of images, by reference: those of generators, of charts and of meshes too. Kubernetes.
+	Digests map[string]string `yaml:"digests,omitempty" json:"digests,omitempty"`
 	// Affinity is where pods may stand: "auto" (default), "none" or "labels". Kubernetes.
 	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
+	// Namespace is one that is there and given to the run, for trials to be made in one after another; empty: each trial
+	// makes one of its own. Kubernetes.
+	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	// Resources are what containers ask for and may have, by plane: "app", "load". Kubernetes.
+	Resources map[string]Resources `yaml:"resources,omitempty" json:"resources,omitempty"`
 	// InUse is what becomes of a cluster that is in use, or is not marked as disposable: "refuse" (default) or "allow". Kubernetes.
 	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
 	// Expose is the way into the cluster for a load from outside: "nodePort" (default), "loadBalancer" or "portForward". Kubernetes.

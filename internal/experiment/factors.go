@@ -302,7 +302,7 @@ func cpu(digits string) (int, error) {
 	return int(n), err
 }
 
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // FactorNames lists every factor there is by its name in the file, in order.
 func FactorNames() []string {

@@ -70,6 +70,11 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 			{Type: "integer", Minimum: "0", Maximum: num(int64(maxBodySize))},
 			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$`},
 		}}
+	case reflect.TypeFor[Cores]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", ExclusiveMinimum: "0", Maximum: num(maxCPU)},
+			{Type: "string", Pattern: coresForm},
+		}}
 	case reflect.TypeFor[Share]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "number", ExclusiveMinimum: "0", ExclusiveMaximum: "1"},
@@ -177,7 +182,16 @@ func describe(known Known) []description {
 		{"platform.images", "Images of load generators in the cluster, by the generator's name, in place of those tare knows: a reference, or agent where the program is in platform.image.", nil, imageForms},
 		{"platform.images.*.image", "The image's reference.", nil, nil},
 		{"platform.images.*.path", "Path of the program in the image; left out: where tare knows it to be, else at the root by its own name.", nil, nil},
+		{"platform.digests", "Digests that images are held to, by their references, whoever names them: {\"ghcr.io/hatoo/oha:1.16.0\": \"sha256:…\"}. A trial with another one fails.", nil, digestValues},
 		{"platform.affinity", "Where pods may stand, on kubernetes. auto: replicas of a service on different nodes where there are several, the load on others than the application; labels: on the nodes labelled tare.dev/role=application and tare.dev/role=load; none: anywhere.", affinities[0], oneOf(affinities...)},
+		{"platform.namespace", "A namespace that is there, on kubernetes, for trials to be made in one after another, for who may make none; left out: each trial makes one of its own, and removes it.", nil, label},
+		{"platform.resources", "What each container asks for and may have, on kubernetes, by plane: app, load. The same for every treatment; left out: 10m CPU and 16MiB, at most 512MiB and no limit on CPU.", nil, resourcePlanes},
+		{"platform.resources.*.requests", "What is asked for.", nil, nil},
+		{"platform.resources.*.requests.cpu", "Processors: 0.25, or 250m.", nil, nil},
+		{"platform.resources.*.requests.memory", "Memory: 64MiB.", nil, memoryAmount},
+		{"platform.resources.*.limits", "The most it may have. A limit on CPU holds a container back, which is measured as its own slowness.", nil, nil},
+		{"platform.resources.*.limits.cpu", "Processors; left out: no limit.", nil, nil},
+		{"platform.resources.*.limits.memory", "Memory; a container that takes more is killed.", nil, memoryAmount},
 		{"platform.inUse", "What becomes of a cluster that is in use or is not marked as disposable, on kubernetes.", inUse[0], oneOf(inUse...)},
 		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a port of a node that the entry runs on; loadBalancer: where the cluster makes them; portForward: through the API server, which is then part of what is measured.", nil, oneOf(exposures...)},
 		{"platform.cpus", "Pins planes to processors, as taskset writes them: {load: \"1\", app: \"0,2-3\"}.", nil, pinning},
@@ -254,6 +268,19 @@ func describe(known Known) []description {
 		{"validity.generatorCPU", "Largest share of a processor that a worker of the load generator may use.", d.Validity.GeneratorCPU, ratio},
 		{"validity.lateness", "Largest p99 of how late requests were sent; 0: 1ms or a tenth of the median response time, whichever is more.", 0, nil},
 	}, faultDescriptions())
+}
+
+// resourcePlanes are the planes whose containers' resources can be said.
+func resourcePlanes(s *jsonschema.Schema) {
+	s.PropertyNames = &jsonschema.Schema{Enum: anys(planesWithResources)}
+}
+
+// digestValues have the form of a digest.
+func digestValues(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = digestForm }
+
+// memoryAmount is a size that is no body's.
+func memoryAmount(s *jsonschema.Schema) {
+	s.AnyOf[0] = &jsonschema.Schema{Type: "integer", Minimum: num(int64(minMemory)), Maximum: num(int64(maxMemory))}
 }
 
 // imageForms allows the reference alone as well as the mapping.

@@ -56,7 +56,10 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	v.meter()
 	v.outside()
 	v.images()
+	v.digests()
 	v.application()
+	v.namespace()
+	v.resources()
 	v.factors()
 	v.forwards()
 	v.meshes()
@@ -77,7 +80,7 @@ func (v validation) report(path, hint, format string, args ...any) {
 }
 
 // within reports a number outside its bounds.
-func within[T int | uint64 | float64 | Size | Duration | Rate](v validation, path string, x, low, high T, hint string) {
+func within[T int | uint64 | float64 | Size | Duration | Rate | Cores](v validation, path string, x, low, high T, hint string) {
 	if x < low || x > high {
 		v.report(path, hint, "%v is not between %v and %v", x, low, high)
 	}
@@ -125,7 +128,7 @@ func (v validation) fixed(path, value, want string) {
 func (v validation) platform() {
 	v.oneOf("platform.kind", "platform", v.e.Platform.Kind, v.known.Platforms)
 	if v.e.Platform.Kind == "local" {
-		for _, field := range []string{"context", "kubeconfig", "image", "affinity", "inUse"} {
+		for _, field := range []string{"context", "kubeconfig", "image", "affinity", "inUse", "namespace", "resources", "digests"} {
 			if v.doc.Has("platform." + field) {
 				v.report("platform."+field, "leave it out", "it is of clusters, and the platform is local")
 			}

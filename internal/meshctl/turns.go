@@ -68,9 +68,12 @@ func (t *Turns) Ready(ctx context.Context, d mesh.Definition) error {
 		return err
 	}
 	m, err := t.mesh(d)
-	if err != nil || t.cluster.DryRun() {
-		t.now, t.lent = m, true
+	if err != nil {
 		return err
+	}
+	if t.cluster.DryRun() {
+		t.now, t.lent = m, false
+		return m.recordInstall(ctx)
 	}
 	others, there, err := t.standing(ctx, d)
 	if err != nil {
@@ -179,6 +182,11 @@ func (t *Turns) Archive(ctx context.Context, namespace string, to func(name stri
 func (t *Turns) End(ctx context.Context) error {
 	m := t.now
 	if m == nil || t.lent {
+		t.now = nil
+		return nil
+	}
+	if t.cluster.DryRun() {
+		m.recordUninstall()
 		t.now = nil
 		return nil
 	}

@@ -56,6 +56,9 @@ type podTemplate struct {
 // namespace: a run that is killed would leave it.
 func (d *deployment) makeChart(ctx context.Context) error {
 	c := d.spec.Topology.Chart
+	if d.platform.given() {
+		return &Error{fmt.Errorf("a chart: %w in a namespace that is given: what it makes is left there by a run that is killed", errors.ErrUnsupported), "leave platform.namespace out"}
+	}
 	if len(d.enrolment.Pod.Labels)+len(d.enrolment.Pod.Annotations) > 0 {
 		return &Error{fmt.Errorf("mesh %s: %w for a chart: it marks each pod", d.spec.Mesh.Name, errors.ErrUnsupported), "only meshes that mark the namespace can be weighed with it"}
 	}
@@ -188,7 +191,7 @@ func (c *charted) service(pod *corev1.Pod, topology app.Topology) string {
 
 // isApp says that a container is one of the chart's own.
 func (d *deployment) isApp(pod *corev1.Pod, container string) bool {
-	if d.charted == nil || pod.Namespace != d.namespace {
+	if d.charted == nil || !d.isOwn(pod) {
 		return false
 	}
 	t, ok := d.charted.of(pod)

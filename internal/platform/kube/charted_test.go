@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,11 @@ func TestChart(t *testing.T) {
 				if !c.OK {
 					t.Errorf("%s: %s", c.Name, c.Detail)
 				}
+			}
+			// No pod of the chart's can take a calibration reading; a load worker beside them does.
+			r, err := d.Probe(t.Context())
+			if us, ok := r.Microseconds(); name == "inside" && (err != nil || !ok || us <= 0 || r.CPUs[0].Node == "") || name == "outside" && !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("a calibration reading: %+v, %v", r, err)
 			}
 			tasks, err := d.Tasks(t.Context())
 			if err != nil {

@@ -52,7 +52,15 @@ var errRemoved = errors.New("the deployment has been removed")
 
 // stamp is what every object of the trial carries.
 func (d *deployment) stamp() cluster.Stamp {
-	return cluster.Stamp{Run: d.platform.options.Run, Labels: map[string]string{labelTrial: fmt.Sprint(d.spec.Trial.Ordinal)}, Archive: d.archive}
+	return cluster.Stamp{Run: d.platform.options.Run, Labels: map[string]string{labelTrial: fmt.Sprint(d.spec.Trial.Ordinal)}, Archive: d.sent}
+}
+
+// sent keeps the manifest of an object that is about to be made. In a namespace that stays each goes by itself.
+func (d *deployment) sent(m cluster.Manifest) error {
+	if d.platform.given() {
+		d.made = append(d.made, m.Ref)
+	}
+	return d.archive(m)
 }
 
 // readyMesh makes the cluster what the trial's mesh needs it to be.
@@ -65,6 +73,9 @@ func (d *deployment) readyMesh(ctx context.Context) error {
 
 // makeNamespace makes the trial's namespace; one of the same name is what an interrupted attempt at the trial left.
 func (d *deployment) makeNamespace(ctx context.Context) error {
+	if d.platform.given() {
+		return d.enterGiven(ctx)
+	}
 	ref := d.namespaceRef()
 	if err := d.clear(ctx, ref); err != nil {
 		return err
@@ -125,6 +136,9 @@ func (d *deployment) makeServices(ctx context.Context) error {
 	}
 	if !d.platform.options.Outside {
 		objects = append(objects, d.loadJob())
+	}
+	if err := d.free(ctx, objects); err != nil {
+		return err
 	}
 	if err := d.cluster.Apply(ctx, d.stamp(), objects...); err != nil || d.spec.Topology.Chart == nil {
 		return err
@@ -193,9 +207,19 @@ func (d *deployment) Entry() []string {
 // Refresh implements [platform.Paced].
 func (d *deployment) Refresh() time.Duration { return d.platform.options.Refresh }
 
-// Remove implements [platform.Deployment]: it keeps the containers' logs and deletes the namespace.
+// removal goes on when ctx is cancelled, until its deadline or, where it has none, for removeTimeout.
+func removal(ctx context.Context) (context.Context, context.CancelFunc) {
+	late := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(late, deadline)
+	}
+	return context.WithTimeout(late, removeTimeout)
+}
+
+// Remove implements [platform.Deployment]: it keeps the containers' logs and deletes the namespace, or what was made in
+// one that was given.
 func (d *deployment) Remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	ctx, cancel := removal(ctx)
 	defer cancel()
 	d.mu.Lock()
 	first := !d.removed

@@ -30,6 +30,9 @@ func (p *Platform) enrol(m mesh.Definition, namespace string, front mesh.Front) 
 	if err := m.On(mesh.OnKubernetes); err != nil || m.Kubernetes == nil {
 		return e, err
 	}
+	if err := p.refusesIn(m); err != nil {
+		return e, err
+	}
 	if p.options.Meshes == nil {
 		return e, fmt.Errorf("mesh %s: %w: there is nobody to install it", m.Name, errors.ErrUnsupported)
 	}

@@ -28,6 +28,8 @@ type Node struct {
 	Addresses []string
 	// Schedulable says that pods may be placed on it.
 	Schedulable bool
+	// Role is what it is labelled for: [RoleApplication], [RoleLoad]; empty: nothing.
+	Role string
 }
 
 // Nodes lists the nodes of a cluster, by name. Without the right to there are none.
@@ -46,12 +48,16 @@ func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	var nodes []Node
-	for _, n := range list.Items {
+	return Described(list.Items), nil
+}
+
+// Described are nodes as the API server tells of them, by name.
+func Described(all []corev1.Node) (nodes []Node) {
+	for _, n := range all {
 		nodes = append(nodes, describe(n))
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	return nodes, nil
+	return nodes
 }
 
 func describe(n corev1.Node) Node {
@@ -60,7 +66,7 @@ func describe(n corev1.Node) Node {
 		Name: n.Name, CPUs: int(n.Status.Capacity.Cpu().Value()), MemoryMB: n.Status.Capacity.Memory().Value() / 1e6,
 		Allocatable: fmt.Sprintf("%s cpu, %s", n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory()),
 		OS:          info.OperatingSystem, Arch: info.Architecture, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion,
-		Runtime: info.ContainerRuntimeVersion, Schedulable: isSchedulable(n), Addresses: addresses(n),
+		Runtime: info.ContainerRuntimeVersion, Schedulable: CanStand(n), Addresses: addresses(n), Role: n.Labels[LabelRole],
 	}
 }
 
@@ -75,7 +81,8 @@ func addresses(n corev1.Node) (all []string) {
 	return all
 }
 
-func isSchedulable(n corev1.Node) bool {
+// CanStand says that pods may be placed on a node.
+func CanStand(n corev1.Node) bool {
 	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 	})

@@ -54,7 +54,7 @@ func TestPlacement(t *testing.T) {
 	}{
 		"one node":       {1, "", false, "", ""},
 		"three nodes":    {3, affinityAuto, true, "", ""},
-		"labelled nodes": {5, affinityLabels, true, roleApplication, roleLoad},
+		"labelled nodes": {5, AffinityLabels, true, RoleApplication, RoleLoad},
 		"anywhere":       {5, affinityNone, false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPlacement(t *testing.T) {
 			if got := len(pod.TopologySpreadConstraints) == 1 && len(load.TopologySpreadConstraints) == 1; got != c.spread {
 				t.Errorf("spread: %v", pod.TopologySpreadConstraints)
 			}
-			if pod.NodeSelector[labelRole] != c.role || load.NodeSelector[labelRole] != c.load {
+			if pod.NodeSelector[LabelRole] != c.role || load.NodeSelector[LabelRole] != c.load {
 				t.Errorf("the application on %v, the load on %v", pod.NodeSelector, load.NodeSelector)
 			}
 			if away := load.Affinity != nil; away != c.spread {
@@ -175,7 +175,7 @@ func TestAttribution(t *testing.T) {
 		{mesh.Task{Namespace: "monitoring", Container: "agent"}, true, metric.Platform}, // by its priority
 		{mesh.Task{Namespace: "shop", Container: "app"}, false, metric.Unattributed},
 	} {
-		if got := d.attribute(d.spec.Mesh.Attribute(c.task), c.system); got.Plane != c.want {
+		if got := d.attribute(d.spec.Mesh.Attribute(c.task), c.task.Namespace == d.namespace, c.system); got.Plane != c.want {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/mesh"
 	"github.com/tare-mesh/tare/internal/meshctl"
 	"github.com/tare-mesh/tare/internal/platform"
@@ -34,10 +35,16 @@ type Options struct {
 	Image string
 	// Generators are the images of generators that are not in Image, by name; those that are not here are in it.
 	Generators map[string]GeneratorImage
+	// Digests that images are held to, by reference.
+	Digests map[string]string
 	// ChartCache is a directory for charts that are fetched.
 	ChartCache string
 	// Workers are the load workers, a pod each; 0: one.
 	Workers int
+	// Namespace is one that is there and given to the run; empty: every trial makes one of its own.
+	Namespace string
+	// Resources are what containers ask for and may have, by plane.
+	Resources map[string]experiment.Resources
 	// Affinity is how pods are placed: auto (the default), labels or none.
 	Affinity string
 	// Outside says that the load is sent from this machine, by way of Expose: nodePort (the default), loadBalancer or
@@ -119,12 +126,11 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			return nil, err
 		}
 	}
-	swept, err := c.SweepDead(ctx, p.options.Report)
-	if err != nil {
+	if err := p.labelled(); err != nil {
 		return nil, err
 	}
-	for _, s := range swept {
-		p.options.Report(fmt.Sprintf("removed what run %s had left in the cluster", s.Run))
+	if err := p.sweep(ctx); err != nil {
+		return nil, err
 	}
 	versions, err := p.versions(ctx)
 	if err != nil {
@@ -172,16 +178,16 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 	if err := supported(spec); err != nil {
 		return nil, err
 	}
-	d := &deployment{platform: p, cluster: p.options.Cluster, spec: spec, namespace: namespaceOf(p.options.Run, spec), seats: map[string][]*seat{}, scaled: map[string]int{}}
+	d := &deployment{platform: p, cluster: p.options.Cluster, spec: spec, namespace: cmp.Or(p.options.Namespace, namespaceOf(p.options.Run, spec)), seats: map[string][]*seat{}, scaled: map[string]int{}}
 	if d.enrolment, err = p.enrol(spec.Mesh, d.namespace, p.front(spec)); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.Remove(ctx))
+			err = errors.Join(err, d.Remove(context.WithoutCancel(ctx))) // its deadline may be what ended it
 		}
 	}()
-	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.awaitGateway, d.follow, d.reachLoad, d.keepPods} {
+	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.awaitGateway, d.follow, d.keepPods, d.holdDigests, d.reachLoad} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tare-mesh/tare/internal/app"
@@ -16,14 +15,6 @@ const (
 	configDir = "/etc/tare"
 	tokenDir  = "/var/run/tare"
 	tmpDir    = "/tmp"
-)
-
-// What every container asks for, whatever the treatment: little, so that many fit on a node, no limit on CPU, since
-// throttling would be measured as the application's, and one on memory.
-const (
-	requestCPU    = "10m"
-	requestMemory = "16Mi"
-	limitMemory   = 512 << 20 // bytes, beside what the service is told to hold
 )
 
 // user that the image's programs run as.
@@ -49,11 +40,8 @@ func (d *deployment) container(name string, memory app.Size, args ...string) cor
 		Image:           d.platform.options.Image,
 		ImagePullPolicy: pullPolicy(d.platform.options.Image),
 		Args:            args,
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(requestCPU), corev1.ResourceMemory: resource.MustParse(requestMemory)},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(limitMemory+int64(memory), resource.BinarySI)},
-		},
-		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: tmpDir}},
+		Resources:       d.resources(name, memory),
+		VolumeMounts:    []corev1.VolumeMount{{Name: "tmp", MountPath: tmpDir}},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -63,11 +51,14 @@ func (d *deployment) container(name string, memory app.Size, args ...string) cor
 
 // pullPolicy never pulls an image of localhost, where no node has a registry: it was loaded, or it is not there.
 func pullPolicy(image string) corev1.PullPolicy {
-	if strings.HasPrefix(image, "localhost/") {
+	if OnlyLoaded(image) {
 		return corev1.PullNever
 	}
 	return corev1.PullIfNotPresent
 }
+
+// OnlyLoaded says that no node can pull an image.
+func OnlyLoaded(image string) bool { return strings.HasPrefix(image, "localhost/") }
 
 // basePod is a pod of containers that passes the strictest of Kubernetes' pod security standards.
 func basePod(containers ...corev1.Container) corev1.PodSpec {

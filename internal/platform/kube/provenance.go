@@ -107,6 +107,9 @@ func (d *deployment) keepLogs(ctx context.Context) {
 	keeping.SetLimit(logsAtOnce)
 	for i := range list.Items {
 		pod := &list.Items[i]
+		if !d.isOwn(pod) {
+			continue
+		}
 		for _, s := range statuses(pod) {
 			if s.State.Waiting == nil || s.RestartCount > 0 {
 				file := filepath.Join(d.spec.Provenance, d.podName(pod)+"-"+s.Name+".log")

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tare-mesh/tare/internal/cluster"
@@ -166,6 +167,29 @@ func TestForeignWorkload(t *testing.T) {
 	}
 	p.options.InUse = true
 	if _, err := p.Prepare(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A namespace that does not go ends the removal when its time is over, with what holds it; once that is mended it goes.
+func TestStuckInDeletion(t *testing.T) {
+	c := realCluster(t)
+	d, err := newReal(t, c, nil).deploy(t.Context(), platformtest.Spec(t, none(t), 1, "echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := c.Typed().CoreV1().ConfigMaps(d.namespace)
+	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"tare.test/nobody"}}}
+	if _, err := maps.Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	says(t, d.Remove(ctx), "namespace "+d.namespace+" to go", "configmap "+d.namespace+"/held, held by finalizers tare.test/nobody", "kubectl patch")
+	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

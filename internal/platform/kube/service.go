@@ -104,10 +104,13 @@ func (d *deployment) adderPod(s app.Service) corev1.PodSpec {
 		"--rest-socket", tmpDir + "/rest.sock", "--grpc-socket", tmpDir + "/grpc.sock"}
 	size, _ := d.spec.Instance(s, nil).ResponseSize.Fixed()
 	c := d.container(appContainer, s.Memory, append([]string{"adder", "--listen", listenAny(servicePort), "--admin", listenAny(adminPort),
-		"--response-size", strconv.FormatInt(size, 10)}, ways...)...)
+		"--token-file", tokenDir + "/" + tokenKey, "--response-size", strconv.FormatInt(size, 10)}, ways...)...)
 	c.Ports = d.ports(s)
 	c.ReadinessProbe = readyAt(adminPort)
-	return basePod(c, d.container(adderContainer, 0, append([]string{"sidecar"}, ways...)...))
+	c.VolumeMounts = append(c.VolumeMounts, tokenMount)
+	pod := basePod(c, d.container(adderContainer, 0, append([]string{"sidecar"}, ways...)...))
+	pod.Volumes = append(pod.Volumes, tokenVolume())
+	return pod
 }
 
 func listenAny(port int) string { return ":" + strconv.Itoa(port) }

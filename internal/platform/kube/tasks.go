@@ -27,7 +27,7 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	var tasks []platform.Task
 	for _, pod := range d.pods.all() {
 		name, life := pod.Namespace+"/"+pod.Name, 1
-		if pod.Namespace == d.namespace {
+		if d.isOwn(pod) {
 			name, life = d.podLife(pod)
 		}
 		for _, container := range running(pod) {
@@ -35,7 +35,7 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 				Service: d.serviceOf(pod), Container: container, Labels: pod.Labels})
 			t.Plane = d.planeOf(t.Plane, pod, container)
 			t.Labels = nil // the rules have been asked: they would only swell the record
-			tasks = append(tasks, platform.Task{Task: d.attribute(t, cluster.IsSystem(pod)), Restarted: life > 1})
+			tasks = append(tasks, platform.Task{Task: d.attribute(t, d.isOwn(pod), cluster.IsSystem(pod)), Restarted: life > 1})
 		}
 	}
 	return append(tasks, d.outsideTasks()...), nil
@@ -51,7 +51,7 @@ func lived(id string, life int) string {
 
 // serviceOf is the service of the trial that a pod plays; empty where it is none of its pods.
 func (d *deployment) serviceOf(pod *corev1.Pod) string {
-	if pod.Namespace != d.namespace {
+	if !d.isOwn(pod) {
 		return ""
 	}
 	if d.charted != nil && pod.Labels[labelService] == "" {
@@ -60,12 +60,12 @@ func (d *deployment) serviceOf(pod *corev1.Pod) string {
 	return pod.Labels[labelService]
 }
 
-// attribute mends what the rules cannot know: an application or a load of another namespace is another run's, and a
+// attribute mends what the rules cannot know: an application or a load that is not the trial's own is another run's, and a
 // pod is the cluster's own by its priority too. What remains is unattributed, wherever it runs: it may be a part of
 // the mesh that its definition does not know.
-func (d *deployment) attribute(t mesh.Task, system bool) mesh.Task {
+func (d *deployment) attribute(t mesh.Task, own, system bool) mesh.Task {
 	switch {
-	case t.Namespace != d.namespace && (t.Plane == metric.App || t.Plane == metric.Load):
+	case !own && (t.Plane == metric.App || t.Plane == metric.Load):
 		t.Plane, t.Role, t.Component = metric.Unattributed, "", ""
 	case t.Plane == metric.Unattributed && system:
 		t.Plane, t.Role = metric.Platform, roleSystem

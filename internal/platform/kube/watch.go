@@ -43,7 +43,7 @@ func (d *deployment) keepWatch() {
 
 // podChanged is told of every change of a pod.
 func (d *deployment) podChanged(pod *corev1.Pod, gone bool) {
-	if pod.Namespace != d.namespace {
+	if !d.isOwn(pod) {
 		return
 	}
 	name := d.podName(pod)
@@ -122,7 +122,7 @@ func (d *deployment) Err() error {
 func (d *deployment) own() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range d.pods.all() {
-		if pod.Namespace == d.namespace {
+		if d.isOwn(pod) {
 			pods = append(pods, pod)
 		}
 	}

@@ -1,0 +1,59 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
+)
+
+// What containers ask for is read in the units of a cluster, and what cannot be is told where it stands.
+func TestResourcesAndNamespace(t *testing.T) {
+	onCluster := known
+	onCluster.Platforms = []string{"local", "kubernetes"}
+	onCluster.Definition = func(name string) (mesh.Definition, bool) {
+		d, err := mesh.Load(name)
+		return d, err == nil
+	}
+	onCluster.Meshes = nil
+	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
+	for text, want := range map[string]string{
+		"platform: {kind: kubernetes, resources: {app: {requests: {cpu: 250m, memory: 64MiB}, limits: {cpu: 1.5}}, load: {requests: {cpu: 1}}}}": "",
+		"platform: {kind: kubernetes, resources: {}}":                                                                                         "",
+		"platform: {kind: kubernetes, resources: {app: {requests: {cpu: 0.25.1}}}}":                                                           "a number of processors such as 0.25 or 250m",
+		"platform: {kind: kubernetes, resources: {app: {requests: {cpu: 2.5m}}}}":                                                             "a number of processors",
+		"platform: {kind: kubernetes, resources: {app: {requests: {cpu: -1}}}}":                                                               "is not between",
+		"platform: {kind: kubernetes, resources: {app: {requests: {memory: 1KiB}}}}":                                                          "is not between",
+		"platform: {kind: kubernetes, resources: {data: {requests: {cpu: 1}}}}":                                                               "its own settings",
+		"platform: {kind: kubernetes, resources: {app: {requests: {cpu: 2}, limits: {cpu: 1500m}}}}":                                          "2 is more than the limit, 1.5",
+		"platform: {kind: kubernetes, resources: {app: {requests: {memory: 1GiB}, limits: {memory: 64MiB}}}}":                                 "1GiB is more than the limit, 64MiB",
+		"platform: {kind: kubernetes, resources: {load: {requests: {cpu: 1}}}}\nload: {from: outside}":                                        "from outside the cluster",
+		"platform: {resources: {app: {requests: {cpu: 1}}}}":                                                                                  "the platform is local",
+		"platform: {kind: kubernetes, namespace: bench}":                                                                                      "",
+		"platform: {kind: kubernetes, namespace: Bench}":                                                                                      "is not a DNS label",
+		"platform: {namespace: bench}":                                                                                                        "the platform is local",
+		"platform: {kind: kubernetes, namespace: bench}\nfactors: {mesh: [none, istio]}":                                                      "marks the namespaces",
+		"platform: {kind: kubernetes, namespace: b}\napplication: {services: [{name: a}], chart: {chart: oci://r/c}}":                         "left there by a run that is killed",
+		"platform: {kind: kubernetes, resources: {app: {limits: {cpu: 1}}}}\napplication: {services: [{name: a}], chart: {chart: oci://r/c}}": "what its values say",
+		"platform: {kind: kubernetes, digests: {'ghcr.io/a/b:1.2': 'sha256:" + strings.Repeat("0a", 32) + "'}}":                               "",
+		"platform: {kind: kubernetes, digests: {'ghcr.io/a/b:1.2': 'sha256:0a'}}":                                                             "is no digest",
+	} {
+		if strings.Contains(text, "factors:") {
+			text = strings.Replace(head, "factors: {rate: [100]}\n", "", 1) + text
+		} else {
+			text = head + text
+		}
+		e, err := experiment.Decode("x.yaml", []byte(text+"\n"), onCluster)
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", text, err, want)
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case want == "" && strings.Contains(text, "250m"):
+			if r := e.Platform.Resources; r["app"].Requests.CPU != 0.25 || r["app"].Requests.Memory != 64<<20 || r["app"].Limits.CPU != 1.5 || r["load"].Requests.CPU != 1 {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+}
