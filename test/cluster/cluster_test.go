@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/tare-mesh/tare/test/cluster/internal/image"
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
 )
@@ -78,16 +76,18 @@ func TestCluster(t *testing.T) {
 		{"the API server can be stopped and continued", stopAPI},
 		{"a second one of the name is refused or is the same", secondUp},
 		{"secrets are their owner's alone", secrets},
+		{"what users leave is told", leftBehind},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, up) })
 	}
-	namespaces := namespacesOf(t, up.Init)
+	spaces := spacesOf(t, up)
+	remainsAreSeen(t, up, spaces)
 	begun = time.Now()
 	if err := Down(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("down in %s", time.Since(begun).Round(100*time.Millisecond))
-	nothingLeft(t, up, namespaces)
+	nothingLeft(t, up, spaces)
 	if after := machine(t); !slices.Equal(before, after) {
 		t.Errorf("the machine before: %q\nand after: %q", before, after)
 	}
@@ -133,11 +133,11 @@ func TestDownAfterUpWasKilled(t *testing.T) {
 	if !begun.running() {
 		t.Fatal("the cluster's first process ended with the program that started it: nothing is tried here")
 	}
-	namespaces := namespacesOf(t, begun.Init)
+	spaces := spacesOf(t, begun)
 	if err := Down(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
-	nothingLeft(t, begun, namespaces)
+	nothingLeft(t, begun, spaces)
 }
 
 func holds(t *testing.T, what string, c condition) {
@@ -313,75 +313,53 @@ func machine(t *testing.T) []string {
 	return there
 }
 
-// namespacesOf lists the kinds of namespace a process has to itself, with the namespaces' numbers.
-func namespacesOf(t *testing.T, pid int) map[string]string {
+// spacesOf are the kernel's namespaces of a cluster that is up.
+func spacesOf(t *testing.T, l Layout) map[string]string {
 	t.Helper()
-	own := map[string]string{}
-	for _, kind := range []string{"ipc", "mnt", "net", "pid", "uts"} {
-		inside, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if outside, err := os.Readlink("/proc/self/ns/" + kind); err != nil || inside == outside {
-			t.Errorf("namespace %s of the cluster is the machine's: %s, %v", kind, inside, err)
-		}
-		own[kind] = inside
+	spaces, err := Spaces(l)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return own
+	return spaces
 }
 
-func nothingLeft(t *testing.T, l Layout, namespaces map[string]string) {
+func nothingLeft(t *testing.T, l Layout, spaces map[string]string) {
 	t.Helper()
-	// What was killed is seen until its parent has taken its status: the machine's own first process, where the
-	// program that started it is gone.
-	if err := await(t.Context(), downLimit, "processes to be gone", func(context.Context) error { return processesIn(namespaces) }); err != nil {
+	if err := Remains(t.Context(), l, spaces); err != nil {
 		t.Error(err)
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, l.Dir()) || strings.Contains(line, namespaces["net"]) {
-			t.Errorf("still mounted: %s", line)
+}
+
+// remainsAreSeen holds that what is looked for is found while the cluster is up.
+func remainsAreSeen(t *testing.T, l Layout, spaces map[string]string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err := Remains(ctx, l, spaces)
+	for _, want := range []string{"is in the cluster's", "interface " + l.Interface(), "route " + l.Network.Pods.String(), "control groups are there", l.Dir() + " is there"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("of a cluster that is up: %v, want %q", err, want)
 		}
-	}
-	if _, err := net.InterfaceByName(l.Interface()); err == nil {
-		t.Errorf("interface %s is there", l.Interface())
-	}
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, route := range routes {
-		if to, ok := prefix(route.Dst); ok && (to == l.Network.Pods || to == l.Network.Services || to == l.Network.Link) {
-			t.Errorf("route %s is there", to)
-		}
-	}
-	group, err := l.cgroup()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if dirs := group.Dirs(); len(dirs) > 0 {
-		t.Errorf("control groups are there: %v", dirs)
-	}
-	if _, err := os.Stat(l.Dir()); !os.IsNotExist(err) {
-		t.Errorf("%s is there: %v", l.Dir(), err)
 	}
 }
 
-// processesIn is an error if any process is in one of the namespaces.
-func processesIn(namespaces map[string]string) error {
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return err
+// leftBehind is told by name, and not what was there before.
+func leftBehind(t *testing.T, l Layout) {
+	before, err := Objects(t.Context(), l)
+	if err != nil || !before["Namespace kube-system"] || !before["Deployment kube-system/coredns"] {
+		t.Fatalf("%v, %v", before, err)
 	}
-	for _, process := range processes {
-		for kind, number := range namespaces {
-			if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
-				return fmt.Errorf("%s is in the cluster's %s namespace", process, kind)
-			}
-		}
+	if err := Left(t.Context(), l, before); err != nil {
+		t.Error(err)
 	}
-	return nil
+	kubectl(t, l, "create", "configmap", "forgotten")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := Left(ctx, l, before); err == nil || !strings.Contains(err.Error(), "left: ConfigMap default/forgotten") {
+		t.Errorf("a config map was left: %v", err)
+	}
+	kubectl(t, l, "delete", "configmap", "forgotten")
+	if err := Left(t.Context(), l, before); err != nil {
+		t.Error(err)
+	}
 }

@@ -193,17 +193,32 @@ func run(p *place) *cobra.Command {
 			if l.Owner.PID != os.Getpid() {
 				return fmt.Errorf("cluster %s is up already, and not for this command; take it down, or choose another --name", p.name)
 			}
-			defer func() {
-				begun := time.Now()
-				if failed := cluster.Down(context.WithoutCancel(c.Context()), l); failed != nil {
-					err = errors.Join(failed, err)
-				} else {
-					fmt.Fprintf(os.Stderr, "cluster: down in %.1fs\n", time.Since(begun).Seconds())
-				}
-			}()
-			return execute(c.Context(), command, l.Environment(program()))
+			defer func() { err = errors.Join(err, takeDown(context.WithoutCancel(c.Context()), l)) }()
+			before, err := cluster.Objects(c.Context(), l)
+			if err != nil {
+				return err
+			}
+			err = execute(c.Context(), command, l.Environment(program()))
+			if err == nil { // one that failed has said why, and may not have come to clear up
+				err = cluster.Left(c.Context(), l, before)
+			}
+			return err
 		},
 	}
+}
+
+// takeDown takes the cluster down, and sees that nothing of it is left on this machine.
+func takeDown(ctx context.Context, l cluster.Layout) error {
+	begun := time.Now()
+	spaces, err := cluster.Spaces(l)
+	if err != nil {
+		return errors.Join(err, cluster.Down(ctx, l))
+	}
+	if err := cluster.Down(ctx, l); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "cluster: down in %.1fs\n", time.Since(begun).Seconds())
+	return cluster.Remains(ctx, l, spaces)
 }
 
 // execute runs a command and, at an interrupt, lets it end by itself for half a minute.

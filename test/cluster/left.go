@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// leftLimit is how long what was deleted may take to be gone after the command that used the cluster.
+const leftLimit = 90 * time.Second
+
+// kept are kinds of which nothing may be left by who used the cluster: those without a namespace, and those that
+// stand in namespaces and are nobody's doing but a user's.
+const kept = "namespaces,nodes,clusterroles,clusterrolebindings,customresourcedefinitions,mutatingwebhookconfigurations," +
+	"validatingwebhookconfigurations,apiservices,priorityclasses,storageclasses,persistentvolumes," +
+	"deployments,statefulsets,daemonsets,jobs,pods,services,configmaps,secrets,roles,rolebindings"
+
+// Objects names what is in the cluster, a line an object, without those that a controller made of another.
+func Objects(ctx context.Context, l Layout) (map[string]bool, error) {
+	const line = `{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.ownerReferences[*].kind}{"\n"}{end}`
+	out, err := l.Kubectl(ctx, "get", kept, "--all-namespaces", "--output", "jsonpath="+line)
+	if err != nil {
+		return nil, err
+	}
+	objects := map[string]bool{}
+	for line := range strings.Lines(out) {
+		if words := strings.Fields(line); len(words) == 2 { // a third is its owner's kind
+			objects[words[0]+" "+strings.TrimPrefix(words[1], "/")] = true
+		}
+	}
+	return objects, nil
+}
+
+// madeByCluster are objects that its controllers make of their own in time.
+var madeByCluster = []string{"ConfigMap kube-system/", "ConfigMap default/kube-root-ca.crt", "ConfigMap kube-public/", "ConfigMap kube-node-lease/", "Secret kube-system/"}
+
+// Left says, once it has waited for what is going, what is in the cluster that was not among before.
+func Left(ctx context.Context, l Layout, before map[string]bool) error {
+	return await(ctx, leftLimit, "nothing to be left in the cluster", func(ctx context.Context) error {
+		now, err := Objects(ctx, l)
+		if err != nil {
+			return err
+		}
+		left := slices.DeleteFunc(slices.Sorted(maps.Keys(now)), func(name string) bool {
+			return before[name] || slices.ContainsFunc(madeByCluster, func(p string) bool { return strings.HasPrefix(name, p) })
+		})
+		if len(left) > 0 {
+			return fmt.Errorf("left: %s", strings.Join(left, ", "))
+		}
+		return nil
+	})
+}
+
+// Spaces are the namespaces of the kernel that a cluster's first process has to itself, by kind.
+func Spaces(l Layout) (map[string]string, error) {
+	own := map[string]string{}
+	for _, kind := range []string{"ipc", "mnt", "net", "pid", "uts"} {
+		inside, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", l.Init, kind))
+		if err != nil {
+			return nil, err
+		}
+		outside, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			return nil, err
+		}
+		if inside == outside {
+			return nil, fmt.Errorf("namespace %s of the cluster is the machine's: %s", kind, inside)
+		}
+		own[kind] = inside
+	}
+	return own, nil
+}
+
+// Remains says what of a cluster that was taken down is on this machine: processes, mounts, its interface, routes,
+// control groups, its directory. spaces are from [Spaces], while it was up.
+func Remains(ctx context.Context, l Layout, spaces map[string]string) error {
+	// What was killed is seen until its parent has taken its status: the machine's own first process, where the
+	// program that started it is gone.
+	remains := []error{await(ctx, downLimit, "processes to be gone", func(context.Context) error { return processesIn(spaces) })}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	remains = append(remains, err)
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, l.Dir()) || strings.Contains(line, spaces["net"]) {
+			remains = append(remains, fmt.Errorf("still mounted: %s", strings.TrimSpace(line)))
+		}
+	}
+	if _, err := net.InterfaceByName(l.Interface()); err == nil {
+		remains = append(remains, fmt.Errorf("interface %s is there", l.Interface()))
+	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	remains = append(remains, err)
+	for _, route := range routes {
+		if to, ok := prefix(route.Dst); ok && (to == l.Network.Pods || to == l.Network.Services || to == l.Network.Link) {
+			remains = append(remains, fmt.Errorf("route %s is there", to))
+		}
+	}
+	group, err := l.cgroup()
+	remains = append(remains, err)
+	if err == nil && len(group.Dirs()) > 0 {
+		remains = append(remains, fmt.Errorf("control groups are there: %v", group.Dirs()))
+	}
+	if _, err := os.Stat(l.Dir()); !os.IsNotExist(err) {
+		remains = append(remains, fmt.Errorf("%s is there: %w", l.Dir(), err))
+	}
+	return errors.Join(remains...)
+}
+
+// processesIn is an error if any process is in one of the namespaces.
+func processesIn(spaces map[string]string) error {
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
+	}
+	for _, process := range processes {
+		for kind, number := range spaces {
+			if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
+				return fmt.Errorf("%s is in the cluster's %s namespace", process, kind)
+			}
+		}
+	}
+	return nil
+}
