@@ -51,7 +51,7 @@ e2e: build generators consul race bin/tare-cluster ## the race detector, then th
 	bin/tare-cluster build --with istio
 	tools/prometheus/install.sh
 	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
-	$(MAKE) --no-print-directory -j 2 e2e-here e2e-cluster
+	$(MAKE) --no-print-directory -j 3 e2e-here e2e-cluster e2e-cadvisor
 
 .PHONY: e2e-here
 e2e-here: # beside the next, which mostly waits
@@ -61,6 +61,10 @@ e2e-here: # beside the next, which mostly waits
 .PHONY: e2e-cluster
 e2e-cluster: bin/tare-cluster
 	bin/tare-cluster run --name e2e --with istio -- env -u MAKEFLAGS make --no-print-directory on-cluster
+
+.PHONY: e2e-cadvisor
+e2e-cadvisor: bin/tare-cluster # whose kubelet refreshes its counters every 10 to 20 s, as most do: it waits, beside the others
+	bin/tare-cluster run --name e2e-cadvisor --cadvisor -- $(call tests,./internal/meter/kubelet) -count=1 -run AgainstControlGroup
 
 .PHONY: on-cluster
 on-cluster: # where TARE_TEST_KUBECONFIG names one

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -35,7 +36,7 @@ func (p *Platform) sweep(ctx context.Context) error {
 	if !p.given() {
 		return nil
 	}
-	left, err := c.LeftoversIn(ctx, p.options.Namespace)
+	left, err := p.left(ctx)
 	for _, l := range left {
 		if l.Run != p.options.Run {
 			return &Error{fmt.Errorf("namespace %s holds what run %s has put there: %s", p.options.Namespace, l.Run, refNames(l.Objects)),
@@ -43,6 +44,16 @@ func (p *Platform) sweep(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// left is what runs have in the namespace that is given. Kinds that may not be listed there may not be made either.
+func (p *Platform) left(ctx context.Context) ([]cluster.Leftover, error) {
+	all, err := p.options.Cluster.LeftoversIn(ctx, p.options.Namespace)
+	var hidden *cluster.Hidden
+	if errors.As(err, &hidden) {
+		err = nil
+	}
+	return all, err
 }
 
 func refNames(refs []cluster.Ref) string {
@@ -67,7 +78,7 @@ func (d *deployment) enterGiven(ctx context.Context) error {
 	if d.cluster.DryRun() {
 		return nil
 	}
-	left, err := d.cluster.LeftoversIn(ctx, d.namespace)
+	left, err := d.platform.left(ctx)
 	if err != nil {
 		return err
 	}
