@@ -64,7 +64,7 @@ e2e-cluster: bin/tare-cluster
 
 .PHONY: e2e-cadvisor
 e2e-cadvisor: bin/tare-cluster # whose kubelet refreshes its counters every 10 to 20 s, as most do: it waits, beside the others
-	bin/tare-cluster run --name e2e-cadvisor --cadvisor -- $(call tests,./internal/meter/kubelet) -count=1 -run AgainstControlGroup
+	bin/tare-cluster run --name e2ecad --cadvisor -- $(call tests,./internal/meter/kubelet) -count=1 -run AgainstControlGroup
 
 .PHONY: on-cluster
 on-cluster: # where TARE_TEST_KUBECONFIG names one

@@ -21,7 +21,7 @@ func (m *Mesh) recordInstall(ctx context.Context) error {
 	if err := m.namespace(ctx); err != nil {
 		return err
 	}
-	for _, c := range m.k.CRDs {
+	for _, c := range m.crds() {
 		for _, f := range c.Files {
 			m.cluster.Record("apply", "--server-side", "-f", f.URL)
 		}
