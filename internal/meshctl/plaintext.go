@@ -21,22 +21,22 @@ func (m *Mesh) plaintext(ctx context.Context, t Target, d divided) ([]Check, err
 	if err != nil || !refuses {
 		return nil, err
 	}
-	try := t.Plaintext
-	if try == nil {
-		try = m.fromAPIServer
-		if m.k.Plaintext.NodeExempt {
-			return []Check{{Name: "plaintext is refused", OK: true,
+	const name = "plaintext is refused"
+	try := m.fromAPIServer
+	if m.k.Plaintext.NodeExempt {
+		if try = t.Plaintext; try == nil {
+			return []Check{{Name: name, OK: true,
 				Detail: "not tried: what comes from a node is let in for kubelet's sake, and there is no pod outside of the mesh to try it from"}}, nil
 		}
 	}
-	const name = "plaintext is refused"
 	asked := 0
 	for _, p := range d.in {
-		if t.IsLoad(p) || portOf(p) == 0 {
+		port := portOf(p)
+		if t.IsLoad(p) || port == 0 {
 			continue
 		}
 		for range plaintextTries {
-			admitted, detail, err := try(ctx, p)
+			admitted, detail, err := try(ctx, p, port)
 			if err != nil {
 				return []Check{{Name: name, Detail: fmt.Sprintf("pod %s could not be asked: %v", p.Name, err), Hint: "nobody knows then whether it would be let in"}}, nil
 			}
@@ -65,12 +65,12 @@ func portOf(p *corev1.Pod) int32 {
 var refusals = []string{"EOF", "connection reset", "malformed HTTP response", "server gave HTTP response"}
 
 // fromAPIServer asks a pod through the API server, which is in no mesh and speaks plain HTTP.
-func (m *Mesh) fromAPIServer(ctx context.Context, p *corev1.Pod) (admitted bool, detail string, err error) {
+func (m *Mesh) fromAPIServer(ctx context.Context, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	var code int
 	result := m.cluster.Typed().CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("pods").
-		Name(fmt.Sprintf("http:%s:%d", p.Name, portOf(p))).SubResource("proxy").Suffix("/").Do(ctx).StatusCode(&code)
+		Name(fmt.Sprintf("http:%s:%d", p.Name, port)).SubResource("proxy").Suffix("/").Do(ctx).StatusCode(&code)
 	if err = result.Error(); err == nil {
 		return true, fmt.Sprintf("status %d", code), nil
 	}

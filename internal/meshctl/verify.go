@@ -39,9 +39,10 @@ type Target struct {
 	// Probe sends requests through the application from where the load comes, and says how many were answered. Counters
 	// must then move. nil: they must have moved already.
 	Probe func(ctx context.Context) (answered int, err error)
-	// Plaintext sends a request without TLS to a pod of the application from a pod outside of the mesh, and says what
-	// became of it. nil: it is tried from the API server, which is outside of every mesh, where that can tell.
-	Plaintext func(ctx context.Context, pod *corev1.Pod) (admitted bool, detail string, err error)
+	// Plaintext sends a request without TLS to a pod's port from a pod outside of the mesh, and says what became of it. It
+	// is used where a mesh lets in what comes from nodes; elsewhere the API server, which is outside of every mesh, asks.
+	// nil: there is no such pod, and nothing is asked.
+	Plaintext func(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error)
 }
 
 // Times of verification.

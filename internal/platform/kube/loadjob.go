@@ -11,13 +11,8 @@ import (
 // loadJob is the Job of the load workers: one pod each, told apart by their index.
 func (d *deployment) loadJob() *batchv1.Job {
 	n, mode, never := int32(d.LoadWorkers()), batchv1.IndexedCompletion, int32(0)
-	c := d.container(loadContainer, 0, "worker", "--listen", "127.0.0.1:"+strconv.Itoa(workerPort),
-		"--token-file", tokenDir+"/"+tokenKey, "--dir", tmpDir)
-	c.VolumeMounts = append(c.VolumeMounts, tokenMount)
-	pod := basePod(c)
-	pod.Volumes = append(pod.Volumes, tokenVolume())
+	pod := d.workerPod()
 	d.bring(&pod)
-	pod.RestartPolicy = corev1.RestartPolicyNever
 	d.place(&pod, loadService, true)
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels(loadService)}, Spec: pod}
 	d.enrolment.enrolLoad(&template)
@@ -29,4 +24,15 @@ func (d *deployment) loadJob() *batchv1.Job {
 			Template:     template,
 		},
 	}
+}
+
+// workerPod is a pod of one load worker, which commands are given to over a forwarded connection.
+func (d *deployment) workerPod() corev1.PodSpec {
+	c := d.container(loadContainer, 0, "worker", "--listen", "127.0.0.1:"+strconv.Itoa(workerPort),
+		"--token-file", tokenDir+"/"+tokenKey, "--dir", tmpDir)
+	c.VolumeMounts = append(c.VolumeMounts, tokenMount)
+	pod := basePod(c)
+	pod.Volumes = append(pod.Volumes, tokenVolume())
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	return pod
 }

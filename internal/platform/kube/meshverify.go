@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 // meshChecks has the mesh prove, with the probes, that it is in force, and keeps what really runs of it.
 func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 	meshes := d.platform.options.Meshes
+	outside := d.newStranger()
 	found, err := meshes.Verify(ctx, meshctl.Target{
 		Namespace:  d.namespace,
 		LoadInside: d.enrolment.loadInside,
@@ -27,7 +29,9 @@ func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 		Alone:      d.alone(),
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
 		Probe:      d.answered,
+		Plaintext:  outside.ask,
 	})
+	err = errors.Join(err, outside.leave(ctx))
 	var checks []platform.Check
 	for _, c := range found {
 		checks = append(checks, platform.Check(c))
