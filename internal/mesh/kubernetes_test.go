@@ -216,6 +216,45 @@ func TestIstioEnrolment(t *testing.T) {
 	}
 }
 
+// With an upstream Envoy a waypoint is rid of what only Istio's has, before it is made; otherwise it is left alone.
+func TestStockWaypoint(t *testing.T) {
+	d, err := Load("istio-ambient")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for envoy, want := range map[string][]string{"istio": {"PeerAuthentication", "Gateway"}, "stock": {"PeerAuthentication", "EnvoyFilter", "Gateway"}} {
+		e, err := d.Kubernetes.Enrol(Settings{Options: map[string]string{"envoy": envoy}}, "shop", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for _, text := range e.Manifests {
+			var o struct {
+				Kind string
+				Spec struct {
+					TargetRefs    []struct{ Name string } `yaml:"targetRefs"`
+					ConfigPatches []struct {
+						ApplyTo string `yaml:"applyTo"`
+					} `yaml:"configPatches"`
+				}
+			}
+			if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+				t.Fatal(err)
+			}
+			kinds = append(kinds, o.Kind)
+			if o.Kind == "EnvoyFilter" && (len(o.Spec.ConfigPatches) != 3 || len(o.Spec.TargetRefs) != 1 || o.Spec.TargetRefs[0].Name != "waypoint") {
+				t.Errorf("the filter is %+v", o)
+			}
+		}
+		if !slices.Equal(kinds, want) {
+			t.Errorf("envoy %s: %v, want %v", envoy, kinds, want)
+		}
+	}
+	if len(d.Kubernetes.NodeFiles) != 1 || !strings.HasSuffix(d.Kubernetes.NodeFiles[0], "when it stops") {
+		t.Errorf("on nodes is %q", d.Kubernetes.NodeFiles)
+	}
+}
+
 func TestWhereMeshesRun(t *testing.T) {
 	for name, want := range map[string]string{"none": "local kubernetes", "envoy": "local", "istio": "kubernetes", "consul": "local kubernetes", "istio-ambient": "kubernetes"} {
 		d, err := Load(name)
