@@ -223,7 +223,7 @@ func TestStockWaypoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for envoy, want := range map[string][]string{"istio": {"PeerAuthentication", "Gateway"}, "stock": {"PeerAuthentication", "EnvoyFilter", "Gateway"}} {
-		e, err := d.Kubernetes.Enrol(Settings{Options: map[string]string{"envoy": envoy}}, "shop", true)
+		e, err := d.Kubernetes.Enrol(Settings{Options: map[string]string{"envoy": envoy}}, "shop", Way{LoadInside: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func (i Istio) Cached(cache, envoySum string) (BuiltIstio, error) {
 }
 
 // istioEdition changes when this file makes something else of the same sources.
-const istioEdition = "2"
+const istioEdition = "3"
 
 // BuiltIstio is a directory of the cache with Istio in it.
 type BuiltIstio struct{ Built }
@@ -202,13 +202,35 @@ func copyChart(to, from, version string) error {
 	return err
 }
 
+// metadataDiscovery is what the bootstrap of a waypoint has of an extension that is in Istio's Envoy alone.
+var metadataDiscovery = regexp.MustCompile(`(?s)\{\{- if \.metadata_discovery \}\}\s*\{\s*"name": "metadata_discovery".*?\{\{- end \}\}\s*`)
+
+// stockBootstrap writes the template of a bootstrap that an upstream Envoy can start with as a waypoint too.
+func stockBootstrap(to, from string) error {
+	template, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("read the template of Envoy's bootstrap: %w", err)
+	}
+	if len(metadataDiscovery.FindAll(template, -1)) != 1 {
+		return fmt.Errorf("read the template of Envoy's bootstrap: %s does not have metadata discovery as it is known", from)
+	}
+	if err := os.WriteFile(to, metadataDiscovery.ReplaceAll(template, nil), 0o600); err != nil {
+		return fmt.Errorf("write the template of Envoy's bootstrap: %w", err)
+	}
+	return nil
+}
+
 // packIstio makes the images that the charts ask for by the names pilot and proxyv2.
 func packIstio(b BuiltIstio, tag, envoy, sources string) error {
 	const discovery, agent = "/usr/local/bin/pilot-discovery", "/usr/local/bin/pilot-agent"
+	bootstrap := filepath.Join(b.Dir, "envoy_bootstrap.json")
+	if err := stockBootstrap(bootstrap, filepath.Join(sources, "tools", "packaging", "common", "envoy_bootstrap.json")); err != nil {
+		return err
+	}
 	proxy := []image.File{
 		{Path: agent, From: b.Program("pilot-agent")},
 		{Path: "/usr/local/bin/envoy", From: envoy},
-		{Path: "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json", From: filepath.Join(sources, "tools", "packaging", "common", "envoy_bootstrap.json")},
+		{Path: "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json", From: bootstrap},
 	}
 	needed, err := image.Dynamic(envoy)
 	if err != nil {

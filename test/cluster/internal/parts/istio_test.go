@@ -85,3 +85,24 @@ func TestChartIsMadeAsIfReleased(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What only Istio's Envoy has is taken out of the bootstrap, and nothing else; a template in which it is not to be found as
+// it is known is an error, and no image that fails when it runs.
+func TestStockBootstrap(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	const before, after = "\"bootstrap_extensions\": [\n    ", "{\n      \"name\": \"envoy.bootstrap.internal_listener\"\n    }],\n{{- if .metadata_discovery }}\n{\"prefix\": \"workload_discovery\"},\n{{- end }}\n"
+	const extension = "{{- if .metadata_discovery }}\n    {\n      \"name\": \"metadata_discovery\",\n      \"typed_config\": {\"value\": {}}\n    },\n    {{- end }}\n    "
+	if err := os.WriteFile(from, []byte(before+extension+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := stockBootstrap(to, from); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(to); err != nil || string(got) != before+after {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if err := stockBootstrap(to, to); err == nil {
+		t.Error("a template without the extension was taken")
+	}
+}
