@@ -353,7 +353,7 @@ func leftBehind(t *testing.T, l Layout) {
 		t.Error(err)
 	}
 	kubectl(t, l, "create", "configmap", "forgotten")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := Left(ctx, l, before); err == nil || !strings.Contains(err.Error(), "left: ConfigMap default/forgotten") {
 		t.Errorf("a config map was left: %v", err)

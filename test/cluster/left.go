@@ -45,18 +45,20 @@ var madeByCluster = []string{"ConfigMap kube-system/", "ConfigMap default/kube-r
 
 // Left says, once it has waited for what is going, what is in the cluster that was not among before.
 func Left(ctx context.Context, l Layout, before map[string]bool) error {
+	var seen error // what the last look that was finished saw
 	return await(ctx, leftLimit, "nothing to be left in the cluster", func(ctx context.Context) error {
 		now, err := Objects(ctx, l)
 		if err != nil {
-			return err
+			return errors.Join(seen, err)
 		}
 		left := slices.DeleteFunc(slices.Sorted(maps.Keys(now)), func(name string) bool {
 			return before[name] || slices.ContainsFunc(madeByCluster, func(p string) bool { return strings.HasPrefix(name, p) })
 		})
+		seen = nil
 		if len(left) > 0 {
-			return fmt.Errorf("left: %s", strings.Join(left, ", "))
+			seen = fmt.Errorf("left: %s", strings.Join(left, ", "))
 		}
-		return nil
+		return seen
 	})
 }
 
