@@ -156,6 +156,7 @@ func explained(err error, r Release) error {
 	hints := []struct{ says, hint string }{
 		{reusedName, fmt.Sprintf("a release %s is in namespace %s already: uninstall it first", r.Name, r.Namespace)},
 		{"values don't meet the specifications", "the chart's schema refuses a value that was given: mend the values"},
+		{"cannot be imported into the current release", "the cluster has an object of that name, which stays its owner's: leave it out by an option or a value of the chart, or remove it"},
 		{"kubeVersion", "the chart asks for another version of Kubernetes: take another version of the chart"},
 		{"context deadline exceeded", "what was installed was not ready in time; `kubectl -n " + r.Namespace + " get pods,events` shows why"},
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/tare-mesh/tare/internal/cluster"
 	"github.com/tare-mesh/tare/internal/mesh"
 )
@@ -129,33 +127,40 @@ func (m *Mesh) removeMarked(ctx context.Context) error {
 	return m.cluster.Delete(ctx, m.o.Report, refs...)
 }
 
-// removeResources deletes what was made of the kinds that the mesh's own CRDs define.
+// removeResources deletes what was made of custom kinds: all of the mesh's own, and of others' what is left over.
 func (m *Mesh) removeResources(ctx context.Context) error {
 	all, err := m.cluster.Objects(ctx, "")
 	if err != nil {
 		return err
 	}
-	own := map[schema.GroupKind]bool{}
-	for _, o := range all {
-		if o.Kind.GroupKind() != kindCRD.GroupKind() || !m.isLeft(o) {
-			continue
-		}
-		// A CRD's name is the plural of its kind and its group; objects are told by the group, which is the mesh's own.
-		if _, group, ok := strings.Cut(o.Name, "."); ok {
-			own[schema.GroupKind{Group: group}] = true
-		}
-	}
-	var refs []cluster.Ref
-	for _, o := range all {
-		if own[schema.GroupKind{Group: o.Kind.Group}] && !o.Owned {
-			refs = append(refs, o.Ref)
-		}
-	}
+	refs := resources(all, m.isLeft)
 	if len(refs) == 0 {
 		return nil
 	}
 	m.report("removing %s", list(refs))
 	return m.cluster.Delete(ctx, m.o.Report, refs...)
+}
+
+// resources are the objects of kinds that CRDs define which go with a mesh: those of its own CRDs, and those of others'
+// that are left over themselves. They go together: Consul's controller keeps the configuration of a gateway class for as
+// long as there is the class, whose kind is not its own.
+func resources(all []cluster.Object, isLeft func(cluster.Object) bool) (refs []cluster.Ref) {
+	own := map[string]bool{} // API groups that CRDs define, and whether the mesh's do
+	for _, o := range all {
+		if o.Kind.GroupKind() != kindCRD.GroupKind() {
+			continue
+		}
+		// A CRD's name is the plural of its kind and its group; objects are told by the group.
+		if _, group, ok := strings.Cut(o.Name, "."); ok {
+			own[group] = own[group] || isLeft(o)
+		}
+	}
+	for _, o := range all {
+		if mine, custom := own[o.Kind.Group]; !o.Owned && custom && (mine || isLeft(o)) {
+			refs = append(refs, o.Ref)
+		}
+	}
+	return refs
 }
 
 // remains lists what is there of a mesh: its namespace, and what the definition says is left over.

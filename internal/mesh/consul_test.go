@@ -1,0 +1,52 @@
+package mesh
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Consul lets a pod start once a Service selects it: the load, which no application has a Service for, gets one where
+// it is in the mesh. Its CRDs of the Gateway API come unless the cluster has some.
+func TestConsulEnrolment(t *testing.T) {
+	d, err := Load("consul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, inside := range []bool{true, false} {
+		e, err := d.Kubernetes.Enrol(Settings{}, "shop", inside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selects := slices.ContainsFunc(e.Manifests, func(text string) bool {
+			var service struct {
+				Kind string
+				Spec struct{ Selector map[string]string }
+			}
+			return yaml.Unmarshal([]byte(text), &service) == nil && service.Kind == "Service" && service.Spec.Selector["tare.dev/service"] == "load"
+		})
+		if selects != inside {
+			t.Errorf("load inside %v: a Service selects it: %v", inside, selects)
+		}
+	}
+	for whose, want := range map[string]bool{"consul": true, "cluster": false} {
+		s, err := d.Kubernetes.Complete(Settings{Hub: "registry.test/x", Options: map[string]string{"gatewayAPI": whose, "consul": "1.22.5"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := d.Kubernetes.Releases(s, d.Kubernetes.InstallContext(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(all[0].Values)
+		for _, part := range []string{fmt.Sprintf(`"manageExternalCRDs":%v`, want), `"image":"registry.test/x/consul:1.22.5"`} {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("CRDs of %s: no %s in %s", whose, part, text)
+			}
+		}
+	}
+}
