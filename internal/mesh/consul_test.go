@@ -18,7 +18,7 @@ func TestConsulEnrolment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, inside := range []bool{true, false} {
-		e, err := d.Kubernetes.Enrol(Settings{}, "shop", inside)
+		e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -318,6 +318,11 @@ func (p pod) tasks() []Task {
 
 func TestAttributePodsOfRealMeshes(t *testing.T) {
 	want := map[string]map[string]string{
+		"consul": {
+			"consul-server-/consul": "control/server", "consul-connect-injector-/sidecar-injector": "control/server",
+			"consul-webhook-cert-manager-/webhook-cert-manager": "control/server", "coredns-/coredns": "platform/dns",
+			"load-/consul-dataplane": "data/sidecar/load", "front-/consul-dataplane": "data/sidecar", "back-/app": "app/",
+		},
 		"istio": {
 			"istiod-/discovery": "control/server", "coredns-/coredns": "platform/dns", "metrics-server-/metrics-server": "platform/",
 			"client-/app": "app/", "client-/istio-proxy": "data/sidecar/load", "front-/istio-proxy": "data/sidecar", "back-/app": "app/", "echo-/istio-proxy": "data/sidecar",

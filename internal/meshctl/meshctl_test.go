@@ -180,6 +180,7 @@ func TestCountersOfRealProxies(t *testing.T) {
 		want             map[string]float64 // what proves it, and how much the best counter is
 	}{
 		{"linkerd", "sidecar", "linkerd-proxy.txt", map[string]float64{mesh.ProvesL7: 12020, mesh.ProvesMTLS: 12020, mesh.ProvesPath: 2}},
+		{"consul", "sidecar", "consul-dataplane.txt", map[string]float64{mesh.ProvesL7: 1865, mesh.ProvesMTLS: 7, mesh.ProvesPath: 14}},
 		{"istio-ambient", "node-proxy", "ztunnel.txt", map[string]float64{mesh.ProvesPath: 276, mesh.ProvesMTLS: 261}},
 		{"istio-ambient", "waypoint", "waypoint.txt", map[string]float64{mesh.ProvesL7: 24090, mesh.ProvesMTLS: 2}},
 	} {
