@@ -18,7 +18,7 @@ import (
 )
 
 // commands in the order in which help shows them.
-var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newProbeCommand, newProxyCommand, newSidecarCommand, newAdderCommand, newAdderClientCommand, newCopyCommand, newAtCommand}
+var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newProbeCommand, newProxyCommand, newSidecarCommand, newAdderCommand, newAdderClientCommand, newCopyCommand, newAtCommand, newFilesCommand}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -27,7 +27,7 @@ func (c *cli) dryRun(ctx context.Context, s *study, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	topology, err := s.experiment.Topology()
+	topologies, err := s.topologies()
 	if err != nil {
 		return err
 	}
@@ -38,13 +38,13 @@ func (c *cli) dryRun(ctx context.Context, s *study, o runOptions) error {
 			continue
 		}
 		done[trial.Treatment] = true
-		spec := platform.Spec{Trial: trial, Topology: topology}
+		spec := platform.Spec{Trial: trial}
 		for _, t := range s.plan.Treatments {
 			if t.ID == trial.Treatment {
 				spec.Treatment = t
 			}
 		}
-		spec.Mesh = s.meshes[spec.Treatment.Levels.Mesh]
+		spec.Mesh, spec.Topology = s.meshes[spec.Treatment.Levels.Mesh], topologies[spec.Treatment.Levels.Topology]
 		before := len(record.Steps())
 		load, err := c.dryTrial(ctx, s, on.platform, spec)
 		if err != nil {

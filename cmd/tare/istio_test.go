@@ -63,6 +63,11 @@ func TestKubernetesIstio(t *testing.T) {
 				}
 				verifiedAs(t, r, under)
 			}
+			if !slices.ContainsFunc(report.Warnings, func(w analysis.Warning) bool {
+				return w.Code == "verified-with-caution" && w.Trials == 1 && strings.Contains(w.Message, "the mesh's own telemetry is not in these figures")
+			}) {
+				t.Errorf("the report does not say that the Envoy is without Istio's telemetry: %+v", report.Warnings)
+			}
 			perRequest[topology] = costs(t, report)
 			archived(t, dir)
 		})
@@ -243,7 +248,7 @@ func TestPlanCountsMeshChanges(t *testing.T) {
 		p.Trials = append(p.Trials, plan.Trial{Treatment: id})
 	}
 	changes(meshes, p)
-	if p.Expected != 6*meshChange {
+	if p.Expected != 6*meshChange || p.MeshChanges != 6 {
 		t.Errorf("%v, expected %v", p.Expected, 6*meshChange)
 	}
 }

@@ -31,6 +31,7 @@ type meshFlags struct {
 	values  []string // release=file
 	gateway bool     // what its ingress gateway needs comes with it
 	timeout time.Duration
+	image   string // of tare-agent
 }
 
 func newMeshCommand(c *cli) *cobra.Command {
@@ -170,6 +171,7 @@ func (c *cli) meshOn(ctx context.Context, f *meshFlags, name string, archive fun
 	}
 	o := c.meshOptions(choice, archive)
 	o.Gateway = f.gateway
+	o.Image = cmp.Or(f.image, o.Image)
 	m, err := meshctl.New(k, d, choice.Settings(), o)
 	return k, m, err
 }
@@ -179,7 +181,7 @@ func (c *cli) meshOptions(o experiment.MeshOptions, archive func(string, []byte)
 	if err == nil {
 		cache = filepath.Join(cache, "tare", "charts")
 	}
-	return meshctl.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("MT_SERVICECIDR"), Cache: cache,
+	return meshctl.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("MT_SERVICECIDR"), Cache: cache, Image: defaultImage(),
 		Archive: archive, Report: func(line string) { fmt.Fprintln(c.stderr, "tare: "+line) }}
 }
 
@@ -381,13 +383,15 @@ func (c *cli) printChecks(name string, checks []meshctl.Check) error {
 }
 
 func newMeshUninstall(c *cli, f *meshFlags) *cobra.Command {
-	force := false
+	force, image := false, ""
 	cmd := &cobra.Command{
 		Use:   "uninstall NAME",
 		Short: "Take a mesh out of the cluster, and check that nothing is left of it",
 		Long: `uninstall removes a mesh's charts, and what they leave: CRDs, webhook configurations,
 cluster roles, config maps in every namespace. It looks for them again afterwards, and fails
-if any is still there. Remove applications first that are in the mesh.`,
+if any is still there. Where the mesh has a CNI agent, and the cluster is marked as disposable,
+a pod on each node looks for what that should have taken back. Remove applications first that
+are in the mesh.`,
 		Example: `  tare mesh uninstall istio
   tare mesh uninstall istio --force   # one that tare did not install`,
 		Args:              cobra.ExactArgs(1),
@@ -395,6 +399,7 @@ if any is still there. Remove applications first that are in the mesh.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := f.bounded(cmd.Context(), meshctl.UninstallWithin)
 			defer cancel()
+			f.image = image
 			k, m, err := c.meshOn(ctx, f, args[0], nil)
 			if err != nil {
 				return err
@@ -407,6 +412,7 @@ if any is still there. Remove applications first that are in the mesh.`,
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "remove it although tare did not install it")
+	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that look at what is left on nodes (default the one of this version)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take")
 	return cmd
 }

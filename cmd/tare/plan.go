@@ -78,7 +78,14 @@ func writePlanText(w io.Writer, p *plan.Plan) error {
 	if p.Until != "" {
 		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
 	}
-	fmt.Fprintf(&b, "about %v, %v a trial\n\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
+	if p.Order != "" {
+		fmt.Fprintf(&b, "order %s: the trials of one mesh stand together%s\n", p.Order, map[string]string{experiment.OrderTurns: " within a block"}[p.Order])
+	}
+	fmt.Fprintf(&b, "about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
+	if n := p.MeshChanges; n > 0 {
+		fmt.Fprintf(&b, "%v of it for meshes, which are put in or taken out %s\n", experiment.Duration(time.Duration(n)*meshChange), counted(n, "time"))
+	}
+	b.WriteString("\n")
 
 	if p.Way != "" {
 		fmt.Fprintf(&b, "%s\n\n", p.Way)

@@ -97,6 +97,7 @@ func changes(meshes map[string]mesh.Definition, p *plan.Plan) {
 		for _, one := range []string{now, next} {
 			if one != "" {
 				p.Expected += meshChange
+				p.MeshChanges++
 			}
 		}
 		now = next
@@ -189,7 +190,7 @@ func (c *cli) takeTurns(ctx context.Context, k *cluster.Cluster, o opening, run 
 	turns := meshctl.NewTurns(k, func(name string) meshctl.Choice {
 		chosen := o.experiment.Meshes[name]
 		options := c.meshOptions(chosen, nil)
-		options.Run, options.Gateway = run, o.experiment.Gateway()
+		options.Run, options.Gateway, options.Image = run, o.experiment.Gateway(), cmp.Or(o.experiment.Platform.Image, options.Image)
 		return meshctl.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.notices.say)
 	if o.dry == nil {

@@ -59,11 +59,16 @@ Formats:
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
 	f.StringVar(&o.same, "same-within", "", "tell what is the same to within a `margin` of the ratio, such as 2%, from what shows no difference")
 	f.StringVar(&o.cost, "cost", "", "tell what it costs, by the prices and scenarios in a `file` such as examples/prices.yaml")
-	f.StringVar(&o.attribution, "attribution", "", "tell control plane, data plane and the rest apart by another `classification`: "+strings.Join(mesh.Attributions(), ", ")+", or a file")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
-	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(mesh.Attributions(), cobra.ShellCompDirectiveDefault))
+	o.attributed(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// attributed adds the flag of another classification.
+func (o *reportOptions) attributed(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.attribution, "attribution", "", "tell control plane, data plane and the rest apart by another `classification`: "+strings.Join(mesh.Attributions(), ", ")+", or a file")
+	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(mesh.Attributions(), cobra.ShellCompDirectiveDefault))
 }
 
 func formatNames() []string {

@@ -70,6 +70,7 @@ hold; 130 interrupted.`,
 	f.BoolVar(&o.dry, "dry-run", false, "do nothing, and print the manifests and commands of one trial a treatment (kubernetes)")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
 	f.StringVar(&o.report.format, "format", o.report.format, "format of the answer, as in tare report")
+	o.report.attributed(cmd)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("resume")
 	return cmd
@@ -89,6 +90,9 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 	}
 	if f.Export != nil {
 		return usageError{fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format " + f.Name + " -o DIR`"}
+	}
+	if _, err := attributionOf(o.report.attribution); err != nil {
+		return err
 	}
 	// Before there is a directory: what is not installed is the user's to mend first.
 	generators, err := c.generatorsOf(study.experiment)
@@ -193,6 +197,7 @@ func (c *cli) openResults(s *study, path string, resume bool, env result.Environ
 	if env.Meshes, err = s.meshDigests(); err != nil {
 		return nil, err
 	}
+	env.Provides = s.provides()
 	if resume {
 		return result.Resume(path, text, env)
 	}
@@ -201,7 +206,7 @@ func (c *cli) openResults(s *study, path string, resume bool, env result.Environ
 
 // carryOut runs the trials that have no record yet, under the live view.
 func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (_ runner.Summary, err error) {
-	topology, err := s.experiment.Topology()
+	topologies, err := s.topologies()
 	if err != nil {
 		return runner.Summary{}, err
 	}
@@ -220,7 +225,7 @@ func (c *cli) carryOut(ctx context.Context, s *study, on *begun, o runOptions) (
 	}
 	return runner.Run(ctx, runner.Config{
 		Experiment: s.experiment,
-		Topology:   topology,
+		Topologies: topologies,
 		Meshes:     s.meshes,
 		Platform:   on.platform,
 		Generators: generators,

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -25,7 +31,7 @@ func TestStudiesRun(t *testing.T) {
 		"max-throughput":       {"factors.connections=[20]"},
 		"k3s-sidecar-baseline": {"factors.rate=[50]", "factors.replicas=[1, 5]"},
 		"istio-linkerd-cpu":    {"factors.rate=[60]"},
-		"great-sidecar-debate": {"factors.rate=[60]", "factors.mesh=[none, envoy]", "factors.replicas=[1]"},
+		"great-sidecar-debate": {"platform.kind=local", "meshes={}", "factors.mesh=[none, envoy]", "factors.rate=[60]", "factors.replicas=[1]"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
@@ -59,6 +65,46 @@ func TestStudiesRun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The debate's file as it stands is the whole of it: every mesh, both ways of calling, every rate, five runs of 300 s by
+// three workers, on a cluster; each mesh comes once a block, and the time that takes is in the plan's.
+func TestGreatSidecarDebateWhole(t *testing.T) {
+	c := &cli{stdout: io.Discard, stderr: io.Discard, catalog: newCatalog()}
+	s, err := c.read("../../examples/great-sidecar-debate.yaml", experimentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, levels := s.experiment, map[string]bool{}
+	for _, treatment := range s.plan.Treatments {
+		l := treatment.Levels
+		levels[fmt.Sprint(l.Mesh, " ", l.Topology, " ", l.Rate)] = true
+		if l.Replicas != 3 || treatment.Control != (treatment.Factors[plan.ControlFactor] == true) {
+			t.Errorf("%+v", treatment)
+		}
+	}
+	for _, m := range []string{"none", "linkerd", "istio", "istio-ambient"} {
+		for _, topology := range []string{"faces", "faces-as-published"} {
+			for _, rate := range []int{60, 120, 240, 600, 1200} {
+				if !levels[fmt.Sprint(m, " ", topology, " ", experiment.Rate(rate))] {
+					t.Errorf("%s, %s and %d are not among the treatments", m, topology, rate)
+				}
+			}
+		}
+		if m != "none" && x.Meshes[m].Profile != mesh.ProfileHA {
+			t.Errorf("profile of %s is %q", m, x.Meshes[m].Profile)
+		}
+	}
+	if len(levels) != 40 || x.Blocks.Max != 5 || x.Load.Workers != 3 || time.Duration(x.Phases.Measure) != 300*time.Second || x.Platform.Kind != mesh.OnKubernetes {
+		t.Errorf("%d treatments, %+v", len(levels), x)
+	}
+	// Three meshes come and go in each block; one that ends a block may begin the next.
+	if n := s.plan.MeshChanges; n < 2*(3*5-4) || n > 2*3*5 {
+		t.Errorf("meshes come and go %d times", n)
+	}
+	if least := time.Duration(len(s.plan.Trials))*s.plan.TrialTime + time.Duration(s.plan.MeshChanges)*meshChange; s.plan.Expected != least {
+		t.Errorf("it takes %v, expected %v", s.plan.Expected, least)
 	}
 }
 

@@ -67,6 +67,19 @@ func (c *cli) read(file string, o experimentOptions) (*study, error) {
 	return s, nil
 }
 
+// topologies are the applications under test, by the level of the factor; by no name where it is none.
+func (s *study) topologies() (map[string]app.Topology, error) {
+	all := map[string]app.Topology{}
+	for _, t := range s.plan.Treatments {
+		topology, err := s.experiment.TopologyOf(t.Levels)
+		if err != nil {
+			return nil, err
+		}
+		all[t.Levels.Topology] = topology
+	}
+	return all, nil
+}
+
 // meshDigests are the SHA-256 of the definitions that the plan uses, so that
 // two runs can be told apart in which one name means two things.
 func (s *study) meshDigests() (map[string]string, error) {
@@ -85,6 +98,15 @@ func (s *study) meshDigests() (map[string]string, error) {
 		digests[name] = hex.EncodeToString(sum[:])
 	}
 	return digests, nil
+}
+
+// provides is what each mesh of the plan does for its users.
+func (s *study) provides() map[string]mesh.Provides {
+	all := map[string]mesh.Provides{}
+	for _, t := range s.plan.Treatments {
+		all[t.Levels.Mesh] = s.meshes[t.Levels.Mesh].Provides
+	}
+	return all
 }
 
 // knownNames are the names that an experiment file may use.

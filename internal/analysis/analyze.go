@@ -151,7 +151,7 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 func (a *analysis) report() *Report {
 	r := &Report{
 		Schema: Schema, Experiment: a.name(), Description: a.header.Metadata.Description, Method: a.method,
-		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Baseline: a.baseline(),
+		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Order: a.plan.Order, Baseline: a.baseline(),
 		Trials: a.trials, Comparisons: []Comparison{}, Floor: []Floor{}, Lines: []Line{},
 	}
 	byTreatment := a.validByTreatment()

@@ -37,6 +37,8 @@ type Report struct {
 	Baseline    map[string]any `json:"baseline"`
 	Setup       Setup          `json:"setup"`
 	Count       Count          `json:"count"`
+	// Order of the trials where it was not random within each block: turns, once.
+	Order string `json:"order,omitempty"`
 	// Families are the numbers of tests that p_adjusted accounts for, by [Family].
 	Families    map[Family]int `json:"families"`
 	Treatments  []Treatment    `json:"treatments"`

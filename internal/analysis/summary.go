@@ -17,6 +17,8 @@ func (a *analysis) reportWarnings(r *Report) []Warning {
 	} else {
 		ws = append(ws, floorWarnings(r)...)
 	}
+	ws = append(ws, a.together()...)
+	ws = append(ws, a.unequal()...)
 	ws = append(ws, a.lostTrials(r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
 	ws = append(ws, r.Stopping.warnings()...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -43,7 +44,7 @@ func (e *OptionError) Hint() string { return e.Help }
 func (a *analysis) settleMethod(asked Method) error {
 	foreign := a.header.Platform.Kind == imported
 	switch {
-	case asked == "" && foreign:
+	case asked == "" && (foreign || a.plan.Order == experiment.OrderOnce):
 		a.method = Unpaired
 	case asked == "":
 		a.method = Paired

@@ -27,6 +27,7 @@ type Experiment struct {
 	Load        Load                   `yaml:"load,omitempty" json:"load"`
 	Phases      Phases                 `yaml:"phases,omitempty" json:"phases"`
 	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment; default 6
+	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "random" (default), "turns" or "once"
 	Seed        uint64                 `yaml:"seed" json:"seed"`                                   // default 1
 	Baseline    *Baseline              `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level
 	Control     bool                   `yaml:"control" json:"control"`                             // add an A/A pair
@@ -98,6 +99,8 @@ type Factors struct {
 	Generator    []string `yaml:"generator,omitempty" json:"generator,omitempty"`       // default [load.generator]
 	// Route is the path that is asked for; several with commas between are asked for in turn, "/*" is every route of an adder. Default ["/"].
 	Route []string `yaml:"route,omitempty" json:"route,omitempty"`
+	// Topology are applications to compare, by name, in place of one in Application.
+	Topology []string `yaml:"topology,omitempty" json:"topology,omitempty"`
 }
 
 // Levels is one level of every factor.
@@ -110,7 +113,8 @@ type Levels struct {
 	ResponseSize Size   `json:"responseSize"`
 	Protocol     string `json:"protocol"`
 	Generator    string `json:"generator"`
-	Route        string `json:"route,omitempty"` // empty: "/"
+	Route        string `json:"route,omitempty"`    // empty: "/"
+	Topology     string `json:"topology,omitempty"` // empty: the experiment's application
 }
 
 // Load says how requests are sent.
@@ -168,6 +172,7 @@ type Baseline struct {
 	Protocol     *string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	Generator    *string `yaml:"generator,omitempty" json:"generator,omitempty"`
 	Route        *string `yaml:"route,omitempty" json:"route,omitempty"`
+	Topology     *string `yaml:"topology,omitempty" json:"topology,omitempty"`
 }
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.

@@ -52,6 +52,7 @@ func (f Factors) list() []Factor {
 		{"protocol", levels(f.Protocol, "", text, func(l *Levels, x string) { l.Protocol = x })},
 		{"generator", levels(f.Generator, "", text, func(l *Levels, x string) { l.Generator = x })},
 		{"route", levels(f.Route, "", text, func(l *Levels, x string) { l.Route = x })},
+		{"topology", levels(f.Topology, "", text, func(l *Levels, x string) { l.Topology = x })},
 	}
 }
 
@@ -84,6 +85,7 @@ func (b *Baseline) Apply(l *Levels) {
 	set(&l.Protocol, b.Protocol)
 	set(&l.Generator, b.Generator)
 	set(&l.Route, b.Route)
+	set(&l.Topology, b.Topology)
 }
 
 // names tells whether the baseline fixes the level of a factor.
@@ -94,7 +96,7 @@ func (b *Baseline) names(factor string) bool {
 	return map[string]bool{
 		"mesh": b.Mesh != nil, "rate": b.Rate != nil, "connections": b.Connections != nil, "replicas": b.Replicas != nil,
 		"requestSize": b.RequestSize != nil, "responseSize": b.ResponseSize != nil, "protocol": b.Protocol != nil,
-		"generator": b.Generator != nil, "route": b.Route != nil,
+		"generator": b.Generator != nil, "route": b.Route != nil, "topology": b.Topology != nil,
 	}[factor]
 }
 
@@ -132,6 +134,7 @@ func (v validation) factors() {
 	each(v, "factors.responseSize", f.ResponseSize, func(p string, x Size) { within(v, p, x, 0, maxBodySize, "") })
 	each(v, "factors.protocol", f.Protocol, func(p, x string) { v.oneOf(p, "protocol", x, v.known.Protocols) })
 	each(v, "factors.route", f.Route, v.route)
+	each(v, "factors.topology", f.Topology, v.namedTopology)
 	each(v, "factors.generator", f.Generator, func(p, x string) { v.oneOf(p, "generator", x, v.known.Generators) })
 }
 
@@ -141,15 +144,16 @@ func (v validation) forwards() {
 	if v.e.Platform.Kind != mesh.OnLocal || !v.doc.Sound("application") || !v.doc.Sound("factors") {
 		return
 	}
-	t, err := v.e.Topology()
+	all, err := v.e.Topologies()
 	if err != nil {
 		return // that is reported
 	}
 	speaker := ""
-	for _, s := range t.Services {
-		if s.Protocol == app.TCP || s.Protocol == "" && slices.Contains(v.e.Factors.Protocol, app.TCP) {
-			speaker = s.Name
-			break
+	for _, t := range all {
+		for _, s := range t.Services {
+			if s.Protocol == app.TCP || s.Protocol == "" && slices.Contains(v.e.Factors.Protocol, app.TCP) {
+				speaker = cmp.Or(speaker, s.Name)
+			}
 		}
 	}
 	if speaker == "" {
@@ -181,13 +185,16 @@ func (v validation) everyRoute(path string) {
 	if !v.doc.Sound("application") {
 		return
 	}
-	t, err := v.e.Topology()
-	if err != nil || len(t.Services) == 0 {
-		return
-	}
-	entry, ok := t.Service(cmp.Or(t.Entry, t.Services[0].Name))
-	if ok && entry.Program != app.Adder {
-		v.report(path, "write the paths, with commas between: /a,/b", "%s stands for the routes of %s, and service %s is none", app.EveryRoute, app.Adder, entry.Name)
+	all, _ := v.e.Topologies()
+	for _, t := range all {
+		if len(t.Services) == 0 {
+			return
+		}
+		entry, ok := t.Service(cmp.Or(t.Entry, t.Services[0].Name))
+		if ok && entry.Program != app.Adder {
+			v.report(path, "write the paths, with commas between: /a,/b", "%s stands for the routes of %s, and service %s is none", app.EveryRoute, app.Adder, entry.Name)
+			return
+		}
 	}
 }
 
@@ -241,6 +248,7 @@ func (v validation) baseline() {
 	among(v, "responseSize", b.ResponseSize, f.ResponseSize, d.ResponseSize)
 	among(v, "protocol", b.Protocol, f.Protocol, d.Protocol)
 	among(v, "route", b.Route, f.Route, d.Route)
+	among(v, "topology", b.Topology, f.Topology, d.Topology)
 	among(v, "generator", b.Generator, f.Generator, d.Generator)
 }
 

@@ -213,18 +213,20 @@ func (v validation) faultTarget(path string, t FaultTarget, kind FaultKind) {
 	if !v.doc.Sound("application") || t.Plane == "control" {
 		return
 	}
-	topology, err := v.e.Topology()
+	topologies, err := v.e.Topologies()
 	if err != nil || t.Service == "" {
 		return
-	}
-	var names []string
-	for _, s := range topology.Services {
-		names = append(names, s.Name)
 	}
 	if t.Service == loadService && t.Plane == "data" {
 		return // the load generator's own sidecar
 	}
-	v.oneOf(path+".service", "service", t.Service, names)
+	for _, topology := range topologies {
+		var names []string
+		for _, s := range topology.Services {
+			names = append(names, s.Name)
+		}
+		v.oneOf(path+".service", "service", t.Service, names)
+	}
 }
 
 func (v validation) faultValues(path string, f Fault, given map[string]bool) {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tare-mesh/tare/internal/mesh"
@@ -92,14 +93,17 @@ func (v validation) carried(g mesh.Gateway, name string) {
 }
 
 // entryProtocol is what the entry speaks whatever the treatment; empty: what the treatment says.
-func (v validation) entryProtocol() string {
-	t, err := v.e.Topology()
-	if err != nil || len(t.Services) == 0 {
+func (v validation) entryProtocol() (protocol string) {
+	all, err := v.e.Topologies()
+	if err != nil {
 		return "" // that is reported
 	}
-	entry, ok := t.Service(t.Entry)
-	if !ok {
-		entry = t.Services[0]
+	for _, t := range all {
+		entry, ok := t.Service(t.Entry)
+		if !ok && len(t.Services) > 0 {
+			entry = t.Services[0]
+		}
+		protocol = cmp.Or(protocol, entry.Protocol)
 	}
-	return entry.Protocol
+	return protocol
 }

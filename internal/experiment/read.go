@@ -95,7 +95,7 @@ func defaults() *Experiment {
 
 // complete fills in the defaults that depend on what the file gives.
 func (e *Experiment) complete(doc *strict.Document) {
-	if e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
+	if len(e.Factors.Topology) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
 		e.Application.Topology = "echo"
 	}
 	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.Factors.Mesh, "none") {
@@ -116,19 +116,6 @@ func (e *Experiment) YAML() ([]byte, error) {
 		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
 	}
 	return b.Bytes(), nil
-}
-
-// Topology is the application under test, complete. It cannot fail for an
-// experiment that [Read] returned with the default [Known.Topology].
-func (e *Experiment) Topology() (app.Topology, error) {
-	if len(e.Application.Services) == 0 {
-		t, err := app.Load(e.Application.Topology)
-		if err == nil && e.Application.Entry != "" {
-			t.Entry = e.Application.Entry
-		}
-		return t, err
-	}
-	return e.inline().Default(), nil
 }
 
 // inline is the topology that stands in the file itself.

@@ -157,6 +157,9 @@ func (v validation) application() {
 	a := v.e.Application
 	inline := len(a.Services) > 0 || v.doc.Has("application.services")
 	switch {
+	case v.doc.Has("factors.topology"):
+		v.asFactor()
+		return
 	case inline && v.doc.Has("application.topology"):
 		v.report("application.topology", "remove one of the two", "a topology is named and services are given as well")
 	case inline:
@@ -262,6 +265,7 @@ func (v validation) phases() {
 
 func (v validation) repetition() {
 	v.blocks()
+	v.order()
 	within(v, "seed", v.e.Seed, 0, maxSeed, "")
 	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
 		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)

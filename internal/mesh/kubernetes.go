@@ -1,8 +1,10 @@
 package mesh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -44,8 +46,8 @@ type Kubernetes struct {
 	Plaintext Plaintext `yaml:"plaintext,omitempty" json:"plaintext"`
 	// Leftovers are what the charts' own removal leaves. They are removed, and it is checked that they are gone.
 	Leftovers []Leftover `yaml:"leftovers,omitempty" json:"leftovers,omitempty"`
-	// NodeFiles are what the mesh puts on nodes, which cannot be seen through the API: said, not checked.
-	NodeFiles []string `yaml:"nodeFiles,omitempty" json:"nodeFiles,omitempty"`
+	// NodeFiles are what the mesh's agent puts on nodes, and takes back. It is looked for in the end where that can be.
+	NodeFiles []NodeFiles `yaml:"nodeFiles,omitempty" json:"nodeFiles,omitempty"`
 }
 
 // Names of profiles, the default first.
@@ -165,7 +167,7 @@ type Proxy struct {
 	PodLabel map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
 	// Archive is asked for once the mesh stands, and kept.
 	Archive []Ask `yaml:"archive,omitempty" json:"archive,omitempty"`
-	// Counters prove that it is in the path. Of those that prove the same, one must move.
+	// Counters prove that it is in the path. Of those that prove the same of one direction, one must move in each pod.
 	Counters []Counter `yaml:"counters,omitempty" json:"counters,omitempty"`
 }
 
@@ -181,6 +183,15 @@ const (
 	ProvesPath = "path" // traffic goes through the proxy
 	ProvesL7   = "l7"   // the proxy understands requests
 	ProvesMTLS = "mtls" // traffic is under mutual TLS
+	// ProvesTelemetry says that the proxy tells of requests in the mesh's own words. Where nothing does, the mesh is in
+	// force all the same, and the figures say that they are without it.
+	ProvesTelemetry = "telemetry"
+)
+
+// Directions of what a counter counts.
+const (
+	WayIn  = "inbound"  // what comes to the pod
+	WayOut = "outbound" // what the pod asks others for
 )
 
 // Counter is a metric in Prometheus' text format.
@@ -191,6 +202,22 @@ type Counter struct {
 	Metric string `yaml:"metric" json:"metric"`
 	// Labels the series must have, for equality or a prefix that ends in "*"; the sum of all that have them is the counter.
 	Labels map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
+	// Except leaves out the series that have all of these: what the proxy itself is asked for, say.
+	Except map[string]string `yaml:"except,omitempty" json:"except,omitempty"`
+	// Direction of what is counted, inbound where it is absent. A pod that nobody asks is judged by what it asks others for.
+	Direction string `yaml:"direction,omitempty" json:"direction,omitempty"`
+}
+
+// Way is the direction of what is counted.
+func (c Counter) Way() string { return cmp.Or(c.Direction, WayIn) }
+
+// Counts says whether a series with these labels is part of the counter.
+func (c Counter) Counts(labels map[string]string) bool {
+	return has(labels, c.Labels) && (len(c.Except) == 0 || !has(labels, c.Except))
+}
+
+func has(labels, want map[string]string) bool {
+	return Rule{PodLabel: want}.matches(Task{Labels: labels})
 }
 
 // Plaintext says what becomes of requests without TLS from outside of the mesh.
@@ -210,6 +237,21 @@ type Leftover struct {
 	// Namespace it lies in; empty: any, or none.
 	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	Labels    map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
+}
+
+// NodeFiles are files in one directory of every node.
+type NodeFiles struct {
+	Doc string `yaml:"doc" json:"doc"` // what they are, in words
+	// Dir is a template over [InstallContext].
+	Dir string `yaml:"dir" json:"dir"`
+	// Holding is a text in the files' names, or in the files.
+	Holding string `yaml:"holding" json:"holding"`
+}
+
+// In is the directory on a cluster.
+func (f NodeFiles) In(ctx InstallContext) (string, error) {
+	b, err := execute("nodeFiles.dir", f.Dir, ctx)
+	return strings.TrimSpace(string(b)), err
 }
 
 // Platforms by the names that experiment files have for them.

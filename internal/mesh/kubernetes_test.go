@@ -137,6 +137,7 @@ func TestBrokenKubernetesDefinitions(t *testing.T) {
 		"proves nothing":   {"proves: mtls", "proves: l7", "kubernetes.proxies: no counter proves mtls, which the mesh provides"},
 		"no rule":          {"- role: sidecar", "- role: waypoint", `kubernetes.proxies[0].role: no rule of tasks attributes "waypoint"`},
 		"port":             {"port: 9090", "port: 0", "kubernetes.proxies[0].counters[0].port: found 0, expected 1 to 65535"},
+		"direction":        {"{proves: mtls,", "{proves: mtls, direction: up,", `kubernetes.proxies[0].counters[1].direction: found "up", expected inbound, outbound`},
 		"everything goes":  {`, name: "small-*"`, "", "kubernetes.leftovers[0]: matches every ClusterRole"},
 		"star inside":      {`name: "small-*"`, `name: "small-*-x"`, "kubernetes.leftovers[0].name: found"},
 	} {
@@ -250,8 +251,18 @@ func TestStockWaypoint(t *testing.T) {
 			t.Errorf("envoy %s: %v, want %v", envoy, kinds, want)
 		}
 	}
-	if len(d.Kubernetes.NodeFiles) != 1 || !strings.HasSuffix(d.Kubernetes.NodeFiles[0], "when it stops") {
-		t.Errorf("on nodes is %q", d.Kubernetes.NodeFiles)
+	for distribution, want := range map[string]string{"": "/etc/cni/net.d /opt/cni/bin", "k3d": "/var/lib/rancher/k3s/agent/etc/cni/net.d /bin", "gke": "/etc/cni/net.d /home/kubernetes/bin"} {
+		var dirs []string
+		for _, f := range d.Kubernetes.NodeFiles {
+			dir, err := f.In(InstallContext{Distribution: distribution, Options: d.Kubernetes.sampleOptions()})
+			if err != nil || f.Holding != "istio-cni" {
+				t.Errorf("%+v: %v", f, err)
+			}
+			dirs = append(dirs, dir)
+		}
+		if got := strings.Join(dirs, " "); got != want {
+			t.Errorf("on nodes of %q it looks at %s, want %s", distribution, got, want)
+		}
 	}
 }
 
@@ -413,5 +424,63 @@ func TestDebatesAttribution(t *testing.T) {
 	}
 	if _, err := LoadAttribution("mine"); err == nil {
 		t.Error("a classification that is not there")
+	}
+}
+
+// What the meshes' own programs are called with carries what was chosen, as the charts' values do.
+func TestProgramsAreToldWhatWasChosen(t *testing.T) {
+	for name, want := range map[string][]string{
+		"istio": {"--set=values.telemetry.enabled=false", "--set=values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false", "--set=values.global.imagePullPolicy=Never",
+			"--set=hub=registry.test/mesh", "values.pilot.replicaCount=3", "values.pilot.autoscaleEnabled=false", "--set=values.global.platform=gke"},
+		"istio-ambient":    {"profile=ambient", "--set=values.cni.cniBinDir=/opt/bin", "--set=values.telemetry.enabled=false", "values.pilot.replicaCount=3"},
+		"istio-ambient-l4": {"profile=ambient", "--set=values.cni.cniBinDir=/opt/bin"},
+		"linkerd":          {"--ha", "/run/values.yaml", "--ignore-cluster"},
+	} {
+		d, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := *d.Kubernetes
+		options := map[string]string{}
+		for option, value := range map[string]string{"envoy": "stock", "imagePullPolicy": "Never", "cniBinDir": "/opt/bin"} {
+			if _, ok := k.Options[option]; ok {
+				options[option] = value
+			}
+		}
+		s, err := k.Complete(Settings{Profile: ProfileHA, Hub: "registry.test/mesh", Options: options})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := k.InstallContext(s)
+		in.Distribution, in.ValuesFile, in.ClusterNetworks = "gke", "/run/values.yaml", []string{"10.0.0.0/8", "34.118.224.0/20"}
+		commands, values, err := k.CLI.Commands(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := commands[len(commands)-1]
+		for _, argument := range want {
+			if !slices.Contains(last, argument) {
+				t.Errorf("%s: no %q in %q", name, argument, last)
+			}
+		}
+		if name == "linkerd" && (!strings.Contains(values, `clusterNetworks: "10.0.0.0/8,34.118.224.0/20"`) || !strings.Contains(values, "controllerReplicas: 3") || len(commands) != 2) {
+			t.Errorf("values are\n%s", values)
+		}
+	}
+}
+
+// What a counter leaves out, and which way it counts.
+func TestCounterOfSeries(t *testing.T) {
+	c := Counter{Labels: map[string]string{"direction": "in*"}, Except: map[string]string{"port": "4191", "route": "probe*"}}
+	for want, labels := range map[string]map[string]string{
+		"true": {"direction": "inbound", "port": "4191", "route": "default"}, "true ": {"direction": "inbound"},
+		"false": {"direction": "inbound", "port": "4191", "route": "probes"}, "false ": {"direction": "outbound"},
+	} {
+		if got := c.Counts(labels); got != (strings.TrimSpace(want) == "true") {
+			t.Errorf("%v: counted %v", labels, got)
+		}
+	}
+	if c.Way() != WayIn || (Counter{Direction: WayOut}).Way() != WayOut {
+		t.Error("the direction is not inbound by default")
 	}
 }

@@ -46,6 +46,7 @@ func (v *validation) kubernetes(k Kubernetes, d Definition) {
 	v.enrolment(k)
 	v.proxies(k, d)
 	v.gateway(k, d)
+	v.nodeFiles(k)
 	v.template(at+".plaintext.refused", k.Plaintext.Refused, k.sampleEnrols())
 	for i, l := range k.Leftovers {
 		here := fmt.Sprintf("%s.leftovers[%d]", at, i)
@@ -270,12 +271,23 @@ func (v *validation) proxy(here string, p Proxy, d Definition) (proves map[strin
 	}
 	for j, c := range p.Counters {
 		counter := fmt.Sprintf("%s.counters[%d]", here, j)
-		v.among(counter+".proves", c.Proves, ProvesPath, ProvesL7, ProvesMTLS)
+		v.among(counter+".proves", c.Proves, ProvesPath, ProvesL7, ProvesMTLS, ProvesTelemetry)
+		v.among(counter+".direction", c.Way(), WayIn, WayOut)
 		v.given(counter+".metric", c.Metric, "add its name as the proxy shows it")
 		v.ask(counter, c.Port, c.Path)
 		proves[c.Proves] = true
 	}
 	return proves
+}
+
+func (v *validation) nodeFiles(k Kubernetes) {
+	for i, f := range k.NodeFiles {
+		here := fmt.Sprintf("kubernetes.nodeFiles[%d]", i)
+		v.given(here+".doc", f.Doc, "say what it is")
+		v.given(here+".holding", f.Holding, "add a text in the files' names, or in the files")
+		v.given(here+".dir", f.Dir, "add a directory such as /etc/cni/net.d")
+		v.template(here+".dir", f.Dir, k.sampleInstalls())
+	}
 }
 
 func (v *validation) ask(here string, port int, path string) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/mesh"
 )
@@ -62,26 +65,55 @@ func (m *Mesh) stand(ctx context.Context, x mesh.Proxy, d divided) ([]*corev1.Po
 	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !x.Selects(p.Labels) }), err
 }
 
-// sums are what the counters of a proxy come to over its pods, in the order of the definition.
-func (m *Mesh) sums(ctx context.Context, x mesh.Proxy, pods []*corev1.Pod) ([]float64, error) {
-	sums := make([]float64, len(x.Counters))
-	for _, p := range pods {
-		pages := map[string]map[string]*dto.MetricFamily{}
-		for i, c := range x.Counters {
-			page := fmt.Sprintf("%d%s", c.Port, c.Path)
-			if pages[page] == nil {
-				body, err := m.ask(ctx, p, c.Port, c.Path)
-				if err != nil {
-					return nil, err
-				}
-				if pages[page], err = parse(body); err != nil {
-					return nil, fmt.Errorf("read the metrics of pod %s/%s: %w", p.Namespace, p.Name, err)
-				}
-			}
-			sums[i] += sum(pages[page], c)
-		}
+// reading are the counters of one proxy in one pod, in the order of the definition.
+type reading []float64
+
+// readings are those of one proxy in several pods.
+type readings map[types.UID]reading
+
+// readAtOnce is how many pods are asked at the same time.
+const readAtOnce = 8
+
+// read asks pods for the counters of a proxy.
+func (m *Mesh) read(ctx context.Context, x mesh.Proxy, pods []*corev1.Pod) (readings, error) {
+	all := make([]reading, len(pods))
+	var asking *errgroup.Group
+	asking, ctx = errgroup.WithContext(ctx)
+	asking.SetLimit(readAtOnce)
+	for i, p := range pods {
+		asking.Go(func() error {
+			var err error
+			all[i], err = m.readOne(ctx, x, p)
+			return err
+		})
 	}
-	return sums, nil
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	by := readings{}
+	for i, p := range pods {
+		by[p.UID] = all[i]
+	}
+	return by, nil
+}
+
+func (m *Mesh) readOne(ctx context.Context, x mesh.Proxy, p *corev1.Pod) (reading, error) {
+	r := make(reading, len(x.Counters))
+	pages := map[string]map[string]*dto.MetricFamily{}
+	for i, c := range x.Counters {
+		page := fmt.Sprintf("%d%s", c.Port, c.Path)
+		if pages[page] == nil {
+			body, err := m.ask(ctx, p, c.Port, c.Path)
+			if err != nil {
+				return nil, err
+			}
+			if pages[page], err = parse(body); err != nil {
+				return nil, fmt.Errorf("read the metrics of pod %s/%s: %w", p.Namespace, p.Name, err)
+			}
+		}
+		r[i] = sum(pages[page], c)
+	}
+	return r, nil
 }
 
 func parse(body []byte) (map[string]*dto.MetricFamily, error) {
@@ -103,7 +135,7 @@ func sum(families map[string]*dto.MetricFamily, c mesh.Counter) float64 {
 			for _, l := range s.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if (mesh.Proxy{PodLabel: c.Labels}).Selects(labels) {
+			if c.Counts(labels) {
 				total += s.GetCounter().GetValue() + s.GetGauge().GetValue() + s.GetUntyped().GetValue()
 			}
 		}
@@ -112,28 +144,61 @@ func sum(families map[string]*dto.MetricFamily, c mesh.Counter) float64 {
 	return total
 }
 
-// counted proves by the proxies' own counters that traffic goes through them, in the way that the mesh provides.
-func (m *Mesh) counted(ctx context.Context, t Target, d divided) ([]Check, error) {
+// counting is what one verification has read of counters first, by the proxy's role, and how many requests were answered
+// since. What moves between two looks of it counts for the later one too: a few requests need not reach every replica.
+type counting struct {
+	first, last map[string]readings
+	answered    int
+}
+
+// begin reads the counters of the pods that were not there before.
+func (c *counting) begin(ctx context.Context, m *Mesh, x mesh.Proxy, pods []*corev1.Pod) error {
+	known := c.first[x.Role]
+	if known == nil {
+		known = readings{}
+		c.first[x.Role] = known
+	}
+	first, err := m.read(ctx, x, slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return known[p.UID] != nil }))
+	maps.Copy(known, first)
+	if c.last[x.Role] == nil {
+		c.last[x.Role] = maps.Clone(known)
+	}
+	return err
+}
+
+// totals are what the counters of a proxy come to over its pods.
+func totals(x mesh.Proxy, of readings) []float64 {
+	sums := make([]float64, len(x.Counters))
+	for _, r := range of {
+		for i, n := range r {
+			sums[i] += n
+		}
+	}
+	return sums
+}
+
+// counted proves by the proxies' own counters that traffic goes through each of them, in the way that the mesh provides.
+func (m *Mesh) counted(ctx context.Context, t Target, d divided, begun *counting) ([]Check, error) {
 	proxies := m.proxies(t.Front != nil)
-	before := make([][]float64, len(proxies))
 	pods := make([][]*corev1.Pod, len(proxies))
 	for i, x := range proxies {
 		var err error
 		if pods[i], err = m.stand(ctx, x, d); err != nil {
 			return nil, err
 		}
-		before[i] = make([]float64, len(x.Counters))
 		if t.Probe == nil || len(x.Counters) == 0 {
 			continue
 		}
-		if before[i], err = m.sums(ctx, x, pods[i]); err != nil {
+		if err := begun.begin(ctx, m, x, pods[i]); err != nil {
 			return []Check{unread(x, err)}, nil
 		}
 	}
 	answered := 0
 	if t.Probe != nil {
 		var err error
-		if answered, err = t.Probe(ctx); err != nil {
+		answered, err = t.Probe(ctx)
+		begun.answered += answered
+		if err != nil {
 			return []Check{{Name: "requests through the application", Detail: err.Error(), Hint: "the application must answer from where the load is"}}, nil
 		}
 	}
@@ -142,77 +207,20 @@ func (m *Mesh) counted(ctx context.Context, t Target, d divided) ([]Check, error
 		if len(x.Counters) == 0 {
 			continue
 		}
-		after, err := m.sums(ctx, x, pods[i])
+		after, err := m.read(ctx, x, pods[i])
 		if err != nil {
 			return append(checks, unread(x, err)), nil
 		}
-		found := moved(x, len(pods[i]), before[i], after, t.Probe != nil, answered)
+		s := seen{proxy: x, pods: pods[i], before: begun.first[x.Role], after: after, probed: t.Probe != nil, answered: begun.answered}
+		checks = append(checks, m.proven(s, t, d)...)
 		if t.Probe != nil && m.isGateway(x) {
-			found = append(found, whole(x, before[i], after, answered))
+			checks = append(checks, whole(x, totals(x, begun.last[x.Role]), totals(x, after), answered))
 		}
-		if t.Alone {
-			found = slices.DeleteFunc(found, func(c Check) bool { return c.Name == proofs[mesh.ProvesMTLS]+x.Role })
-		}
-		checks = append(checks, found...)
+		begun.last[x.Role] = after
 	}
 	return checks, nil
 }
 
 func unread(x mesh.Proxy, err error) Check {
 	return Check{Name: "counters of the " + x.Role, Detail: err.Error(), Hint: "the proxy must answer on its own port, which is reached by a port-forward"}
-}
-
-// proofs in words.
-var proofs = map[string]string{mesh.ProvesPath: "traffic goes through the ", mesh.ProvesL7: "requests are understood by the ", mesh.ProvesMTLS: "mutual TLS is on at the "}
-
-// moved judges counters: of those that prove the same, one must have moved.
-func moved(x mesh.Proxy, pods int, before, after []float64, probed bool, answered int) []Check {
-	// Proxies keep connections and take them for the next request too: a handshake there has been is proof, since the
-	// pods are no older than their enrolment.
-	by := func(proves string, i int) float64 {
-		if proves == mesh.ProvesMTLS {
-			return after[i]
-		}
-		return after[i] - before[i]
-	}
-	var checks []Check
-	for _, proves := range []string{mesh.ProvesPath, mesh.ProvesL7, mesh.ProvesMTLS} {
-		best, some := -1, false
-		for i, c := range x.Counters {
-			if c.Proves != proves {
-				continue
-			}
-			if some = true; best < 0 || by(proves, i) > by(proves, best) {
-				best = i
-			}
-		}
-		if !some {
-			continue
-		}
-		c, n := x.Counters[best], by(proves, best)
-		check := Check{Name: proofs[proves] + x.Role, OK: n > 0, Detail: fmt.Sprintf("%s moved by %.0f in %d pods, %d requests", described(c), n, pods, answered)}
-		if !probed || proves == mesh.ProvesMTLS {
-			check.Detail = fmt.Sprintf("%s is %.0f in %d pods", described(c), n, pods)
-		}
-		if !check.OK {
-			check.Hint = "connections that are older than the enrolment go on past the mesh: make the application's pods anew"
-			if !probed {
-				check.Hint = "nothing has been asked of the application yet, or what was went past the mesh"
-			}
-		}
-		checks = append(checks, check)
-	}
-	return checks
-}
-
-func described(c mesh.Counter) string {
-	var labels []string
-	for name, value := range c.Labels {
-		labels = append(labels, name+"="+value)
-	}
-	slices.Sort(labels)
-	if len(labels) == 0 {
-		return c.Metric
-	}
-	return c.Metric + "{" + strings.Join(labels, ",") + "}"
 }

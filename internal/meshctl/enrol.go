@@ -3,8 +3,10 @@ package meshctl
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,6 +60,39 @@ func (m *Mesh) unknownKind(err error) error {
 		"`, and let the run install it, or `tare mesh install " + m.definition.Name + " --gateway`"}
 }
 
+// scalers are the autoscalers of a workload.
+func (m *Mesh) scalers(ctx context.Context, ref cluster.Ref) ([]autoscalingv1.HorizontalPodAutoscaler, error) {
+	list, err := m.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(h autoscalingv1.HorizontalPodAutoscaler) bool {
+		return h.Spec.ScaleTargetRef.Kind != ref.Kind.Kind || h.Spec.ScaleTargetRef.Name != ref.Name
+	}), nil
+}
+
+// unheld says what autoscalers may make of a workload that is to have so many replicas; empty: nothing else.
+func (m *Mesh) unheld(ctx context.Context, ref cluster.Ref, replicas int) (string, error) {
+	found := ""
+	err := m.cluster.Retry(ctx, "look for autoscalers of "+ref.String(), func(ctx context.Context) error {
+		scalers, err := m.scalers(ctx, ref)
+		if apierrors.IsForbidden(err) {
+			return nil // whoever may not look at them has them watched by the number of replicas alone
+		}
+		for _, h := range scalers {
+			least := int32(1)
+			if h.Spec.MinReplicas != nil {
+				least = *h.Spec.MinReplicas
+			}
+			if int(least) != replicas || int(h.Spec.MaxReplicas) != replicas {
+				found = fmt.Sprintf("autoscaler %s may make it %d to %d", h.Name, least, h.Spec.MaxReplicas)
+			}
+		}
+		return err
+	})
+	return found, err
+}
+
 // scale brings a workload that the mesh's own controller makes to so many replicas and waits for them. An autoscaler of
 // it, which newer charts bring, is held at the same number: it would take the replicas away again.
 func (m *Mesh) scale(ctx context.Context, ref cluster.Ref, scaled bool, replicas int32) error {
@@ -65,14 +100,11 @@ func (m *Mesh) scale(ctx context.Context, ref cluster.Ref, scaled bool, replicas
 		return err
 	}
 	err := m.cluster.Retry(ctx, "hold the autoscaler of "+ref.String(), func(ctx context.Context) error {
-		scalers, err := m.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).List(ctx, metav1.ListOptions{})
+		scalers, err := m.scalers(ctx, ref)
 		if err != nil {
 			return err
 		}
-		for _, h := range scalers.Items {
-			if target := h.Spec.ScaleTargetRef; target.Kind != ref.Kind.Kind || target.Name != ref.Name {
-				continue
-			}
+		for _, h := range scalers {
 			patch := fmt.Appendf(nil, `{"spec":{"minReplicas":%d,"maxReplicas":%d}}`, replicas, replicas)
 			if _, err := m.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).Patch(ctx, h.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 				return err

@@ -64,7 +64,11 @@ func (m *Mesh) failed(what string, err error) error {
 // possible says why the mesh cannot be installed, before anything is touched.
 func (m *Mesh) possible(ctx context.Context, around surroundings) error {
 	if p := m.k.Profiles[m.settings.Profile]; around.nodes < p.Nodes {
-		return &Error{fmt.Errorf("profile %s needs %d nodes and the cluster has %d", m.settings.Profile, p.Nodes, around.nodes),
+		has := fmt.Sprint(around.nodes)
+		if around.nodes < around.all {
+			has = fmt.Sprintf("%d that take pods, of %d", around.nodes, around.all)
+		}
+		return &Error{fmt.Errorf("profile %s needs %d nodes and the cluster has %s", m.settings.Profile, p.Nodes, has),
 			"take profile " + mesh.ProfileDev + ", or a larger cluster"}
 	}
 	all, err := Installed(ctx, m.cluster)

@@ -30,6 +30,8 @@ type Options struct {
 	Cache string
 	// Gateway brings what the mesh's ingress gateway needs of the cluster, besides what the mesh does.
 	Gateway bool
+	// Image of tare-agent, for the pods that look at what is left on nodes; empty: it is not looked.
+	Image string
 	// Run installs for a run, which is noted with its process: whoever finds the mesh can tell that the run is dead.
 	Run string
 	// Archive is called with what is applied, charts rendered, secrets blotted out; nil keeps nothing.

@@ -177,9 +177,9 @@ func TestWhatCannotBeMade(t *testing.T) {
 func TestCountersOfRealProxies(t *testing.T) {
 	for _, c := range []struct {
 		mesh, role, file string
-		want             map[string]float64 // what proves it, and how much the best counter is
+		want             map[string]float64 // what proves it, and of which direction if not inbound, and how much the best counter is
 	}{
-		{"linkerd", "sidecar", "linkerd-proxy.txt", map[string]float64{mesh.ProvesL7: 12020, mesh.ProvesMTLS: 12020, mesh.ProvesPath: 2}},
+		{"linkerd", "sidecar", "linkerd-proxy.txt", map[string]float64{"l7": 12025, "mtls": 12020, "path": 2, "outbound l7": 12025, "outbound mtls": 12025, "outbound path": 1, "telemetry": 24209}},
 		{"consul", "sidecar", "consul-dataplane.txt", map[string]float64{mesh.ProvesL7: 1865, mesh.ProvesMTLS: 7, mesh.ProvesPath: 14}},
 		{"istio-ambient", "node-proxy", "ztunnel.txt", map[string]float64{mesh.ProvesPath: 276, mesh.ProvesMTLS: 261}},
 		{"istio-ambient", "waypoint", "waypoint.txt", map[string]float64{mesh.ProvesL7: 24090, mesh.ProvesMTLS: 2}},
@@ -200,7 +200,8 @@ func TestCountersOfRealProxies(t *testing.T) {
 		for _, x := range d.Kubernetes.Proxies {
 			for _, counter := range x.Counters {
 				if x.Role == c.role {
-					best[counter.Proves] = max(best[counter.Proves], sum(families, counter))
+					key := strings.TrimPrefix(counter.Way()+" "+counter.Proves, mesh.WayIn+" ")
+					best[key] = max(best[key], sum(families, counter))
 				}
 			}
 		}

@@ -23,7 +23,7 @@ var private = []netip.Prefix{
 
 // surroundings are what a mesh must be told of a cluster.
 type surroundings struct {
-	nodes        int
+	nodes, all   int      // that take any pod, and with the others
 	services     []string // networks of services
 	networks     []string // private ones, and those of pods and services that lie elsewhere
 	distribution string
@@ -38,8 +38,11 @@ func look(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (surround
 		if err != nil {
 			return err
 		}
-		s.nodes, pods = len(list.Items), nil
+		s.nodes, s.all, pods = 0, len(list.Items), nil
 		for _, n := range list.Items {
+			if takesPods(n) {
+				s.nodes++
+			}
 			pods = append(pods, n.Spec.PodCIDRs...)
 			s.distribution = distribution(n)
 		}
@@ -103,6 +106,13 @@ func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) 
 		return nil, refused
 	}
 	return nil, err
+}
+
+// takesPods says whether a pod without tolerations may be put on a node.
+func takesPods(n corev1.Node) bool {
+	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	})
 }
 
 // distribution is what a node says of where it comes from; empty where nothing is known.

@@ -106,10 +106,7 @@ func (m *Mesh) remove(ctx context.Context, i Installation) error {
 	if len(remains) > 0 {
 		return &Remains{remains}
 	}
-	for _, what := range m.k.NodeFiles {
-		m.report("not looked for, since the API does not show the nodes' files: %s", what)
-	}
-	return nil
+	return m.lookAtNodes(ctx)
 }
 
 // removeMarked deletes what was applied and not installed as a chart. Helm's own record of a release carries no such label.

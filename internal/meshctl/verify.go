@@ -23,6 +23,8 @@ type Check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
+	// Caution is what a reader of the figures must be told though it holds; empty: nothing.
+	Caution string `json:"caution,omitempty"`
 }
 
 // Target is what is verified.
@@ -32,8 +34,9 @@ type Target struct {
 	LoadInside bool
 	// Front is what the mesh's ingress gateway leads to, where the load comes through it; the load is then outside.
 	Front *mesh.Front
-	// Alone says that nothing inside of the mesh calls anything inside of it: there is no mutual TLS to prove.
-	Alone bool
+	// Part says what a pod in the mesh has to do with the others; nil: that is not known, and each must show either that
+	// it is asked or that it asks.
+	Part func(*corev1.Pod) Part
 	// IsLoad tells the load generator's pods; nil: those with a container "load".
 	IsLoad func(*corev1.Pod) bool
 	// Probe sends requests through the application from where the load comes, and says how many were answered. Counters
@@ -66,9 +69,9 @@ func (m *Mesh) Verify(ctx context.Context, t Target) ([]Check, error) {
 	if t.IsLoad == nil {
 		t.IsLoad = func(p *corev1.Pod) bool { return hasContainer(p, "load") }
 	}
-	said := ""
+	said, begun := "", &counting{first: map[string]readings{}, last: map[string]readings{}}
 	for {
-		checks, err := m.look(ctx, t)
+		checks, err := m.look(ctx, t, begun)
 		if err != nil {
 			return checks, fmt.Errorf("verify mesh %s: %w", m.definition.Name, err)
 		}
@@ -111,7 +114,7 @@ func (m *Mesh) adopt(ctx context.Context) error {
 	return err
 }
 
-func (m *Mesh) look(ctx context.Context, t Target) ([]Check, error) {
+func (m *Mesh) look(ctx context.Context, t Target, begun *counting) ([]Check, error) {
 	checks, err := m.control(ctx)
 	if err != nil || t.Namespace == "" {
 		return checks, err
@@ -141,7 +144,7 @@ func (m *Mesh) look(ctx context.Context, t Target) ([]Check, error) {
 	split := m.split(pods, t)
 	checks = append(checks, m.inside(split, enrolled.Proof)...)
 	checks = append(checks, m.outside(split, enrolled.Proof)...)
-	counted, err := m.counted(ctx, t, split)
+	counted, err := m.counted(ctx, t, split, begun)
 	if err != nil {
 		return checks, err
 	}
@@ -205,6 +208,15 @@ func (m *Mesh) workload(ctx context.Context, w mesh.Workload, namespace string, 
 	c.OK = ready == wanted && wanted > 0
 	if w.Scaled && wanted != int64(replicas) {
 		c.OK, c.Detail = false, fmt.Sprintf("%s, profile %s has %d", c.Detail, m.settings.Profile, replicas)
+	}
+	if w.Scaled && c.OK {
+		loose, err := m.unheld(ctx, ref, replicas)
+		if err != nil {
+			return c, err
+		}
+		if loose != "" {
+			c.OK, c.Detail, c.Hint = false, c.Detail+", and "+loose, "replicas that come and go while it is measured are measured too: hold it at that number, or remove it"
+		}
 	}
 	if c.OK {
 		c.Hint = ""

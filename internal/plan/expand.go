@@ -46,6 +46,7 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 	for b := 1; b <= e.Blocks.Max; b++ {
 		p.Trials = appendBlock(p.Trials, treatments, e.Seed, b)
 	}
+	p.keepTogether(e.Order)
 	if e.Blocks.Until != nil {
 		p.MinBlocks, p.Until = e.Blocks.Min, e.Blocks.Until.String()
 	}
@@ -204,7 +205,7 @@ func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int)
 	for _, i := range order {
 		n := len(trials) + 1
 		trials = append(trials, Trial{
-			ID:        fmt.Sprintf("%03d-%s-b%d", n, treatments[i].ID, block),
+			ID:        trialID(n, treatments[i].ID, block),
 			Ordinal:   n,
 			Block:     block,
 			Treatment: treatments[i].ID,

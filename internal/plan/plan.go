@@ -3,7 +3,8 @@
 //
 // The design is randomised complete blocks: each block runs every treatment
 // once, in an order drawn from the seed, so that drift of the machine falls on
-// all treatments alike and analysis can pair within blocks.
+// all treatments alike and analysis can pair within blocks. Where changing the
+// mesh is dear its trials can be kept together, within a block or over all of them.
 package plan
 
 import (
@@ -46,11 +47,15 @@ type Plan struct {
 	MinBlocks int    `json:"minBlocks,omitempty"`
 	Until     string `json:"until,omitempty"`
 	// Way that the load takes to the application, in words; empty: to the entry.
-	Way        string      `json:"way,omitempty"`
+	Way string `json:"way,omitempty"`
+	// Order of the trials where it is not random within each block: experiment.OrderTurns or OrderOnce.
+	Order      string      `json:"order,omitempty"`
 	Treatments []Treatment `json:"treatments"`
 	Trials     []Trial     `json:"trials"`
 	// TrialTime is the expected duration of one trial and Expected of them all,
 	// in nanoseconds: the phases plus an allowance for deploying and removing.
 	TrialTime time.Duration `json:"trialTime"`
 	Expected  time.Duration `json:"expected"`
+	// MeshChanges is how often a mesh is put into a cluster, or taken out of it; what that takes is in Expected.
+	MeshChanges int `json:"meshChanges,omitempty"`
 }

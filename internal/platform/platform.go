@@ -107,6 +107,8 @@ type Check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"` // what was seen, e.g. "http.inbound.downstream_rq_total moved by 20, 20 probes"
 	Hint   string `json:"hint,omitempty"`
+	// Caution is what a reader of the figures must be told though the check holds; it becomes a warning of the trial.
+	Caution string `json:"caution,omitempty"`
 }
 
 // Task is a running task that a meter can read.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -156,7 +157,7 @@ func (t *text) header() {
 // trials says how many there are, and what became of them.
 func (t *text) trials() string {
 	c := t.r.Count
-	s := fmt.Sprintf("%d trials, %d blocks of %d treatments in random order", c.Planned, c.Blocks, len(t.r.Treatments))
+	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.r.Treatments), ordered(t.r.Order))
 	if x := t.r.Stopping; x != nil && x.Reached {
 		s += fmt.Sprintf(" (at most %d; ", x.Max) + x.Words() + ")"
 	}
@@ -176,6 +177,17 @@ func (t *text) trials() string {
 		}
 	}
 	return s + fmt.Sprintf("; %d used, %s", c.Used, strings.Join(lost, ", "))
+}
+
+// ordered tells the order of the trials.
+func ordered(order string) string {
+	switch order {
+	case experiment.OrderTurns:
+		return "in random order, one mesh after another within each block"
+	case experiment.OrderOnce:
+		return "in random order within each mesh, one mesh after another over all blocks"
+	}
+	return "in random order"
 }
 
 func (t *text) load() string {

@@ -81,7 +81,7 @@ type labels struct {
 }
 
 // factorOrder is the order in which factors are told; others follow by name.
-var factorOrder = []string{"mesh", "rate", "connections", "replicas", "requestSize", "responseSize", "protocol", "generator", "route"}
+var factorOrder = []string{"mesh", "rate", "connections", "replicas", "requestSize", "responseSize", "protocol", "generator", "route", "topology"}
 
 func newLabels(r *analysis.Report) labels {
 	levels := map[string]map[string]bool{}

@@ -102,6 +102,8 @@ type Check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
+	// Caution is what a reader of the figures must be told though the check holds.
+	Caution string `json:"caution,omitempty"`
 }
 
 // Load is what the load generator did in the measure phase. A field its
@@ -247,6 +249,8 @@ type Environment struct {
 	Versions map[string]string `json:"versions,omitempty"` // of data planes and generators
 	// Meshes are the SHA-256, hex, of the definition of every mesh used, by name: the same name can mean another mesh.
 	Meshes map[string]string `json:"meshes,omitempty"`
+	// Provides is what each of them does for its users, by name.
+	Provides map[string]mesh.Provides `json:"provides,omitempty"`
 	// ExperimentSHA256 is of experiment.yaml, hex: a resumed run must be given the same bytes.
 	ExperimentSHA256 string `json:"experimentSHA256,omitempty"`
 }

@@ -16,9 +16,9 @@ import (
 
 // planFaults makes the trial's timeline of faults, empty where there are none.
 func (t *trial) planFaults() error {
-	entry := t.Topology.Entry
+	entry := t.topology.Entry
 	if entry == "" {
-		entry = t.Topology.Services[0].Name
+		entry = t.topology.Services[0].Name
 	}
 	var err error
 	t.faults, err = fault.New(t.Experiment.Faults, t.of.Seed, entry, t.deployment, t.clock.now, t.emit)

@@ -105,19 +105,19 @@ func (t *trial) keepProfile() error {
 
 // entryProtocol is what the entry speaks, the treatment's where it does not say.
 func (t *trial) entryProtocol() string {
-	entry, _ := t.Topology.Service(t.Topology.Entry)
+	entry, _ := t.topology.Service(t.topology.Entry)
 	return cmp.Or(entry.Protocol, t.treatment.Levels.Protocol)
 }
 
 // answerSize is the size every answer must have, bytes; negative: any, as where
 // statuses are expected that may come without the service's answer.
 func (t *trial) answerSize() int64 {
-	entry, ok := t.Topology.Service(t.Topology.Entry)
+	entry, ok := t.topology.Service(t.topology.Entry)
 	other := slices.ContainsFunc(t.profile.ExpectStatus, func(s string) bool { return s[0] != '2' && s != "grpc-0" })
 	if !ok || other || t.entryProtocol() == app.TCP {
 		return -1 // an echo is as long as what was sent
 	}
-	return t.Topology.AnswerSize(entry, int64(t.treatment.Levels.ResponseSize))
+	return t.topology.AnswerSize(entry, int64(t.treatment.Levels.ResponseSize))
 }
 
 // measure reads every task at both edges, and once a second between.

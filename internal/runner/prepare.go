@@ -21,9 +21,9 @@ func (t *trial) deploy(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find provenance directory: %w", err)
 	}
-	t.record.Edges = t.Topology.Edges()
+	t.record.Edges = t.topology.Edges()
 	t.deployment, err = t.Platform.Deploy(ctx, platform.Spec{
-		Trial: t.of, Treatment: t.treatment, Topology: t.Topology, Mesh: t.mesh,
+		Trial: t.of, Treatment: t.treatment, Topology: t.topology, Mesh: t.mesh,
 		CPUs: t.Experiment.Platform.CPUs, Provenance: provenance,
 	})
 	if err != nil {
@@ -56,6 +56,9 @@ func (t *trial) verify(ctx context.Context) error {
 	for _, c := range checks {
 		if !c.OK {
 			return unusable("verify-failed", fmt.Sprintf("%s: %s", c.Name, c.Detail), c.Hint)
+		}
+		if c.Caution != "" {
+			t.warn(result.Warning{Code: "verified-with-caution", Message: c.Caution, Hint: c.Hint})
 		}
 	}
 	if len(checks) == 0 {

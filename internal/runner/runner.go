@@ -29,6 +29,7 @@ import (
 type Config struct {
 	Experiment *experiment.Experiment
 	Topology   app.Topology
+	Topologies map[string]app.Topology    // by the level of the factor topology; nil: it is none, and all have Topology
 	Meshes     map[string]mesh.Definition // by the level of the factor mesh
 	Platform   platform.Platform
 	Generators map[string]load.Generator // by the level of the factor generator

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/app"
 	"github.com/tare-mesh/tare/internal/fault"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/loadgen"
@@ -40,6 +41,7 @@ type trial struct {
 	of        plan.Trial
 	treatment plan.Treatment
 	mesh      mesh.Definition
+	topology  app.Topology
 	dir       *result.TrialDir
 	clock     *clock
 	abort     context.CancelCauseFunc // ends the trial, and with it the run: its directory cannot be written
@@ -79,7 +81,10 @@ func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	ctx, abort := context.WithCancelCause(parent)
 	defer abort(nil)
 	treatment := r.treatments[of.Treatment]
-	t := &trial{run: r, of: of, treatment: treatment, mesh: r.Meshes[treatment.Levels.Mesh], clock: newClock(r.Wall), abort: abort}
+	t := &trial{run: r, of: of, treatment: treatment, mesh: r.Meshes[treatment.Levels.Mesh], topology: r.Topology, clock: newClock(r.Wall), abort: abort}
+	if topology, ok := r.Topologies[treatment.Levels.Topology]; ok {
+		t.topology = topology
+	}
 	t.record = result.Record{
 		ID: of.ID, Ordinal: of.Ordinal, Block: of.Block, Treatment: of.Treatment,
 		Factors: treatment.Factors, Control: treatment.Control, Started: t.clock.now(), Phases: []result.Phase{},

@@ -58,7 +58,7 @@ func TestGatewayOfATrial(t *testing.T) {
 		if !slices.ContainsFunc(d.enrolment.Manifests, func(s string) bool { return strings.Contains(s, `to: "echo:8080", by: `+c.by) }) {
 			t.Errorf("outside %v: manifests %q", c.outside, d.enrolment.Manifests)
 		}
-		if load := d.loadJob().Spec.Template; load.Labels["inject"] != "no" || d.enrolment.loadInside || d.alone() {
+		if load := d.loadJob().Spec.Template; load.Labels["inject"] != "no" || d.enrolment.loadInside || !parts(d.spec, d.enrolment.loadInside, d.enrolment.front != nil)[d.spec.Entry().Name].In.Inside {
 			t.Errorf("the load is in the mesh: %v", load.Labels)
 		}
 	}

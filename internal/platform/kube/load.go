@@ -57,10 +57,18 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 	if err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)
 	}
+	p, err := d.startIn(ctx, i, w, cmd)
+	if err != nil {
+		return nil, fmt.Errorf("start the load generator in load worker %d (pod %s/%s): %w", i, d.namespace, w.pod, err)
+	}
+	return p, nil
+}
+
+// startIn starts the command in a load worker that was taken for it, and gives the worker back when it has ended.
+func (d *deployment) startIn(ctx context.Context, i int, w *loadWorker, cmd proc.Command) (platform.Process, error) {
 	r, err := d.start(ctx, w, cmd)
 	if err != nil {
 		d.give()
-		err = fmt.Errorf("start the load generator in load worker %d (pod %s/%s): %w", i, d.namespace, w.pod, err)
 		if filepath.Base(cmd.Path) != agentProgram {
 			err = &Error{err, "platform.images says in which image it is; `tare image build --with NAME=PATH` puts a static program beside tare-agent"}
 		}

@@ -5,15 +5,11 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tare-mesh/tare/internal/app"
-	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/meshctl"
 	"github.com/tare-mesh/tare/internal/platform"
 )
@@ -26,7 +22,7 @@ func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 		Namespace:  d.namespace,
 		LoadInside: d.enrolment.loadInside,
 		Front:      d.enrolment.front,
-		Alone:      d.alone(),
+		Part:       d.part,
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
 		Probe:      d.answered,
 		Plaintext:  outside.ask,
@@ -40,22 +36,6 @@ func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
 		return checks, err
 	}
 	return checks, meshes.Archive(ctx, d.namespace, d.keepMesh)
-}
-
-// alone says that the load comes from outside of the mesh, by no gateway of its, and no service calls another.
-func (d *deployment) alone() bool {
-	return !d.enrolment.loadInside && d.enrolment.front == nil && !slices.ContainsFunc(d.spec.Topology.Services, func(s app.Service) bool {
-		return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Service != "" })
-	})
-}
-
-// answered sends the probes, and says how many were answered.
-func (d *deployment) answered(ctx context.Context) (int, error) {
-	report, err := d.sendProbes(ctx)
-	if err == nil && report.Classes[loadgen.OK] < report.Requests {
-		err = fmt.Errorf("of %d probes %d were answered; the others: %s", report.Requests, report.Classes[loadgen.OK], others(report))
-	}
-	return int(report.Classes[loadgen.OK]), err
 }
 
 // meshDir holds, in a trial's provenance directory, what is kept of its mesh.

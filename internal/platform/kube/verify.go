@@ -112,17 +112,38 @@ func others(r loadgen.Report) string {
 
 // sendProbes has a load worker send so many requests, each the way the load will be sent.
 func (d *deployment) sendProbes(ctx context.Context) (loadgen.Report, error) {
+	return d.probeBy(ctx, probes, func(cmd proc.Command) (platform.Process, error) { return d.StartLoad(ctx, cmd) })
+}
+
+// probesOf has one load worker send n requests.
+func (d *deployment) probesOf(ctx context.Context, worker, n int) (loadgen.Report, error) {
+	return d.probeBy(ctx, n, func(cmd proc.Command) (platform.Process, error) {
+		w, err := d.takeOne(worker)
+		if err != nil {
+			return nil, err
+		}
+		return d.startIn(ctx, worker, w, cmd)
+	})
+}
+
+// probeBy sends n requests by a load engine that is started so: over few connections, or where there are more than [probes]
+// over one each, since what balances connections must reach every replica too.
+func (d *deployment) probeBy(ctx context.Context, n int, start func(proc.Command) (platform.Process, error)) (loadgen.Report, error) {
+	connections := probeConnections
+	if n > probes {
+		connections = min(n, mostConnections)
+	}
 	profile := loadgen.Profile{
 		Targets: d.Entry(), RequestSize: int64(d.spec.Treatment.Levels.RequestSize), ExpectSize: d.answerSize(),
-		Connections: max(probeConnections, len(d.Entry())), Workers: 1, Protocol: d.spec.Protocol(d.spec.Entry()), Timeout: probeTimeout,
-		Measure: probeTimeout, Requests: probes, Drain: probeTimeout,
+		Connections: max(connections, len(d.Entry())), Workers: 1, Protocol: d.spec.Protocol(d.spec.Entry()), Timeout: probeTimeout,
+		Measure: probeTimeout, Requests: int64(n), Drain: probeTimeout,
 	}
 	stdin, err := json.Marshal(profile)
 	if err != nil {
 		return loadgen.Report{}, fmt.Errorf("write load profile: %w", err)
 	}
 	var out bytes.Buffer
-	p, err := d.StartLoad(ctx, proc.Command{Path: d.agent(), Args: []string{"load"}, Stdin: bytes.NewReader(stdin), Stdout: &out})
+	p, err := start(proc.Command{Path: d.agent(), Args: []string{"load"}, Stdin: bytes.NewReader(stdin), Stdout: &out})
 	if err != nil {
 		return loadgen.Report{}, err
 	}

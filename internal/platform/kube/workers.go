@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,6 +92,18 @@ func (d *deployment) take() (i int, w *loadWorker, err error) {
 	d.started++
 	d.active++
 	return i, d.workers[i], nil
+}
+
+// takeOne takes a load worker by its number, beside those of a load that [deployment.take] shares out.
+func (d *deployment) takeOne(i int) (*loadWorker, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.removed || d.broken != nil {
+		return nil, cmp.Or(d.broken, errRemoved)
+	}
+	d.active++
+	d.started = max(d.started, i+1)
+	return d.workers[i], nil
 }
 
 // give back a load worker whose command has ended.
