@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/plan", "internal/proc"},
 	{"internal/experiment", "internal/chart", "internal/worker"},
 	{"internal/mesh", "internal/app", "internal/expect", "internal/cluster"},
-	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch", "internal/dial", "internal/probe", "internal/clock"},
+	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch", "internal/dial", "internal/probe", "internal/clock", "internal/heap"},
 }
 
 var refused = map[string]string{

@@ -15,7 +15,8 @@ import (
 // importOptions are the flags of `tare import`.
 type importOptions struct {
 	importer.Options
-	out string
+	out    string
+	report bool
 }
 
 func newImportCommand(c *cli) *cobra.Command {
@@ -36,6 +37,7 @@ failed or invalid trial that names the file and the line; the others are importe
 
 Sources:` + list,
 		Example: `  tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate
+  tare import great-sidecar-debate V1/Data/* --out runs/debate --report
   tare import fortio results/*.json --mesh istio --out runs/fortio`,
 		ValidArgs: names,
 		Args:      cobra.MinimumNArgs(2),
@@ -43,6 +45,7 @@ Sources:` + list,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "the results `directory` to make; it must be empty or absent")
+	f.BoolVar(&o.report, "report", false, "print the report of the results directory, as tare report does, instead of its name")
 	f.StringVar(&o.Mesh, "mesh", "", "level of the factor mesh for all files; default: the `name` of each file's directory")
 	f.DurationVar(&o.Warmup, "warmup", 60*time.Second, "cut from sampled figures after the load is first seen; negative: nothing")
 	f.DurationVar(&o.Tail, "tail", 30*time.Second, "cut from sampled figures before the load is last seen; negative: nothing")
@@ -71,8 +74,21 @@ func (c *cli) importResults(source string, paths []string, o importOptions) erro
 		return fmt.Errorf("import %s: %w", source, err)
 	}
 	c.tellImport(study)
-	fmt.Fprintln(c.stdout, o.out)
+	if err := c.showImport(o); err != nil {
+		return err
+	}
 	return importOutcome(study)
+}
+
+// showImport prints the name of the results directory or, where it is asked for,
+// the report of what is in it.
+func (c *cli) showImport(o importOptions) error {
+	if !o.report {
+		fmt.Fprintln(c.stdout, o.out)
+		return nil
+	}
+	fmt.Fprintf(c.stderr, "tare: results in %s\n", o.out)
+	return writeReport(c.stdout, o.out, defaultReport())
 }
 
 // tellImport says what was imported, what was passed over and what cannot be used.

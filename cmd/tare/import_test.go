@@ -223,20 +223,75 @@ func TestMethodsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Importing and reporting 200 files, as the debate's two sequences have them.
-func BenchmarkImportAndReport(b *testing.B) {
+// An import that reports prints what tare report prints of the same directory.
+func TestImportReports(t *testing.T) {
+	root := t.TempDir()
+	for i, mesh := range []string{"linkerd", "ambient"} {
+		debatetest.Sequence{Mesh: mesh, Rates: []int{60, 120, 240}, Seed: uint64(i)}.Write(t, root)
+	}
+	broken := debatetest.Sequence{Mesh: "istio", Rates: []int{60}, Change: func(name string, b []byte) []byte {
+		if name == "60-2-metrics.csv" {
+			return b[:len(b)/2]
+		}
+		return b
+	}}.Write(t, root)
+	for _, c := range []struct {
+		name  string
+		paths []string
+		code  int
+	}{
+		{"two meshes", []string{filepath.Join(root, "linkerd"), filepath.Join(root, "ambient")}, exitDone},
+		{"a run that cannot be read", []string{broken}, exitIncomplete},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out")
+			var stdout, stderr strings.Builder
+			if code := run(append([]string{"import", "great-sidecar-debate", "--report", "--out", out}, c.paths...), nil, &stdout, &stderr); code != c.code {
+				t.Errorf("exit code %d, expected %d\n%s", code, c.code, stderr.String())
+			}
+			if !strings.Contains(stderr.String(), out) {
+				t.Errorf("it is not said where the results are:\n%s", stderr.String())
+			}
+			want, err := call(t, newReportCommand, out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stdout.String() != want {
+				t.Errorf("it printed\n%s\nand tare report prints\n%s", stdout.String(), want)
+			}
+		})
+	}
+}
+
+// Importing and reporting 200 files, as the debate's two sequences have them: as
+// one command and as two.
+func BenchmarkImportReport(b *testing.B) {
 	root := b.TempDir()
 	for i, mesh := range []string{"linkerd", "ambient"} {
 		debatetest.Sequence{Mesh: mesh, Rates: []int{60, 120, 240, 600, 1200}, Seed: uint64(i)}.Write(b, root)
 	}
-	for i := 0; b.Loop(); i++ {
-		var stdout, stderr strings.Builder
-		out := filepath.Join(root, fmt.Sprint("out", i))
-		if code := run([]string{"import", "great-sidecar-debate", filepath.Join(root, "linkerd"), filepath.Join(root, "ambient"), "--out", out}, nil, &stdout, &stderr); code != exitDone {
-			b.Fatal(stderr.String())
-		}
-		if code := run([]string{"report", out}, nil, &stdout, &stderr); code != exitDone {
-			b.Fatal(stderr.String())
-		}
+	for _, way := range []struct {
+		name   string
+		report bool
+	}{{"one command", true}, {"two commands", false}} {
+		b.Run(way.name, func(b *testing.B) {
+			dir := b.TempDir()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				out := filepath.Join(dir, fmt.Sprint("out", i))
+				commands := [][]string{{"import", "great-sidecar-debate", filepath.Join(root, "linkerd"), filepath.Join(root, "ambient"), "--out", out}}
+				if way.report {
+					commands[0] = append(commands[0], "--report")
+				} else {
+					commands = append(commands, []string{"report", out})
+				}
+				for _, args := range commands {
+					var stdout, stderr strings.Builder
+					if code := run(args, nil, &stdout, &stderr); code != exitDone {
+						b.Fatal(stderr.String())
+					}
+				}
+			}
+		})
 	}
 }

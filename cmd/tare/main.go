@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/heap"
 )
 
 // Exit codes. The whole list is here and nowhere else.
@@ -26,18 +28,8 @@ const (
 )
 
 func main() {
-	collectLess()
+	heap.CollectLess()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
-
-// collectLess lets the heap grow further before garbage is collected, up to a
-// bound: reading results makes much garbage and keeps little. GOGC and GOMEMLIMIT
-// of the environment come first.
-func collectLess() {
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(800)
-		debug.SetMemoryLimit(512 << 20)
-	}
 }
 
 // cli is what every command needs: where results go (stdout) and where all else goes (stderr).

@@ -32,8 +32,11 @@ type reportOptions struct {
 	same        string // margin that counts as the same; empty: the experiment's
 }
 
+// defaultReport is what tare report prints without a flag.
+func defaultReport() reportOptions { return reportOptions{format: "text"} }
+
 func newReportCommand(c *cli) *cobra.Command {
-	o := reportOptions{format: "text"}
+	o := defaultReport()
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Print the answer of a results directory, from its raw record",

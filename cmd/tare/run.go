@@ -29,7 +29,7 @@ type runOptions struct {
 }
 
 func newRunCommand(c *cli) *cobra.Command {
-	o := runOptions{report: reportOptions{format: "text"}}
+	o := runOptions{report: defaultReport()}
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Run an experiment and print the answer",

@@ -69,8 +69,10 @@ func (a *analysis) estimate(m metric.Metric, values []float64, trials []Trial) E
 func metricWarnings(trials []Trial, name string) []Warning {
 	var t tally
 	for _, trial := range trials {
-		for _, w := range concerning(trial.Warnings, name) {
-			t.add(trial.ID, w)
+		for _, w := range trial.Warnings {
+			if concerns(w, name) {
+				t.add(trial.ID, w)
+			}
 		}
 	}
 	return t.warnings()

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // LogError is a damaged HdrHistogram interval log.
@@ -42,7 +40,7 @@ func (w window) holds(start, length float64) bool {
 // readLog adds up the histograms of the window by tag, as far as a metric is
 // made of them. A line that cannot be
 // read is an error: a histogram that lacks a part of itself is a wrong figure.
-func readLog(path string, w window) (map[string]*hdrhistogram.Histogram, error) {
+func readLog(path string, w window) (sums, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -51,12 +49,12 @@ func readLog(path string, w window) (map[string]*hdrhistogram.Histogram, error) 
 	return readIntervals(f, path, w)
 }
 
-func readIntervals(in io.Reader, path string, w window) (map[string]*hdrhistogram.Histogram, error) {
+func readIntervals(in io.Reader, path string, w window) (sums, error) {
 	scan := bufio.NewScanner(in)
 	d := decoders.Get().(*decoder)
 	defer decoders.Put(d)
 	scan.Buffer(d.line[:0], maxLogLine)
-	l := intervalLog{window: w, sums: map[string]*sum{}, decoder: d}
+	l := intervalLog{window: w, sums: sums{}, decoder: d}
 	line := 0
 	for scan.Scan() {
 		line++
@@ -67,15 +65,12 @@ func readIntervals(in io.Reader, path string, w window) (map[string]*hdrhistogra
 	if err := scan.Err(); err != nil {
 		return nil, &LogError{path, line + 1, err}
 	}
-	merged := make(map[string]*hdrhistogram.Histogram, len(l.sums))
 	for tag, s := range l.sums {
-		h, err := s.histogram()
-		if err != nil {
+		if err := s.check(); err != nil {
 			return nil, &LogError{path, line, fmt.Errorf("tag %s: %w", tag, err)}
 		}
-		merged[tag] = h
 	}
-	return merged, nil
+	return l.sums, nil
 }
 
 // intervalLog is the state of reading one log.
@@ -85,7 +80,7 @@ type intervalLog struct {
 	base       float64 // to be added to every time stamp
 	startKnown bool
 	baseKnown  bool
-	sums       map[string]*sum
+	sums       sums
 	decoder    *decoder
 }
 
@@ -119,7 +114,7 @@ func (l *intervalLog) line(b []byte) error {
 	}
 	s := l.sums[tag]
 	if s == nil {
-		s = &sum{}
+		s = newSum()
 		l.sums[tag] = s
 	}
 	return l.decoder.add(s, bytes.TrimSpace(fields[3]))

@@ -44,16 +44,43 @@ type sum struct {
 	filled   bool
 }
 
-func (s *sum) histogram() (*hdrhistogram.Histogram, error) {
-	snapshot := &hdrhistogram.Snapshot{
+// sums by tag.
+type sums map[string]*sum
+
+// spareSums are used again: one has 100 KiB and more, and a trial's are done with
+// as soon as its figures are worked out.
+var spareSums = sync.Pool{New: func() any { return new(sum) }}
+
+func newSum() *sum {
+	s := spareSums.Get().(*sum)
+	*s = sum{counts: s.counts[:0]}
+	return s
+}
+
+// free gives them back; they must not be used again.
+func (m sums) free() {
+	for _, s := range m {
+		spareSums.Put(s)
+	}
+}
+
+func (s *sum) snapshot() *hdrhistogram.Snapshot {
+	return &hdrhistogram.Snapshot{
 		LowestTrackableValue: s.geometry.lowest, HighestTrackableValue: s.geometry.highest,
 		SignificantFigures: int64(s.geometry.digits), Counts: s.counts,
 		IntegerToDoubleConversionRatio: s.geometry.ratio,
 	}
-	if err := snapshot.Validate(); err != nil {
-		return nil, err
+}
+
+// check holds the counts to the geometry.
+func (s *sum) check() error { return s.snapshot().Validate() }
+
+// histogram is a copy of the sum as the library has it; nil of nil.
+func (s *sum) histogram() *hdrhistogram.Histogram {
+	if s == nil {
+		return nil
 	}
-	return hdrhistogram.Import(snapshot), nil
+	return hdrhistogram.Import(s.snapshot())
 }
 
 // decoders are used again: a report reads thousands of logs, and a decoder has 100 KiB.

@@ -26,25 +26,30 @@ func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
 	if err != nil {
 		return Histograms{}, err
 	}
-	return Histograms{Response: merged[latencies[0].tag], Service: merged[latencies[1].tag]}, nil
+	defer merged.free()
+	return Histograms{Response: merged[latencies[0].tag].histogram(), Service: merged[latencies[1].tag].histogram()}, nil
 }
 
 // readMeasured reads the window of the log at path: from the sums beside it where
 // they hold as many answers as the load generator counted, else from the log itself.
-func readMeasured(path string, w window, l *result.Load) (map[string]*hdrhistogram.Histogram, error) {
+// The sums are the caller's to free.
+func readMeasured(path string, w window, l *result.Load) (sums, error) {
 	want := l.Recorded
 	if want == 0 {
 		want = l.Classes[string(loadgen.OK)]
 	}
-	sums, err := readLog(filepath.Join(filepath.Dir(path), result.MeasuredFile), w)
-	if err == nil && want > 0 {
-		h := sums[latencies[0].tag]
-		if h == nil {
-			h = sums[latencies[1].tag]
-		}
-		if h != nil && h.TotalCount() == want {
-			return sums, nil
-		}
+	merged, err := readLog(filepath.Join(filepath.Dir(path), result.MeasuredFile), w)
+	if err == nil && want > 0 && merged.answers().total() == want {
+		return merged, nil
 	}
+	merged.free()
 	return readLog(path, w)
+}
+
+// answers are the response times, or of a generator that knows no other the service times; nil: neither.
+func (m sums) answers() *sum {
+	if s := m[latencies[0].tag]; s != nil {
+		return s
+	}
+	return m[latencies[1].tag]
 }

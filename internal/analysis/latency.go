@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"math"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/tare-mesh/tare/internal/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -30,6 +28,13 @@ var quantiles = []struct {
 	part string
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}}
+
+var quantileValues = func() (qs []float64) {
+	for _, q := range quantiles {
+		qs = append(qs, q.q)
+	}
+	return qs
+}()
 
 // tailSamples is how many samples must lie beyond a quantile for it to say
 // anything: 10, hence 10/(1-q) in all. With fewer, the estimate is one of the
@@ -59,27 +64,23 @@ func latencyFigures(f *figures, r *result.Record, path string, method Method) {
 		f.warn("latency-damaged", latencyNames, err.Error(), "latencies of this trial are withheld: restore the file")
 		return
 	}
+	defer merged.free()
 	for _, l := range latencies {
-		h := merged[l.tag]
-		if h == nil || h.TotalCount() == 0 {
-			continue
+		if s := merged[l.tag]; s.total() > 0 {
+			distribution(f, l.base, l.perUnit, s)
 		}
-		distribution(f, l.base, l.perUnit, h)
 	}
-	counted := merged[latencies[0].tag]
-	if counted == nil {
-		counted = merged[latencies[1].tag] // a generator that knows service times alone
-	}
-	checkCount(f, r.Load, counted)
+	checkCount(f, r.Load, merged.answers().total())
 }
 
-func distribution(f *figures, base string, perUnit float64, h *hdrhistogram.Histogram) {
-	n := h.TotalCount()
-	f.set(base+"/mean", h.Mean()/perUnit)
-	f.set(base+"/max", float64(h.Max())/perUnit)
-	for _, q := range quantiles {
+func distribution(f *figures, base string, perUnit float64, s *sum) {
+	n := s.total()
+	v := s.values(quantileValues)
+	f.set(base+"/mean", v.mean/perUnit)
+	f.set(base+"/max", float64(v.max)/perUnit)
+	for i, q := range quantiles {
 		name := base + "/" + q.part
-		f.set(name, float64(h.ValueAtPercentile(100*q.q))/perUnit)
+		f.set(name, float64(v.at[i])/perUnit)
 		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
 			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s rests on %d requests and needs %.0f", name, n, need),
 				"measure longer, or at a higher rate, or do not read this quantile")
@@ -90,17 +91,13 @@ func distribution(f *figures, base string, perUnit float64, h *hdrhistogram.Hist
 // checkCount compares the log with the generator's own count. They are the same
 // requests when the window is of whole seconds; a log that was cut, doubled or
 // belongs to another trial is noticed here.
-func checkCount(f *figures, l *result.Load, h *hdrhistogram.Histogram) {
+func checkCount(f *figures, l *result.Load, got int64) {
 	want, counted := l.Classes[string(loadgen.OK)]
 	switch {
 	case l.Recorded > 0:
 		want = l.Recorded // the generator records fewer than it counts, and says how many
 	case !counted || !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds):
 		return
-	}
-	got := int64(0)
-	if h != nil {
-		got = h.TotalCount()
 	}
 	if math.Abs(float64(got-want)) <= math.Max(2, 0.001*float64(want)) {
 		return

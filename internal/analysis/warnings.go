@@ -79,16 +79,10 @@ func (t *tally) warnings() []Warning {
 	return ws
 }
 
-// concerning are the warnings of ws about a metric; those about every metric
-// stand with the treatment and are not repeated here.
-func concerning(ws []Warning, name string) []Warning {
-	out := []Warning{}
-	for _, w := range ws {
-		if len(w.Metrics) > 0 && about(w.Metrics, name) {
-			out = append(out, w)
-		}
-	}
-	return out
+// concerns reports whether w is about a metric; one about every metric stands with
+// the treatment and is not repeated here.
+func concerns(w Warning, name string) bool {
+	return len(w.Metrics) > 0 && about(w.Metrics, name)
 }
 
 // union is a and what b has beyond it, by code.

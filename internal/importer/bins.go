@@ -23,7 +23,7 @@ func bins(l result.Latency) ([]bin, error) {
 	if len(l.Buckets) == 0 {
 		return nil, nil
 	}
-	var points []cumulative
+	points := make([]cumulative, 0, 2*len(l.Buckets)+len(l.Quantiles))
 	total, last := int64(0), 0.0
 	for i, b := range l.Buckets {
 		if b.Count <= 0 || b.HighMS < b.LowMS || b.LowMS < last || !(b.HighMS <= longestNS/1e6) {
@@ -45,7 +45,7 @@ func bins(l result.Latency) ([]bin, error) {
 	slices.SortStableFunc(points, func(a, b cumulative) int {
 		return cmp.Or(cmp.Compare(a.count, b.count), cmp.Compare(a.ms, b.ms))
 	})
-	var out []bin
+	out := make([]bin, 0, len(points))
 	seen, value := int64(0), 0.0
 	for _, p := range points {
 		switch {

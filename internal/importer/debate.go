@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -45,6 +46,8 @@ func readDebate(paths []string, o Options) (*Study, error) {
 		return nil, err
 	}
 	s.Trials = make([]Trial, len(runs))
+	o.memory = new(atomic.Int64)
+	o.memory.Store(maxOriginals)
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range runs {
@@ -165,7 +168,7 @@ func (r *sequenceRun) trial(o Options) Trial {
 		t.Files = append(t.Files, r.csv)
 	}
 	t.Files = append(t.Files, r.logs...)
-	outs, err := r.outputs()
+	outs, err := r.outputs(&t, o)
 	if err == nil {
 		err = r.resources(&t, o, outs)
 	}
@@ -180,10 +183,10 @@ func (r *sequenceRun) trial(o Options) Trial {
 }
 
 // outputs reads the logs of the run's load generators.
-func (r *sequenceRun) outputs() ([]*output, error) {
+func (r *sequenceRun) outputs(t *Trial, o Options) ([]*output, error) {
 	var outs []*output
 	for _, path := range r.logs {
-		b, err := readWhole(path)
+		b, err := t.read(path, o)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +207,7 @@ func (r *sequenceRun) resources(t *Trial, o Options, outs []*output) error {
 		t.warn("metrics-missing", "the run has no metrics CSV", "CPU and memory of this run are unknown", resourceMetrics...)
 		return nil
 	}
-	b, err := readWhole(r.csv)
+	b, err := t.read(r.csv, o)
 	if err != nil {
 		return err
 	}

@@ -6,18 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 )
 
 // table is a CSV of the debate's metrics: a time and cells for every row. A cell
 // is NaN-free; an absent one is nil. CPU is in cores, memory in bytes.
 type table struct {
-	path    string
-	columns []column
-	scales  []scale // as columns
-	index   map[column]int
-	rows    []tableRow
+	*heading
+	path string
+	rows []tableRow
+	room room
 }
 
 type tableRow struct {
@@ -63,37 +61,30 @@ func parseTable(path string, b []byte) (*table, error) {
 	if len(b) == 0 {
 		return fail(0, "the run was stopped before its first sample", "the file is empty")
 	}
-	r := csv.NewReader(bytes.NewReader(b))
-	r.ReuseRecord = true
-	head, err := r.Read()
+	r := recordsOf(b)
+	_, head, err := r.next()
 	if err != nil {
 		return nil, csvError(path, err)
 	}
-	t := &table{path: path, index: make(map[column]int, len(head))}
-	if head[0] != "timestamp" {
+	if string(head[0]) != "timestamp" {
 		return fail(1, "is this the metrics CSV of a run?", "the first column is %.40q, expected timestamp", head[0])
 	}
-	for i, name := range head[1:] {
-		c, q := columnOf(name)
-		if _, twice := t.index[c]; twice {
-			return fail(1, "", "column %.60q is there twice", name)
-		}
-		t.index[c] = i
-		t.columns, t.scales = append(t.columns, c), append(t.scales, q)
+	t := &table{path: path}
+	if t.heading, err = headingOf(head[1:]); err != nil {
+		return fail(1, "", "%w", err)
 	}
 	for {
-		cells, err := r.Read()
+		line, cells, err := r.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return nil, csvError(path, err)
 		}
-		line, _ := r.FieldPos(0)
 		if len(t.rows) == maxRows {
 			return fail(line, "", "more than %d rows", maxRows)
 		}
-		if err := t.add(line, cells, head); err != nil {
+		if err := t.add(line, cells); err != nil {
 			return nil, &FileError{Path: path, Line: line, Err: err, Help: "restore the file from where it was copied, or leave this run out"}
 		}
 	}
@@ -107,15 +98,6 @@ func parseTable(path string, b []byte) (*table, error) {
 	return t, nil
 }
 
-func columnOf(name string) (column, scale) {
-	for _, q := range quantities {
-		if what, ok := strings.CutSuffix(name, q.ending); ok && what != "" {
-			return column{what, q.quantity}, q
-		}
-	}
-	return column{what: name}, scale{}
-}
-
 // csvError gives the line of what encoding/csv found wrong.
 func csvError(path string, err error) error {
 	var p *csv.ParseError
@@ -125,8 +107,8 @@ func csvError(path string, err error) error {
 	return &FileError{Path: path, Err: err}
 }
 
-func (t *table) add(line int, cells, head []string) error {
-	at, err := time.Parse(stampLayout, cells[0])
+func (t *table) add(line int, cells [][]byte) error {
+	at, err := time.Parse(stampLayout, string(cells[0]))
 	if err != nil {
 		return fmt.Errorf("%.40q is not a time such as 2025-03-27 17:08:11", cells[0])
 	}
@@ -139,21 +121,21 @@ func (t *table) add(line int, cells, head []string) error {
 				last.Format(stampLayout), cells[0])
 		}
 	}
-	values := make([]float64, len(t.columns))
-	row := tableRow{line: line, at: at, cells: make([]*float64, len(t.columns))}
+	values, places := t.room.row(len(t.columns))
+	row := tableRow{line: line, at: at, cells: places}
 	for i := range t.columns {
 		text, q := cells[i+1], &t.scales[i]
-		if text == "" || q.quantity == "" {
+		if len(text) == 0 || q.quantity == "" {
 			continue
 		}
 		v, whole := wholeNumber(text)
 		if !whole {
-			if v, err = number(text); err != nil {
-				return fmt.Errorf("column %s: %w", head[i+1], err)
+			if v, err = number(string(text)); err != nil {
+				return fmt.Errorf("column %s: %w", t.names[i], err)
 			}
 		}
 		if v *= q.scale; v < 0 || v > q.most {
-			return fmt.Errorf("column %s: %.40s is not possible", head[i+1], text)
+			return fmt.Errorf("column %s: %.40s is not possible", t.names[i], text)
 		}
 		values[i] = v
 		row.cells[i] = &values[i]
@@ -164,24 +146,16 @@ func (t *table) add(line int, cells, head []string) error {
 
 // wholeNumber reads what nearly every cell is, digits, at a fifth of the cost of
 // a decimal number; not ok where it is anything else, or too long to be exact.
-func wholeNumber(s string) (float64, bool) {
+func wholeNumber(s []byte) (float64, bool) {
 	if len(s) > 15 {
 		return 0, false
 	}
 	n := int64(0)
-	for _, c := range []byte(s) {
+	for _, c := range s {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
 		n = 10*n + int64(c-'0')
 	}
 	return float64(n), true
-}
-
-// of is the place of a column; -1 where the file has none.
-func (t *table) of(what, quantity string) int {
-	if i, ok := t.index[column{what, quantity}]; ok {
-		return i
-	}
-	return -1
 }

@@ -55,8 +55,15 @@ var roles = map[string]string{"ztunnel": "node-proxy", "waypoint": "waypoint", "
 // controlPods are those whose "mesh" containers belong to the control plane.
 func isControl(pod string) bool { return pod == "istiod" || strings.HasPrefix(pod, "linkerd-") }
 
-// component says which aggregate a component's column is a part of, and as which task.
-func component(what string) (aggregate string, task mesh.Task, ok bool) {
+// component is a column of CPU that is a part of an aggregate, and its memory's.
+type component struct {
+	aggregate int // among the aggregates
+	task      mesh.Task
+	cpu, mem  int
+}
+
+// componentOf says which aggregate a component's column is a part of, and as which task.
+func componentOf(what string) (aggregate string, task mesh.Task, ok bool) {
 	if pod, is := strings.CutSuffix(what, " app"); is {
 		aggregate = "faces"
 		switch {
@@ -114,13 +121,13 @@ func (t *table) planes() (*result.Sampled, []string, error) {
 	if err := t.checkNodes(); err != nil {
 		return nil, nil, err
 	}
-	groups, strange := t.groups()
+	groups := t.groups()
 	for i := range groups {
 		if err := t.fill(&groups[i]); err != nil {
 			return nil, nil, err
 		}
 	}
-	return t.sampled(groups), strange, nil
+	return t.sampled(groups), t.strange, nil
 }
 
 // value of a cell; an absent one counts as nothing.
@@ -181,43 +188,53 @@ func (t *table) checkNodes() error {
 	return nil
 }
 
-// groups sorts the columns. strange are those that nothing is known about.
-func (t *table) groups() (groups []group, strange []string) {
+// sort tells the components from the columns that nothing is known about.
+func (h *heading) sort() {
 	at := map[string]int{}
-	for _, a := range aggregates {
-		at[a.what] = len(groups)
-		groups = append(groups, group{what: a.what, plane: a.plane, cpu: t.of(a.what, "cpu"), mem: t.of(a.what, "mem")})
+	for i, a := range aggregates {
+		at[a.what] = i
 	}
 	nodes := map[string]bool{}
-	for _, n := range t.nodes() {
+	for _, n := range h.nodes() {
 		nodes[n] = true
 	}
-	for _, c := range t.columns {
+	for _, c := range h.columns {
 		if c.quantity == "" {
-			strange = append(strange, c.what)
+			h.strange = append(h.strange, c.what)
 		}
 		if _, known := at[c.what]; known || derived[c.what] || nodes[c.what] || c.quantity != "cpu" {
 			continue
 		}
-		aggregate, task, ok := component(c.what)
+		aggregate, task, ok := componentOf(c.what)
 		if !ok {
-			strange = append(strange, c.what)
+			h.strange = append(h.strange, c.what)
 			continue
 		}
-		g := &groups[at[aggregate]]
-		task.Plane = g.plane
-		p := part{task: task, cpu: t.of(c.what, "cpu"), mem: t.of(c.what, "mem")}
+		task.Plane = aggregates[at[aggregate]].plane
+		h.components = append(h.components, component{at[aggregate], task, h.of(c.what, "cpu"), h.of(c.what, "mem")})
+	}
+}
+
+// groups are the aggregates with those of their components that were ever there.
+func (t *table) groups() []group {
+	groups := make([]group, 0, len(aggregates))
+	for _, a := range aggregates {
+		groups = append(groups, group{what: a.what, plane: a.plane, cpu: t.of(a.what, "cpu"), mem: t.of(a.what, "mem")})
+	}
+	for _, c := range t.components {
+		p := part{task: c.task, cpu: c.cpu, mem: c.mem}
 		if t.life(&p) {
+			g := &groups[c.aggregate]
 			g.parts = append(g.parts, p)
 		}
 	}
-	return groups, strange
+	return groups
 }
 
 // nodes are the machines of the newer header, in its order.
-func (t *table) nodes() []string {
+func (h *heading) nodes() []string {
 	var names []string
-	for _, c := range t.columns {
+	for _, c := range h.columns {
 		if c.quantity == "allocatable cpu" {
 			names = append(names, c.what)
 		}
@@ -262,8 +279,9 @@ func (t *table) fill(g *group) error {
 		{"cpu", g.cpu, func(p part) int { return p.cpu }, g.restCPU},
 		{"mem", g.mem, func(p part) int { return p.mem }, g.restMem},
 	} {
+		sums := t.sumsOf(g, q.name, q.aggregate)
 		for i, r := range t.rows {
-			sum, ok := t.aggregate(g, r, q.name, q.aggregate)
+			sum, ok := sums.of(r)
 			if !ok {
 				continue
 			}
@@ -285,23 +303,39 @@ func (t *table) fill(g *group) error {
 	return nil
 }
 
-// aggregate is the group's sum in a row. An empty cell is nothing where the row
+// sums is where a group's sum is found: in its own column, or where it has none in
+// what non-mesh holds beyond its parts.
+type sums struct {
+	own, total int // columns
+	unplaced   bool
+	nonMesh    int
+	parts      []int
+}
+
+func (t *table) sumsOf(g *group, q string, column int) sums {
+	s := sums{own: column, total: t.of("total", q), unplaced: g.what == unplaced}
+	if s.unplaced {
+		s.nonMesh, s.parts = t.of("non-mesh", q), []int{t.of("faces", q), t.of("load", q), t.of("iperf", q)}
+	}
+	return s
+}
+
+// of is the group's sum in a row. An empty cell is nothing where the row
 // has a total: the identities hold up to it without the cell, and what non-mesh
 // holds beyond its parts is unplaced. Without a total it is unknown.
-func (t *table) aggregate(g *group, r tableRow, q string, column int) (float64, bool) {
-	total := r.has(t.of("total", q))
-	if g.what != unplaced {
-		return r.value(column), r.has(column) || total
+func (s *sums) of(r tableRow) (float64, bool) {
+	total := r.has(s.total)
+	if !s.unplaced {
+		return r.value(s.own), r.has(s.own) || total
 	}
-	nonMesh := t.of("non-mesh", q)
-	if !r.has(nonMesh) {
+	if !r.has(s.nonMesh) {
 		return 0, total
 	}
-	rest := r.value(nonMesh)
-	for _, a := range []string{"faces", "load", "iperf"} {
-		rest -= r.value(t.of(a, q))
+	rest := r.value(s.nonMesh)
+	for _, part := range s.parts {
+		rest -= r.value(part)
 	}
-	if math.Abs(rest) <= 4*slack(r.value(nonMesh)) {
+	if math.Abs(rest) <= 4*slack(r.value(s.nonMesh)) {
 		rest = 0
 	}
 	return rest, true

@@ -40,6 +40,9 @@ type counts struct {
 	n       []int64 // by the library's index
 	total   int64
 	highest int64 // that can be recorded, ns
+
+	payload []byte // of encoding
+	frame   bytes.Buffer
 }
 
 var (
@@ -53,7 +56,7 @@ var (
 // newCounts are none, for times of up to highest; give them back with free.
 func newCounts(highest int64) *counts {
 	c := spare.Get().(*counts)
-	*c = counts{n: c.n[:0], highest: highest}
+	c.n, c.total, c.highest = c.n[:0], 0, highest
 	return c
 }
 
@@ -93,9 +96,10 @@ func (c *counts) most() int64 {
 	return next - 1
 }
 
-// encode is the histogram as an interval log holds it.
-func (c *counts) encode() (string, error) {
-	payload := make([]byte, payloadHeader, payloadHeader+8<<10)
+// encode is the histogram as an interval log holds it, before base64; it is good
+// until the counts are encoded again or given back.
+func (c *counts) encode() ([]byte, error) {
+	payload := append(c.payload[:0], make([]byte, payloadHeader)...)
 	binary.BigEndian.PutUint32(payload[0:], payloadCookie)
 	binary.BigEndian.PutUint32(payload[12:], digits)
 	binary.BigEndian.PutUint64(payload[16:], lowestNS)
@@ -103,20 +107,21 @@ func (c *counts) encode() (string, error) {
 	binary.BigEndian.PutUint64(payload[32:], math.Float64bits(1))
 	payload = appendCounts(payload, c.n)
 	binary.BigEndian.PutUint32(payload[4:], uint32(len(payload)-payloadHeader))
+	c.payload = payload
 
-	var frame bytes.Buffer
-	frame.Write(make([]byte, frameHeader))
+	c.frame.Reset()
+	c.frame.Write(make([]byte, frameHeader))
 	z := compressors.Get().(*zlib.Writer)
 	defer compressors.Put(z)
-	z.Reset(&frame)
+	z.Reset(&c.frame)
 	_, err := z.Write(payload)
 	if err = errors.Join(err, z.Close()); err != nil {
-		return "", err
+		return nil, err
 	}
-	b := frame.Bytes()
+	b := c.frame.Bytes()
 	binary.BigEndian.PutUint32(b[0:], frameCookie)
 	binary.BigEndian.PutUint32(b[4:], uint32(len(b)-frameHeader))
-	return base64.StdEncoding.EncodeToString(b), nil
+	return b, nil
 }
 
 // appendCounts writes them in zig-zag LEB128; a negative number is a run of zeros.
@@ -155,15 +160,18 @@ func (c *counts) intervalLog(seconds float64, tags ...string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode latencies: %w", err)
 	}
-	b := []byte("#[tare: imported, latencies in nanoseconds]\n#[Histogram log format version 1.3]\n" +
+	const head = "#[tare: imported, latencies in nanoseconds]\n#[Histogram log format version 1.3]\n" +
 		"#[StartTime: 0 (seconds since epoch), 1970-01-01T00:00:00Z]\n" +
-		"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n")
+		"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+	line := 64 + base64.StdEncoding.EncodedLen(len(encoded))
+	b := append(make([]byte, 0, len(head)+len(tags)*line), head...)
 	for _, tag := range tags {
 		b = append(b, "Tag="+tag+",0.000,"...)
 		b = strconv.AppendFloat(b, math.Trunc(seconds*1000)/1000, 'f', 3, 64)
 		b = append(b, ',')
 		b = strconv.AppendFloat(b, float64(c.most())/1e6, 'f', 3, 64)
-		b = append(b, ","+encoded+"\n"...)
+		b = base64.StdEncoding.AppendEncode(append(b, ','), encoded)
+		b = append(b, '\n')
 	}
 	return b, nil
 }

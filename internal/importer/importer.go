@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -62,6 +63,8 @@ type Options struct {
 	// Corrected says that latencies count from the intended start, which oha does
 	// with --latency-correction and does not write down.
 	Corrected bool
+
+	memory *atomic.Int64 // bytes of originals that may still be kept in memory
 }
 
 // The Metrics API shows what was used up to two of its periods ago: with a
@@ -106,6 +109,10 @@ type Trial struct {
 	Record result.Record
 	// Latency is the interval log; nil: the source has no counts.
 	Latency []byte
+
+	// originals are those of Files that are in memory: what is kept of them is then
+	// what was read, and they are read once.
+	originals map[string][]byte
 }
 
 // Failed counts the trials that could not be read and Invalid those that must not be used.
@@ -158,6 +165,25 @@ func (*FileError) InvalidFile() {}
 // maxFile bounds a file that is read whole. An hour at 1 Hz of the widest CSV
 // known has 4 MiB; raw results of load generators are read as streams.
 const maxFile = 256 << 20
+
+// maxOriginals bounds the originals of an import that are kept in memory until they are written.
+const maxOriginals = 64 << 20
+
+// read reads a file of the trial, and keeps what it reads as far as there is room.
+func (t *Trial) read(path string, o Options) ([]byte, error) {
+	b, err := readWhole(path)
+	if err != nil || o.memory == nil || len(b) > maxCopy {
+		return b, err
+	}
+	if o.memory.Add(-int64(len(b))) < 0 {
+		return b, nil
+	}
+	if t.originals == nil {
+		t.originals = map[string][]byte{}
+	}
+	t.originals[path] = b
+	return b, nil
+}
 
 // readWhole reads a file of bounded size.
 func readWhole(path string) ([]byte, error) {

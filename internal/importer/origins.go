@@ -44,10 +44,10 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 		return fmt.Errorf("keep what was imported: %w", err)
 	}
 	buffered := bufio.NewWriterSize(f, 256<<10)
-	a := archive{tar: tar.NewWriter(buffered), buffer: make([]byte, maxCopy+1)}
+	a := archive{tar: tar.NewWriter(buffered)}
 	for i := range s.Trials {
 		for _, path := range s.Trials[i].Files {
-			if err := a.add(p.Trials[i].ID, path); err != nil {
+			if err := a.add(p.Trials[i].ID, path, s.Trials[i].originals[path]); err != nil {
 				return errors.Join(fmt.Errorf("keep %s: %w", path, err), f.Close())
 			}
 		}
@@ -66,10 +66,17 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 type archive struct {
 	tar     *tar.Writer
 	origins []origin
-	buffer  []byte
+	buffer  []byte // of up to maxCopy bytes and one more
 }
 
-func (a *archive) add(trial, file string) error {
+// add adds a file; read is what was read of it, nil: it is read now.
+func (a *archive) add(trial, file string, read []byte) error {
+	if read != nil {
+		return a.copy(trial, file, read)
+	}
+	if a.buffer == nil {
+		a.buffer = make([]byte, maxCopy+1)
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -83,13 +90,18 @@ func (a *archive) add(trial, file string) error {
 	default:
 		return a.name(trial, file, f)
 	}
-	sum := sha256.Sum256(a.buffer[:n])
-	o := origin{Trial: trial, Path: file, Bytes: int64(n), SHA256: hex.EncodeToString(sum[:]), Copied: path.Join(trial, filepath.Base(file))}
+	return a.copy(trial, file, a.buffer[:n])
+}
+
+// copy adds a file that is copied whole.
+func (a *archive) copy(trial, file string, b []byte) error {
+	sum := sha256.Sum256(b)
+	o := origin{Trial: trial, Path: file, Bytes: int64(len(b)), SHA256: hex.EncodeToString(sum[:]), Copied: path.Join(trial, filepath.Base(file))}
 	a.origins = append(a.origins, o)
-	if err := a.tar.WriteHeader(&tar.Header{Name: o.Copied, Mode: 0o644, Size: int64(n)}); err != nil {
+	if err := a.tar.WriteHeader(&tar.Header{Name: o.Copied, Mode: 0o644, Size: int64(len(b))}); err != nil {
 		return err
 	}
-	_, err = a.tar.Write(a.buffer[:n])
+	_, err := a.tar.Write(b)
 	return err
 }
 

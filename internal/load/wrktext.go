@@ -86,8 +86,16 @@ func (w *wrkReader) percentile(name, value string) {
 
 // spectrumRow is "value percentile total 1/(1-percentile)", the value in ms.
 func (w *wrkReader) spectrumRow(t string) {
-	f := strings.Fields(t)
-	if len(f) != 4 {
+	var f [4]string
+	n := 0
+	for word := range strings.FieldsSeq(t) {
+		if n == len(f) {
+			return
+		}
+		f[n] = word
+		n++
+	}
+	if n != len(f) {
 		return
 	}
 	ms, err1 := strconv.ParseFloat(f[0], 64)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/tare-mesh/tare/internal/plan"
 )
@@ -51,8 +52,10 @@ func (b *Bulk) Trial(t plan.Trial, r Record, latency []byte) error {
 		return storage("write trial in", path, err)
 	}
 	r.Schema, r.ID, r.Ordinal, r.Block, r.Treatment = Schema, t.ID, t.Ordinal, t.Block, t.Treatment
-	text, err := json.Marshal(r)
-	if err != nil {
+	text := texts.Get().(*bytes.Buffer)
+	defer texts.Put(text)
+	text.Reset()
+	if err := json.NewEncoder(text).Encode(r); err != nil {
 		return &Error{Op: "write", Path: filepath.Join(path, RecordFile), Err: err}
 	}
 	if latency != nil {
@@ -60,8 +63,11 @@ func (b *Bulk) Trial(t plan.Trial, r Record, latency []byte) error {
 			return err
 		}
 	}
-	return b.write(filepath.Join(path, RecordFile), append(text, '\n'))
+	return b.write(filepath.Join(path, RecordFile), text.Bytes())
 }
+
+// texts are the buffers of records that are written or read, used again.
+var texts = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func (b *Bulk) write(path string, data []byte) error {
 	if err := os.WriteFile(path, data, 0o644); err != nil {

@@ -123,10 +123,13 @@ func syncPath(path string) error {
 // readJSON decodes the file at path into v, whose schema must be want. Fields
 // that are not known are passed over: a schema version may grow.
 func readJSON(path string, v any, want string, schema func() string) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
+	text := texts.Get().(*bytes.Buffer)
+	defer texts.Put(text)
+	text.Reset()
+	if err := readFile(text, path); err != nil {
 		return storage("read", path, err)
 	}
+	b := text.Bytes() // nothing that is decoded points into it
 	if err := json.Unmarshal(b, v); err != nil {
 		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Err: err,
 			Help: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}
@@ -136,6 +139,20 @@ func readJSON(path string, v any, want string, schema func() string) error {
 			Help: "the file was written by another version of tare: read it with that version"}
 	}
 	return nil
+}
+
+// readFile reads a file whole into an empty buffer.
+func readFile(into *bytes.Buffer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() < 1<<30 {
+		into.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	_, err = into.ReadFrom(f)
+	return err
 }
 
 // lineOf finds the line a JSON error belongs to.

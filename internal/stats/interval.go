@@ -95,20 +95,32 @@ func (r *Result) fill(estimate, se, df, confidence float64) {
 	r.P = &p
 }
 
-// quantiles of Student's t that were asked for: a report asks for the same few a
-// thousand times, and each is found by search.
-var quantiles sync.Map // [2]float64{df, p} -> float64
+// quantiles of Student's t that were asked for. Each is found by search, and they
+// come again: with whole degrees of freedom all through a report, with Welch's
+// several times in one comparison.
+var quantiles = struct {
+	sync.Mutex
+	known map[[2]float64]float64 // by degrees of freedom and p
+}{known: map[[2]float64]float64{}}
+
+// mostQuantiles bounds what is remembered; beyond it all are forgotten.
+const mostQuantiles = 4096
 
 func tQuantile(df, p float64) float64 {
-	if df != math.Trunc(df) || df > 1000 {
-		return studentQuantile(df, p) // Welch's degrees of freedom hardly come again
-	}
 	key := [2]float64{df, p}
-	if v, ok := quantiles.Load(key); ok {
-		return v.(float64)
+	quantiles.Lock()
+	v, ok := quantiles.known[key]
+	quantiles.Unlock()
+	if ok {
+		return v
 	}
-	v := studentQuantile(df, p)
-	quantiles.Store(key, v)
+	v = studentQuantile(df, p)
+	quantiles.Lock()
+	defer quantiles.Unlock()
+	if len(quantiles.known) >= mostQuantiles {
+		clear(quantiles.known)
+	}
+	quantiles.known[key] = v
 	return v
 }
 
