@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strconv"
 )
 
@@ -16,8 +17,16 @@ func (c Cells) MarshalJSON() ([]byte, error) {
 	if c == nil {
 		return []byte("null"), nil
 	}
-	b := make([]byte, 1, 2+12*len(c))
-	b[0] = '['
+	b := c.append(make([]byte, 0, 2+12*len(c)))
+	if b == nil {
+		return json.Marshal([]*float64(c)) // it says which value has no place in JSON
+	}
+	return b, nil
+}
+
+// append writes the list; nil where a value has no place in JSON.
+func (c Cells) append(b []byte) []byte {
+	b = append(b, '[')
 	for i, v := range c {
 		if i > 0 {
 			b = append(b, ',')
@@ -27,10 +36,10 @@ func (c Cells) MarshalJSON() ([]byte, error) {
 			continue
 		}
 		if b = appendNumber(b, *v); b == nil {
-			return json.Marshal([]*float64(c)) // it says which value has no place in JSON
+			return nil
 		}
 	}
-	return append(b, ']'), nil
+	return append(b, ']')
 }
 
 // appendNumber writes a number; nil where JSON has none for it.
@@ -44,30 +53,74 @@ func appendNumber(b []byte, v float64) []byte {
 // UnmarshalJSON reads the list. Its text has been found to be JSON before.
 func (c *Cells) UnmarshalJSON(b []byte) error {
 	s := scanner{b}
-	if !s.take("[") {
+	cells, ok := s.cells()
+	if !ok {
 		return json.Unmarshal(b, (*[]*float64)(c))
 	}
-	n := bytes.Count(b, []byte{','}) + 1
+	*c = cells
+	return nil
+}
+
+// cells reads a list of numbers and nulls.
+func (s *scanner) cells() (Cells, bool) {
+	end := bytes.IndexByte(s.rest, ']')
+	if end < 0 || !s.take("[") {
+		return nil, false
+	}
+	n := bytes.Count(s.rest[:end-1], []byte{','}) + 1
 	cells, values := make(Cells, 0, n), make([]float64, n)
 	for !s.take("]") {
 		cell := &values[len(cells)]
 		if s.take("null") {
 			cell = nil
 		} else if !s.number(cell) {
-			return json.Unmarshal(b, (*[]*float64)(c))
+			return nil, false
 		}
 		cells = append(cells, cell)
 		if !s.take(",") && !s.at(']') || len(cells) == n && !s.at(']') {
-			return json.Unmarshal(b, (*[]*float64)(c))
+			return nil, false
 		}
 	}
-	*c = cells
-	return nil
+	return cells, true
 }
 
 // Buckets are a histogram as JSON objects, read by hand as [Cells] are where they
 // look as tare writes them.
 type Buckets []Bucket
+
+// MarshalJSON writes the list, to the letter as encoding/json does.
+func (h Buckets) MarshalJSON() ([]byte, error) {
+	if h == nil {
+		return []byte("null"), nil
+	}
+	b := append(make([]byte, 0, 2+48*len(h)), '[')
+	for i, x := range h {
+		if x.LowMS-x.LowMS != 0 || x.HighMS-x.HighMS != 0 { // NaN or infinite
+			return json.Marshal([]Bucket(h)) // it says which value has no place in JSON
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendAsLibrary(append(b, `{"lowMS":`...), x.LowMS)
+		b = appendAsLibrary(append(b, `,"highMS":`...), x.HighMS)
+		b = strconv.AppendInt(append(b, `,"count":`...), x.Count, 10)
+		b = append(b, '}')
+	}
+	return append(b, ']'), nil
+}
+
+// appendAsLibrary writes a number as encoding/json does.
+func appendAsLibrary(b []byte, v float64) []byte {
+	if size := math.Abs(v); size == 0 || size >= 1e-6 && size < 1e21 {
+		return strconv.AppendFloat(b, v, 'f', -1, 64)
+	}
+	b = strconv.AppendFloat(b, v, 'e', -1, 64)
+	if n := len(b); b[n-4] == 'e' && b[n-2] == '0' { // e-09
+		b[n-2] = b[n-1]
+		b = b[:n-1]
+	}
+	return b
+}
 
 // UnmarshalJSON reads the list.
 func (h *Buckets) UnmarshalJSON(b []byte) error {

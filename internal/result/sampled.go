@@ -21,7 +21,7 @@ type Sampled struct {
 	Nodes []SampledNode `json:"nodes,omitempty"`
 	// Rows are in the order of their times, all of the file: the measure phase of
 	// the record says which of them count.
-	Rows []SampledRow `json:"rows"`
+	Rows SampledRows `json:"rows"`
 	// Unknown planes are those of which the source holds a part only. A plane
 	// without a task is unknown in any case.
 	Unknown []metric.Plane `json:"unknown,omitempty"`
