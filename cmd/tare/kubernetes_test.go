@@ -61,6 +61,12 @@ const kubernetesImage = "tare.test/tare-agent:cmd-tare"
 // experimentOnKubernetes prepares a run of an experiment that says nothing of clusters.
 func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKubernetes {
 	t.Helper()
+	return fileOnKubernetes(t, []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: test}\n"+text), set...)
+}
+
+// fileOnKubernetes is the same for a whole file.
+func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
+	t.Helper()
 	path := os.Getenv("TARE_TEST_KUBECONFIG")
 	switch {
 	case testing.Short():
@@ -80,7 +86,7 @@ func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKuberne
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "experiment.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: test}\n"+text), 0o600); err != nil {
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := &onKubernetes{cluster: c, bin: bin, dir: filepath.Join(dir, "run")}
