@@ -25,14 +25,14 @@ func TestLinkerdEnrolment(t *testing.T) {
 		{"cluster-unauthenticated", false, "cluster-unauthenticated", false},
 	} {
 		s := Settings{Options: map[string]string{"inboundPolicy": c.policy}}
-		e, err := d.Kubernetes.Enrol(s, "shop", c.inside)
+		e, err := d.Kubernetes.Enrol(s, "shop", Way{LoadInside: c.inside})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := e.Namespace.Annotations["config.linkerd.io/default-inbound-policy"]; got != c.want || e.Namespace.Annotations["linkerd.io/inject"] != "enabled" {
 			t.Errorf("%+v: the namespace has %v", c, e.Namespace.Annotations)
 		}
-		if refuses, err := d.Kubernetes.RefusesPlaintext(s, "shop", c.inside); err != nil || refuses != c.refuses {
+		if refuses, err := d.Kubernetes.RefusesPlaintext(s, "shop", Way{LoadInside: c.inside}); err != nil || refuses != c.refuses {
 			t.Errorf("%+v: plaintext is refused: %v, %v", c, refuses, err)
 		}
 	}
