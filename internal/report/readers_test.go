@@ -188,7 +188,9 @@ func served(t *testing.T, program, dir string, files []string) {
 	defer func() { cancel(); _ = cmd.Wait() }()
 	// It listens before it knows its directory: a page asked for too early lists nothing.
 	page := ""
-	listed := func(file string) bool { return strings.Contains(page, strings.TrimSuffix(filepath.Base(file), ".json")) }
+	listed := func(file string) bool {
+		return strings.Contains(page, strings.TrimSuffix(filepath.Base(file), ".json"))
+	}
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline) && !listed(files[0]); {
 		if resp, err := http.Get("http://" + address + "/"); err == nil {
 			b, _ := io.ReadAll(resp.Body)
