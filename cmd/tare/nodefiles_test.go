@@ -23,7 +23,7 @@ tasks: [{plane: control, namespace: tare-test-nodes}]
 
 // What a mesh's agent leaves on a node is found by a pod there, on a cluster that was given up for measuring; elsewhere
 // nothing is put on nodes, and that it was not looked for is said.
-func TestUninstallLooksAtNodes(t *testing.T) {
+func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 	kubeconfig := os.Getenv("TARE_TEST_KUBECONFIG")
 	switch {
 	case testing.Short():
