@@ -67,13 +67,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 
 // On a real cluster: it is described, and a run that has nothing there is refused.
 func TestKubernetesClusterCommands(t *testing.T) {
-	path := os.Getenv("TARE_TEST_KUBECONFIG")
-	if path == "" {
-		if os.Getenv("CI") == "true" && !testing.Short() {
-			t.Fatal("TARE_TEST_KUBECONFIG names no cluster")
-		}
-		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
-	}
+	path := clusterOfTests(t)
 	out, err := call(t, newClusterCommand, "status", "--kubeconfig", path)
 	for _, want := range []string{"Kubernetes v1.", "NODE ", "mark: ", "foreign workloads: ", "rights: all that a run needs"} {
 		if err != nil || !strings.Contains(out, want) {

@@ -76,23 +76,20 @@ func TestKubernetesIstio(t *testing.T) {
 	if one, three := perRequest["echo"], perRequest["faces"]; three < 1.3*one {
 		t.Errorf("four sidecars in the way use %.0f µs a request, and two %.0f", three, one)
 	}
-	for _, ref := range objectsIn(t, c) {
-		if !slices.Contains(before, ref) {
-			t.Errorf("left in the cluster: %s", ref)
-		}
-	}
+	nothingAdded(t, c, before)
 }
 
 // clusterWithIstio is a cluster that has Istio's images, and the directory of its charts.
 func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
 	t.Helper()
-	kubeconfig, charts = os.Getenv("TARE_TEST_KUBECONFIG"), os.Getenv("TARE_TEST_ISTIO_CHARTS")
-	switch {
-	case testing.Short():
+	if testing.Short() {
 		t.Skip("runs experiments on a cluster")
-	case kubeconfig != "" && charts != "":
+	}
+	kubeconfig, charts = clusterOfTests(t), os.Getenv("TARE_TEST_ISTIO_CHARTS")
+	switch {
+	case charts != "":
 	case os.Getenv("CI") == "true":
-		t.Fatal("TARE_TEST_KUBECONFIG or TARE_TEST_ISTIO_CHARTS is missing: `tare-cluster run --with istio` sets them")
+		t.Fatal("TARE_TEST_ISTIO_CHARTS is missing: `tare-cluster run --with istio` sets it")
 	default:
 		t.Skip("there is no cluster with Istio's images: `bin/tare-cluster up --with istio` leaves one up")
 	}
@@ -215,6 +212,16 @@ func archived(t *testing.T, dir string) {
 		found, err := filepath.Glob(filepath.Join(dir, result.TrialsDir, "*-istio-*", result.ProvenanceDir, "mesh", pattern))
 		if err != nil || len(found) == 0 {
 			t.Errorf("%s is not in the provenance: %v", pattern, err)
+		}
+	}
+}
+
+// nothingAdded holds that a cluster has no more than it had.
+func nothingAdded(t *testing.T, c *cluster.Cluster, before []string) {
+	t.Helper()
+	for _, ref := range objectsIn(t, c) {
+		if !slices.Contains(before, ref) {
+			t.Errorf("left in the cluster: %s", ref)
 		}
 	}
 }

@@ -51,13 +51,7 @@ func TestDoctorLooksAtTheCluster(t *testing.T) {
 
 // A real cluster is found fit for who may do everything, and who may do nothing is told what is missing.
 func TestKubernetesDoctor(t *testing.T) {
-	path := os.Getenv("TARE_TEST_KUBECONFIG")
-	if path == "" {
-		if os.Getenv("CI") == "true" && !testing.Short() {
-			t.Fatal("TARE_TEST_KUBECONFIG names no cluster")
-		}
-		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
-	}
+	path := clusterOfTests(t)
 	at := func(kubeconfig, more string) string {
 		return "platform: {kind: kubernetes, inUse: allow, image: 'localhost/no-such:1', kubeconfig: " + kubeconfig + more + "}\n"
 	}

@@ -62,11 +62,7 @@ func TestKubernetesGateway(t *testing.T) {
 			t.Errorf("the gateway costs nothing: %+v", treatment.Roles[i])
 		}
 	}
-	for _, ref := range objectsIn(t, c) {
-		if !slices.Contains(before, ref) {
-			t.Errorf("left in the cluster: %s", ref)
-		}
-	}
+	nothingAdded(t, c, before)
 }
 
 // rolesIn counts the tasks of a trial's data plane by role.

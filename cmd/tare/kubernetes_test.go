@@ -58,6 +58,20 @@ var sharedPrograms string
 
 const kubernetesImage = "tare.test/tare-agent:cmd-tare"
 
+// clusterOfTests is the kubeconfig of the cluster that tests have.
+func clusterOfTests(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	kubeconfig = os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case kubeconfig != "":
+	case os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG names no cluster: `tare-cluster run` sets it")
+	default:
+		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
+	}
+	return kubeconfig
+}
+
 // experimentOnKubernetes prepares a run of an experiment that says nothing of clusters.
 func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKubernetes {
 	t.Helper()
@@ -67,15 +81,10 @@ func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKuberne
 // fileOnKubernetes is the same for a whole file.
 func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
 	t.Helper()
-	path := os.Getenv("TARE_TEST_KUBECONFIG")
-	switch {
-	case testing.Short():
+	if testing.Short() {
 		t.Skip("runs an experiment")
-	case path == "" && os.Getenv("CI") == "true":
-		t.Fatal("TARE_TEST_KUBECONFIG names no cluster")
-	case path == "":
-		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
 	}
+	path := clusterOfTests(t)
 	bin, err := kubernetesPrograms()
 	if err != nil {
 		t.Fatal(err)

@@ -21,22 +21,11 @@ func TestOrderIsTold(t *testing.T) {
 		s := analysistest.Quickstart()
 		s.Treatments = s.Treatments[:3]
 		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
-		dir := filepath.Join(t.TempDir(), "run")
-		s.Write(t, dir)
-		rewrite(t, filepath.Join(dir, result.PlanFile), func(p map[string]any) {
+		r := rewritten(t, s, result.PlanFile, func(p map[string]any) {
 			if order != "" {
 				p["order"] = order
 			}
 		})
-		d, err := result.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		r, err := analysis.Analyze(d, analysis.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var told []string
 		for _, w := range r.Warnings {
 			if strings.HasPrefix(w.Code, "meshes-") {
@@ -47,6 +36,24 @@ func TestOrderIsTold(t *testing.T) {
 			t.Errorf("order %q: %s, %q, warnings %q", order, r.Method, r.Order, got)
 		}
 	}
+}
+
+// rewritten is the report of a study of which one file of JSON was changed.
+func rewritten(t *testing.T, s analysistest.Study, file string, change func(map[string]any)) *analysis.Report {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	s.Write(t, dir)
+	rewrite(t, filepath.Join(dir, file), change)
+	d, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // rewrite changes a file of JSON.
@@ -79,18 +86,7 @@ func TestUnequalMeshesAreNamed(t *testing.T) {
 		"the meshes do not do the same for their users: ambient-l4 is without an understanding of requests (L7), retries; istio is without telemetry": {
 			"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true, "retries": true}, "ambient-l4": map[string]any{"mtls": true, "telemetry": true}},
 	} {
-		dir := filepath.Join(t.TempDir(), "run")
-		s.Write(t, dir)
-		rewrite(t, filepath.Join(dir, result.EnvironmentFile), func(e map[string]any) { e["provides"] = provides })
-		d, err := result.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		r, err := analysis.Analyze(d, analysis.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := rewritten(t, s, result.EnvironmentFile, func(e map[string]any) { e["provides"] = provides })
 		told := ""
 		for _, w := range r.Warnings {
 			if w.Code == "unequal-meshes" {

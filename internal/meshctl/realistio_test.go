@@ -17,10 +17,9 @@ import (
 	"github.com/tare-mesh/tare/internal/mesh"
 )
 
-// TestRealIstio installs Istio from the charts of its Go module (`tare-cluster run --with istio` has them, with the images)
-// and proves it on a service that is called from inside and cannot be called from outside.
-func TestRealIstio(t *testing.T) {
-	c := connect(t)
+// istioCharts is the directory of the charts of Istio's Go module.
+func istioCharts(t *testing.T) string {
+	t.Helper()
 	charts := os.Getenv("TARE_TEST_ISTIO_CHARTS")
 	switch {
 	case charts != "":
@@ -29,18 +28,13 @@ func TestRealIstio(t *testing.T) {
 	default:
 		t.Skip("TARE_TEST_ISTIO_CHARTS names no charts")
 	}
+	return charts
+}
+
+// standing installs a mesh for the time of a test, after which the cluster has what it had before.
+func standing(t *testing.T, c *cluster.Cluster, m *Mesh) {
+	t.Helper()
 	before := inventory(t, c)
-	d, err := mesh.Load("istio")
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive := kept{}
-	m, err := New(c, d, mesh.Settings{Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Version: os.Getenv("TARE_TEST_ISTIO_TAG"),
-		Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"}},
-		Options{Charts: charts, Archive: archive.keep, Report: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if _, err := m.Install(bounded(t, 5*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +46,25 @@ func TestRealIstio(t *testing.T) {
 		}
 		sameInventory(t, c, before)
 	})
+}
+
+// TestRealIstio installs Istio from the charts of its Go module (`tare-cluster run --with istio` has them, with the images)
+// and proves it on a service that is called from inside and cannot be called from outside.
+func TestRealIstio(t *testing.T) {
+	c := connect(t)
+	charts := istioCharts(t)
+	d, err := mesh.Load("istio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := kept{}
+	m, err := New(c, d, mesh.Settings{Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Version: os.Getenv("TARE_TEST_ISTIO_TAG"),
+		Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"}},
+		Options{Charts: charts, Archive: archive.keep, Report: func(line string) { t.Log(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	standing(t, c, m)
 	namespace := "tare-test-istio-" + fmt.Sprint(os.Getpid())
 	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
 	if err != nil {

@@ -1,7 +1,6 @@
 package meshctl
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -16,15 +15,7 @@ import (
 // configuration that Istio's control plane has for it, or it would not become ready.
 func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	c := connect(t)
-	charts, hub, tag := os.Getenv("TARE_TEST_ISTIO_CHARTS"), os.Getenv("TARE_TEST_ISTIO_HUB"), os.Getenv("TARE_TEST_ISTIO_TAG")
-	switch {
-	case charts != "":
-	case os.Getenv("CI") == "true":
-		t.Fatal("TARE_TEST_ISTIO_CHARTS names no charts: run with `tare-cluster run --with istio`")
-	default:
-		t.Skip("TARE_TEST_ISTIO_CHARTS names no charts")
-	}
-	before := inventory(t, c)
+	charts, hub, tag := istioCharts(t), os.Getenv("TARE_TEST_ISTIO_HUB"), os.Getenv("TARE_TEST_ISTIO_TAG")
 	d, err := mesh.Load("../mesh/definitions/istio-ambient.yaml") // a copy of its own
 	if err != nil {
 		t.Fatal(err)
@@ -43,17 +34,7 @@ func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Install(bounded(t, 5*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		defer cancel()
-		if err := m.Uninstall(ctx, false); err != nil {
-			t.Error(err)
-		}
-		sameInventory(t, c, before)
-	})
+	standing(t, c, m)
 	namespace := "tare-test-waypoint-" + fmt.Sprint(os.Getpid())
 	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
 	if err != nil {
