@@ -261,12 +261,20 @@ func sane(t *testing.T, first, last meter.Look) {
 
 func between(t *testing.T, value func(string, time.Time) (int64, bool), name string, a, b result.Reading) float64 {
 	t.Helper()
-	from, ok := value(name, a.At)
-	to, too := value(name, b.At)
-	if !ok || !too {
-		t.Fatalf("%s: the control group was not read at %v and %v", name, a.At, b.At)
+	// A counter that is read when it is asked for may be newer than what was followed: it takes a reading behind it.
+	for end := time.Now().Add(10 * time.Second); ; {
+		from, ok := value(name, a.At)
+		to, too := value(name, b.At)
+		if ok && too {
+			return float64(to-from) / float64(b.At.Sub(a.At))
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: the control group was not read at %v and %v", name, a.At, b.At)
+		}
+		if err := pause(t.Context(), 50*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return float64(to-from) / float64(b.At.Sub(a.At))
 }
 
 // settledLook is the first look all of whose counters are of a time at which the control groups were followed.
