@@ -121,7 +121,7 @@ func lookNodes(_ context.Context, e *examinedCluster) finding {
 	cores, ready := 0.0, 0
 	for _, n := range e.nodes {
 		what := fmt.Sprintf("%s (%s CPU, %s for pods)", n.Name, n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory())
-		if kube.CanStand(n) {
+		if cluster.TakesPods(n) {
 			ready++
 			cores += n.Status.Allocatable.Cpu().AsApproximateFloat64()
 		} else {
@@ -162,7 +162,7 @@ func lookImage(_ context.Context, e *examinedCluster) finding {
 	var without []string
 	for _, n := range e.nodes {
 		has := slices.ContainsFunc(n.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, name) })
-		if !has && kube.CanStand(n) {
+		if !has && cluster.TakesPods(n) {
 			without = append(without, n.Name)
 		}
 	}

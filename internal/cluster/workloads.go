@@ -136,6 +136,13 @@ func IsSystem(pod *corev1.Pod) bool {
 	return isSystemNamespace(pod.Namespace) || slices.Contains(systemPriorities, pod.Spec.PriorityClassName)
 }
 
+// TakesPods says whether a pod without tolerations may be put on a node.
+func TakesPods(n corev1.Node) bool {
+	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	})
+}
+
 // workloadOf names what a pod belongs to: its controller, and a ReplicaSet's Deployment.
 func workloadOf(pod *corev1.Pod) Workload {
 	w := Workload{Namespace: pod.Namespace, Kind: "Pod", Name: pod.Name}

@@ -40,7 +40,7 @@ func look(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (surround
 		}
 		s.nodes, s.all, pods = 0, len(list.Items), nil
 		for _, n := range list.Items {
-			if takesPods(n) {
+			if cluster.TakesPods(n) {
 				s.nodes++
 			}
 			pods = append(pods, n.Spec.PodCIDRs...)
@@ -106,13 +106,6 @@ func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) 
 		return nil, refused
 	}
 	return nil, err
-}
-
-// takesPods says whether a pod without tolerations may be put on a node.
-func takesPods(n corev1.Node) bool {
-	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	})
 }
 
 // distribution is what a node says of where it comes from; empty where nothing is known.

@@ -70,15 +70,16 @@ func (m *Mesh) proven(s seen, t Target, d divided) []Check {
 
 // judge says what of the demands is met, and names the pods where it is not.
 func (s seen) judge(c Check, proves string, demands []demand) Check {
-	c.OK = true
+	met := true
 	var details []string
-	moved := 0
+	moved, counted := 0, 0
 	for _, d := range demands {
 		best, total, still := s.best(proves, d)
 		if best < 0 {
 			details = append(details, fmt.Sprintf("nothing counts it %s, so that %d pods are not looked at: %s", d.directions[0], len(d.pods), names(d.pods)))
 			continue
 		}
+		counted++
 		there := len(d.pods) - len(still)
 		moved += there
 		verb := "moved by"
@@ -90,14 +91,17 @@ func (s seen) judge(c Check, proves string, demands []demand) Check {
 			detail += ", not in: " + names(still)
 		}
 		details = append(details, detail)
-		c.OK = c.OK && (len(still) == 0 || d.together && there > 0)
+		met = met && (len(still) == 0 || d.together && there > 0)
 	}
+	c.OK = met && counted > 0 // where nothing counts any of it, nothing is proven
 	c.Detail = strings.Join(details, "; ")
 	if s.probed {
 		c.Detail += fmt.Sprintf("; %d requests", s.answered)
 	}
 	switch {
 	case c.OK:
+	case counted == 0:
+		c.Hint = "the mesh's definition lists no counter of that direction"
 	case !s.probed:
 		c.Hint = "nothing has been asked yet of the pods that are named, or what was went past the mesh"
 	case moved > 0:

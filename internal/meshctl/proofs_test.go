@@ -101,6 +101,18 @@ func TestAloneInTheMesh(t *testing.T) {
 	}
 }
 
+// Where no counter is of the direction that is asked for, nothing was looked at, and nothing is proven.
+func TestNothingCountsIt(t *testing.T) {
+	pods := podsNamed("load-1")
+	proxy := mesh.Proxy{Role: "sidecar", In: mesh.InPod, Counters: []mesh.Counter{{Proves: mesh.ProvesL7, Metric: "came"}}}
+	s := seen{proxy: proxy, pods: pods, before: readings{"load-1": {0}}, after: readings{"load-1": {20}}, probed: true, answered: 20}
+	target := Target{LoadInside: true, IsLoad: isLoad, Part: func(*corev1.Pod) Part { return Part{Out: Traffic{true, true, true}} }}
+	checks := (&Mesh{}).proven(s, target, divided{in: pods})
+	if len(checks) != 1 || checks[0].OK || checks[0].Hint == "" || !strings.Contains(checks[0].Detail, "nothing counts it") {
+		t.Errorf("%+v", checks)
+	}
+}
+
 // Of proxies that pods share, those on the nodes of the load carry connections made for the probes; a waypoint's replicas each get some.
 func TestSharedProxies(t *testing.T) {
 	counters := []mesh.Counter{{Proves: mesh.ProvesPath, Metric: "opened"}}

@@ -66,7 +66,7 @@ func describe(n corev1.Node) Node {
 		Name: n.Name, CPUs: int(n.Status.Capacity.Cpu().Value()), MemoryMB: n.Status.Capacity.Memory().Value() / 1e6,
 		Allocatable: fmt.Sprintf("%s cpu, %s", n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory()),
 		OS:          info.OperatingSystem, Arch: info.Architecture, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion,
-		Runtime: info.ContainerRuntimeVersion, Schedulable: CanStand(n), Addresses: addresses(n), Role: n.Labels[LabelRole],
+		Runtime: info.ContainerRuntimeVersion, Schedulable: cluster.TakesPods(n), Addresses: addresses(n), Role: n.Labels[LabelRole],
 	}
 }
 
@@ -79,13 +79,6 @@ func addresses(n corev1.Node) (all []string) {
 		}
 	}
 	return all
-}
-
-// CanStand says that pods may be placed on a node.
-func CanStand(n corev1.Node) bool {
-	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	})
 }
 
 // nodeCount is how many nodes pods can be placed on.
