@@ -273,7 +273,7 @@ func TestProbe(t *testing.T) {
 			m := Of(source, oneNode)
 			m.pause = func(_ context.Context, d time.Duration) error { source.now = source.now.Add(d); return nil }
 			got, err := m.Probe(t.Context())
-			if err != nil || (got.Containers-c.want.Containers).Abs() > 2*probePeriod || got.Containers < c.want.Containers ||
+			if err != nil || (got.Containers == 0) != (c.want.Containers == 0) || (got.Containers-c.want.Containers).Abs() > 2*probePeriod || got.Containers < c.want.Containers ||
 				got.Node != 0 && (got.Node-c.want.Node).Abs() > 2*probePeriod {
 				t.Errorf("%+v, %v, want %+v", got, err, c.want)
 			}

@@ -49,8 +49,9 @@ func (m *Meter) Probe(ctx context.Context) (Pace, error) {
 		}
 		containers.see(readings)
 		nodes.see(whole)
+		// What is read as it is asked for is soon known too, as refreshed once a look: it takes some more to tell.
 		fresh := len(containers) > 0 && look > probeFresh && containers.fresh()
-		if fresh || containers.known() || asked >= probeFor {
+		if fresh || look > probeFresh && containers.known() || asked >= probeFor {
 			return pace(containers, nodes, fresh), nil
 		}
 		if err := m.pause(ctx, probePeriod); err != nil {
