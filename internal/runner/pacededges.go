@@ -231,10 +231,19 @@ func (o offset) warning(refresh time.Duration) (result.Warning, bool) {
 	}
 	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 	return result.Warning{Code: "counters-paced",
-		Message: fmt.Sprintf("counters are refreshed every %v at least: the readings used lie up to %v from the beginning and %v from the end of the measure phase, under the same load, with %d independent readings or more a task; CPU is off by %.1f %% at most, going by how it varied between refreshes",
-			refresh, round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used),
+		Message: fmt.Sprintf("%s: the readings used lie up to %v from the beginning and %v from the end of the measure phase, under the same load, with %d independent readings or more a task; CPU is off by %.1f %% at most, going by how it varied between refreshes",
+			pace(refresh), round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used),
 		Hint:    "a longer measure phase makes it less",
 		Metrics: cpus}, true
+}
+
+// pace says how often counters move. Containers' may be read whenever they are asked for and those of a node's own
+// tasks still be refreshed at times of their own.
+func pace(refresh time.Duration) string {
+	if refresh <= 0 {
+		return "containers' counters are read when they are asked for, but not all of a node's own are"
+	}
+	return fmt.Sprintf("counters are refreshed every %v at least", refresh)
 }
 
 // covered tells whether every task has a reading for each edge.
