@@ -115,16 +115,17 @@ func TestDownAfterUpWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var begun Layout
-	holds(t, "the API server to be started", func(context.Context) error {
+	holds(t, "images to be imported", func(context.Context) error {
 		there, _, err := l.Load()
 		if err != nil {
 			return err
 		}
-		if pids, err := there.pids("kube-apiserver"); err != nil || len(pids) == 0 {
-			return fmt.Errorf("kube-apiserver is not running: %w", err)
+		now, err := importing(l)
+		if err == nil && len(now) == 0 {
+			err = errors.New("nobody imports any")
 		}
 		begun = there
-		return nil
+		return err
 	})
 	if err := bring.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -138,6 +139,26 @@ func TestDownAfterUpWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothingLeft(t, begun, spaces)
+	// What the killed program had started on the machine itself ends without it, and does not ask for ever.
+	holds(t, "nobody to import into a cluster that is gone", func(context.Context) error {
+		now, err := importing(l)
+		if err == nil && len(now) > 0 {
+			err = fmt.Errorf("running: %q", now)
+		}
+		return err
+	})
+}
+
+// importing are the command lines of processes that import images into the cluster.
+func importing(l Layout) (lines []string, err error) {
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, process := range processes {
+		line, _ := os.ReadFile(process) // of one that has ended there is none
+		if words := strings.Split(string(line), "\x00"); slices.Contains(words, l.Containerd()) && slices.Contains(words, "import") {
+			lines = append(lines, strings.Join(words, " "))
+		}
+	}
+	return lines, err
 }
 
 func holds(t *testing.T, what string, c condition) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 )
 
 // importImages loads the cluster's own images as soon as containerd answers.
@@ -54,9 +55,12 @@ func (l Layout) Kubectl(ctx context.Context, arguments ...string) (string, error
 	return output(exec.CommandContext(ctx, l.program("kubectl"), append([]string{"--kubeconfig", l.Kubeconfig()}, arguments...)...))
 }
 
+// output runs a command that ends with this program, however that ends: an import of images would ask a containerd
+// that is gone for ever.
 func output(command *exec.Cmd) (string, error) {
 	var stdout, stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := command.Run(); err != nil {
 		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(stderr.String()))
 	}
