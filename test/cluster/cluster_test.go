@@ -100,29 +100,39 @@ func TestDownAfterUpWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	program := filepath.Join(t.TempDir(), "tare-cluster")
+	if out, err := exec.Command("go", "build", "-o", program, "./cmd/tare-cluster").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for what, running := range map[string]func(Layout) (int, error){
+		"the API server is started": func(l Layout) (int, error) { pids, err := l.pids("kube-apiserver"); return len(pids), err },
+		"images are imported":       func(l Layout) (int, error) { lines, err := importing(l); return len(lines), err },
+	} {
+		t.Run(what, func(t *testing.T) { downAfterKill(t, l, program, what, running) })
+	}
+}
+
+// downAfterKill kills the program that brings a cluster up as soon as something runs there.
+func downAfterKill(t *testing.T, l Layout, program, what string, running func(Layout) (int, error)) {
 	t.Cleanup(func() {
 		if err := Down(context.Background(), l); err != nil {
 			t.Error(err)
 		}
 	})
-	program := filepath.Join(t.TempDir(), "tare-cluster")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/tare-cluster").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	bring := exec.Command(program, "--root", l.Root, "--name", l.Name, "up")
 	bring.Stderr = t.Output()
 	if err := bring.Start(); err != nil {
 		t.Fatal(err)
 	}
 	var begun Layout
-	holds(t, "images to be imported", func(context.Context) error {
+	holds(t, what, func(context.Context) error {
 		there, _, err := l.Load()
 		if err != nil {
 			return err
 		}
-		now, err := importing(l)
-		if err == nil && len(now) == 0 {
-			err = errors.New("nobody imports any")
+		n, err := running(there)
+		if err == nil && n == 0 {
+			err = errors.New("not yet")
 		}
 		begun = there
 		return err
@@ -141,9 +151,9 @@ func TestDownAfterUpWasKilled(t *testing.T) {
 	nothingLeft(t, begun, spaces)
 	// What the killed program had started on the machine itself ends without it, and does not ask for ever.
 	holds(t, "nobody to import into a cluster that is gone", func(context.Context) error {
-		now, err := importing(l)
-		if err == nil && len(now) > 0 {
-			err = fmt.Errorf("running: %q", now)
+		lines, err := importing(l)
+		if err == nil && len(lines) > 0 {
+			err = fmt.Errorf("running: %q", lines)
 		}
 		return err
 	})
