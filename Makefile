@@ -12,7 +12,7 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 tests      = $(TOOL) gotestsum --format pkgname --rerun-fails=2 --packages='$(1)' --
 # Rooms whose tests have a cluster to themselves, one room at a time: some stop its API server. Of
 # cmd/tare those do that are named TestKubernetes….
-ROOMS_ON_CLUSTER := ./internal/cluster ./internal/meshctl ./internal/meter/kubelet ./internal/platform/kube
+ROOMS_ON_CLUSTER := ./internal/kube/cluster ./internal/kube/meshctl ./internal/run/meter/kubelet ./internal/run/platform/kube
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 
@@ -64,7 +64,7 @@ e2e-cluster: bin/tare-cluster
 
 .PHONY: e2e-cadvisor
 e2e-cadvisor: bin/tare-cluster # whose kubelet refreshes its counters every 10 to 20 s, as most do: it waits, beside the others
-	bin/tare-cluster run --name e2ecad --cadvisor -- $(call tests,./internal/meter/kubelet) -count=1 -run AgainstControlGroup
+	bin/tare-cluster run --name e2ecad --cadvisor -- $(call tests,./internal/run/meter/kubelet) -count=1 -run AgainstControlGroup
 
 .PHONY: on-cluster
 on-cluster: # where TARE_TEST_KUBECONFIG names one

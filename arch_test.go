@@ -17,17 +17,17 @@ const module = "github.com/tare-mesh/tare/"
 // line do not know each other. Add a line here before adding a package.
 var layers = [][]string{
 	{"cmd/tare", "cmd/tare-agent"},
-	{"internal/runner", "internal/tui", "internal/web"},
-	{"internal/report"},
-	{"internal/importer", "internal/meter/kubelet", "internal/meter/metricsapi", "internal/meter/prometheus"},
-	{"internal/analysis", "internal/load", "internal/meter", "internal/fault",
-		"internal/platform/local", "internal/platform/kube", "internal/service", "internal/proxy"},
-	{"internal/platform/platformtest", "internal/analysis/analysistest", "internal/importer/debatetest"},
-	{"internal/platform", "internal/result", "internal/loadgen", "internal/meshctl", "internal/image"},
-	{"internal/plan", "internal/proc"},
-	{"internal/experiment", "internal/chart", "internal/worker"},
-	{"internal/mesh", "internal/app", "internal/expect", "internal/cluster"},
-	{"internal/metric", "internal/stats", "internal/strict", "internal/fetch", "internal/dial", "internal/probe", "internal/clock", "internal/heap"},
+	{"internal/run/runner", "internal/show/live", "internal/web"},
+	{"internal/show/report"},
+	{"internal/importer", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
+	{"internal/answer/analysis", "internal/load/generator", "internal/run/meter", "internal/run/fault",
+		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
+	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/importer/debatetest"},
+	{"internal/run/platform", "internal/result", "internal/load/loadgen", "internal/kube/meshctl", "internal/kube/image"},
+	{"internal/experiment/plan", "internal/base/proc"},
+	{"internal/experiment", "internal/kube/chart", "internal/load/worker"},
+	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},
+	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/hint"},
 }
 
 var refused = map[string]string{

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // commands in the order in which help shows them.

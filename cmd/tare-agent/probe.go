@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/probe"
+	"github.com/tare-mesh/tare/internal/base/probe"
 )
 
 func newProbeCommand() *cobra.Command {

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/app"
-	"github.com/tare-mesh/tare/internal/service"
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/inside/service"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // envPrefix begins the variables that stand in for flags: --response-size is TARE_SERVE_RESPONSE_SIZE.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // runServe runs the command until the test ends and returns the address in its ready line.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/service"
-	"github.com/tare-mesh/tare/internal/worker"
+	"github.com/tare-mesh/tare/internal/inside/service"
+	"github.com/tare-mesh/tare/internal/load/worker"
 )
 
 func newWorkerCommand() *cobra.Command {

@@ -4,9 +4,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/meter"
-	"github.com/tare-mesh/tare/internal/meter/kubelet"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
 )
 
 // Every variant tare knows is listed in this file, one line each.

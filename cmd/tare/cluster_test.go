@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 func TestCleanupChoosesWhatIsDead(t *testing.T) {

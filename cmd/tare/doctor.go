@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/fetch"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/mesh"
-	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
 func newDoctorCommand(c *cli) *cobra.Command {

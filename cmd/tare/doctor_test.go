@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/fetch"
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

@@ -11,14 +11,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/plan"
-	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/runner"
-	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 // aaOptions are of the run of a baseline against itself.

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/fetch"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/meter"
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
 // The limits beyond which the machine is called noisy. Each is far below what a

@@ -9,9 +9,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/cluster"
-	"github.com/tare-mesh/tare/internal/platform"
-	"github.com/tare-mesh/tare/internal/runner"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
 // dryRun prints, as a stream of YAML, all that one trial of each treatment would put into the cluster, and the

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
 
 // programs builds tare and tare-agent beside each other.

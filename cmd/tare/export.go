@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/tare-mesh/tare/internal/report"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // exportReport writes a format that is a directory of files.

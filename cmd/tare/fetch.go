@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/fetch"
+	"github.com/tare-mesh/tare/internal/base/fetch"
 )
 
 // fetchProgram finds a program by the name a mesh definition gives it, and shows

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/plan"
-	"github.com/tare-mesh/tare/internal/platform/kube"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
 // generatorImages are the images of generators in a cluster: those that are known, with what the experiment says.

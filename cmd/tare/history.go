@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/analysis"
-	"github.com/tare-mesh/tare/internal/report"
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

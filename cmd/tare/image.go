@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/image"
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/load/generator"
 )
 
 // imageOptions are the flags of `tare image`.

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/analysis"
-	"github.com/tare-mesh/tare/internal/cluster"
-	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

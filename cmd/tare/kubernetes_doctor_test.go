@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/generator"
 )
 
 // examinedBy is what doctor says of an experiment, without running it.

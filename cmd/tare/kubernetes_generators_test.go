@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/tare-mesh/tare/internal/image"
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // runLoadCommand runs `tare load` with args against url; GC settings of the process stay changed.

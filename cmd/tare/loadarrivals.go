@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // vary says how the rate changes with time.

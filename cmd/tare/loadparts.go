@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/clock"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // partsLead is how long before the agreed instant the processes are started: time

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/heap"
+	"github.com/tare-mesh/tare/internal/base/heap"
 )
 
 // Exit codes. The whole list is here and nowhere else.

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/mesh"
-	"github.com/tare-mesh/tare/internal/meshctl"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/meshctl"
 )
 
 // meshFlags say which mesh is meant, and how it is wanted.

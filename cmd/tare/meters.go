@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/meter"
-	"github.com/tare-mesh/tare/internal/meter/kubelet"
-	"github.com/tare-mesh/tare/internal/meter/metricsapi"
-	"github.com/tare-mesh/tare/internal/meter/prometheus"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
+	"github.com/tare-mesh/tare/internal/run/meter/metricsapi"
+	"github.com/tare-mesh/tare/internal/run/meter/prometheus"
 )
 
 // meterVariant is one source of what the containers of a cluster use.

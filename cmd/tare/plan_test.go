@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // call runs one command as main would, without its root.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/analysis"
-	"github.com/tare-mesh/tare/internal/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 )
 
 // results writes a small results directory of known truth and returns its path.

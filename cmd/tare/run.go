@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/runner"
-	"github.com/tare-mesh/tare/internal/tui"
+	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/show/live"
 )
 
 // runOptions are the flags of `tare run`.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/meter"
-	"github.com/tare-mesh/tare/internal/platform"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // plainPlatform can do nothing out of the ordinary.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/tare-mesh/tare/internal/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 )
 
 func TestMain(m *testing.M) {

@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 
-	"github.com/tare-mesh/tare/internal/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 // stopRule tells the runner after each block whether the intervals are narrow

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/mesh"
-	"github.com/tare-mesh/tare/internal/plan"
-	"github.com/tare-mesh/tare/internal/runner"
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // experimentOptions are the flags of every command that reads an experiment file.

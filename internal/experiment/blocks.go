@@ -116,5 +116,5 @@ func (v validation) blocks() {
 // minSequential is the least number of blocks before which a run does not stop.
 // With fewer the deviation that the width rests on is too often small by chance,
 // and the interval of a run that stopped there covers less than it says (the
-// simulation in internal/stats shows how much).
+// simulation in internal/answer/stats shows how much).
 const minSequential = 5

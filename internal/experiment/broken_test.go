@@ -14,7 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 var update = flag.Bool("update", false, "write the golden files and the table in docs/experiment-file.md anew")

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // checks refuses what an answer cannot be asked to be like.

@@ -6,7 +6,7 @@
 package experiment
 
 import (
-	"github.com/tare-mesh/tare/internal/app"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/expect"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 )
 
 // Fault is one line of the timeline: what is made to fail, when, and for how long.

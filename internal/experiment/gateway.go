@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // What the load is sent to.

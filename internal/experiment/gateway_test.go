@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 func TestLoadThroughTheGateway(t *testing.T) {

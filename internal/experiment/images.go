@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // ProgramsImage, in place of an image of a generator, is the image of tare-agent.

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // MeshOptions are what is chosen of one mesh beyond its name. On Kubernetes.

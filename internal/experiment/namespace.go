@@ -1,6 +1,6 @@
 package experiment
 
-import "github.com/tare-mesh/tare/internal/app"
+import "github.com/tare-mesh/tare/internal/experiment/app"
 
 // namespace checks the namespace that is given to a run, and that nothing is asked for that cannot be had in one.
 func (v validation) namespace() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // What containers ask for is read in the units of a cluster, and what cannot be is told where it stands.

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // Share is a part of a whole, 0..1, written as "2%" or as 0.02.

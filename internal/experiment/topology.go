@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/app"
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // TopologyOf is the application under test of a treatment, complete. It cannot fail for an

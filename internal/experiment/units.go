@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/tare-mesh/tare/internal/app"
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // Duration is a time.Duration written as Go writes it: "30s", "1m30s", "250ms".

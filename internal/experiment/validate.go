@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/app"
-	"github.com/tare-mesh/tare/internal/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // The bounds of what is possible. They are there to catch slips of the

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )

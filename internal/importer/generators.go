@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/generator"
 )
 
 // format is how one load generator's own output is read.

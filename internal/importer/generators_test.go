@@ -8,8 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// testdata of internal/load are outputs of the generators themselves.
-const realOutputs = "../load/testdata"
+// testdata of internal/load/generator are outputs of the generators themselves.
+const realOutputs = "../load/generator/testdata"
 
 func importOne(t *testing.T, generator, file string) *Trial {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

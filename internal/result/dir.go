@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // PlanSchema is the schema of plan.json.

@@ -3,7 +3,7 @@ package result
 import (
 	"time"
 
-	"github.com/tare-mesh/tare/internal/expect"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 )
 
 // FaultTimes are the trial's faults in seconds from the start of the measure

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/plan"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // maxEventLine bounds one line of events.jsonl in bytes: a sample of some ten thousand tasks.

@@ -7,10 +7,10 @@ package result
 import (
 	"time"
 
-	"github.com/tare-mesh/tare/internal/expect"
-	"github.com/tare-mesh/tare/internal/mesh"
-	"github.com/tare-mesh/tare/internal/plan"
-	"github.com/tare-mesh/tare/internal/probe"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/base/probe"
 )
 
 // Schema of the results directory.

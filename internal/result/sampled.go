@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 

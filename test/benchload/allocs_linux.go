@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // allocsLines runs the engine in this process, for the same time at a low rate

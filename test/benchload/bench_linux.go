@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/loadgen"
-	"github.com/tare-mesh/tare/internal/proc"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // bench is one run of this program.

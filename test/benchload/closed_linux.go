@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/loadgen"
-	"github.com/tare-mesh/tare/internal/proc"
-	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 // maxRounds bounds -rounds.

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // grpcPath is the call that is made: the health check, which every grpc-go server can answer.

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/loadgen"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // fewerRounds rounds tell what the parts other than cpu and rate are to tell.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tare-mesh/tare/internal/proc"
+	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // A closed loop is measured from outside, alike for every client: the kernel's

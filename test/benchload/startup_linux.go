@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/loadgen"
-	"github.com/tare-mesh/tare/internal/proc"
-	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 // starters are the generators whose first request is timed, tare's own for comparison.

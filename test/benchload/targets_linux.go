@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/proc"
+	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // The processors: what is measured has its own, as far as the machine has two.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/tare-mesh/tare/internal/fetch"
+	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
 )
 

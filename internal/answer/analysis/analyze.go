@@ -1,0 +1,315 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Options of [Analyze]. The zero value is the experiment's own.
+type Options struct {
+	// Confidence of intervals, 0..1; 0: the experiment file's, or else 0.95.
+	Confidence float64
+	// SameWithin is the margin of ratios that count as the same, such as 0.02; 0: the experiment file's.
+	SameWithin float64
+	// Blocks limits the answer to the first so many; 0: all.
+	Blocks int
+	// Method of estimates and comparisons; empty: what the results bear.
+	Method Method
+	// Attribute puts tasks into planes anew; nil: they are where the run had them.
+	Attribute func(mesh.Task) mesh.Task
+	// Baseline names levels, by factor, that every other treatment is compared with; empty: the plan's.
+	Baseline map[string]string
+}
+
+const defaultConfidence = 0.95
+
+// header is what analysis takes from the experiment file itself; everything
+// else it needs is in the plan and the records.
+type header struct {
+	Metadata struct {
+		Name        string `yaml:"name"`
+		Description string `yaml:"description"`
+	} `yaml:"metadata"`
+	Baseline   map[string]any `yaml:"baseline"`
+	Confidence float64        `yaml:"confidence"`
+	// Equivalence as the rendered file has it: a share.
+	Equivalence experiment.Share `yaml:"equivalence"`
+	Platform    struct {
+		Kind string `yaml:"kind"`
+	} `yaml:"platform"`
+}
+
+// Analyze computes the answer of a results directory. The directory may be of a
+// run that still goes on, or was interrupted: what is missing is counted.
+func Analyze(d *result.Dir, opts Options) (*Report, error) {
+	var head header
+	if err := yaml.Unmarshal(d.Experiment(), &head); err != nil {
+		return nil, fmt.Errorf("analyse %s: read %s: %w", d.Path(), result.ExperimentFile, err)
+	}
+	records, err := d.Records()
+	if err != nil {
+		return nil, fmt.Errorf("analyse: %w", err)
+	}
+	reattribute(records, opts.Attribute)
+	a := &analysis{plan: d.Plan(), header: head, environment: d.Environment(), records: records, confidence: opts.Confidence}
+	if err := a.stopped(d); err != nil {
+		return nil, fmt.Errorf("analyse: %w", err)
+	}
+	a.limit(opts.Blocks)
+	if a.margin = opts.SameWithin; a.margin == 0 {
+		a.margin = float64(head.Equivalence)
+	}
+	if a.confidence == 0 {
+		a.confidence = head.Confidence
+	}
+	if a.confidence == 0 {
+		a.confidence = defaultConfidence
+	}
+	if !(a.confidence > 0 && a.confidence < 1) {
+		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), a.confidence)
+	}
+	if err := errors.Join(a.settleMethod(opts.Method), a.settleBaselines(opts.Baseline)); err != nil {
+		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
+	}
+	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
+	return a.report(), nil
+}
+
+// reattribute changes the planes of what was recorded, here and not in the record. What a run warned of stands.
+func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
+	if attribute == nil {
+		return
+	}
+	for i := range records {
+		for j := range records[i].Tasks {
+			t := &records[i].Tasks[j]
+			t.Task = attribute(t.Task)
+		}
+		if s := records[i].Sampled; s != nil {
+			for j := range s.Tasks {
+				s.Tasks[j] = attribute(s.Tasks[j])
+			}
+		}
+	}
+}
+
+// analysis is the state of one [Analyze].
+type analysis struct {
+	plan        plan.Plan
+	header      header
+	environment result.Environment
+	records     []result.Record
+	confidence  float64
+	method      Method
+	assumed     bool   // the baseline is none, only the first mesh
+	planned     int    // blocks, of which a run that stopped early has fewer
+	why         string // it stopped early
+	margin      float64
+
+	trials []Trial // as records, in the same order
+}
+
+// alpha is the level of tests.
+func (a *analysis) alpha() float64 { return 1 - a.confidence }
+
+// measure computes the metrics of every trial, many at a time: decoding
+// latency logs is most of the work of a report.
+func (a *analysis) measure(latencyLog func(id string) string) {
+	a.trials = make([]Trial, len(a.records))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range a.records {
+		group.Go(func() error {
+			r := &a.records[i]
+			f := trialFigures(r, a.method)
+			latencyFigures(f, r, latencyLog(r.ID), a.method)
+			stageFigures(f, r)
+			failureFigures(f, r, latencyLog(r.ID))
+			f.withhold(r.Warnings)
+			a.trials[i] = Trial{
+				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
+				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values, roles: f.roles,
+				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no trial fails the report: what it lacks is among its warnings
+	a.unlikeProbes()
+}
+
+func (a *analysis) report() *Report {
+	r := &Report{
+		Schema: Schema, Experiment: a.name(), Description: a.header.Metadata.Description, Method: a.method,
+		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Order: a.plan.Order, Baseline: a.baseline(),
+		Trials: a.trials, Comparisons: []Comparison{}, Floor: []Floor{}, Lines: []Line{},
+	}
+	byTreatment := a.validByTreatment()
+	for _, t := range a.plan.Treatments {
+		r.Treatments = append(r.Treatments, a.treatment(t, byTreatment[t.ID]))
+	}
+	planned := map[string]plan.Treatment{}
+	for _, t := range a.plan.Treatments {
+		planned[t.ID] = t
+	}
+	compared := make([][]Comparison, len(a.plan.Treatments))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, t := range a.plan.Treatments {
+		if t.Baseline == "" || a.method == AsPublished {
+			continue
+		}
+		base := planned[t.Baseline]
+		group.Go(func() error {
+			compared[i] = a.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them can fail
+	for _, cs := range compared {
+		r.Comparisons = append(r.Comparisons, cs...)
+	}
+	r.Families = adjust(r.Comparisons, a.alpha())
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Control {
+			r.Floor = append(r.Floor, floor(c))
+		}
+	}
+	if a.method != AsPublished {
+		r.Lines = a.lines(byTreatment)
+	}
+	r.Stopping = a.stopping(r)
+	r.Expectations = a.expectations()
+	r.Latencies = meanings(a.records)
+	r.Warnings = a.reportWarnings(r)
+	return r
+}
+
+func (a *analysis) name() string {
+	if a.plan.Experiment != "" {
+		return a.plan.Experiment
+	}
+	return a.header.Metadata.Name
+}
+
+func (a *analysis) validByTreatment() map[string][]Trial {
+	by := map[string][]Trial{}
+	for _, t := range a.trials {
+		if t.Valid {
+			by[t.Treatment] = append(by[t.Treatment], t)
+		}
+	}
+	return by
+}
+
+// baseline is the baseline of the experiment file, or else what the plan's
+// baselines have in common and some other treatment has not.
+func (a *analysis) baseline() map[string]any {
+	if len(a.header.Baseline) > 0 {
+		return a.header.Baseline
+	}
+	isBase := map[string]bool{}
+	for _, t := range a.plan.Treatments {
+		isBase[t.Baseline] = true
+	}
+	common := map[string]any{}
+	for _, t := range a.plan.Treatments {
+		if !isBase[t.ID] {
+			continue
+		}
+		for factor, level := range t.Factors {
+			if a.distinguishes(factor, level, isBase) {
+				common[factor] = level
+			}
+		}
+	}
+	return common
+}
+
+// distinguishes reports whether every baseline has this level of the factor and some other treatment another.
+func (a *analysis) distinguishes(factor string, level any, isBase map[string]bool) bool {
+	other := false
+	for _, t := range a.plan.Treatments {
+		same := t.Factors[factor] == level
+		if isBase[t.ID] && !same {
+			return false
+		}
+		other = other || !same
+	}
+	return other
+}
+
+func (a *analysis) count() Count {
+	c := Count{Blocks: a.plan.Blocks, Planned: len(a.plan.Trials)}
+	for _, t := range a.trials {
+		switch {
+		case t.Error != "":
+			c.Failed++
+		case !t.Valid:
+			c.Invalid++
+		default:
+			c.Used++
+		}
+	}
+	c.Missing = c.Planned - len(a.trials)
+	return c
+}
+
+func (a *analysis) setup() Setup {
+	e := a.environment
+	s := Setup{
+		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: a.plan.Seed, Way: a.plan.Way, Probe: probeWork(a.records),
+	}
+	for i := range a.records {
+		r := &a.records[i]
+		if s.FirstStart == nil || r.Started.Before(*s.FirstStart) {
+			s.FirstStart = &r.Started
+		}
+		if s.LastEnd == nil || r.Ended.After(*s.LastEnd) {
+			s.LastEnd = &r.Ended
+		}
+		if l := r.Load; l != nil {
+			s.load(l)
+		}
+	}
+	if a.header.Platform.Kind == imported && s.MeasureS != nil {
+		// Worked out from requests over their rate: it is no better than a second.
+		s.MeasureS = number(math.Round(*s.MeasureS))
+	}
+	return s
+}
+
+// mixed is what trials do not agree on.
+const mixed = "mixed"
+
+// load takes over what all trials agree on.
+func (s *Setup) load(l *result.Load) {
+	if s.Generator == "" {
+		s.Generator, s.Loop, s.Arrivals = l.Generator, l.Loop, l.Arrivals
+		s.WarmupS, s.MeasureS = &l.WarmupSeconds, &l.MeasureSeconds
+		return
+	}
+	if s.Generator != l.Generator {
+		s.Generator = mixed
+	}
+	if l.WarmupSeconds < *s.WarmupS {
+		s.WarmupS = &l.WarmupSeconds
+	}
+	if s.Loop != l.Loop {
+		s.Loop = mixed
+	}
+	if s.Arrivals != l.Arrivals {
+		s.Arrivals = mixed
+	}
+}

@@ -1,0 +1,212 @@
+package analysis_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+func analyse(t *testing.T, s analysistest.Study) *analysis.Report {
+	t.Helper()
+	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// quickstart is one report for the tests that only look.
+var quickstart = sync.OnceValues(func() (*analysis.Report, error) {
+	dir, err := os.MkdirTemp("", "tare-analysis-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	d, err := analysistest.Quickstart().Create(filepath.Join(dir, "run"))
+	if err != nil {
+		return nil, err
+	}
+	return analysis.Analyze(d, analysis.Options{})
+})
+
+func quickstartReport(t *testing.T) *analysis.Report {
+	t.Helper()
+	r, err := quickstart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func find(t *testing.T, r *analysis.Report, treatment, metric string) analysis.Comparison {
+	t.Helper()
+	c, ok := r.Find(treatment, metric)
+	if !ok {
+		t.Fatalf("no comparison of %s of %s", metric, treatment)
+	}
+	return c
+}
+
+func hasWarning(ws []analysis.Warning, code string) bool {
+	return slices.ContainsFunc(ws, func(w analysis.Warning) bool { return w.Code == code })
+}
+
+// covers reports whether the interval holds the truth; one in twenty need not, so the seeds are fixed.
+func covers(i *stats.Interval, truth float64) bool {
+	return i != nil && i.Known() && *i.Low <= truth && truth <= *i.High
+}
+
+func TestAnalyzeRecoversTheTruth(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Drift = 0
+	r := analyse(t, s)
+	base := s.Treatments[0].Truth
+	missed := 0
+	for _, tr := range s.Treatments[1:] {
+		for _, c := range []struct {
+			metric           string
+			truth, reference float64
+		}{
+			{"cpu_us_per_request/app", tr.Truth.AppUS, base.AppUS},
+			{"cpu_us_per_request/data", tr.Truth.DataUS, base.DataUS},
+			{"cpu_us_per_request/total", tr.Truth.AppUS + tr.Truth.DataUS, base.AppUS},
+			{"memory_mib/data", tr.Truth.DataMiB, base.DataMiB},
+			{"latency_ms/p50", tr.Truth.MedianMS + 0.005, base.MedianMS + 0.005},
+		} {
+			got := find(t, r, tr.ID, c.metric)
+			if tr.Truth.DataUS == 0 && c.truth == 0 {
+				if got.Difference.Known() || got.Verdict != analysis.NotShown || got.Ratio != nil {
+					t.Errorf("%s %s: zero against zero gives %+v", tr.ID, c.metric, got)
+				}
+				continue
+			}
+			if !covers(got.Difference, c.truth-c.reference) {
+				missed++
+				t.Logf("%s %s: %v..%v, truth %v", tr.ID, c.metric, *got.Difference.Low, *got.Difference.High, c.truth-c.reference)
+			}
+			if c.reference > 0 && !covers(got.Ratio, c.truth/c.reference) {
+				missed++
+			}
+			if want := map[bool]analysis.Verdict{true: analysis.Higher, false: analysis.NotShown}[c.truth > 1.1*c.reference]; math.Abs(c.truth-c.reference) > 0.1*c.reference && got.Verdict != want {
+				t.Errorf("%s %s: %s, want %s", tr.ID, c.metric, got.Verdict, want)
+			}
+		}
+	}
+	// 33 intervals at 95 %: two may miss, four would be a bias.
+	if missed > 3 {
+		t.Errorf("%d intervals miss the truth", missed)
+	}
+	if hasWarning(r.Warnings, "aa-differs") || hasWarning(r.Warnings, "no-floor") {
+		t.Errorf("warnings %+v", r.Warnings)
+	}
+}
+
+// A drift of half the cost over the run leaves the paired differences as they are.
+func TestAnalyzeDriftIsPairedAway(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Drift, s.Blocks, s.Warmup, s.Measure, s.Rate = 0.5, 12, 1, 2, 50
+	s.Treatments = s.Treatments[:3]
+	r := analyse(t, s)
+	c := find(t, r, "envoy", "cpu_us_per_request/total")
+	if !covers(c.Ratio, 246.0/60) {
+		t.Errorf("ratio %+v", c.Ratio)
+	}
+	if half, _ := c.Ratio.HalfWidth(); half > 0.25 {
+		t.Errorf("the ratio is known to ±%v only", half)
+	}
+	if f := r.Floor; len(f) == 0 || hasWarning(r.Warnings, "aa-differs") {
+		t.Errorf("floor of %d, warnings %+v", len(f), r.Warnings)
+	}
+}
+
+// A difference that is the same in every block has a direction and no interval.
+func TestAnalyzeConstantDifference(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Noise, s.Drift, s.Warmup, s.Measure, s.Rate = 0, 0, 1, 2, 50
+	s.Treatments = s.Treatments[:3]
+	s.Change = func(r *result.Record) {
+		for i := range r.Tasks {
+			u := &r.Tasks[i]
+			u.End.At = u.Start.At.Add(2e9)
+			u.End.CPU = u.Start.CPU + int64(20+10*len(r.Tasks))*1e6
+		}
+	}
+	c := find(t, analyse(t, s), "envoy", "cpu_us_per_request/app")
+	if c.Verdict != analysis.Higher || c.Difference.Known() || c.P != nil || !hasWarning(c.Warnings, "no-spread") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAnalyzeHolmFamilies(t *testing.T) {
+	r := quickstartReport(t)
+	for _, family := range []analysis.Family{analysis.Headline, analysis.Others, analysis.HeadlineAA, analysis.OthersAA} {
+		var p, adjusted []float64
+		for _, c := range r.Comparisons {
+			if c.Family == family && c.P != nil {
+				p, adjusted = append(p, *c.P), append(adjusted, *c.PAdjusted)
+			}
+		}
+		if len(p) == 0 || !slices.Equal(stats.Holm(p), adjusted) {
+			t.Errorf("%s: adjusted over another family", family)
+		}
+		if len(p) != r.Families[family] {
+			t.Errorf("%s: %d tests are said, %d there", family, r.Families[family], len(p))
+		}
+	}
+	for _, c := range r.Comparisons {
+		if headline := slices.Contains(analysis.HeadlineMetrics(), c.Metric); headline != (c.Family == analysis.Headline || c.Family == analysis.HeadlineAA) || c.Control != (c.Family == analysis.HeadlineAA || c.Family == analysis.OthersAA) {
+			t.Errorf("%s of %s is of family %s", c.Metric, c.Treatment, c.Family)
+		}
+	}
+	for _, c := range r.Comparisons {
+		if c.PAdjusted != nil && (c.Verdict == analysis.Higher || c.Verdict == analysis.Lower) != (*c.PAdjusted < 0.05) {
+			t.Errorf("%s %s: %s at p %v", c.Treatment, c.Metric, c.Verdict, *c.PAdjusted)
+		}
+	}
+}
+
+// Two rates with a baseline each, and a control each.
+func TestAnalyzeTwoFactors(t *testing.T) {
+	s := analysistest.Quickstart()
+	one := s.Treatments[:3]
+	s.Treatments = nil
+	for _, rate := range []float64{100, 200} {
+		for _, tr := range one {
+			id := "-rate100"
+			if rate == 200 {
+				id = "-rate200"
+			}
+			tr.Factors = plan.Factors{"mesh": tr.Factors["mesh"], "rate": rate}
+			tr.ID += id
+			if tr.Baseline != "" {
+				tr.Baseline += id
+			}
+			s.Treatments = append(s.Treatments, tr)
+		}
+	}
+	s.Rate, s.Measure = 100, 2
+	r := analyse(t, s)
+	if len(r.Baseline) != 1 || r.Baseline["mesh"] != "none" {
+		t.Errorf("baseline %v", r.Baseline)
+	}
+	c := find(t, r, "envoy-rate200", "cpu_us_per_request/total")
+	if c.Against["rate"] != 200.0 || c.Against["mesh"] != "none" {
+		t.Errorf("against %v", c.Against)
+	}
+	floors := map[any]bool{}
+	for _, f := range r.Floor {
+		floors[f.Factors["rate"]] = true
+	}
+	if len(floors) != 2 {
+		t.Errorf("floors at %v", floors)
+	}
+}

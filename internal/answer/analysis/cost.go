@@ -1,0 +1,301 @@
+package analysis
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+// Cost is what the treatments cost in cores, memory and money.
+type Cost struct {
+	Prices     Prices         `json:"prices"`
+	Units      []UnitCost     `json:"units"`
+	Scenarios  []ScenarioCost `json:"scenarios"`
+	References []Reference    `json:"references"`
+}
+
+// Bill is what is counted.
+type Bill string
+
+const (
+	// DataPlaneBill is what its tasks burn.
+	DataPlaneBill Bill = "data plane"
+	// AddedBill is the whole of what the owner of the application pays more than with
+	// the baseline: data and control plane, and what they make the application and the platform burn.
+	AddedBill Bill = "added in all"
+)
+
+// UnitCost is what a treatment costs for every 1000 requests/s and every pod of
+// the application. What is not known is absent.
+type UnitCost struct {
+	Treatment string       `json:"treatment"`
+	Factors   plan.Factors `json:"factors"`
+	Bill      Bill         `json:"boundary"`
+	Rate      float64      `json:"rate"` // measured, requests/s
+	Pods      int          `json:"pods,omitempty"`
+	// Cores and GiB per 1000 requests/s, at the measured rate.
+	Cores *stats.Interval `json:"cores_per_1000_rps,omitempty"`
+	GiB   *stats.Interval `json:"gib_per_1000_rps,omitempty"`
+	// PodCores and PodGiB are per pod of the application.
+	PodCores *stats.Interval `json:"cores_per_pod,omitempty"`
+	PodGiB   *stats.Interval `json:"gib_per_pod,omitempty"`
+}
+
+// ScenarioCost is one treatment in one scenario.
+type ScenarioCost struct {
+	Scenario  string          `json:"scenario"`
+	Treatment string          `json:"treatment"`
+	Factors   plan.Factors    `json:"factors"`
+	Bill      Bill            `json:"boundary"`
+	Cores     *stats.Interval `json:"cores,omitempty"`
+	GiB       *stats.Interval `json:"gib,omitempty"`
+	Money     *stats.Interval `json:"money_per_month,omitempty"`
+	// How says on what it rests, or why it cannot be given.
+	How string `json:"how"`
+}
+
+// Reference is a figure that somebody else published, with its conditions.
+type Reference struct {
+	Who        string  `yaml:"who" json:"who"`
+	What       string  `yaml:"what" json:"what"`
+	Cores      float64 `yaml:"cores" json:"cores_per_1000_rps"`
+	MiB        float64 `yaml:"mib,omitempty" json:"mib,omitempty"`
+	Conditions string  `yaml:"conditions" json:"conditions"`
+	Source     string  `yaml:"source" json:"source"`
+	Date       string  `yaml:"date" json:"date"`
+}
+
+//go:embed references.yaml
+var referencesYAML []byte
+
+// References are the published figures tare knows, for orientation: none was
+// measured under the conditions of another.
+func References() ([]Reference, error) {
+	doc, err := strict.Parse("references.yaml", referencesYAML)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		References []Reference `yaml:"references"`
+	}
+	doc.Decode(&file)
+	return file.References, doc.Err()
+}
+
+// AddCost works out r.Cost.
+func (r *Report) AddCost(d *result.Dir, p Prices) error {
+	records, err := d.Records()
+	if err != nil {
+		return fmt.Errorf("work out the cost: %w", err)
+	}
+	references, err := References()
+	if err != nil {
+		return fmt.Errorf("work out the cost: %w", err)
+	}
+	c := &Cost{Prices: p, Units: []UnitCost{}, Scenarios: []ScenarioCost{}, References: references}
+	pods := podsByTreatment(records)
+	for _, t := range r.Treatments {
+		if t.Control {
+			continue
+		}
+		for _, b := range []Bill{DataPlaneBill, AddedBill} {
+			if u, ok := r.unitCost(t, b, pods[t.ID]); ok {
+				c.Units = append(c.Units, u)
+			}
+		}
+	}
+	for _, s := range p.Scenarios {
+		for _, u := range c.Units {
+			if s.Pods > 0 && !r.leads(u.Treatment) {
+				continue // the line through all rates answers for the others
+			}
+			c.Scenarios = append(c.Scenarios, r.scenario(s, u, p))
+		}
+	}
+	r.Cost = c
+	return nil
+}
+
+// leads reports whether the treatment is the first of those that differ from it in rate alone.
+func (r *Report) leads(treatment string) bool {
+	i := slices.IndexFunc(r.Treatments, func(t Treatment) bool { return t.ID == treatment })
+	key := fmt.Sprint(withoutRate(r.Treatments[i].Factors))
+	for _, t := range r.Treatments[:i] {
+		if !t.Control && t.Baseline != "" == (r.Treatments[i].Baseline != "") && fmt.Sprint(withoutRate(t.Factors)) == key {
+			return false
+		}
+	}
+	return true
+}
+
+// podsByTreatment counts the pods of the application; 0: not known.
+func podsByTreatment(records []result.Record) map[string]int {
+	pods := map[string]int{}
+	for i := range records {
+		r := &records[i]
+		seen := map[string]bool{}
+		for _, t := range r.Tasks {
+			if t.Plane == metric.App && t.Pod != "" {
+				seen[t.Namespace+"/"+t.Pod] = true
+			}
+		}
+		if n := len(seen); n > pods[r.Treatment] {
+			pods[r.Treatment] = n
+		}
+	}
+	return pods
+}
+
+func (r *Report) unitCost(t Treatment, b Bill, pods int) (UnitCost, bool) {
+	u := UnitCost{Treatment: t.ID, Factors: t.Factors, Bill: b, Pods: pods, Rate: t.Metrics["rate"].Estimate}
+	if t.Baseline == "" {
+		return u, false // it has no data plane, and adds nothing to itself
+	}
+	of := func(name string) *stats.Interval {
+		if b == DataPlaneBill {
+			if e, ok := t.Metrics[name+"/data"]; ok {
+				return &e.Interval
+			}
+			return nil
+		}
+		c, _ := r.Find(t.ID, name+"/total")
+		return c.Difference
+	}
+	u.Cores = of("cpu_cores_per_1000_rps")
+	memory := of("memory_mib")
+	if memory != nil && u.Rate > 0 {
+		u.GiB = scaled(memory, 1000/u.Rate/1024)
+	}
+	if pods > 0 {
+		if memory != nil {
+			u.PodGiB = scaled(memory, 1/1024.0/float64(pods))
+		}
+		if cores := of("cpu_cores"); cores != nil {
+			u.PodCores = scaled(cores, 1/float64(pods))
+		}
+	}
+	return u, u.Cores != nil || u.GiB != nil
+}
+
+func scaled(i *stats.Interval, by float64) *stats.Interval {
+	if i == nil {
+		return nil
+	}
+	s := scaledInterval(*i, by)
+	return &s
+}
+
+// scenario is a treatment in a scenario.
+func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
+	c := ScenarioCost{Scenario: s.Name, Treatment: u.Treatment, Factors: u.Factors, Bill: u.Bill}
+	switch {
+	case s.Pods == 0:
+		c.Cores, c.GiB = scaled(u.Cores, s.Rate/1000), scaled(u.GiB, s.Rate/1000)
+		c.How = fmt.Sprintf("%.4g copies of what was measured, each at its %.4g/s", s.Rate/u.Rate, u.Rate)
+	case u.Pods == 0:
+		c.How = "not given: how many pods were measured is not known; leave pods out of the scenario"
+	default:
+		copies := float64(s.Pods) / float64(u.Pods)
+		c.GiB = scaled(u.PodGiB, float64(s.Pods))
+		var cores *stats.Interval
+		cores, c.How = r.coresAt(u, s.Rate/copies)
+		c.Cores = scaled(cores, copies)
+		c.Factors = withoutRate(u.Factors)
+	}
+	c.Money = p.money(c.Cores, c.GiB)
+	return c
+}
+
+// money adds up what both cost in a month; the ends of the intervals are added,
+// which is wider than it need be where the two vary apart.
+func (p Prices) money(cores, gib *stats.Interval) *stats.Interval {
+	if cores == nil {
+		return nil
+	}
+	m := scaledInterval(*cores, p.Core.Month)
+	if gib == nil || p.GiB == nil {
+		return &m
+	}
+	g := scaledInterval(*gib, p.GiB.Month)
+	sum := stats.Interval{Estimate: m.Estimate + g.Estimate}
+	if m.Known() && g.Known() {
+		low, high := *m.Low+*g.Low, *m.High+*g.High
+		sum.Low, sum.High = &low, &high
+	} else if m.Known() { // memory that is the same in every trial has no interval
+		low, high := *m.Low+g.Estimate, *m.High+g.Estimate
+		sum.Low, sum.High = &low, &high
+	}
+	return &sum
+}
+
+// coresAt is what the boundary burns where one copy of what was measured gets
+// rate requests/s: along a line through the measured rates where they lie on
+// one, at the measured rate where it is that, and nowhere else.
+func (r *Report) coresAt(u UnitCost, rate float64) (*stats.Interval, string) {
+	if math.Abs(rate-u.Rate) <= 0.01*u.Rate {
+		return scaled(u.Cores, rate/1000), fmt.Sprintf("at the measured %.4g/s", u.Rate)
+	}
+	part := map[Bill]string{DataPlaneBill: "data", AddedBill: "total"}[u.Bill]
+	i := slices.IndexFunc(r.Treatments, func(t Treatment) bool { return t.ID == u.Treatment })
+	with, how := r.along(r.Treatments[i].Factors, part, rate)
+	if with == nil || u.Bill == DataPlaneBill {
+		return with, how
+	}
+	j := slices.IndexFunc(r.Treatments, func(t Treatment) bool { return t.ID == r.Treatments[i].Baseline })
+	without, why := r.along(r.Treatments[j].Factors, part, rate)
+	if without == nil {
+		return nil, "of the baseline: " + why
+	}
+	d := stats.Interval{Estimate: with.Estimate - without.Estimate}
+	h1, ok1 := with.HalfWidth()
+	h2, ok2 := without.HalfWidth()
+	if ok1 && ok2 { // two fits apart: their errors add as squares
+		half := math.Hypot(h1, h2)
+		low, high := d.Estimate-half, d.Estimate+half
+		d.Low, d.High = &low, &high
+	}
+	return &d, how
+}
+
+// along is the height of a part's line at a rate, with the interval of the line there.
+func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interval, string) {
+	key := fmt.Sprint(withoutRate(f))
+	i := slices.IndexFunc(r.Lines, func(l Line) bool { return l.Part == part && l.Role == "" && fmt.Sprint(l.Factors) == key })
+	if i < 0 {
+		return nil, fmt.Sprintf("not given: %.4g/s a copy was not measured, and a line to read it from needs %d rates", rate, minRates)
+	}
+	line := r.Lines[i]
+	if len(line.Warnings) > 0 {
+		return nil, fmt.Sprintf("not given: %.4g/s a copy was not measured, and the rates do not lie on a line", rate)
+	}
+	var points []stats.Point
+	groups := map[string]int{}
+	for _, t := range r.Trials {
+		y, ok := t.Metrics["cpu_cores/"+part]
+		x, rated := t.Metrics["rate"]
+		if !t.Valid || t.Control || !ok || !rated || fmt.Sprint(withoutRate(t.Factors)) != key {
+			continue
+		}
+		if _, ok := groups[t.Treatment]; !ok {
+			groups[t.Treatment] = len(groups)
+		}
+		points = append(points, stats.Point{X: x - rate, Y: y, Group: groups[t.Treatment]}) // so that the line's height there is its intercept
+	}
+	stats.WeighByGroup(points)
+	fit := stats.Line(points, r.Confidence)
+	if fit.Intercept.Why != stats.Given {
+		return nil, "not given: the line has no interval"
+	}
+	how := fmt.Sprintf("along the line, at %.4g/s a copy", rate)
+	if rate < line.From || rate > line.To {
+		how += fmt.Sprintf(": BEYOND the measured %.4g to %.4g/s, where nothing says that it goes on straight", line.From, line.To)
+	}
+	return &fit.Intercept.Interval, how
+}

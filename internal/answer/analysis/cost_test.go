@@ -1,0 +1,172 @@
+package analysis_test
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+func costOf(t *testing.T, s analysistest.Study, p analysis.Prices) (*analysis.Report, *analysis.Cost) {
+	t.Helper()
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AddCost(d, p); err != nil {
+		t.Fatal(err)
+	}
+	return r, r.Cost
+}
+
+func near(got, want, share float64) bool { return math.Abs(got-want) <= share*math.Abs(want) }
+
+// Shopify's sum: 0.6 vCPU for 1000 requests/s and proxy, two proxies, a million
+// requests/s, 40 dollars a core-month: 1200 cores, about 50,000 dollars.
+func TestCostShopify(t *testing.T) {
+	prices, err := analysis.ReadPrices("../../../examples/prices.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := analysistest.Quickstart()
+	s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
+	s.Treatments = append(s.Treatments[:1:1], analysistest.Treatment{
+		ID: "istio", Factors: plan.Factors{"mesh": "istio"}, Baseline: "none",
+		Truth: analysistest.Truth{AppUS: 60, DataUS: 2 * 600, LoadUS: 20, AppMiB: 14, DataMiB: 80, MedianMS: 1}, // two proxies of 0.6 vCPU per 1000/s
+	})
+	_, c := costOf(t, s, *prices)
+	found := false
+	for _, x := range c.Scenarios {
+		if x.Treatment != "istio" || x.Bill != analysis.DataPlaneBill {
+			continue
+		}
+		found = true
+		if !near(x.Cores.Estimate, 1200, 0.01) || !near(x.Money.Estimate, 48000, 0.01) || !x.Money.Known() {
+			t.Errorf("%v cores, %v dollars", x.Cores, x.Money)
+		}
+		if math.Round(x.Money.Estimate/10000)*10000 != 50000 {
+			t.Errorf("%v is not about 50,000", x.Money.Estimate)
+		}
+	}
+	if !found {
+		t.Errorf("no scenario of istio: %+v", c.Scenarios)
+	}
+}
+
+// rates is a study of one mesh at several rates; cost gives the data plane's µs a request at a rate.
+func rates(cost func(rate float64) float64) analysistest.Study {
+	s := analysistest.Quickstart()
+	s.Drift, s.Noise, s.Warmup, s.Measure, s.Blocks = 0, 0.005, 1, 2, 4
+	s.Treatments = nil
+	s.RateFactor = true
+	for _, rate := range []float64{50, 100, 200, 400} {
+		id := map[float64]string{50: "a", 100: "b", 200: "c", 400: "d"}[rate]
+		s.Treatments = append(s.Treatments,
+			analysistest.Treatment{ID: "none-" + id, Factors: plan.Factors{"mesh": "none", "rate": rate}, Truth: analysistest.Truth{AppUS: 60, LoadUS: 20, AppMiB: 14, MedianMS: 0.2}},
+			analysistest.Treatment{ID: "mesh-" + id, Baseline: "none-" + id, Factors: plan.Factors{"mesh": "mesh", "rate": rate},
+				Truth: analysistest.Truth{AppUS: 60, DataUS: cost(rate), LoadUS: 20, AppMiB: 14, DataMiB: 64, MedianMS: 0.2}})
+	}
+	return s
+}
+
+func scenarioOf(t *testing.T, c *analysis.Cost, name string, b analysis.Bill) analysis.ScenarioCost {
+	t.Helper()
+	for _, x := range c.Scenarios {
+		if x.Scenario == name && x.Bill == b {
+			return x
+		}
+	}
+	t.Fatalf("no scenario %s of %s in %+v", name, b, c.Scenarios)
+	return analysis.ScenarioCost{}
+}
+
+var scenarios = analysis.Prices{
+	Currency: "USD", Core: analysis.Price{Month: 40, Source: "x", Date: "2026-03-01"}, GiB: &analysis.Price{Month: 5, Source: "x", Date: "2026-03-01"},
+	Scenarios: []analysis.Scenario{{Name: "within", Rate: 3000, Pods: 10}, {Name: "beyond", Rate: 10000, Pods: 10}, {Name: "copies", Rate: 3000}},
+}
+
+// 20 millicores and 100 µs a request: the line gives what was never measured, and says where it was not.
+func TestCostAlongALine(t *testing.T) {
+	_, c := costOf(t, rates(func(rate float64) float64 { return 100 + 20000/rate }), scenarios)
+	for _, b := range []analysis.Bill{analysis.DataPlaneBill, analysis.AddedBill} {
+		within := scenarioOf(t, c, "within", b)
+		if within.Cores == nil || !near(within.Cores.Estimate, 10*(0.020+300*100e-6), 0.03) || !within.Cores.Known() || strings.Contains(within.How, "BEYOND") {
+			t.Errorf("%s: %+v %s", b, within.Cores, within.How)
+		}
+		if want := within.Cores.Estimate*40 + 10*64/1024.0*5; within.Money == nil || !near(within.Money.Estimate, want, 0.02) {
+			t.Errorf("%s: money %+v, want %v", b, within.Money, want)
+		}
+		beyond := scenarioOf(t, c, "beyond", b)
+		if beyond.Cores == nil || !near(beyond.Cores.Estimate, 10*(0.020+1000*100e-6), 0.05) || !strings.Contains(beyond.How, "BEYOND the measured 50 to 400/s") {
+			t.Errorf("%s: %+v %s", b, beyond.Cores, beyond.How)
+		}
+		h1, _ := within.Cores.HalfWidth()
+		if h2, _ := beyond.Cores.HalfWidth(); h2 <= h1 {
+			t.Errorf("%s: the interval does not widen: %v and %v", b, h1, h2)
+		}
+	}
+}
+
+// Where the rates do not lie on a line there is no figure between them.
+func TestCostNotALine(t *testing.T) {
+	_, c := costOf(t, rates(func(rate float64) float64 { return rate }), scenarios)
+	x := scenarioOf(t, c, "within", analysis.DataPlaneBill)
+	if x.Cores != nil || x.Money != nil || !strings.Contains(x.How, "do not lie on a line") {
+		t.Errorf("%+v %s", x.Cores, x.How)
+	}
+}
+
+func TestCostWithoutRates(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Rate, s.Warmup, s.Measure = 100, 1, 2
+	_, c := costOf(t, s, scenarios)
+	if x := scenarioOf(t, c, "within", analysis.DataPlaneBill); x.Cores != nil || !strings.Contains(x.How, "needs 3 rates") {
+		t.Errorf("%+v %s", x.Cores, x.How)
+	}
+	if x := scenarioOf(t, c, "copies", analysis.AddedBill); x.Cores == nil || !strings.Contains(x.How, "30 copies") {
+		t.Errorf("%+v %s", x.Cores, x.How)
+	}
+}
+
+func TestPricesMistakes(t *testing.T) {
+	good, err := os.ReadFile("../../../examples/prices.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for change, want := range map[[2]string]string{
+		{"kind: Prices", "kind: Price"}:                  `p.yaml:4:7: kind: found "Price", expected "Prices"`,
+		{"currency: USD", "currency: dollars"}:           "expected a currency of three letters",
+		{"  date: 2019-05-21\n", ""}:                     "core.date: a price needs its date",
+		{"2019-05-21", "May 2019"}:                       `found "May 2019", expected a date`,
+		{"month: 40", "month: cheap"}:                    "p.yaml:7:10: core.month",
+		{"month: 40", "mouth: 40"}:                       "p.yaml:7:3: core.mouth: unknown field",
+		{"rate: 1000000", "rate: -3"}:                    "is not above 0",
+		{"rate: 1000000", "rate: 1000000\n    pods: -1"}: "-1 pods",
+	} {
+		_, err := analysis.DecodePrices("p.yaml", []byte(strings.Replace(string(good), change[0], change[1], 1)))
+		var ps strict.Problems
+		if !errors.As(err, &ps) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", change[1], err, want)
+		}
+	}
+}
+
+func TestReferences(t *testing.T) {
+	rs, err := analysis.References()
+	if err != nil || len(rs) < 5 {
+		t.Fatalf("%d, %v", len(rs), err)
+	}
+	for _, r := range rs {
+		if r.Who == "" || r.What == "" || !(r.Cores > 0) || r.Conditions == "" || r.Source == "" || r.Date == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// Equivalence says whether treatment and baseline are shown to be the same to
+// within a margin, which "no difference shown" does not say.
+type Equivalence struct {
+	Margin float64 `json:"margin"` // of the ratio, 0..1
+	// P of two one-sided tests, not adjusted; absent where every trial agrees to the last digit.
+	P      *float64 `json:"p,omitempty"`
+	Within bool     `json:"within"`
+}
+
+// onLogs are the metrics whose verdict is that of their ratio. Latencies are
+// skewed, and a trial on a slow minute is slow in proportion: on logarithms the
+// blocks are alike, and the difference in ms is ruled by the slowest block.
+var onLogs = []string{"latency_ms", "service_ms", "lateness_us"}
+
+// judge takes the verdict of latencies from their ratio, and tests whether both
+// sides are the same to within the margin.
+func (a *analysis) judge(c *Comparison, ratio stats.Result, within func(margin float64) (float64, bool)) {
+	if slices.Contains(onLogs, metric.Base(c.Metric)) && ratio.P != nil {
+		c.P, c.OnRatio = ratio.P, true
+	}
+	if a.margin <= 0 {
+		return
+	}
+	if p, ok := within(a.margin); ok {
+		c.Equivalence = &Equivalence{Margin: a.margin, P: &p, Within: p < a.alpha()}
+	} else if ratio.Why == stats.NoSpread {
+		c.Equivalence = &Equivalence{Margin: a.margin, Within: math.Abs(math.Log(ratio.Estimate)) <= math.Log1p(a.margin)}
+	}
+	c.same()
+}
+
+// same makes of no difference shown that there is none of the size of the margin.
+func (c *Comparison) same() {
+	if c.Verdict == NotShown && c.Equivalence != nil && c.Equivalence.Within {
+		c.Verdict = Same
+	}
+}
+
+// direction is what the verdict rests on: above zero where the treatment is higher.
+func (c *Comparison) direction() float64 {
+	if c.OnRatio && c.Ratio != nil {
+		return c.Ratio.Estimate - 1
+	}
+	return c.Difference.Estimate
+}

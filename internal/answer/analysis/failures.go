@@ -1,0 +1,121 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/tare-mesh/tare/internal/experiment/expect"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// byTheSecond are the metrics that take more than counts.
+var byTheSecond = []string{"longest_outage_s", "recovery_s"}
+
+// failureFigures computes what failed requests add up to, and how long they went
+// on. Where none failed the interval log need not be read.
+func failureFigures(f *figures, r *result.Record, path string) {
+	if r.Error != "" || r.Load == nil {
+		return
+	}
+	for name, n := range r.MeshCounters {
+		f.set("mesh_"+name, float64(n))
+	}
+	all, lost := int64(0), int64(0)
+	for class, n := range r.Load.Classes {
+		all += n
+		if class != string(loadgen.OK) {
+			lost += n
+		}
+	}
+	if all == 0 {
+		return
+	}
+	f.set("requests_lost", float64(lost))
+	if n, known := r.Load.Classes[string(loadgen.Timeout)]; known {
+		f.set("timeouts", float64(n))
+	}
+	if lost == 0 {
+		f.set("longest_outage_s", 0)
+		if len(r.FaultTimes()) > 0 {
+			f.set("recovery_s", 0)
+		}
+		return
+	}
+	outages(f, r, path)
+}
+
+// outages reads the seconds of the measure window.
+func outages(f *figures, r *result.Record, path string) {
+	if !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
+		f.warn("failures-unplaced", byTheSecond, "the measure window is not of whole seconds: when requests failed is not known", "measure for whole seconds")
+		return
+	}
+	first, n := r.Load.Window()
+	seconds, err := loadgen.Seconds(path, first, n)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.warn("failures-unplaced", byTheSecond, "the trial has no latency log: when requests failed is not known", "use a load generator that keeps one")
+		return
+	case err != nil:
+		f.warn("failures-unplaced", byTheSecond, err.Error(), "restore the file")
+		return
+	}
+	trial := expect.Trial{Seconds: seconds, Faults: r.FaultTimes()}
+	f.set("longest_outage_s", trial.LongestOutage())
+	if len(trial.Faults) == 0 {
+		return
+	}
+	if v, ok := trial.Recovery(false); ok {
+		f.set("recovery_s", v)
+		return
+	}
+	f.warn("not-recovered", []string{"recovery_s"}, fmt.Sprintf("after at least one of %d faults requests still failed when the next came, or at the end", len(trial.Faults)),
+		"the time to recover is longer than what was measured between: see longest_outage_s, or leave more time between faults")
+}
+
+// Expectation is one condition of the experiment over the trials of a treatment.
+type Expectation struct {
+	Treatment string    `json:"treatment"`
+	Expect    string    `json:"expect"`
+	Unit      string    `json:"unit,omitempty"`
+	N         int       `json:"n"`    // valid trials it was evaluated on
+	Held      int       `json:"held"` // trials of these in which it held
+	Values    []float64 `json:"values"`
+	// Detail is what was seen in the first trial in which it did not hold; empty: it held in all.
+	Detail string `json:"detail,omitempty"`
+}
+
+// expectations gathers what the valid trials were expected to come up to, by
+// treatment in the order of the plan, conditions in the order of the file.
+func (a *analysis) expectations() []Expectation {
+	var all []Expectation
+	for _, t := range a.plan.Treatments {
+		from := len(all)
+		for i, r := range a.records {
+			if r.Treatment != t.ID || !a.trials[i].Valid {
+				continue
+			}
+			for j, o := range r.Expectations {
+				if from+j == len(all) {
+					all = append(all, Expectation{Treatment: t.ID, Expect: o.Expect, Unit: o.Unit, Values: []float64{}})
+				}
+				all[from+j].add(o, r.ID)
+			}
+		}
+	}
+	return all
+}
+
+func (e *Expectation) add(o expect.Outcome, trial string) {
+	e.N++
+	if o.Value != nil {
+		e.Values = append(e.Values, *o.Value)
+	}
+	if o.OK {
+		e.Held++
+	} else if e.Detail == "" {
+		e.Detail = o.Detail + " (" + trial + ")"
+	}
+}

@@ -1,0 +1,63 @@
+package analysis
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// FuzzRecord: whatever a record says, a figure made of it is a number, or it is not there.
+func FuzzRecord(f *testing.F) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, r := range []result.Record{{
+		Load:  &result.Load{Start: at, End: at.Add(time.Second), Completed: 100, Classes: map[string]int64{"2xx": 100}, MeasureSeconds: 1},
+		Tasks: []result.TaskUsage{{Start: result.Reading{At: at, CPU: 1}, End: result.Reading{At: at.Add(time.Second), CPU: 100, RSS: 5}}},
+		Node:  &result.NodeUsage{Start: result.NodeReading{At: at}, End: result.NodeReading{At: at.Add(time.Second), Busy: 5}},
+	}} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"sampled":{"source":"x","tasks":[{"id":"a","plane":"data"}],"rows":[{"at":"2026-03-01T12:00:00Z","cores":[1.5],"memory":[7]},{"at":"2026-03-01T12:00:30Z","cores":[null]}]}}`))
+	f.Add([]byte(`{"probe":{"before":{"work":"w","cpus":[{"pieces":1,"ns":5}]},"after":{"work":"w","cpus":[{"pieces":2,"ns":5}]}}}`))
+	f.Add([]byte(`{"load":{"completed":-1,"measureSeconds":1e-300,"classes":{"2xx":-5}},"tasks":[{"plane":"app","end":{"cpu":-9223372036854775808}}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r result.Record
+		if json.Unmarshal(b, &r) != nil {
+			return
+		}
+		for _, m := range []Method{Paired, Unpaired, AsPublished} {
+			figures := trialFigures(&r, m)
+			latencyFigures(figures, &r, "/nowhere/absent", m)
+			stageFigures(figures, &r)
+			failureFigures(figures, &r, "/nowhere/absent")
+			figures.withhold(r.Warnings)
+			for name, v := range figures.values {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					t.Errorf("%s is %v", name, v)
+				}
+			}
+		}
+	})
+}
+
+// FuzzPrices: a price that is taken can be one.
+func FuzzPrices(f *testing.F) {
+	b, err := os.ReadFile("../../../examples/prices.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := DecodePrices("prices.yaml", b)
+		if err == nil && p == nil {
+			t.Error("neither prices nor an error")
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package analysis
+
+import (
+	"path/filepath"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Histograms are the answered requests of one trial's measure window, in
+// nanoseconds. One that the load generator does not keep is nil.
+type Histograms struct {
+	Response *hdrhistogram.Histogram // from the intended start
+	Service  *hdrhistogram.Histogram // from the actual send
+}
+
+// TrialHistograms reads them. A trial without a latency log is an error that is fs.ErrNotExist.
+func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
+	if r.Load == nil {
+		return Histograms{}, nil
+	}
+	from := r.Load.WarmupSeconds
+	merged, err := readMeasured(d.TrialFile(r.ID, result.LatencyFile), window{from, from + measureSeconds(r.Load)}, r.Load)
+	if err != nil {
+		return Histograms{}, err
+	}
+	defer merged.free()
+	return Histograms{Response: merged[latencies[0].tag].histogram(), Service: merged[latencies[1].tag].histogram()}, nil
+}
+
+// readMeasured reads the window of the log at path: from the sums beside it where
+// they hold as many answers as the load generator counted, else from the log itself.
+// The sums are the caller's to free.
+func readMeasured(path string, w window, l *result.Load) (sums, error) {
+	want := l.Recorded
+	if want == 0 {
+		want = l.Classes[string(loadgen.OK)]
+	}
+	merged, err := readLog(filepath.Join(filepath.Dir(path), result.MeasuredFile), w)
+	if err == nil && want > 0 && merged.answers().total() == want {
+		return merged, nil
+	}
+	merged.free()
+	return readLog(path, w)
+}
+
+// answers are the response times, or of a generator that knows no other the service times; nil: neither.
+func (m sums) answers() *sum {
+	if s := m[latencies[0].tag]; s != nil {
+		return s
+	}
+	return m[latencies[1].tag]
+}

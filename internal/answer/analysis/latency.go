@@ -1,0 +1,114 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// latency is a family of metrics that comes from one tag of the interval log.
+type latency struct {
+	base    string
+	tag     string
+	perUnit float64 // ns
+}
+
+var latencies = []latency{
+	{"latency_ms", loadgen.TagResponse + string(loadgen.OK), 1e6},
+	{"service_ms", loadgen.TagService + string(loadgen.OK), 1e6},
+	{"lateness_us", loadgen.TagLateness, 1e3},
+}
+
+// quantiles by the part of a latency metric's name.
+var quantiles = []struct {
+	part string
+	q    float64
+}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}}
+
+var quantileValues = func() (qs []float64) {
+	for _, q := range quantiles {
+		qs = append(qs, q.q)
+	}
+	return qs
+}()
+
+// tailSamples is how many samples must lie beyond a quantile for it to say
+// anything: 10, hence 10/(1-q) in all. With fewer, the estimate is one of the
+// last order statistics and moves by tens of percent from run to run.
+const tailSamples = 10
+
+var latencyNames = []string{"latency_ms", "service_ms", "lateness_us"}
+
+// latencyFigures adds the metrics of the trial's interval log at path.
+func latencyFigures(f *figures, r *result.Record, path string, method Method) {
+	if r.Error != "" || r.Load == nil {
+		return
+	}
+	if method == AsPublished {
+		publishedLatency(f, r.Load)
+		return
+	}
+	from := r.Load.WarmupSeconds
+	merged, err := readMeasured(path, window{from, from + measureSeconds(r.Load)}, r.Load)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && wordsOnly(f, r.Load):
+		return
+	case errors.Is(err, fs.ErrNotExist):
+		f.warn("latency-missing", latencyNames, "the trial has no latency log", "the load generator keeps none, or the file was moved: latencies are unknown")
+		return
+	case err != nil:
+		f.warn("latency-damaged", latencyNames, err.Error(), "latencies of this trial are withheld: restore the file")
+		return
+	}
+	defer merged.free()
+	for _, l := range latencies {
+		if s := merged[l.tag]; s.total() > 0 {
+			distribution(f, l.base, l.perUnit, s)
+		}
+	}
+	checkCount(f, r.Load, merged.answers().total())
+}
+
+func distribution(f *figures, base string, perUnit float64, s *sum) {
+	n := s.total()
+	v := s.values(quantileValues)
+	f.set(base+"/mean", v.mean/perUnit)
+	f.set(base+"/max", float64(v.max)/perUnit)
+	for i, q := range quantiles {
+		name := base + "/" + q.part
+		f.set(name, float64(v.at[i])/perUnit)
+		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
+			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s rests on %d requests and needs %.0f", name, n, need),
+				"measure longer, or at a higher rate, or do not read this quantile")
+		}
+	}
+}
+
+// checkCount compares the log with the generator's own count. They are the same
+// requests when the window is of whole seconds; a log that was cut, doubled or
+// belongs to another trial is noticed here.
+func checkCount(f *figures, l *result.Load, got int64) {
+	want, counted := l.Classes[string(loadgen.OK)]
+	switch {
+	case l.Recorded > 0:
+		want = l.Recorded // the generator records fewer than it counts, and says how many
+	case !counted || !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds):
+		return
+	}
+	if math.Abs(float64(got-want)) <= math.Max(2, 0.001*float64(want)) {
+		return
+	}
+	for name := range f.values {
+		if about(latencyNames, name) {
+			delete(f.values, name)
+		}
+	}
+	f.warn("latency-count", latencyNames, fmt.Sprintf("the latency log holds %d answers of the measure window, the load generator counted %d", got, want),
+		"the log was cut off, doubled, or is another trial's: latencies of this trial are withheld")
+}
+
+func whole(v float64) bool { return math.Abs(v-math.Round(v)) < 1e-3 }

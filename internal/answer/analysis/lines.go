@@ -1,0 +1,154 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// Line is what a part costs as a straight line over the rate: a fixed cost and a
+// cost per request.
+type Line struct {
+	Factors   plan.Factors `json:"factors"` // of the treatments it goes through, without the rate
+	Part      string       `json:"part"`
+	Role      string       `json:"role,omitempty"`
+	Component string       `json:"component,omitempty"`
+	// FixedCores is the cost without load, PerRequestUS that of each request, with
+	// intervals over trials.
+	FixedCores   stats.Interval `json:"fixed_cores"`
+	PerRequestUS stats.Interval `json:"per_request_us"`
+	N            int            `json:"n"` // trials
+	Rates        int            `json:"rates"`
+	From         float64        `json:"from"` // 1/s, the measured range
+	To           float64        `json:"to"`
+	// Misfit is the p-value of the line's own check: that the rates' means lie on it.
+	Misfit   *float64  `json:"misfit,omitempty"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// linedParts are the parts that get a line.
+var linedParts = []string{"data", "control", "app", "load", "platform", "mesh", "total", "cluster"}
+
+// minRates is how many rates a line needs, so that there is something to be wrong about.
+const minRates = 3
+
+// lines fits a line for every part of treatments that differ in rate alone.
+func (a *analysis) lines(byTreatment map[string][]Trial) []Line {
+	lines := []Line{}
+	seen := map[string]bool{}
+	for _, t := range a.plan.Treatments {
+		if t.Control {
+			continue
+		}
+		rest := withoutRate(t.Factors)
+		key := fmt.Sprint(rest)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		var groups [][]Trial
+		for _, o := range a.plan.Treatments {
+			if _, numeric := o.Factors["rate"].(float64); numeric && !o.Control && fmt.Sprint(withoutRate(o.Factors)) == key {
+				groups = append(groups, byTreatment[o.ID])
+			}
+		}
+		lines = append(lines, a.linesThrough(rest, groups)...)
+	}
+	return lines
+}
+
+func withoutRate(f plan.Factors) plan.Factors {
+	rest := plan.Factors{}
+	for name, v := range f {
+		if name != "rate" {
+			rest[name] = v
+		}
+	}
+	return rest
+}
+
+func (a *analysis) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
+	var out []Line
+	add := func(l Line, of func(Trial) (float64, bool)) {
+		if l, ok := a.line(l, groups, of); ok {
+			out = append(out, l)
+		}
+	}
+	for _, p := range linedParts {
+		add(Line{Factors: factors, Part: p}, func(t Trial) (float64, bool) {
+			v, ok := t.Metrics["cpu_cores/"+p]
+			return v, ok
+		})
+	}
+	var roles []taskRole
+	for _, g := range groups {
+		for _, t := range g {
+			for r := range t.roles {
+				if !slices.Contains(roles, r) {
+					roles = append(roles, r)
+				}
+			}
+		}
+	}
+	slices.SortFunc(roles, func(a, b taskRole) int { return strings.Compare(a.role+a.component, b.role+b.component) })
+	for _, r := range roles {
+		add(Line{Factors: factors, Part: string(r.plane), Role: r.role, Component: r.component}, func(t Trial) (float64, bool) {
+			v, ok := t.roles[r]["cpu_cores"]
+			return v, ok
+		})
+	}
+	return out
+}
+
+// line fits one line; not ok where there are too few rates, or nothing is burnt.
+func (a *analysis) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)) (Line, bool) {
+	var points []stats.Point
+	for g, trials := range groups {
+		for _, t := range trials {
+			y, ok := of(t)
+			x, rated := t.Metrics["rate"]
+			if !ok || !rated {
+				continue
+			}
+			if !(y > 0) {
+				return l, false
+			}
+			points = append(points, stats.Point{X: x, Y: y, Group: g})
+			if len(points) == 1 || x < l.From {
+				l.From = x
+			}
+			l.To = max(l.To, x)
+		}
+	}
+	found := map[int]bool{}
+	for _, p := range points {
+		found[p.Group] = true
+	}
+	if l.Rates = len(found); l.Rates < minRates {
+		return l, false
+	}
+	stats.WeighByGroup(points)
+	fit := stats.Line(points, a.confidence)
+	if fit.Slope.Why != stats.Given {
+		return l, false
+	}
+	l.N, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = fit.N, fit.Intercept.Interval, scaledInterval(fit.Slope.Interval, 1e6), fit.Misfit, []Warning{}
+	if fit.Misfit != nil && *fit.Misfit < a.alpha() {
+		l.Warnings = append(l.Warnings, Warning{Code: "not-a-line",
+			Message: fmt.Sprintf("the means at the %d rates do not lie on a line (p %.2g): the cost per request changes with the rate", l.Rates, *fit.Misfit),
+			Hint:    "read the cost at each rate; do not extend the line beyond what was measured"})
+	}
+	return l, true
+}
+
+func scaledInterval(i stats.Interval, by float64) stats.Interval {
+	out := stats.Interval{Estimate: i.Estimate * by}
+	if i.Known() {
+		low, high := *i.Low*by, *i.High*by
+		out.Low, out.High = &low, &high
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package analysis_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// A run whose meshes came once, or in turns, says so, and what it cannot tell; nothing of the former pairs.
+func TestOrderIsTold(t *testing.T) {
+	for order, want := range map[string]struct {
+		method analysis.Method
+		code   string
+	}{"": {analysis.Paired, ""}, "turns": {analysis.Paired, "meshes-in-turns"}, "once": {analysis.Unpaired, "meshes-once"}} {
+		s := analysistest.Quickstart()
+		s.Treatments = s.Treatments[:3]
+		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
+		r := rewritten(t, s, result.PlanFile, func(p map[string]any) {
+			if order != "" {
+				p["order"] = order
+			}
+		})
+		var told []string
+		for _, w := range r.Warnings {
+			if strings.HasPrefix(w.Code, "meshes-") {
+				told = append(told, w.Code)
+			}
+		}
+		if got := strings.Join(told, " "); r.Method != want.method || r.Order != order || got != want.code {
+			t.Errorf("order %q: %s, %q, warnings %q", order, r.Method, r.Order, got)
+		}
+	}
+}
+
+// rewritten is the report of a study of which one file of JSON was changed.
+func rewritten(t *testing.T, s analysistest.Study, file string, change func(map[string]any)) *analysis.Report {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	s.Write(t, dir)
+	rewrite(t, filepath.Join(dir, file), change)
+	d, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// rewrite changes a file of JSON.
+func rewrite(t *testing.T, file string, change func(map[string]any)) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	change(fields)
+	if text, err = json.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Meshes that do less than another of the run are named, with what they are without.
+func TestUnequalMeshesAreNamed(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Treatments = s.Treatments[:3]
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
+	for want, provides := range map[string]map[string]any{
+		"": {"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true}, "linkerd": map[string]any{"mtls": true, "l7": true}},
+		"the meshes do not do the same for their users: ambient-l4 is without an understanding of requests (L7), retries; istio is without telemetry": {
+			"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true, "retries": true}, "ambient-l4": map[string]any{"mtls": true, "telemetry": true}},
+	} {
+		r := rewritten(t, s, result.EnvironmentFile, func(e map[string]any) { e["provides"] = provides })
+		told := ""
+		for _, w := range r.Warnings {
+			if w.Code == "unequal-meshes" {
+				told = w.Message
+			}
+		}
+		if told != want {
+			t.Errorf("got  %q\nwant %q", told, want)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+const (
+	pricesVersion = "tare.dev/v1alpha1"
+	pricesKind    = "Prices"
+)
+
+// Prices turn cores and memory into money. Every price is dated and sourced.
+type Prices struct {
+	APIVersion string     `yaml:"apiVersion" json:"-"`
+	Kind       string     `yaml:"kind" json:"-"`
+	Currency   string     `yaml:"currency" json:"currency"`
+	Core       Price      `yaml:"core" json:"core"` // of one core (vCPU)
+	GiB        *Price     `yaml:"gib,omitempty" json:"gib,omitempty"`
+	Scenarios  []Scenario `yaml:"scenarios" json:"scenarios"`
+}
+
+// Price is what one unit costs for a month of 730 hours.
+type Price struct {
+	Month  float64 `yaml:"month" json:"month"`
+	Source string  `yaml:"source" json:"source"`
+	Date   Date    `yaml:"date" json:"date"`
+}
+
+// Scenario is a rate, and over how many pods of the application it goes. Without
+// pods, what was measured is copied as often as the rate needs.
+type Scenario struct {
+	Name string  `yaml:"name" json:"name"`
+	Rate float64 `yaml:"rate" json:"rate"` // requests/s
+	Pods int     `yaml:"pods,omitempty" json:"pods,omitempty"`
+}
+
+// Date is a day, YYYY-MM-DD.
+type Date string
+
+// Wants says what UnmarshalScalar expects.
+func (Date) Wants() string { return "a date such as 2026-03-01" }
+
+// UnmarshalScalar reads a day.
+func (d *Date) UnmarshalScalar(text string) error {
+	if _, err := time.Parse(time.DateOnly, text); err != nil {
+		return fmt.Errorf("found %.40q, expected %s", text, d.Wants())
+	}
+	*d = Date(text)
+	return nil
+}
+
+// ReadPrices reads and checks a file of prices. The error is a [strict.Problems]
+// with every mistake, or that of reading the file.
+func ReadPrices(path string) (*Prices, error) {
+	data, err := strict.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return DecodePrices(path, data)
+}
+
+// DecodePrices is [ReadPrices] for a file that was read already; name is shown in errors.
+func DecodePrices(name string, data []byte) (*Prices, error) {
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prices{}
+	doc.Decode(p)
+	report := func(path, message, hint string) {
+		if doc.Sound(path) {
+			doc.Report(path, message, hint)
+		}
+	}
+	for _, f := range [][3]string{{"apiVersion", p.APIVersion, pricesVersion}, {"kind", p.Kind, pricesKind}} {
+		if f[1] != f[2] {
+			report(f[0], fmt.Sprintf("found %.40q, expected %q", f[1], f[2]), "write "+f[0]+": "+f[2])
+		}
+	}
+	if c := p.Currency; len(c) != 3 || c != strings.ToUpper(c) {
+		report("currency", fmt.Sprintf("found %.40q, expected a currency of three letters", c), "write currency: USD")
+	}
+	checkPrice(doc, report, "core", p.Core)
+	if p.GiB != nil {
+		checkPrice(doc, report, "gib", *p.GiB)
+	}
+	if len(p.Scenarios) == 0 {
+		report("scenarios", "no scenario is given", "write scenarios: [{name: today, rate: 1000}]")
+	}
+	for i, s := range p.Scenarios {
+		at := fmt.Sprintf("scenarios[%d]", i)
+		if s.Name == "" {
+			report(at+".name", "no name is given", "")
+		}
+		if !(s.Rate > 0) || s.Rate > 1e12 {
+			report(at+".rate", fmt.Sprintf("%v requests per second is not above 0 and at most 1e12", s.Rate), "")
+		}
+		if s.Pods < 0 || s.Pods > 1e9 {
+			report(at+".pods", fmt.Sprintf("%d pods is not between 1 and 1e9", s.Pods), "leave pods out to copy what was measured")
+		}
+	}
+	if err := doc.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func checkPrice(doc *strict.Document, report func(path, message, hint string), at string, p Price) {
+	if !doc.Has(at) {
+		report(at, "no price is given", "write "+at+": {month: 40, source: \"…\", date: 2026-03-01}")
+		return
+	}
+	if !(p.Month >= 0) || math.IsInf(p.Month, 0) || p.Month > 1e9 || !doc.Has(at+".month") {
+		report(at+".month", "no price of a month between 0 and 1e9 is given", "")
+	}
+	if p.Source == "" {
+		report(at+".source", "a price needs its source", "write where it can be looked up")
+	}
+	if p.Date == "" {
+		report(at+".date", "a price needs its date", "write the day it was looked up, such as 2026-03-01")
+	}
+}

@@ -1,0 +1,164 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// probeMetric is how slow the processors were beside a trial.
+const probeMetric = "probe_us"
+
+// inProportion are the metrics that a slow processor makes more of, by base name:
+// those alone are normalised, and which they are was fixed before any result was seen.
+var inProportion = []string{
+	"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "node_cpu_cores", "latency_ms", "service_ms", "stage_us",
+	"route_client_us", "route_server_us", "route_calc_us",
+}
+
+// Normalisation says what of a comparison was normalised by the calibration probe
+// beside each trial: it is taken to where the probe is the same on both sides and in all blocks.
+type Normalisation struct {
+	// Difference and Ratio are there where they were normalised.
+	Difference *Normalised `json:"difference,omitempty"`
+	Ratio      *Normalised `json:"ratio,omitempty"`
+}
+
+// Normalised is what an estimate was before it was normalised.
+type Normalised struct {
+	Raw stats.Interval `json:"raw"`
+	// Coefficient is what was found: 1 where the metric moves in proportion to the probe.
+	Coefficient float64 `json:"coefficient"`
+	// Narrower is how much narrower the interval became, 0..1.
+	Narrower float64 `json:"narrower"`
+}
+
+// probeFigures keeps what the fixed work took, the mean of before and after the load.
+func probeFigures(f *figures, r *result.Record) {
+	if r.Probe == nil || r.Probe.Before == nil || r.Probe.After == nil || r.Probe.Before.Work != r.Probe.After.Work {
+		return
+	}
+	before, ok1 := r.Probe.Before.Microseconds()
+	after, ok2 := r.Probe.After.Microseconds()
+	if !ok1 || !ok2 {
+		f.warn("probe-damaged", []string{probeMetric}, "the readings of the calibration probe hold no work or no time", "the record is damaged, or a processor was held by others for all of the reading")
+		return
+	}
+	f.set(probeMetric, (before+after)/2)
+}
+
+// probeWork is the work of every trial that was probed; empty: none was, or they differ.
+func probeWork(records []result.Record) string {
+	work := ""
+	for i := range records {
+		p := records[i].Probe
+		if p == nil || p.Before == nil {
+			continue
+		}
+		if work != "" && p.Before.Work != work {
+			return ""
+		}
+		work = p.Before.Work
+	}
+	return work
+}
+
+// unlikeProbes leaves out readings of different work: they say nothing of one another.
+func (a *analysis) unlikeProbes() {
+	if probeWork(a.records) != "" {
+		return
+	}
+	for i := range a.trials {
+		delete(a.trials[i].Metrics, probeMetric)
+	}
+}
+
+// probes of pairs are the logarithms of what the work took; nil where a trial has none.
+func (p *pairs) probe(t, b Trial) {
+	x, ok1 := t.Metrics[probeMetric]
+	y, ok2 := b.Metrics[probeMetric]
+	if !ok1 || !ok2 || !(x > 0) || !(y > 0) {
+		p.unprobed = true
+		return
+	}
+	p.treatmentProbes, p.baselineProbes = append(p.treatmentProbes, math.Log(x)), append(p.baselineProbes, math.Log(y))
+}
+
+// normalise puts in place of c's figures those from which the probe has taken out
+// what the processors lost, each where its interval becomes narrower by it. It
+// returns the ratio that the verdict rests on, and its test of equivalence. A run
+// that stops at a width has chosen by widths once: a second choice, by the same
+// ones, would leave an interval of 95 % that covers 92.
+func (a *analysis) normalise(c *Comparison, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
+	if a.plan.Until != "" || p.unprobed || !slices.Contains(inProportion, metric.Base(c.Metric)) {
+		return ratio, within
+	}
+	var n Normalisation
+	if d, used := stats.ProbedDifference(p.treatment, p.baseline, p.treatmentProbes, p.baselineProbes, a.confidence); used {
+		n.Difference = normalised(*c.Difference, d)
+		detectable := d.Detectable(a.alpha(), stats.Power)
+		c.Difference, c.P, c.Detectable = &d.Interval, d.P, &detectable
+	}
+	if q, used := stats.ProbedRatio(p.treatment, p.baseline, p.treatmentProbes, p.baselineProbes, a.confidence); used {
+		n.Ratio = normalised(*c.Ratio, q)
+		ratio, within, c.Ratio = q.Result, q.Within, &q.Interval
+	}
+	if n != (Normalisation{}) {
+		c.Probe = &n
+	}
+	return ratio, within
+}
+
+func normalised(raw stats.Interval, by stats.Adjusted) *Normalised {
+	n := &Normalised{Raw: raw, Coefficient: by.Coefficient}
+	before, _ := raw.HalfWidth()
+	if after, ok := by.HalfWidth(); ok && before > 0 {
+		n.Narrower = 1 - after/before
+	}
+	return n
+}
+
+// ProbeUse is what became of the calibration probe in the comparisons of some metrics.
+type ProbeUse struct {
+	Normalised []Comparison // A/A pairs are not among them
+	Of         int
+	// Differs names treatments beside which the probe itself differs from beside their baselines.
+	Differs []string
+}
+
+// Probed says how far the probe was used for the metrics; not ok where there is none.
+func (r *Report) Probed(metrics []string) (u ProbeUse, ok bool) {
+	if r.Setup.Probe == "" || r.Method != Paired || r.Stopping != nil {
+		return u, false
+	}
+	for _, c := range r.Comparisons {
+		switch {
+		case c.Control:
+		case c.Metric == probeMetric && c.P != nil && *c.P < stats.ProbeLevel:
+			u.Differs = append(u.Differs, c.Treatment)
+		case slices.Contains(metrics, c.Metric) && slices.Contains(inProportion, metric.Base(c.Metric)) && c.Difference != nil && c.Difference.Known():
+			u.Of++
+			if c.Probe != nil {
+				u.Normalised = append(u.Normalised, c)
+			}
+		}
+	}
+	return u, true
+}
+
+// Narrowed says by how much the probe narrowed c's intervals, in percent.
+func (c *Comparison) Narrowed() string {
+	by := func(x *Normalised) string { return fmt.Sprintf("by %.0f %%", 100*x.Narrower) }
+	switch n := c.Probe; {
+	case n.Difference == nil:
+		return by(n.Ratio) + " (the ratio's)"
+	case n.Ratio == nil && c.Ratio != nil:
+		return by(n.Difference) + " (the difference's)"
+	default:
+		return by(n.Difference)
+	}
+}

@@ -1,0 +1,206 @@
+package analysis
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// Schema of a [Report] as JSON.
+const Schema = "tare.report/v1"
+
+// Verdict says in words what a comparison shows.
+type Verdict string
+
+const (
+	Higher       Verdict = "higher"
+	Lower        Verdict = "lower"
+	NotShown     Verdict = "no difference shown" // which is not the same as none
+	Same         Verdict = "same"                // shown to be within the margin that was asked for
+	Insufficient Verdict = "insufficient"        // too few pairs to say anything
+)
+
+// Method says how treatments are compared.
+type Method string
+
+const Paired Method = "paired" // differences within blocks
+
+// Report is the answer of an experiment. Its JSON form is a public contract
+// (schema tare.report/v1); what is unknown is absent in it, never zero.
+type Report struct {
+	Schema      string         `json:"schema"`
+	Experiment  string         `json:"experiment"`
+	Description string         `json:"description,omitempty"`
+	Method      Method         `json:"method"`
+	Confidence  float64        `json:"confidence"` // of every interval, 0..1
+	Baseline    map[string]any `json:"baseline"`
+	Setup       Setup          `json:"setup"`
+	Count       Count          `json:"count"`
+	// Order of the trials where it was not random within each block: turns, once.
+	Order string `json:"order,omitempty"`
+	// Families are the numbers of tests that p_adjusted accounts for, by [Family].
+	Families    map[Family]int `json:"families"`
+	Treatments  []Treatment    `json:"treatments"`
+	Comparisons []Comparison   `json:"comparisons"`
+	Trials      []Trial        `json:"trials"`
+	Floor       []Floor        `json:"floor"`
+	Lines       []Line         `json:"lines"`
+	Warnings    []Warning      `json:"warnings"`
+	// Stopping is there where the number of blocks depends on what is found.
+	Stopping *Stopping `json:"stopping,omitempty"`
+	// Latencies say what the clocks of other generators than tare's own measure.
+	Latencies []LatencyMeaning `json:"latencies,omitempty"`
+	// Cost is there where it was asked for: see [Report.AddCost].
+	Cost *Cost `json:"cost,omitempty"`
+	// Expectations are absent where the experiment has none.
+	Expectations []Expectation `json:"expectations,omitempty"`
+}
+
+// LatencyMeaning is where one generator's clock starts and stops.
+type LatencyMeaning struct {
+	Generator string `json:"generator"`
+	Of        string `json:"of"` // "response": latency_ms; "service": service_ms
+	Meaning   string `json:"meaning"`
+}
+
+// Setup is what the figures depend on. A field that was not recorded is absent.
+type Setup struct {
+	Tare       string            `json:"tare,omitempty"`
+	Platform   string            `json:"platform,omitempty"`
+	OS         string            `json:"os,omitempty"`
+	Kernel     string            `json:"kernel,omitempty"`
+	CPUModel   string            `json:"cpu_model,omitempty"`
+	CPUs       int               `json:"cpus,omitempty"`
+	MemoryMB   int64             `json:"memory_mb,omitempty"`
+	Governor   string            `json:"governor,omitempty"`
+	Versions   map[string]string `json:"versions,omitempty"`
+	Generator  string            `json:"generator,omitempty"` // by name, or mixed
+	Loop       string            `json:"loop,omitempty"`      // open | paced | closed | mixed
+	Arrivals   string            `json:"arrivals,omitempty"`
+	Way        string            `json:"way,omitempty"`      // of the load to the application, where it is not to the entry
+	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
+	MeasureS   *float64          `json:"measure_s,omitempty"`
+	Seed       uint64            `json:"seed,omitempty"`
+	Probe      string            `json:"probe,omitempty"` // the work of the calibration probe; absent: none was run
+	FirstStart *time.Time        `json:"first_start,omitempty"`
+	LastEnd    *time.Time        `json:"last_end,omitempty"`
+}
+
+// Count says what became of the planned trials. Used are those the estimates
+// rest on; Planned = Used + Invalid + Failed + Missing.
+type Count struct {
+	Blocks  int `json:"blocks"`
+	Planned int `json:"planned"`
+	Used    int `json:"used"`
+	Invalid int `json:"invalid"`
+	Failed  int `json:"failed"`
+	Missing int `json:"missing"` // not recorded: the run was interrupted, or goes on
+}
+
+// Warning travels with the numbers it concerns and names its cure.
+type Warning struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	// Trials it was seen in; 0: it is not about single trials.
+	Trials int `json:"trials,omitempty"`
+	// Invalidates says that the trial could not be used for it.
+	Invalidates bool `json:"invalidates,omitempty"`
+	// Withholds says that the metrics it concerns were left out of this trial.
+	Withholds bool `json:"withholds,omitempty"`
+	// Metrics it concerns, by base name ("latency_ms") or full name; empty: all.
+	Metrics []string `json:"metrics,omitempty"`
+}
+
+// Estimate is a metric of a treatment: the mean over its valid trials, with
+// Student's interval over them.
+type Estimate struct {
+	stats.Interval
+	Unit     string    `json:"unit"`
+	N        int       `json:"n"`
+	SD       *float64  `json:"sd,omitempty"` // over trials
+	CV       *float64  `json:"cv,omitempty"` // SD over mean
+	Warnings []Warning `json:"warnings"`
+}
+
+// Treatment is one combination of factor levels.
+type Treatment struct {
+	ID       string              `json:"id"`
+	Factors  plan.Factors        `json:"factors"`
+	Control  bool                `json:"control,omitempty"`
+	Baseline string              `json:"baseline,omitempty"` // ID of what it is compared with; absent for a baseline
+	N        int                 `json:"n"`                  // valid trials
+	Planned  int                 `json:"planned"`
+	Metrics  map[string]Estimate `json:"metrics"`
+	Roles    []Role              `json:"roles,omitempty"` // of data and control plane, where they have several
+	Warnings []Warning           `json:"warnings"`
+}
+
+// Comparison is one metric of a treatment against its baseline.
+type Comparison struct {
+	Treatment string       `json:"treatment"`
+	Factors   plan.Factors `json:"factors"`
+	Baseline  string       `json:"baseline"`
+	Against   plan.Factors `json:"against"`
+	// Control marks the A/A pair: both sides are the baseline, and any difference is noise.
+	Control bool   `json:"control,omitempty"`
+	Metric  string `json:"metric"`
+	Unit    string `json:"unit"`
+	// Difference is treatment minus baseline, absent where no block has both; Ratio
+	// is treatment over baseline, absent where a value is not above zero.
+	Difference *stats.Interval `json:"difference,omitempty"`
+	Ratio      *stats.Interval `json:"ratio,omitempty"`
+	N          int             `json:"n"`                    // complete pairs
+	PairsLost  int             `json:"pairs_lost,omitempty"` // blocks in which a side failed, was invalid or is unknown
+	P          *float64        `json:"p,omitempty"`          // two-sided, of the difference
+	// OnRatio says that P is of the ratio instead, as for latencies.
+	OnRatio   bool     `json:"on_ratio,omitempty"`
+	PAdjusted *float64 `json:"p_adjusted,omitempty"` // Holm, within Family
+	// Equivalence is there where a margin was asked for and the ratio is defined.
+	Equivalence *Equivalence `json:"equivalence,omitempty"`
+	// Probe is there where the calibration probe has narrowed Difference or Ratio.
+	Probe  *Normalisation `json:"probe,omitempty"`
+	Family Family         `json:"family"`
+	// Detectable is the true difference these pairs would show four times in five.
+	Detectable *float64  `json:"detectable,omitempty"`
+	Verdict    Verdict   `json:"verdict"`
+	Warnings   []Warning `json:"warnings"`
+}
+
+// Floor is what an A/A pair says about one metric: the difference of two
+// identical treatments, and the smallest true difference a comparison as noisy
+// as this one would show four times in five.
+type Floor struct {
+	Treatment  string          `json:"treatment"` // the control
+	Factors    plan.Factors    `json:"factors"`
+	Metric     string          `json:"metric"`
+	Unit       string          `json:"unit"`
+	Difference *stats.Interval `json:"difference,omitempty"`
+	Ratio      *stats.Interval `json:"ratio,omitempty"`
+	Detectable *float64        `json:"detectable,omitempty"`
+	N          int             `json:"n"`
+	P          *float64        `json:"p,omitempty"`
+	PAdjusted  *float64        `json:"p_adjusted,omitempty"`
+	Family     Family          `json:"family"`
+	Verdict    Verdict         `json:"verdict"`
+	Probe      *Normalisation  `json:"probe,omitempty"`
+	Warnings   []Warning       `json:"warnings"`
+}
+
+// Trial is one recorded trial with its metrics. What could not be known is
+// absent from Metrics.
+type Trial struct {
+	ID        string             `json:"id"`
+	Ordinal   int                `json:"ordinal"`
+	Block     int                `json:"block"`
+	Treatment string             `json:"treatment"`
+	Factors   plan.Factors       `json:"factors"`
+	Control   bool               `json:"control,omitempty"`
+	Valid     bool               `json:"valid"`
+	Error     string             `json:"error,omitempty"`
+	Metrics   map[string]float64 `json:"metrics"`
+	Warnings  []Warning          `json:"warnings"`
+
+	roles map[taskRole]map[string]float64
+}

@@ -1,0 +1,131 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// The filter by hand: of 2, 3, 8, 10, 10, 10, 11, 20 the mean is 9.25, above it
+// stand 10, 10, 10, 11, 20 with the mean 12.2 and the population deviation 3.92, within
+// which 10, 10, 10, 11 remain. Zeros at the start are none: it was not there.
+func TestPublishedFilter(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   series
+		want float64
+		ok   bool
+	}{
+		{"by hand", series{2, 3, 8, 10, 10, 10, 11, 20}, 10.25, true},
+		{"not there at first", series{0, 0, 2, 3, 8, 10, 10, 10, 11, 20}, 10.25, true},
+		{"half are above the mean", series{1, 1, 3, 3}, 3, true},
+		{"fewer than half are above it", series{1, 1, 1, 9, 1}, 1, true},
+		{"all equal", series{5, 5, 5}, 5, true},
+		{"unknown rows", series{math.NaN(), 5, math.NaN(), 5}, 5, true},
+		{"always nothing", series{0, 0, 0}, 0, true},
+		{"never known", series{math.NaN()}, 0, false},
+		{"no row", series{}, 0, false},
+	} {
+		got, ok := publishedFilter(c.in)
+		if ok != c.ok || math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, %v; expected %v, %v", c.name, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+var sampledAt = time.Date(2025, 3, 27, 17, 0, 0, 0, time.UTC)
+
+// sampledTrial is a trial of two tasks and one row every ten seconds, of which 30 to 70 s are the measure phase.
+func sampledTrial(app, data []float64) *result.Record {
+	s := &result.Sampled{Source: "test", Tasks: []mesh.Task{{ID: "a", Plane: metric.App}, {ID: "d", Plane: metric.Data}}}
+	for i := range app {
+		row := result.SampledRow{At: sampledAt.Add(time.Duration(i) * 10 * time.Second)}
+		for _, v := range []float64{app[i], data[i]} {
+			cell := &v
+			if math.IsNaN(v) {
+				cell = nil
+			}
+			row.Cores, row.Memory = append(row.Cores, cell), append(row.Memory, cell)
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	s.Shorten()
+	return &result.Record{Valid: true, Sampled: s,
+		Phases: []result.Phase{{Name: "measure", Start: sampledAt.Add(30 * time.Second), End: sampledAt.Add(70 * time.Second)}},
+		Load:   &result.Load{Completed: 1000, MeasureSeconds: 10, Classes: map[string]int64{"2xx": 1000}}}
+}
+
+func TestReadingsThatRepeatCountOnce(t *testing.T) {
+	// In the phase stand 3 (seen before it), 3, 5, 5, 9: two readings of their own.
+	r := sampledTrial([]float64{1, 1, 3, 3, 3, 5, 5, 9, 1}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1})
+	f := trialFigures(r, Unpaired)
+	if got := f.values["cpu_cores/app"]; got != 7 {
+		t.Errorf("%v cores, expected 7", got)
+	}
+	if got := f.values["cpu_us_per_request/app"]; got != 7e6/100 {
+		t.Errorf("%v µs a request at 100 requests/s", got)
+	}
+	var codes []string
+	for _, w := range f.warnings {
+		codes = append(codes, w.Code)
+	}
+	if !slices.Contains(codes, "repeated-readings") || !slices.Contains(codes, "few-readings") {
+		t.Errorf("warnings %v", codes)
+	}
+}
+
+// A plane with a gap is unknown in that row, and so is every sum with it; a plane
+// without a task, or held in part, is unknown throughout.
+func TestUnknownSamplesAreNotZero(t *testing.T) {
+	nan := math.NaN()
+	r := sampledTrial([]float64{1, 1, 2, 3, 4, 5, 6, 7, 8}, []float64{1, 1, 1, 1, nan, 1, 2, 3, 4})
+	f := trialFigures(r, Unpaired)
+	if got := f.values["cpu_cores/data"]; math.Abs(got-7.0/4) > 1e-12 {
+		t.Errorf("data plane %v, expected the mean of the four rows that are known", got)
+	}
+	for _, name := range []string{"cpu_cores/control", "cpu_cores/total", "cpu_cores/cluster", "cpu_cores/load", "mesh_ratio/cpu"} {
+		if v, ok := f.values[name]; ok {
+			t.Errorf("%s is %v, and no one looked", name, v)
+		}
+	}
+	r.Sampled.Unknown = []metric.Plane{metric.Data}
+	if v, ok := trialFigures(r, Unpaired).values["cpu_cores/data"]; ok {
+		t.Errorf("a plane held in part is %v", v)
+	}
+}
+
+// Lines see a fixed cost and a cost per request, and say where there is no line.
+func TestLines(t *testing.T) {
+	for _, bend := range []float64{0, 0.5} {
+		a := &analysis{confidence: 0.95}
+		by := map[string][]Trial{}
+		for _, rate := range []float64{60, 120, 240, 600, 1200} {
+			id := levelText(rate)
+			a.plan.Treatments = append(a.plan.Treatments, plan.Treatment{ID: id, Factors: plan.Factors{"mesh": "x", "rate": rate}})
+			for i := range 5 {
+				cores := (0.05 + 0.002*rate*(1-bend*rate/1200)) * (1 + 0.01*float64(i-2))
+				by[id] = append(by[id], Trial{Metrics: map[string]float64{"rate": rate, "cpu_cores/data": cores}})
+			}
+		}
+		lines := a.lines(by)
+		if len(lines) != 1 {
+			t.Fatalf("%d lines", len(lines))
+		}
+		l := lines[0]
+		if bent := len(l.Warnings) > 0; bent != (bend > 0) {
+			t.Errorf("bend %v: warnings %v, misfit %v", bend, l.Warnings, *l.Misfit)
+		}
+		if bend == 0 && (l.FixedCores.Excludes(0.05) || l.PerRequestUS.Excludes(2000)) {
+			t.Errorf("%+v", l)
+		}
+		if _, named := l.Factors["rate"]; named || l.From != 60 || l.To != 1200 || l.Rates != 5 || l.N != 25 {
+			t.Errorf("%+v", l)
+		}
+	}
+}

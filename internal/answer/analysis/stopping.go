@@ -1,0 +1,158 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// Stopping says how far a run is whose number of blocks depends on what is found.
+// The rule looks at the width of intervals and never at significance: to stop as
+// soon as a difference shows would show one in most runs of two equal systems
+// (Armitage, McPherson, Rowe, Journal of the Royal Statistical Society A 1969),
+// while the width hardly knows the difference: for normal observations mean and
+// deviation are independent, and the interval keeps its coverage as it narrows
+// (Chow, Robbins, Annals of Mathematical Statistics 1965), but for what
+// [stats.ExtraBlocks] mends; docs/methodology.md has the simulation.
+type Stopping struct {
+	Until   string `json:"until"`
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Blocks  int    `json:"blocks"`  // run so far
+	Reached bool   `json:"reached"` // by the intervals as they are, or when the run stopped
+	// Why the run stopped early, as it was decided; absent: it did not.
+	Why string `json:"why,omitempty"`
+	// Widest is the treatment whose interval is the widest, and Half half of its
+	// width, in Unit; both absent where an interval cannot be given.
+	Widest string   `json:"widest,omitempty"`
+	Half   *float64 `json:"half,omitempty"`
+	Unit   string   `json:"unit,omitempty"`
+}
+
+// stopped cuts the plan where the run ended because it knew enough.
+func (a *analysis) stopped(d *result.Dir) error {
+	a.planned = a.plan.Blocks
+	s, err := d.Stopped()
+	if err != nil || s == nil {
+		return err
+	}
+	a.why = s.Why
+	a.limit(s.Block)
+	return nil
+}
+
+// limit leaves out the blocks after the first so many; 0: none.
+func (a *analysis) limit(blocks int) {
+	if blocks <= 0 || blocks >= a.plan.Blocks {
+		return
+	}
+	a.plan.Blocks = blocks
+	a.plan.Trials = slices.DeleteFunc(slices.Clone(a.plan.Trials), func(t plan.Trial) bool { return t.Block > blocks })
+	a.records = slices.DeleteFunc(a.records, func(r result.Record) bool { return r.Block > blocks })
+}
+
+func (a *analysis) stopping(r *Report) *Stopping {
+	if a.plan.Until == "" {
+		return nil
+	}
+	s := &Stopping{Until: a.plan.Until, Min: a.plan.MinBlocks, Max: a.planned, Why: a.why}
+	for _, t := range a.trials {
+		s.Blocks = max(s.Blocks, t.Block)
+	}
+	var p experiment.Precision
+	if err := p.UnmarshalScalar(a.plan.Until); err != nil {
+		return s // a plan somebody wrote by hand: never reached
+	}
+	s.measure(r, p)
+	s.Reached = s.Reached || s.Why != ""
+	return s
+}
+
+// measure finds the widest interval: of the differences to a baseline, or where
+// there is none of the estimates themselves.
+func (s *Stopping) measure(r *Report, p experiment.Precision) {
+	against := slices.ContainsFunc(r.Treatments, func(t Treatment) bool { return t.Baseline != "" && !t.Control })
+	if s.Unit = "%"; !p.Relative {
+		s.Unit = unitOf(r, p.Metric)
+	}
+	widest := -1.0
+	for _, t := range r.Treatments {
+		if t.Control || against && t.Baseline == "" {
+			continue
+		}
+		half, ok := halfWidth(r, t, p, against)
+		if !ok {
+			s.Widest, s.Half = t.ID, nil
+			return
+		}
+		if half > widest {
+			widest, s.Widest = half, t.ID
+		}
+	}
+	if widest >= 0 {
+		s.Half, s.Reached = &widest, widest <= p.Half
+	}
+}
+
+func unitOf(r *Report, name string) string {
+	for _, m := range r.Metrics() {
+		if m.Name == name {
+			return m.Unit
+		}
+	}
+	return ""
+}
+
+func halfWidth(r *Report, t Treatment, p experiment.Precision, against bool) (float64, bool) {
+	e, ok := t.Metrics[p.Metric]
+	if !ok {
+		return 0, false
+	}
+	interval, n := e.Interval, e.N
+	if against {
+		c, ok := r.Find(t.ID, p.Metric)
+		if !ok || c.Difference == nil {
+			return 0, false
+		}
+		interval, n = *c.Difference, c.N
+	}
+	half, known := interval.HalfWidth()
+	if !known && n < stats.MinN {
+		return 0, false // where all agree to the last digit there is nothing left to narrow
+	}
+	if !p.Relative {
+		return half, true
+	}
+	if !(e.Estimate > 0) {
+		return 0, half == 0
+	}
+	return 100 * half / e.Estimate, true
+}
+
+// Words say how it stands.
+func (s *Stopping) Words() string {
+	width := "its interval cannot be given"
+	if s.Half != nil {
+		width = fmt.Sprintf("the widest, of %s, is ±%s %s", s.Widest, strconv.FormatFloat(*s.Half, 'g', 2, 64), s.Unit)
+	} else if s.Widest != "" {
+		width = "the interval of " + s.Widest + " cannot be given"
+	}
+	if s.Reached {
+		return fmt.Sprintf("%s is reached: %s", s.Until, width)
+	}
+	return fmt.Sprintf("%s is not reached: %s", s.Until, width)
+}
+
+// warnings say that the run ended with wider intervals than were asked for.
+func (s *Stopping) warnings() []Warning {
+	if s == nil || s.Reached || s.Blocks < s.Max {
+		return nil
+	}
+	return []Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %d blocks %s", s.Max, s.Words()),
+		Hint: "raise max, measure longer, or be content with a wider interval"}}
+}

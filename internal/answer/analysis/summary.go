@@ -1,0 +1,150 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// reportWarnings are one line a code for the whole report, the gravest first.
+func (a *analysis) reportWarnings(r *Report) []Warning {
+	ws := []Warning{}
+	if a.header.Platform.Kind == imported {
+		ws = append(ws, a.importWarnings()...)
+	} else {
+		ws = append(ws, floorWarnings(r)...)
+	}
+	ws = append(ws, a.together()...)
+	ws = append(ws, a.unequal()...)
+	ws = append(ws, a.lostTrials(r.Count)...)
+	ws = append(ws, short(r.Treatments)...)
+	ws = append(ws, r.Stopping.warnings()...)
+	var t tally
+	for _, trial := range r.Trials {
+		if trial.Error != "" {
+			continue
+		}
+		for _, w := range trial.Warnings {
+			t.add(trial.ID, w)
+		}
+	}
+	return append(ws, t.warnings()...)
+}
+
+func floorWarnings(r *Report) []Warning {
+	if len(r.Floor) == 0 {
+		return []Warning{{Code: "no-floor", Message: "no A/A pair was run: how much two identical treatments differ here is not known",
+			Hint: "add `control: true` to the experiment file"}}
+	}
+	var differ []string
+	for _, f := range r.Floor {
+		if f.Verdict == Higher || f.Verdict == Lower {
+			differ = append(differ, f.Metric)
+		}
+	}
+	if differ == nil {
+		return nil
+	}
+	return []Warning{{Code: "aa-differs", Metrics: differ,
+		Message: "the A/A pair differs, and must not: " + listed(differ, 4) + "; differences of that size elsewhere mean nothing",
+		Hint:    "the machine was not steady: close what else runs, pin CPUs, warm up longer, run more blocks; `tare doctor` looks for the cause"}}
+}
+
+// listed names at most n things.
+func listed(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
+// lostTrials says which planned trials the estimates do not rest on.
+func (a *analysis) lostTrials(c Count) []Warning {
+	var failed, invalid []string
+	for _, t := range a.trials {
+		switch {
+		case t.Error != "":
+			failed = append(failed, t.ID+": "+firstLine(t.Error))
+		case !t.Valid:
+			invalid = append(invalid, t.ID+reasons(t))
+		}
+	}
+	var ws []Warning
+	if len(failed) > 0 {
+		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
+			Message: "left out of every figure: " + listed(failed, 3),
+			Hint:    "each trial's provenance/ holds the logs of its processes"})
+	}
+	if len(invalid) > 0 {
+		ws = append(ws, Warning{Code: "invalid-trials", Trials: c.Invalid,
+			Message: "left out of every estimate: " + listed(invalid, 3),
+			Hint:    "the reasons and their cures are among the warnings below"})
+	}
+	if c.Missing > 0 {
+		ws = append(ws, Warning{Code: "missing-trials", Trials: c.Missing,
+			Message: "not recorded: the run goes on, or was interrupted",
+			Hint:    "finish it with `tare run --resume DIR`"})
+	}
+	return ws
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// reasons are what made the trial invalid, by code.
+func reasons(t Trial) string {
+	var codes []string
+	for _, w := range t.Warnings {
+		if w.Invalidates && !slices.Contains(codes, w.Code) {
+			codes = append(codes, w.Code)
+		}
+	}
+	if codes == nil {
+		return " (for no reason that was recorded)"
+	}
+	return " (" + strings.Join(codes, ", ") + ")"
+}
+
+// short names the treatments that have too few valid trials.
+func short(ts []Treatment) []Warning {
+	var few []string
+	for _, t := range ts {
+		if t.N < stats.MinN {
+			few = append(few, fmt.Sprintf("%s has %d", t.ID, t.N))
+		}
+	}
+	if few == nil {
+		return nil
+	}
+	return []Warning{{Code: "few-trials", Message: fmt.Sprintf("an interval needs %d valid trials: %s", stats.MinN, listed(few, 4)),
+		Hint: moreBlocks}}
+}
+
+// Find returns the comparison of a treatment's metric.
+func (r *Report) Find(treatment, name string) (Comparison, bool) {
+	for _, c := range r.Comparisons {
+		if c.Treatment == treatment && c.Metric == name {
+			return c, true
+		}
+	}
+	return Comparison{}, false
+}
+
+// Metrics lists what the report knows of any treatment, in the order of the metric table.
+func (r *Report) Metrics() []metric.Metric {
+	var ms []metric.Metric
+	for _, m := range metric.All() {
+		for _, t := range r.Treatments {
+			if _, ok := t.Metrics[m.Name]; ok {
+				ms = append(ms, m)
+				break
+			}
+		}
+	}
+	return ms
+}

@@ -1,0 +1,308 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// figures collects the metrics of one trial. A value that is not a number is
+// never kept: it becomes a warning, and the metric stays unknown.
+type figures struct {
+	values   map[string]float64
+	roles    map[taskRole]map[string]float64 // of the data plane, by base name
+	warnings []Warning
+}
+
+func (f *figures) set(name string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		f.warn("not-a-number", []string{name}, fmt.Sprintf("%s came out as %v and is left out", name, v),
+			"the record is damaged: look at its counters")
+		return
+	}
+	f.values[name] = v
+}
+
+func (f *figures) warn(code string, metrics []string, message, hint string) {
+	f.warnings = append(f.warnings, Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
+}
+
+// withhold removes what a check of the run has found unfit to be used.
+func (f *figures) withhold(warnings []result.Warning) {
+	for _, w := range warnings {
+		if !w.Withholds {
+			continue
+		}
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return about(w.Metrics, name) })
+	}
+}
+
+// trialFigures computes every metric the record itself bears; latencies come from the log.
+func trialFigures(r *result.Record, method Method) *figures {
+	f := &figures{values: map[string]float64{}, roles: map[taskRole]map[string]float64{}}
+	if r.Error != "" {
+		return f
+	}
+	seconds := loadFigures(f, r.Load)
+	if sampledRecord(*r) {
+		sampledFigures(f, r, seconds, method)
+		return f
+	}
+	resourceFigures(f, r, seconds)
+	counterRoles(f, r, seconds)
+	nodeFigures(f, r.Node)
+	probeFigures(f, r)
+	return f
+}
+
+// sampledRecord reports whether the trial has sampled figures instead of counters.
+func sampledRecord(r result.Record) bool { return r.Sampled != nil && len(r.Sampled.Rows) > 0 }
+
+// measureSeconds is the length of the measure window; 0 where it is unknown.
+func measureSeconds(l *result.Load) float64 {
+	switch {
+	case l == nil:
+		return 0
+	case l.MeasureSeconds > 0:
+		return l.MeasureSeconds
+	}
+	return math.Max(0, l.End.Sub(l.Start).Seconds())
+}
+
+// loadFigures computes what the load generator counted and returns the length of the measure window in seconds.
+func loadFigures(f *figures, l *result.Load) float64 {
+	if l == nil {
+		f.warn("load-unknown", []string{"rate", "error_ratio", "bytes_per_s"}, "the load generator left no report",
+			"see its log in the trial's provenance/")
+		return 0
+	}
+	seconds := measureSeconds(l)
+	if seconds > 0 {
+		f.set("rate", float64(l.Completed)/seconds)
+		// No answer is of zero bytes: a zero means that the generator does not count them.
+		if l.BytesIn > 0 {
+			f.set("bytes_per_s/in", float64(l.BytesIn)/seconds)
+		}
+		if l.BytesOut > 0 {
+			f.set("bytes_per_s/out", float64(l.BytesOut)/seconds)
+		}
+	}
+	ended := int64(0)
+	for _, n := range l.Classes {
+		ended += n
+	}
+	if ended > 0 {
+		f.set("error_ratio", float64(ended-l.Classes["2xx"])/float64(ended))
+	}
+	return seconds
+}
+
+func nodeFigures(f *figures, n *result.NodeUsage) {
+	if n == nil {
+		return
+	}
+	wall, busy := n.End.At.Sub(n.Start.At), n.End.Busy-n.Start.Busy
+	if wall <= 0 || busy < 0 {
+		f.warn("node-counters", []string{"node_cpu_cores"}, fmt.Sprintf("the machine's CPU counter moved by %d ns in %v", busy, wall),
+			"the clock or the counter was set back: run the trial again")
+		return
+	}
+	f.set("node_cpu_cores", float64(busy)/float64(wall))
+}
+
+// resource is a quantity of tasks that is added up by plane.
+type resource struct {
+	name string
+	// of gives the task's value; not ok where it was not read.
+	of func(result.TaskUsage) (float64, bool)
+	// perTime is multiplied by the measure seconds and divided by the requests:
+	// what is a rate here becomes a cost per request under these names.
+	perRequest []perRequest
+}
+
+type perRequest struct {
+	name  string
+	scale float64
+}
+
+const mib = 1 << 20
+
+var resources = []resource{
+	{"cpu_cores", taskCores, []perRequest{{"cpu_us_per_request", 1e6}, {"cpu_cores_per_1000_rps", 1000}}},
+	{"memory_mib", func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended || t.Role == mesh.RoleRemainder
+	}, nil},
+	{"memory_peak_mib", func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Role == mesh.RoleRemainder
+	}, nil},
+	{"memory_pss_mib", taskPSS, nil},
+	{"", taskSwitches, []perRequest{{"context_switches_per_request", 1}}},
+}
+
+// taskCores is CPU time per wall-clock time between the task's own two readings.
+func taskCores(t result.TaskUsage) (float64, bool) {
+	wall, cpu := t.End.At.Sub(t.Start.At), t.End.CPU-t.Start.CPU
+	return float64(cpu) / float64(wall), wall > 0 && cpu >= 0
+}
+
+func taskPSS(t result.TaskUsage) (float64, bool) {
+	if t.End.PSS == nil {
+		return 0, false
+	}
+	return float64(*t.End.PSS) / mib, true
+}
+
+// taskSwitches is context switches per second. A task that has never switched
+// does not exist: two zeros mean that they were not read.
+func taskSwitches(t result.TaskUsage) (float64, bool) {
+	end, start := t.End.Voluntary+t.End.Involuntary, t.Start.Voluntary+t.Start.Involuntary
+	wall := t.End.At.Sub(t.Start.At).Seconds()
+	return float64(end-start) / wall, end > 0 && end >= start && wall > 0
+}
+
+// mayBeEmpty are the planes that truly burn nothing where they have no task; any
+// other plane without a task was not looked at.
+var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Unattributed: true}
+
+// planeSums adds up a resource by plane. A plane with a task that could not be
+// read is unknown: it is not in the answer.
+func planeSums(tasks []result.TaskUsage, of func(result.TaskUsage) (float64, bool)) map[metric.Plane]float64 {
+	sums, unknown := map[metric.Plane]float64{}, map[metric.Plane]bool{}
+	for _, p := range metric.Planes() {
+		if mayBeEmpty[p] {
+			sums[p] = 0
+		}
+	}
+	for _, t := range tasks {
+		v, ok := of(t)
+		if t.Missing != "" || !ok {
+			unknown[t.Plane] = true
+			continue
+		}
+		sums[t.Plane] += v
+	}
+	for p := range unknown {
+		delete(sums, p)
+	}
+	return sums
+}
+
+// part adds up the planes of a part; not ok where one of them is unknown.
+func part(p metric.Part, planes map[metric.Plane]float64) (float64, bool) {
+	total := 0.0
+	for _, plane := range p.Planes {
+		v, ok := planes[plane]
+		if !ok {
+			return 0, false
+		}
+		total += v
+	}
+	return total, true
+}
+
+func resourceFigures(f *figures, r *result.Record, seconds float64) {
+	if len(r.Tasks) == 0 {
+		f.warn("tasks-unknown", []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "memory_mib"},
+			"no task was read", "CPU and memory of this trial are unknown: see its events.jsonl")
+		return
+	}
+	missing(f, r.Tasks)
+	for _, res := range resources {
+		planes := planeSums(r.Tasks, res.of)
+		if _, known := planes[metric.Load]; !known && res.name == "cpu_cores" && !has(r.Tasks, metric.Load) {
+			generatorCPU(planes, r.Load, seconds)
+		}
+		for _, p := range metric.Parts() {
+			v, ok := part(p, planes)
+			if !ok {
+				continue
+			}
+			if res.name != "" {
+				f.set(res.name+"/"+p.Name, v)
+			}
+			if r.Load == nil || r.Load.Completed <= 0 || seconds <= 0 {
+				continue
+			}
+			for _, per := range res.perRequest {
+				f.set(per.name+"/"+p.Name, v*seconds*per.scale/float64(r.Load.Completed))
+			}
+		}
+		ratios(f, res.name, planes)
+	}
+	if r.Load != nil && r.Load.Completed == 0 {
+		f.warn("no-answers", []string{"cpu_us_per_request", "cpu_cores_per_1000_rps", "context_switches_per_request"},
+			"no request was answered: a cost per request is undefined", "see the errors by kind in the record, and the application's log")
+	}
+}
+
+// generatorCPU falls back on what the generator says of itself where no meter saw it.
+func generatorCPU(planes map[metric.Plane]float64, l *result.Load, seconds float64) {
+	if l != nil && l.CPUSeconds != nil && seconds > 0 {
+		planes[metric.Load] = *l.CPUSeconds / seconds
+	}
+}
+
+func has(tasks []result.TaskUsage, p metric.Plane) bool {
+	for _, t := range tasks {
+		if t.Plane == p {
+			return true
+		}
+	}
+	return false
+}
+
+// ratioName is the part of mesh_ratio and data_plane_ratio a resource gives.
+var ratioName = map[string]string{"cpu_cores": "cpu", "memory_mib": "memory"}
+
+// ratios are the mesh, and its data plane, over everything of the cluster that is not mesh.
+func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
+	name, ok := ratioName[resource]
+	if !ok {
+		return
+	}
+	mesh, ok1 := part(metric.Part{Planes: []metric.Plane{metric.Data, metric.Control}}, planes)
+	rest, ok2 := part(metric.Part{Planes: []metric.Plane{metric.App, metric.Platform, metric.Unattributed, metric.Load}}, planes)
+	if data, ok := planes[metric.Data]; ok && ok2 && rest > 0 {
+		f.set("data_plane_ratio/"+name, data/rest)
+	}
+	if ok1 && ok2 && rest > 0 {
+		f.set("mesh_ratio/"+name, mesh/rest)
+	}
+}
+
+// missing says which tasks could not be read, and what that makes unknown.
+func missing(f *figures, tasks []result.TaskUsage) {
+	for _, t := range tasks {
+		about := namesOf(t.Plane)
+		switch _, ok := taskCores(t); {
+		case t.Missing != "":
+			f.warn("task-unread", about, fmt.Sprintf("task %s could not be read (%s): the %s plane and every sum with it are unknown", t.ID, t.Missing, t.Plane),
+				"a process that ended early names the reason in its log, in the trial's provenance/")
+		case !ok:
+			f.warn("task-counters", about, fmt.Sprintf("the CPU counter of task %s moved by %d ns in %v: the %s plane and every sum with it are unknown",
+				t.ID, t.End.CPU-t.Start.CPU, t.End.At.Sub(t.Start.At), t.Plane),
+				"the process was restarted, or a clock was set back: run the trial again")
+		}
+	}
+}
+
+// namesOf are the metrics that cannot be known without the tasks of plane.
+func namesOf(plane metric.Plane) []string {
+	names := []string{"mesh_ratio", "data_plane_ratio"}
+	for _, p := range metric.Parts() {
+		if !slices.Contains(p.Planes, plane) {
+			continue
+		}
+		for _, m := range metric.All() {
+			if base := metric.Base(m.Name); base != m.Name && m.Name == base+"/"+p.Name {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}

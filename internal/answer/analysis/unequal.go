@@ -1,0 +1,44 @@
+package analysis
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// abilities are what meshes do for their users, in words.
+var abilities = []struct {
+	words string
+	has   func(mesh.Provides) bool
+}{
+	{"mutual TLS", func(p mesh.Provides) bool { return p.MTLS }},
+	{"an understanding of requests (L7)", func(p mesh.Provides) bool { return p.L7 }},
+	{"retries", func(p mesh.Provides) bool { return p.Retries }},
+	{"telemetry", func(p mesh.Provides) bool { return p.Telemetry }},
+}
+
+// unequal names the meshes of the run that do less than another one does: their figures are of less.
+func (a *analysis) unequal() []Warning {
+	of := maps.Clone(a.environment.Provides)
+	maps.DeleteFunc(of, func(_ string, p mesh.Provides) bool { return p == mesh.Provides{} }) // no mesh
+	lacks := map[string][]string{}
+	for _, ability := range abilities {
+		some := slices.ContainsFunc(slices.Collect(maps.Values(of)), ability.has)
+		for name, p := range of {
+			if some && !ability.has(p) {
+				lacks[name] = append(lacks[name], ability.words)
+			}
+		}
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	var told []string
+	for _, name := range slices.Sorted(maps.Keys(lacks)) {
+		told = append(told, name+" is without "+strings.Join(lacks[name], ", "))
+	}
+	return []Warning{{Code: "unequal-meshes", Message: "the meshes do not do the same for their users: " + strings.Join(told, "; "),
+		Hint: "compare figures of meshes that do the same, or say what one does less"}}
+}

@@ -1,0 +1,59 @@
+// Package hint attaches to an error what its reader can do about it.
+package hint
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Error is an error with a hint. Error types with fields of their own embed it.
+// The zero value has no hint and an empty message.
+type Error struct {
+	Err  error  // what went wrong; the message is its message
+	Text string // what to do about it: one line, no final period; "" for none
+}
+
+// New returns an error with a formatted message and a hint.
+// Verbs are those of [fmt.Errorf], %w included.
+func New(hint, format string, args ...any) error {
+	return &Error{Err: fmt.Errorf(format, args...), Text: hint}
+}
+
+// Wrap attaches a hint to err. It returns nil if err is nil.
+func Wrap(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Err: err, Text: hint}
+}
+
+// Of returns the hint of the outermost error in err's chain that has one, or "".
+func Of(err error) string {
+	for err != nil {
+		var h interface{ Hint() string }
+		if !errors.As(err, &h) {
+			return ""
+		}
+		if text := h.Hint(); text != "" {
+			return text
+		}
+		inner, ok := h.(error)
+		if !ok {
+			return ""
+		}
+		err = errors.Unwrap(inner)
+	}
+	return ""
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is what Of reads. It is found through embedding, too.
+func (e *Error) Hint() string { return e.Text }

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+// Instance is one running instance of a service, complete: what the program
+// that plays it reads (JSON or YAML), written by the platform that starts it,
+// and what can be read and changed over REST while it runs.
+type Instance struct {
+	Name string `yaml:"name" json:"name"`
+	// Protocol that is spoken; empty is HTTP. It stays as it was at the start.
+	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
+	Behavior `yaml:",inline"`
+	// Calls are made for every request, before it is answered.
+	Calls []Upstream `yaml:"calls,omitempty" json:"calls,omitempty"`
+}
+
+// Upstream is a service an instance calls, by the URLs that lead to it, taken in
+// turn. Without a service and URLs it is a step that only waits.
+type Upstream struct {
+	Service     string   `yaml:"service,omitempty" json:"service,omitempty"`
+	URLs        []string `yaml:"urls,omitempty" json:"urls,omitempty"`
+	CallOptions `yaml:",inline"`
+}
+
+// maxCalls bounds the calls one request can set off at one service.
+const maxCalls = 1000
+
+// DecodeInstance reads an instance, as strictly as every file is read; name
+// stands for the file in what is reported, [strict.Problems].
+func DecodeInstance(name string, data []byte) (Instance, error) {
+	var i Instance
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return i, err
+	}
+	doc.Decode(&i)
+	i.validate(doc)
+	if err := doc.Err(); err != nil {
+		return Instance{}, err
+	}
+	return i, nil
+}
+
+// Check validates an instance that was put together in the program. Mistakes are
+// [strict.Problems] without a place: there is no file that they stand in.
+func (i Instance) Check() error {
+	b, err := json.Marshal(i)
+	if err != nil {
+		return fmt.Errorf("check service %s: %w", i.Name, err)
+	}
+	_, err = DecodeInstance("service "+i.Name, b)
+	var mistakes strict.Problems
+	if errors.As(err, &mistakes) {
+		for k := range mistakes {
+			mistakes[k].Line, mistakes[k].Column = 0, 0
+		}
+	}
+	return err
+}
+
+func (i Instance) validate(doc *strict.Document) {
+	v := checks{r: doc}
+	if !IsLabel(i.Name) {
+		v.report("name", notLabel(i.Name), labelHint)
+	}
+	v.protocol("protocol", i.Protocol, Protocols())
+	v.behavior("", i.Behavior)
+	if i.Protocol == TCP && len(i.Calls) > 0 {
+		v.report("calls", "a tcp service makes no calls", "remove them, or let the service speak http1")
+	}
+	if len(i.Calls) > maxCalls {
+		v.report("calls", fmt.Sprintf("%d calls, more than %d", len(i.Calls), maxCalls), "")
+		return
+	}
+	for j, up := range i.Calls {
+		v.upstream(fmt.Sprintf("calls[%d]", j), up, j)
+	}
+}
+
+// called are the protocols a call can be made by.
+var called = []string{HTTP1, HTTP2, GRPC}
+
+func (v checks) upstream(at string, up Upstream, index int) {
+	v.options(at, up.CallOptions, index)
+	if len(up.URLs) == 0 && (up.Service != "" || up.Wait.IsZero()) {
+		v.report(at+".urls", "no URL is given", "a step that only waits has no service either")
+	}
+	for k, raw := range up.URLs {
+		if err := checkURL(raw); err != nil {
+			v.report(fmt.Sprintf("%s.urls[%d]", at, k), err.Error(), "write http://HOST:PORT/, also for calls by gRPC")
+		}
+	}
+}
+
+func checkURL(raw string) error {
+	u, err := url.Parse(raw)
+	var parse *url.Error
+	switch {
+	case errors.As(err, &parse):
+		return fmt.Errorf("%.80q is not a URL: %w", raw, parse.Err)
+	case err != nil:
+		return err
+	case u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "":
+		return fmt.Errorf("%.80q is not an http URL", raw)
+	}
+	return nil
+}
+
+func (v checks) protocol(path, name string, known []string) {
+	if name != "" && !slices.Contains(known, name) {
+		v.report(path, fmt.Sprintf("unknown protocol %.60q", name), strict.DidYouMean(name, known))
+	}
+}

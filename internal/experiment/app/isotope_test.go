@@ -1,0 +1,146 @@
+package app_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// A graph with every field that isotope's code reads.
+const isotopeGraph = `
+apiVersion: isotope.alpha.istio.io/v1alpha1
+kind: MockServiceGraph
+defaults:
+  type: http
+  requestSize: 1 KB
+  responseSize: 16k
+  numReplicas: 2
+  numRbacPolicies: 3
+services:
+- name: entry
+  isEntrypoint: true
+  numReplicas: 1
+  script:
+  - call: a
+  - [{call: a}, {call: {service: b, size: 128, probability: 50, extra-header: {x-a: "1"}}}, {sleep: 10ms}]
+  - sleep: 5ms
+- name: a
+  errorRate: 5%
+  namespace: other
+- name: b
+  type: grpc
+  responseSize: 128
+  errorRate: 0.5
+  script: []
+`
+
+func TestIsotope(t *testing.T) {
+	top, notes, err := app.FromIsotope("dir/canonical.yaml", []byte(isotopeGraph))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if top.Name != "canonical" || top.Entry != "entry" || len(top.Services) != 3 || len(notes) != 2 {
+		t.Errorf("%+v, notes %v", top, notes)
+	}
+	entry, a, b := top.Services[0], top.Services[1], top.Services[2]
+	if entry.Replicas != 1 || entry.FailedCallStatus != 500 || len(entry.Calls) != 5 {
+		t.Fatalf("%+v", entry)
+	}
+	var alongside []bool
+	for _, c := range entry.Calls {
+		alongside = append(alongside, c.Alongside)
+	}
+	if want := []bool{false, false, true, true, false}; !reflect.DeepEqual(alongside, want) {
+		t.Errorf("alongside %v, want %v", alongside, want)
+	}
+	if c := entry.Calls[0]; c.Service != "a" || c.RequestSize.Draw() != 1024 {
+		t.Errorf("%+v", c)
+	}
+	if c := entry.Calls[2]; c.RequestSize.Draw() != 128 || c.Probability == nil || *c.Probability != 0.5 || c.Headers["x-a"] != "1" {
+		t.Errorf("%+v", c)
+	}
+	if c := entry.Calls[4]; c.Service != "" || c.Wait.String() != "5ms" {
+		t.Errorf("%+v", c)
+	}
+	if a.Replicas != 2 || a.Errors == nil || a.Errors.Ratio != 0.05 || a.ResponseSize.Draw() != 16384 || a.Protocol != app.HTTP1 {
+		t.Errorf("%+v", a)
+	}
+	if b.Protocol != app.GRPC || b.ResponseSize.Draw() != 128 || b.Errors.Ratio != 0.5 {
+		t.Errorf("%+v", b)
+	}
+	text, err := top.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := app.Decode("again.yaml", text)
+	if err != nil || !reflect.DeepEqual(again, top) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestIsotopeRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		"services: [{name: a, script: [{call: b}]}]":                            "there is no service \"b\"",
+		"services: [{name: a, script: [{call: a}]}]":                            "the calls go round in a circle",
+		"services: [{name: a, script: [[[{sleep: 1ms}]]]}]":                     "concurrent already",
+		"services: [{name: a, script: [{slep: 1ms}]}]":                          "unknown command",
+		"services: [{name: a, script: [{sleep: 1}]}]":                           "expected a time",
+		"services: [{name: a, script: [{call: {service: a, payloadSize: 1}}]}]": "unknown field",
+		"services: [{name: a, type: tcp}]":                                      "unknown type",
+		"services: [{name: a, errorRate: 120%}]":                                "expected a share",
+		"default: {type: http}\nservices: [{name: a}]":                          "unknown field",
+	} {
+		_, _, err := app.FromIsotope("g.yaml", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "g.yaml:") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A graph that is small to write and huge to carry out is refused, before it is made.
+func TestIsotopeBombs(t *testing.T) {
+	services := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "- {name: s%d}\n", i)
+		}
+		return b.String()
+	}
+	aliases := "a: &a [" + strings.Repeat("{sleep: 1ms}, ", 3000) + "]\nservices:\n- {name: a, script: [" + strings.Repeat("[*a], ", 20_000) + "]}\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"many services", "services:\n" + services(5000), "5000 services, more than 1000"},
+		{"the default script many times", "defaults: {script: [" + strings.Repeat("{sleep: 1ms},", 2000) + "]}\nservices:\n" + services(1000), "more than 20000 commands in all"},
+		{"a step of many", "services: [{name: a, script: [[" + strings.Repeat("{sleep: 1ms},", 20_001) + "]]}]", "more than 20000 commands in all"},
+		{"more than can be read again", "defaults: {script: [" + strings.Repeat("{call: {service: z, extra-header: {x: "+strings.Repeat("v", 1000)+"}}},", 2) +
+			"]}\nservices:\n- {name: z, script: []}\n" + services(900), "more than the 1048576 that a topology's file may have"},
+		{"aliases", aliases, "the alias *a is not allowed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := app.FromIsotope("g.yaml", []byte(c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%.300v", err)
+			}
+		})
+	}
+}
+
+func FuzzIsotope(f *testing.F) {
+	f.Add([]byte(isotopeGraph))
+	f.Add([]byte("services: [{name: a, script: [[{call: {service: b}}]]}, {name: b}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		top, _, err := app.FromIsotope("fuzz.yaml", data)
+		if err != nil {
+			return
+		}
+		text, err := top.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := app.Decode("again.yaml", text); err != nil {
+			t.Fatalf("%s\nbecomes\n%s\nwhich is refused: %v", data, text, err)
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package app
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+//go:embed topologies/*.yaml
+var embedded embed.FS
+
+// Builtin lists the topologies that come with tare, sorted by name.
+func Builtin() []Topology {
+	names, err := embedded.ReadDir("topologies")
+	if err != nil {
+		return nil // cannot be: the directory is embedded
+	}
+	var all []Topology
+	for _, f := range names {
+		t, err := builtin(strings.TrimSuffix(f.Name(), ".yaml"))
+		if err == nil { // a test loads every one
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Names lists the names of [Builtin].
+func Names() []string {
+	var names []string
+	for _, t := range Builtin() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// IsFile tells a topology's file from its name.
+func IsFile(nameOrPath string) bool {
+	return strings.ContainsAny(nameOrPath, `/\`) || strings.HasSuffix(nameOrPath, ".yaml") || strings.HasSuffix(nameOrPath, ".yml")
+}
+
+// Load finds a topology by name, or reads it from a file where the argument
+// has a slash or ends in .yaml. Mistakes in a file are [strict.Problems].
+func Load(nameOrPath string) (Topology, error) {
+	if !IsFile(nameOrPath) {
+		return builtin(nameOrPath)
+	}
+	data, err := strict.ReadFile(nameOrPath)
+	if err != nil {
+		return Topology{}, err
+	}
+	return Decode(nameOrPath, data)
+}
+
+func builtin(name string) (Topology, error) {
+	file := path.Join("topologies", name+".yaml")
+	data, err := embedded.ReadFile(file)
+	if err != nil {
+		return Topology{}, fmt.Errorf("unknown topology %q", name)
+	}
+	return Decode(file, data)
+}
+
+// Decode reads a topology, fills in its defaults and validates it. The error is a [strict.Problems].
+func Decode(name string, data []byte) (Topology, error) {
+	var t Topology
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return t, err
+	}
+	doc.Decode(&t)
+	if t.Name == "" && doc.Sound("name") {
+		doc.Report("name", "no name is given", "add name: my-topology")
+	} else if !IsLabel(t.Name) && doc.Sound("name") {
+		doc.Report("name", notLabel(t.Name), labelHint)
+	}
+	t.Validate(doc, "")
+	if err := doc.Err(); err != nil {
+		return Topology{}, err
+	}
+	return t.Default(), nil
+}
+
+// Default returns the topology with its defaults filled in: the entry.
+func (t Topology) Default() Topology {
+	if t.Entry == "" && len(t.Services) > 0 {
+		t.Entry = t.Services[0].Name
+	}
+	return t
+}
+
+// Reporter takes the mistakes that validation finds, by path.
+type Reporter interface {
+	Report(path, message, hint string)
+	Sound(path string) bool
+}
+
+const (
+	maxServices    = 1000
+	maxReplicas    = 1000
+	maxCallsPerHit = 10_000
+)
+
+// Validate reports what is wrong with the entry and the services to r. Paths
+// begin with prefix, e.g. "application." for a topology inside an experiment.
+func (t Topology) Validate(r Reporter, prefix string) {
+	v := validation{checks{r, prefix}, t}
+	if !r.Sound(strings.TrimSuffix(prefix, ".")) && !r.Sound(prefix+"services") && len(t.Services) == 0 {
+		return
+	}
+	if len(t.Services) > maxServices {
+		v.report("services", fmt.Sprintf("%d services, more than %d", len(t.Services), maxServices), "")
+		return
+	}
+	v.services()
+	v.entry()
+	v.chart()
+	if r.Sound(prefix+"services") && v.acyclic() {
+		v.work()
+	}
+}
+
+type validation struct {
+	checks
+	t Topology
+}
+
+func (v validation) names() []string {
+	var names []string
+	for _, s := range v.t.Services {
+		if s.Name != "" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func (v validation) services() {
+	if len(v.t.Services) == 0 {
+		v.report("services", "the list is empty", "an application needs at least one service")
+	}
+	first := map[string]int{}
+	names := v.names()
+	for i, s := range v.t.Services {
+		at := fmt.Sprintf("services[%d]", i)
+		before, twice := first[s.Name]
+		switch {
+		case s.Name == "":
+			v.report(at+".name", "no name is given", "")
+		case !IsLabel(s.Name):
+			v.report(at+".name", notLabel(s.Name), labelHint)
+		case twice:
+			v.report(at+".name", fmt.Sprintf("%q is already the name of services[%d]", s.Name, before), "")
+		default:
+			first[s.Name] = i
+		}
+		if s.Replicas < 0 || s.Replicas > maxReplicas {
+			v.report(at+".replicas", fmt.Sprintf("%d is not between 0 and %d", s.Replicas, maxReplicas), "0 means as many as the factor replicas says")
+		}
+		v.protocol(at+".protocol", s.Protocol, Protocols())
+		v.program(at, s)
+		v.behavior(at, s.Behavior)
+		v.calls(at, s, names)
+	}
+}
+
+// program reports a program there is not, and what the adder cannot be told.
+func (v validation) program(at string, s Service) {
+	size, behavior := s.ResponseSize, s.Behavior
+	behavior.ResponseSize = Sizes{}
+	_, fixed := size.Fixed()
+	switch {
+	case s.Program == "":
+	case s.Program != Adder:
+		v.report(at+".program", fmt.Sprintf("unknown program %.60q", s.Program), strict.DidYouMean(s.Program, []string{Adder}))
+	case len(s.Calls) > 0:
+		v.report(at+".calls", "the adder calls its sidecar and nothing else", "remove them")
+	case s.Protocol != "" && s.Protocol != HTTP1:
+		v.report(at+".protocol", "the adder speaks http1", "leave it out")
+	case !size.IsZero() && !fixed:
+		v.report(at+".responseSize", "answers of the adder are all of one length", "give a size")
+	case !reflect.DeepEqual(behavior, Behavior{}):
+		v.report(at+".program", "the adder has no behavior to configure but its responseSize", "remove the other fields")
+	}
+}
+
+func (v validation) calls(at string, s Service, names []string) {
+	if s.Protocol == TCP && len(s.Calls) > 0 {
+		v.report(at+".calls", "a tcp service makes no calls", "remove them, or let the service speak http1")
+	}
+	for j, c := range s.Calls {
+		path := fmt.Sprintf("%s.calls[%d]", at, j)
+		v.options(path, c.CallOptions, j)
+		switch {
+		case !v.r.Sound(v.prefix + path + ".service"): // spares the search for the nearest name
+		case c.Service == "" && c.Wait.IsZero():
+			v.report(path+".service", "no service is named", "a step that only waits has a wait")
+		case c.Service != "" && !slices.Contains(names, c.Service):
+			v.report(path+".service", fmt.Sprintf("there is no service %q", c.Service), strict.DidYouMean(c.Service, names))
+		default:
+			v.speaks(path, c)
+		}
+	}
+}
+
+// speaks reports a call by a protocol that its callee does not speak.
+func (v validation) speaks(at string, c Call) {
+	callee, ok := v.t.Service(c.Service)
+	isHTTP := func(p string) bool { return p == HTTP1 || p == HTTP2 }
+	switch {
+	case !ok:
+	case callee.Protocol == TCP:
+		v.report(at+".service", fmt.Sprintf("%s speaks tcp, and services call by HTTP or gRPC", callee.Name), "let it speak http1, or remove the call")
+	case c.Protocol == "" || callee.Protocol == "" || c.Protocol == callee.Protocol || isHTTP(c.Protocol) && isHTTP(callee.Protocol):
+	default:
+		v.report(at+".protocol", fmt.Sprintf("%s speaks %s", callee.Name, callee.Protocol), "leave the protocol out: it is the callee's then")
+	}
+	if ok && callee.Protocol == GRPC && c.Path != "" {
+		v.report(at+".path", fmt.Sprintf("%s speaks grpc, and a call by gRPC has no path", callee.Name), "")
+	}
+}
+
+func (v validation) entry() {
+	if v.t.Entry == "" {
+		return
+	}
+	if names := v.names(); !slices.Contains(names, v.t.Entry) {
+		v.report("entry", fmt.Sprintf("there is no service %q", v.t.Entry), strict.DidYouMean(v.t.Entry, names))
+	}
+}
+
+// acyclic reports the first cycle of calls, at the call that closes it.
+func (v validation) acyclic() bool {
+	index := map[string]int{}
+	for i, s := range v.t.Services {
+		index[s.Name] = i
+	}
+	const (
+		unseen = iota
+		open
+		done
+	)
+	state := make([]int, len(v.t.Services))
+	var way []string
+	var visit func(i int) bool
+	visit = func(i int) bool {
+		s := v.t.Services[i]
+		state[i], way = open, append(way, s.Name)
+		for j, c := range s.Calls {
+			next, ok := index[c.Service]
+			if !ok {
+				continue
+			}
+			if state[next] == open {
+				cycle := append(slices.Clone(way[slices.Index(way, c.Service):]), c.Service)
+				v.report(fmt.Sprintf("services[%d].calls[%d].service", i, j),
+					"the calls go round in a circle: "+strings.Join(cycle, " -> "), "a request would never end; remove one of these calls")
+				return false
+			}
+			if state[next] == unseen && !visit(next) {
+				return false
+			}
+		}
+		state[i], way = done, way[:len(way)-1]
+		return true
+	}
+	for i := range v.t.Services {
+		if state[i] == unseen && !visit(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// work bounds what one request sets off: calls multiply along a topology, and
+// thirty services that call the next one twice are a billion calls.
+func (v validation) work() {
+	index := map[string]Service{}
+	for _, s := range v.t.Services {
+		index[s.Name] = s
+	}
+	memo := map[string]int{}
+	var count func(name string) int
+	count = func(name string) int {
+		if n, ok := memo[name]; ok {
+			return n
+		}
+		n := 1
+		for _, c := range index[name].Calls {
+			n = min(n+count(c.Service), maxCallsPerHit+1)
+		}
+		memo[name] = n
+		return n
+	}
+	if entry := v.t.Default().Entry; count(entry) > maxCallsPerHit {
+		v.report("services", fmt.Sprintf("one request at %s causes more than %d calls", entry, maxCallsPerHit), "")
+	}
+}
+
+const labelHint = "use lower-case letters, digits and -, at most 63, beginning and ending with a letter or digit"
+
+func notLabel(name string) string {
+	return fmt.Sprintf("%.80q is not a DNS label", name)
+}
+
+// IsLabel tells whether name is a DNS label (RFC 1123): such names become host
+// names, directories and identities.
+func IsLabel(name string) bool {
+	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,93 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+// PatchInstance changes an instance by a JSON merge patch (RFC 7396): fields
+// that are given replace those there are, fields that are null are taken away.
+// The outcome is held to the same rules as a file.
+func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
+	// Read strictly first: what a decoder of JSON would pass over in silence,
+	// such as a field given twice, is a mistake here as well.
+	doc, err := strict.Parse(name, patch)
+	if err != nil {
+		return Instance{}, err
+	}
+	if err := doc.Err(); err != nil {
+		return Instance{}, err
+	}
+	now, err := json.Marshal(i)
+	if err != nil {
+		return Instance{}, fmt.Errorf("patch service %s: %w", i.Name, err)
+	}
+	target, err := decodeJSON(now)
+	if err != nil {
+		return Instance{}, fmt.Errorf("patch service %s: %w", i.Name, err)
+	}
+	change, err := decodeJSON(patch)
+	if err != nil {
+		return Instance{}, strict.Problems{{File: name, Line: 1, Column: 1, Message: "cannot be read as JSON: " + err.Error()}}
+	}
+	merged, err := json.Marshal(merge(target, change))
+	if err != nil {
+		return Instance{}, fmt.Errorf("patch service %s: %w", i.Name, err)
+	}
+	changed, err := DecodeInstance(name, merged)
+	var mistakes strict.Problems
+	if errors.As(err, &mistakes) {
+		return Instance{}, placed(mistakes, doc)
+	}
+	return changed, err
+}
+
+// placed moves mistakes from where they stand in the outcome, which nobody has
+// seen, to where they stand in the patch. Their messages begin with the path.
+func placed(mistakes strict.Problems, patch *strict.Document) strict.Problems {
+	for i, p := range mistakes {
+		path, _, _ := strings.Cut(p.Message, ": ")
+		at := patch.At(path)
+		mistakes[i].Line, mistakes[i].Column = at.Line, at.Column
+	}
+	slices.SortStableFunc(mistakes, func(a, b strict.Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return mistakes
+}
+
+// decodeJSON keeps numbers as they are written.
+func decodeJSON(b []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	err := d.Decode(&v)
+	return v, err
+}
+
+// merge is MergePatch of RFC 7396, section 2.
+func merge(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	t, ok := target.(map[string]any)
+	if !ok {
+		t = map[string]any{}
+	}
+	for name, value := range p {
+		if value == nil {
+			delete(t, name)
+		} else {
+			t[name] = merge(t[name], value)
+		}
+	}
+	return t
+}

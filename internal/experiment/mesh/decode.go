@@ -1,0 +1,54 @@
+package mesh
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+// Decode reads one definition and validates it. The error is a
+// [strict.Problems]; name is what its positions begin with.
+func Decode(name string, data []byte) (Definition, error) {
+	var d Definition
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return d, err
+	}
+	doc.Decode(&d)
+	v := &validation{doc: doc, data: data}
+	v.definition(d)
+	if err := v.err(); err != nil {
+		return Definition{}, err
+	}
+	return d, nil
+}
+
+// validation collects what is wrong with one definition.
+type validation struct {
+	doc  *strict.Document
+	data []byte
+	// inTemplates are problems at a line of a template, which a path cannot name.
+	inTemplates strict.Problems
+}
+
+// report adds a problem unless one is known there already.
+func (v *validation) report(path, message, hint string) {
+	if v.doc.Sound(path) {
+		v.doc.Report(path, message, hint)
+	}
+}
+
+func (v *validation) err() error {
+	err := v.doc.Err()
+	if len(v.inTemplates) == 0 {
+		return err
+	}
+	var all strict.Problems
+	if err != nil && !errors.As(err, &all) {
+		return err
+	}
+	all = append(slices.Clone(all), v.inTemplates...)
+	slices.SortStableFunc(all, func(a, b strict.Problem) int { return a.Line - b.Line })
+	return all
+}

@@ -1,0 +1,107 @@
+package mesh
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+//go:embed definitions/*.yaml
+var embedded embed.FS
+
+// builtin is every embedded definition in the order of their names. An embedded file that
+// does not load is a mistake of this build, and a test finds it first.
+var builtin = sync.OnceValue(func() []Definition {
+	entries, err := embedded.ReadDir("definitions")
+	if err != nil {
+		panic(err)
+	}
+	var all []Definition
+	for _, e := range entries {
+		file := path.Join("definitions", e.Name())
+		data, err := embedded.ReadFile(file)
+		if err == nil {
+			var d Definition
+			if d, err = Decode(file, data); err == nil {
+				all = append(all, d)
+				continue
+			}
+		}
+		panic(fmt.Sprintf("embedded mesh definition: %v", err))
+	}
+	slices.SortFunc(all, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
+	return all
+})
+
+// Builtin lists the definitions that come with tare, by name.
+func Builtin() []Definition {
+	return append([]Definition(nil), builtin()...)
+}
+
+// Names lists the names of the definitions that come with tare, in order.
+func Names() []string {
+	var names []string
+	for _, d := range builtin() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// IsPath says whether a mesh is meant as a file rather than as the name of a
+// definition that comes with tare.
+func IsPath(nameOrPath string) bool {
+	return strings.Contains(nameOrPath, "/") || strings.HasSuffix(nameOrPath, ".yaml")
+}
+
+// Load finds a definition by name among those that come with tare, or reads it
+// from a file when nameOrPath contains a slash or ends in .yaml. The mistakes
+// in a file are [strict.Problems].
+func Load(nameOrPath string) (Definition, error) {
+	if !IsPath(nameOrPath) {
+		for _, d := range builtin() {
+			if d.Name == nameOrPath {
+				return d, nil
+			}
+		}
+		return Definition{}, fmt.Errorf("unknown mesh %q: known are %s, or the path of a .yaml file",
+			nameOrPath, strings.Join(Names(), ", "))
+	}
+	data, err := strict.ReadFile(nameOrPath)
+	if err != nil {
+		return Definition{}, fmt.Errorf("read mesh definition: %w", err)
+	}
+	return Decode(nameOrPath, data)
+}
+
+// Collect lists the definitions that come with tare and those in files, by
+// name. Every file is read before the mistakes of all are returned; a file that
+// takes a name another has is a mistake as well.
+func Collect(files ...string) ([]Definition, error) {
+	all := Builtin()
+	var mistakes []error
+	for _, file := range files {
+		data, err := strict.ReadFile(file)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("read mesh definition: %w", err))
+			continue
+		}
+		d, err := Decode(file, data)
+		if err != nil {
+			mistakes = append(mistakes, err)
+			continue
+		}
+		if slices.ContainsFunc(all, func(o Definition) bool { return o.Name == d.Name }) {
+			mistakes = append(mistakes, fmt.Errorf("%s: name: there is a mesh %q already", file, d.Name))
+			continue
+		}
+		all = append(all, d)
+	}
+	slices.SortStableFunc(all, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
+	return all, errors.Join(mistakes...)
+}

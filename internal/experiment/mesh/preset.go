@@ -1,0 +1,98 @@
+package mesh
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+//go:embed attributions/*.yaml
+var attributions embed.FS
+
+// Attribution is a classification of tasks in place of that of their mesh's definition.
+type Attribution struct {
+	Name        string `yaml:"name" json:"name"`
+	Description string `yaml:"description" json:"description"`
+	// Tasks are the rules: the first that matches wins.
+	Tasks []Rule `yaml:"tasks" json:"tasks"`
+}
+
+// presets are the classifications that come with tare. One that does not load is a mistake of this build, and a test
+// finds it first.
+var presets = sync.OnceValue(func() []Attribution {
+	entries, err := attributions.ReadDir("attributions")
+	if err != nil {
+		panic(err)
+	}
+	var all []Attribution
+	for _, e := range entries {
+		file := path.Join("attributions", e.Name())
+		data, err := attributions.ReadFile(file)
+		if err == nil {
+			var a Attribution
+			if a, err = decodeAttribution(file, data); err == nil {
+				all = append(all, a)
+				continue
+			}
+		}
+		panic(fmt.Sprintf("embedded attribution: %v", err))
+	}
+	return all
+})
+
+// Attributions lists the names of the classifications that come with tare.
+func Attributions() (names []string) {
+	for _, a := range presets() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// LoadAttribution finds a classification by name, or reads it from a file when nameOrPath contains a slash or ends in
+// .yaml.
+func LoadAttribution(nameOrPath string) (Attribution, error) {
+	if !IsPath(nameOrPath) {
+		i := slices.IndexFunc(presets(), func(a Attribution) bool { return a.Name == nameOrPath })
+		if i < 0 {
+			return Attribution{}, fmt.Errorf("unknown attribution %q: known are %s, or the path of a .yaml file", nameOrPath, strings.Join(Attributions(), ", "))
+		}
+		return presets()[i], nil
+	}
+	data, err := strict.ReadFile(nameOrPath)
+	if err != nil {
+		return Attribution{}, fmt.Errorf("read attribution: %w", err)
+	}
+	return decodeAttribution(nameOrPath, data)
+}
+
+func decodeAttribution(name string, data []byte) (Attribution, error) {
+	var a Attribution
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return a, err
+	}
+	doc.Decode(&a)
+	v := &validation{doc: doc, data: data}
+	v.given("name", a.Name, "add name: my-attribution")
+	for i, r := range a.Tasks {
+		v.rule(fmt.Sprintf("tasks[%d]", i), r)
+	}
+	return a, v.err()
+}
+
+// Attribute returns t as the classification has it. A task that is in no cluster (it has no namespace) is left as it is,
+// and so is tare itself.
+func (a Attribution) Attribute(t Task) Task {
+	if t.Namespace == "" || t.Plane == metric.Harness {
+		return t
+	}
+	t.Plane, t.Role, t.Component = metric.Unattributed, "", ""
+	apply(a.Tasks, &t)
+	return t
+}

@@ -1,0 +1,140 @@
+package mesh
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+// template parses a template and executes it for sample pods, so that a field
+// that does not exist is found when the file is read and not in the first trial.
+func (v *validation) template(path, text string, samples []any) {
+	if !v.doc.Sound(path) {
+		return
+	}
+	for _, sample := range samples {
+		if _, err := execute("t", text, sample); err != nil {
+			v.templateProblem(path, sample, err)
+			return
+		}
+	}
+}
+
+// templateError is how text/template says what is wrong: line from 1, and
+// while executing a column from 0 in bytes.
+var templateError = regexp.MustCompile(`(?s)^template: t:(\d+)(?::(\d+))?: (?:executing "t" at )?(.*)$`)
+
+func (v *validation) templateProblem(path string, sample any, err error) {
+	m := templateError.FindStringSubmatch(err.Error())
+	if m == nil {
+		v.doc.Report(path, "the template does not hold: "+err.Error(), "")
+		return
+	}
+	message, hint := "the template does not hold: "+m[3], ""
+	switch {
+	case strings.Contains(message, "nil pointer"):
+		hint = "the sidecar of the load generator has no Inbound: put the part into {{if .Inbound}} … {{end}}"
+		if _, is := sample.(EnrolContext); is {
+			hint = "where the load does not come through a gateway there is none: put the part into {{with .Gateway}} … {{end}}"
+		}
+	case strings.Contains(message, "map has no entry for key"):
+		hint = "an option must be declared in options before it is used"
+	case strings.Contains(message, "can't evaluate field"):
+		hint = fields(sample)
+	}
+	line, _ := strconv.Atoi(m[1])
+	column, _ := strconv.Atoi(m[2])
+	at := v.doc.At(path)
+	indent, is := v.literal(at)
+	if !is {
+		v.doc.Report(path, message, hint)
+		return
+	}
+	v.inTemplates = append(v.inTemplates, strict.Problem{
+		File: at.File, Line: at.Line + line, Column: indent + column + 1, Message: path + ": " + message, Hint: hint,
+	})
+}
+
+// fields says what a template may use.
+func fields(sample any) string {
+	const inside = "; within a range or with they are $.%s, …"
+	switch sample.(type) {
+	case ControlContext:
+		return "the fields are those of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Control, Secret" + fmt.Sprintf(inside, "IP")
+	case CertificateContext:
+		return "the fields are those of CertificateContext: Service, Control, Secret"
+	case InstallContext:
+		return "the fields are those of InstallContext: Version, Profile, Replicas, Namespace, ClusterNetworks, ServiceCIDR, Distribution, Hub, Options, Certificates, ValuesFile"
+	case EnrolContext:
+		return "the fields are those of EnrolContext: Version, Profile, Replicas, Namespace, LoadInside, Gateway, Closed, Hub, Options"
+	}
+	return "the fields are those of SidecarContext: Pod, Service, Identity, IP, Port, Concurrency, ConfigPath, AdminPath, " +
+		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")
+}
+
+// literal says whether a block literal ("|") stands at a place, and how deep
+// its text is indented.
+func (v *validation) literal(at strict.Position) (indent int, is bool) {
+	lines := bytes.Split(v.data, []byte("\n"))
+	if at.Line < 1 || at.Line > len(lines) {
+		return 0, false
+	}
+	rest := []rune(string(lines[at.Line-1]))
+	if at.Column > len(rest) || rest[at.Column-1] != '|' {
+		return 0, false
+	}
+	for _, l := range lines[at.Line:] {
+		if text := bytes.TrimLeft(l, " "); len(bytes.TrimSpace(text)) > 0 {
+			return len(l) - len(text), true
+		}
+	}
+	return 0, true
+}
+
+// sampleContexts are a service's pod that calls two others, and the load
+// generator, which nobody calls.
+func sampleContexts(control map[string]ControlContext) []any {
+	pod := SidecarContext{
+		Port: 9000, Control: control, Secrets: sampleSecrets,
+		Pod: "echo-0", Service: "echo", Identity: "spiffe://tare.local/echo", IP: "127.0.0.2", Concurrency: 1,
+		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin",
+		CertPath: "/run/echo-0/cert.pem", KeyPath: "/run/echo-0/key.pem", CAPath: "/run/ca.pem",
+		Inbound:  &Inbound{AppIP: "127.0.0.2", AppPort: 8080, Callers: []string{"spiffe://tare.local/load"}},
+		Outbound: sampleOutbound("users", "orders"),
+	}
+	load := pod
+	load.Pod, load.Service, load.Identity = "load", "load", "spiffe://tare.local/load"
+	load.Inbound, load.Outbound = nil, sampleOutbound("echo")
+	return []any{pod, load}
+}
+
+func sampleOutbound(services ...string) []Outbound {
+	var all []Outbound
+	for i, s := range services {
+		all = append(all, Outbound{Service: s, Identity: "spiffe://tare.local/" + s, Endpoints: []Endpoint{{IP: "127.0.0.3", Port: 9000 + i}}})
+	}
+	return all
+}
+
+func sampleOutbounds(control map[string]ControlContext) []any {
+	ctx, _ := sampleContexts(control)[0].(SidecarContext)
+	return []any{outboundContext{ctx, ctx.Outbound[0]}}
+}
+
+func sampleSecrets(string) string { return "00000000-0000-4000-8000-000000000000" }
+
+func sampleControlContext(c Control, before map[string]ControlContext) ControlContext {
+	ctx := ControlContext{
+		Name: c.Name, IP: "127.0.0.9", Ports: map[string]int{}, ConfigPath: "/run/" + c.Name, DataDir: "/run/" + c.Name + "-data",
+		Control: before, Secrets: sampleSecrets,
+		Services: []ServiceContext{{Name: "echo", Protocol: "http1", Callers: []string{"load"}}, {Name: "load", Protocol: "http1"}},
+	}
+	for i, port := range c.Ports {
+		ctx.Ports[port] = 9100 + i
+	}
+	return ctx
+}

@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// clientCert is where the application is told of its caller, as Envoy tells it.
+const clientCert = "X-Forwarded-Client-Cert"
+
+// listenInbound makes the way to the application, which bears the weight.
+func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
+	requests := p.counters.of("http.inbound.downstream_rq_total")
+	to := newForwarder([]string{address(c.Inbound.AppIP, c.Inbound.AppPort)}, transport(nil))
+	w, err := p.listen("inbound", c.IP, c.Inbound.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		burn(p.weight.Burn)
+		if !wait(r, p.weight.Delay) {
+			return // the caller has gone
+		}
+		tellCaller(r)
+		to.ServeHTTP(w, r)
+	}))
+	if err != nil || id == nil {
+		return err
+	}
+	id.secure(w.server, c.Inbound.Callers, p.counters.tls("listener.inbound.ssl."))
+	return nil
+}
+
+// listenOutbound makes the way to another service, whose replicas are taken in turn.
+func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *identity) error {
+	name := "outbound-" + out.Service
+	requests := p.counters.of("cluster." + name + ".upstream_rq_total")
+	var endpoints []string
+	for _, e := range out.Endpoints {
+		endpoints = append(endpoints, address(e.IP, e.Port))
+	}
+	if len(endpoints) == 0 {
+		return errors.New("service " + out.Service + " has no endpoint")
+	}
+	source, err := netip.ParseAddr(c.IP)
+	if err != nil {
+		return fmt.Errorf("the pod's address: %w", err)
+	}
+	connect := dial.From(source)
+	if id != nil {
+		connect = id.dial(connect, out, p.counters.tls("cluster."+name+".ssl."))
+	}
+	to := newForwarder(endpoints, transport(connect))
+	_, err = p.listen(name, c.IP, out.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		to.ServeHTTP(w, r)
+	}))
+	return err
+}
+
+func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
+
+// transport keeps every connection that concurrency has opened: a proxy that
+// closed some would add handshakes to what is measured.
+func transport(connect dial.Func) *http.Transport {
+	return &http.Transport{
+		DialContext:         connect, // nil: plain
+		MaxIdleConnsPerHost: 1 << 16,
+		DisableCompression:  true,
+		ReadBufferSize:      16 << 10,
+	}
+}
+
+// buffers are what bodies are copied through.
+type buffers struct{ sync.Pool }
+
+const bufferSize = 32 << 10
+
+func (b *buffers) Get() []byte {
+	if p, ok := b.Pool.Get().(*[bufferSize]byte); ok {
+		return p[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+func (b *buffers) Put(p []byte) { b.Pool.Put((*[bufferSize]byte)(p)) }
+
+func newForwarder(endpoints []string, t *http.Transport) *httputil.ReverseProxy {
+	var next atomic.Uint64
+	return &httputil.ReverseProxy{
+		Transport:  t,
+		BufferPool: &buffers{},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme = "http" // where there is TLS, the dialler speaks it
+			r.Out.URL.Host = endpoints[(next.Add(1)-1)%uint64(len(endpoints))]
+			r.Out.Host = r.In.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() != nil {
+				return // the caller has gone
+			}
+			http.Error(w, "reference proxy: "+err.Error(), http.StatusServiceUnavailable)
+		},
+	}
+}
+
+// wait holds a request up; false: its caller has gone meanwhile.
+func wait(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// tellCaller says who calls, and lets no caller say so itself.
+func tellCaller(r *http.Request) {
+	delete(r.Header, clientCert)
+	if r.TLS != nil {
+		if uri := uriOf(*r.TLS); uri != "" {
+			r.Header[clientCert] = []string{"URI=" + uri}
+		}
+	}
+}
+
+func uriOf(s tls.ConnectionState) string {
+	if len(s.PeerCertificates) == 0 || len(s.PeerCertificates[0].URIs) != 1 {
+		return ""
+	}
+	return s.PeerCertificates[0].URIs[0].String()
+}

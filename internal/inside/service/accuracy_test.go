@@ -1,0 +1,176 @@
+//go:build linux
+
+package service
+
+import (
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// paced calls f at a rate, each in a goroutine of its own, and waits for all.
+func paced(t *testing.T, rate, n int, f func(i int)) {
+	var all sync.WaitGroup
+	start := time.Now()
+	for i := range n {
+		_ = sleep(t.Context(), time.Until(start.Add(time.Duration(i)*time.Second/time.Duration(rate))))
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
+}
+
+// What is asked to be waited is waited, to 2 %, at 100 and at 1000 requests a
+// second. The median is looked at, as often as it takes to find the machine not
+// busy with other things: a wait that is wrong is wrong each time.
+func TestSleepIsRight(t *testing.T) {
+	for _, tc := range []struct {
+		rate int
+		wait time.Duration
+	}{{100, 100 * time.Millisecond}, {1000, 100 * time.Millisecond}, {100, 10 * time.Millisecond}, {1000, 10 * time.Millisecond}} {
+		n := tc.rate / 2
+		off := math.Inf(1)
+		for try := 0; try < 20 && off > 0.02; try++ {
+			took := make([]time.Duration, n)
+			paced(t, tc.rate, n, func(i int) {
+				start := time.Now()
+				if err := sleep(t.Context(), tc.wait); err != nil {
+					t.Error(err)
+				}
+				took[i] = time.Since(start)
+			})
+			slices.Sort(took)
+			median := took[n/2]
+			t.Logf("%v at %d/s: median %v, p99 %v", tc.wait, tc.rate, median, took[n*99/100])
+			if took[0] < tc.wait-maxLate {
+				t.Errorf("%v at %d/s: woken after %v", tc.wait, tc.rate, took[0])
+			}
+			off = math.Abs(float64(median-tc.wait)) / float64(tc.wait)
+		}
+		if off > 0.02 {
+			t.Errorf("%v at %d/s is off by %.1f %%", tc.wait, tc.rate, 100*off)
+		}
+	}
+}
+
+// spin uses d of processor time as exactly as it can be done, reading the clock all the time.
+func spin(d time.Duration) {
+	for start := threadTime(); threadTime()-start < d; {
+	}
+}
+
+// What is asked to be burnt is burnt, to 2 %, by the clock of the thread around
+// it. Every second one spins instead: what the machine adds to that, with cold
+// caches and threads that it switches, it adds to burning as well.
+func TestBurnIsRight(t *testing.T) {
+	calibrated()
+	for _, tc := range []struct {
+		rate int
+		cpu  time.Duration
+	}{{100, time.Millisecond}, {1000, 100 * time.Microsecond}, {1000, 200 * time.Microsecond}} {
+		n := tc.rate
+		off := math.Inf(1)
+		for range 20 { // one undisturbed look is enough
+			var used [2][]time.Duration
+			all := make([]time.Duration, n)
+			paced(t, tc.rate, n, func(i int) {
+				all[i] = onThread(func() { []func(time.Duration){burn, spin}[i%2](tc.cpu) })
+			})
+			for i, u := range all {
+				used[i%2] = append(used[i%2], u)
+			}
+			slices.Sort(used[0])
+			slices.Sort(used[1])
+			burnt, spun := used[0][n/4], used[1][n/4]
+			t.Logf("%v at %d/s: median %v, p99 %v; spinning %v", tc.cpu, tc.rate, burnt, used[0][n/2*99/100], spun)
+			for _, ideal := range []time.Duration{tc.cpu, spun} {
+				off = min(off, math.Abs(float64(burnt)/float64(ideal)-1))
+			}
+			if off <= 0.02 {
+				break
+			}
+		}
+		if off > 0.02 {
+			t.Errorf("%v at %d/s is off by %.1f %%", tc.cpu, tc.rate, 100*off)
+		}
+	}
+}
+
+func processTime(t testing.TB) time.Duration {
+	t.Helper()
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// The kernel accounts to the process what was asked for, locking and reading of clocks included.
+func TestBurnByTheProcessClock(t *testing.T) {
+	const cpu, n = 2 * time.Millisecond, 200
+	calibrated()
+	off := math.Inf(1)
+	for try := 0; try < 20 && off > 0.02; try++ { // one undisturbed look is enough
+		start := processTime(t)
+		for range n {
+			burn(cpu)
+		}
+		used := processTime(t) - start
+		off = min(off, math.Abs(float64(used)/float64(n*cpu)-1))
+	}
+	if off > 0.02 {
+		t.Errorf("off by %.1f %%", 100*off)
+	}
+}
+
+// onThread is the processor time that f uses on its thread.
+func onThread(f func()) time.Duration {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := threadTime()
+	f()
+	return threadTime() - start
+}
+
+// BenchmarkAgainstBare says what an echo costs over a bare handler of net/http
+// with the same answer, by the processor time of client and server together,
+// measured in turns so that what else the machine does falls on both.
+func BenchmarkAgainstBare(b *testing.B) {
+	body := []byte(strings.Repeat("x", 1024))
+	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", "1024")
+		_, _ = w.Write(body)
+	}))
+	defer bare.Close()
+	served := httptest.NewServer(s)
+	defer served.Close()
+	var used [2][]time.Duration
+	const requests = 200
+	for b.Loop() {
+		for i, url := range []string{bare.URL, served.URL} {
+			start := processTime(b)
+			for range requests {
+				get(b, url)
+			}
+			used[i] = append(used[i], (processTime(b)-start)/requests)
+		}
+	}
+	slices.Sort(used[0])
+	slices.Sort(used[1])
+	one, other := used[0][len(used[0])/2], used[1][len(used[1])/2]
+	b.ReportMetric(float64(other)/float64(one), "service/bare")
+}

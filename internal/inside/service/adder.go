@@ -1,0 +1,143 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+
+	"google.golang.org/grpc"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// The study "to sidecar or not" reaches one function five ways: in process, and
+// in a sidecar by REST and by gRPC, over loopback TCP and over a Unix socket. The
+// function adds two numbers; here it takes a payload as well, whose checksum
+// shows that it arrived, because the study left open what larger ones would do.
+
+// addends is what the function takes, and how REST writes it: the payload in base64, as JSON must.
+type addends struct {
+	First   int64  `json:"first"`
+	Second  int64  `json:"second"`
+	Payload []byte `json:"payload,omitempty"`
+}
+
+// sum is what the function answers.
+type sum struct {
+	Result   int64  `json:"result"`
+	Checksum uint32 `json:"checksum,omitempty"`
+}
+
+// adder is one way to the function.
+type adder func(ctx context.Context, in addends) (sum, error)
+
+// add is the function itself.
+func add(_ context.Context, in addends) (sum, error) {
+	return sum{in.First + in.Second, crc32.ChecksumIEEE(in.Payload)}, nil
+}
+
+// Route is one route of the server, and the way to the function it takes.
+type Route struct {
+	app.AdderRoute
+	way func(Ways) (adder, error)
+}
+
+// ways are how the routes reach the function, by their paths.
+var ways = map[string]func(Ways) (adder, error){
+	"/adder":                          func(Ways) (adder, error) { return add, nil },
+	"/adder-with-sidecar":             func(w Ways) (adder, error) { return restAdder("tcp", w.REST), nil },
+	"/adder-with-sidecar-socket":      func(w Ways) (adder, error) { return restAdder("unix", w.RESTSocket), nil },
+	"/adder-with-sidecar-grpc":        func(w Ways) (adder, error) { return grpcAdder("passthrough:///" + w.GRPC) },
+	"/adder-with-sidecar-grpc-socket": func(w Ways) (adder, error) { return grpcAdder("unix://" + w.GRPCSocket) },
+}
+
+// Routes lists the server's routes.
+func Routes() []Route {
+	var all []Route
+	for _, r := range app.AdderRoutes() {
+		all = append(all, Route{r, ways[r.Path]})
+	}
+	return all
+}
+
+// Ways are where the sidecar listens: HOST:PORT, and the paths of sockets.
+type Ways struct{ REST, RESTSocket, GRPC, GRPCSocket string }
+
+// restAdder reaches the function by JSON over HTTP/1.1, on connections that are kept.
+func restAdder(network, address string) adder {
+	transport := &http.Transport{
+		MaxIdleConnsPerHost: 1 << 16, DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		},
+	}
+	return func(ctx context.Context, in addends) (sum, error) {
+		var out sum
+		body, err := json.Marshal(in)
+		if err != nil {
+			return out, err
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sidecar/adder", bytes.NewReader(body))
+		if err != nil {
+			return out, err
+		}
+		r.Header.Set("Content-Type", typeJSON)
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			return out, err
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxReason+chunk))
+		switch {
+		case err != nil:
+			return out, err
+		case resp.StatusCode != http.StatusOK:
+			return out, fmt.Errorf("%s: %.200s", resp.Status, answer)
+		}
+		return out, json.Unmarshal(answer, &out)
+	}
+}
+
+const addMethod = "/tare.v1.Adder/Add"
+
+// grpcAdder reaches the function by protobuf over HTTP/2, on one connection.
+func grpcAdder(target string) (adder, error) {
+	conn, err := grpc.NewClient(target, grpcOptions...)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, in addends) (sum, error) {
+		var out AddReply
+		if err := conn.Invoke(ctx, addMethod, &AddRequest{A: in.First, B: in.Second, Payload: in.Payload}, &out); err != nil {
+			return sum{}, err
+		}
+		return sum{out.GetSum(), out.GetChecksum()}, nil
+	}, nil
+}
+
+// adderDesc is the function as gRPC serves it.
+var adderDesc = grpc.ServiceDesc{
+	ServiceName: "tare.v1.Adder",
+	HandlerType: (*adding)(nil),
+	Methods: []grpc.MethodDesc{{
+		MethodName: "Add",
+		Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			in := new(AddRequest)
+			if err := decode(in); err != nil {
+				return nil, err
+			}
+			return srv.(adding).Add(ctx, in)
+		},
+	}},
+	Metadata: "internal/service/adder.proto",
+}
+
+// adding is what gRPC holds a handler to.
+type adding interface {
+	Add(context.Context, *AddRequest) (*AddReply, error)
+}

@@ -1,0 +1,326 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+// Limits of the admin interface: what a hostile or broken client can hold.
+const (
+	maxConfigBody    = 256 << 10 // bytes
+	maxAdminHeader   = 16 << 10  // bytes
+	adminConnections = 64
+	adminTimeout     = 10 * time.Second // to send a request whole, and to take its answer
+	adminIdle        = 30 * time.Second
+)
+
+// Media types of the admin interface.
+const (
+	typeJSON    = "application/json"
+	typeMerge   = "application/merge-patch+json" // RFC 7396
+	typeProblem = "application/problem+json"     // RFC 9457
+)
+
+// Admin is the REST interface of a service: it shows and changes what the
+// service does, and says how slow its processors are. Changes and readings are
+// for who holds the token.
+type Admin struct {
+	service *Service
+	token   string // empty: nothing can be changed
+	ready   func() bool
+	mux     *http.ServeMux
+}
+
+// NewAdmin makes the interface of s. ready says whether s answers requests.
+func NewAdmin(s *Service, token string, ready func() bool) *Admin {
+	a := &Admin{service: s, token: token, ready: ready, mux: http.NewServeMux()}
+	for path, methods := range map[string]map[string]http.HandlerFunc{
+		"/config":       {"GET": a.getConfig, "PUT": a.changes(a.putConfig), "PATCH": a.changes(a.patchConfig)},
+		"/reset":        {"POST": a.changes(a.reset)},
+		ProbePath:       {"POST": a.changes((&prober{take: probe.Local{}.Probe}).serve)},
+		HealthPath:      {"GET": a.healthy},
+		"/readyz":       {"GET": a.readyz},
+		StatsPath:       {"GET": a.stats},
+		"/openapi.json": {"GET": a.openAPI},
+	} {
+		a.mux.HandleFunc(path, byMethod(methods))
+	}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusNotFound, "there is no such path", "see /openapi.json", nil)
+	})
+	return a
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// Server is how the interface is to be served: with a bound to everything a client can hold.
+func (a *Admin) Server() *http.Server {
+	return &http.Server{
+		Handler: a, ReadHeaderTimeout: adminTimeout / 2, ReadTimeout: adminTimeout, WriteTimeout: adminTimeout,
+		IdleTimeout: adminIdle, MaxHeaderBytes: maxAdminHeader,
+	}
+}
+
+func byMethod(methods map[string]http.HandlerFunc) http.HandlerFunc {
+	var allow []string
+	if get := methods["GET"]; get != nil {
+		methods["HEAD"] = get // net/http leaves the body away
+	}
+	for _, m := range []string{"GET", "HEAD", "PUT", "PATCH", "POST"} {
+		if methods[m] != nil {
+			allow = append(allow, m)
+		}
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		h, ok := methods[r.Method]
+		if !ok {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			problem(w, http.StatusMethodNotAllowed, "the method "+clip(r.Method)+" is not for this path", "allowed: "+strings.Join(allow, ", "), nil)
+			return
+		}
+		h(w, r)
+	}
+}
+
+func clip(s string) string { return fmt.Sprintf("%.40q", s) }
+
+// Problem is what is answered when a request cannot be carried out (RFC 9457).
+type Problem struct {
+	Title    string    `json:"title"`
+	Status   int       `json:"status"`
+	Hint     string    `json:"hint,omitempty"`
+	Mistakes []Mistake `json:"mistakes,omitempty"`
+}
+
+// Mistake is one thing that is wrong with a configuration.
+type Mistake struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func problem(w http.ResponseWriter, status int, title, hint string, mistakes []Mistake) {
+	w.Header().Set("Content-Type", typeProblem)
+	answerJSON(w, status, Problem{title, status, hint, mistakes})
+}
+
+// changes lets through who holds the token.
+func (a *Admin) changes(next http.HandlerFunc) http.HandlerFunc { return withToken(a.token, next) }
+
+func (a *Admin) getConfig(w http.ResponseWriter, r *http.Request) {
+	etags, ok := etagsOf(w, r, "If-None-Match")
+	if !ok {
+		return
+	}
+	document, etag := a.service.Config()
+	w.Header().Set("ETag", etag)
+	if matches(etags, etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", typeJSON)
+	_, _ = w.Write(document)
+}
+
+func (a *Admin) putConfig(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r, typeJSON)
+	if !ok {
+		return
+	}
+	a.change(w, r, func(app.Instance) (app.Instance, error) { return app.DecodeInstance("body", body) })
+}
+
+func (a *Admin) patchConfig(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r, typeMerge, typeJSON)
+	if !ok {
+		return
+	}
+	a.change(w, r, func(now app.Instance) (app.Instance, error) { return app.PatchInstance(now, "body", body) })
+}
+
+func (a *Admin) change(w http.ResponseWriter, r *http.Request, edit func(app.Instance) (app.Instance, error)) {
+	etags, ok := etagsOf(w, r, "If-Match")
+	if !ok {
+		return
+	}
+	etag, err := a.service.Change(etags, edit)
+	a.changed(w, etag, err)
+}
+
+// entityTag is how a version is written (RFC 9110, 8.8.3), or any version.
+var entityTag = regexp.MustCompile(`^(\*|(W/)?"[\x21\x23-\x7e]*")$`)
+
+// etagsOf are the versions that a header of a request names; none: any.
+func etagsOf(w http.ResponseWriter, r *http.Request, header string) ([]string, bool) {
+	var etags []string
+	for _, h := range r.Header.Values(header) {
+		for e := range strings.SplitSeq(h, ",") {
+			if e = strings.TrimSpace(e); e == "" { // elements of a list may be empty (RFC 9110, 5.6.1)
+				continue
+			}
+			if !entityTag.MatchString(e) {
+				problem(w, http.StatusBadRequest, header+" holds "+clip(e)+", expected an entity tag", `give the ETag of an answer as it is, in its quotes, or *`, nil)
+				return nil, false
+			}
+			etags = append(etags, e)
+		}
+	}
+	return etags, true
+}
+
+func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
+	if _, ok := readBody(w, r); !ok {
+		return
+	}
+	etag, err := a.service.Reset()
+	a.changed(w, etag, err)
+}
+
+// changed answers with the configuration that is in force now, or with why it is not the one asked for.
+func (a *Admin) changed(w http.ResponseWriter, etag string, err error) {
+	var mistakes strict.Problems
+	var hinted interface{ Hint() string }
+	switch {
+	case err == nil:
+		document, now := a.service.Config()
+		if now != etag { // changed again meanwhile: the answer is of one version
+			etag = now
+		}
+		w.Header().Set("ETag", etag)
+		w.Header().Set("Content-Type", typeJSON)
+		_, _ = w.Write(document)
+	case errors.Is(err, ErrConflict):
+		w.Header().Set("ETag", etag)
+		problem(w, http.StatusPreconditionFailed, err.Error(), "read it again, and change that", nil)
+	case errors.As(err, &mistakes):
+		problem(w, http.StatusUnprocessableEntity, "the configuration is not valid", "", mistakesOf(mistakes))
+	case errors.As(err, &hinted):
+		problem(w, http.StatusUnprocessableEntity, err.Error(), hinted.Hint(), nil)
+	default:
+		problem(w, http.StatusUnprocessableEntity, err.Error(), "", nil)
+	}
+}
+
+func mistakesOf(ps strict.Problems) []Mistake {
+	var all []Mistake
+	for _, p := range ps {
+		all = append(all, Mistake{p.Line, p.Column, p.Message, p.Hint})
+	}
+	return all
+}
+
+// readBody reads a body of one of some types; of none where there is to be no body.
+func readBody(w http.ResponseWriter, r *http.Request, types ...string) ([]byte, bool) {
+	if len(types) > 0 {
+		given, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err != nil || !contains(types, given) {
+			w.Header().Set("Accept", strings.Join(types, ", "))
+			problem(w, http.StatusUnsupportedMediaType, "found Content-Type "+clip(r.Header.Get("Content-Type"))+", expected "+types[0], "", nil)
+			return nil, false
+		}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxConfigBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		w.Header().Set("Connection", "close")
+		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxConfigBody), "", nil)
+		return nil, false
+	case err != nil:
+		problem(w, http.StatusBadRequest, "the body could not be read", "", nil)
+		return nil, false
+	case len(types) > 0 && !json.Valid(body):
+		problem(w, http.StatusBadRequest, "the body is not JSON", "", nil)
+		return nil, false
+	}
+	return body, true
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Admin) healthy(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
+	if !a.ready() {
+		problem(w, http.StatusServiceUnavailable, "the service does not answer requests", "", nil)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (a *Admin) stats(w http.ResponseWriter, _ *http.Request) {
+	answerJSON(w, http.StatusOK, a.service.Stats())
+}
+
+func (a *Admin) openAPI(w http.ResponseWriter, _ *http.Request) {
+	b, err := OpenAPI(a.service.start, a.service.maxMemory)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, err.Error(), "", nil)
+		return
+	}
+	w.Header().Set("Content-Type", typeJSON)
+	_, _ = w.Write(b)
+}
+
+// maxToken bounds a token file, bytes.
+const maxToken = 4096
+
+// ReadToken reads the run's token. A file that others can read is refused, unless it is another's that a group may
+// read: a Secret in a pod.
+func ReadToken(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 && !isMounted(info) {
+		return "", &tokenError{path, info.Mode().Perm()}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	token := string(bytes.TrimSpace(b))
+	if len(token) < 16 {
+		return "", fmt.Errorf("read token: %s holds %d characters, fewer than 16", path, len(token))
+	}
+	return token, nil
+}
+
+type tokenError struct {
+	path string
+	mode os.FileMode
+}
+
+func (e *tokenError) Error() string {
+	return fmt.Sprintf("read token: others may read %s (mode %04o)", e.path, e.mode)
+}
+
+// Hint says what the user can do.
+func (e *tokenError) Hint() string { return "chmod 600 " + e.path }

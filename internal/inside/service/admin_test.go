@@ -1,0 +1,362 @@
+package service
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+const token = "0123456789abcdef"
+
+// administered is a service with its REST interface.
+func administered(t testing.TB, i app.Instance) (s *Service, traffic, admin string) {
+	t.Helper()
+	if i.Name == "" {
+		i.Name = "s"
+	}
+	s, err := New(i, Options{MaxMemory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := httptest.NewServer(s), httptest.NewServer(NewAdmin(s, token, func() bool { return true }))
+	t.Cleanup(a.Close)
+	t.Cleanup(b.Close)
+	return s, a.URL, b.URL
+}
+
+func ask(t testing.TB, method, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", typeJSON)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+func TestConfigOverREST(t *testing.T) {
+	_, traffic, admin := administered(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(5)}})
+	resp, body := ask(t, "GET", admin+"/config", "")
+	first := resp.Header.Get("ETag")
+	if resp.StatusCode != 200 || first == "" || !strings.Contains(body, `"responseSize": 5`) {
+		t.Fatalf("%d %s %s", resp.StatusCode, first, body)
+	}
+	if resp, _ := ask(t, "GET", admin+"/config", "", "If-None-Match", first); resp.StatusCode != 304 {
+		t.Errorf("unchanged: %d", resp.StatusCode)
+	}
+	resp, body = ask(t, "PATCH", admin+"/config", `{"status": 503, "errors": {"ratio": 0}}`, "If-Match", first)
+	second := resp.Header.Get("ETag")
+	if resp.StatusCode != 200 || second == first || !strings.Contains(body, `"status": 503`) || !strings.Contains(body, `"responseSize": 5`) {
+		t.Errorf("patch: %d %s", resp.StatusCode, body)
+	}
+	if status, _, _ := get(t, traffic); status != 503 {
+		t.Errorf("status %d after the change", status)
+	}
+	if resp, _ := ask(t, "PATCH", admin+"/config", `{"status": 500}`, "If-Match", first); resp.StatusCode != 412 || resp.Header.Get("ETag") != second {
+		t.Errorf("a change of what is no longer there: %d", resp.StatusCode)
+	}
+	if resp, body := ask(t, "PATCH", admin+"/config", `{"status": null, "errors": null}`); resp.StatusCode != 200 || strings.Contains(body, "status") {
+		t.Errorf("taken away: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := ask(t, "PUT", admin+"/config", `{"name": "s", "responseSize": "uniform(1, 3)", "time": "exponential(1ms)"}`); resp.StatusCode != 200 {
+		t.Errorf("put: %d %s", resp.StatusCode, body)
+	}
+	if _, length, body := get(t, traffic); length < 1 || length > 3 || int64(len(body)) != length {
+		t.Errorf("%d bytes of %d", len(body), length)
+	}
+	if resp, _ := ask(t, "POST", admin+"/reset", ""); resp.StatusCode != 200 {
+		t.Errorf("reset: %d", resp.StatusCode)
+	}
+	if _, length, _ := get(t, traffic); length != 5 {
+		t.Errorf("%d bytes after the reset", length)
+	}
+}
+
+func TestRefusedChanges(t *testing.T) {
+	s, _, admin := administered(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(5)}})
+	before, etag := s.Config()
+	for name, tc := range map[string]struct {
+		method, path, body string
+		headers            []string
+		status             int
+		says               string
+	}{
+		"no token":          {"PUT", "/config", `{"name": "s"}`, []string{"Authorization", ""}, 401, "token"},
+		"another token":     {"PATCH", "/config", `{}`, []string{"Authorization", "Bearer x"}, 401, "token"},
+		"not JSON":          {"PUT", "/config", "name: s", nil, 400, "not JSON"},
+		"another type":      {"PUT", "/config", `{"name": "s"}`, []string{"Content-Type", "text/plain"}, 415, "text/plain"},
+		"unknown field":     {"PUT", "/config", `{"name": "s", "statsu": 1}`, nil, 422, "did you mean status?"},
+		"wrong type":        {"PATCH", "/config", `{"status": "ok"}`, nil, 422, "expected a whole number"},
+		"twice":             {"PATCH", "/config", `{"status": 200, "status": 201}`, nil, 422, "given twice"},
+		"another name":      {"PATCH", "/config", `{"name": "t"}`, nil, 422, "stay as they were"},
+		"another protocol":  {"PATCH", "/config", `{"protocol": "grpc"}`, nil, 422, "stay as they were"},
+		"too much memory":   {"PATCH", "/config", `{"memory": "1GiB"}`, nil, 422, "--max-memory"},
+		"a list":            {"PATCH", "/config", `[1]`, nil, 422, "not valid"},
+		"ratio":             {"PATCH", "/config", `{"errors": {"ratio": 1.5}}`, nil, 422, "not from 0 to 1"},
+		"too long":          {"PUT", "/config", `{"name": "` + strings.Repeat("s", maxConfigBody) + `"}`, nil, 413, "larger"},
+		"method":            {"DELETE", "/config", "", nil, 405, "DELETE"},
+		"path":              {"GET", "/nothing", "", nil, 404, "openapi.json"},
+		"conflict":          {"PATCH", "/config", `{}`, []string{"If-Match", `"0-0"`}, 412, "has changed"},
+		"headers of others": {"PATCH", "/config", `{"calls": [{"service": "b", "urls": ["http://127.0.0.1:1/"], "headers": {"Host": "x"}}]}`, nil, 422, "cannot be set"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp, body := ask(t, tc.method, admin+tc.path, tc.body, tc.headers...)
+			if resp.StatusCode != tc.status || !strings.Contains(body, tc.says) || resp.Header.Get("Content-Type") != typeProblem {
+				t.Errorf("%d %s %s", resp.StatusCode, resp.Header.Get("Content-Type"), body)
+			}
+		})
+	}
+	if after, now := s.Config(); now != etag || string(after) != string(before) {
+		t.Errorf("the configuration is another now: %s", after)
+	}
+}
+
+// A request sees one configuration and never a mixture: here the status and the
+// size of every answer go together, while both are changed ten thousand times
+// from many sides.
+func TestNoTornConfiguration(t *testing.T) {
+	s, traffic, _ := administered(t, app.Instance{Behavior: app.Behavior{Status: 200, ResponseSize: app.FixedSize(200)}})
+	const changes, changers = 10_000, 50
+	var done atomic.Bool
+	var load, change sync.WaitGroup
+	var answers atomic.Int64
+	for range 8 {
+		load.Go(func() {
+			for !done.Load() {
+				status, length, body := get(t, traffic)
+				if int64(status) != length || len(body) != status {
+					t.Errorf("status %d with %d bytes", status, length)
+				}
+				answers.Add(1)
+			}
+		})
+	}
+	for c := range changers {
+		change.Go(func() {
+			for i := range changes / changers {
+				status := 200 + (c+i)%400
+				if !hasBody(status) {
+					status++
+				}
+				patch := fmt.Sprintf(`{"status": %d, "responseSize": %d, "memory": "%dKiB"}`, status, status, i%64)
+				if _, err := s.Change(nil, func(now app.Instance) (app.Instance, error) { return app.PatchInstance(now, "t", []byte(patch)) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	change.Wait()
+	done.Store(true)
+	load.Wait()
+	if _, etag := s.Config(); !strings.HasPrefix(etag, fmt.Sprintf(`"%d-`, changes+1)) || answers.Load() == 0 {
+		t.Errorf("%s after %d changes, %d answers", etag, changes, answers.Load())
+	}
+}
+
+// Of changes for one version, one is made.
+func TestOneOfManyWins(t *testing.T) {
+	_, _, admin := administered(t, app.Instance{})
+	resp, _ := ask(t, "GET", admin+"/config", "")
+	var won atomic.Int64
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if resp, _ := ask(t, "PATCH", admin+"/config", `{"status": 201}`, "If-Match", resp.Header.Get("ETag")); resp.StatusCode == 200 {
+				won.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d changes were made", won.Load())
+	}
+}
+
+// Clients that send no end of a request, or one byte at a time, hold no more
+// than the connections there are, and for as long as the time-outs say.
+func TestSlowClients(t *testing.T) {
+	s, err := New(app.Instance{Name: "s"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := NewAdmin(s, token, func() bool { return true })
+	server := a.Server()
+	server.ReadHeaderTimeout = 100 * time.Millisecond
+	server.ReadTimeout = 200 * time.Millisecond
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close() })
+	before := runtime.NumGoroutine()
+	var slow []net.Conn
+	for i := range 200 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		text := "GET /config HTTP/1.1\r\nHost: x\r\nX-A: "
+		if i%2 == 1 {
+			text = "PUT /config HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+		}
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, c)
+	}
+	for _, c := range slow { // every one of them is given up by the server
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a slow client was not given up")
+		}
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for runtime.NumGoroutine() > before+10 && time.Now().Before(deadline) {
+		runtime.Gosched()
+	}
+	if n := runtime.NumGoroutine(); n > before+10 {
+		t.Errorf("%d goroutines, %d before", n, before)
+	}
+	if resp, _ := ask(t, "GET", "http://"+l.Addr().String()+"/healthz", ""); resp.StatusCode != 204 {
+		t.Errorf("status %d after the slow ones", resp.StatusCode)
+	}
+}
+
+func TestHugeHeader(t *testing.T) {
+	s, err := New(app.Instance{Name: "s"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = NewAdmin(s, token, func() bool { return true }).Server()
+	server.Start()
+	defer server.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go func() {
+		_, _ = io.WriteString(c, "GET /config HTTP/1.1\r\nHost: x\r\nX-A: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+	}()
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err == nil && !strings.Contains(line, "431") {
+		t.Errorf("answered %q", line)
+	}
+}
+
+func TestToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	for _, tc := range []struct {
+		text string
+		mode os.FileMode
+		want string
+	}{{token + "\n", 0o600, ""}, {token, 0o644, "others may read"}, {"short", 0o600, "fewer than 16"}} {
+		if err := os.WriteFile(file, []byte(tc.text), tc.mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, tc.mode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadToken(file)
+		if tc.want == "" && (err != nil || got != token) {
+			t.Errorf("%q, %v", got, err)
+		}
+		if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%q: %v", tc.text, err)
+		}
+	}
+	// Without a token nothing can be changed.
+	s, err := New(app.Instance{Name: "s"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(NewAdmin(s, "", func() bool { return false }))
+	defer server.Close()
+	if resp, _ := ask(t, "PATCH", server.URL+"/config", "{}"); resp.StatusCode != 403 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	if resp, _ := ask(t, "GET", server.URL+"/readyz", ""); resp.StatusCode != 503 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+}
+
+// The description has every field there is, and no other.
+func TestOpenAPIDescribesEveryField(t *testing.T) {
+	b, err := OpenAPI(app.Instance{Name: "s"}, DefaultMaxMemory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type properties struct {
+		Properties map[string]json.RawMessage
+	}
+	var doc struct {
+		Components struct {
+			Schemas map[string]properties
+		}
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var calls struct{ Items properties }
+	if err := json.Unmarshal(doc.Components.Schemas["Configuration"].Properties["calls"], &calls); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		has  properties
+		want reflect.Type
+	}{
+		"Configuration": {doc.Components.Schemas["Configuration"], reflect.TypeFor[app.Instance]()},
+		"Patch":         {doc.Components.Schemas["Patch"], reflect.TypeFor[app.Instance]()},
+		"call":          {calls.Items, reflect.TypeFor[app.Upstream]()},
+		"Stats":         {doc.Components.Schemas["Stats"], reflect.TypeFor[Stats]()},
+	} {
+		if got, want := slices.Sorted(maps.Keys(tc.has.Properties)), jsonNames(tc.want); !slices.Equal(got, want) {
+			t.Errorf("%s: %v\nwant %v", name, got, want)
+		}
+	}
+}
+
+func jsonNames(t reflect.Type) []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && f.IsExported() && (len(f.Index) == 1 || t.Field(f.Index[0]).Anonymous) && len(f.Index) <= 2 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,134 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/dial"
+)
+
+const (
+	// maxReason bounds what a failed call tells of its answer, bytes.
+	maxReason = 200
+	// maxRedirects is how often one call is sent elsewhere, as net/http has it.
+	maxRedirects = 10
+)
+
+// transports are the ways to send requests of one version of HTTP.
+type transports struct{ kept, single *http.Transport }
+
+// newTransports keeps every connection that concurrency has opened: a client
+// that closed some would add handshakes to what is measured.
+func newTransports(version int, from dial.Func) transports {
+	var protocols http.Protocols
+	protocols.SetHTTP1(version == 1)
+	protocols.SetUnencryptedHTTP2(version == 2)
+	return transports{
+		kept: &http.Transport{
+			DialContext:         from,
+			MaxIdleConns:        0, // no limit
+			MaxIdleConnsPerHost: 1 << 16,
+			DisableCompression:  true,
+			Protocols:           &protocols,
+		},
+		single: &http.Transport{DialContext: from, DisableKeepAlives: true, DisableCompression: true, Protocols: &protocols},
+	}
+}
+
+// httpWay calls one URL: its request, made once, is copied for every call.
+type httpWay struct {
+	template *http.Request
+	header   bool // the template has headers, which must not be shared
+	follow   bool
+	transports
+}
+
+func newHTTPWay(raw string, o app.CallOptions, t transports) (*httpWay, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if o.Path != "" {
+		// Set as it is: to resolve it would take "//" for a host.
+		u.Path, u.RawQuery, _ = strings.Cut(o.Path, "?")
+	}
+	w := &httpWay{follow: o.FollowRedirects, header: len(o.Headers) > 0, transports: t}
+	w.template = &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	for name, value := range o.Headers {
+		w.template.Header.Set(name, value)
+	}
+	return w, nil
+}
+
+func (w *httpWay) do(ctx context.Context, size int64, in incoming, alone bool) error {
+	client := w.kept
+	if alone {
+		client = w.single
+	}
+	r := w.template.WithContext(ctx)
+	if pairs := in.pairs(); len(pairs) > 0 || w.header || size > 0 {
+		r.Header = r.Header.Clone()
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if size > 0 {
+		r.Method = http.MethodPost
+		r.Header["Content-Type"] = contentType
+		r.Body, r.ContentLength = io.NopCloser(&filler{size}), size
+	}
+	for range maxRedirects {
+		to, err := w.send(client, r)
+		if err != nil || to == nil {
+			return err
+		}
+		next := w.template.WithContext(ctx)
+		next.URL, next.Host, next.Header = to, to.Host, r.Header
+		r = next
+	}
+	return fmt.Errorf("sent elsewhere %d times", maxRedirects)
+}
+
+// send sends one request and reads its answer to the end, so that the
+// connection is used again. It returns where a redirect leads that is to be followed.
+func (w *httpWay) send(client http.RoundTripper, r *http.Request) (*url.URL, error) {
+	resp, err := client.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+		return nil, nil
+	}
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	_, _ = io.Copy(io.Discard, resp.Body)
+	if location := resp.Header.Get("Location"); w.follow && location != "" && resp.StatusCode/100 == 3 {
+		to, err := r.URL.Parse(location)
+		if err != nil {
+			return nil, fmt.Errorf("redirect: %w", err)
+		}
+		return to, nil
+	}
+	return nil, errors.New(strings.TrimSpace(resp.Status + ": " + strings.TrimSpace(string(reason))))
+}
+
+// filler is a body of so many bytes that are all alike.
+type filler struct{ left int64 }
+
+func (f *filler) Read(p []byte) (int, error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, fill[:min(f.left, chunk)])
+	f.left -= int64(n)
+	return n, nil
+}

@@ -1,0 +1,37 @@
+package service
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+//go:embed openapi.json
+var openAPI []byte
+
+// OpenAPI describes the admin interface of a service (OpenAPI 3.1): what holds
+// for every service, and the name, the protocol and the memory that this one is held to.
+func OpenAPI(i app.Instance, maxMemory app.Size) ([]byte, error) {
+	var doc map[string]any
+	if err := json.Unmarshal(openAPI, &doc); err != nil {
+		return nil, fmt.Errorf("describe the interface: %w", err)
+	}
+	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
+	config := schemas["Configuration"].(map[string]any)["properties"].(map[string]any)
+	patch := schemas["Patch"].(map[string]any)["properties"].(map[string]any)
+	name := map[string]any{"type": "string", "enum": []string{i.Name}, "description": "Name of the service. It cannot be changed."}
+	config["name"], patch["name"] = name, name
+	protocol := map[string]any{"type": "string", "enum": []string{i.Protocol}, "description": "Protocol that is spoken. It cannot be changed."}
+	config["protocol"], patch["protocol"] = protocol, protocol
+	if i.Protocol == "" { // what is not there may be taken away
+		patch["protocol"] = map[string]any{"enum": []any{"", nil}, "description": protocol["description"]}
+	} else {
+		schemas["Configuration"].(map[string]any)["required"] = []string{"name", "protocol"}
+	}
+	memory := config["memory"].(map[string]any)["anyOf"].([]any)[0].(map[string]any)
+	memory["maximum"] = int64(maxMemory)
+	patch["memory"] = map[string]any{"anyOf": []any{config["memory"], map[string]any{"type": "null"}}}
+	return json.MarshalIndent(doc, "", " ")
+}

@@ -1,0 +1,56 @@
+package service
+
+import (
+	"context"
+	"crypto/subtle"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/tare-mesh/tare/internal/base/probe"
+)
+
+// ProbePath takes a calibration reading on the processors that the service runs on, and answers with it as JSON.
+const ProbePath = "/probe"
+
+// prober takes one reading at a time: two at once would measure each other.
+type prober struct {
+	busy sync.Mutex
+	take func(context.Context) (probe.Reading, error)
+}
+
+func (p *prober) serve(w http.ResponseWriter, r *http.Request) {
+	if _, ok := readBody(w, r); !ok {
+		return
+	}
+	if !p.busy.TryLock() {
+		problem(w, http.StatusConflict, "a reading is being taken", "wait for it", nil)
+		return
+	}
+	defer p.busy.Unlock()
+	runtime.GC() // now, and not beside the reading
+	reading, err := p.take(r.Context())
+	if err != nil {
+		problem(w, http.StatusInternalServerError, err.Error(), "", nil)
+		return
+	}
+	answerJSON(w, http.StatusOK, reading)
+}
+
+// withToken lets through who holds the token; nobody where there is none.
+func withToken(token string, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if token == "" {
+			problem(w, http.StatusForbidden, "this service cannot be changed", "start it with --token-file", nil)
+			return
+		}
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(token)) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
+			problem(w, http.StatusUnauthorized, "changes need the token of the run", "send Authorization: Bearer …", nil)
+			return
+		}
+		next(w, r)
+	}
+}

@@ -1,0 +1,148 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// shutdownGrace is how long requests in flight may take once serving ends.
+const shutdownGrace = time.Second
+
+// AddressError says that an address cannot be listened on, with what to do.
+type AddressError struct {
+	Address string
+	Err     error
+	hint    string
+}
+
+func (e *AddressError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Address, e.Err) }
+func (e *AddressError) Unwrap() error { return e.Err }
+
+// Hint says what the user can do.
+func (e *AddressError) Hint() string { return e.hint }
+
+// Listen listens on "HOST:PORT", on a Unix socket, "unix:PATH", or takes over a
+// listening socket that was inherited as descriptor N, "fd:N".
+func Listen(address string) (net.Listener, error) {
+	if path, socket := strings.CutPrefix(address, "unix:"); socket {
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			return nil, &AddressError{address, err, "the path must be at most 107 bytes long and new; a socket that a process which was killed has left there is to be removed"}
+		}
+		return l, nil
+	}
+	if number, inherited := strings.CutPrefix(address, "fd:"); inherited {
+		return inherit(address, number)
+	}
+	l, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		_, port, _ := net.SplitHostPort(address)
+		return nil, &AddressError{address, syscall.EADDRINUSE,
+			"another process has this port; take another, or port 0 for any free one; `ss -ltnp 'sport = :" + port + "'` shows who has it"}
+	case errors.Is(err, syscall.EACCES):
+		return nil, &AddressError{address, syscall.EACCES, "ports below 1024 may need privileges; take a higher one"}
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, &AddressError{address, syscall.EADDRNOTAVAIL, "this machine does not have that address; 127.0.0.1 is always there"}
+	}
+	return nil, &AddressError{address, err, "an address looks like 127.0.0.1:8080"}
+}
+
+func inherit(address, number string) (net.Listener, error) {
+	const hint = "fd:N is for a program that starts this one with a listening socket as descriptor N; by hand, give HOST:PORT"
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 3 {
+		return nil, &AddressError{address, fmt.Errorf("%q is not a descriptor from 3 up", number), hint}
+	}
+	f := os.NewFile(uintptr(fd), address)
+	defer f.Close() // FileListener has a copy
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, &AddressError{address, err, hint}
+	}
+	return l, nil
+}
+
+// Serve answers on l until ctx ends, in the protocol of s, and then lets
+// requests in flight finish, for a second at most.
+func Serve(ctx context.Context, l net.Listener, s *Service) error {
+	switch s.start.Protocol {
+	case app.GRPC:
+		return serveGRPC(ctx, l, s)
+	case app.TCP:
+		if err := s.serveTCP(ctx, l); err != nil {
+			return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+		}
+		return nil
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	// No timeouts: setting a deadline for every request would be a cost of its own.
+	return ServeHTTP(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
+}
+
+// maxStreams at once on one connection: no limit of its own is to show in what is measured.
+const maxStreams = 1 << 20
+
+// ServeHTTP is [Serve] for a server that is there already.
+func ServeHTTP(ctx context.Context, l net.Listener, server *http.Server) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	} else if err != nil {
+		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+func serveGRPC(ctx context.Context, l net.Listener, s *Service) error {
+	server, err := newGRPCServer(s)
+	if err != nil {
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	}
+	return runGRPC(ctx, l, server)
+}
+
+func runGRPC(ctx context.Context, l net.Listener, server *grpc.Server) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	late := time.AfterFunc(shutdownGrace, server.Stop)
+	defer late.Stop()
+	server.GracefulStop()
+	return nil
+}
+
+// ServeAdmin serves the admin interface until ctx ends. So many connections are
+// served at once and no more: the others wait.
+func ServeAdmin(ctx context.Context, l net.Listener, a *Admin) error {
+	return ServeHTTP(ctx, netutil.LimitListener(l, adminConnections), a.Server())
+}

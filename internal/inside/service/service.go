@@ -1,0 +1,267 @@
+// Package service is the program that plays any service of a topology: it reads
+// the request, waits, burns, fails and calls as it is configured, and answers
+// with a body of the size asked for. The configuration can be changed over REST
+// while it runs.
+//
+// It is the baseline that meshes are weighed against, so it must be lean: its
+// benchmark holds it to the cost of a bare net/http handler.
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/dial"
+)
+
+// Paths that are not counted as requests.
+const (
+	HealthPath = "/healthz"
+	StatsPath  = "/stats"
+)
+
+// MaxResponseSize bounds an answer's body: 1 GiB.
+const MaxResponseSize = app.MaxSize
+
+// chunk is the most that is written at once; bodies of any size share one.
+const chunk = 64 << 10
+
+var fill = []byte(strings.Repeat("x", chunk))
+
+// Stats is what GET /stats answers: counts since the start.
+type Stats struct {
+	Requests    int64  `json:"requests"` // received, [HealthPath] and [StatsPath] not counted
+	Limited     int64  `json:"limited"`  // refused by the rate limit
+	Injected    int64  `json:"injected"` // errors that were asked for
+	Calls       int64  `json:"calls"`    // made to others, retries included
+	Retries     int64  `json:"retries"`
+	FailedCalls int64  `json:"failedCalls"` // requests that failed because a call did
+	ETag        string `json:"etag"`        // of the configuration now in force
+}
+
+// counts are the counters behind [Stats].
+type counts struct{ requests, limited, injected, calls, retries, failedCalls atomic.Int64 }
+
+// Service plays one instance. It is an [http.Handler].
+type Service struct {
+	now     atomic.Pointer[snapshot]
+	count   counts
+	clients *clients
+	metrics *metrics // nil: none are kept
+
+	start     app.Instance // what [Service.Reset] goes back to
+	maxMemory app.Size
+	changing  sync.Mutex // guards what follows
+	version   int
+	held      memory
+}
+
+// Options of a service.
+type Options struct {
+	// MaxMemory is the most that a configuration may make the service hold; 0: [DefaultMaxMemory].
+	MaxMemory app.Size
+	// Metrics keeps Prometheus metrics, at a cost to every request.
+	Metrics bool
+	// Source is the loopback address that calls begin at; the zero Addr leaves it to the kernel.
+	Source netip.Addr
+}
+
+// DefaultMaxMemory bounds the memory to hold where nothing else is said.
+const DefaultMaxMemory = app.Size(4 << 30)
+
+var contentType = []string{"application/octet-stream"}
+
+// New makes the service that i describes.
+func New(i app.Instance, o Options) (*Service, error) {
+	s := &Service{clients: newClients(dial.From(o.Source)), start: i, maxMemory: o.MaxMemory}
+	if s.maxMemory == 0 {
+		s.maxMemory = DefaultMaxMemory
+	}
+	if o.Metrics {
+		s.metrics = newMetrics(s)
+	}
+	if _, err := s.install(i); err != nil {
+		return nil, err
+	}
+	if i.CPU > 0 {
+		calibrated() // now, and not in the first request
+	}
+	return s, nil
+}
+
+// Stats counts since the start.
+func (s *Service) Stats() Stats {
+	c := &s.count
+	return Stats{
+		Requests: c.requests.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
+		Calls: c.calls.Load(), Retries: c.retries.Load(), FailedCalls: c.failedCalls.Load(),
+		ETag: s.now.Load().etag,
+	}
+}
+
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case HealthPath:
+		w.Header().Set("Content-Length", "0")
+		return
+	case StatsPath:
+		answerJSON(w, http.StatusOK, s.Stats())
+		return
+	}
+	s.count.requests.Add(1)
+	n := s.now.Load()
+	if r.ContentLength != 0 {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			fail(w, http.StatusBadRequest, fmt.Errorf("read the request: %w", err))
+			return
+		}
+	}
+	if n.plain && s.metrics == nil {
+		n.answerPlain(w)
+		return
+	}
+	start := time.Now()
+	status := s.work(w, r, n)
+	s.metrics.observe(n, status, time.Since(start))
+}
+
+// work answers a request that something is to be done for.
+func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (status int) {
+	if to, ok := n.instance.Redirects[r.URL.Path]; ok {
+		if r.URL.RawQuery != "" {
+			to += "?" + r.URL.RawQuery
+		}
+		w.Header().Set("Location", to)
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(http.StatusMovedPermanently)
+		return http.StatusMovedPermanently
+	}
+	in := incoming{alone: r.Close}
+	if len(n.steps) > 0 {
+		in.alone = in.alone || isAlone(canonicalAlone, r.Header)
+		in.trace = traceOf(canonicalTrace, r.Header)
+	}
+	result := s.do(r.Context(), n, in)
+	size := n.size
+	if size < 0 {
+		size = n.instance.ResponseSize.Draw()
+	}
+	switch {
+	case result.err == nil || result.status/100 == 2: // a failed call may be configured to be hidden
+		n.answer(w, result.status, size)
+	default:
+		fail(w, result.status, result.err)
+	}
+	return result.status
+}
+
+// answerPlain writes the answer that is always the same. The header's values
+// are shared by all answers: net/http only reads them.
+func (n *snapshot) answerPlain(w http.ResponseWriter) {
+	h := w.Header()
+	h["Content-Length"] = n.length
+	h["Content-Type"] = contentType
+	if n.status != http.StatusOK {
+		w.WriteHeader(n.status)
+	}
+	_, _ = w.Write(fill[:n.size]) // an error says that the caller has gone
+}
+
+// answer writes a body of any size.
+func (n *snapshot) answer(w http.ResponseWriter, status int, size int64) {
+	if !hasBody(status) {
+		w.WriteHeader(status)
+		return
+	}
+	h := w.Header()
+	h["Content-Type"] = contentType
+	if n.size >= 0 {
+		h["Content-Length"] = n.length
+	} else {
+		h["Content-Length"] = []string{strconv.FormatInt(size, 10)}
+	}
+	w.WriteHeader(status)
+	for left := size; left > 0; {
+		m, err := w.Write(fill[:min(left, chunk)])
+		if err != nil {
+			return // the caller has gone
+		}
+		left -= int64(m)
+	}
+}
+
+func answerJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		fail(w, http.StatusInternalServerError, err)
+		return
+	}
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(b))}
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}
+
+func fail(w http.ResponseWriter, status int, err error) {
+	if !hasBody(status) {
+		w.WriteHeader(status)
+		return
+	}
+	text := err.Error() + "\n"
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
+}
+
+// filled is so many bytes that are all alike. Only bodies larger than a chunk are made for it.
+func filled(size int64) []byte {
+	if size <= chunk {
+		return fill[:size]
+	}
+	return largeFill(size)
+}
+
+var large struct {
+	sync.Mutex
+	bytes []byte
+}
+
+// largeFill keeps the largest body so far, for all that are sent.
+func largeFill(size int64) []byte {
+	large.Lock()
+	defer large.Unlock()
+	if int64(len(large.bytes)) < size {
+		large.bytes = []byte(strings.Repeat("x", int(size)))
+	}
+	return large.bytes[:size]
+}
+
+// releaseWhenUnused gives back what a configuration has taken once no request uses it any more.
+func (s *Service) releaseWhenUnused(n *snapshot) {
+	var ways []way
+	for _, st := range n.steps {
+		for _, c := range st {
+			ways = append(ways, c.ways...)
+		}
+	}
+	if len(ways) > 0 {
+		runtime.AddCleanup(n, func(ways []way) {
+			for _, w := range ways {
+				s.clients.release(w)
+			}
+		}, ways)
+	}
+}

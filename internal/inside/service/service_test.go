@@ -1,0 +1,252 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+func serve(t testing.TB, i app.Instance) *httptest.Server {
+	t.Helper()
+	if i.Name == "" {
+		i.Name = "s"
+	}
+	s, err := New(i, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func get(t testing.TB, url string) (int, int64, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.ContentLength, string(b)
+}
+
+func requests(t testing.TB, url string) int64 {
+	t.Helper()
+	_, _, body := get(t, url+StatsPath)
+	var s Stats
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatal(err, body)
+	}
+	return s.Requests
+}
+
+func TestSizes(t *testing.T) {
+	for _, size := range []int64{0, 1, 1024, chunk - 1, chunk, chunk + 1, 3*chunk + 7} {
+		server := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(size)}})
+		status, length, body := get(t, server.URL)
+		if status != 200 || length != size || int64(len(body)) != size {
+			t.Errorf("size %d: status %d, Content-Length %d, %d bytes", size, status, length, len(body))
+		}
+		if n := requests(t, server.URL); n != 1 {
+			t.Errorf("size %d: %d requests counted, want 1", size, n)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for _, status := range []int{204, 304, 404, 500} {
+		server := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(3), Status: status}})
+		if got, _, _ := get(t, server.URL); got != status {
+			t.Errorf("status %d, want %d", got, status)
+		}
+	}
+}
+
+func TestRequestBodyIsRead(t *testing.T) {
+	server := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(1)}})
+	var connections atomic.Int64
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		connections.Add(1)
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}}}
+	for range 3 { // a body left unread would cost the connection
+		resp, err := client.Post(server.URL, "", strings.NewReader(strings.Repeat("b", 1<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 200 {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// Calls are made in order, over all URLs in turn, and on connections that are kept.
+func TestCalls(t *testing.T) {
+	var mu sync.Mutex
+	var order []string
+	var opened atomic.Int64
+	upstream := func(name string) string {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, name)
+			fmt.Fprint(w, "answer")
+		}))
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				opened.Add(1)
+			}
+		}
+		s.Start()
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	server := serve(t, app.Instance{Calls: []app.Upstream{
+		{Service: "b", URLs: []string{upstream("b0"), upstream("b1")}}, {Service: "c", URLs: []string{upstream("c0")}}}})
+	for range 4 {
+		if status, _, body := get(t, server.URL); status != 200 {
+			t.Fatal(status, body)
+		}
+	}
+	if want := []string{"b0", "c0", "b1", "c0", "b0", "c0", "b1", "c0"}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+	if n := opened.Load(); n != 3 {
+		t.Errorf("%d connections opened, want 3", n)
+	}
+	// A request on a connection of its own is called on with connections of their own.
+	r, _ := http.NewRequest(http.MethodGet, server.URL, nil)
+	r.Close = true
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if n := opened.Load(); n != 5 {
+		t.Errorf("%d connections opened, want 5", n)
+	}
+}
+
+func TestFailedCall(t *testing.T) {
+	broken := serve(t, app.Instance{Behavior: app.Behavior{ResponseSize: app.FixedSize(5000), Status: 503}})
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	never := serve(t, app.Instance{})
+	for url, want := range map[string]string{broken.URL: "503 Service Unavailable", gone.URL: "connection refused"} {
+		server := serve(t, app.Instance{Calls: []app.Upstream{{Service: "back", URLs: []string{url}}, {Service: "later", URLs: []string{never.URL}}}})
+		status, length, body := get(t, server.URL)
+		if status != 502 || !strings.Contains(body, "call back: ") || !strings.Contains(body, want) || length != int64(len(body)) || length > 2*maxReason {
+			t.Errorf("status %d, length %d, body %q", status, length, body)
+		}
+	}
+	if n := requests(t, never.URL); n != 0 {
+		t.Errorf("the call after a failed one was made %d times", n)
+	}
+}
+
+func TestRefusedInstances(t *testing.T) {
+	for _, i := range []app.Instance{
+		{Behavior: app.Behavior{ResponseSize: app.FixedSize(-1)}}, {Behavior: app.Behavior{ResponseSize: app.FixedSize(MaxResponseSize + 1)}}, {Behavior: app.Behavior{Status: 42}}, {Behavior: app.Behavior{Status: 1000}}, {Name: "A"}, {Protocol: "smtp"},
+		{Calls: []app.Upstream{{Service: "x"}}},
+		{Calls: []app.Upstream{{Service: "x", URLs: []string{"tcp://127.0.0.1:1"}}}},
+		{Calls: []app.Upstream{{Service: "x", URLs: []string{"http://"}}}},
+		{Calls: []app.Upstream{{Service: "x", URLs: []string{"http://a b"}}}},
+	} {
+		if _, err := New(i, Options{}); err == nil {
+			t.Errorf("%+v: no error", i)
+		}
+	}
+}
+
+func TestListen(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = Listen(l.Addr().String())
+	var address *AddressError
+	if !errors.Is(err, syscall.EADDRINUSE) || !errors.As(err, &address) || !strings.Contains(address.Hint(), "port 0") {
+		t.Errorf("taken: %v", err)
+	}
+	for _, bad := range []string{"fd:", "fd:1", "fd:x", "fd:1000", "nonsense", "192.0.2.1:0"} {
+		if _, err := Listen(bad); !errors.As(err, &address) || address.Hint() == "" {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestServeEnds(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1)}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, l, s) }()
+	if status, _, _ := get(t, "http://"+l.Addr().String()); status != 200 {
+		t.Error(status)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkHandler compares the service with the least that net/http can do
+// for the same answer. The two are to be within 10 % of each other.
+func BenchmarkHandler(b *testing.B) {
+	body := []byte(strings.Repeat("x", 1024))
+	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	bare := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", "1024")
+		_, _ = w.Write(body)
+	})
+	for name, h := range map[string]http.Handler{"bare": bare, "service": s} {
+		b.Run(name, func(b *testing.B) {
+			server := httptest.NewServer(h)
+			defer server.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				resp, err := http.Get(server.URL)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if n, err := io.Copy(io.Discard, resp.Body); n != 1024 || err != nil {
+					b.Fatal(n, err)
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package service
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// snapshot is one configuration with all that is made from it. It is never
+// changed: a request takes the current one when it comes and keeps it to its
+// end, so that it sees one configuration, the old or the new, and never a mixture.
+type snapshot struct {
+	instance app.Instance
+	document []byte // as GET /config shows it
+	etag     string
+
+	status, failedCall int
+	errorStatus        int
+	errorRatio         float64
+	size               int64 // of every answer; negative: drawn for each
+	length             []string
+	limit              *limiter // nil: none
+	steps              []step
+	// work: something is done before the answer is written.
+	work bool
+	// plain: the answer is always the same, and nothing is done for it.
+	plain bool
+}
+
+// ErrConflict says that the configuration is no longer the one the caller knows.
+var ErrConflict = errors.New("the configuration has changed since it was read")
+
+// TooMuchError says that a configuration asks for more memory than the service may hold.
+type TooMuchError struct{ Asked, Limit app.Size }
+
+func (e *TooMuchError) Error() string {
+	return fmt.Sprintf("memory: %v is more than this service may hold, %v", e.Asked, e.Limit)
+}
+
+// Hint says what the user can do.
+func (e *TooMuchError) Hint() string { return "start the service with a larger --max-memory" }
+
+// newSnapshot makes what is needed to play i.
+func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
+	if err := i.Check(); err != nil {
+		return nil, err
+	}
+	document, err := json.MarshalIndent(i, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("service %s: %w", i.Name, err)
+	}
+	digest := sha256.Sum256(document)
+	n := &snapshot{
+		instance: i, document: append(document, '\n'),
+		etag:   fmt.Sprintf(`"%d-%s"`, version, hex.EncodeToString(digest[:8])),
+		status: i.Status, failedCall: i.FailedCallStatus, size: -1,
+	}
+	if n.status == 0 {
+		n.status = http.StatusOK
+	}
+	if n.failedCall == 0 {
+		n.failedCall = http.StatusBadGateway
+	}
+	if size, ok := i.ResponseSize.Fixed(); ok || i.ResponseSize.IsZero() {
+		n.size, n.length = size, []string{strconv.FormatInt(size, 10)}
+	}
+	if i.Errors != nil {
+		n.errorRatio, n.errorStatus = i.Errors.Ratio, i.Errors.Status
+		if n.errorStatus == 0 {
+			n.errorStatus = http.StatusInternalServerError
+		}
+	}
+	if i.RateLimit > 0 {
+		n.limit = newLimiter(i.RateLimit)
+	}
+	if n.steps, err = s.newSteps(i.Calls); err != nil {
+		return nil, fmt.Errorf("service %s: %w", i.Name, err)
+	}
+	n.work = !i.Time.IsZero() || !i.Delay.IsZero() || i.CPU > 0 || n.errorRatio > 0 || n.limit != nil || len(n.steps) > 0 || len(i.Redirects) > 0
+	n.plain = !n.work && n.size >= 0 && n.size <= chunk && hasBody(n.status)
+	return n, nil
+}
+
+// Config is the configuration as JSON, with its ETag.
+func (s *Service) Config() (document []byte, etag string) {
+	n := s.now.Load()
+	return n.document, n.etag
+}
+
+// Change replaces the configuration by what edit makes of the current one. With
+// etags, the current one must have one of them, or the error is [ErrConflict].
+// Requests that have begun end as they began.
+func (s *Service) Change(etags []string, edit func(app.Instance) (app.Instance, error)) (etag string, err error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	old := s.now.Load()
+	if len(etags) > 0 && !matches(etags, old.etag) {
+		return old.etag, ErrConflict
+	}
+	i, err := edit(old.instance)
+	if err != nil {
+		return old.etag, err
+	}
+	if i.Name != old.instance.Name || i.Protocol != old.instance.Protocol {
+		return old.etag, errFixed
+	}
+	return s.install(i)
+}
+
+var errFixed = errors.New("the name and the protocol of a service stay as they were at its start")
+
+// Reset puts back the configuration that the service started with.
+func (s *Service) Reset() (etag string, err error) {
+	return s.Change(nil, func(app.Instance) (app.Instance, error) { return s.start, nil })
+}
+
+// install makes i the configuration. The memory is taken before and given back
+// after, so that a change that fails leaves everything as it was.
+func (s *Service) install(i app.Instance) (string, error) {
+	if i.Memory > s.maxMemory {
+		return "", &TooMuchError{i.Memory, s.maxMemory}
+	}
+	n, err := s.newSnapshot(i, s.version+1)
+	if err != nil {
+		return "", err
+	}
+	if err := s.held.hold(int64(i.Memory)); err != nil {
+		s.releaseWhenUnused(n)
+		return "", fmt.Errorf("hold %v: %w", i.Memory, err)
+	}
+	s.version++
+	s.releaseWhenUnused(n)
+	if old := s.now.Swap(n); old != nil && !slices.Equal(urls(old.instance.Calls), urls(i.Calls)) {
+		s.clients.closeIdle()
+	}
+	return n.etag, nil
+}
+
+func matches(etags []string, current string) bool {
+	for _, e := range etags {
+		if e = strings.TrimSpace(e); e == "*" || e == current {
+			return true
+		}
+	}
+	return false
+}
+
+// limiter lets through so many requests a second, evenly with a burst of a
+// tenth of a second's, at least one: the generic cell rate algorithm in its
+// virtual-scheduling form (ITU-T I.371, annex A).
+type limiter struct {
+	next      atomic.Int64 // theoretical arrival time, ns since epoch of the process
+	interval  int64        // ns a request
+	tolerance int64        // ns
+}
+
+const limiterBurst = 100 * time.Millisecond
+
+var processStart = time.Now()
+
+func newLimiter(rate float64) *limiter {
+	l := &limiter{interval: max(1, int64(float64(time.Second)/rate))}
+	l.tolerance = max(0, int64(limiterBurst)-l.interval)
+	return l
+}
+
+func (l *limiter) allow() bool {
+	now := int64(time.Since(processStart))
+	for {
+		next := l.next.Load()
+		if next-now > l.tolerance {
+			return false
+		}
+		if l.next.CompareAndSwap(next, max(next, now)+l.interval) {
+			return true
+		}
+	}
+}
+
+// hasBody tells whether answers of a status carry one (RFC 9110, 6.4.1).
+func hasBody(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusNotModified
+}

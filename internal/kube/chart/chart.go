@@ -1,0 +1,274 @@
+// Package chart installs Helm charts with Helm's own library: no helm program
+// is needed, and none of the user's Helm settings is read but the credentials of
+// registries. What was rendered comes back, so that it can be archived.
+package chart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	v2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/downloader"
+	"helm.sh/helm/v4/pkg/getter"
+	"helm.sh/helm/v4/pkg/kube"
+	"helm.sh/helm/v4/pkg/registry"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/repo/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// Source says where a chart comes from. With a Repo, Chart is its name there;
+// without, a directory or an archive on this machine (air gap), or oci://….
+type Source struct {
+	Chart   string `yaml:"chart" json:"chart"`
+	Repo    string `yaml:"repo,omitempty" json:"repo,omitempty"`       // URL of a chart repository
+	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart; empty: the newest, or what is there
+}
+
+// Release is one installation of a chart.
+type Release struct {
+	Name      string
+	Namespace string // made where it is not there
+	Source    Source
+	Values    map[string]any
+	Labels    map[string]string // of the release's own record
+	// Wait until what was installed is ready, for as long; zero: it is not waited for.
+	Wait time.Duration
+}
+
+// Installed is what a release came to be.
+type Installed struct {
+	Name, Namespace string
+	Chart           string // its name
+	Version         string // of the chart
+	AppVersion      string
+	Manifest        string // YAML, as it was applied, hooks apart
+	// CRDs are names of custom resource definitions the chart brought outside its
+	// templates. Helm leaves them at an uninstall; whoever wants nothing left deletes them.
+	CRDs []string
+}
+
+// Helm installs charts into one cluster.
+type Helm struct {
+	cluster *cluster.Cluster
+	cache   string
+}
+
+// New makes a Helm whose downloads are kept in cacheDir.
+func New(c *cluster.Cluster, cacheDir string) *Helm { return &Helm{c, cacheDir} }
+
+// Error is what went wrong with a chart, and what the user can do.
+type Error struct {
+	Err  error
+	hint string
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint says what the user can do.
+func (e *Error) Hint() string { return e.hint }
+
+// Render is what Install would apply, without asking the cluster anything: CRDs and hooks included.
+func (h *Helm) Render(ctx context.Context, r Release) (Installed, error) {
+	return h.install(ctx, r, func(i *action.Install) {
+		i.DryRunStrategy, i.IncludeCRDs, i.Replace = action.DryRunClient, true, true
+	})
+}
+
+// Install installs a release. One of that name that is there already is an error.
+// An installation that fails is taken back.
+func (h *Helm) Install(ctx context.Context, r Release) (Installed, error) {
+	// Helm would apply a namespace that is there anew, and take the labels off that it has been given.
+	_, err := h.cluster.Get(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: r.Namespace})
+	if err != nil && !cluster.IsNotFound(err) {
+		return Installed{}, fmt.Errorf("install %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	done, failed := h.install(ctx, r, func(i *action.Install) {
+		i.CreateNamespace = err != nil
+		i.WaitStrategy, i.Timeout = kube.HookOnlyStrategy, max(r.Wait, hookTimeout)
+		if r.Wait > 0 { // Helm's own rollback waits for everything, asked or not
+			i.WaitStrategy, i.RollbackOnFailure = kube.StatusWatcherStrategy, true
+		}
+	})
+	if failed == nil || r.Wait > 0 || strings.Contains(failed.Error(), reusedName) {
+		return done, failed
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookTimeout)
+	defer cancel()
+	return done, errors.Join(failed, h.Uninstall(late, r.Namespace, r.Name))
+}
+
+// reusedName is how Helm refuses to install a release that is there.
+const reusedName = "cannot reuse a name"
+
+// hookTimeout bounds a chart's hooks where nothing else is waited for.
+const hookTimeout = 2 * time.Minute
+
+func (h *Helm) install(ctx context.Context, r Release, mode func(*action.Install)) (Installed, error) {
+	chart, err := h.load(ctx, r.Source)
+	if err != nil {
+		return Installed{}, err
+	}
+	config, err := h.configuration(r.Namespace)
+	if err != nil {
+		return Installed{}, fmt.Errorf("install chart %s: %w", chart.Name(), err)
+	}
+	i := action.NewInstall(config)
+	i.ReleaseName, i.Namespace, i.Labels = r.Name, r.Namespace, r.Labels
+	mode(i)
+	values := r.Values
+	if values == nil {
+		values = map[string]any{}
+	}
+	done, err := i.RunWithContext(ctx, chart, values)
+	if err != nil {
+		return Installed{}, explained(fmt.Errorf("install chart %s as %s/%s: %w", chart.Name(), r.Namespace, r.Name, err), r)
+	}
+	rel, ok := done.(*release.Release)
+	if !ok {
+		return Installed{}, fmt.Errorf("install chart %s: a release of an unknown kind %T: %w", chart.Name(), done, errors.ErrUnsupported)
+	}
+	installed := Installed{Name: r.Name, Namespace: r.Namespace, Chart: chart.Name(), Version: chart.Metadata.Version,
+		AppVersion: chart.Metadata.AppVersion, Manifest: rel.Manifest}
+	for _, crd := range chart.CRDObjects() {
+		installed.CRDs = append(installed.CRDs, names(crd.File.Data)...)
+	}
+	return installed, nil
+}
+
+// explained adds what the user can do to errors that Helm states without a cure.
+func explained(err error, r Release) error {
+	hints := []struct{ says, hint string }{
+		{reusedName, fmt.Sprintf("a release %s is in namespace %s already: uninstall it first", r.Name, r.Namespace)},
+		{"values don't meet the specifications", "the chart's schema refuses a value that was given: mend the values"},
+		{"cannot be imported into the current release", "the cluster has an object of that name, which stays its owner's: leave it out by an option or a value of the chart, or remove it"},
+		{"kubeVersion", "the chart asks for another version of Kubernetes: take another version of the chart"},
+		{"context deadline exceeded", "what was installed was not ready in time; `kubectl -n " + r.Namespace + " get pods,events` shows why"},
+	}
+	for _, h := range hints {
+		if strings.Contains(err.Error(), h.says) {
+			return &Error{err, h.hint}
+		}
+	}
+	return err
+}
+
+// Uninstall removes a release and waits until what it had made is gone. A release that is not there is no error.
+func (h *Helm) Uninstall(ctx context.Context, namespace, name string) error {
+	config, err := h.configuration(namespace)
+	if err != nil {
+		return fmt.Errorf("uninstall %s/%s: %w", namespace, name, err)
+	}
+	u := action.NewUninstall(config)
+	// Helm's watcher ends its wait as soon as all it has heard of are gone, though it may not have heard of the rest yet.
+	u.IgnoreNotFound, u.WaitStrategy, u.Timeout, u.DeletionPropagation = true, kube.LegacyStrategy, hookTimeout, "foreground"
+	if deadline, ok := ctx.Deadline(); ok {
+		u.Timeout = time.Until(deadline)
+	}
+	if _, err := u.Run(name); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return fmt.Errorf("uninstall %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}
+
+// configuration is what every action of Helm's starts from.
+func (h *Helm) configuration(namespace string) (*action.Configuration, error) {
+	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
+	if err := config.Init(restGetter{h.cluster, namespace}, namespace, "secret"); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// registryClient speaks TLS, but to this machine, where a registry of a developer's own is.
+func registryClient(reference string) (*registry.Client, error) {
+	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true)}
+	if u, err := url.Parse(reference); err == nil {
+		if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+			options = append(options, registry.ClientOptPlainHTTP())
+		}
+	}
+	return registry.NewClient(options...)
+}
+
+// load finds a chart, downloading it where need be, and reads it.
+func (h *Helm) load(ctx context.Context, s Source) (*v2.Chart, error) {
+	path, err := h.locate(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("find chart %s: %w", s, err)
+	}
+	chart, err := loader.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("read chart %s: %w", s, err)
+	}
+	if err := action.CheckDependencies(chart, dependencies(chart)); err != nil {
+		return nil, &Error{fmt.Errorf("read chart %s: %w", s, err), "its charts/ directory lacks what it depends on: `helm dependency build`, or take a packaged chart"}
+	}
+	if s.Version != "" && s.Repo == "" && !registry.IsOCI(s.Chart) && chart.Metadata.Version != s.Version {
+		return nil, fmt.Errorf("read chart %s: it is version %s", s, chart.Metadata.Version)
+	}
+	return chart, nil
+}
+
+func (s Source) String() string {
+	text := s.Chart
+	if s.Repo != "" {
+		text += " of " + s.Repo
+	}
+	if s.Version != "" {
+		text += " " + s.Version
+	}
+	return text
+}
+
+// locate is the chart as a file or a directory of this machine.
+func (h *Helm) locate(ctx context.Context, s Source) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", context.Cause(ctx)
+	}
+	where := s.Chart
+	if s.Repo == "" && !registry.IsOCI(where) {
+		if _, err := os.Stat(where); err != nil {
+			return "", &Error{err, "name a directory or an archive with a chart, oci://…, or give repo: the URL of a chart repository"}
+		}
+		return where, nil
+	}
+	settings := cli.New()
+	settings.RepositoryConfig = filepath.Join(h.cache, "repositories.yaml")
+	settings.RepositoryCache, settings.ContentCache = filepath.Join(h.cache, "index"), filepath.Join(h.cache, "content")
+	for _, dir := range []string{settings.RepositoryCache, settings.ContentCache} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+	}
+	client, err := registryClient(s.Chart)
+	if err != nil {
+		return "", err
+	}
+	getters := getter.All(settings)
+	if s.Repo != "" {
+		if where, err = repo.FindChartInRepoURL(s.Repo, s.Chart, getters, repo.WithChartVersion(s.Version)); err != nil {
+			return "", err
+		}
+	}
+	d := downloader.ChartDownloader{Out: io.Discard, Getters: getters, RegistryClient: client,
+		Options:          []getter.Option{getter.WithRegistryClient(client)},
+		RepositoryConfig: settings.RepositoryConfig, RepositoryCache: settings.RepositoryCache, ContentCache: settings.ContentCache}
+	path, _, err := d.DownloadToCache(where, s.Version)
+	return path, err
+}

@@ -1,0 +1,158 @@
+package chart_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	v2util "helm.sh/helm/v4/pkg/chart/v2/util"
+	helmregistry "helm.sh/helm/v4/pkg/registry"
+	"helm.sh/helm/v4/pkg/repo/v1"
+
+	"github.com/tare-mesh/tare/internal/kube/chart"
+)
+
+// source writes a small chart: a ConfigMap whose content is a value, and a CRD outside the templates.
+func source(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "weigh")
+	for name, content := range map[string]string{
+		"Chart.yaml":            "apiVersion: v2\nname: weigh\nversion: 1.2.3\nappVersion: v7\n",
+		"values.yaml":           "grams: 1\n",
+		"values.schema.json":    `{"type": "object", "properties": {"grams": {"type": "integer"}}}`,
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\ndata:\n  grams: {{ .Values.grams | quote }}\n",
+		"crds/scale.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: scales.weigh.example\nspec:\n  group: weigh.example\n" +
+			"  names: {kind: Scale, listKind: ScaleList, plural: scales, singular: scale}\n  scope: Namespaced\n" +
+			"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// packaged is the chart as an archive.
+func packaged(t *testing.T) string {
+	t.Helper()
+	c, err := loader.Load(source(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := v2util.Save(c, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// repository serves the archive as a chart repository does.
+func repository(t *testing.T) string {
+	t.Helper()
+	archive := packaged(t)
+	dir := filepath.Dir(archive)
+	index, err := repo.IndexDirectory(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := index.WriteFile(filepath.Join(dir, "index.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// pushed is the chart in an OCI registry.
+func pushed(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(packaged(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.TrimPrefix(server.URL, "http://") + "/charts/weigh"
+	if _, err := client.Push(content, at+":1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	return "oci://" + at
+}
+
+func TestRenderFromEverySource(t *testing.T) {
+	for name, from := range map[string]chart.Source{
+		"directory":  {Chart: source(t)},
+		"archive":    {Chart: packaged(t), Version: "1.2.3"},
+		"repository": {Chart: "weigh", Repo: repository(t), Version: "1.2.3"},
+		"registry":   {Chart: pushed(t), Version: "1.2.3"},
+	} {
+		got, err := chart.New(nil, t.TempDir()).Render(t.Context(), chart.Release{Name: "one", Namespace: "scales", Source: from, Values: map[string]any{"grams": 42}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got.Chart != "weigh" || got.Version != "1.2.3" || got.AppVersion != "v7" || len(got.CRDs) != 1 || got.CRDs[0] != "scales.weigh.example" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if !strings.Contains(got.Manifest, `grams: "42"`) || !strings.Contains(got.Manifest, "name: one") {
+			t.Errorf("%s: rendered\n%s", name, got.Manifest)
+		}
+	}
+}
+
+func TestWhatCannotBeRendered(t *testing.T) {
+	broken := source(t)
+	if err := os.WriteFile(filepath.Join(broken, "templates", "broken.yaml"), []byte("{{ .Values.grams | nosuch }}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dependent := source(t)
+	f, err := os.OpenFile(filepath.Join(dependent, "Chart.yaml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(f, bytes.NewBufferString("dependencies: [{name: other, version: 1.0.0, repository: \"https://charts.invalid\"}]\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, says, hint string
+		release          chart.Release
+	}{
+		{"nothing there", "no such file", "oci://", chart.Release{Source: chart.Source{Chart: "/nonexistent/chart"}}},
+		{"no chart", "Chart.yaml", "", chart.Release{Source: chart.Source{Chart: t.TempDir()}}},
+		{"another version", "it is version 1.2.3", "", chart.Release{Source: chart.Source{Chart: source(t), Version: "9.9.9"}}},
+		{"not in the repository", "nosuch", "", chart.Release{Source: chart.Source{Chart: "nosuch", Repo: repository(t)}}},
+		{"a template that is wrong", "nosuch", "", chart.Release{Source: chart.Source{Chart: broken}}},
+		{"a value of the wrong type", "grams", "mend the values", chart.Release{Source: chart.Source{Chart: source(t)}, Values: map[string]any{"grams": "heavy"}}},
+		{"a dependency that is missing", "other", "charts/", chart.Release{Source: chart.Source{Chart: dependent}}},
+	} {
+		c.release.Name, c.release.Namespace = "one", "scales"
+		_, err := chart.New(nil, t.TempDir()).Render(t.Context(), c.release)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %q in it", c.name, err, c.says)
+			continue
+		}
+		if hinted, ok := errors.AsType[*chart.Error](err); c.hint != "" && (!ok || !strings.Contains(hinted.Hint(), c.hint)) {
+			t.Errorf("%s: no hint with %q: %v", c.name, c.hint, err)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package chart
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+
+	ci "helm.sh/helm/v4/pkg/chart"
+	v2 "helm.sh/helm/v4/pkg/chart/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// restGetter gives Helm tare's own connection in place of a kubeconfig.
+type restGetter struct {
+	cluster   *cluster.Cluster
+	namespace string
+}
+
+func (g restGetter) ToRESTConfig() (*rest.Config, error) {
+	config := g.cluster.Config()
+	if config == nil {
+		return nil, errors.New("there is no connection to a cluster")
+	}
+	return config, nil
+}
+
+func (g restGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	config, err := g.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return memory.NewMemCacheClient(client), nil
+}
+
+func (g restGetter) ToRESTMapper() (meta.RESTMapper, error) {
+	client, err := g.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil), nil
+}
+
+// ToRawKubeConfigLoader is asked for the default namespace only.
+func (g restGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	return clientcmd.NewDefaultClientConfig(*api.NewConfig(), &clientcmd.ConfigOverrides{Context: api.Context{Namespace: g.namespace}})
+}
+
+// names are those of the objects in a YAML stream.
+func names(stream []byte) []string {
+	var all []string
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) || err != nil {
+			return all
+		}
+		var o unstructured.Unstructured
+		if yaml.Unmarshal(document, &o.Object) == nil && o.GetName() != "" {
+			all = append(all, o.GetName())
+		}
+	}
+}
+
+func dependencies(c *v2.Chart) []ci.Dependency {
+	var all []ci.Dependency
+	for _, d := range c.Metadata.Dependencies {
+		all = append(all, d)
+	}
+	return all
+}

@@ -1,0 +1,180 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var fortioTraits = traits{name: "fortio", loop: loopPaced, closed: true, protocols: []string{"http1", "http2"},
+	method: true, body: true}
+
+// Fortio is github.com/fortio/fortio, the load generator of Istio's own benchmarks.
+type Fortio struct{ program }
+
+// Name of the generator in experiment files.
+func (Fortio) Name() string { return fortioTraits.name }
+
+// Command spreads the connections' requests evenly (fortio's default is all at
+// once) and takes a resolution of 10 µs (its default is 1 ms).
+func (g Fortio) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := fortioTraits.check(p); err != nil {
+		return proc.Command{}, err
+	}
+	args := []string{"load", "-quiet", "-log-errors=false", "-allow-initial-errors",
+		"-qps", decimal(p.Rate), "-c", strconv.Itoa(p.Connections), "-t", milliseconds(fortioTraits.duration(p)),
+		"-uniform", "-nocatchup=false", "-jitter=false", "-r", "0.00001", "-p", "50,75,90,95,99,99.9,99.99", "-json", "-"}
+	if p.Timeout > 0 {
+		args = append(args, "-timeout", milliseconds(p.Timeout))
+	}
+	if protocol(p) == "http2" {
+		args = append(args, "-stdclient", "-h2")
+	}
+	if p.RequestSize > 0 {
+		args = append(args, "-payload-size", strconv.FormatInt(p.RequestSize, 10))
+	}
+	if p.Method != "" {
+		args = append(args, "-X", p.Method)
+	}
+	c := g.command(fortioTraits.name, p, append(args, p.Targets[0])...)
+	if p.Workers > 0 {
+		c.Env = []string{"GOMAXPROCS=" + strconv.Itoa(p.Workers)}
+	}
+	return c, nil
+}
+
+// Parse reads fortio's JSON.
+func (Fortio) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+	o, err := ParseFortio(stdout)
+	if err != nil {
+		return result.Load{}, err
+	}
+	return fortioTraits.result(o, p)
+}
+
+type fortioHistogram struct {
+	Count         *float64
+	Min, Max, Avg *float64
+	Data          []struct {
+		Start, End float64
+		Count      float64
+	}
+	Percentiles []struct{ Percentile, Value float64 }
+}
+
+// fortioJSON is fortio's result; seconds in histograms, ns in durations.
+type fortioJSON struct {
+	RunType                 string
+	Version                 string
+	StartTime               time.Time
+	RequestedQPS            any // "100", "max", or a number in old versions
+	ActualQPS               *float64
+	ActualDuration          *float64
+	NumThreads              *float64
+	DurationHistogram       *fortioHistogram
+	ErrorsDurationHistogram *fortioHistogram
+	RetCodes                map[string]*float64
+	Sizes                   *struct{ Sum *float64 }
+}
+
+// ParseFortio reads what fortio load -json writes.
+func ParseFortio(r io.Reader) (Outcome, error) {
+	o := Outcome{Generator: "fortio"}
+	text, err := readAll(r, o.Generator)
+	if err != nil {
+		return o, err
+	}
+	var j fortioJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return o, fmt.Errorf("read output of fortio: %w", err)
+	}
+	if j.DurationHistogram == nil {
+		return o, fmt.Errorf("read output of fortio: it has no DurationHistogram")
+	}
+	o.Version, o.Started = j.Version, j.StartTime
+	if q, err := strconv.ParseFloat(fmt.Sprint(j.RequestedQPS), 64); err == nil && q > 0 {
+		o.AskedRate = positive(q)
+	}
+	if j.ActualQPS != nil {
+		o.Rate = positive(*j.ActualQPS)
+	}
+	if j.ActualDuration != nil {
+		o.Elapsed = span(*j.ActualDuration / 1e9)
+	}
+	if j.NumThreads != nil {
+		if n := count(*j.NumThreads); n != nil {
+			o.Connections = ptr(int(*n))
+		}
+	}
+	if j.Sizes != nil && j.Sizes.Sum != nil {
+		o.BytesIn = count(*j.Sizes.Sum)
+	}
+	o.codes(counts(j.RetCodes))
+	d := latencyOf(ofService)
+	d.histogram(j.DurationHistogram)
+	if d.Count > 0 {
+		o.Requests = ptr(d.Count)
+	}
+	d.addTo(&o)
+	return o, nil
+}
+
+// codes splits fortio's return codes: statuses, words for gRPC ("SERVING"), and
+// for what has no status -1 (a socket error) and the like.
+func (o *Outcome) codes(codes map[string]int64) {
+	if codes == nil {
+		return
+	}
+	o.Statuses = map[string]int64{}
+	for code, n := range codes {
+		switch v, err := strconv.Atoi(code); {
+		case err != nil && strings.EqualFold(code, "SERVING"):
+			o.Statuses[grpcOK] += n
+		case err == nil && v >= 100 && v <= 999:
+			o.Statuses[code] += n
+		default:
+			if o.Errors == nil {
+				o.Errors = map[string]int64{}
+			}
+			o.Errors["no answer ("+code+")"] += n
+		}
+	}
+}
+
+// grpcOK is the status of a call that went well.
+const grpcOK = "OK"
+
+func (d *distribution) histogram(h *fortioHistogram) {
+	for _, f := range []struct {
+		set func(float64)
+		v   *float64
+	}{{d.min, h.Min}, {d.mean, h.Avg}, {d.max, h.Max}} {
+		if f.v != nil {
+			f.set(*f.v)
+		}
+	}
+	if h.Count != nil {
+		if n := count(*h.Count); n != nil {
+			d.Count = *n
+		}
+	}
+	for _, b := range h.Data {
+		if n := count(b.Count); n != nil {
+			d.bucket(b.Start, b.End, *n)
+		}
+	}
+	for _, p := range h.Percentiles {
+		d.quantile(p.Percentile/100, p.Value)
+	}
+	// A distribution of nothing has zeros for figures.
+	if d.Count == 0 {
+		d.MinMS, d.MeanMS, d.MaxMS, d.Quantiles, d.Buckets = nil, nil, nil, nil, nil
+	}
+}

@@ -1,0 +1,96 @@
+package load
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+)
+
+// fuzz holds one parser to what every outcome must be, whatever the input was:
+// figures that are figures, counts that are counts, and a result made of them.
+func fuzz(f *testing.F, parser string, tr traits, files string) {
+	names, err := filepath.Glob(filepath.Join("testdata", files))
+	if err != nil || names == nil {
+		f.Fatalf("no seeds %s: %v", files, err)
+	}
+	for _, name := range names {
+		seed, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
+		f.Add(seed[:len(seed)/2])
+	}
+	f.Add([]byte{})
+	f.Add([]byte("\x00{'"))
+	p := loadgen.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Connections: 4, Measure: time.Second, Warmup: time.Second, ExpectSize: -1}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		o, err := parsers[parser](bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		checkOutcome(t, o)
+		if tr.name == "vegeta" {
+			o.scheduled(p.Rate)
+		}
+		l, err := tr.result(o, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for class, n := range l.Classes {
+			if n < 0 {
+				t.Errorf("class %s: %d", class, n)
+			}
+		}
+		if l.Completed < 0 || l.Sent < 0 || l.Intended < 0 || l.BytesIn < 0 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func checkOutcome(t *testing.T, o Outcome) {
+	for _, n := range []*int64{o.Requests, o.OK, o.NotOK, o.BytesIn, o.BytesOut} {
+		if n != nil && *n < 0 {
+			t.Errorf("a count is %d", *n)
+		}
+	}
+	for _, m := range []map[string]int64{o.Statuses, o.Errors} {
+		for k, n := range m {
+			if n < 0 {
+				t.Errorf("%s: %d", k, n)
+			}
+		}
+	}
+	for _, l := range o.Latencies {
+		last := -1.0
+		for _, q := range l.Quantiles {
+			if q.Q <= last || q.Q > 1 || math.IsNaN(q.MS) || math.IsInf(q.MS, 0) || q.MS < 0 {
+				t.Errorf("quantile %v after %v", q, last)
+			}
+			last = q.Q
+		}
+		for _, b := range l.Buckets {
+			if b.Count <= 0 || b.HighMS < b.LowMS {
+				t.Errorf("bucket %+v", b)
+			}
+		}
+	}
+}
+
+func FuzzOha(f *testing.F)       { fuzz(f, "oha", ohaTraits, "oha-*.json") }
+func FuzzOhaCSV(f *testing.F)    { fuzz(f, "oha-csv", ohaTraits, "oha-*.csv") }
+func FuzzWrk(f *testing.F)       { fuzz(f, "wrk", wrkTraits, "wrk-*.txt") }
+func FuzzWrk2(f *testing.F)      { fuzz(f, "wrk2", wrk2Traits, "wrk2-*.txt") }
+func FuzzHey(f *testing.F)       { fuzz(f, "hey", heyTraits, "hey-*.txt") }
+func FuzzHeyCSV(f *testing.F)    { fuzz(f, "hey-csv", heyTraits, "hey-*.csv") }
+func FuzzH2load(f *testing.F)    { fuzz(f, "h2load", h2loadTraits, "h2load-*.txt") }
+func FuzzVegeta(f *testing.F)    { fuzz(f, "vegeta", vegetaTraits, "vegeta-*") }
+func FuzzFortio(f *testing.F)    { fuzz(f, "fortio", fortioTraits, "fortio-*.json") }
+func FuzzK6(f *testing.F)        { fuzz(f, "k6", k6Traits, "k6-*.json") }
+func FuzzNighthawk(f *testing.F) { fuzz(f, "nighthawk", nighthawkTraits, "nighthawk-*.json") }
+func FuzzGhz(f *testing.F)       { fuzz(f, "ghz", ghzTraits, "ghz-*.json") }

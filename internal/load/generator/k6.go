@@ -1,0 +1,258 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var k6Traits = traits{name: "k6", loop: loopOpen, closed: true, protocols: []string{"http1"}, method: true, body: true, targets: true}
+
+// K6 is github.com/grafana/k6. Warm-up, measure window and tail are scenarios of
+// their own, so that its summary tells the measure window apart.
+type K6 struct{ program }
+
+// Name of the generator in experiment files.
+func (K6) Name() string { return k6Traits.name }
+
+// k6Scenario is one stretch of the run; ms.
+type k6Scenario struct {
+	Name            string
+	Start, Duration int64
+}
+
+// k6Script holds no text that was not made here or quoted as JSON, which is JavaScript.
+var k6Script = template.Must(template.New("k6").Parse(`import http from 'k6/http';
+const urls = {{.URLs}};
+const body = {{.Size}} > 0 ? 'x'.repeat({{.Size}}) : null;
+const stretch = (start, duration) => ({
+{{- if .Open}}
+  executor: 'constant-arrival-rate', rate: {{.Rate}}, timeUnit: '{{.Unit}}', preAllocatedVUs: {{.VUs}}, maxVUs: {{.VUs}},
+{{- else}}
+  executor: 'constant-vus', vus: {{.VUs}},
+{{- end}}
+  startTime: start + 'ms', duration: duration + 'ms', gracefulStop: '{{.Grace}}ms',
+});
+export const options = {
+  scenarios: { {{range .Scenarios}}{{.Name}}: stretch({{.Start}}, {{.Duration}}), {{end}}},
+  thresholds: {
+    'http_req_duration{scenario:measure}': [], 'http_req_failed{scenario:measure}': [],
+    'http_reqs{scenario:measure}': [], 'http_reqs{scenario:measure,status:0}': [],
+    'dropped_iterations{scenario:measure}': [], 'data_received{scenario:measure}': [],
+  },
+  summaryTrendStats: ['count', 'min', 'avg', 'max', 'p(50)', 'p(75)', 'p(90)', 'p(95)', 'p(99)', 'p(99.9)', 'p(99.99)'],
+  discardResponseBodies: true,
+};
+export default function () {
+  const url = urls[Math.floor(Math.random() * urls.length)];
+  http.request({{.Method}}, url, body, { redirects: 0, timeout: {{.Timeout}}, tags: { name: 'load' } });
+}
+export function handleSummary(data) { return { stdout: JSON.stringify(data) }; }
+`))
+
+// Command gives k6 a script on its standard input.
+func (g K6) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := k6Traits.check(p); err != nil {
+		return proc.Command{}, err
+	}
+	if p.Measure < k6Shortest || p.Warmup > 0 && p.Warmup < k6Shortest {
+		return proc.Command{}, refused(k6Traits.name, "it has no stretch shorter than %v: warm-up %v, measure window %v", k6Shortest, p.Warmup, p.Measure)
+	}
+	if p.Tail > 0 {
+		p.Tail = max(p.Tail, k6Shortest)
+	}
+	urls, err := json.Marshal(p.Targets)
+	if err != nil {
+		return proc.Command{}, fmt.Errorf("write script for k6: %w", err)
+	}
+	timeout := p.Timeout
+	if timeout <= 0 {
+		timeout = time.Minute // k6's own default
+	}
+	// k6 wants a whole number of iterations in a unit of time.
+	rate, unit := p.Rate, "1s"
+	if rate != float64(int64(rate)) {
+		rate, unit = float64(int64(rate*1000+0.5)), "1000s"
+	}
+	var scenarios []k6Scenario
+	var at int64
+	for _, s := range []struct {
+		name string
+		d    time.Duration
+	}{{"warmup", p.Warmup}, {k6Measure, p.Measure}, {"tail", p.Tail}} {
+		if ms := s.d.Milliseconds(); ms > 0 {
+			scenarios = append(scenarios, k6Scenario{s.name, at, ms})
+			at += ms
+		}
+	}
+	var script strings.Builder
+	if err := k6Script.Execute(&script, map[string]any{
+		"URLs": string(urls), "Size": p.RequestSize, "Open": p.Rate > 0, "Rate": decimal(rate), "Unit": unit,
+		"VUs": p.Connections, "Grace": max(timeout, p.Drain).Milliseconds(), "Scenarios": scenarios,
+		"Method": strconv.Quote(method(p)), "Timeout": timeout.Milliseconds(),
+	}); err != nil {
+		return proc.Command{}, fmt.Errorf("write script for k6: %w", err)
+	}
+	c := g.command(k6Traits.name, p, "run", "--quiet", "--no-color", "--no-usage-report", "-")
+	c.Stdin = strings.NewReader(script.String())
+	c.Env = []string{"GODEBUG=http2client=0"} // it would take HTTP/2 wherever TLS offers it
+	if p.Workers > 0 {
+		c.Env = append(c.Env, "GOMAXPROCS="+strconv.Itoa(p.Workers))
+	}
+	return c, nil
+}
+
+const (
+	k6Measure = "measure" // the scenario whose figures count
+	// k6Shortest is the shortest scenario k6 takes.
+	k6Shortest = time.Second
+)
+
+// Parse reads the summary of the scenario that was measured.
+func (K6) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+	o, err := ParseK6(stdout)
+	if err != nil {
+		return result.Load{}, err
+	}
+	// Its figures are the measure window's already; nothing is in proportion.
+	o.Elapsed = p.Measure
+	return k6Traits.result(o, p)
+}
+
+// k6Metric is one metric of a summary: in "values" with handleSummary, beside
+// its name with --summary-export.
+type k6Metric struct {
+	Values map[string]any `json:"values"`
+	flat   map[string]any
+}
+
+func (m *k6Metric) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, &m.flat); err != nil {
+		return err
+	}
+	if v, ok := m.flat["values"].(map[string]any); ok {
+		m.Values = v
+		return nil
+	}
+	m.Values = m.flat
+	return nil
+}
+
+func (m *k6Metric) figure(name string) *float64 {
+	if m == nil {
+		return nil
+	}
+	if f, ok := m.Values[name].(float64); ok {
+		return &f
+	}
+	return nil
+}
+
+// ParseK6 reads a summary of k6: the data of handleSummary, or --summary-export.
+// Where there is a scenario "measure" the figures are of that one.
+func ParseK6(r io.Reader) (Outcome, error) {
+	o := Outcome{Generator: "k6"}
+	text, err := readAll(r, o.Generator)
+	if err != nil {
+		return o, err
+	}
+	var j struct {
+		Metrics map[string]*k6Metric `json:"metrics"`
+		State   struct {
+			RunMS *float64 `json:"testRunDurationMs"`
+		} `json:"state"`
+	}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return o, fmt.Errorf("read output of k6: %w", err)
+	}
+	if j.Metrics["http_reqs"] == nil {
+		return o, fmt.Errorf("read output of k6: it has no metric http_reqs")
+	}
+	if j.State.RunMS != nil {
+		o.Elapsed = span(*j.State.RunMS / 1e3)
+	}
+	metric := func(name string) *k6Metric {
+		if m := j.Metrics[name+"{scenario:measure}"]; m != nil {
+			return m
+		}
+		return j.Metrics[name]
+	}
+	o.k6Counts(metric, j.Metrics["http_reqs{scenario:measure,status:0}"])
+	d := latencyOf(ofService)
+	if m := metric("http_req_duration"); m != nil {
+		for name := range m.Values {
+			if v := m.figure(name); v != nil {
+				d.k6Figure(name, *v)
+			}
+		}
+	}
+	if d.Count == 0 && o.Requests != nil {
+		d.Count = *o.Requests
+	}
+	if d.Count > 0 {
+		d.addTo(&o)
+	}
+	return o, nil
+}
+
+func (o *Outcome) k6Counts(metric func(string) *k6Metric, silent *k6Metric) {
+	reqs := metric("http_reqs")
+	if v := reqs.figure("count"); v != nil {
+		o.Requests = count(*v)
+	}
+	if v := reqs.figure("rate"); v != nil {
+		o.Rate = positive(*v)
+	}
+	if v := metric("data_received").figure("count"); v != nil {
+		o.BytesIn = count(*v)
+	}
+	if o.Requests == nil {
+		return
+	}
+	// A rate's "passes" are the requests for which it holds that they failed.
+	var failed, none int64
+	if v := metric("http_req_failed").figure("passes"); v != nil && count(*v) != nil {
+		failed = *count(*v)
+	}
+	if v := silent.figure("count"); v != nil && count(*v) != nil {
+		none = *count(*v)
+	}
+	o.OK, o.NotOK = ptr(max(0, *o.Requests-failed)), ptr(max(0, failed-none))
+	if none > 0 {
+		o.Errors = map[string]int64{"no answer": none}
+	}
+	if v := metric("dropped_iterations").figure("count"); v != nil && *v > 0 {
+		o.note(fmt.Sprintf("k6 had no free virtual user for %.0f requests that were due, and dropped them", *v))
+	}
+}
+
+// k6Figure takes one statistic of a trend, ms.
+func (d *distribution) k6Figure(name string, ms float64) {
+	switch s := ms / 1e3; name {
+	case "min":
+		d.min(s)
+	case "avg":
+		d.mean(s)
+	case "max":
+		d.max(s)
+	case "med":
+		d.quantile(0.5, s)
+	case "count":
+		if n := count(ms); n != nil {
+			d.Count = *n
+		}
+	default:
+		q, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(name, "p("), ")"), 64)
+		if err == nil {
+			d.quantile(q/100, s)
+		}
+	}
+}

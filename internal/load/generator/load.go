@@ -1,0 +1,23 @@
+// Package load calls load generators: ours and the ones people already trust.
+// An adapter is two pure functions, from a profile to a command line and from
+// the generator's output to a result; who runs the command is the platform's affair.
+package load
+
+import (
+	"io"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Generator is one load generator.
+type Generator interface {
+	Name() string
+	// Command translates p. It wraps errors.ErrUnsupported, with the reason, for
+	// a profile the generator cannot carry out.
+	Command(p loadgen.Profile) (proc.Command, error)
+	// Parse reads the generator's standard output to its end. It calls progress
+	// once a second where the generator says how it is getting on.
+	Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error)
+}

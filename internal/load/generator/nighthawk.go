@@ -1,0 +1,226 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var nighthawkTraits = traits{name: "nighthawk", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
+	method: true, body: true, step: time.Second}
+
+// Nighthawk is github.com/envoyproxy/nighthawk, Envoy's load generator. Its
+// program is nighthawk_client.
+type Nighthawk struct{ program }
+
+// Name of the generator in experiment files.
+func (Nighthawk) Name() string { return nighthawkTraits.name }
+
+// Command runs one worker, so that rate and connections are the run's and not
+// each worker's, open loop where there is a rate.
+func (g Nighthawk) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := nighthawkTraits.check(p); err != nil {
+		return proc.Command{}, err
+	}
+	if p.Rate != float64(int64(p.Rate)) {
+		return proc.Command{}, refused(nighthawkTraits.name, "its rate is whole requests per second, not %v", p.Rate)
+	}
+	args := []string{"--concurrency", "1", "--connections", strconv.Itoa(p.Connections),
+		"--duration", strconv.FormatInt(wholeSeconds(nighthawkTraits.duration(p)), 10),
+		"--output-format", "json", "--no-default-failure-predicates", "--prefetch-connections",
+		"--request-method", method(p), "-v", "warn"}
+	if p.Rate > 0 {
+		args = append(args, "--rps", decimal(p.Rate), "--open-loop")
+	} else {
+		args = append(args, "--rps", "1000000") // its limiter cannot be taken out
+	}
+	if p.Timeout > 0 {
+		args = append(args, "--timeout", strconv.FormatInt(wholeSeconds(p.Timeout), 10))
+	}
+	if protocol(p) == "http2" {
+		args = append(args, "--protocol", "http2")
+	}
+	if p.RequestSize > 0 {
+		args = append(args, "--request-body-size", strconv.FormatInt(p.RequestSize, 10))
+	}
+	return g.command("nighthawk_client", p, append(args, p.Targets[0])...), nil
+}
+
+// Parse reads nighthawk's JSON.
+func (Nighthawk) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+	o, err := ParseNighthawk(stdout)
+	if err != nil {
+		return result.Load{}, err
+	}
+	return nighthawkTraits.result(o, p)
+}
+
+// protoDuration is a duration as protobuf's JSON has it: "0.000123s".
+type protoDuration struct{ seconds *float64 }
+
+func (d *protoDuration) UnmarshalJSON(b []byte) error {
+	s, ok := strings.CutSuffix(strings.Trim(string(b), `"`), "s")
+	if v, err := strconv.ParseFloat(s, 64); ok && err == nil {
+		d.seconds = &v
+	}
+	return nil
+}
+
+// protoInt is a 64-bit count, which protobuf's JSON puts in quotes.
+type protoInt int64
+
+func (n *protoInt) UnmarshalJSON(b []byte) error {
+	v, ok := textInt(strings.Trim(string(b), `"`))
+	if !ok {
+		return fmt.Errorf("%.40q is no count", b)
+	}
+	*n = protoInt(v)
+	return nil
+}
+
+type nighthawkStatistic struct {
+	ID             string        `json:"id"`
+	Count          protoInt      `json:"count"`
+	Mean, Min, Max protoDuration `json:"-"`
+	Percentiles    []struct {
+		Percentile float64       `json:"percentile"`
+		Duration   protoDuration `json:"duration"`
+	} `json:"percentiles"`
+}
+
+func (s *nighthawkStatistic) UnmarshalJSON(b []byte) error {
+	type plain nighthawkStatistic
+	var figures struct {
+		Mean protoDuration `json:"mean"`
+		Min  protoDuration `json:"min"`
+		Max  protoDuration `json:"max"`
+	}
+	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &figures); err != nil {
+		return err
+	}
+	s.Mean, s.Min, s.Max = figures.Mean, figures.Min, figures.Max
+	return nil
+}
+
+type nighthawkResult struct {
+	Name       string               `json:"name"`
+	Statistics []nighthawkStatistic `json:"statistics"`
+	Counters   []struct {
+		Name  string   `json:"name"`
+		Value protoInt `json:"value"`
+	} `json:"counters"`
+	Duration protoDuration `json:"execution_duration"`
+	Start    time.Time     `json:"execution_start"`
+}
+
+// nighthawkErrors are the counters of requests without an answer, and the words used for them.
+var nighthawkErrors = map[string]string{
+	"benchmark.stream_resets": "reset", "benchmark.pool_connection_failure": "connect failed",
+	"upstream_rq_timeout": "timeout",
+}
+
+// ParseNighthawk reads --output-format json, the document of protocol buffer nighthawk.client.Output.
+func ParseNighthawk(r io.Reader) (Outcome, error) {
+	o := Outcome{Generator: "nighthawk"}
+	text, err := readAll(r, o.Generator)
+	if err != nil {
+		return o, err
+	}
+	var j struct {
+		Results []nighthawkResult `json:"results"`
+		Options struct {
+			RPS         *float64 `json:"requests_per_second"`
+			Connections *float64 `json:"connections"`
+		} `json:"options"`
+	}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return o, fmt.Errorf("read output of nighthawk: %w", err)
+	}
+	if j.Options.RPS != nil {
+		o.AskedRate = positive(*j.Options.RPS)
+	}
+	if j.Options.Connections != nil {
+		if n := count(*j.Options.Connections); n != nil {
+			o.Connections = ptr(int(*n))
+		}
+	}
+	for _, res := range j.Results {
+		if res.Name == "global" || len(j.Results) == 1 {
+			o.nighthawk(res)
+			return o, nil
+		}
+	}
+	return o, fmt.Errorf("read output of nighthawk: it has no global result")
+}
+
+func (o *Outcome) nighthawk(res nighthawkResult) {
+	o.Started = res.Start
+	if s := res.Duration.seconds; s != nil {
+		o.Elapsed = span(*s)
+	}
+	o.OK = ptr(int64(0))
+	for _, c := range res.Counters {
+		n := int64(c.Value)
+		hundred, status := strings.CutPrefix(c.Name, "benchmark.http_")
+		switch words := nighthawkErrors[c.Name]; {
+		case c.Name == "benchmark.http_2xx":
+			*o.OK = n
+		case status && len(hundred) == 3 && n > 0:
+			o.NotOK = ptr(n + value(o.NotOK))
+		case words != "" && n > 0:
+			if o.Errors == nil {
+				o.Errors = map[string]int64{}
+			}
+			o.Errors[words] += n
+		case c.Name == "upstream_cx_rx_bytes_total":
+			o.BytesIn = &n
+		case c.Name == "upstream_cx_tx_bytes_total":
+			o.BytesOut = &n
+		}
+	}
+	o.Requests = ptr(*o.OK + value(o.NotOK) + sum(o.Errors))
+	for _, s := range res.Statistics {
+		switch {
+		case s.ID == "benchmark_http_client.request_to_response" && s.Count > 0:
+			s.distribution().addTo(o)
+		case s.ID == "sequencer.blocking" && s.Count > 0 && s.Mean.seconds != nil:
+			o.note(fmt.Sprintf("nighthawk was blocked %d times, for %.3f ms each on average: that time is in no latency", s.Count, *s.Mean.seconds*1e3))
+		}
+	}
+}
+
+func (s nighthawkStatistic) distribution() *distribution {
+	d := latencyOf(ofService)
+	d.Count = int64(s.Count)
+	for _, f := range []struct {
+		set func(float64)
+		v   protoDuration
+	}{{d.min, s.Min}, {d.mean, s.Mean}, {d.max, s.Max}} {
+		if f.v.seconds != nil {
+			f.set(*f.v.seconds)
+		}
+	}
+	for _, p := range s.Percentiles {
+		if p.Duration.seconds != nil {
+			d.quantile(p.Percentile, *p.Duration.seconds)
+		}
+	}
+	return d
+}
+
+func value(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

@@ -1,0 +1,222 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var ohaTraits = traits{name: "oha", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
+	method: true, body: true}
+
+// Oha is github.com/hatoo/oha. Asked for an interval log it prints every answered
+// request (CSV), from which the measure window is cut; otherwise a summary of the whole run.
+type Oha struct {
+	program
+	// Legacy is for versions before 1.9: --json instead of --output-format, and no record of single requests.
+	Legacy bool
+}
+
+// Name of the generator in experiment files.
+func (Oha) Name() string { return ohaTraits.name }
+
+// Command corrects for coordinated omission as far as oha can.
+func (g Oha) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := ohaTraits.check(p); err != nil {
+		return proc.Command{}, err
+	}
+	args := []string{"--no-tui", "-c", strconv.Itoa(p.Connections), "-z", milliseconds(ohaTraits.duration(p)), "-m", method(p)}
+	if p.Rate > 0 {
+		args = append(args, "-q", decimal(math.Round(p.Rate)), "--latency-correction")
+	}
+	if p.Timeout > 0 {
+		args = append(args, "-t", milliseconds(p.Timeout))
+	}
+	if protocol(p) == "http2" {
+		args = append(args, "--http2")
+	}
+	if p.RequestSize > 0 {
+		args = append(args, "-d", body(p))
+	}
+	if p.Workers > 0 && !g.Legacy {
+		args = append(args, "--worker-threads", strconv.Itoa(p.Workers))
+	}
+	switch {
+	case g.Legacy:
+		args = append(args, "--json")
+	case p.HDRPath != "":
+		args = append(args, "--output-format", "csv")
+	default:
+		args = append(args, "--output-format", "json")
+	}
+	if p.Rate != math.Round(p.Rate) {
+		return proc.Command{}, refused(ohaTraits.name, "its rate is whole requests per second, not %v", p.Rate)
+	}
+	return g.command(ohaTraits.name, p, append(args, p.Targets[0])...), nil
+}
+
+// Parse reads what Command made oha print.
+func (g Oha) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+	t := ohaTraits
+	var o Outcome
+	var err error
+	if p.HDRPath != "" && !g.Legacy {
+		t.sizes = true
+		o, err = ParseOhaCSV(stdout, p.Rate > 0)
+	} else {
+		o, err = ParseOha(stdout, p.Rate > 0)
+	}
+	if err != nil {
+		return result.Load{}, err
+	}
+	return t.result(o, p)
+}
+
+// ohaJSON is --output-format json, or --json; seconds.
+type ohaJSON struct {
+	Summary *struct {
+		SuccessRate    *float64 `json:"successRate"`
+		Total          *float64 `json:"total"`
+		Slowest        *float64 `json:"slowest"`
+		Fastest        *float64 `json:"fastest"`
+		Average        *float64 `json:"average"`
+		RequestsPerSec *float64 `json:"requestsPerSec"`
+		TotalData      *float64 `json:"totalData"`
+	} `json:"summary"`
+	Histogram            map[string]*float64 `json:"responseTimeHistogram"`
+	Percentiles          map[string]*float64 `json:"latencyPercentiles"`
+	FirstBytePercentiles map[string]*float64 `json:"firstBytePercentiles"`
+	Statuses             map[string]*float64 `json:"statusCodeDistribution"`
+	Errors               map[string]*float64 `json:"errorDistribution"`
+}
+
+// ohaDeadline is how oha counts what it cuts off itself at the end of a run: no errors of the server.
+const ohaDeadline = "aborted due to deadline"
+
+// ParseOha reads oha's JSON, also as a Python program keeps it: the repr of a
+// dict (single quotes, None) or of bytes (b'…'). Corrected says that it ran with
+// --latency-correction, which the output does not tell.
+func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
+	o := Outcome{Generator: "oha"}
+	text, err := readAll(r, o.Generator)
+	if err != nil {
+		return o, err
+	}
+	var j ohaJSON
+	if err := json.Unmarshal(fromPython(text), &j); err != nil {
+		return o, fmt.Errorf("read output of oha: %w", err)
+	}
+	if j.Summary == nil {
+		return o, fmt.Errorf("read output of oha: it has no summary")
+	}
+	o.Statuses, o.Errors = counts(j.Statuses), counts(j.Errors)
+	if o.Errors[ohaDeadline] > 0 {
+		delete(o.Errors, ohaDeadline)
+	}
+	o.Requests = ptr(sum(o.Statuses) + sum(o.Errors))
+	if s := j.Summary; s != nil {
+		if s.Total != nil {
+			o.Elapsed = span(*s.Total)
+		}
+		if s.RequestsPerSec != nil {
+			o.Rate = positive(*s.RequestsPerSec)
+		}
+		if s.TotalData != nil {
+			o.BytesIn = count(*s.TotalData)
+		}
+	}
+	j.latency(corrected).addTo(&o)
+	first := latencyOf(ofFirstByte)
+	first.percentiles(j.FirstBytePercentiles)
+	first.addTo(&o)
+	return o, nil
+}
+
+func (j ohaJSON) latency(corrected bool) *distribution {
+	d := latencyOf(ofService)
+	if corrected {
+		d.Of = ofResponse
+	}
+	for _, f := range []struct {
+		set func(float64)
+		v   *float64
+	}{{d.min, j.Summary.Fastest}, {d.mean, j.Summary.Average}, {d.max, j.Summary.Slowest}} {
+		if f.v != nil {
+			f.set(*f.v)
+		}
+	}
+	d.percentiles(j.Percentiles)
+	d.upTo(j.Histogram)
+	d.Count = sum(counts(j.Statuses))
+	return d
+}
+
+// percentiles reads {"p99.9": seconds}.
+func (d *distribution) percentiles(m map[string]*float64) {
+	for name, v := range m {
+		q, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64)
+		if err == nil && v != nil {
+			d.quantile(q/100, *v)
+		}
+	}
+}
+
+// upTo reads {"seconds": count}, each count of the values above the bound before and up to its own.
+func (d *distribution) upTo(m map[string]*float64) {
+	bounds := map[float64]int64{}
+	var order []float64
+	for name, v := range m {
+		bound, err := strconv.ParseFloat(name, 64)
+		if err != nil || math.IsNaN(bound) || math.IsInf(bound, 0) || v == nil || count(*v) == nil {
+			continue
+		}
+		if _, twice := bounds[bound]; !twice {
+			order = append(order, bound)
+		}
+		bounds[bound] = min(bounds[bound]+*count(*v), maxCount)
+	}
+	slices.Sort(order)
+	for i, bound := range order {
+		low := bound
+		if i > 0 {
+			low = order[i-1]
+		}
+		d.bucket(low, bound, bounds[bound])
+	}
+}
+
+// columns of oha's CSV: request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status; seconds from oha's start.
+const ohaColumns = 7
+
+// ParseOhaCSV reads oha's record of every answered request.
+func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
+	o := Outcome{Generator: "oha", Partial: true, Records: []Record{}}
+	err := eachRow(r, o.Generator, "request-start", ohaColumns, func(row []string) error {
+		var v [ohaColumns]float64
+		for i, cell := range row {
+			f, err := strconv.ParseFloat(cell, 64)
+			if err != nil || math.IsNaN(f) || f < 0 || f > 1e9 && i != 5 || f > 1e15 {
+				return fmt.Errorf("%.40q is no figure", cell)
+			}
+			v[i] = f
+		}
+		rec := Record{At: span(v[0]), Late: unknown, Service: span(v[4]), Response: unknown, Code: int(min(v[6], 999)), Size: int64(min(v[5], maxSize))}
+		rec.Done = rec.At + rec.Service
+		if corrected {
+			// The duration begins at the pacer, the first byte's delay at the worker.
+			rec.Response, rec.Service, rec.Done = rec.Service, unknown, rec.At+span(v[3])
+		}
+		o.Records = append(o.Records, rec)
+		return nil
+	})
+	o.tally()
+	return o, err
+}

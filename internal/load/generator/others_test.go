@@ -1,0 +1,212 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+)
+
+func openLoop() loadgen.Profile {
+	return loadgen.Profile{Targets: []string{"http://127.0.0.1:8080/a b"[:23]}, Rate: 500, Connections: 16, Workers: 2,
+		Timeout: 1500 * time.Millisecond, Warmup: 5 * time.Second, Measure: 20 * time.Second, Tail: 500 * time.Millisecond, ExpectSize: -1}
+}
+
+func closedLoop() loadgen.Profile {
+	p := openLoop()
+	p.Rate, p.Workers = 0, 0
+	return p
+}
+
+func logged(p loadgen.Profile) loadgen.Profile { p.HDRPath = "latency.hdr"; return p }
+
+func TestOthersSayWhatTheyNeed(t *testing.T) {
+	for _, g := range Others("") {
+		n := g.(Foreign).Needs()
+		if !n.AtOnce || (g.Name() == "wrk2") != (n.Warmup == 10*time.Second) {
+			t.Errorf("%s needs %+v", g.Name(), n)
+		}
+	}
+}
+
+// The command lines, as they would be pasted.
+func TestCommands(t *testing.T) {
+	grpc := openLoop()
+	grpc.Protocol, grpc.Targets = "grpc", []string{"http://127.0.0.1:9000/grpc.health.v1.Health/Check"}
+	h2 := openLoop()
+	h2.Protocol = "http2"
+	pinned := closedLoop()
+	pinned.CPUs = []int{1, 3}
+	post := closedLoop()
+	post.RequestSize = 3
+	const url = "http://127.0.0.1:8080/a"
+	for _, c := range []struct {
+		g    Generator
+		p    loadgen.Profile
+		want string
+	}{
+		{Oha{}, openLoop(), "oha --no-tui -c 16 -z 25500ms -m GET -q 500 --latency-correction -t 1500ms --worker-threads 2 --output-format json " + url},
+		{Oha{}, logged(h2), "oha --no-tui -c 16 -z 25500ms -m GET -q 500 --latency-correction -t 1500ms --http2 --worker-threads 2 --output-format csv " + url},
+		{Oha{Legacy: true}, logged(openLoop()), "oha --no-tui -c 16 -z 25500ms -m GET -q 500 --latency-correction -t 1500ms --json " + url},
+		{Wrk{}, pinned, "taskset -c 1,3 wrk -t 1 -c 16 -d 26s --timeout 2s --latency " + url},
+		{Wrk2{}, openLoop(), "wrk2 -t 2 -c 16 -d 31s --timeout 2s -R 500 -U -L " + url},
+		{Vegeta{}, openLoop(), "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=false"},
+		{Vegeta{}, h2, "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=true -h2c"},
+		{Fortio{}, openLoop(), "GOMAXPROCS=2 fortio load -quiet -log-errors=false -allow-initial-errors -qps 500 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms " + url},
+		{Fortio{}, post, "fortio load -quiet -log-errors=false -allow-initial-errors -qps 0 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms -payload-size 3 " + url},
+		{H2load{}, logged(openLoop()), "h2load -c 16 -t 2 -D 25500ms --h1 --rps 31.25 --log-file=/dev/stdout " + url},
+		{Hey{}, logged(openLoop()), "hey -z 25500ms -c 16 -m GET -disable-redirects -q 31.25 -t 2 -cpus 2 -o csv " + url},
+		{Hey{}, post, "hey -z 25500ms -c 16 -m POST -disable-redirects -t 2 -d xxx " + url},
+		{Nighthawk{}, h2, "nighthawk_client --concurrency 1 --connections 16 --duration 26 --output-format json --no-default-failure-predicates --prefetch-connections --request-method GET -v warn --rps 500 --open-loop --timeout 2 --protocol http2 " + url},
+		{K6{}, openLoop(), "GODEBUG=http2client=0 GOMAXPROCS=2 k6 run --quiet --no-color --no-usage-report -"},
+		{Ghz{}, grpc, "ghz --call grpc.health.v1.Health/Check --data '{}' --format json --duration-stop wait --connections 16 --concurrency 16 --duration 25500ms --insecure --rps 500 --async --timeout 1500ms --cpus 2 127.0.0.1:9000"},
+	} {
+		cmd, err := c.g.Command(c.p)
+		if err != nil {
+			t.Errorf("%s: %v", c.g.Name(), err)
+			continue
+		}
+		if got := cmd.String(); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.g.Name(), got, c.want)
+		}
+	}
+}
+
+func TestWhatTravelsOnStandardInput(t *testing.T) {
+	p := openLoop()
+	p.RequestSize, p.Targets = 4, append(p.Targets, "http://127.0.0.2/?q='`${x}")
+	cmd, err := Vegeta{}.Command(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, _ := io.ReadAll(cmd.Stdin)
+	if want := `{"body":"eHh4eA==","method":"POST","url":"http://127.0.0.1:8080/a"}`; !strings.HasPrefix(string(lines), want+"\n") {
+		t.Errorf("targets %s", lines)
+	}
+	if cmd, err = (K6{}).Command(p); err != nil {
+		t.Fatal(err)
+	}
+	script, _ := io.ReadAll(cmd.Stdin)
+	urls, _ := json.Marshal(p.Targets)
+	for _, want := range []string{"const urls = " + string(urls) + ";", "warmup: stretch(0, 5000)", "measure: stretch(5000, 20000)", "tail: stretch(25000, 1000)",
+		"rate: 500, timeUnit: '1s', preAllocatedVUs: 16, maxVUs: 16", `http.request("POST", url`} {
+		if !strings.Contains(string(script), want) {
+			t.Errorf("script lacks %q:\n%s", want, script)
+		}
+	}
+}
+
+func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
+	change := func(f func(*loadgen.Profile)) loadgen.Profile { p := openLoop(); f(&p); return p }
+	poisson := change(func(p *loadgen.Profile) { p.Arrivals = "poisson" })
+	started := change(func(p *loadgen.Profile) { p.Start = time.Now() })
+	grpc := change(func(p *loadgen.Profile) { p.Protocol = "grpc" })
+	bodied := change(func(p *loadgen.Profile) { p.RequestSize = 10 })
+	for _, g := range Others("") {
+		for _, p := range []loadgen.Profile{poisson, started} {
+			if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), g.Name()) {
+				t.Errorf("%s: %v", g.Name(), err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		g    Generator
+		p    loadgen.Profile
+		want string
+	}{
+		{Wrk{}, openLoop(), "keeps no rate"},
+		{Wrk2{}, closedLoop(), "has no closed loop"},
+		{Wrk2{}, change(func(p *loadgen.Profile) { p.Rate = 0.5 }), "whole requests per second"},
+		{Oha{}, change(func(p *loadgen.Profile) { p.Rate = 10.5 }), "whole requests per second"},
+		{Oha{}, grpc, "does not speak grpc, only http1, http2"},
+		{Ghz{}, openLoop(), "does not speak http1"},
+		{K6{}, change(func(p *loadgen.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
+		{Hey{}, change(func(p *loadgen.Profile) { p.Protocol = "http2" }), "HTTP/2 over TLS only"},
+		{H2load{}, bodied, "no request bodies"},
+		{H2load{}, change(func(p *loadgen.Profile) { p.Method = "PUT" }), "no PUT requests"},
+		{Oha{}, change(func(p *loadgen.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},
+		{Fortio{}, change(func(p *loadgen.Profile) { p.Targets = append(p.Targets, p.Targets[0]) }), "one target, not 2"},
+		{Fortio{}, poisson, "no poisson arrivals"},
+		{Vegeta{}, started, "start the process at the instant"},
+	} {
+		_, err := c.g.Command(c.p)
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.g.Name(), err, c.want)
+		}
+	}
+}
+
+func TestAProfileThatIsNoneIsRefused(t *testing.T) {
+	for _, change := range []func(*loadgen.Profile){
+		func(p *loadgen.Profile) { p.Targets = nil },
+		func(p *loadgen.Profile) { p.Targets[0] = "--output=/etc/passwd" },
+		func(p *loadgen.Profile) { p.Targets[0] = "file:///etc/passwd" },
+		func(p *loadgen.Profile) { p.Targets[0] = "http://a/\n--x" },
+		func(p *loadgen.Profile) { p.Method = "GET /" },
+		func(p *loadgen.Profile) { p.Rate = math.Inf(1) },
+		func(p *loadgen.Profile) { p.Connections = 0 },
+		func(p *loadgen.Profile) { p.Measure = 0 },
+	} {
+		p := openLoop()
+		change(&p)
+		for _, g := range Others("") {
+			if _, err := g.Command(p); err == nil {
+				t.Errorf("%s takes %+v", g.Name(), p)
+			}
+		}
+	}
+}
+
+// Nothing an adapter publishes goes without the line that says what it means.
+func TestEveryLatencyHasAMeaning(t *testing.T) {
+	for _, g := range golden {
+		for _, l := range parseFile(t, g.parser, g.file).Latencies {
+			if l.Meaning == "" && l.Of != ofFirstByte {
+				t.Errorf("%s: latency %q of %s has no meaning", g.file, l.Of, l.Source)
+			}
+		}
+	}
+	for _, g := range Others("") {
+		if Meaning(g.Name(), ofService) == "" {
+			t.Errorf("%s has no line", g.Name())
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		units map[string]float64
+		want  float64
+	}{
+		{"250.00us", timeUnits, 250e-6}, {"1.31ms", timeUnits, 1.31e-3}, {"2.00s", timeUnits, 2}, {"5.00m", timeUnits, 300},
+		{"1.5h", timeUnits, 5400}, {"12µs", timeUnits, 12e-6}, {"7ns", timeUnits, 7e-9}, {"0us", timeUnits, 0},
+		{"3.24k", countUnits, 3240}, {"71566", countUnits, 71566}, {"1.2M", countUnits, 1.2e6}, {"2G", countUnits, 2e9},
+		{"4.16MB", sizeUnits, 4.16 * (1 << 20)}, {"1KB", sizeUnits, 1024}, {"12B", sizeUnits, 12}, {"1.5Mi", sizeUnits, 1.5 * (1 << 20)},
+		{"2Ki", sizeUnits, 2048}, {"1GiB", sizeUnits, 1 << 30}, {"8K", sizeUnits, 8192},
+	} {
+		if got, err := quantity(c.text, c.units); err != nil || math.Abs(got-c.want) > 1e-9*c.want {
+			t.Errorf("%s is %v, %v, want %v", c.text, got, err, c.want)
+		}
+	}
+	for _, text := range []string{"", "-nanus", "nan", "1.2.3s", "12 parsecs", "s", "--1s", "1e400s"} {
+		if got, err := quantity(text, timeUnits); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+// Only tare's own generator looks at answers; to leave a check out in silence would pass what it is to find.
+func TestChecksAreRefused(t *testing.T) {
+	for _, g := range Others("") {
+		p := loadgen.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Arrivals: "constant", Connections: 4, Measure: time.Second, ExpectSize: -1, JSONLacks: []string{"errors"}}
+		if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not check") {
+			t.Errorf("%s: %v", g.Name(), err)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Part is what one of several processes is asked to do of one load, and what it wrote.
+type Part struct {
+	Profile loadgen.Profile
+	Stdout  io.Reader
+	// Ahead is how far the clock of the process is ahead of the one that the
+	// whole load's Start is told by.
+	Ahead time.Duration
+	// Unsure is by how much Ahead may be wrong.
+	Unsure time.Duration
+}
+
+// merging is a generator that makes one result of the outputs of its parts
+// better than their results can be added up.
+type merging interface {
+	merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error)
+}
+
+// Split shares p among n processes that together send exactly p. Tare's engine
+// takes every n-th request of the one schedule; another generator gets whole
+// requests per second (7 among 3 are 3, 2 and 2) and a part of the connections. Each
+// process writes its interval log under a directory of its own beside p's. The
+// error wraps errors.ErrUnsupported where p cannot be shared so.
+func Split(g Generator, p loadgen.Profile, n int) ([]loadgen.Profile, error) {
+	if n <= 1 {
+		return []loadgen.Profile{p}, nil
+	}
+	if p.Connections < n {
+		return nil, fmt.Errorf("share load: %d connections among %d load workers: %w", p.Connections, n, errors.ErrUnsupported)
+	}
+	_, foreign := g.(Foreign)
+	if foreign && p.Rate > 0 && (p.Rate != math.Trunc(p.Rate) || p.Rate < float64(n)) {
+		return nil, fmt.Errorf("share load: %s sends whole requests per second, and %v/s cannot be shared so among %d load workers: %w",
+			g.Name(), p.Rate, n, errors.ErrUnsupported)
+	}
+	parts := make([]loadgen.Profile, n)
+	for i := range parts {
+		part := p
+		part.Connections = shareOf(p.Connections, n, i)
+		if foreign {
+			part.Rate = float64(shareOf(int(p.Rate), n, i))
+		} else {
+			part.Part, part.Parts = i, n
+		}
+		if p.HDRPath != "" {
+			part.HDRPath = filepath.Join(filepath.Dir(p.HDRPath), "parts", strconv.Itoa(i), filepath.Base(p.HDRPath))
+		}
+		parts[i] = part
+	}
+	return parts, nil
+}
+
+// shareOf is the i-th of n shares of total; the first are the larger ones.
+func shareOf(total, n, i int) int {
+	share := total / n
+	if i < total%n {
+		share++
+	}
+	return share
+}
+
+// ParseParts reads the outputs of all parts of one load, at the same time and
+// each to its end, and makes one result of them: counts are added, and the
+// lateness is the worst of the parts. progress tells of a second once every part has.
+func ParseParts(g Generator, parts []Part, whole loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
+	if len(parts) == 1 {
+		l, err := g.Parse(parts[0].Stdout, parts[0].Profile, progress)
+		return moved(l, -parts[0].Ahead), err
+	}
+	sum := SumProgress(len(parts), progress)
+	if m, ok := g.(merging); ok {
+		return m.merge(parts, whole, sum)
+	}
+	loads := make([]result.Load, len(parts))
+	var reading errgroup.Group
+	for i, part := range parts {
+		reading.Go(func() error {
+			l, err := g.Parse(part.Stdout, part.Profile, sum)
+			loads[i] = moved(l, -part.Ahead)
+			return ofPart(i, err)
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return result.Load{}, err
+	}
+	return added(loads, whole), nil
+}
+
+func ofPart(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("load worker %d: %w", i, err)
+}
+
+func moved(l result.Load, by time.Duration) result.Load {
+	if !l.Start.IsZero() {
+		l.Start, l.End = l.Start.Add(by), l.End.Add(by)
+	}
+	return l
+}
+
+// merge adds up the reports of the engine, whose distributions are merged bucket by bucket.
+func (Tare) merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
+	reports := make([]loadgen.Report, len(parts))
+	var reading errgroup.Group
+	for i, part := range parts {
+		reading.Go(func() error {
+			r, err := readReport(part.Stdout, progress)
+			if err != nil {
+				return ofPart(i, err)
+			}
+			r.OnClock(loadgen.ClockOf(part.Ahead, part.Unsure))
+			reports[i] = *r
+			return nil
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return result.Load{}, err
+	}
+	m, err := loadgen.Merge(reports)
+	if err != nil {
+		return result.Load{}, err
+	}
+	l := fromReport(&m, whole)
+	first, last := reports[0].Started, reports[0].Started
+	for _, r := range reports {
+		if r.Started.Before(first) {
+			first = r.Started
+		}
+		if r.Started.After(last) {
+			last = r.Started
+		}
+	}
+	l.Workers, l.SkewUS = len(parts), ptr(float64(last.Sub(first))/1e3)
+	return l, nil
+}
+
+// added is the sum of what the parts say.
+func added(parts []result.Load, whole loadgen.Profile) result.Load {
+	sum := parts[0]
+	sum.Classes, sum.Statuses, sum.Errors = map[string]int64{}, map[string]int64{}, map[string]int64{}
+	sum.Intended, sum.Sent, sum.Completed, sum.BytesIn, sum.BytesOut, sum.Recorded = 0, 0, 0, 0, 0, 0
+	sum.AskedRate, sum.Connections, sum.Workers = whole.Rate, whole.Connections, len(parts)
+	sum.Published, sum.Warnings, sum.CPUSeconds = nil, nil, nil
+	first, last := parts[0].Start, parts[0].Start
+	for i, p := range parts {
+		addCounts(sum.Classes, p.Classes)
+		addCounts(sum.Statuses, p.Statuses)
+		addCounts(sum.Errors, p.Errors)
+		sum.Intended += p.Intended
+		sum.Sent += p.Sent
+		sum.Completed += p.Completed
+		sum.BytesIn += p.BytesIn
+		sum.BytesOut += p.BytesOut
+		sum.Recorded += p.Recorded
+		sum.LatenessP50US, sum.LatenessP99US = worst(sum.LatenessP50US, p.LatenessP50US), worst(sum.LatenessP99US, p.LatenessP99US)
+		sum.LatenessMaxUS, sum.OwnLatenessP99US = worst(sum.LatenessMaxUS, p.LatenessMaxUS), worst(sum.OwnLatenessP99US, p.OwnLatenessP99US)
+		sum.ThreadCPURatio = worst(sum.ThreadCPURatio, p.ThreadCPURatio)
+		if p.CPUSeconds != nil {
+			sum.CPUSeconds = ptr(*p.CPUSeconds + valueOf(sum.CPUSeconds))
+		}
+		for _, d := range p.Published { // a percentile cannot be added: each is kept, by its part
+			d.Source = fmt.Sprintf("%s, worker %d", d.Source, i)
+			sum.Published = append(sum.Published, d)
+		}
+		for _, w := range p.Warnings {
+			sum.Warnings = append(sum.Warnings, fmt.Sprintf("worker %d: %s", i, w))
+		}
+		if p.Start.Before(first) {
+			first = p.Start
+		}
+		if p.Start.After(last) {
+			last = p.Start
+		}
+	}
+	sum.SkewUS = ptr(float64(last.Sub(first)) / 1e3)
+	return sum
+}
+
+func addCounts(to, from map[string]int64) {
+	for k, n := range from {
+		to[k] += n
+	}
+}
+
+func worst(a, b *float64) *float64 {
+	if a == nil || b != nil && *b > *a {
+		return b
+	}
+	return a
+}
+
+func valueOf(f *float64) float64 {
+	if f == nil {
+		return 0
+	}
+	return *f
+}
+
+// MergeLogs makes one interval log at path of those of the parts. Without any
+// there is none; one that is missing among others is an error.
+func MergeLogs(path string, start time.Time, parts []loadgen.Profile) (err error) {
+	var logs []io.Reader
+	for _, p := range parts {
+		f, err := os.Open(p.HDRPath)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("merge interval logs: %w", err)
+		}
+		defer f.Close()
+		logs = append(logs, f)
+	}
+	switch len(logs) {
+	case 0:
+		return nil // the generator keeps none
+	case len(parts):
+	default:
+		return fmt.Errorf("merge interval logs: only %d of %d load workers left one", len(logs), len(parts))
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("merge interval logs: %w", err)
+	}
+	if err := errors.Join(loadgen.MergeLogs(out, start, logs...), out.Close()); err != nil {
+		_ = os.Remove(path)
+		return err
+	}
+	return nil
+}
+
+// SumProgress is what each of n processes tells its seconds to; tell hears of a
+// second once every one has told it. Counts are sums; of the percentiles the
+// worst is told, since they cannot be added.
+func SumProgress(n int, tell func(loadgen.Progress)) func(loadgen.Progress) {
+	if tell == nil {
+		return func(loadgen.Progress) {}
+	}
+	type second struct {
+		loadgen.Progress
+		seen int
+	}
+	var mu sync.Mutex
+	seconds := map[int]*second{}
+	return func(p loadgen.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		at := seconds[p.Second]
+		if at == nil {
+			at = &second{Progress: loadgen.Progress{Second: p.Second, Phase: p.Phase}}
+			seconds[p.Second] = at
+		}
+		at.Intended += p.Intended
+		at.Completed += p.Completed
+		at.Errors += p.Errors
+		at.P50MS, at.P99MS = max(at.P50MS, p.P50MS), max(at.P99MS, p.P99MS)
+		if at.seen++; at.seen == n {
+			tell(at.Progress)
+			delete(seconds, p.Second)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// notHad are the generators that no package registry has: tested where a person has built them.
+var notHad = map[string]bool{"wrk2": true, "nighthawk": true}
+
+// server answers 1 kB over HTTP/1.1 and cleartext HTTP/2, and counts.
+func server(t *testing.T) (url string, hits *atomic.Int64) { return serverOf(t, 1) }
+
+// serverOf answers requests of one major version of HTTP, and the others with an error.
+func serverOf(t *testing.T, version int) (url string, hits *atomic.Int64) {
+	hits = new(atomic.Int64)
+	page := []byte(strings.Repeat("x", 1024))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		if r.ProtoMajor != version {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+		}
+		_, _ = w.Write(page)
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s.URL + "/", hits
+}
+
+// grpcServer answers gRPC health checks and counts.
+func grpcServer(t *testing.T) (url string, hits *atomic.Int64) {
+	hits = new(atomic.Int64)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+		hits.Add(1)
+		return h(ctx, req)
+	}))
+	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+	reflection.Register(s)
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	return "http://" + l.Addr().String() + "/grpc.health.v1.Health/Check", hits
+}
+
+// run starts a generator as the platform does and reads it while it runs.
+func run(t *testing.T, g Generator, p loadgen.Profile) result.Load {
+	t.Helper()
+	cmd, err := g.Command(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Log = w, filepath.Join(t.TempDir(), "log")
+	p.Start = time.Now()
+	process, err := proc.Start(t.Context(), cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := process.Wait()
+		_ = w.Close()
+		ended <- err
+	}()
+	l, err := g.Parse(r, p, nil)
+	_, _ = io.Copy(io.Discard, r)
+	if exit := <-ended; exit != nil || err != nil {
+		t.Fatalf("%s: %v, %v\n%s", cmd, exit, err, strings.Join(process.Tail(20), "\n"))
+	}
+	return l
+}
+
+// Every generator that can be had runs here, at a modest rate for two seconds.
+func TestRealGenerators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real generators")
+	}
+	for _, g := range Others(GeneratorsDir()) {
+		t.Run(g.Name(), func(t *testing.T) {
+			found, err := g.(Finder).Found(t.Context())
+			if err != nil && notHad[g.Name()] {
+				t.Logf("not on this machine, and in no package registry: %v", err)
+				return
+			}
+			if err != nil {
+				t.Fatalf("%v\nhint: make generators", err)
+			}
+			t.Logf("%s %s", found.Path, found.Version)
+			p := loadgen.Profile{Connections: 4, Rate: 100, Timeout: time.Second, Warmup: 500 * time.Millisecond,
+				Measure: 1500 * time.Millisecond, Tail: 200 * time.Millisecond, ExpectSize: -1}
+			url, hits := server(t)
+			switch g.Name() {
+			case "ghz":
+				url, hits = grpcServer(t)
+				p.Protocol = "grpc"
+			case "wrk":
+				p.Rate = 0
+			case "k6":
+				p.Warmup = time.Second
+			}
+			p.Targets = []string{url}
+			whole := run(t, g, p)
+			judge(t, whole, p, hits.Load())
+
+			p.HDRPath = filepath.Join(t.TempDir(), "latency.hdr")
+			cut := run(t, g, p)
+			judge(t, cut, p, hits.Load())
+			if _, err := os.Stat(p.HDRPath); errors.Is(err, os.ErrNotExist) {
+				if !has(cut.Warnings, "there is no interval log") {
+					t.Error("neither an interval log nor a word on why there is none")
+				}
+				return
+			}
+			holds(t, p, cut)
+		})
+	}
+}
+
+// Over cleartext HTTP/2 the server must have seen HTTP/2, and nothing else.
+func TestRealGeneratorsSpeakHTTP2(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real generators")
+	}
+	for _, g := range Others(GeneratorsDir()) {
+		p := loadgen.Profile{Connections: 2, Rate: 40, Timeout: time.Second, Measure: time.Second, ExpectSize: -1, Protocol: "http2"}
+		url, hits := serverOf(t, 2)
+		p.Targets = []string{url}
+		if _, err := g.Command(p); errors.Is(err, errors.ErrUnsupported) || notHad[g.Name()] {
+			continue
+		}
+		t.Run(g.Name(), func(t *testing.T) { judge(t, run(t, g, p), p, hits.Load()) })
+	}
+}
+
+// judge holds a result to what the server saw and to itself.
+func judge(t *testing.T, l result.Load, p loadgen.Profile, hits int64) {
+	t.Helper()
+	asked := p.Rate * p.Measure.Seconds()
+	ok := l.Classes[string(loadgen.OK)]
+	if p.Rate > 0 && (float64(ok) < 0.7*asked || float64(ok) > 1.3*asked) {
+		t.Errorf("%d answers in the measure window, asked for %.0f: %+v", ok, asked, l)
+	}
+	if ok < 1 || ok > hits || l.Completed < 1 || l.Completed > hits {
+		t.Errorf("%d answers of class 2xx, %d completed, the server saw %d", ok, l.Completed, hits)
+	}
+	if l.Classes[string(loadgen.Conn)]+l.Classes[string(loadgen.Timeout)]+l.Classes[string(loadgen.Status)] > ok/10 {
+		t.Errorf("classes %v, errors %v", l.Classes, l.Errors)
+	}
+	if l.Published == nil {
+		t.Fatal("no latency")
+	}
+	for _, d := range l.Published {
+		saneLatency(t, d, p)
+	}
+	if i, j := indexOf(l.Published, ofResponse), indexOf(l.Published, ofService); i >= 0 && j >= 0 {
+		if response, service := l.Published[i].MeanMS, l.Published[j].MeanMS; *response < *service {
+			t.Errorf("mean response time %v ms is below the mean service time %v ms", *response, *service)
+		}
+	}
+	t.Logf("%s %s: %d of 2xx, %s; %q", l.Generator, l.Version, ok, distributionLine(l.Published[0]), l.Warnings)
+}
+
+// saneLatency: min <= mean <= max, quantiles in order, nothing longer than the run.
+func saneLatency(t *testing.T, d result.Latency, p loadgen.Profile) {
+	t.Helper()
+	if d.Meaning == "" && d.Of != ofFirstByte {
+		t.Errorf("latency %q has no meaning", d.Of)
+	}
+	last := 0.0
+	for _, q := range d.Quantiles {
+		if q.MS < last {
+			t.Errorf("%s: quantile %v is %v ms, below the one before", d.Of, q.Q, q.MS)
+		}
+		last = q.MS
+	}
+	if d.MeanMS != nil && d.MaxMS != nil && (*d.MeanMS > *d.MaxMS || *d.MaxMS <= 0) {
+		t.Errorf("%s: mean %v, max %v ms", d.Of, *d.MeanMS, *d.MaxMS)
+	}
+	if run := (p.Warmup + p.Measure + p.Tail + 12*time.Second).Seconds() * 1e3; last > run {
+		t.Errorf("%s: %v ms is longer than the run", d.Of, last)
+	}
+}
+
+// holds compares the interval log with the counts. The log has whole seconds:
+// it may hold what was due before or after the window in a second they share.
+func holds(t *testing.T, p loadgen.Profile, l result.Load) {
+	t.Helper()
+	f, err := os.Open(p.HDRPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tags := map[string]int64{}
+	if err := loadgen.ReadLog(f, func(_ int, tag string, h *hdrhistogram.Histogram) error {
+		tags[tag] += h.TotalCount()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ok := l.Classes[string(loadgen.OK)]
+	if n := max(tags[loadgen.TagResponse+string(loadgen.OK)], tags[loadgen.TagService+string(loadgen.OK)]); n < ok {
+		t.Errorf("the interval log holds %v, the window %d", tags, ok)
+	}
+}

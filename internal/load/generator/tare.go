@@ -1,0 +1,139 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Generators lists every load generator there is.
+func Generators() []Generator {
+	return append([]Generator{Tare{Agent: AgentPath()}}, Others(GeneratorsDir())...)
+}
+
+// AgentPath is the tare-agent that was installed beside the running program,
+// else whichever is on PATH.
+func AgentPath() string {
+	const name = "tare-agent"
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	beside := filepath.Join(filepath.Dir(self), name)
+	if _, err := os.Stat(beside); err != nil {
+		return name
+	}
+	return beside
+}
+
+// Tare is the built-in engine, run as a process of its own so that nothing of
+// the harness shares its threads.
+type Tare struct {
+	// Agent is the path of the tare-agent program.
+	Agent string
+}
+
+// Name of the generator in experiment files.
+func (Tare) Name() string { return "tare" }
+
+// Command runs `tare-agent load` with p as JSON on its standard input, in the
+// directory of its interval log.
+func (t Tare) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := p.Validate(); err != nil {
+		return proc.Command{}, fmt.Errorf("load profile for tare: %w", err)
+	}
+	dir := ""
+	if p.HDRPath != "" {
+		dir, p.HDRPath = filepath.Dir(p.HDRPath), filepath.Base(p.HDRPath)
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return proc.Command{}, fmt.Errorf("write load profile: %w", err)
+	}
+	return proc.Command{Path: t.Agent, Args: []string{"load"}, Dir: dir, Stdin: bytes.NewReader(b)}, nil
+}
+
+// maxLine bounds one line of the engine's output: a report with every status
+// code there is has some ten kilobytes.
+const maxLine = 1 << 20
+
+// Parse reads the engine's lines ([loadgen.Line]); the report is the last.
+func (Tare) Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
+	report, err := readReport(stdout, progress)
+	if err != nil {
+		return result.Load{}, err
+	}
+	return fromReport(report, p), nil
+}
+
+func readReport(stdout io.Reader, progress func(loadgen.Progress)) (*loadgen.Report, error) {
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, maxLine)
+	var report *loadgen.Report
+	for lines.Scan() {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var line loadgen.Line
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return nil, fmt.Errorf("read load engine's output %.60q: %w", lines.Text(), err)
+		}
+		if line.Progress != nil && progress != nil {
+			progress(*line.Progress)
+		}
+		if line.Report != nil {
+			report = line.Report
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read load engine's output: %w", err)
+	}
+	if report == nil {
+		return nil, errors.New("load engine ended without a report")
+	}
+	return report, nil
+}
+
+func fromReport(r *loadgen.Report, p loadgen.Profile) result.Load {
+	l := result.Load{
+		Generator: "tare", Version: r.Version, Loop: r.Loop, Arrivals: r.Arrivals,
+		Start: r.MeasureStart, End: r.MeasureEnd,
+		AskedRate: p.Rate, Connections: p.Connections,
+		Intended: r.Intended, Sent: r.Sent, Completed: r.Completed,
+		Classes:  make(map[string]int64, len(r.Classes)),
+		Statuses: maps.Clone(r.Statuses), Errors: maps.Clone(r.Errors),
+		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
+		WarmupSeconds:  seconds(r.MeasureStart.Sub(r.Started)),
+		MeasureSeconds: seconds(r.MeasureEnd.Sub(r.MeasureStart)),
+		CPUSeconds:     &r.CPUSeconds, ThreadCPURatio: &r.ThreadCPURatio,
+		Verdict: r.Verdict, Warnings: r.Warnings,
+	}
+	for class, n := range r.Classes {
+		l.Classes[string(class)] = n
+	}
+	for path, times := range r.Routes {
+		if l.Routes == nil {
+			l.Routes = map[string]result.RouteTimes{}
+		}
+		l.Routes[path] = result.RouteTimes{Requests: times.Requests, MeanMS: times.MeanMS}
+	}
+	if r.LatenessUS.Count > 0 {
+		l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = &r.LatenessUS.P50, &r.LatenessUS.P99, &r.LatenessUS.Max
+		l.OwnLatenessP99US = &r.OwnLatenessUS.P99
+	}
+	return l
+}
+
+// seconds rounds to the microsecond: time stamps in JSON carry no more than that honestly.
+func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }

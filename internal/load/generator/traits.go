@@ -1,0 +1,172 @@
+package load
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+// Loops a generator can run.
+const (
+	loopOpen   = "open"
+	loopPaced  = "paced"
+	loopClosed = "closed"
+)
+
+// traits is what a generator can carry out, as data: everything else is refused
+// by name before it is started, never left out in silence.
+type traits struct {
+	name string
+	// loop of a load with a rate; empty: it keeps none.
+	loop      string
+	closed    bool // it has a closed loop
+	protocols []string
+	h2TLS     bool // HTTP/2 over TLS only; over cleartext it would fall back unasked
+	method    bool // other methods than GET
+	body      bool // request bodies
+	targets   bool // more than one
+	// step: durations are whole multiples of it and are rounded up.
+	step time.Duration
+	// calibration is the beginning of a run that the generator itself leaves out.
+	calibration time.Duration
+	sizes       bool // its output has the size of every answer
+}
+
+// foreign are the traits of every generator but tare's own.
+var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, h2loadTraits, heyTraits, nighthawkTraits, k6Traits, ghzTraits}
+
+// Loops are the kinds of loop a generator can run: "open", "paced", "closed".
+// None for a generator that is not known.
+func Loops(generator string) []string {
+	if generator == (Tare{}).Name() {
+		return []string{loopOpen, loopClosed}
+	}
+	for _, t := range foreign {
+		if t.name != generator {
+			continue
+		}
+		var loops []string
+		if t.loop != "" {
+			loops = append(loops, t.loop)
+		}
+		if t.closed {
+			loops = append(loops, loopClosed)
+		}
+		return loops
+	}
+	return nil
+}
+
+// maxArgument bounds a request body that travels on a command line, in bytes.
+const maxArgument = 64 << 10
+
+// check wraps errors.ErrUnsupported with every reason for which p cannot be carried out.
+func (t traits) check(p loadgen.Profile) error {
+	var why []string
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			why = append(why, fmt.Sprintf(format, args...))
+		}
+	}
+	refuse(!p.Start.IsZero(), "it starts when its process does: start the process at the instant, with no start in the profile")
+	refuse(p.Rate > 0 && p.Arrivals != "" && p.Arrivals != "constant", "it has no %s arrivals, only constant ones", p.Arrivals)
+	refuse(p.Rate > 0 && t.loop == "", "it keeps no rate: it is a closed loop")
+	refuse(p.Rate == 0 && !t.closed, "it has no closed loop: it needs a rate")
+	refuse(!slices.Contains(t.protocols, protocol(p)), "it does not speak %s, only %s", protocol(p), strings.Join(t.protocols, ", "))
+	refuse(t.h2TLS && protocol(p) == "http2" && slices.ContainsFunc(p.Targets, func(u string) bool { return !strings.HasPrefix(u, "https:") }),
+		"it speaks HTTP/2 over TLS only")
+	refuse(method(p) != "GET" && !t.method && p.RequestSize == 0, "it sends no %s requests", method(p))
+	refuse(p.RequestSize > 0 && !t.body, "it sends no request bodies from here")
+	refuse(p.RequestSize > maxArgument, "a request body of %d bytes does not fit its command line (%d)", p.RequestSize, maxArgument)
+	refuse(len(p.ExpectStatus)+len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0, "it does not check statuses, bodies or JSON fields")
+	refuse(len(p.Targets) > 1 && !t.targets, "it has one target, not %d", len(p.Targets))
+	if why != nil {
+		return fmt.Errorf("load profile for %s: %s: %w", t.name, strings.Join(why, "; "), errors.ErrUnsupported)
+	}
+	return t.valid(p)
+}
+
+// valid refuses what no generator could carry out, and what a command line would misread.
+func (t traits) valid(p loadgen.Profile) error {
+	var errs []error
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(len(p.Targets) == 0, "no target")
+	for _, target := range p.Targets {
+		u, err := url.Parse(target)
+		refuse(err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.ContainsAny(target, " \t\r\n"),
+			"target %q is not an http or https URL", target)
+	}
+	m := method(p)
+	refuse(m == "" || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "", "method %q is not a token", p.Method)
+	refuse(math.IsNaN(p.Rate) || math.IsInf(p.Rate, 0) || p.Rate < 0, "rate %v is none", p.Rate)
+	refuse(p.Connections < 1, "%d connections", p.Connections)
+	refuse(p.Measure <= 0 || p.Warmup < 0 || p.Tail < 0, "durations: warm-up %v, measure %v, tail %v", p.Warmup, p.Measure, p.Tail)
+	if errs == nil {
+		return nil
+	}
+	return fmt.Errorf("load profile for %s: %w", t.name, errors.Join(errs...))
+}
+
+// duration of the whole run. What a generator leaves out at its beginning comes
+// out of the warm-up, which is made as long as that takes.
+func (t traits) duration(p loadgen.Profile) time.Duration {
+	d := max(p.Warmup, t.calibration) + p.Measure + p.Tail
+	if step := t.step; step > 0 {
+		d = (d + step - 1) / step * step
+	}
+	return d
+}
+
+// program is a generator that is somewhere on this machine.
+type program struct {
+	// Path of the program; empty: by its name on PATH.
+	Path string
+}
+
+func (g program) command(name string, p loadgen.Profile, args ...string) proc.Command {
+	cpus := make([]string, len(p.CPUs))
+	for i, n := range p.CPUs {
+		cpus[i] = strconv.Itoa(n)
+	}
+	return proc.Command{Path: cmp.Or(g.Path, name), Args: args, CPUs: strings.Join(cpus, ",")}
+}
+
+func protocol(p loadgen.Profile) string { return cmp.Or(p.Protocol, "http1") }
+
+func method(p loadgen.Profile) string {
+	if p.Method == "" && p.RequestSize > 0 {
+		return "POST"
+	}
+	return cmp.Or(p.Method, "GET")
+}
+
+// body of a request, the same bytes whichever generator sends it.
+func body(p loadgen.Profile) string { return strings.Repeat("x", int(p.RequestSize)) }
+
+// threads is at least one, and no more than there are connections.
+func threads(p loadgen.Profile) string {
+	return strconv.Itoa(max(1, min(p.Workers, p.Connections)))
+}
+
+// decimal without an exponent: not every generator reads one.
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// milliseconds is d rounded up, in a notation that Go and Rust programs read alike.
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt((d+time.Millisecond-1).Milliseconds(), 10) + "ms"
+}
+
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -1,0 +1,109 @@
+package load
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var vegetaTraits = traits{name: "vegeta", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
+	method: true, body: true, targets: true, sizes: true}
+
+// Vegeta is github.com/tsenart/vegeta. It prints every request, in gob.
+type Vegeta struct{ program }
+
+// Name of the generator in experiment files.
+func (Vegeta) Name() string { return vegetaTraits.name }
+
+// Command caps the workers at the connections asked for: without a cap vegeta
+// starts one more whenever all are busy, until the server or itself gives way.
+func (g Vegeta) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := vegetaTraits.check(p); err != nil {
+		return proc.Command{}, err
+	}
+	var args []string
+	if p.Workers > 0 {
+		args = append(args, "-cpus="+strconv.Itoa(p.Workers))
+	}
+	n := strconv.Itoa(p.Connections)
+	args = append(args, "attack", "-format=json", "-targets=stdin", "-output=stdout",
+		"-rate="+vegetaRate(p.Rate), "-duration="+milliseconds(vegetaTraits.duration(p)),
+		"-workers="+n, "-max-workers="+n, "-connections="+n, "-max-connections="+n,
+		"-redirects=-1", "-max-body=0")
+	if p.Timeout > 0 {
+		args = append(args, "-timeout="+milliseconds(p.Timeout))
+	}
+	h2 := protocol(p) == "http2"
+	args = append(args, "-http2="+strconv.FormatBool(h2))
+	if h2 && strings.HasPrefix(p.Targets[0], "http:") {
+		args = append(args, "-h2c")
+	}
+	c := g.command(vegetaTraits.name, p, args...)
+	c.Stdin = strings.NewReader(vegetaTargets(p))
+	return c, nil
+}
+
+// vegetaRate is requests per unit of time, both whole numbers.
+func vegetaRate(rate float64) string {
+	if rate == math.Round(rate) {
+		return decimal(rate) + "/1s"
+	}
+	return decimal(math.Round(rate*1000)) + "/1000s"
+}
+
+// vegetaTargets is one JSON object a line.
+func vegetaTargets(p loadgen.Profile) string {
+	var out strings.Builder
+	for _, url := range p.Targets {
+		target := map[string]string{"method": method(p), "url": url}
+		if p.RequestSize > 0 {
+			target["body"] = base64.StdEncoding.EncodeToString([]byte(body(p)))
+		}
+		line, _ := json.Marshal(target) // strings only: it cannot fail
+		out.Write(append(line, '\n'))
+	}
+	return out.String()
+}
+
+// Parse reads vegeta's results and works out, from their sequence numbers, how
+// late each was sent.
+func (Vegeta) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+	o, err := ParseVegeta(stdout)
+	if err != nil {
+		return result.Load{}, err
+	}
+	if p.Rate > 0 {
+		o.scheduled(p.Rate)
+	}
+	return vegetaTraits.result(o, p)
+}
+
+// scheduled puts the records on a constant schedule: the k-th request sent was
+// due k/rate after the schedule's beginning, whoever sent it. When that was is
+// not told; the request that was least late is taken to have been on time, so
+// that lateness is a lower bound.
+func (o *Outcome) scheduled(rate float64) {
+	if rate <= 0 || len(o.Records) == 0 {
+		return
+	}
+	due := func(r Record) float64 { return float64(r.Seq) / rate * 1e9 }
+	least := math.Inf(1)
+	for _, r := range o.Records {
+		least = min(least, float64(r.At)-due(r))
+	}
+	for i := range o.Records {
+		r := &o.Records[i]
+		if late := float64(r.At) - due(*r) - least; late >= 0 && late < float64(math.MaxInt64)/4 {
+			r.Late = time.Duration(late)
+		}
+	}
+	o.note("intended starts are worked out from vegeta's sequence numbers; the least late request is taken to have been on time")
+}

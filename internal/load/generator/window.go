@@ -1,0 +1,287 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// result is o as the record of the measure window of p. With a record of every
+// request the window is cut out exactly; without, the counts are the whole run's
+// in proportion, and a warning says so. p.Start is when the process was started.
+func (t traits) result(o Outcome, p loadgen.Profile) (result.Load, error) {
+	l := result.Load{
+		Generator: t.name, Version: o.Version, Loop: loopClosed,
+		AskedRate: p.Rate, Connections: p.Connections,
+		WarmupSeconds: seconds(p.Warmup), MeasureSeconds: seconds(p.Measure),
+		Classes: map[string]int64{}, Published: o.Latencies, Warnings: o.Notes,
+	}
+	if p.Rate > 0 {
+		l.Loop, l.Arrivals = t.loop, "constant"
+	}
+	start := p.Start
+	if start.IsZero() {
+		start = o.Started
+	}
+	if !start.IsZero() {
+		l.Start, l.End = start.Add(p.Warmup), start.Add(p.Warmup+p.Measure)
+	}
+	warn := func(format string, args ...any) { l.Warnings = append(l.Warnings, fmt.Sprintf(format, args...)) }
+	if l.Loop == loopPaced {
+		warn("%s waits for an answer before it sends the next request on a connection: a slow server slows the load, and the time requests waited is in no latency", t.name)
+	}
+	if p.ExpectSize >= 0 && !t.sizes {
+		warn("%s does not check the size of answers", t.name)
+	}
+	if o.Records == nil {
+		t.scale(&l, o, p, warn)
+		return l, nil
+	}
+	return l, t.cut(&l, o, p, start, warn)
+}
+
+// scale takes the measure window's share of the whole run's counts.
+func (t traits) scale(l *result.Load, o Outcome, p loadgen.Profile, warn func(string, ...any)) {
+	run := o.Elapsed
+	if run <= 0 {
+		run = t.duration(p)
+	}
+	share := min(1, float64(p.Measure)/float64(run))
+	part := func(n int64) int64 {
+		if n <= 0 {
+			return 0
+		}
+		return max(1, int64(math.Round(float64(n)*share))) // an error never rounds to none
+	}
+	if share < 0.999 {
+		if t.calibration > 0 {
+			warn("%s tells one figure for the whole run: its latencies begin after its own calibration of %v and last to the end; counts are the measure window's share of them", t.name, t.calibration)
+		} else {
+			warn("%s tells one figure for the whole run: its latencies take in warm-up and tail, and counts are the measure window's share", t.name)
+		}
+	}
+	if p.HDRPath != "" {
+		warn("%s keeps no record of single requests here: there is no interval log, only the figures it published", t.name)
+	}
+	l.Statuses, l.Errors = mapValues(o.Statuses, part), mapValues(o.Errors, part)
+	t.classes(l, o, part)
+	answers := l.Classes[string(loadgen.OK)] + l.Classes[string(loadgen.Status)]
+	failed := l.Classes[string(loadgen.Timeout)] + l.Classes[string(loadgen.Conn)]
+	l.Completed, l.Sent, l.Intended = answers, answers+failed, answers+failed
+	if l.Loop == loopOpen {
+		l.Intended = int64(math.Round(p.Rate * p.Measure.Seconds()))
+	}
+	if o.BytesIn != nil {
+		l.BytesIn = part(*o.BytesIn)
+	}
+	if o.BytesOut != nil {
+		l.BytesOut = part(*o.BytesOut)
+	}
+}
+
+// classes are by status where there are statuses, else by the split the generator gives.
+func (t traits) classes(l *result.Load, o Outcome, part func(int64) int64) {
+	add := func(c loadgen.Class, n int64) {
+		if n > 0 {
+			l.Classes[string(c)] += n
+		}
+	}
+	switch {
+	case o.Statuses != nil:
+		for code, n := range o.Statuses {
+			add(classOfStatus(code), part(n))
+		}
+	case o.OK != nil:
+		add(loadgen.OK, part(*o.OK))
+		if o.NotOK != nil {
+			add(loadgen.Status, part(*o.NotOK))
+		}
+	case o.Requests != nil:
+		add(loadgen.OK, part(*o.Requests))
+	}
+	for text, n := range o.Errors {
+		add(classOfError(text), part(n))
+	}
+}
+
+func classOfStatus(code string) loadgen.Class {
+	if len(code) == 3 && code[0] == '2' || code == grpcOK {
+		return loadgen.OK
+	}
+	return loadgen.Status
+}
+
+func mapValues(m map[string]int64, f func(int64) int64) map[string]int64 {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]int64, len(m))
+	for k, n := range m {
+		if n > 0 {
+			out[k] = f(n)
+		}
+	}
+	return out
+}
+
+// cut counts the requests of the measure window and writes the interval log.
+func (t traits) cut(l *result.Load, o Outcome, p loadgen.Profile, start time.Time, warn func(string, ...any)) error {
+	// Output without times of day counts from the start of its process.
+	var shift time.Duration
+	if !o.Started.IsZero() {
+		shift = o.Started.Sub(start)
+	}
+	from, to := p.Warmup, p.Warmup+p.Measure
+	within := func(d time.Duration) bool { return d+shift >= from && d+shift < to }
+	l.Statuses, l.Errors = map[string]int64{}, map[string]int64{}
+	var log loadgen.Log
+	var lateness, responses, services []time.Duration
+	var inWindow, scheduled int64
+	for _, r := range o.Records {
+		class := r.class(p.ExpectSize)
+		due := r.At - max(r.Late, 0)
+		if within(r.At) {
+			l.Sent++
+		}
+		if r.Code > 0 && within(r.Done) {
+			l.Completed++
+			l.BytesIn += max(r.Size, 0)
+		}
+		if second := int(math.Floor((due + shift).Seconds())); second >= 0 && p.HDRPath != "" {
+			if err := log.Add(loadgen.Sample{Second: second, Class: class, Response: r.response(), Service: r.Service, Lateness: r.Late}); err != nil {
+				return err
+			}
+		}
+		if !within(due) {
+			continue
+		}
+		inWindow++
+		l.Classes[string(class)]++
+		if r.Code > 0 {
+			l.Statuses[strconv.Itoa(r.Code)]++
+		} else {
+			l.Errors[r.Error]++
+		}
+		if class == loadgen.OK {
+			responses, services = appendKnown(responses, r.response()), appendKnown(services, r.Service)
+		}
+		if r.Late >= 0 {
+			scheduled++
+			lateness = append(lateness, r.Late)
+		}
+	}
+	l.Intended = inWindow
+	if scheduled == 0 && l.Loop == loopOpen {
+		l.Intended = int64(math.Round(p.Rate * p.Measure.Seconds()))
+	}
+	if o.Partial {
+		t.absent(l, o, p, warn)
+	}
+	if inWindow == 0 {
+		warn("none of the %d requests %s tells of lies in the measure window", len(o.Records), t.name)
+	}
+	setLateness(l, lateness)
+	l.Published = nil // of the whole run; the window's take their place
+	for _, d := range []struct {
+		of  string
+		all []time.Duration
+	}{{ofResponse, responses}, {ofService, services}} {
+		if latency, ok := exact(t.name, d.of, d.all); ok {
+			l.Published = append(l.Published, latency)
+		}
+	}
+	return writeLog(p.HDRPath, start, &log)
+}
+
+func appendKnown(to []time.Duration, d time.Duration) []time.Duration {
+	if d < 0 {
+		return to
+	}
+	return append(to, d)
+}
+
+// absent counts the requests an open loop owed and its output does not hold.
+// Those in flight at the end are cut off by the generator and no error.
+func (t traits) absent(l *result.Load, o Outcome, p loadgen.Profile, warn func(string, ...any)) {
+	warn("%s leaves requests without an answer out of this output: what failed, and why, is not known", t.name)
+	if l.Loop != loopOpen {
+		return
+	}
+	run := t.duration(p)
+	missing := int64(p.Rate*run.Seconds()) - int64(len(o.Records)) - int64(p.Connections)
+	if missing <= 0 {
+		return
+	}
+	share := max(1, int64(math.Round(float64(missing)*float64(p.Measure)/float64(run))))
+	l.Errors["due, and not in the output"] = share
+	l.Classes[string(loadgen.Conn)] += share
+}
+
+// response time from the intended start, as the generator has it or as its parts give it.
+func (r Record) response() time.Duration {
+	if r.Response >= 0 {
+		return r.Response
+	}
+	if r.Late >= 0 && r.Service >= 0 {
+		return r.Late + r.Service
+	}
+	return unknown
+}
+
+func setLateness(l *result.Load, late []time.Duration) {
+	if len(late) == 0 {
+		return
+	}
+	slices.Sort(late)
+	at := func(q float64) *float64 {
+		return ptr(float64(late[int(q*float64(len(late)-1))]) / 1e3)
+	}
+	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = at(0.5), at(0.99), at(1)
+}
+
+// writeLog writes to a temporary name first: a log is there whole or not at all.
+func writeLog(path string, start time.Time, log *loadgen.Log) (err error) {
+	if path == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".hdr-*")
+	if err != nil {
+		return fmt.Errorf("write interval log: %w", err)
+	}
+	if err = errors.Join(log.Write(f, start), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("write interval log: %w", err)
+	}
+	return nil
+}
+
+// maxOutput bounds an output that is read whole, in bytes.
+const maxOutput = 64 << 20
+
+// readAll reads an output that has to be seen whole.
+func readAll(r io.Reader, generator string) ([]byte, error) {
+	return readAllOf(r, generator, maxOutput)
+}
+
+func readAllOf(r io.Reader, generator string, limit int) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("read output of %s: %w", generator, err)
+	}
+	if len(b) > limit {
+		return nil, fmt.Errorf("read output of %s: it is longer than %d MiB", generator, limit>>20)
+	}
+	return b, nil
+}

@@ -1,0 +1,181 @@
+package load
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+)
+
+func has(warnings []string, part string) bool {
+	return strings.Contains(strings.Join(warnings, "\n"), part)
+}
+
+// A run of 1 s warm-up, 2 s measure, 1 s tail at 10 requests/s: each 2 ms, the
+// 25th answered with 503 and the 15th not at all.
+func tenASecond() Outcome {
+	o := Outcome{Generator: "vegeta", Started: time.Unix(1000, 0)}
+	for k := range 40 {
+		r := Record{At: time.Duration(k) * 100 * time.Millisecond, Late: unknown, Service: 2 * time.Millisecond,
+			Response: unknown, Seq: uint64(k), Code: 200, Size: 10}
+		switch k {
+		case 25:
+			r.Code = 503
+		case 15:
+			r.Code, r.Error, r.Service = 0, "timeout", time.Second
+		case 20:
+			r.At += 30 * time.Millisecond // sent late
+		}
+		r.Done = r.At + r.Service
+		o.Records = append(o.Records, r)
+	}
+	return o
+}
+
+func windowProfile(t *testing.T) loadgen.Profile {
+	return loadgen.Profile{Targets: []string{"http://127.0.0.1:1/"}, Rate: 10, Connections: 2, Start: time.Unix(1000, 0),
+		Warmup: time.Second, Measure: 2 * time.Second, Tail: time.Second, ExpectSize: 10, HDRPath: filepath.Join(t.TempDir(), "latency.hdr")}
+}
+
+func TestTheMeasureWindowIsCutOut(t *testing.T) {
+	p, o := windowProfile(t), tenASecond()
+	o.scheduled(10)
+	l, err := vegetaTraits.result(o, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Intended != 20 || l.Sent != 20 || l.Completed != 19 || l.BytesIn != 190 {
+		t.Errorf("intended %d sent %d completed %d bytes %d, want 20 20 19 190", l.Intended, l.Sent, l.Completed, l.BytesIn)
+	}
+	if l.Classes["2xx"] != 18 || l.Classes["status"] != 1 || l.Classes["timeout"] != 1 || l.Statuses["503"] != 1 || l.Errors["timeout"] != 1 {
+		t.Errorf("classes %v statuses %v errors %v", l.Classes, l.Statuses, l.Errors)
+	}
+	if l.LatenessMaxUS == nil || *l.LatenessMaxUS != 30000 || *l.LatenessP50US != 0 {
+		t.Errorf("lateness p50 %v max %v, want 0 and 30 ms", l.LatenessP50US, l.LatenessMaxUS)
+	}
+	if !l.Start.Equal(time.Unix(1001, 0)) || !l.End.Equal(time.Unix(1003, 0)) {
+		t.Errorf("window %v to %v", l.Start, l.End)
+	}
+	if i := indexOf(l.Published, ofResponse); i < 0 || *l.Published[i].MaxMS != 32 || l.Published[i].Count != 18 || l.Published[i].Meaning == "" {
+		t.Errorf("published %+v", l.Published)
+	}
+	f, err := os.Open(p.HDRPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got := map[int]map[string]int64{}
+	if err := loadgen.ReadLog(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		if got[second] == nil {
+			got[second] = map[string]int64{}
+		}
+		got[second][tag] += h.TotalCount()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 4 || got[1]["response.2xx"] != 9 || got[1]["response.timeout"] != 1 || got[2]["service.status"] != 1 || got[2]["lateness"] != 10 || got[3]["response.2xx"] != 10 {
+		t.Errorf("log by second %v", got)
+	}
+}
+
+func TestARequestOfTheWrongSizeIsNone(t *testing.T) {
+	p, o := windowProfile(t), tenASecond()
+	p.ExpectSize = 11
+	l, err := vegetaTraits.result(o, p)
+	if err != nil || l.Classes["2xx"] != 0 || l.Classes["status"] != 19 {
+		t.Errorf("classes %v, %v", l.Classes, err)
+	}
+}
+
+// The clock of the records is laid on that of the profile.
+func TestRecordsOfALaterStart(t *testing.T) {
+	p, o := windowProfile(t), tenASecond()
+	o.Started = o.Started.Add(500 * time.Millisecond)
+	l, err := vegetaTraits.result(o, p)
+	if err != nil || l.Sent != 20 || l.Statuses["200"] != 19 || l.Errors["timeout"] != 1 {
+		t.Errorf("sent %d statuses %v, %v", l.Sent, l.Statuses, err)
+	}
+	o.Started = o.Started.Add(time.Hour)
+	if l, err = vegetaTraits.result(o, p); err != nil || l.Sent != 0 || !has(l.Warnings, "none of the 40 requests") {
+		t.Errorf("sent %d, warnings %v, %v", l.Sent, l.Warnings, err)
+	}
+}
+
+func TestOneFigureForTheWholeRunIsShared(t *testing.T) {
+	p := windowProfile(t)
+	p.ExpectSize = -1
+	o := Outcome{Generator: "fortio", Elapsed: 4 * time.Second, Statuses: map[string]int64{"200": 400, "503": 1}, Errors: map[string]int64{"timeout": 10}}
+	l, err := fortioTraits.result(o, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Classes["2xx"] != 200 || l.Classes["status"] != 1 || l.Classes["timeout"] != 5 || l.Completed != 201 || l.Sent != 206 {
+		t.Errorf("%v completed %d sent %d", l.Classes, l.Completed, l.Sent)
+	}
+	if l.Loop != "paced" || !has(l.Warnings, "take in warm-up and tail") || !has(l.Warnings, "a slow server slows the load") {
+		t.Errorf("loop %s, warnings %q", l.Loop, l.Warnings)
+	}
+	if _, err := os.Stat(p.HDRPath); err == nil {
+		t.Error("there is an interval log without a record of requests")
+	}
+}
+
+func TestWhatIsDueAndAbsentIsAnError(t *testing.T) {
+	p, o := windowProfile(t), tenASecond()
+	p.Rate, o.Partial = 20, true // 80 were due, 40 are there, 2 may have been cut off
+	l, err := ohaTraits.result(o, p)
+	if err != nil || l.Intended != 40 || l.Errors["due, and not in the output"] != 19 || l.Classes["conn"] != 19 {
+		t.Errorf("intended %d errors %v classes %v, %v", l.Intended, l.Errors, l.Classes, err)
+	}
+}
+
+func TestRealOutputsAreCut(t *testing.T) {
+	for _, c := range []struct {
+		g    Generator
+		file string
+		rate float64
+		sent [2]int64
+	}{
+		{Oha{}, "oha-1.16.0.csv", 100, [2]int64{95, 105}},
+		{Hey{}, "hey-0.1.4.csv", 100, [2]int64{90, 110}},
+		{H2load{}, "h2load-1.52.0-log.txt", 50, [2]int64{45, 55}},
+		{Vegeta{}, "vegeta-12.12.0.bin", 30, [2]int64{28, 32}},
+		{Ghz{}, "ghz-0.93.0.json", 40, [2]int64{38, 42}},
+	} {
+		f, err := os.Open(filepath.Join("testdata", c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := windowProfile(t)
+		p.Start, p.Rate, p.Warmup, p.Measure, p.Tail, p.ExpectSize = time.Time{}, c.rate, 400*time.Millisecond, time.Second, 100*time.Millisecond, -1
+		l, err := c.g.Parse(f, p, nil)
+		f.Close()
+		if err != nil {
+			t.Fatalf("%s: %v", c.file, err)
+		}
+		if l.Sent < c.sent[0] || l.Sent > c.sent[1] || l.Classes["2xx"] < c.sent[0] {
+			t.Errorf("%s: %d sent, classes %v, want %v", c.file, l.Sent, l.Classes, c.sent)
+		}
+		if _, err := os.Stat(p.HDRPath); err != nil {
+			t.Errorf("%s: %v", c.file, err)
+		}
+		if l.Published == nil || l.Published[0].Meaning == "" {
+			t.Errorf("%s: published %+v", c.file, l.Published)
+		}
+	}
+}
+
+func TestAnIntervalLogThatCannotBeWrittenIsAnError(t *testing.T) {
+	p, o := windowProfile(t), tenASecond()
+	p.HDRPath = filepath.Join(t.TempDir(), "no", "such", "dir")
+	if _, err := vegetaTraits.result(o, p); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}

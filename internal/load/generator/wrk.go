@@ -1,0 +1,87 @@
+package load
+
+import (
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var wrkTraits = traits{name: "wrk", closed: true, protocols: []string{"http1"}, step: time.Second}
+
+// Wrk is github.com/wg/wrk: a closed loop, for capacity.
+type Wrk struct{ program }
+
+// Name of the generator in experiment files.
+func (Wrk) Name() string { return wrkTraits.name }
+
+// Command runs wrk with its latency distribution.
+func (g Wrk) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := wrkTraits.check(p); err != nil {
+		return proc.Command{}, err
+	}
+	return g.command(wrkTraits.name, p, append(wrkArgs(wrkTraits, p), "--latency", p.Targets[0])...), nil
+}
+
+// wrkArgs are those wrk and wrk2 have in common. Both know whole seconds only.
+func wrkArgs(t traits, p loadgen.Profile) []string {
+	args := []string{"-t", threads(p), "-c", strconv.Itoa(p.Connections), "-d", strconv.FormatInt(wholeSeconds(t.duration(p)), 10) + "s"}
+	if p.Timeout > 0 {
+		args = append(args, "--timeout", strconv.FormatInt(wholeSeconds(p.Timeout), 10)+"s")
+	}
+	return args
+}
+
+// Parse reads wrk's text.
+func (Wrk) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+	o, err := ParseWrk(stdout)
+	if err != nil {
+		return result.Load{}, err
+	}
+	return wrkTraits.result(o, p)
+}
+
+// ParseWrk reads the text of wrk. It counts 3xx answers as successful.
+func ParseWrk(r io.Reader) (Outcome, error) {
+	w := wrkReader{o: Outcome{Generator: "wrk"}, stats: ofService}
+	return w.read(r)
+}
+
+var wrk2Traits = traits{name: "wrk2", loop: loopOpen, protocols: []string{"http1"}, step: time.Second, calibration: 10 * time.Second}
+
+// Wrk2 is github.com/giltene/wrk2: a constant rate on every connection. Its
+// program is called wrk too; tare looks for it as wrk2.
+type Wrk2 struct{ program }
+
+// Name of the generator in experiment files.
+func (Wrk2) Name() string { return wrk2Traits.name }
+
+// Command makes the warm-up at least as long as the ten seconds wrk2 leaves out,
+// and asks for both its latencies.
+func (g Wrk2) Command(p loadgen.Profile) (proc.Command, error) {
+	if err := wrk2Traits.check(p); err != nil {
+		return proc.Command{}, err
+	}
+	if p.Rate != float64(int64(p.Rate)) || p.Rate < float64(max(1, p.Workers)) {
+		return proc.Command{}, refused(wrk2Traits.name, "its rate is whole requests per second, at least one a thread, not %v", p.Rate)
+	}
+	return g.command(wrk2Traits.name, p, append(wrkArgs(wrk2Traits, p), "-R", decimal(p.Rate), "-U", "-L", p.Targets[0])...), nil
+}
+
+// Parse reads wrk2's text.
+func (Wrk2) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+	o, err := ParseWrk2(stdout)
+	if err != nil {
+		return result.Load{}, err
+	}
+	return wrk2Traits.result(o, p)
+}
+
+// ParseWrk2 reads the text of wrk2 -L, with -U or without.
+func ParseWrk2(r io.Reader) (Outcome, error) {
+	w := wrkReader{o: Outcome{Generator: "wrk2"}, stats: ofResponse}
+	return w.read(r)
+}

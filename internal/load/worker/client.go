@@ -1,0 +1,289 @@
+package worker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/clock"
+)
+
+const (
+	firstPause   = 50 * time.Millisecond // after a failure, doubled at each
+	longestPause = 2 * time.Second
+	// Patience is how long a worker that cannot be reached is asked again, where a
+	// [Client] has none of its own.
+	Patience = 90 * time.Second
+	// answerTimeout bounds one question and its answer; a stream has none.
+	answerTimeout = 20 * time.Second
+	// maxAnswer bounds an answer that is no stream, bytes.
+	maxAnswer = 1 << 20
+)
+
+// Client asks one worker.
+type Client struct {
+	http  http.Client
+	token string
+	// Patience is how long the worker may be out of reach.
+	Patience time.Duration
+}
+
+// NewClient makes a client whose connections dial makes.
+func NewClient(dial func(ctx context.Context, network, address string) (net.Conn, error), token string) *Client {
+	// One question a connection: a forwarded connection that has broken is not always told of.
+	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}},
+		token: token, Patience: Patience}
+}
+
+// Refused is an answer that says no.
+type Refused struct {
+	Status  int
+	Message string
+}
+
+func (e *Refused) Error() string { return e.Message }
+
+// again does something until it succeeds, is refused, or the worker could not be
+// reached for longer than the client's patience since the last progress.
+func (c *Client) again(ctx context.Context, what string, do func(context.Context) (progress bool, err error)) error {
+	pause, since := firstPause, time.Now()
+	for {
+		progress, err := do(ctx)
+		var refused *Refused
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &refused):
+			return fmt.Errorf("%s: %w", what, err)
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		case progress:
+			pause, since = firstPause, time.Now()
+		case time.Since(since) > c.Patience:
+			return fmt.Errorf("%s: the load worker has not answered for %v: %w", what, c.Patience, err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// ask sends one request; its answer is a stream for the caller to close.
+func (c *Client) ask(ctx context.Context, method, target string, body any) (*http.Response, error) {
+	var sent io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		sent = bytes.NewReader(b)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://worker"+target, sent)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	var why refusal
+	if json.Unmarshal(b, &why) != nil || why.Error == "" {
+		why.Error = fmt.Sprintf("%s: %.200s", resp.Status, strings.TrimSpace(string(b)))
+	}
+	if resp.StatusCode >= 500 {
+		return nil, errors.New(why.Error) // something between, that may be mended
+	}
+	return nil, &Refused{resp.StatusCode, why.Error}
+}
+
+// tell sends one request and reads the answer whole.
+func (c *Client) tell(ctx context.Context, method, target string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	resp, err := c.ask(ctx, method, target, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into)
+}
+
+func (c *Client) tellAgain(ctx context.Context, what, method, target string, body, into any) error {
+	return c.again(ctx, what, func(ctx context.Context) (bool, error) { return false, c.tell(ctx, method, target, body, into) })
+}
+
+// Clock says how far the worker's clock is ahead of this one, and how far off
+// that may be at most.
+func (c *Client) Clock(ctx context.Context) (ahead, unsure time.Duration, err error) {
+	return clock.Measure(time.Now, func() (stamps clock.Stamps, err error) {
+		return stamps, c.tellAgain(ctx, "ask for the time", http.MethodGet, "/clock", nil, &stamps)
+	})
+}
+
+// Start starts a command. The run is the worker's: it goes on when ctx ends.
+func (c *Client) Start(ctx context.Context, command Command) (*Run, error) {
+	r := &Run{client: c, id: command.ID}
+	if err := c.tellAgain(ctx, "start "+path.Base(command.Path), http.MethodPost, "/run", command, &r.first); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Done tells the worker that it is no longer needed: it ends.
+func (c *Client) Done(ctx context.Context) error {
+	return c.tellAgain(ctx, "end the load worker", http.MethodPost, "/done", nil, nil)
+}
+
+// Run is a command that a worker runs.
+type Run struct {
+	client *Client
+	id     string
+	first  Status
+}
+
+func (r *Run) at(name string, more ...string) string {
+	q := url.Values{"run": {r.id}}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	return "/" + name + "?" + q.Encode()
+}
+
+// Status asks how the run is getting on.
+func (r *Run) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := r.client.tellAgain(ctx, "ask how the command is getting on", http.MethodGet, r.at("status"), nil, &s)
+	return s, err
+}
+
+// Copy writes to w what the command writes to a stream ([Stdout], [Stderr]), as
+// it comes, to the end. Where the connection breaks it goes on at the byte at
+// which it broke. It returns when the command has ended and all of it is written.
+func (r *Run) Copy(ctx context.Context, stream string, w io.Writer) error {
+	to := &writer{to: w}
+	err := r.client.again(ctx, "read what the command writes", func(ctx context.Context) (bool, error) {
+		before := to.n
+		err := r.copyOnce(ctx, stream, to)
+		return to.n > before, err
+	})
+	if to.err != nil {
+		return to.err
+	}
+	return err
+}
+
+// copyOnce reads one answer. An end that the worker does not confirm is a broken connection.
+func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
+	resp, err := r.client.ask(ctx, http.MethodGet, r.at(stream, "from", strconv.FormatInt(to.n, 10)), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(to, resp.Body); err != nil {
+		if to.err != nil {
+			return &Refused{Message: to.err.Error()} // the reader has gone: there is nobody to read for
+		}
+		return err
+	}
+	var s Status
+	if err := r.client.tell(ctx, http.MethodGet, r.at("status"), nil, &s); err != nil {
+		return err
+	}
+	size := s.Stdout
+	if stream == Stderr {
+		size = s.Stderr
+	}
+	if !s.Ended || to.n < size {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// writer counts what arrived, and keeps the error of who it is for apart from that of the connection.
+type writer struct {
+	to  io.Writer
+	n   int64
+	err error
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	n, err := w.to.Write(b)
+	w.n += int64(n)
+	w.err = err
+	return n, err
+}
+
+// MaxFiles bounds the files of a run, and MaxFile each of them in bytes.
+const (
+	MaxFiles = 1000
+	MaxFile  = 4 << 30
+)
+
+// Files reads what the command left in its directory, once it has ended. keep is
+// called for each file, with its name, a clean relative path with slashes; again
+// for all of them where the connection broke meanwhile.
+func (r *Run) Files(ctx context.Context, keep func(name string, content io.Reader) error) error {
+	return r.client.again(ctx, "fetch what the command left", func(ctx context.Context) (bool, error) {
+		resp, err := r.client.ask(ctx, http.MethodGet, r.at("files"), nil)
+		if err != nil {
+			return false, err
+		}
+		defer resp.Body.Close()
+		return false, readFiles(resp.Body, keep)
+	})
+}
+
+func readFiles(from io.Reader, keep func(name string, content io.Reader) error) error {
+	archive := tar.NewReader(from)
+	for n := 0; ; n++ {
+		h, err := archive.Next()
+		if err == io.EOF {
+			// The archive's end is there; what follows says that the answer's is too.
+			_, err = io.Copy(io.Discard, from)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case n >= MaxFiles:
+			return &Refused{Message: fmt.Sprintf("more than %d files", MaxFiles)}
+		case h.Typeflag != tar.TypeReg || h.Size > MaxFile:
+			return &Refused{Message: fmt.Sprintf("%.80q is no file of at most %d bytes", h.Name, int64(MaxFile))}
+		case h.Name != path.Clean(h.Name) || path.IsAbs(h.Name) || h.Name == ".." || strings.HasPrefix(h.Name, "../") || strings.ContainsAny(h.Name, "\\\x00"):
+			return &Refused{Message: fmt.Sprintf("%.80q is no name of a file in a directory", h.Name)}
+		}
+		if err := keep(h.Name, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// Stop asks the command to end, and has it killed after grace. It does not wait.
+func (r *Run) Stop(ctx context.Context, grace time.Duration) error {
+	return r.client.tellAgain(ctx, "stop the command", http.MethodPost, r.at("stop"), stopRequest{grace}, nil)
+}

@@ -1,0 +1,259 @@
+package worker
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/clock"
+)
+
+const (
+	// maxRequest bounds the body of a request, bytes: a command with its standard input.
+	maxRequest = 64 << 20
+	// headerTimeout bounds the sending of a request's header.
+	headerTimeout = 10 * time.Second
+	// endGrace is what a command that still runs gets when the server ends.
+	endGrace = time.Second
+)
+
+// Server runs one command at a time for whoever holds the token.
+type Server struct {
+	token string
+	root  string // directory for commands to work in
+	mux   *http.ServeMux
+	done  chan struct{}
+	once  sync.Once
+
+	mu   sync.Mutex
+	runs map[string]*run
+	last *run
+}
+
+// NewServer makes a server whose commands work in directories under root, which exists.
+func NewServer(token, root string) (*Server, error) {
+	if len(token) < 16 {
+		return nil, fmt.Errorf("start worker: the token has %d characters, fewer than 16", len(token))
+	}
+	if info, err := os.Stat(root); err != nil {
+		return nil, fmt.Errorf("start worker: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("start worker: %s is no directory", root)
+	}
+	s := &Server{token: token, root: root, mux: http.NewServeMux(), done: make(chan struct{}), runs: map[string]*run{}}
+	s.mux.HandleFunc("POST /run", s.start)
+	s.mux.HandleFunc("GET /status", s.of(s.status))
+	s.mux.HandleFunc("GET /stdout", s.of(s.stream(Stdout)))
+	s.mux.HandleFunc("GET /stderr", s.of(s.stream(Stderr)))
+	s.mux.HandleFunc("GET /files", s.of(s.files))
+	s.mux.HandleFunc("POST /stop", s.of(s.stop))
+	s.mux.HandleFunc("GET /clock", s.clock)
+	s.mux.HandleFunc("POST /done", s.finish)
+	return s, nil
+}
+
+// Serve answers on l until ctx ends or a client says that it is done; a command that still runs is ended.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: 16 << 10}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	defer s.end()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	case <-s.done:
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), endGrace)
+	defer cancel()
+	if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	} else if err != nil {
+		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// end ends the command that still runs, and waits for it.
+func (s *Server) end() {
+	s.mu.Lock()
+	r := s.last
+	s.mu.Unlock()
+	if r == nil {
+		return
+	}
+	select {
+	case <-r.done:
+		return
+	default:
+	}
+	_ = r.stop(endGrace)
+	<-r.done
+}
+
+// ServeHTTP lets through who holds the token.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(s.token)) != 1 {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
+		refuse(w, http.StatusUnauthorized, "the token of the run is asked for")
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func refuse(w http.ResponseWriter, status int, format string, args ...any) {
+	answer(w, status, refusal{fmt.Sprintf(format, args...)})
+}
+
+// start starts a command, unless it is there already.
+func (s *Server) start(w http.ResponseWriter, r *http.Request) {
+	var c Command
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		refuse(w, http.StatusBadRequest, "read the command: %v", err)
+		return
+	}
+	if c.ID == "" || len(c.ID) > 64 || strings.Trim(c.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" || c.Path == "" {
+		refuse(w, http.StatusBadRequest, "a command has a path, and an id of letters, digits and -")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.runs[c.ID]; ok {
+		answer(w, http.StatusOK, known.status())
+		return
+	}
+	if s.last != nil && !s.last.status().Ended {
+		refuse(w, http.StatusConflict, "command %s still runs", s.last.id)
+		return
+	}
+	started, err := start(s.root, c)
+	if err != nil {
+		refuse(w, http.StatusUnprocessableEntity, "start %s: %v", c.Path, err)
+		return
+	}
+	s.runs[c.ID], s.last = started, started
+	answer(w, http.StatusCreated, started.status())
+}
+
+// of finds the run that a request is about.
+func (s *Server) of(do func(http.ResponseWriter, *http.Request, *run)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.URL.Query().Get("run")
+		s.mu.Lock()
+		known, ok := s.runs[id]
+		s.mu.Unlock()
+		if !ok {
+			refuse(w, http.StatusNotFound, "there is no run %.80q", id)
+			return
+		}
+		do(w, r, known)
+	}
+}
+
+func (s *Server) status(w http.ResponseWriter, _ *http.Request, of *run) {
+	answer(w, http.StatusOK, of.status())
+}
+
+// stream writes what the command writes, from an offset on, until it has ended.
+func (s *Server) stream(name string) func(http.ResponseWriter, *http.Request, *run) {
+	return func(w http.ResponseWriter, r *http.Request, of *run) {
+		from, err := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
+		if size := of.output[name].length(); err != nil || from < 0 || from > size {
+			refuse(w, http.StatusRequestedRangeNotSatisfiable, "there is no offset %.40q in %d bytes", r.URL.Query().Get("from"), size)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		flush := http.NewResponseController(w)
+		_ = flush.Flush() // the header, so that the client knows it is heard
+		// An error is a connection that broke: the client asks again.
+		_ = of.output[name].copyFrom(w, from, func() { _ = flush.Flush() }, r.Context().Done())
+	}
+}
+
+// files writes a tar archive of what the command left in its directory.
+func (s *Server) files(w http.ResponseWriter, _ *http.Request, of *run) {
+	if !of.status().Ended {
+		refuse(w, http.StatusConflict, "command %s still runs", of.id)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-tar")
+	archive := tar.NewWriter(w)
+	err := filepath.WalkDir(of.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return addFile(archive, of.dir, path)
+	})
+	if err == nil {
+		err = archive.Close()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client must not take the half for the whole
+	}
+}
+
+func addFile(archive *tar.Writer, dir, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	name, err := filepath.Rel(dir, path)
+	if err != nil {
+		return err
+	}
+	if err := archive.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: info.Size(), ModTime: info.ModTime()}); err != nil {
+		return err
+	}
+	_, err = io.CopyN(archive, f, info.Size())
+	return err
+}
+
+func (s *Server) stop(w http.ResponseWriter, r *http.Request, of *run) {
+	var asked stopRequest
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4096)).Decode(&asked); err != nil {
+		refuse(w, http.StatusBadRequest, "read the request: %v", err)
+		return
+	}
+	if err := of.stop(asked.Grace); err != nil {
+		refuse(w, http.StatusInternalServerError, "%v", err)
+		return
+	}
+	answer(w, http.StatusOK, of.status())
+}
+
+func (s *Server) clock(w http.ResponseWriter, _ *http.Request) {
+	received := time.Now().UnixNano()
+	answer(w, http.StatusOK, clock.Stamps{Received: received, Sent: time.Now().UnixNano()})
+}
+
+func (s *Server) finish(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusNoContent)
+	s.once.Do(func() { close(s.done) })
+}

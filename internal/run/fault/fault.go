@@ -1,0 +1,220 @@
+// Package fault carries out the faults of an experiment: it picks what is hit,
+// injects, and heals. How a task is ended, stopped or changed is the platform's;
+// the kinds here are said in those words.
+package fault
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// defaultGrace is from SIGTERM to SIGKILL.
+const defaultGrace = 5 * time.Second
+
+// kind is one kind of fault: what it does to one thing that is hit, and back.
+type kind struct {
+	// pods: it hits whole pods, not single tasks.
+	pods bool
+	// inject returns what heal needs.
+	inject func(context.Context, deployment, experiment.Fault, target) (undo []byte, err error)
+	// heal is nil where there is nothing to undo.
+	heal func(context.Context, deployment, experiment.Fault, target, []byte) error
+	// lasting: it must be healed even when the deployment is about to be removed.
+	lasting bool
+	// network is what is done to a network; nil: the kind touches none.
+	network func(experiment.Fault) platform.Impairment
+}
+
+// deployment is all a kind may use.
+type deployment struct {
+	platform.Faulty
+	platform.Configurable
+	platform.Networked
+	platform.Scaled // nil: replicas are scaled by their tasks
+}
+
+// target is one thing that is hit: a task, or the tasks of a pod, the application first.
+type target struct {
+	name  string
+	tasks []string
+}
+
+// none is an undo where there is none.
+var none []byte
+
+// kinds by name; the experiment file was checked against the same names.
+var kinds = map[string]kind{
+	"kill":        {inject: end(func(experiment.Fault) time.Duration { return 0 }), heal: restart},
+	"terminate":   {inject: end(grace), heal: restart},
+	"restart":     {inject: endAndRestart},
+	"pause":       {inject: freeze, heal: thaw, lasting: true},
+	"scale":       {pods: true, inject: scale, heal: unscale},
+	"latency":     configure(func(f experiment.Fault) any { return fields{"delay": f.Delay.String()} }),
+	"errors":      configure(func(f experiment.Fault) any { return fields{"errors": errorsOf(f)} }),
+	"rate-limit":  configure(func(f experiment.Fault) any { return fields{"rateLimit": f.Rate} }),
+	"cpu-burn":    configure(func(f experiment.Fault) any { return fields{"cpu": f.CPU.String()} }),
+	"memory":      configure(func(f experiment.Fault) any { return fields{"memory": f.Memory.String()} }),
+	"partition":   impair(func(experiment.Fault) platform.Impairment { return platform.Impairment{Loss: 1} }),
+	"packet-loss": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Loss: f.Ratio} }),
+	"packet-delay": impair(func(f experiment.Fault) platform.Impairment {
+		return platform.Impairment{Delay: time.Duration(f.Delay)}
+	}),
+	"bandwidth": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Bandwidth: f.Rate} }),
+}
+
+// fields of a service's configuration.
+type fields map[string]any
+
+// errorsOf says the status as well, so that a service's own does not show through.
+func errorsOf(f experiment.Fault) fields {
+	return fields{"ratio": f.Ratio, "status": cmp.Or(f.Status, http.StatusInternalServerError)}
+}
+
+func grace(f experiment.Fault) time.Duration {
+	if f.Grace > 0 {
+		return time.Duration(f.Grace)
+	}
+	return defaultGrace
+}
+
+// Check says whether the faults can be had at all on a platform: an error that
+// wraps [errors.ErrUnsupported] names the first that cannot, and why.
+func Check(faults []experiment.Fault, p platform.Platform) error {
+	for i, f := range faults {
+		k, ok := kinds[f.Kind]
+		if !ok {
+			return fmt.Errorf("faults[%d]: there is no fault %q", i, f.Kind)
+		}
+		if k.network == nil {
+			continue
+		}
+		impairer, ok := p.(platform.Impairer)
+		if !ok {
+			return fmt.Errorf("faults[%d]: fault %s: %w: the platform cannot impair the network of a pod", i, f.Kind, errors.ErrUnsupported)
+		}
+		if err := impairer.CanImpair(k.network(f)); err != nil {
+			return fmt.Errorf("faults[%d]: fault %s: %w", i, f.Kind, err)
+		}
+	}
+	return nil
+}
+
+func end(grace func(experiment.Fault) time.Duration) func(context.Context, deployment, experiment.Fault, target) ([]byte, error) {
+	return func(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+		return none, each(t, func(task string) error { return d.End(ctx, task, grace(f)) })
+	}
+}
+
+func restart(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []byte) error {
+	return each(t, func(task string) error { return d.Restart(ctx, task) })
+}
+
+func endAndRestart(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+	return none, each(t, func(task string) error {
+		if err := d.End(ctx, task, grace(f)); err != nil {
+			return err
+		}
+		return d.Restart(ctx, task)
+	})
+}
+
+func freeze(ctx context.Context, d deployment, _ experiment.Fault, t target) ([]byte, error) {
+	return none, each(t, func(task string) error { return d.Freeze(ctx, task, true) })
+}
+
+func thaw(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []byte) error {
+	return each(t, func(task string) error { return d.Freeze(ctx, task, false) })
+}
+
+// remove ends a pod as a cluster does: the application drains, and only then its sidecar ends.
+func remove(ctx context.Context, d deployment, f experiment.Fault, t target) error {
+	if d.Scaled != nil {
+		return d.Shrink(ctx, t.name, grace(f))
+	}
+	for _, task := range t.tasks {
+		if err := d.End(ctx, task, grace(f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bringBack(ctx context.Context, d deployment, t target) error {
+	if d.Scaled != nil {
+		return d.Grow(ctx, t.name)
+	}
+	for i := range t.tasks { // the sidecar first, so that the application can call
+		if err := d.Restart(ctx, t.tasks[len(t.tasks)-1-i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scale(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+	if f.By < 0 {
+		return none, remove(ctx, d, f, t)
+	}
+	return none, bringBack(ctx, d, t)
+}
+
+func unscale(ctx context.Context, d deployment, f experiment.Fault, t target, _ []byte) error {
+	if f.By < 0 {
+		return bringBack(ctx, d, t)
+	}
+	return remove(ctx, d, f, t)
+}
+
+// configure is a kind that changes what a service does, and changes it back.
+func configure(patch func(experiment.Fault) any) kind {
+	return kind{
+		inject: func(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+			if d.Configurable == nil {
+				return nil, fmt.Errorf("fault %s: %w: the platform cannot change a service while it runs", f.Kind, errors.ErrUnsupported)
+			}
+			b, err := json.Marshal(patch(f))
+			if err != nil {
+				return nil, err
+			}
+			return d.Configure(ctx, t.tasks[0], b)
+		},
+		heal: func(ctx context.Context, d deployment, _ experiment.Fault, t target, undo []byte) error {
+			_, err := d.Configure(ctx, t.tasks[0], undo)
+			return err
+		},
+	}
+}
+
+// impair is a kind that hits the network of a pod, which its tasks share.
+func impair(how func(experiment.Fault) platform.Impairment) kind {
+	return kind{
+		pods: true, lasting: true, network: how,
+		inject: func(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+			if d.Networked == nil {
+				return nil, fmt.Errorf("fault %s: %w: the platform cannot impair the network of a pod", f.Kind, errors.ErrUnsupported)
+			}
+			return none, d.Impair(ctx, t.name, how(f))
+		},
+		heal: func(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []byte) error {
+			return d.Mend(ctx, t.name)
+		},
+	}
+}
+
+func each(t target, do func(task string) error) error {
+	var group errgroup.Group
+	for _, task := range t.tasks {
+		group.Go(func() error { return do(task) })
+	}
+	return group.Wait()
+}

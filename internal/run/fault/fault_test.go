@@ -1,0 +1,245 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// pods is a deployment that writes down what is done to it.
+type pods struct {
+	platform.Deployment
+	mu   sync.Mutex
+	down map[string]bool
+	done []string
+	fail map[string]error
+}
+
+func (p *pods) note(what, id string, down bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = append(p.done, what+" "+id)
+	p.down[id] = down
+	return p.fail[what]
+}
+
+func (p *pods) Victims() []platform.Victim {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []platform.Victim
+	for i := range 3 {
+		for container, plane := range map[string]metric.Plane{"app": metric.App, "sidecar": metric.Data} {
+			id := fmt.Sprintf("web-%d/%s", i, container)
+			all = append(all, platform.Victim{ID: id, Pod: fmt.Sprintf("web-%d", i), Service: "web", Replica: i, Plane: plane, Up: !p.down[id]})
+		}
+	}
+	slices.SortFunc(all, func(a, b platform.Victim) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+func (p *pods) End(_ context.Context, id string, grace time.Duration) error {
+	return p.note(fmt.Sprintf("end %v", grace), id, true)
+}
+func (p *pods) Freeze(_ context.Context, id string, frozen bool) error {
+	return p.note(fmt.Sprintf("freeze %v", frozen), id, false)
+}
+func (p *pods) Restart(_ context.Context, id string) error { return p.note("restart", id, false) }
+
+func (p *pods) Configure(_ context.Context, id string, patch []byte) ([]byte, error) {
+	return []byte(`{"undo":1}`), p.note("patch "+string(patch), id, false)
+}
+
+// scaled takes replicas away and brings them back in a way of its own.
+type scaled struct{ *pods }
+
+func (s scaled) Shrink(_ context.Context, pod string, grace time.Duration) error {
+	return s.note(fmt.Sprintf("shrink %v", grace), pod+"/app", true)
+}
+func (s scaled) Grow(_ context.Context, pod string) error { return s.note("grow", pod+"/app", false) }
+
+// Where the platform scales by itself, tasks are not ended one by one.
+func TestScaledByThePlatform(t *testing.T) {
+	p := newPods()
+	if _, _, err := play(t, scaled{p}, experiment.Fault{Kind: "scale", By: -1, For: experiment.Duration(time.Millisecond), Target: experiment.FaultTarget{Replica: new(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"shrink 5s web-2/app", "grow web-2/app"}; !slices.Equal(p.done, want) {
+		t.Errorf("done: %q, want %q", p.done, want)
+	}
+}
+
+func newPods() *pods { return &pods{down: map[string]bool{}, fail: map[string]error{}} }
+
+// play runs a timeline to its end and heals all.
+func play(t *testing.T, p platform.Deployment, faults ...experiment.Fault) (*Timeline, []result.Event, error) {
+	t.Helper()
+	var mu sync.Mutex
+	var events []result.Event
+	line, err := New(faults, 7, "web", p, time.Now, func(e result.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour))
+	return line, events, err
+}
+
+func TestWhatEachKindDoes(t *testing.T) {
+	ms := func(n int) experiment.Duration { return experiment.Duration(time.Duration(n) * time.Millisecond) }
+	for name, c := range map[string]struct {
+		fault experiment.Fault
+		want  []string
+	}{
+		"kill":      {experiment.Fault{Kind: "kill"}, []string{"end 0s web-0/app", "restart web-0/app"}},
+		"replica":   {experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Replica: new(int)}}, []string{"end 0s web-0/app", "restart web-0/app"}},
+		"sidecar":   {experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}, []string{"end 0s web-0/sidecar", "restart web-0/sidecar"}},
+		"terminate": {experiment.Fault{Kind: "terminate", Grace: ms(20)}, []string{"end 20ms web-0/app", "restart web-0/app"}},
+		"pause":     {experiment.Fault{Kind: "pause"}, []string{"freeze true web-0/app", "freeze false web-0/app"}},
+		"restart":   {experiment.Fault{Kind: "restart"}, []string{"end 5s web-0/app", "restart web-0/app"}},
+		"scale": {experiment.Fault{Kind: "scale", By: -1}, []string{"end 5s web-0/app", "end 5s web-0/sidecar",
+			"restart web-0/sidecar", "restart web-0/app"}},
+		"latency": {experiment.Fault{Kind: "latency", Delay: ms(5)}, []string{`patch {"delay":"5ms"} web-0/app`, `patch {"undo":1} web-0/app`}},
+		"errors": {experiment.Fault{Kind: "errors", Ratio: 0.5, Status: 503},
+			[]string{`patch {"errors":{"ratio":0.5,"status":503}} web-0/app`, `patch {"undo":1} web-0/app`}},
+		"errors without a status": {experiment.Fault{Kind: "errors", Ratio: 0.5},
+			[]string{`patch {"errors":{"ratio":0.5,"status":500}} web-0/app`, `patch {"undo":1} web-0/app`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPods()
+			c.fault.For = ms(1)
+			if c.fault.Kind == "restart" {
+				c.fault.For = 0
+			}
+			line, _, err := play(t, p, c.fault)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(p.done, c.want) {
+				t.Errorf("did %q, want %q", p.done, c.want)
+			}
+			f := line.Injected()
+			if len(f) != 1 || f[0].Healed.IsZero() || f[0].Done.Before(f[0].Start) {
+				t.Errorf("recorded %+v", f)
+			}
+			if err := line.Heal(t.Context(), true); err != nil || len(p.done) != len(c.want) {
+				t.Errorf("healed again: %q, %v", p.done, err)
+			}
+		})
+	}
+}
+
+// A fault that is repeated hits those that it has not hit yet; each replica once.
+func TestRepetition(t *testing.T) {
+	for _, pick := range []string{"first", "random"} {
+		p := newPods()
+		_, events, err := play(t, p, experiment.Fault{Kind: "scale", By: -1, Every: 1e6, Count: 3, Target: experiment.FaultTarget{Pick: pick}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if down := slices.Sorted(maps.Keys(p.down)); len(down) != 6 || len(events) != 3 {
+			t.Errorf("%s: %q are down, %d events", pick, down, len(events))
+		}
+	}
+	p := newPods()
+	if _, _, err := play(t, p, experiment.Fault{Kind: "kill", Every: 1e6, Count: 4}); err == nil || !strings.Contains(err.Error(), "0 of web are left") {
+		t.Errorf("a fourth of three: %v", err)
+	}
+}
+
+func TestAllAndMoreThanThereAre(t *testing.T) {
+	p := newPods()
+	if _, _, err := play(t, p, experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Pick: "all"}}); err != nil || len(p.done) != 3 {
+		t.Errorf("paused %q, %v", p.done, err)
+	}
+	_, _, err := play(t, newPods(), experiment.Fault{Kind: "scale", By: 1})
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("more than were deployed: %v", err)
+	}
+	p = newPods()
+	if _, _, err := play(t, p, experiment.Fault{Kind: "scale", By: -2}, experiment.Fault{Kind: "scale", By: 1, At: 20e6}); err != nil {
+		t.Fatal(err)
+	}
+	if up := len(p.Victims()) - 4 + 2; up != 4 || p.down["web-0/app"] {
+		t.Errorf("did %q", p.done)
+	}
+}
+
+// A mesh without a control plane has none to kill: that is told, and is no failure.
+func TestNothingToHit(t *testing.T) {
+	_, events, err := play(t, newPods(), experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "control"}})
+	if err != nil || len(events) != 1 || !strings.Contains(events[0].Message, "nothing to hit") {
+		t.Errorf("%v, %+v", err, events)
+	}
+	_, _, err = play(t, newPods(), experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Service: "db"}})
+	if err == nil || !strings.Contains(err.Error(), "db has no replica") {
+		t.Errorf("no such service: %v", err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	p := newPods()
+	p.fail["end 0s"] = errors.New("not mine to end")
+	if _, _, err := play(t, p, experiment.Fault{Kind: "kill"}); err == nil || !strings.Contains(err.Error(), "faults[0]): not mine to end") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New([]experiment.Fault{{Kind: "kill"}}, 1, "web", nil, time.Now, nil); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a platform that cannot: %v", err)
+	}
+}
+
+// An interrupted trial leaves nothing stopped.
+func TestInterrupt(t *testing.T) {
+	p := newPods()
+	line, err := New([]experiment.Fault{{Kind: "pause", For: experiment.Duration(time.Hour)}, {Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}},
+		1, "web", p, time.Now, func(result.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	stopped := make(chan error, 1)
+	go func() { stopped <- line.Run(ctx, time.Now(), time.Now().Add(2*time.Hour)) }()
+	deadline := time.After(10 * time.Second)
+	for len(line.Injected()) < 2 || line.Injected()[0].Done.IsZero() || line.Injected()[1].Done.IsZero() {
+		select {
+		case <-deadline:
+			t.Fatal("nothing was injected")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel(enough)
+	if err := <-stopped; !errors.Is(err, enough) {
+		t.Errorf("ended with %v", err)
+	}
+	if err := line.Heal(context.Background(), false); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(p.done, "freeze false web-0/app") || slices.Contains(p.done, "restart web-0/sidecar") {
+		t.Errorf("did %q", p.done)
+	}
+}
+
+func TestEveryKindIsThere(t *testing.T) {
+	for _, k := range experiment.FaultKinds() {
+		if _, ok := kinds[k.Name]; !ok {
+			t.Errorf("%s is in the experiment file's table alone", k.Name)
+		}
+	}
+	if len(kinds) != len(experiment.FaultKinds()) {
+		t.Errorf("%d kinds, %d in the experiment file's table", len(kinds), len(experiment.FaultKinds()))
+	}
+}

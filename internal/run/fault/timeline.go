@@ -1,0 +1,230 @@
+package fault
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Timeline is the faults of one trial. It is used once.
+type Timeline struct {
+	d    deployment
+	plan []occurrence
+	tell func(result.Event)
+	now  func() time.Time
+
+	mu       sync.Mutex
+	random   *rand.Rand
+	held     map[string]bool // names of what a fault has hit that is not healed
+	injected []*injected
+}
+
+// occurrence is one time a fault comes.
+type occurrence struct {
+	index int
+	fault experiment.Fault
+	at    time.Duration // from the start of the measure phase
+}
+
+// injected is a fault that was injected.
+type injected struct {
+	occurrence
+	kind    kind
+	targets []target
+	undo    [][]byte
+	record  result.Fault
+	healed  bool
+}
+
+// New makes the timeline of a trial. entry is the service that faults without
+// one hit; now gives the times of records and events, which go to tell.
+func New(faults []experiment.Fault, seed uint64, entry string, d platform.Deployment, now func() time.Time, tell func(result.Event)) (*Timeline, error) {
+	t := &Timeline{tell: tell, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]bool{}}
+	if len(faults) == 0 {
+		return t, nil
+	}
+	for i, f := range faults {
+		if _, ok := kinds[f.Kind]; !ok {
+			return nil, fmt.Errorf("faults[%d]: there is no fault %q", i, f.Kind)
+		}
+	}
+	faulty, ok := d.(platform.Faulty)
+	if !ok {
+		return nil, fmt.Errorf("faults: %w: the platform cannot make tasks fail", errors.ErrUnsupported)
+	}
+	t.d.Faulty = faulty
+	t.d.Configurable, _ = d.(platform.Configurable)
+	t.d.Networked, _ = d.(platform.Networked)
+	t.d.Scaled, _ = d.(platform.Scaled)
+	for i, f := range faults {
+		f = f.Defaults()
+		f.Target.Service = cmp.Or(f.Target.Service, entry)
+		for n := range f.Count {
+			t.plan = append(t.plan, occurrence{i, f, time.Duration(f.At) + time.Duration(n)*time.Duration(f.Every)})
+		}
+	}
+	slices.SortStableFunc(t.plan, func(a, b occurrence) int { return cmp.Compare(a.at, b.at) })
+	return t, nil
+}
+
+// Run injects and heals by the clock, from start on, and returns when end has
+// come or ctx ends. What it has not healed then is left to [Timeline.Heal].
+func (t *Timeline) Run(ctx context.Context, start, end time.Time) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, o := range t.plan {
+		group.Go(func() error { return t.one(ctx, o, start, end) })
+	}
+	return group.Wait()
+}
+
+// one lives through one occurrence.
+func (t *Timeline) one(ctx context.Context, o occurrence, start, end time.Time) error {
+	if came, err := await(ctx, start.Add(o.at), end); err != nil || !came {
+		return err
+	}
+	in, err := t.inject(ctx, o)
+	if in == nil || err != nil || o.fault.For == 0 || in.kind.heal == nil {
+		return err
+	}
+	if came, err := await(ctx, start.Add(o.at+time.Duration(o.fault.For)), end); err != nil || !came {
+		return err
+	}
+	return t.heal(ctx, in)
+}
+
+// await waits until t; came is false where end comes first.
+func await(ctx context.Context, t, end time.Time) (came bool, err error) {
+	came = !t.After(end)
+	if !came {
+		t = end
+	}
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return came, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// inject picks and hits; nil: there was nothing to hit.
+func (t *Timeline) inject(ctx context.Context, o occurrence) (*injected, error) {
+	in, err := t.take(o)
+	if errors.Is(err, errNothingToHit) {
+		t.event(result.Fault{Index: o.index, Kind: o.fault.Kind}, fmt.Sprintf("%s: %v", o.fault.Kind, err))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inject fault %s (faults[%d]): %w", o.fault.Kind, o.index, err)
+	}
+	t.event(in.record, fmt.Sprintf("%s %s", o.fault.Kind, strings.Join(in.record.Targets, ", ")))
+	var group errgroup.Group
+	for i, target := range in.targets {
+		group.Go(func() (err error) {
+			in.undo[i], err = in.kind.inject(ctx, t.d, o.fault, target)
+			return err
+		})
+	}
+	err = group.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in.record.Done = t.now()
+	if err != nil {
+		return nil, fmt.Errorf("inject fault %s (faults[%d]): %w", o.fault.Kind, o.index, err)
+	}
+	if in.kind.heal == nil { // it has healed itself
+		in.healed, in.record.Healed = true, in.record.Done
+		t.release(in)
+	}
+	return in, nil
+}
+
+// take picks what is hit, and holds it.
+func (t *Timeline) take(o occurrence) (*injected, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := kinds[o.fault.Kind]
+	targets, err := pick(o.fault, k, t.d.Victims(), t.held, t.random)
+	if err != nil {
+		return nil, err
+	}
+	in := &injected{occurrence: o, kind: k, targets: targets, undo: make([][]byte, len(targets))}
+	in.record = result.Fault{Index: o.index, Kind: o.fault.Kind, Start: t.now()}
+	for _, target := range targets {
+		in.record.Targets = append(in.record.Targets, target.name)
+		t.held[target.name] = true
+	}
+	t.injected = append(t.injected, in)
+	return in, nil
+}
+
+// release lets others hit what was held; t.mu is held.
+func (t *Timeline) release(in *injected) {
+	for _, target := range in.targets {
+		delete(t.held, target.name)
+	}
+}
+
+func (t *Timeline) heal(ctx context.Context, in *injected) error {
+	var group errgroup.Group
+	for i, target := range in.targets {
+		group.Go(func() error { return in.kind.heal(ctx, t.d, in.fault, target, in.undo[i]) })
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("heal fault %s (faults[%d]): %w", in.fault.Kind, in.index, err)
+	}
+	t.mu.Lock()
+	in.healed, in.record.Healed = true, t.now()
+	t.release(in)
+	record := in.record
+	t.mu.Unlock()
+	t.event(record, fmt.Sprintf("%s healed: %s", in.fault.Kind, strings.Join(record.Targets, ", ")))
+	return nil
+}
+
+func (t *Timeline) event(f result.Fault, message string) {
+	t.tell(result.Event{Time: t.now(), Kind: result.KindFault, Message: message, Fault: &f})
+}
+
+// Heal undoes what must not outlive a trial: a task that was stopped would not
+// hear that it is to end. What was ended or changed goes with the deployment, and
+// is not mended only to be removed; with all, it is mended too.
+func (t *Timeline) Heal(ctx context.Context, all bool) error {
+	t.mu.Lock()
+	var left []*injected
+	for _, in := range slices.Backward(t.injected) {
+		if !in.healed && in.kind.heal != nil && (all || in.kind.lasting) {
+			left = append(left, in)
+		}
+	}
+	t.mu.Unlock()
+	var failed []error
+	for _, in := range left {
+		failed = append(failed, t.heal(ctx, in))
+	}
+	return errors.Join(failed...)
+}
+
+// Injected is what was injected, in that order.
+func (t *Timeline) Injected() []result.Fault {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []result.Fault
+	for _, in := range t.injected {
+		all = append(all, in.record)
+	}
+	return all
+}

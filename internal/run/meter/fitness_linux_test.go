@@ -1,0 +1,37 @@
+package meter_test
+
+import (
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/run/meter"
+)
+
+// A process that burns a core is seen, with its name.
+func TestExamineSeesWhoIsBusy(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	f, err := meter.Examine(t.Context(), 500*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(f.Busy, func(p meter.BusyProcess) bool { return p.PID == cmd.Process.Pid && p.Name == "sh" }) {
+		t.Errorf("%d is not among %+v", cmd.Process.Pid, f.Busy)
+	}
+	if f.Load == nil || f.Steal == nil || len(f.Lateness) < 5 || !slices.IsSorted(f.Lateness) {
+		t.Errorf("%+v", f)
+	}
+	p50, ok := f.LatenessAt(0.5)
+	p99, _ := f.LatenessAt(0.99)
+	if !ok || p50 < 0 || p50 > p99 {
+		t.Errorf("woke %v late at the median, %v at the 99th percentile", p50, p99)
+	}
+	if _, ok := (meter.Fitness{}).LatenessAt(0.5); ok {
+		t.Error("a lateness that was not measured")
+	}
+}

@@ -1,0 +1,92 @@
+package kubelet
+
+import (
+	"context"
+	"maps"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// kill counts how often a container ended for want of memory. The API server
+// tells of the last end alone, so that of several between two looks one is seen.
+type kill struct{ restarts, seen int }
+
+func (k kill) after(c cluster.Container, known bool) kill {
+	if c.OOMKilled && (!known || c.Restarts > k.restarts || k.seen == 0) {
+		k.seen++
+	}
+	k.restarts = c.Restarts
+	return k
+}
+
+// extras are what only an edge is worth asking for.
+type extras struct {
+	cadvisor cadvisor
+	states   map[containerKey]cluster.Container
+	kills    map[containerKey]kill
+	peaks    map[containerKey]int64
+}
+
+// readStates asks the API server for the containers of every namespace that has a
+// task. One that does not answer leaves its containers' restarts unknown.
+func (m *Meter) readStates(ctx context.Context, tasks []platform.Task, into map[containerKey]cluster.Container) {
+	asked := map[string]bool{}
+	for _, t := range tasks {
+		if t.Namespace == "" || asked[t.Namespace] {
+			continue
+		}
+		asked[t.Namespace] = true
+		list, err := m.source.Containers(ctx, t.Namespace)
+		if err != nil {
+			continue
+		}
+		for _, c := range list {
+			into[containerKey{c.Namespace, c.Pod, c.Name}] = c
+		}
+	}
+}
+
+// extras also keeps the highest working set that was seen of every container: it
+// stands in for the kernel's own mark where cAdvisor does not tell that.
+func (m *Meter) extras(answers []answer, states map[containerKey]cluster.Container, depth meter.Depth) extras {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := extras{states: states, cadvisor: cadvisor{byName: map[containerKey]group{}, byID: map[string]group{}}}
+	for _, a := range answers {
+		for key, r := range a.resources.containers {
+			m.peaks[key] = max(m.peaks[key], r.RSS)
+		}
+		maps.Copy(x.cadvisor.byName, a.cadvisor.byName)
+		maps.Copy(x.cadvisor.byID, a.cadvisor.byID)
+	}
+	if depth < meter.Edge {
+		return x
+	}
+	for key, c := range states {
+		k, known := m.kills[key]
+		m.kills[key] = k.after(c, known)
+	}
+	x.peaks, x.kills = maps.Clone(m.peaks), maps.Clone(m.kills)
+	return x
+}
+
+func (x extras) fill(r *result.Reading, key containerKey) {
+	state, known := x.states[key]
+	g, counted := x.cadvisor.byName[key]
+	if !counted && known {
+		g, counted = x.cadvisor.byID[state.ID]
+	}
+	r.Peak = max(x.peaks[key], g.peak)
+	switch none := int64(0); {
+	case counted:
+		r.Throttled = &g.throttled
+	case known && !state.Limited:
+		r.Throttled = &none
+	}
+	if known {
+		r.Restarts, r.OOMKills = state.Restarts, x.kills[key].seen
+	}
+}

@@ -1,0 +1,236 @@
+// Package kubelet reads what the containers of a cluster have used from the
+// kubelets of its nodes, through the API server's node proxy.
+//
+// CPU and working set are from /metrics/resource: cumulative counters, each with
+// the time of its own reading to the millisecond. /stats/summary has the same
+// counters and rounds their times to the second, which is 3 % of a measure phase
+// of 30 s; it is asked for what the node's daemons burn, which nothing else tells.
+// At the edges /metrics/cadvisor adds peaks and throttling, and the API server
+// restarts. Native sidecars are containers like the others.
+//
+// Where a kubelet knows its containers by cAdvisor it refreshes them every 10 to
+// 20 seconds whoever asks, and a reading that is repeated says nothing new; where
+// it asks the container runtime for them they are read as they are asked for. The
+// node's own counters are always of the first kind. [Meter.Probe] tells which.
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// What a kubelet is asked.
+const (
+	resourcePath = "metrics/resource"
+	summaryPath  = "stats/summary?only_cpu_and_memory=true"
+	cadvisorPath = "metrics/cadvisor"
+)
+
+// Refresh is the longest time between two refreshes of a counter that is seen on
+// most clusters: what to plan with as long as nobody has asked ([Meter.Probe]).
+const Refresh = 16 * time.Second
+
+// Source is the cluster. [*cluster.Cluster] is one.
+type Source interface {
+	// NodeRead asks a node's kubelet for a path.
+	NodeRead(ctx context.Context, node, path string) ([]byte, error)
+	// Containers lists the containers of a namespace as the API server knows them.
+	Containers(ctx context.Context, namespace string) ([]cluster.Container, error)
+}
+
+// Meter reads containers by the namespace, pod and container of their tasks.
+type Meter struct {
+	source Source
+	nodes  []cluster.Machine
+	pause  func(context.Context, time.Duration) error // between two looks of a probe
+
+	mu    sync.Mutex
+	own   map[string]*remainder // by node
+	peaks map[containerKey]int64
+	kills map[containerKey]kill
+}
+
+// Of makes the meter of some nodes.
+func Of(source Source, nodes []cluster.Machine) *Meter {
+	m := &Meter{source: source, nodes: nodes, pause: pause, own: map[string]*remainder{}, peaks: map[containerKey]int64{}, kills: map[containerKey]kill{}}
+	for _, n := range nodes {
+		m.own[n.Name] = &remainder{node: n.Name}
+	}
+	return m
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// Open makes the meter of all nodes of a cluster.
+func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
+	nodes, err := c.Machines(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find the kubelets: %w", err)
+	}
+	return Of(c, nodes), nil
+}
+
+// Check asks one kubelet, and says why it may not be asked.
+func (m *Meter) Check(ctx context.Context) error {
+	if len(m.nodes) == 0 {
+		return fmt.Errorf("read kubelets: the cluster has no nodes: %w", errors.ErrUnsupported)
+	}
+	_, err := m.source.NodeRead(ctx, m.nodes[0].Name, resourcePath)
+	return err
+}
+
+var errNotThere = fmt.Errorf("the kubelet does not know the container yet, or no longer: %w", fs.ErrNotExist)
+
+// answer is what one node said.
+type answer struct {
+	resources resources
+	cadvisor  cadvisor
+	err       error // of the counters
+	summary   error // of the node's daemons
+	extra     error // of peaks and throttling
+}
+
+// Read asks all nodes at the same time. Nodes that cannot be reached leave their
+// containers unread; where none can be, the look is a gap. From [meter.Edge] on
+// it asks for peaks, throttling, restarts and kills as well.
+func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
+	if len(m.nodes) == 0 {
+		return meter.Look{}, fmt.Errorf("read kubelets: the cluster has no nodes: %w", errors.ErrUnsupported)
+	}
+	answers, states := m.ask(ctx, tasks, depth)
+	if ctx.Err() != nil {
+		return meter.Look{}, context.Cause(ctx)
+	}
+	look := meter.Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
+	containers := map[containerKey]result.Reading{}
+	answered := 0
+	for i := range answers {
+		a := &answers[i]
+		look.NodeErr = errors.Join(look.NodeErr, a.err)
+		if a.err == nil {
+			answered++
+			maps.Copy(containers, a.resources.containers)
+		}
+	}
+	if answered == 0 {
+		look.Gap = look.NodeErr
+		return look, nil
+	}
+	extras := m.extras(answers, states, depth)
+	for _, t := range tasks {
+		key := containerKey{t.Namespace, t.Pod, t.Container}
+		r, ok := containers[key]
+		if !ok {
+			look.Missing[t.ID] = errors.Join(errNotThere, look.NodeErr)
+			continue
+		}
+		if depth >= meter.Edge {
+			extras.fill(&r, key)
+		}
+		look.Tasks[t.ID] = r
+	}
+	m.addNodes(&look, answers)
+	return look, nil
+}
+
+// ask puts every question of a look at the same time.
+func (m *Meter) ask(ctx context.Context, tasks []platform.Task, depth meter.Depth) ([]answer, map[containerKey]cluster.Container) {
+	answers := make([]answer, len(m.nodes))
+	states := map[containerKey]cluster.Container{}
+	var asking errgroup.Group
+	for i, n := range m.nodes {
+		a := &answers[i]
+		asking.Go(func() error {
+			a.resources, a.err = read(ctx, m.source, n.Name, resourcePath, parseResources)
+			return nil
+		})
+		asking.Go(func() error {
+			a.summary = m.readSummary(ctx, n.Name)
+			return nil
+		})
+		if depth >= meter.Edge {
+			asking.Go(func() error {
+				a.cadvisor, a.extra = read(ctx, m.source, n.Name, cadvisorPath, parseCAdvisor)
+				return nil
+			})
+		}
+	}
+	if depth >= meter.Edge {
+		asking.Go(func() error {
+			m.readStates(ctx, tasks, states)
+			return nil
+		})
+	}
+	_ = asking.Wait()
+	return answers, states
+}
+
+func read[T any](ctx context.Context, s Source, node, path string, parse func([]byte) (T, error)) (T, error) {
+	body, err := s.NodeRead(ctx, node, path)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return parse(body)
+}
+
+// addNodes adds the nodes one by one, their sum, and what they burn beside their pods.
+func (m *Meter) addNodes(look *meter.Look, answers []answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var whole []result.NodeReading
+	for i, n := range m.nodes {
+		look.NodeCPUs += n.CPUs
+		r := answers[i].resources.node
+		if answers[i].err != nil {
+			continue
+		}
+		if r.At.IsZero() {
+			look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("the kubelet of node %s does not tell the node's CPU", n.Name))
+			continue
+		}
+		whole = append(whole, r)
+		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
+		own := m.own[n.Name]
+		own.whole.add(r.At, r.Busy)
+		own.into(look)
+	}
+	if len(whole) == len(m.nodes) {
+		look.Node = total(whole)
+	}
+}
+
+// total adds up the nodes; its time is the mean of theirs, so that a difference
+// over a difference is the rate of them all.
+func total(nodes []result.NodeReading) *result.NodeReading {
+	var sum result.NodeReading
+	var offset time.Duration
+	for _, n := range nodes {
+		sum.Busy += n.Busy
+		sum.Memory += n.Memory
+		offset += n.At.Sub(nodes[0].At) / time.Duration(len(nodes))
+	}
+	sum.At = nodes[0].At.Add(offset)
+	return &sum
+}

@@ -1,0 +1,282 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// What a kubelet 1.36 says of a pod with a native sidecar.
+const resourceText = `# HELP container_cpu_usage_seconds_total [STABLE] Cumulative cpu time consumed by the container in core-seconds
+# TYPE container_cpu_usage_seconds_total counter
+container_cpu_usage_seconds_total{container="app",namespace="a",pod="p-0"} 1.234567891 1795271164123
+container_cpu_usage_seconds_total{container="istio-proxy",namespace="a",pod="p-0"} 0.5 1795271165001
+container_memory_working_set_bytes{container="app",namespace="a",pod="p-0"} 8.462336e+06 1795271164123
+container_memory_working_set_bytes{container="istio-proxy",namespace="a",pod="p-0"} 3.1e+07 1795271165001
+container_memory_working_set_bytes{container="new",namespace="a",pod="p-0"} 4096 1795271165001
+container_start_time_seconds{container="app",namespace="a",pod="p-0"} 1.7952761300962274e+09
+node_cpu_usage_seconds_total 16757.5 1795271160000
+node_memory_working_set_bytes 5.275086848e+09 1795271160000
+resource_scrape_error 0
+`
+
+// The same containers as cAdvisor knows them: app by its name, the sidecar as a control group alone.
+const cadvisorText = `# TYPE container_memory_max_usage_bytes gauge
+container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} x
+container_cpu_cfs_throttled_seconds_total{container="app",id="/kubepods/burstable/pod51927d57/aaa1",image="i",name="aaa1",namespace="a",pod="p-0"} 0.25 1795271164123
+container_memory_max_usage_bytes{container="",id="/kubepods/burstable/pod51927d57",image="",name="",namespace="a",pod="p-0"} 9.9e+07 1795271164000
+container_memory_max_usage_bytes{container="app",id="/kubepods/burstable/pod51927d57/aaa1",image="i",name="aaa1",namespace="a",pod="p-0"} 9.5e+06 1795271164123
+container_memory_max_usage_bytes{container="",id="/kubepods.slice/kubepods-pod51927d57.slice/cri-containerd-bbb2.scope",image="",name="",namespace="",pod=""} 3.3e+07 1795271164123
+`
+
+const summaryText = `{"node": {"nodeName": "n1", "systemContainers": [
+ {"name": "kubelet", "cpu": {"time": "2026-11-21T15:49:05Z", "usageNanoCores": 48084230, "usageCoreNanoSeconds": 7443587585}, "memory": {"workingSetBytes": 386060288}},
+ {"name": "runtime", "cpu": {"time": "2026-11-21T15:49:05Z", "usageCoreNanoSeconds": 7443587585}},
+ {"name": "misc", "cpu": {"time": "2026-11-21T15:49:05Z"}},
+ {"name": "pods", "cpu": {"time": "2026-11-21T15:49:13Z", "usageCoreNanoSeconds": 535554401}}]}, "pods": []}`
+
+// said is what a node says, by path; an error in place of what it does not.
+type said struct {
+	paths      map[string]string
+	down       map[string]bool // nodes
+	containers []cluster.Container
+}
+
+func (s *said) NodeRead(_ context.Context, node, path string) ([]byte, error) {
+	text, ok := s.paths[path]
+	if s.down[node] || !ok {
+		return nil, errors.New("connection refused")
+	}
+	return []byte(text), nil
+}
+
+func (s *said) Containers(context.Context, string) ([]cluster.Container, error) {
+	return s.containers, nil
+}
+
+func whole() *said {
+	return &said{down: map[string]bool{}, paths: map[string]string{resourcePath: resourceText, summaryPath: summaryText, cadvisorPath: cadvisorText}}
+}
+
+func task(id, namespace, pod, container string) platform.Task {
+	return platform.Task{Task: mesh.Task{ID: id, Namespace: namespace, Pod: pod, Container: container}}
+}
+
+var (
+	oneNode = []cluster.Machine{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}}
+	inPod   = []platform.Task{task("p-0/app", "a", "p-0", "app"), task("p-0/istio-proxy", "a", "p-0", "istio-proxy"), task("p-0/new", "a", "p-0", "new")}
+)
+
+func TestRead(t *testing.T) {
+	l, err := Of(whole(), oneNode).Read(t.Context(), inPod, meter.Counters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := l.Tasks["p-0/app"]; r.CPU != 1234567891 || r.RSS != 8462336 || r.At.UnixMilli() != 1795271164123 || r.Peak != 0 || r.Throttled != nil {
+		t.Errorf("%+v", r)
+	}
+	if r := l.Tasks["p-0/istio-proxy"]; r.CPU != 500_000_000 || r.At.UnixMilli() != 1795271165001 {
+		t.Errorf("%+v", r)
+	}
+	// One whose CPU was not read yet has no reading, whatever its memory.
+	if l.Missing["p-0/new"] == nil || l.Node == nil || l.Node.Busy != 16757500000000 || l.Node.Memory != 5275086848 || l.NodeCPUs != 2 || l.Gap != nil {
+		t.Errorf("%+v", l)
+	}
+	if n := l.Nodes; len(n) != 1 || n[0].AllocatableCPU != 1.9 || n[0].AllocatableMemory != 1<<30 || n[0].Reading != *l.Node {
+		t.Errorf("%+v", n)
+	}
+	// The kubelet shares its control group with the runtime: it is counted once.
+	if len(l.Found) != 1 || l.Found[0].ID != "n1/kubelet" || l.Found[0].Plane != metric.Platform || l.Tasks["n1/kubelet"].CPU != 7443587585 {
+		t.Errorf("%+v", l.Found)
+	}
+}
+
+// At an edge there is more: by the container's name, by its ID where cAdvisor
+// knows the control group alone, and nothing where neither says it.
+func TestEdge(t *testing.T) {
+	s := whole()
+	s.containers = []cluster.Container{
+		{Namespace: "a", Pod: "p-0", Name: "app", ID: "aaa1", Restarts: 3, OOMKilled: true, Limited: true},
+		{Namespace: "a", Pod: "p-0", Name: "istio-proxy", ID: "bbb2", Sidecar: true, Limited: true},
+	}
+	m := Of(s, oneNode)
+	read := func() (meter.Look, error) { return m.Read(t.Context(), inPod, meter.Edge) }
+	l, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := l.Tasks["p-0/app"]; r.Peak != 9500000 || r.Throttled == nil || *r.Throttled != 250_000_000 || r.Restarts != 3 || r.OOMKills != 1 {
+		t.Errorf("%+v", r)
+	}
+	if r := l.Tasks["p-0/istio-proxy"]; r.Peak != 33000000 || r.Throttled == nil || *r.Throttled != 0 || r.OOMKills != 0 {
+		t.Errorf("%+v", r)
+	}
+	// The same end is not counted twice; another one is.
+	if l, _ = read(); l.Tasks["p-0/app"].OOMKills != 1 {
+		t.Errorf("%+v", l.Tasks["p-0/app"])
+	}
+	s.containers[0].Restarts++
+	if l, _ = read(); l.Tasks["p-0/app"].OOMKills != 2 {
+		t.Errorf("%+v", l.Tasks["p-0/app"])
+	}
+	delete(s.paths, cadvisorPath)
+	s.containers[1].Limited = false
+	l, _ = read()
+	if r := l.Tasks["p-0/app"]; r.Throttled != nil || r.Peak != 8462336 {
+		t.Errorf("a limit, and no cAdvisor: %+v", r)
+	}
+	if r := l.Tasks["p-0/istio-proxy"]; r.Throttled == nil || *r.Throttled != 0 {
+		t.Errorf("no limit holds nothing back: %+v", r)
+	}
+}
+
+// What one node cannot tell is missing; where none can be reached it is a gap, and no end.
+func TestUnreachable(t *testing.T) {
+	s := whole()
+	s.down["n2"] = true
+	m := Of(s, []cluster.Machine{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2}})
+	if l, err := m.Read(t.Context(), inPod[:1], meter.Counters); err != nil || l.Gap != nil || len(l.Nodes) != 1 || l.Tasks["p-0/app"].CPU == 0 || l.Node != nil || l.NodeErr == nil {
+		t.Errorf("%+v, %v", l, err)
+	}
+	s.down["n1"] = true
+	if l, err := m.Read(t.Context(), inPod, meter.Counters); err != nil || l.Gap == nil {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if _, err := Of(s, nil).Read(t.Context(), inPod, meter.Counters); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// What is left of a node is worked out for one moment, although none of its
+// counters was read at it: a machine of which pods burn 0.6 cores, the kubelet 0.1
+// and the kernel 0.2 comes out so.
+func TestRemainder(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	r := remainder{node: "n1"}
+	rates := map[string]float64{"whole": 0.9, "pods": 0.6, "kubelet": 0.1}
+	phase := map[string]time.Duration{"whole": 0, "pods": 3700 * time.Millisecond, "kubelet": 8100 * time.Millisecond}
+	var first, last *meterReading
+	for second := range 120 {
+		for name, rate := range rates {
+			// Each is refreshed every ten seconds, at a time of its own.
+			at := time.Duration(second) * time.Second
+			if read := (at - phase[name]).Truncate(10*time.Second) + phase[name]; read >= 0 {
+				cpu := int64(rate * float64(read))
+				if name == "whole" {
+					r.whole.add(begin.Add(read), cpu)
+				} else {
+					r.group(name).cpu.add(begin.Add(read), cpu)
+				}
+			}
+		}
+		if left, ok := r.left(); ok {
+			last = &meterReading{left.At, left.CPU}
+			if first == nil {
+				first = last
+			}
+		}
+	}
+	if first == nil || last.at.Sub(first.at) < 90*time.Second {
+		t.Fatalf("%+v %+v", first, last)
+	}
+	if got := float64(last.cpu-first.cpu) / float64(last.at.Sub(first.at)); got < 0.1999 || got > 0.2001 {
+		t.Errorf("%v cores are left, want 0.2", got)
+	}
+}
+
+type meterReading struct {
+	at  time.Time
+	cpu int64
+}
+
+func TestParseRefusesGarbage(t *testing.T) {
+	const name = "container_cpu_usage_seconds_total"
+	for _, bad := range []string{name, name + "{a=1} 1 2", name + `{a="1" 1 2`, name + " one 2", name + " 1 two", name + " NaN 2", name + `{a="1"}`} {
+		if _, err := parseResources([]byte(bad + "\n")); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	if _, err := parseSummary([]byte("<html>")); err == nil {
+		t.Error("a page is taken for a summary")
+	}
+}
+
+func TestRuntimeID(t *testing.T) {
+	for group, want := range map[string]string{
+		"/kubepods/pod1/abc": "abc", "/a.slice/cri-containerd-abc.scope": "abc", "/a.slice/crio-abc.scope": "abc",
+		"/a.slice/crio-conmon-abc.scope": "", "/": "",
+	} {
+		if got := runtimeID(group); got != want {
+			t.Errorf("%s: %q, want %q", group, got, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(resourceText))
+	f.Add([]byte(cadvisorText))
+	f.Add([]byte(summaryText))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		_, _ = parseResources(b)
+		_, _ = parseCAdvisor(b)
+		_, _ = parseSummary(b)
+	})
+}
+
+// counters is a node whose counters are refreshed every so often, on a clock of the test's own.
+type counters struct {
+	said
+	now     time.Time
+	refresh map[string]time.Duration // by container, and "node"
+}
+
+func (c *counters) NodeRead(_ context.Context, _, path string) ([]byte, error) {
+	if path != resourcePath {
+		return nil, errors.New("not asked for")
+	}
+	var text strings.Builder
+	for name, every := range c.refresh {
+		at := c.now
+		if every > 0 {
+			at = at.Truncate(every)
+		}
+		if name == "node" {
+			fmt.Fprintf(&text, "node_cpu_usage_seconds_total 1 %d\n", at.UnixMilli())
+			continue
+		}
+		fmt.Fprintf(&text, "container_cpu_usage_seconds_total{container=%q,namespace=\"a\",pod=\"p\"} 1 %d\n", name, at.UnixMilli())
+	}
+	return []byte(text.String()), nil
+}
+
+func TestProbe(t *testing.T) {
+	for name, c := range map[string]struct {
+		refresh map[string]time.Duration
+		want    Pace
+	}{
+		"read as they are asked for": {map[string]time.Duration{"app": 0, "dns": 0, "node": 10 * time.Second}, Pace{Node: 10 * time.Second}},
+		"refreshed":                  {map[string]time.Duration{"app": 10 * time.Second, "dns": 16 * time.Second, "node": 10 * time.Second}, Pace{Containers: 16 * time.Second, Node: 10 * time.Second}},
+		"one of them is":             {map[string]time.Duration{"app": 0, "dns": 12 * time.Second, "node": 10 * time.Second}, Pace{Containers: 12 * time.Second, Node: 10 * time.Second}},
+		"never again":                {map[string]time.Duration{"app": 10 * time.Minute, "node": 10 * time.Second}, Pace{Containers: Longest, Node: 10 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := &counters{now: time.Unix(1_000_003, 0), refresh: c.refresh}
+			m := Of(source, oneNode)
+			m.pause = func(_ context.Context, d time.Duration) error { source.now = source.now.Add(d); return nil }
+			got, err := m.Probe(t.Context())
+			if err != nil || (got.Containers == 0) != (c.want.Containers == 0) || (got.Containers-c.want.Containers).Abs() > 2*probePeriod || got.Containers < c.want.Containers ||
+				got.Node != 0 && (got.Node-c.want.Node).Abs() > 2*probePeriod {
+				t.Errorf("%+v, %v, want %+v", got, err, c.want)
+			}
+		})
+	}
+}

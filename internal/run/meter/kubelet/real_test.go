@@ -1,0 +1,384 @@
+package kubelet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// toolbox is an image that every test cluster has: busybox.
+const toolbox = "tare.test/toolbox:1"
+
+func realCluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	path := os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case path == "" && os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG is not set: there is no cluster to test against")
+	case path == "" || testing.Short():
+		t.Skip("needs a cluster: set TARE_TEST_KUBECONFIG (`make cluster` leaves one up)")
+	}
+	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// burner is a pod that burns all the CPU it may: 0.3 cores in app, 0.15 in a native
+// sidecar, nothing in idle, which has no limit. It returns its containers.
+func burner(t *testing.T, c *cluster.Cluster) (tasks []platform.Task, ids map[string]string) {
+	t.Helper()
+	space := "tare-test-" + strings.ToLower(rand.Text()[:8])
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Delete(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}); err != nil {
+			t.Errorf("leave nothing: %v", err)
+		}
+	})
+	container := func(name, cpu, script string) corev1.Container {
+		k := corev1.Container{Name: name, Image: toolbox, ImagePullPolicy: corev1.PullNever, Command: []string{"/bin/busybox", "sh", "-c", script}}
+		if cpu != "" {
+			k.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+		}
+		return k
+	}
+	always, zero, no := corev1.ContainerRestartPolicyAlways, int64(0), false
+	const burn = "while :; do :; done"
+	sidecar := container("proxy", "150m", burn)
+	sidecar.RestartPolicy = &always
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "burner"}, Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: &zero, AutomountServiceAccountToken: &no,
+		InitContainers: []corev1.Container{container("setup", "", "true"), sidecar},
+		Containers:     []corev1.Container{container("app", "300m", burn), container("idle", "", "sleep 3600")},
+	}}
+	s := cluster.Stamp{Run: space}
+	if err := c.Apply(ctx, s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(ctx, s, pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindPod, Namespace: space, Name: "burner"}); err != nil {
+		t.Fatal(err)
+	}
+	containers, err := c.Containers(ctx, space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids = map[string]string{}
+	for _, k := range containers {
+		ids[k.Name] = k.ID
+		tasks = append(tasks, task(k.Name, k.Namespace, k.Pod, k.Name))
+		if k.Sidecar != (k.Name == "proxy") || k.Limited != (k.Name != "idle") || k.Node == "" {
+			t.Errorf("%+v", k)
+		}
+	}
+	if len(tasks) != 3 {
+		t.Fatalf("%+v: want app, proxy and idle, and not setup, which has ended", containers)
+	}
+	return tasks, ids
+}
+
+// cgroup reads the CPU of a container from its own control group, ns.
+type cgroup struct {
+	path string
+	v2   bool
+}
+
+func findCgroup(t *testing.T, id string) cgroup {
+	t.Helper()
+	for _, pattern := range []string{"/sys/fs/cgroup/cpuacct/*/kubepods/*/pod*/" + id, "/sys/fs/cgroup/cpuacct/*/kubepods/pod*/" + id,
+		"/sys/fs/cgroup/*/kubepods/*/pod*/" + id, "/sys/fs/cgroup/*/kubepods/pod*/" + id} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 1 {
+			_, err := os.Stat(filepath.Join(found[0], "cpuacct.usage"))
+			return cgroup{found[0], errors.Is(err, os.ErrNotExist)}
+		}
+	}
+	t.Fatalf("no control group of container %s: the test needs a cluster on this machine", id)
+	return cgroup{}
+}
+
+func (c cgroup) cpu() (int64, error) {
+	if !c.v2 {
+		b, err := os.ReadFile(filepath.Join(c.path, "cpuacct.usage"))
+		if err != nil {
+			return 0, err
+		}
+		return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	}
+	b, err := os.ReadFile(filepath.Join(c.path, "cpu.stat"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if us, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(us), 10, 64)
+			return 1000 * n, err
+		}
+	}
+	return 0, fmt.Errorf("%s/cpu.stat has no usage_usec", c.path)
+}
+
+// follow reads control groups often until the test ends, so that their counters
+// are known at any moment.
+func follow(t *testing.T, groups map[string]cgroup) func(name string, at time.Time) (int64, bool) {
+	var mu sync.Mutex
+	lines := map[string][]point{}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause(ctx, 50*time.Millisecond) == nil {
+			for name, g := range groups {
+				cpu, err := g.cpu()
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				lines[name] = append(lines[name], point{time.Now(), cpu})
+				mu.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	return func(name string, at time.Time) (int64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		return line(lines[name]).value(at)
+	}
+}
+
+// What the kubelet says a container burned, a native sidecar included, is what its
+// own control group says, between the same two moments.
+func TestRealKubeletAgainstControlGroup(t *testing.T) {
+	c := realCluster(t)
+	tasks, ids := burner(t, c)
+	groups := map[string]cgroup{}
+	for name, id := range ids {
+		groups[name] = findCgroup(t, id)
+	}
+	value := follow(t, groups)
+	m, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := m.Probe(t.Context())
+	if err != nil || p.Containers > Longest || p.Node > Longest || p.Intervals < 5 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	t.Logf("refreshed every %v (containers) and %v (node), of %d intervals", p.Containers, p.Node, p.Intervals)
+	first := settledLook(t, m, tasks, value)
+	last := first
+	for end := time.Now().Add(30 * time.Second); ; {
+		if err := pause(t.Context(), 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if last, err = m.Read(t.Context(), tasks, meter.Edge); err != nil || last.Gap != nil {
+			t.Fatalf("%+v, %v", last, err)
+		}
+		late := time.Now().After(end)
+		if late && moved(first, last, tasks, 15*time.Second) && moved(first, last, last.Found, 15*time.Second) {
+			break
+		}
+		if time.Now().After(end.Add(2 * Longest)) {
+			t.Fatalf("the counters did not move: %+v and %+v", first, last)
+		}
+	}
+	for _, want := range []struct {
+		name  string
+		cores float64
+	}{{"app", 0.3}, {"proxy", 0.15}} {
+		a, b := first.Tasks[want.name], last.Tasks[want.name]
+		got := float64(b.CPU-a.CPU) / float64(b.At.Sub(a.At))
+		own := between(t, value, want.name, a, b)
+		t.Logf("%s: kubelet %.4f cores, control group %.4f, over %v; peak %d of %d; throttling known: %v", want.name, got, own, b.At.Sub(a.At), b.Peak, b.RSS, b.Throttled != nil)
+		if math.Abs(got/own-1) > 0.02 {
+			t.Errorf("%s: the kubelet says %.4f cores, the control group %.4f", want.name, got, own)
+		}
+		if got > 1.1*want.cores || got < 0.3*want.cores { // on a machine in use it may get less than it may take
+			t.Errorf("%s burned %.3f cores, and may burn %.2f", want.name, got, want.cores)
+		}
+		if b.Throttled == nil && p.Containers > 0 || b.Throttled != nil && *b.Throttled <= *a.Throttled || b.Peak < b.RSS || b.RSS == 0 || b.Restarts != 0 {
+			t.Errorf("%s: %+v", want.name, b)
+		}
+	}
+	if idle := last.Tasks["idle"]; idle.Throttled == nil || *idle.Throttled != 0 || idle.CPU > int64(time.Second) {
+		t.Errorf("%+v", idle)
+	}
+	sane(t, first, last)
+}
+
+// sane is a node whose parts are no more than the whole.
+func sane(t *testing.T, first, last meter.Look) {
+	t.Helper()
+	if last.Node == nil || len(last.Nodes) != 1 || last.Nodes[0].AllocatableCPU <= 0 || last.Nodes[0].AllocatableMemory <= 0 || last.Node.Memory <= 0 {
+		t.Fatalf("%+v", last)
+	}
+	cores := map[string]float64{}
+	for _, f := range last.Found {
+		a, b := first.Tasks[f.ID], last.Tasks[f.ID]
+		cores[f.Container] = float64(b.CPU-a.CPU) / float64(b.At.Sub(a.At))
+	}
+	whole := float64(last.Node.Busy-first.Node.Busy) / float64(last.Node.At.Sub(first.Node.At))
+	t.Logf("node: %.3f cores of %d, of them beside the pods: %v", whole, last.NodeCPUs, cores)
+	if whole <= 0.4*0.45 || whole > 1.02*float64(last.NodeCPUs) {
+		t.Errorf("the node burned %.3f of its %d cores", whole, last.NodeCPUs)
+	}
+	if cores["kubelet"] <= 0 || cores["kernel"] < 0 || cores["kernel"] >= whole {
+		t.Errorf("%v of %.3f", cores, whole)
+	}
+}
+
+func between(t *testing.T, value func(string, time.Time) (int64, bool), name string, a, b result.Reading) float64 {
+	t.Helper()
+	// A counter that is read when it is asked for may be newer than what was followed: it takes a reading behind it.
+	for end := time.Now().Add(10 * time.Second); ; {
+		from, ok := value(name, a.At)
+		to, too := value(name, b.At)
+		if ok && too {
+			return float64(to-from) / float64(b.At.Sub(a.At))
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: the control group was not read at %v and %v", name, a.At, b.At)
+		}
+		if err := pause(t.Context(), 50*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// settledLook is the first look all of whose counters are of a time at which the control groups were followed.
+func settledLook(t *testing.T, m *Meter, tasks []platform.Task, value func(string, time.Time) (int64, bool)) meter.Look {
+	t.Helper()
+	for end := time.Now().Add(3 * Longest); time.Now().Before(end); {
+		l, err := m.Read(t.Context(), tasks, meter.Edge)
+		if err != nil || l.Gap != nil {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		ready := len(l.Missing) == 0 && l.Node != nil && len(l.Found) > 1
+		if err := pause(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range tasks {
+			_, known := value(k.ID, l.Tasks[k.ID].At)
+			ready = ready && known
+		}
+		if ready {
+			return l
+		}
+	}
+	t.Fatal("the kubelet does not come to know the pod")
+	return meter.Look{}
+}
+
+func moved(first, last meter.Look, tasks []platform.Task, by time.Duration) bool {
+	for _, k := range tasks {
+		if last.Tasks[k.ID].At.Sub(first.Tasks[k.ID].At) < by {
+			return false
+		}
+	}
+	return last.Node != nil && last.Node.At.Sub(first.Node.At) >= by
+}
+
+// How far CPU over a measure phase is off that is read from the kubelet's counters,
+// by the pair of readings that is nearest to its edges: against the container's own
+// control group, for phases of several lengths that begin anywhere. What a length
+// makes of it is in docs/kubernetes.md.
+func TestRealErrorByLength(t *testing.T) {
+	c := realCluster(t)
+	tasks, ids := burner(t, c)
+	value := follow(t, map[string]cgroup{"app": findCgroup(t, ids["app"])})
+	m, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks = slices.DeleteFunc(tasks, func(k platform.Task) bool { return k.ID != "app" })
+	settledLook(t, m, tasks, value)
+	var app line
+	begin := time.Now()
+	for time.Since(begin) < 150*time.Second {
+		l, err := m.Read(t.Context(), tasks, meter.Counters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := l.Tasks["app"]; ok {
+			app.keep(r)
+		}
+		if err := pause(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	longest := time.Duration(0)
+	for i := 1; i < len(app); i++ {
+		longest = max(longest, app[i].at.Sub(app[i-1].at))
+	}
+	for _, length := range []time.Duration{10, 20, 30, 40, 60} {
+		length *= time.Second
+		var errs []float64
+		for from := app[0].at.Add(longest); from.Add(length + longest).Before(app[len(app)-1].at); from = from.Add(time.Second) {
+			a, b := app.nearest(from, from.Add(length))
+			x, ok := value("app", from)
+			y, too := value("app", from.Add(length))
+			if !ok || !too || a == b {
+				continue
+			}
+			got := float64(b.cpu-a.cpu) / float64(b.at.Sub(a.at))
+			errs = append(errs, math.Abs(got/(float64(y-x)/float64(length))-1))
+		}
+		if len(errs) == 0 {
+			continue
+		}
+		slices.Sort(errs)
+		t.Logf("measure %v, refresh %v at most: of %d windows CPU is off by %.2f %% (median), %.2f %% (95 of 100), %.2f %% (worst)", length, longest.Round(100*time.Millisecond),
+			len(errs), 100*errs[len(errs)/2], 100*errs[len(errs)*95/100], 100*errs[len(errs)-1])
+	}
+}
+
+func (l *line) keep(r result.Reading) {
+	if n := len(*l); n == 0 || r.At.After((*l)[n-1].at) {
+		*l = append(*l, point{r.At, r.CPU})
+	}
+}
+
+// nearest are the two points that are nearest to two moments.
+func (l line) nearest(from, to time.Time) (a, b point) {
+	best := time.Duration(math.MaxInt64)
+	for i, p := range l {
+		for _, q := range l[i+1:] {
+			if off := p.at.Sub(from).Abs() + q.at.Sub(to).Abs(); off < best {
+				a, b, best = p, q, off
+			}
+		}
+	}
+	return a, b
+}

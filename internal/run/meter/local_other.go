@@ -1,0 +1,33 @@
+//go:build !linux
+
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Local reads processes of this machine, on Linux.
+type Local struct{}
+
+// NewLocal says that processes cannot be metered on this system.
+func NewLocal() (*Local, error) { return nil, unsupported() }
+
+// Read says that processes cannot be metered on this system.
+func (*Local) Read(context.Context, []platform.Task, Depth) (Look, error) {
+	return Look{}, unsupported()
+}
+
+// Host knows only what the Go runtime knows.
+func Host() result.Environment {
+	return result.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
+}
+
+func unsupported() error {
+	return fmt.Errorf("meter processes on %s: %w: process CPU clocks and /proc are Linux's", runtime.GOOS, errors.ErrUnsupported)
+}

@@ -1,0 +1,285 @@
+// Package metricsapi reads what containers use from the Metrics API
+// (metrics.k8s.io), where kubelets may not be asked themselves.
+//
+// The API tells no counters: for each pod it has one row, the mean of what its
+// containers used over the window that ends at the row's time, and whoever asks
+// twice before the next row comes is told the same again. The meter adds the rows
+// up: windows follow upon each other, so that the sum is a counter again, known
+// at the ends of the windows. A row that is repeated is no new reading.
+package metricsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+const (
+	api       = "/apis/metrics.k8s.io/v1beta1"
+	nodesPath = api + "/nodes"
+	// Refresh is the time between two rows where metrics-server has its default resolution, and a second.
+	Refresh = 16 * time.Second
+	// slack is how far a window may be off the time between two rows and still follow upon
+	// the one before: the times of rows are cut off to the second.
+	slack = 1500 * time.Millisecond
+	// rounding: on average half a second is lost by that.
+	rounding = 500 * time.Millisecond
+)
+
+// Source is the cluster. [*cluster.Cluster] is one.
+type Source interface {
+	// Raw asks the API server for an absolute path.
+	Raw(ctx context.Context, path string) ([]byte, error)
+}
+
+// Meter reads containers by the namespace, pod and container of their tasks.
+type Meter struct {
+	source Source
+	nodes  []cluster.Machine
+
+	mu       sync.Mutex
+	counters map[key]*counter
+}
+
+type key struct{ namespace, pod, container string } // of a node: its name as pod
+
+// Of makes the meter. nodes are those whose total is told; none where they may not be listed.
+func Of(source Source, nodes []cluster.Machine) *Meter {
+	return &Meter{source: source, nodes: nodes, counters: map[key]*counter{}}
+}
+
+// Open makes the meter of a cluster.
+func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
+	nodes, err := c.Machines(ctx)
+	if err != nil {
+		nodes = nil // in one namespace alone nodes may not be listed; containers can be read all the same
+	}
+	return Of(c, nodes), nil
+}
+
+// counter is the sum of the rows of one container.
+type counter struct {
+	row time.Time // as the last row had it
+	at  time.Time // the end of its window
+	cpu float64   // ns
+	rss int64
+}
+
+// row is what one container or node used on average over the window that ended at a time.
+type row struct {
+	at     time.Time
+	window time.Duration
+	cores  float64
+	rss    int64
+}
+
+// add takes a row, once. Between rows that do not follow upon each other the rate
+// is taken to have been that of the later one.
+func (c *counter) add(r row) {
+	at := r.at.Add(rounding)
+	switch since := r.at.Sub(c.row); {
+	case c.row.IsZero():
+		c.at = at
+	case since <= 0:
+		return
+	case (since - r.window).Abs() <= slack:
+		c.at = c.at.Add(r.window)
+		c.cpu += r.cores * float64(r.window)
+	default:
+		c.cpu += r.cores * float64(at.Sub(c.at))
+		c.at = at
+	}
+	c.row, c.rss = r.at, r.rss
+}
+
+func (c *counter) reading() result.Reading {
+	return result.Reading{At: c.at, CPU: int64(c.cpu), RSS: c.rss}
+}
+
+// Read asks for the rows of every namespace that has a task, and for the nodes'.
+// Depth changes nothing: the API knows CPU and working set, and no more.
+func (m *Meter) Read(ctx context.Context, tasks []platform.Task, _ meter.Depth) (meter.Look, error) {
+	look := meter.Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
+	namespaces := namespacesOf(tasks)
+	rows := make([]map[key]row, len(namespaces)+1)
+	failed := make([]error, len(namespaces)+1)
+	var asking errgroup.Group
+	for i, path := range append(paths(namespaces), nodesPath) {
+		asking.Go(func() error {
+			rows[i], failed[i] = m.ask(ctx, path)
+			return nil
+		})
+	}
+	_ = asking.Wait()
+	if ctx.Err() != nil {
+		return meter.Look{}, context.Cause(ctx)
+	}
+	last := len(namespaces)
+	pods := errors.Join(failed[:last]...)
+	if pods != nil && answered(failed[:last]) == 0 {
+		look.Gap, look.NodeErr = pods, failed[last]
+		return look, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, of := range rows {
+		for k, r := range of {
+			if m.counters[k] == nil {
+				m.counters[k] = &counter{}
+			}
+			m.counters[k].add(r)
+		}
+	}
+	for _, t := range tasks {
+		c := m.counters[key{t.Namespace, t.Pod, t.Container}]
+		if c == nil || t.Namespace == "" {
+			look.Missing[t.ID] = errors.Join(errNotThere, pods)
+			continue
+		}
+		look.Tasks[t.ID] = c.reading()
+	}
+	m.addNodes(&look, failed[last])
+	return look, nil
+}
+
+var errNotThere = fmt.Errorf("the Metrics API has no row for the container yet, or no longer: %w", fs.ErrNotExist)
+
+func answered(failed []error) (n int) {
+	for _, err := range failed {
+		if err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func namespacesOf(tasks []platform.Task) (all []string) {
+	seen := map[string]bool{"": true}
+	for _, t := range tasks {
+		if !seen[t.Namespace] {
+			seen[t.Namespace] = true
+			all = append(all, t.Namespace)
+		}
+	}
+	return all
+}
+
+func paths(namespaces []string) []string {
+	all := make([]string, len(namespaces))
+	for i, n := range namespaces {
+		all[i] = api + "/namespaces/" + n + "/pods"
+	}
+	return all
+}
+
+func (m *Meter) ask(ctx context.Context, path string) (map[key]row, error) {
+	body, err := m.source.Raw(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(body)
+}
+
+// addNodes adds the nodes and their sum; m.mu is held.
+func (m *Meter) addNodes(look *meter.Look, why error) {
+	look.NodeErr = why
+	var sum result.NodeReading
+	var offset time.Duration
+	for _, n := range m.nodes {
+		look.NodeCPUs += n.CPUs
+		c := m.counters[key{pod: n.Name}]
+		if c == nil {
+			look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("the Metrics API has no row for node %s", n.Name))
+			continue
+		}
+		r := result.NodeReading{At: c.at, Busy: int64(c.cpu), Memory: c.rss}
+		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
+		sum.Busy += r.Busy
+		sum.Memory += r.Memory
+		offset += r.At.Sub(look.Nodes[0].Reading.At) / time.Duration(len(m.nodes))
+	}
+	if len(m.nodes) == 0 {
+		look.NodeErr = errors.Join(look.NodeErr, errors.New("the nodes may not be listed"))
+		return
+	}
+	if len(look.Nodes) == len(m.nodes) {
+		sum.At = look.Nodes[0].Reading.At.Add(offset)
+		look.Node = &sum
+	}
+}
+
+// Probe says how often there are new rows: their longest window, and a second.
+func (m *Meter) Probe(ctx context.Context) (time.Duration, error) {
+	rows, err := m.ask(ctx, api+"/pods")
+	if err != nil {
+		if rows, err = m.ask(ctx, nodesPath); err != nil {
+			return 0, fmt.Errorf("ask the Metrics API how often it is refreshed: %w", err)
+		}
+	}
+	longest := time.Duration(0)
+	for _, r := range rows {
+		longest = max(longest, r.window)
+	}
+	if longest == 0 {
+		return Refresh, nil
+	}
+	return longest.Round(time.Second) + time.Second, nil
+}
+
+// list is a PodMetricsList or a NodeMetricsList.
+type list struct {
+	Items []struct {
+		Metadata struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+		Timestamp  time.Time `json:"timestamp"`
+		Window     string    `json:"window"`
+		Usage      *usage    `json:"usage"` // of a node
+		Containers []struct {
+			Name  string `json:"name"`
+			Usage usage  `json:"usage"`
+		} `json:"containers"`
+	} `json:"items"`
+}
+
+type usage struct {
+	CPU    resource.Quantity `json:"cpu"`
+	Memory resource.Quantity `json:"memory"`
+}
+
+func parse(body []byte) (map[key]row, error) {
+	var l list
+	if err := json.Unmarshal(body, &l); err != nil {
+		return nil, fmt.Errorf("read the Metrics API's answer: %w", err)
+	}
+	rows := map[key]row{}
+	for _, item := range l.Items {
+		window, err := time.ParseDuration(item.Window)
+		if err != nil || window <= 0 || item.Timestamp.IsZero() {
+			return nil, fmt.Errorf("read the Metrics API's answer: %s: a row over %q to %v", item.Metadata.Name, item.Window, item.Timestamp)
+		}
+		take := func(k key, u usage) {
+			rows[k] = row{item.Timestamp, window, u.CPU.AsApproximateFloat64(), u.Memory.Value()}
+		}
+		if item.Usage != nil {
+			take(key{pod: item.Metadata.Name}, *item.Usage)
+		}
+		for _, c := range item.Containers {
+			take(key{item.Metadata.Namespace, item.Metadata.Name, c.Name}, c.Usage)
+		}
+	}
+	return rows, nil
+}

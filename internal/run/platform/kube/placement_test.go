@@ -1,0 +1,183 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+// bareNodes are nodes that the API server knows and that no kubelet serves: the scheduler binds pods to them, which never
+// start. They are said to be ready, and go with the test.
+func bareNodes(t *testing.T, c *cluster.Cluster, labels ...string) {
+	t.Helper()
+	nodes := c.Typed().CoreV1().Nodes()
+	t.Cleanup(func() {
+		zero := int64(0)
+		for i := range labels {
+			if err := nodes.Delete(context.Background(), bareName(i), metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil && !cluster.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+	})
+	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("50")}
+	for i, role := range labels {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: bareName(i), Labels: map[string]string{corev1.LabelHostname: bareName(i)}}}
+		if role != "" {
+			node.Labels[LabelRole] = role
+		}
+		if _, err := nodes.Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		status, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}}})
+		if err == nil {
+			_, err = nodes.PatchStatus(t.Context(), node.Name, status)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a new node is tainted with goes when its condition has been seen.
+	awaitOr(t, "the nodes to be schedulable", func() (bool, error) {
+		all, err := Nodes(t.Context(), c)
+		n := 0
+		for _, node := range all {
+			if node.Schedulable && strings.HasPrefix(node.Name, "tare-bare-") {
+				n++
+			}
+		}
+		return n == len(labels), err
+	})
+}
+
+func bareName(i int) string { return fmt.Sprintf("tare-bare-%d", i) }
+
+// awaitOr waits on a condition that nothing announces, less long than a node without a kubelet is taken for alive.
+func awaitOr(t *testing.T, what string, holds func() (bool, error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var last error
+	if err := until(ctx, 30*time.Second, func() bool { ok, err := holds(); last = err; return ok }); err != nil {
+		t.Fatalf("waited for %s: %v; %v", what, err, last)
+	}
+}
+
+// placed applies a trial of three replicas and two load workers, and says where the scheduler puts the pods.
+func placed(t *testing.T, c *cluster.Cluster, affinity string) (application, load []string) {
+	t.Helper()
+	p := newReal(t, c, func(o *Options) { o.Affinity, o.Workers = affinity, 2 })
+	spec := platformtest.Spec(t, none(t), 3, "echo")
+	d := &deployment{platform: p, cluster: c, spec: spec, namespace: namespaceOf(p.options.Run, spec), seats: map[string][]*seat{}, scaled: map[string]int{}}
+	pods := c.Typed().CoreV1().Pods(d.namespace)
+	t.Cleanup(func() { // what was bound to a node without a kubelet ends only by force
+		ctx, zero := context.Background(), int64(0)
+		background := metav1.DeletePropagationBackground
+		gone := metav1.DeleteOptions{PropagationPolicy: &background}
+		_ = c.Typed().AppsV1().Deployments(d.namespace).Delete(ctx, spec.Entry().Name, gone)
+		_ = c.Typed().BatchV1().Jobs(d.namespace).Delete(ctx, loadService, gone)
+		err := until(ctx, 30*time.Second, func() bool {
+			_ = pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &zero}, metav1.ListOptions{})
+			list, err := pods.List(ctx, metav1.ListOptions{})
+			return err == nil && len(list.Items) == 0
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := d.Remove(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, step := range []func(context.Context) error{d.makeNamespace, d.makeServices} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitOr(t, "every pod to be bound to a node", func() (bool, error) {
+		list, err := pods.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		application, load = nil, nil
+		for _, pod := range list.Items {
+			switch {
+			case pod.Spec.NodeName == "":
+				err = fmt.Errorf("%s: %+v", pod.Name, pod.Status.Conditions)
+			case pod.Labels[labelService] == loadService:
+				load = append(load, pod.Spec.NodeName)
+			default:
+				application = append(application, pod.Spec.NodeName)
+			}
+		}
+		return len(application) == 3 && len(load) == 2, err
+	})
+	return application, load
+}
+
+// The real scheduler puts a trial's pods where the study has them: anywhere on one node, a replica a node on three, and
+// with more on those that are labelled for it, the load on the others.
+func TestPlacementByTheScheduler(t *testing.T) {
+	c := realCluster(t)
+	for name, x := range map[string]struct {
+		affinity    string
+		nodes       []string // the roles of nodes beside the one there is
+		application int      // nodes that its three replicas stand on
+		apart       bool     // the load stands on others
+	}{
+		"one node":              {affinityAuto, nil, 1, false},
+		"three nodes":           {affinityAuto, []string{"", ""}, 3, false},
+		"seven nodes":           {affinityAuto, []string{"", "", "", "", "", ""}, 3, true},
+		"seven labelled nodes":  {AffinityLabels, []string{RoleApplication, RoleApplication, RoleApplication, RoleLoad, RoleLoad, ""}, 3, true},
+		"seven nodes, anywhere": {affinityNone, []string{"", "", "", "", "", ""}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bareNodes(t, c, x.nodes...)
+			application, load := placed(t, c, x.affinity)
+			t.Logf("application on %v, load on %v", application, load)
+			on := map[string]bool{}
+			for _, node := range application {
+				on[node] = true
+			}
+			if x.application > 0 && len(on) != x.application {
+				t.Errorf("three replicas stand on %v, want %d nodes", slices.Sorted(maps.Keys(on)), x.application)
+			}
+			for _, node := range load {
+				if x.apart && on[node] {
+					t.Errorf("the load stands beside the application on %s", node)
+				}
+			}
+			if x.affinity != AffinityLabels {
+				return
+			}
+			for role, nodes := range map[string][]string{RoleApplication: application, RoleLoad: load} {
+				for _, node := range nodes {
+					if !labelledFor(x.nodes, node, role) {
+						t.Errorf("on %s, which is not labelled for the %s", node, role)
+					}
+				}
+			}
+		})
+	}
+}
+
+// labelledFor says that a bare node has a role.
+func labelledFor(roles []string, node, role string) bool {
+	for i, r := range roles {
+		if bareName(i) == node {
+			return r == role
+		}
+	}
+	return false
+}

@@ -1,0 +1,178 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+// agentImage is tare-agent as the tests built it.
+const agentImage = "tare.test/tare-agent:platform-kube"
+
+// realCluster connects to the cluster of the tests and puts the image into it, once.
+func realCluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	path := os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case path == "" && os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG names no cluster")
+	case path == "" || testing.Short():
+		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
+	}
+	if err := loadImage(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var loadImage = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "tare-kube-test-")
+	if err != nil {
+		return err
+	}
+	testPrograms = dir
+	agent, archive := filepath.Join(dir, "tare-agent"), filepath.Join(dir, "agent.tar")
+	build := exec.Command("go", "build", "-trimpath", "-o", agent, "../../../../cmd/tare-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build tare-agent: %w: %s", err, out)
+	}
+	ref, err := image.Reference(agentImage)
+	if err != nil {
+		return err
+	}
+	img, err := image.Build([]image.Program{{Name: "tare-agent", Path: agent}}, nil)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := image.WriteArchive(f, ref, []image.Image{img}); err != nil {
+		return err
+	}
+	out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("load the image: %w: %s", err, out)
+	}
+	return nil
+})
+
+// testPrograms is the directory of the programs that were built for the tests, tare-agent among them.
+var testPrograms string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if testPrograms != "" {
+		_ = os.RemoveAll(testPrograms)
+	}
+	os.Exit(code)
+}
+
+// newReal makes a platform on the cluster of the tests; edit changes its options.
+func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {
+	t.Helper()
+	nodes, err := Nodes(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Cluster: c, Run: RunID(t.Name(), t.TempDir()), Image: agentImage, Refresh: 16 * time.Second, InUse: true,
+		Report: func(s string) { t.Log(s) }}
+	if edit != nil {
+		edit(&o)
+	}
+	return New(o, nodes)
+}
+
+func none(t *testing.T) mesh.Definition {
+	t.Helper()
+	m, err := mesh.Load("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// killContainer ends a container's process as the kernel's out-of-memory killer would.
+func killContainer(t *testing.T, c *cluster.Cluster, task platform.Task) {
+	t.Helper()
+	pod, err := c.Typed().CoreV1().Pods(task.Namespace).Get(t.Context(), task.Pod, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range statuses(pod) {
+		if s.Name == task.Container {
+			_, id, _ := strings.Cut(s.ContainerID, "://")
+			out, err := exec.Command("ctr", "-a", os.Getenv("TARE_TEST_CONTAINERD"), "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", id).CombinedOutput()
+			if err != nil {
+				t.Fatalf("kill %s: %v: %s", task.ID, err, out)
+			}
+			return
+		}
+	}
+	t.Fatalf("there is no %s", task.ID)
+}
+
+// throughForward asks an URL of the deployment by a forwarded connection to one pod of the service it names.
+func throughForward(ctx context.Context, d platform.Deployment, url string) (int, int64, error) {
+	report, err := d.(*deployment).sendProbes(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(report.Statuses) != 1 || len(report.Errors) > 0 || report.Statuses["200"] != probes {
+		return 0, 0, fmt.Errorf("%v %v", report.Statuses, report.Errors)
+	}
+	return 200, d.(*deployment).answerSize(), nil // the probes hold the length against it
+}
+
+func TestPlatform(t *testing.T) {
+	c := realCluster(t)
+	traits := platformtest.Traits{
+		Get:      throughForward,
+		Work:     proc.Command{Path: "tare-agent", Args: []string{"serve", "--listen", "127.0.0.1:0"}},
+		Says:     "tare-agent: service",
+		Kill:     func(t *testing.T, task platform.Task) { killContainer(t, c, task) },
+		Standing: []string{"load-0"},
+		Outside:  true,
+	}
+	platformtest.RunAs(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil) }, []mesh.Definition{none(t)})
+	nothingLeft(t, c)
+}
+
+// nothingLeft holds that no namespace of a test's run is there.
+func nothingLeft(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	list, err := c.Typed().CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: cluster.LabelRun})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range list.Items {
+		if ns.Status.Phase == corev1.NamespaceActive && strings.HasPrefix(ns.Name, "tare-test") {
+			t.Errorf("namespace %s is left", ns.Name)
+		}
+	}
+}

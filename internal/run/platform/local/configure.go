@@ -1,0 +1,70 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// maxRefusal bounds what is shown of an answer that refuses a change, bytes.
+const maxRefusal = 2 << 10
+
+// Configure implements [platform.Configurable].
+func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
+	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("change %s: %w", id, err) }
+	v, p, err := d.alive(id)
+	switch {
+	case err != nil:
+		return fail(err)
+	case p == nil:
+		return fail(errors.New("it does not run"))
+	case v.container != "app":
+		return fail(errors.New("it is not a service"))
+	}
+	api := rootURL(v.pod.api) + "config"
+	now, err := d.rest(ctx, http.MethodGet, api, nil)
+	if err != nil {
+		return fail(err)
+	}
+	if undo, err = platform.Reverse(patch, now); err != nil {
+		return fail(err)
+	}
+	if _, err := d.rest(ctx, http.MethodPatch, api, patch); err != nil {
+		return fail(err)
+	}
+	return undo, nil
+}
+
+// rest asks a service's REST interface, with the token of the run.
+func (d *deployment) rest(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+d.token)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)])))
+	}
+	return answer, nil
+}

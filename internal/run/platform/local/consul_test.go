@@ -1,0 +1,251 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+func realConsul(t *testing.T) mesh.Definition {
+	t.Helper()
+	if short() {
+		t.Skip("starts a real Consul")
+	}
+	return load(t, "consul")
+}
+
+// changed is the mesh with other words in the configuration of its control plane.
+func changed(t *testing.T, m mesh.Definition, from, to string) mesh.Definition {
+	t.Helper()
+	local := *m.Local
+	local.Control = append([]mesh.Control(nil), local.Control...)
+	if !strings.Contains(local.Control[0].Config, from) {
+		t.Fatalf("the configuration has no %s", from)
+	}
+	local.Control[0].Config = strings.ReplaceAll(local.Control[0].Config, from, to)
+	m.Local = &local
+	return m
+}
+
+// Every protocol goes through Consul's sidecars, and what proves it is counted.
+func TestConsulProtocols(t *testing.T) {
+	m := realConsul(t)
+	for _, protocol := range app.Protocols() {
+		t.Run(protocol, func(t *testing.T) {
+			top := app.Topology{Name: "two", Entry: "front", Services: []app.Service{
+				{Name: "front", Calls: []app.Call{{Service: "back"}}}, {Name: "back", Replicas: 2}}}
+			entry := "front"
+			if protocol == app.TCP {
+				top, entry = app.Topology{Name: "one", Entry: "echo", Services: []app.Service{{Name: "echo"}}}, "echo"
+			}
+			d, err := deployTopology(t, m, top, protocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]bool{}
+			for _, c := range verifyAll(t, d) {
+				seen[c.Name] = true
+				t.Logf("%s: %s", c.Name, c.Detail)
+			}
+			unit := "requests"
+			if protocol == app.TCP {
+				unit = "connections"
+			}
+			for _, want := range []string{
+				unit + " into the sidecar of " + entry, "TLS handshakes into the sidecar of " + entry,
+				"identity of " + entry + "-0", entry + "-0 refuses connections as a stranger", entry + "-0 denies a known stranger",
+				"version of consul", "version of the sidecar of load",
+			} {
+				if !seen[want] {
+					t.Errorf("nothing was verified about %q", want)
+				}
+			}
+		})
+	}
+}
+
+// The control plane is a task of its own plane, nothing that is kept has a secret in it, and removal leaves nothing.
+func TestConsulKeepsNoSecret(t *testing.T) {
+	m := realConsul(t)
+	d, spec, err := deploy(t, Options{}, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifyAll(t, d)
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	planes := map[string]metric.Plane{}
+	for _, task := range tasks {
+		planes[task.ID] = task.Plane
+	}
+	if planes["consul/control"] != metric.Control || planes["echo-0/sidecar"] != metric.Data {
+		t.Errorf("planes are %v", planes)
+	}
+	private(t, d.runtime.path)
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(d.runtime.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the runtime directory is left: %v", err)
+	}
+	if len(d.secrets.values) != 3 {
+		t.Errorf("%d secrets, want one to manage and one a pod", len(d.secrets.values))
+	}
+	files, err := filepath.Glob(filepath.Join(spec.Provenance, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	redacted := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, secret := range d.secrets.values {
+			if bytes.Contains(text, []byte(secret)) {
+				t.Errorf("%s has the secret %s in it", file, name)
+			}
+		}
+		if bytes.Contains(text, []byte("PRIVATE KEY")) {
+			t.Errorf("%s has a private key in it", file)
+		}
+		if bytes.Contains(text, []byte("SECRET-")) {
+			redacted++
+		}
+	}
+	if redacted < 4 { // the agent's configuration, both sidecars', the commands
+		t.Errorf("%d files say where a secret was, of %q", redacted, files)
+	}
+}
+
+// private holds that nobody else can read what is in a directory.
+func private(t *testing.T, dir string) {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%s: %v, %v", dir, info.Mode(), err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+		}
+	}
+}
+
+// Where intentions allow what nobody has allowed, a stranger gets in, and that is seen.
+func TestConsulThatAllowsByDefault(t *testing.T) {
+	m := changed(t, realConsul(t), `"default_intention_policy": "deny"`, `"default_intention_policy": "allow"`)
+	wantFailed(t, verdict(t, mustDeploy(t, Options{}, m)), "echo-0 refuses connections as a stranger", "echo-0 denies a known stranger")
+}
+
+// Where the edge of the topology is not allowed, no request arrives.
+func TestConsulThatDeniesTheCaller(t *testing.T) {
+	m := changed(t, realConsul(t), `"action": "allow"`, `"action": "deny"`)
+	failed := verdict(t, mustDeploy(t, Options{}, m))
+	if c := failed["answers of echo"]; !strings.Contains(c.Detail, "403") {
+		t.Errorf("answers of echo: %s", c.Detail)
+	}
+	if c := failed["requests at the application echo"]; !strings.Contains(c.Detail, "moved by 0") {
+		t.Errorf("requests at the application echo: %s", c.Detail)
+	}
+}
+
+// Traffic goes on without a control plane, whether it is gone or only stopped; when it is back, all is as it was.
+func TestConsulThatIsKilled(t *testing.T) {
+	d := mustDeploy(t, Options{}, realConsul(t), "back")
+	verifyAll(t, d)
+	var victim platform.Victim
+	for _, v := range d.Victims() {
+		if v.Plane == metric.Control {
+			victim = v
+		}
+	}
+	if victim.ID != "consul/control" || !victim.Up {
+		t.Fatalf("the control plane cannot be hit: %+v", d.Victims())
+	}
+	served := func(when string) {
+		t.Helper()
+		if c := d.probe(t.Context()); !c.OK {
+			t.Errorf("%s: %s", when, c.Detail)
+		}
+	}
+	if err := d.Freeze(t.Context(), victim.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	served("while the control plane is stopped")
+	if err := d.Freeze(t.Context(), victim.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.End(t.Context(), victim.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	served("after the control plane was killed")
+	if err := d.Err(); err != nil {
+		t.Errorf("a control plane that was killed on purpose breaks the deployment: %v", err)
+	}
+	if ended := d.Ended(); len(ended) != 1 || ended[0].Plane != metric.Control || ended[0].CPU <= 0 {
+		t.Errorf("what ended is accounted for as %+v", ended)
+	}
+	if err := d.Restart(t.Context(), victim.ID); err != nil {
+		t.Fatal(err)
+	}
+	// A lone agent that comes back may for some seconds tell the sidecars that nobody is healthy, until it has looked itself.
+	arrives := func(when string) {
+		t.Helper()
+		start := time.Now()
+		within(t, time.Minute, "requests arrive "+when, func() bool { return d.probe(t.Context()).OK })
+		t.Logf("requests arrive %v %s", time.Since(start), when)
+	}
+	arrives("after the control plane came back")
+	// A sidecar that is started again takes its configuration from the control plane that was.
+	if err := d.End(t.Context(), "back-0/sidecar", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Restart(t.Context(), "back-0/sidecar"); err != nil {
+		t.Fatal(err)
+	}
+	arrives("after the sidecar of back came back")
+	verifyAll(t, d)
+}
+
+// A control plane that dies unasked ends the trial, with its own words.
+func TestConsulThatExits(t *testing.T) {
+	m := changed(t, realConsul(t), `"datacenter": "dc1"`, `"datacenter": "dc 1"`)
+	_, spec, err := deploy(t, Options{}, m)
+	if err == nil || !strings.Contains(err.Error(), "consul/control is gone") || !strings.Contains(err.Error(), "datacenter") {
+		t.Fatalf("got %v", err)
+	}
+	if h := hint(err); !strings.Contains(h, filepath.Join(spec.Provenance, "consul-control.log")) {
+		t.Errorf("hint: %s", h)
+	}
+}
+
+// Where Consul is not on this machine, that is said before anything starts.
+func TestConsulMissing(t *testing.T) {
+	o := Options{AgentPath: agent, FetchProgram: func(_ context.Context, name string) (string, string, error) {
+		if name == "consul" {
+			return "", "", fs.ErrNotExist
+		}
+		return "/bin/true", "1", nil
+	}}
+	if _, err := New(o).Prepare(t.Context(), []mesh.Definition{load(t, "consul")}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "prepare mesh consul: find consul") {
+		t.Errorf("got %v", err)
+	}
+}

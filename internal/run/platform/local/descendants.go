@@ -1,0 +1,67 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// descendant is a process nobody has listed, with the task of its nearest known ancestor.
+type descendant struct {
+	task platform.Task // PID is the descendant's own
+	name string
+}
+
+// descendants finds the processes below the known ones in the tree of
+// processes. Where the system does not show that tree, there are none to find.
+func descendants(known []platform.Task) ([]descendant, error) {
+	if runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	type node struct {
+		parent int
+		name   string
+	}
+	tree := map[int]node{}
+	for _, p := range all {
+		stat, err := p.Stat()
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // ended meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read process %d: %w", p.PID, err)
+		}
+		if stat.State != "Z" {
+			tree[p.PID] = node{stat.PPID, stat.Comm}
+		}
+	}
+	tasks := map[int]platform.Task{}
+	for _, t := range known {
+		tasks[t.PID] = t
+	}
+	var found []descendant
+	for _, p := range all {
+		n, alive := tree[p.PID]
+		if _, listed := tasks[p.PID]; listed || !alive {
+			continue
+		}
+		// At most as many steps as processes: the tree is read while it changes.
+		for at, steps := n.parent, 0; at > 1 && steps < len(tree); at, steps = tree[at].parent, steps+1 {
+			if ancestor, ok := tasks[at]; ok {
+				found = append(found, descendant{platform.Task{Task: ancestor.Task, PID: p.PID}, n.name})
+				break
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,98 @@
+package local
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+func TestEnvoyThatExits(t *testing.T) {
+	realEnvoy(t)
+	m := load(t, "envoy-plaintext")
+	local := *m.Local
+	local.Sidecar.Config = "static_resources: {listners: []}\n"
+	m.Local = &local
+	_, spec, err := deploy(t, Options{}, m)
+	var exit *proc.ExitError
+	if !errors.As(err, &exit) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"echo-0/sidecar is gone", "exit status 1", "listners", exit.Command} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q: %v", want, err)
+		}
+	}
+	if h := hint(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-sidecar.log")) {
+		t.Errorf("hint: %s", h)
+	}
+	if left := leftovers(t); len(left) > 0 {
+		t.Errorf("runtime directories are left: %v", left)
+	}
+}
+
+func TestEnvoyThatDies(t *testing.T) {
+	realEnvoy(t)
+	d := mustDeploy(t, Options{}, load(t, "envoy-plaintext"))
+	for _, p := range d.processes {
+		if p.task.ID == "load/sidecar" {
+			if err := p.Stop(t.Context(), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "the deployment is broken", func() bool { return d.Err() != nil })
+	if text := d.Err().Error(); !strings.Contains(text, "load/sidecar is gone") {
+		t.Error(text)
+	}
+}
+
+func TestBypassedDataPlane(t *testing.T) {
+	realEnvoy(t)
+	for name, unit := range map[string]string{"envoy": "requests", "envoy-tcp": "connections"} {
+		t.Run(name, func(t *testing.T) {
+			d := mustDeploy(t, Options{}, load(t, name))
+			d.entry = []string{rootURL(d.pods["echo"][0].app)}
+			wantFailed(t, verdict(t, d), unit+" into the sidecar of echo", unit+" from the sidecar of load to echo",
+				"TLS handshakes into the sidecar of echo", "TLS handshakes from the sidecar of load to echo")
+		})
+	}
+}
+
+func TestBypassInTheMiddle(t *testing.T) {
+	realEnvoy(t)
+	direct := ""
+	o := Options{edit: func(i *app.Instance) {
+		if i.Name == "echo" {
+			i.Calls[0].URLs = []string{direct}
+		}
+	}}
+	elsewhere := mustDeploy(t, Options{}, load(t, "none"))
+	direct = elsewhere.entry[0]
+	d := mustDeploy(t, o, load(t, "envoy-plaintext"), "back")
+	wantFailed(t, verdict(t, d), "requests from the sidecar of echo to back", "requests into the sidecar of back",
+		"requests at the application back")
+}
+
+func TestPlaintextThatClaimsMTLS(t *testing.T) {
+	realEnvoy(t)
+	m := load(t, "envoy-plaintext")
+	m.Provides.MTLS = true
+	wantFailed(t, verdict(t, mustDeploy(t, Options{}, m)),
+		"TLS handshakes into the sidecar of echo", "TLS errors into the sidecar of echo",
+		"TLS handshakes from the sidecar of load to echo", "TLS errors from the sidecar of load to echo",
+		"identity of echo-0", "echo-0 refuses plain text")
+}
+
+func TestMTLSWithoutAuthorization(t *testing.T) {
+	realEnvoy(t)
+	m := load(t, "envoy")
+	local := *m.Local
+	local.Sidecar.Config = strings.ReplaceAll(local.Sidecar.Config, "- {san_type: URI, matcher: {exact: {{json .}}}}", `- {san_type: URI, matcher: {prefix: "spiffe://"}}`)
+	m.Local = &local
+	wantFailed(t, verdict(t, mustDeploy(t, Options{}, m)), "echo-0 refuses connections as a stranger")
+}

@@ -1,0 +1,290 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// flow is a counter, summed over replicas, that the probes must move by so much.
+type flow struct {
+	name  string
+	want  int64
+	parts []part
+	shown string // for the reader, instead of the counters' names
+	// sidecars: the counters are those of sidecars, not of applications.
+	sidecars bool
+	// atLeast: the counter may move by more, or have moved before (connections that are kept).
+	atLeast bool
+	// atMost: the counter may move by less, for not every probe comes here.
+	atMost bool
+	hint   string
+}
+
+// part is one replica's share of a flow.
+type part struct {
+	pod     *pod
+	counter string // empty: the application's own
+}
+
+// called is how often one probe leads somewhere.
+type called struct {
+	times  int64
+	atMost bool // that is the most: a call on the way has a probability
+}
+
+// atLeast is 1 where every probe comes by, and handshakes must so have been made.
+func (c called) atLeast() int64 {
+	if c.atMost {
+		return 0
+	}
+	return min(1, c.times)
+}
+
+// flows lists every counter on the way of the probes.
+func (d *deployment) flows() ([]flow, error) {
+	order, err := calleesFirst(d.spec.Topology)
+	if err != nil {
+		return nil, err
+	}
+	times, most, err := visits(d.spec.Topology)
+	if err != nil {
+		return nil, err
+	}
+	var all []flow
+	if d.sidecar != "" {
+		if all, err = d.sidecarFlows([]*pod{d.load}, map[string]called{entryOf(d.spec.Topology): {times: 1}}, called{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range slices.Backward(order) {
+		in := called{int64(times[s.Name]), most[s.Name]}
+		if d.sidecar != "" {
+			calls := map[string]called{}
+			for _, c := range s.Calls {
+				sum := calls[c.Service]
+				calls[c.Service] = called{sum.times + in.times*int64(1+d.spec.Topology.Redirected(c)), sum.atMost || in.atMost || uncertain(c)}
+			}
+			fs, err := d.sidecarFlows(d.pods[s.Name], calls, in)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, fs...)
+		}
+		f := flow{name: "requests at the application " + s.Name, want: in.times * probes, atMost: in.atMost,
+			hint: "the probes reach another application than the one deployed, or are lost on the way"}
+		for _, p := range d.pods[s.Name] {
+			f.parts = append(f.parts, part{pod: p})
+		}
+		all = append(all, f)
+		all = append(all, d.adderFlows(d.pods[s.Name])...)
+	}
+	return all, nil
+}
+
+// sidecarFlows are the counters of one service's sidecars: in visits per probe, and calls to each callee.
+func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits called) ([]flow, error) {
+	service := pods[0].service
+	unit := d.unit(pods[0].protocol)
+	in := flow{name: fmt.Sprintf("%s into the sidecar of %s", unit, service), want: visits.times * probes, atMost: visits.atMost, sidecars: true, hint: pathHint}
+	shaken := flow{name: "TLS handshakes into the sidecar of " + service, want: visits.atLeast(), sidecars: true, atLeast: true, hint: tlsHint}
+	var out, shook []flow
+	for i, p := range pods {
+		names, err := d.spec.Mesh.Local.Verify.Counters(p.sidecar)
+		if err != nil {
+			return nil, err
+		}
+		in.parts = append(in.parts, part{p, names.Inbound})
+		shaken.parts = append(shaken.parts, part{p, names.InboundHandshakes})
+		for j, o := range names.Outbound {
+			if i == 0 {
+				unit := d.unit(d.pods[o.Service][0].protocol)
+				way := fmt.Sprintf("from the sidecar of %s to %s", service, o.Service)
+				out = append(out, flow{name: unit + " " + way, want: calls[o.Service].times * probes, atMost: calls[o.Service].atMost, sidecars: true, hint: pathHint})
+				shook = append(shook, flow{name: "TLS handshakes " + way, want: calls[o.Service].atLeast(), sidecars: true, atLeast: true, hint: tlsHint})
+			}
+			out[j].parts = append(out[j].parts, part{p, o.Sent})
+			shook[j].parts = append(shook[j].parts, part{p, o.Handshakes})
+		}
+	}
+	var all []flow
+	if pods[0].sidecar.Inbound != nil {
+		all = append(all, in)
+	}
+	all = append(all, out...)
+	if !d.spec.Mesh.Provides.MTLS {
+		return all, nil
+	}
+	if pods[0].sidecar.Inbound != nil {
+		shook = append([]flow{shaken}, shook...)
+	}
+	for _, f := range shook {
+		all = append(all, f, f.failures())
+	}
+	return all, nil
+}
+
+// unit is what the counters of a service count: of one that speaks plain TCP nothing but connections can be.
+func (d *deployment) unit(protocol string) string {
+	if protocol == app.TCP {
+		return "connections"
+	}
+	return d.spec.Mesh.Local.Verify.Unit + "s"
+}
+
+// reading is what the counter of a flow stands at.
+type reading struct {
+	sum     int64
+	missing string // a counter that does not exist
+}
+
+func readAll(ctx context.Context, flows []flow) ([]reading, error) {
+	sidecars := map[*pod]map[string]int64{}
+	apps := map[*pod]int64{}
+	all := make([]reading, len(flows))
+	for i, f := range flows {
+		for _, p := range f.parts {
+			if err := p.fetch(ctx, sidecars, apps); err != nil {
+				return nil, err
+			}
+			v, ok := apps[p.pod]
+			if f.sidecars {
+				v, ok = sidecars[p.pod][p.counter]
+			}
+			switch {
+			case ok || all[i].missing != "":
+			case p.counter == "":
+				all[i].missing = "the mesh's definition names no counter for this"
+			default:
+				all[i].missing = fmt.Sprintf("the sidecar of %s has no counter %s", p.pod.name, p.counter)
+			}
+			all[i].sum += v
+		}
+	}
+	return all, nil
+}
+
+// fetch reads a pod's counters once for all flows.
+func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, apps map[*pod]int64) (err error) {
+	if _, done := sidecars[p.pod]; !done && p.pod.admin != nil {
+		if sidecars[p.pod], err = p.pod.admin.counters(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.pod.name, err)
+		}
+	}
+	if _, done := apps[p.pod]; !done && p.pod.api.IsValid() {
+		if apps[p.pod], err = requestsAt(ctx, p.pod.api); err != nil {
+			return fmt.Errorf("%s: %w", p.pod.name, err)
+		}
+	}
+	return nil
+}
+
+// requestsAt asks an application how many requests it has received, past every proxy.
+func requestsAt(ctx context.Context, a netip.AddrPort) (int64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"stats", nil)
+	if err != nil {
+		return 0, err
+	}
+	client := http.Client{Timeout: adminTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("ask the application for its requests: %w", err)
+	}
+	defer resp.Body.Close()
+	var stats struct {
+		Requests int64 `json:"requests"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
+		return 0, fmt.Errorf("ask the application for its requests: %w", err)
+	}
+	return stats.Requests, nil
+}
+
+// settle reads the counters until all hold or the deadline passes: a proxy may
+// count a request a moment after it has been answered.
+func settle(ctx context.Context, patience time.Duration, flows []flow, before []reading) ([]reading, error) {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(10 * adminPause)
+	defer again.Stop()
+	for {
+		after, err := readAll(ctx, flows)
+		if err != nil {
+			return nil, err
+		}
+		if allHold(flows, before, after) {
+			return after, nil
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			return after, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func allHold(flows []flow, before, after []reading) bool {
+	for i, f := range flows {
+		if !f.holds(before[i], after[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f flow) holds(before, after reading) bool {
+	if after.missing != "" {
+		return false
+	}
+	if f.atLeast { // since the start: kept connections have shaken hands before
+		return after.sum >= f.want
+	}
+	moved := after.sum - before.sum
+	return moved == f.want || f.atMost && moved >= 0 && moved < f.want
+}
+
+func (f flow) check(before, after reading) platform.Check {
+	c := platform.Check{Name: f.name, OK: f.holds(before, after)}
+	name := f.names()
+	switch {
+	case after.missing != "":
+		c.Detail = after.missing
+	case f.atLeast:
+		c.Detail = fmt.Sprintf("%s stands at %d after %d probes, at least %d expected", name, after.sum, probes, f.want)
+	case f.atMost:
+		c.Detail = fmt.Sprintf("%s moved by %d in %d probes, at most %d expected", name, after.sum-before.sum, probes, f.want)
+	default:
+		c.Detail = fmt.Sprintf("%s moved by %d in %d probes, %d expected", name, after.sum-before.sum, probes, f.want)
+	}
+	if !c.OK {
+		c.Hint = f.hint
+	}
+	return c
+}
+
+// names are the flow's counters as a check shows them.
+func (f flow) names() string {
+	if f.shown != "" {
+		return f.shown
+	}
+	if !f.sidecars {
+		return "the application's own count"
+	}
+	var names []string
+	for _, p := range f.parts {
+		if !slices.Contains(names, p.counter) {
+			names = append(names, p.counter)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,164 @@
+package local
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// Two pods that are hit are hit both, and healed one by one.
+func TestTwoImpairments(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	one, two := newHost(t, a, "one"), newHost(t, a, "two")
+	for _, h := range []host{one, two} {
+		if err := w.impair(h.station, platform.Impairment{Loss: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.impair(one.station, platform.Impairment{Loss: 1}); err == nil {
+		t.Error("impaired twice")
+	}
+	if err := w.mend("one"); err != nil {
+		t.Fatal(err)
+	}
+	if got := one.ask(t, nowhere, 1, patient); got.err != nil {
+		t.Errorf("the one that is healed: %v", got.err)
+	}
+	if got := two.ask(t, nowhere, 1, unanswered); got.err == nil {
+		t.Error("the other one is healed too")
+	}
+}
+
+// tables are those that a process has made.
+func tables(t *testing.T, pid int) (names []string) {
+	t.Helper()
+	conn, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := conn.ListTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range all {
+		if strings.HasPrefix(table.Name, fmt.Sprintf("tare-%d-", pid)) {
+			names = append(names, table.Name)
+		}
+	}
+	return names
+}
+
+const holdEnv = "TARE_LOCAL_TEST_HOLD"
+
+// Whoever dies with a network impaired takes the impairment along: the kernel sees to that.
+func TestKilledWhileImpaired(t *testing.T) {
+	mayTouchPackets(t)
+	if os.Getenv(holdEnv) != "" {
+		w, err := newWire()
+		if err == nil {
+			err = w.impair(nobody(newAddresses()), platform.Impairment{Loss: 1})
+		}
+		fmt.Println("held", err)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWhileImpaired$")
+	cmd.Env = append(os.Environ(), holdEnv+"=1")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	during := tables(t, cmd.Process.Pid)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err != nil || line != "held <nil>\n" || len(during) != 1 {
+		t.Fatalf("%q, %v: tables %q", line, err, during)
+	}
+	for deadline := time.Now().Add(patient); len(tables(t, cmd.Process.Pid)) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("its table outlives it")
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func TestNothingIsLeftOfTheTable(t *testing.T) {
+	mayTouchPackets(t)
+	w, err := newWire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAddresses()
+	hit := newHost(t, a, "hit")
+	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := tables(t, os.Getpid()); len(got) != 1 {
+		t.Errorf("tables %q while it is in force", got)
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	if got := tables(t, os.Getpid()); len(got) != 0 {
+		t.Errorf("%q is left", got)
+	}
+	if got := hit.ask(t, nowhere, 1, patient); got.err != nil {
+		t.Errorf("after the end: %v", got.err)
+	}
+}
+
+func TestRefusedImpairments(t *testing.T) {
+	mayTouchPackets(t)
+	p := New(Options{})
+	if err := p.CanImpair(platform.Impairment{Bandwidth: 2 * maxBandwidth}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("more than the kernel can count: %v", err)
+	}
+	for _, how := range []platform.Impairment{{Bandwidth: maxBandwidth}, {Bandwidth: 1}, {Loss: 1e-9}} {
+		if err := p.CanImpair(how); err != nil {
+			t.Errorf("%+v: %v", how, err)
+		}
+	}
+}
+
+// What a sidecar sends that does not bind its pod's address cannot be found, and that is said.
+func TestSidecarsThatCallFromElsewhere(t *testing.T) {
+	realEnvoy(t)
+	mayTouchPackets(t)
+	m := load(t, "envoy-plaintext")
+	local := *m.Local
+	local.Sidecar.Config = regexp.MustCompile(`(?m)^cluster_manager:.*$`).ReplaceAllString(local.Sidecar.Config, "")
+	if local.Sidecar.Config == m.Local.Sidecar.Config {
+		t.Fatal("the definition binds nothing")
+	}
+	m.Local = &local
+	d := mustDeploy(t, Options{}, m)
+	verdict(t, d) // which sends requests
+	err := d.Impair(t.Context(), "echo-0", platform.Impairment{Loss: 1})
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(hint(err), "upstream_bind_config") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+package local
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// issuer is who vouches for identities in a deployment: tare's own authority, or the mesh's.
+type issuer interface {
+	// identity is the SPIFFE ID of a service.
+	identity(service string) (string, error)
+	// certificate is one of the service, for a probe to show.
+	certificate(ctx context.Context, service string) (tls.Certificate, error)
+	// roots are who must have signed what the mesh shows.
+	roots(ctx context.Context) (*x509.CertPool, error)
+}
+
+// issuer of this deployment.
+func (d *deployment) issuer() issuer {
+	if local := d.spec.Mesh.Local; local != nil && local.Certificates != nil {
+		return meshIssuer{d, *local.Certificates}
+	}
+	return ownIssuer{d.authority}
+}
+
+// ownIssuer is tare's own authority; nil without mTLS, where identities are names only.
+type ownIssuer struct{ authority *authority }
+
+func (o ownIssuer) identity(service string) (string, error) { return identityOf(service), nil }
+
+func (o ownIssuer) certificate(_ context.Context, service string) (tls.Certificate, error) {
+	return o.authority.issue(identityOf(service))
+}
+
+func (o ownIssuer) roots(context.Context) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	pool.AddCert(o.authority.cert)
+	return pool, nil
+}
+
+// meshIssuer asks the mesh's control plane. Nothing it answers is kept.
+type meshIssuer struct {
+	deployment *deployment
+	definition mesh.Certificates
+}
+
+func (m meshIssuer) templates(service string) mesh.CertificateContext {
+	return mesh.CertificateContext{Service: service, Control: m.deployment.controlContexts(), Secrets: m.deployment.secrets.get}
+}
+
+func (m meshIssuer) identity(service string) (string, error) {
+	return m.definition.IdentityOf(m.templates(service))
+}
+
+func (m meshIssuer) certificate(ctx context.Context, service string) (tls.Certificate, error) {
+	fail := func(err error) (tls.Certificate, error) {
+		return tls.Certificate{}, fmt.Errorf("get a certificate of %s: %w", service, err)
+	}
+	answer, err := m.deployment.ask(ctx, m.definition.Issue, m.templates(service))
+	if err != nil {
+		return fail(err)
+	}
+	chain, err := field(answer, m.definition.Chain)
+	if err != nil {
+		return fail(err)
+	}
+	key, err := field(answer, m.definition.Key)
+	if err != nil {
+		return fail(err)
+	}
+	c, err := tls.X509KeyPair([]byte(chain), []byte(key))
+	if err != nil {
+		return fail(err)
+	}
+	return c, nil
+}
+
+func (m meshIssuer) roots(ctx context.Context) (*x509.CertPool, error) {
+	answer, err := m.deployment.ask(ctx, m.definition.Roots, m.templates(""))
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(answer) {
+		err = errors.New("the answer has no certificate in PEM")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the roots of the mesh's authority: %w", err)
+	}
+	return pool, nil
+}

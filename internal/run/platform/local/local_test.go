@@ -1,0 +1,331 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+// agent is tare-agent, built once for all tests.
+var agent string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+// agentVariable hands the built agent to the test binary's other processes.
+const agentVariable = "TARE_LOCAL_TEST_AGENT"
+
+func testMain(m *testing.M) int {
+	if agent = os.Getenv(agentVariable); agent != "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "tare-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("XDG_STATE_HOME", dir)
+	os.Setenv("TMPDIR", dir)
+	agent = filepath.Join(dir, "tare-agent")
+	build := exec.Command("go", "build", "-o", agent, "github.com/tare-mesh/tare/cmd/tare-agent")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build tare-agent: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+func fetchProgram(ctx context.Context, name string) (string, string, error) {
+	if name != "envoy" && name != "consul" {
+		return "", "", fmt.Errorf("no program %q", name)
+	}
+	found, err := fetch.Find(ctx, name, fetch.Options{})
+	return found.Path, found.Version, err
+}
+
+// short says that no Envoy is to be started: make test is quick, make e2e is not.
+func short() bool { return testing.Short() }
+
+func realEnvoy(t *testing.T) {
+	t.Helper()
+	if short() {
+		t.Skip("starts a real Envoy")
+	}
+}
+
+func newPlatform(*testing.T) platform.Platform {
+	return New(Options{AgentPath: agent, FetchProgram: fetchProgram})
+}
+
+func load(t *testing.T, name string) mesh.Definition {
+	t.Helper()
+	m, err := mesh.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestPlatform(t *testing.T) {
+	names := []string{"none", "reference", "reference-mtls"}
+	if !short() {
+		names = append(names, "envoy", "envoy-plaintext", "envoy-tcp", "consul")
+	}
+	var meshes []mesh.Definition
+	for _, n := range names {
+		meshes = append(meshes, load(t, n))
+	}
+	platformtest.Run(t, newPlatform, meshes)
+	if left := leftovers(t); len(left) > 0 {
+		t.Errorf("runtime directories are left: %v", left)
+	}
+}
+
+// leftovers are the runtime directories that exist.
+func leftovers(t *testing.T) []string {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), runtimePrefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+// deploy deploys one service named echo, or a chain.
+func deploy(t *testing.T, o Options, m mesh.Definition, services ...string) (*deployment, platform.Spec, error) {
+	t.Helper()
+	if o.AgentPath == "" {
+		o.AgentPath = agent
+	}
+	if o.FetchProgram == nil {
+		o.FetchProgram = fetchProgram
+	}
+	o.settle = 200 * time.Millisecond
+	spec := platformtest.Spec(t, m, 1, append([]string{"echo"}, services...)...)
+	d, err := New(o).deploy(t.Context(), spec)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := d.Remove(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return d, spec, err
+}
+
+func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) *deployment {
+	t.Helper()
+	d, _, err := deploy(t, o, m, services...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// verdict verifies and returns the checks that do not hold, by name.
+func verdict(t *testing.T, d *deployment) map[string]platform.Check {
+	t.Helper()
+	checks, err := d.Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := map[string]platform.Check{}
+	for _, c := range checks {
+		if !c.OK {
+			failed[c.Name] = c
+			if c.Hint == "" {
+				t.Errorf("%s fails without a hint", c.Name)
+			}
+		}
+	}
+	return failed
+}
+
+func wantFailed(t *testing.T, got map[string]platform.Check, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		if _, ok := got[n]; !ok {
+			t.Errorf("%q holds, though it should not", n)
+		}
+		delete(got, n)
+	}
+	for n, c := range got {
+		t.Errorf("%q does not hold, though it should: %s", n, c.Detail)
+	}
+}
+
+func hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+func TestApplicationThatAnswers500(t *testing.T) {
+	d := mustDeploy(t, Options{edit: func(i *app.Instance) { i.Status = 500 }}, load(t, "none"))
+	failed := verdict(t, d)
+	if c := failed["answers of echo"]; !strings.Contains(c.Detail, "0 of 20 probes") || !strings.Contains(c.Detail, "500 Internal Server Error") {
+		t.Errorf("detail: %s", c.Detail)
+	}
+	wantFailed(t, failed, "answers of echo")
+}
+
+func TestApplicationOfTheWrongSize(t *testing.T) {
+	d := mustDeploy(t, Options{edit: func(i *app.Instance) { n, _ := i.ResponseSize.Fixed(); i.ResponseSize = app.FixedSize(n - 1) }}, load(t, "none"))
+	failed := verdict(t, d)
+	if c := failed["answers of echo"]; !strings.Contains(c.Detail, "1020 bytes") {
+		t.Errorf("detail: %s", c.Detail)
+	}
+	wantFailed(t, failed, "answers of echo")
+}
+
+// The application in the middle cannot start: who waits for it is told its own words.
+func TestApplicationThatExits(t *testing.T) {
+	_, spec, err := deploy(t, Options{edit: func(i *app.Instance) { i.Status = 42 }}, load(t, "none"))
+	var exit *proc.ExitError
+	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "echo-0/app is gone") || !strings.Contains(err.Error(), "status 42 is not from 200 to 599") {
+		t.Fatalf("got %v", err)
+	}
+	if h := hint(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-app.log")) {
+		t.Errorf("hint: %s", h)
+	}
+}
+
+func TestAgentMissing(t *testing.T) {
+	_, err := New(Options{AgentPath: "/nonexistent/tare-agent"}).Prepare(t.Context(), nil)
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(hint(err), "make build") {
+		t.Errorf("got %v, hint %s", err, hint(err))
+	}
+}
+
+func TestProgramMissing(t *testing.T) {
+	m := load(t, "envoy")
+	o := Options{AgentPath: agent, FetchProgram: func(context.Context, string) (string, string, error) { return "", "", os.ErrNotExist }}
+	if _, err := New(o).Prepare(t.Context(), []mesh.Definition{m}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "prepare mesh envoy: find envoy") {
+		t.Errorf("got %v", err)
+	}
+	o.FetchProgram = func(context.Context, string) (string, string, error) { return "/nonexistent/envoy", "1", nil }
+	if _, err := New(o).Deploy(t.Context(), platformtest.Spec(t, m, 1, "echo")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A sidecar that dies later breaks the deployment.
+// A service that calls past its sidecar is found out in the middle of a chain.
+// Any certificate of the CA will do: the stranger gets in, and is seen to.
+func TestUnsupported(t *testing.T) {
+	for name, change := range map[string]func(*platform.Spec){
+		"protocol": func(s *platform.Spec) { s.Treatment.Levels.Protocol = "http3" },
+		"mesh":     func(s *platform.Spec) { s.Mesh = mesh.Definition{Name: "ambient", Provides: mesh.Provides{MTLS: true}} },
+	} {
+		spec := platformtest.Spec(t, load(t, "none"), 1, "echo")
+		change(&spec)
+		if _, err := newPlatform(t).Deploy(t.Context(), spec); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	spec := platformtest.Spec(t, load(t, "none"), 1, "load")
+	if _, err := newPlatform(t).Deploy(t.Context(), spec); err == nil || hint(err) == "" {
+		t.Errorf("a service called load: %v", err)
+	}
+}
+
+func TestDeployIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newPlatform(t).Deploy(ctx, platformtest.Spec(t, load(t, "none"), 1, "echo")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A process that tare started otherwise is reported; one that a task started belongs to the task.
+func TestUnknownProcesses(t *testing.T) {
+	d := mustDeploy(t, Options{}, load(t, "none"))
+	unknown, err := proc.Start(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unknown.Stop(context.Background(), 0) }()
+	if _, err := d.StartLoad(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "sleep 60; true"}}); err != nil {
+		t.Fatal(err)
+	}
+	planes := func() map[metric.Plane]int {
+		all, err := d.Tasks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := map[metric.Plane]int{}
+		for _, task := range all {
+			if task.Plane == metric.Unattributed && task.PID != unknown.PID {
+				t.Errorf("unattributed: %+v", task)
+			}
+			n[task.Plane]++
+		}
+		return n
+	}
+	eventually(t, "two tasks of load", func() bool { n := planes(); return n[metric.Load] == 2 && n[metric.Unattributed] == 1 })
+}
+
+func TestPinning(t *testing.T) {
+	spec := platformtest.Spec(t, load(t, "none"), 1, "echo")
+	spec.CPUs = map[string]string{"app": "0"}
+	d, err := newPlatform(t).Deploy(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Remove(context.Background())
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", task.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pinned := strings.Contains(string(b), "Cpus_allowed_list:\t0\n"); task.Plane == metric.App && !pinned {
+			t.Errorf("%s is not pinned", task.ID)
+		}
+	}
+	commands, err := os.ReadFile(filepath.Join(spec.Provenance, "commands.sh"))
+	if err != nil || !strings.Contains(string(commands), "taskset -c 0 ") {
+		t.Errorf("%s, %v", commands, err)
+	}
+	spec.CPUs = map[string]string{"app": "1023"}
+	if _, err := newPlatform(t).Deploy(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "1023") {
+		t.Errorf("processor 1023: %v", err)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	within(t, 10*time.Second, what, ok)
+}
+
+func within(t *testing.T, patience time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("still not so after %v: %s", patience, what)
+		}
+	}
+}

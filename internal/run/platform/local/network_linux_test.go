@@ -1,0 +1,358 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// mayTouchPackets ends a test where the kernel does not let this process touch
+// packets, once it has seen that tare says so.
+func mayTouchPackets(t *testing.T) {
+	t.Helper()
+	err := New(Options{}).CanImpair(platform.Impairment{Loss: 1})
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatalf("refused without ErrUnsupported: %v", err)
+	}
+	if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) {
+		t.Fatalf("root is refused: %v", err)
+	}
+	var e *Error
+	if !errors.As(err, &e) || e.Hint() == "" {
+		t.Errorf("no hint with %v", err)
+	}
+	t.Skipf("not root: %v", err)
+}
+
+// host is an address that answers every byte with a byte, until it hangs up.
+type host struct {
+	station
+	listener net.Listener
+}
+
+func newHost(t *testing.T, a *addresses, name string) host {
+	t.Helper()
+	ip, err := a.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen(ip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+			}()
+		}
+	}()
+	return host{station{name, ip, netip.MustParseAddrPort(l.Addr().String()).Port(), a.all()}, l}
+}
+
+// asked is what it took to connect and to get so many bytes back.
+type asked struct {
+	took        time.Duration
+	retransmits uint32
+	err         error
+}
+
+// ask connects from an address (none: the kernel's choice), sends so many bytes and reads them back.
+func (h host) ask(t *testing.T, from netip.Addr, bytes int, patience time.Duration) asked {
+	t.Helper()
+	began := time.Now()
+	ctx := t.Context()
+	done := make(chan asked, 1)
+	go func() {
+		conn, err := dial.From(from)(ctx, "tcp4", h.listener.Addr().String())
+		if err != nil {
+			done <- asked{err: err}
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(began.Add(patience))
+		go func() { _, _ = conn.Write(make([]byte, bytes)) }()
+		_, err = io.CopyN(io.Discard, conn, int64(bytes))
+		done <- asked{time.Since(began), retransmitted(conn), err}
+	}()
+	select {
+	case a := <-done:
+		return a
+	case <-time.After(patience):
+		return asked{took: patience, err: os.ErrDeadlineExceeded}
+	}
+}
+
+// retransmitted is how many segments this end has sent again.
+func retransmitted(conn net.Conn) (n uint32) {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			n = info.Total_retrans
+		}
+	})
+	return n
+}
+
+const (
+	// unanswered is how long an answer is waited for that must not come, and
+	// patient how long one that must, on a machine that others use.
+	unanswered = 400 * time.Millisecond
+	patient    = 20 * time.Second
+)
+
+func newWireFor(t *testing.T) wire {
+	t.Helper()
+	mayTouchPackets(t)
+	w, err := newWire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	t.Cleanup(func() {
+		if !ended {
+			if err := w.end(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return w
+}
+
+var nowhere netip.Addr
+
+// A pod that is cut off hears nobody and reaches nobody, itself excepted; others do not notice.
+func TestPartition(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
+	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		to   host
+		from netip.Addr
+		cut  bool
+	}{
+		"from another pod":        {hit, other.ip, true},
+		"from who has no address": {hit, nowhere, true},
+		"to another pod":          {other, hit.ip, true},
+		"to itself":               {hit, hit.ip, false},
+		"between others":          {other, third.ip, false},
+		"to another from outside": {other, nowhere, false},
+	} {
+		patience := patient
+		if c.cut {
+			patience = unanswered
+		}
+		if got := c.to.ask(t, c.from, 1, patience); (got.err != nil) != c.cut {
+			t.Errorf("%s: %v, cut off: %v", name, got.err, c.cut)
+		}
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []netip.Addr{other.ip, nowhere} {
+		if got := hit.ask(t, from, 1, patient); got.err != nil {
+			t.Errorf("healed, from %v: %v", from, got.err)
+		}
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Errorf("mended again: %v", err)
+	}
+}
+
+// A connection that stands when its pod is cut off goes on when it is healed: TCP sends again what was lost.
+func TestPartitionOfAConnection(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
+	conn, err := dial.From(other.ip)(t.Context(), "tcp4", hit.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	exchange := func(patience time.Duration) error {
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		if _, err := conn.Write([]byte{1}); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(conn, make([]byte, 1))
+		return err
+	}
+	if err := exchange(patient); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := exchange(unanswered); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("cut off: %v", err)
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+	if err := exchange(patient); err != nil {
+		t.Errorf("healed: %v", err)
+	}
+	if retransmitted(conn) == 0 {
+		t.Error("nothing was sent again")
+	}
+}
+
+func TestPacketLoss(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
+	// again is how many segments are sent again in some requests. TCP waits twice as
+	// long each time one is lost again: a request that is unlucky takes long, and ends.
+	again := func(requests int) (n uint32) {
+		for range requests {
+			got := hit.ask(t, other.ip, 1<<20, 10*patient)
+			if got.err != nil {
+				t.Fatalf("TCP did not mend it: %v", got.err)
+			}
+			n += got.retransmits
+		}
+		return n
+	}
+	// On a busy machine TCP takes a late acknowledgement for a lost one now and then.
+	const row = 4
+	clean := func() float64 { return float64(min(again(row), again(row), again(row))) / row }
+	before := clean()
+	if err := w.impair(hit.station, platform.Impairment{Loss: 0.1}); err != nil {
+		t.Fatal(err)
+	}
+	// A request is 16 segments and more, each of which one in ten is lost of.
+	const enough, most = 24, 100
+	lost, requests := uint32(0), 0
+	for ; lost < enough && requests < most; requests++ {
+		lost += again(1)
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+	during, after := float64(lost)/float64(requests), clean()
+	t.Logf("segments sent again, a request: %.2f before, %.2f during (%d requests), %.2f after", before, during, requests, after)
+	if lost < enough || before > during/3 || after > during/3 {
+		t.Errorf("segments sent again, a request: %.2f before, %.2f during (%d requests), %.2f after", before, during, requests, after)
+	}
+}
+
+func TestBandwidth(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
+	const rate, size = 1 << 20, 4 << 20
+	if err := w.impair(hit.station, platform.Impairment{Bandwidth: rate}); err != nil {
+		t.Fatal(err)
+	}
+	got := hit.ask(t, other.ip, size, 3*patient)
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	// What passes is no more than a second's worth, a segment, and the rate times the time.
+	least := time.Duration(float64(size-rate-segment) / rate * float64(time.Second))
+	if got.took < least {
+		t.Errorf("%d bytes each way took %v at %d bytes/s, want %v at least", size, got.took, rate, least)
+	}
+	t.Logf("%d bytes each way in %v at %d bytes/s, %d segments sent again", size, got.took, rate, got.retransmits)
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+	if free := hit.ask(t, other.ip, size, patient); free.err != nil || free.took > got.took/2 {
+		t.Errorf("healed: %v, %v", free.took, free.err)
+	}
+}
+
+func TestPacketDelay(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
+	const delay = 40 * time.Millisecond
+	how := platform.Impairment{Delay: delay}
+	if err := New(Options{}).CanImpair(how); err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		t.Skipf("this kernel queues no packets: %v", err)
+	}
+	if err := w.impair(hit.station, how); err != nil {
+		t.Fatal(err)
+	}
+	// A way there and back to connect, and one for the byte.
+	for _, from := range []netip.Addr{other.ip, nowhere} {
+		got := hit.ask(t, from, 1, patient)
+		if got.err != nil || got.took < 4*delay {
+			t.Errorf("from %v: %v, want %v at least; %v", from, got.took, 4*delay, got.err)
+		}
+		t.Logf("from %v: %v for two ways there and back of %v each", from, got.took, delay)
+	}
+	// In order, and all of it: a megabyte comes back whole.
+	if got := hit.ask(t, other.ip, 1<<20, patient); got.err != nil {
+		t.Error(got.err)
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+	healed := false
+	for range 50 { // one of them is quick, however busy the machine is
+		got := hit.ask(t, other.ip, 1, patient)
+		healed = healed || got.err == nil && got.took < delay
+	}
+	if !healed {
+		t.Error("packets are late still")
+	}
+}
+
+// The kernel drops what is held when another table of this network goes. That is a
+// loss, which TCP mends; the packets that come after it are held up like those before.
+func TestPacketDelayBesideOthers(t *testing.T) {
+	w, beside, a := newWireFor(t), newWireFor(t), newAddresses()
+	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
+	how := platform.Impairment{Delay: 200 * time.Millisecond}
+	if err := New(Options{}).CanImpair(how); err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		t.Skipf("this kernel queues no packets: %v", err)
+	}
+	if err := w.impair(hit.station, how); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan asked, 1)
+	go func() { asked <- hit.ask(t, other.ip, 1, patient) }()
+	for range 5 { // a table comes and goes beside it, while what was asked is on its way
+		if err := beside.impair(third.station, platform.Impairment{Loss: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := beside.mend("third"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-asked; got.err != nil || got.took < 4*how.Delay {
+		t.Errorf("while tables came and went: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
+	}
+	if got := hit.ask(t, other.ip, 1, patient); got.err != nil || got.took < 4*how.Delay {
+		t.Errorf("afterwards: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+}

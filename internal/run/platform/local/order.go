@@ -1,0 +1,112 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// calleesFirst orders the services so that each comes after all it calls.
+func calleesFirst(t app.Topology) ([]app.Service, error) {
+	var order []app.Service
+	state := map[string]int{} // 1: being visited, 2: done
+	var visit func(name string) error
+	visit = func(name string) error {
+		s, ok := t.Service(name)
+		switch {
+		case !ok:
+			return fmt.Errorf("topology %s has no service %q", t.Name, name)
+		case state[name] == 1:
+			return fmt.Errorf("topology %s: service %s calls itself in a circle", t.Name, name)
+		case state[name] == 2:
+			return nil
+		}
+		state[name] = 1
+		for _, callee := range callees(s) {
+			if err := visit(callee); err != nil {
+				return err
+			}
+		}
+		state[name] = 2
+		order = append(order, s)
+		return nil
+	}
+	for _, s := range t.Services {
+		if err := visit(s.Name); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}
+
+// waves groups services, given callees first, so that each calls only those of groups before its own.
+func waves(order []app.Service) [][]app.Service {
+	var all [][]app.Service
+	height := map[string]int{}
+	for _, s := range order {
+		h := 0
+		for _, c := range callees(s) {
+			h = max(h, height[c]+1)
+		}
+		height[s.Name] = h
+		if h == len(all) {
+			all = append(all, nil)
+		}
+		all[h] = append(all[h], s)
+	}
+	return all
+}
+
+// callees lists the services that s calls, each once, in the order of the calls.
+func callees(s app.Service) []string {
+	var names []string
+	for _, c := range s.Calls {
+		if c.Service != "" && !slices.Contains(names, c.Service) {
+			names = append(names, c.Service)
+		}
+	}
+	return names
+}
+
+// entryOf is the service that receives the load.
+func entryOf(t app.Topology) string {
+	if t.Entry == "" {
+		return t.Services[0].Name
+	}
+	return t.Entry
+}
+
+// callers lists the services that call name, the load generator included.
+func callers(t app.Topology, name string) []string {
+	var names []string
+	if entryOf(t) == name {
+		names = append(names, loadService)
+	}
+	for _, s := range t.Services {
+		if slices.Contains(callees(s), name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// visits counts how often each service is called for one request at the entry,
+// and names those for which that is only the most: a call on the way has a probability.
+func visits(t app.Topology) (n map[string]int, most map[string]bool, err error) {
+	order, err := calleesFirst(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, most = map[string]int{entryOf(t): 1}, map[string]bool{}
+	for _, s := range slices.Backward(order) {
+		for _, c := range s.Calls {
+			n[c.Service] += n[s.Name] * (1 + t.Redirected(c))
+			most[c.Service] = most[c.Service] || most[s.Name] || uncertain(c)
+		}
+	}
+	return n, most, nil
+}
+
+// uncertain tells whether a call may not be made.
+func uncertain(c app.Call) bool { return c.Probability != nil && *c.Probability < 1 }

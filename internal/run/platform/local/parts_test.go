@@ -1,0 +1,320 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+func topology(calls map[string]string) app.Topology {
+	t := app.Topology{Name: "t", Entry: "a"}
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		s := app.Service{Name: name}
+		for _, c := range strings.Fields(calls[name]) {
+			s.Calls = append(s.Calls, app.Call{Service: c})
+		}
+		t.Services = append(t.Services, s)
+	}
+	return t
+}
+
+func TestOrder(t *testing.T) {
+	diamond := topology(map[string]string{"a": "b c b", "b": "d", "c": "d d", "d": "", "idle": "d"})
+	order, err := calleesFirst(diamond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range order {
+		names = append(names, s.Name)
+	}
+	if want := []string{"d", "b", "c", "a", "idle"}; !slices.Equal(names, want) {
+		t.Errorf("order %v, want %v", names, want)
+	}
+	n, _, err := visits(diamond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]int{"a": 1, "b": 2, "c": 1, "d": 4}; n["idle"] != 0 || !maps.Equal(map[string]int{"a": n["a"], "b": n["b"], "c": n["c"], "d": n["d"]}, want) {
+		t.Errorf("visits %v, want %v", n, want)
+	}
+	if got := callers(diamond, "d"); !slices.Equal(got, []string{"b", "c", "idle"}) {
+		t.Errorf("callers of d: %v", got)
+	}
+	if got := callers(diamond, "a"); !slices.Equal(got, []string{loadService}) {
+		t.Errorf("callers of a: %v", got)
+	}
+	for _, bad := range []app.Topology{topology(map[string]string{"a": "b", "b": "a"}), topology(map[string]string{"a": "a"}), topology(map[string]string{"a": "x"})} {
+		if _, err := calleesFirst(bad); err == nil {
+			t.Errorf("%+v: no error", bad)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	a := newAddresses()
+	seen := map[netip.Addr]bool{}
+	for range 300 {
+		ip, err := a.take()
+		if err != nil || !ip.IsLoopback() || (ip != localhost && seen[ip]) {
+			t.Fatalf("%v, %v", ip, err)
+		}
+		seen[ip] = true
+	}
+	if runtime.GOOS == "linux" && len(seen) != 300 {
+		t.Errorf("%d addresses for 300 pods", len(seen))
+	}
+	a.next = 256 * lastHosts
+	if ip, err := a.take(); err == nil {
+		t.Errorf("one too many: %v", ip)
+	}
+	// An address that this machine does not have, as a system with one loopback address has not.
+	if bindable(netip.AddrFrom4([4]byte{192, 0, 2, 1})) {
+		t.Error("192.0.2.1 can be bound")
+	}
+}
+
+func TestAuthority(t *testing.T) {
+	a, err := newAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := a.issue(identityOf("echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certPath, keyPath := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
+	if err := write(c, certPath, keyPath); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{certPath, keyPath} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
+		}
+	}
+	b, err := os.ReadFile(certPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(b)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(a.pem)
+	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(cert.URIs) != 1 || cert.URIs[0].String() != "spiffe://tare.local/ns/default/sa/echo" || cert.IsCA {
+		t.Errorf("identities %v, CA %v", cert.URIs, cert.IsCA)
+	}
+	other, err := newAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots = x509.NewCertPool()
+	roots.AddCert(other.cert)
+	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots}); err == nil {
+		t.Error("the authority of another trial vouches for it")
+	}
+}
+
+func TestRuntimeDir(t *testing.T) {
+	r, err := newRuntimeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(r.path); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if n := len(r.file("1000.sock")); n > 100 {
+		t.Errorf("a socket's path is %d bytes long: %s", n, r.file("1000.sock"))
+	}
+	if err := os.WriteFile(r.file("key"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := sweepRuntimeDirs(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(r.file("key")); err != nil {
+		t.Errorf("a living run's directory is swept: %v", err)
+	}
+	r.lock.Close() // as when tare is killed
+	if err := sweepRuntimeDirs(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(r.path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a dead run's directory is left: %v", err)
+	}
+	if err := r.remove(); err != nil {
+		t.Errorf("remove what is gone: %v", err)
+	}
+}
+
+// deployVariable makes TestDeployAndWait play a tare that will be killed.
+const deployVariable = "TARE_LOCAL_TEST_DEPLOY"
+
+func TestDeployAndWait(t *testing.T) {
+	name := os.Getenv(deployVariable)
+	if name == "" {
+		t.Skip("the other process of TestKilledTareLeavesNothing")
+	}
+	d := mustDeploy(t, Options{}, load(t, name))
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		fmt.Println("pid", task.PID)
+	}
+	fmt.Println("pid 0")
+	<-t.Context().Done()
+}
+
+// When tare is killed with SIGKILL its processes die, and the next start removes its keys.
+func TestKilledTareLeavesNothing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("parent-death signals are Linux's")
+	}
+	name := "envoy"
+	if short() {
+		name = "none"
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDeployAndWait$", "-test.timeout=60s")
+	cmd.Env = append(os.Environ(), deployVariable+"="+name, agentVariable+"="+agent)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	var pids []int
+	var said []string
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said = append(said, lines.Text())
+		var pid int
+		if n, _ := fmt.Sscanf(lines.Text(), "pid %d", &pid); n == 0 {
+			continue
+		}
+		if pid == 0 {
+			break
+		}
+		if pid != cmd.Process.Pid {
+			pids = append(pids, pid)
+		}
+	}
+	if want := map[string]int{"envoy": 3, "none": 1}[name]; len(pids) != want {
+		t.Fatalf("%d processes, want %d: %v", len(pids), want, said)
+	}
+	if n := len(leftovers(t)); n != 1 {
+		t.Errorf("%d runtime directories while it runs, want 1", n)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for _, pid := range pids {
+		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+	}
+	if _, err := newPlatform(t).Prepare(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if left := leftovers(t); len(left) > 0 {
+		t.Errorf("runtime directories are left: %v", left)
+	}
+}
+
+// Replicas beyond the number started at once, each with its own address.
+func TestManyReplicas(t *testing.T) {
+	spec := platformtest.Spec(t, load(t, "none"), 9, "front", "back")
+	d, err := newPlatform(t).Deploy(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if n := len(d.Entry()); n != 9 {
+		t.Errorf("%d ways in, want 9", n)
+	}
+	checks, err := d.(platform.Verifier).Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !c.OK {
+			t.Errorf("%s: %s", c.Name, c.Detail)
+		}
+	}
+}
+
+// Deploying one trial with real sidecars, as every trial of an experiment does.
+func BenchmarkDeployEnvoy(b *testing.B) {
+	m, err := mesh.Load("envoy")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := New(Options{AgentPath: agent, FetchProgram: fetchProgram})
+	for b.Loop() {
+		spec := platform.Spec{Mesh: m, Topology: topology(map[string]string{"a": ""}), Provenance: b.TempDir()}
+		d, err := p.Deploy(b.Context(), spec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		start := time.Now()
+		if err := d.Remove(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(start).Milliseconds()), "ms-last-removal")
+	}
+}
+
+// What provenance/commands.sh says starts the same application again.
+func TestCommandsPaste(t *testing.T) {
+	d, spec, err := deploy(t, Options{}, load(t, "none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{filepath.Join(spec.Provenance, "commands.sh")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Stop(t.Context(), 0) }()
+	if err := d.await(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.pods["echo"][0].api) }); err != nil {
+		t.Fatal(err)
+	}
+	if c := d.probe(t.Context()); !c.OK {
+		t.Error(c.Detail)
+	}
+}

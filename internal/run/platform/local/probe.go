@@ -1,0 +1,42 @@
+package local
+
+import (
+	"context"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+// Probe implements [platform.Probed], from within this process: on the processors
+// that application and data plane are pinned to, or where one of them is not, on
+// all this process may use.
+func (d *deployment) Probe(ctx context.Context) (probe.Reading, error) {
+	cpus, err := probedCPUs(d.spec.CPUs)
+	if err != nil {
+		return probe.Reading{}, err
+	}
+	return probe.Local{CPUs: cpus}.Probe(ctx)
+}
+
+func probedCPUs(pinned map[string]string) ([]int, error) {
+	var all []int
+	seen := map[int]bool{}
+	for _, plane := range []metric.Plane{metric.App, metric.Data} {
+		list := pinned[string(plane)]
+		if list == "" {
+			return nil, nil
+		}
+		cpus, err := proc.ParseCPUs(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, cpu := range cpus {
+			if !seen[cpu] {
+				seen[cpu] = true
+				all = append(all, cpu)
+			}
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,194 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// speaker sends requests in one protocol, each on a connection of its own.
+type speaker struct {
+	// probe sends one request as the load does, and holds the answer against its length; negative: any.
+	probe func(ctx context.Context, url string, send, want int64) error
+	// exchange sends a request for the application's health on a connection that is there.
+	exchange func(ctx context.Context, conn net.Conn, service string) error
+}
+
+// speakers by protocol.
+var speakers = map[string]speaker{
+	app.HTTP1: {probeHTTP(1), exchangeHTTP1},
+	app.HTTP2: {probeHTTP(2), exchangeHTTP2},
+	app.GRPC:  {probeGRPC, exchangeGRPC},
+	app.TCP:   {probeTCP, exchangeTCP},
+}
+
+func protocols(version int) *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(version == 1)
+	p.SetUnencryptedHTTP2(version == 2)
+	return &p
+}
+
+func probeHTTP(version int) func(context.Context, string, int64, int64) error {
+	client := &http.Client{
+		Timeout:       probeTimeout,
+		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: protocols(version)},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return func(ctx context.Context, url string, send, want int64) error {
+		return probeOnce(ctx, client, url, send, want)
+	}
+}
+
+// maxMessage bounds a gRPC message, bytes.
+const maxMessage = app.MaxSize + 16
+
+// onlyConn hands out a connection that is there, once.
+func onlyConn(conn net.Conn) func(context.Context) (net.Conn, error) {
+	left := make(chan net.Conn, 1)
+	left <- conn
+	return func(context.Context) (net.Conn, error) {
+		select {
+		case c := <-left:
+			return c, nil
+		default:
+			return nil, errors.New("the connection was closed")
+		}
+	}
+}
+
+func dialGRPC(address string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+	return grpc.NewClient("passthrough:///"+address, options...)
+}
+
+func probeGRPC(ctx context.Context, raw string, send, want int64) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	u, err := url.Parse(raw)
+	if err != nil {
+		return err
+	}
+	conn, err := dialGRPC(u.Host)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx = metadata.AppendToOutgoingContext(ctx, app.AloneHeader, "1")
+	var answer wrapperspb.BytesValue
+	if err := conn.Invoke(ctx, u.Path, &wrapperspb.BytesValue{Value: make([]byte, send)}, &answer); err != nil {
+		return fmt.Errorf("code %v: %w", status.Code(err), err)
+	}
+	if n := int64(len(answer.Value)); want >= 0 && n != want {
+		return fmt.Errorf("%d bytes", n)
+	}
+	return nil
+}
+
+// probeTCP sends bytes, at least one, and expects them back.
+func probeTCP(ctx context.Context, raw string, send, _ int64) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	u, err := url.Parse(raw)
+	if err != nil {
+		return err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return echoed(ctx, conn, bytes.Repeat([]byte("x"), int(max(send, 1))))
+}
+
+func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := conn.Write(sent)
+		wrote <- err
+	}()
+	got := make([]byte, len(sent))
+	_, err := io.ReadFull(conn, got)
+	if err := errors.Join(err, <-wrote); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, sent) {
+		return fmt.Errorf("other bytes came back than the %d sent", len(sent))
+	}
+	return nil
+}
+
+// exchangeHTTP1 is written out: where the write fails the read tells more, since
+// a refusal may have come before it.
+func exchangeHTTP1(_ context.Context, conn net.Conn, service string) error {
+	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: "+service+"\r\nConnection: close\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return fmt.Errorf("no answer to a request: %w", err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return statusError(resp.StatusCode)
+	}
+	return nil
+}
+
+func exchangeHTTP2(ctx context.Context, conn net.Conn, service string) error {
+	dial := onlyConn(conn)
+	transport := &http.Transport{DisableKeepAlives: true, Protocols: protocols(2),
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+service+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		return fmt.Errorf("no answer to a request: %w", err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return statusError(resp.StatusCode)
+	}
+	return nil
+}
+
+func exchangeGRPC(ctx context.Context, conn net.Conn, service string) error {
+	dial := onlyConn(conn)
+	client, err := dialGRPC(service, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if _, err := grpc_health_v1.NewHealthClient(client).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		return fmt.Errorf("no answer to a request: %w", err)
+	}
+	return nil
+}
+
+func exchangeTCP(ctx context.Context, conn net.Conn, _ string) error {
+	if err := echoed(ctx, conn, []byte("tare\n")); err != nil {
+		return fmt.Errorf("nothing came back: %w", err)
+	}
+	return nil
+}

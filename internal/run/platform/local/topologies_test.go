@@ -1,0 +1,168 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+// deployTopology deploys services as they are written in a topology.
+func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol string) (*deployment, error) {
+	t.Helper()
+	spec := platformtest.Spec(t, m, 1, "echo")
+	spec.Topology = top
+	spec.Treatment.Levels.Protocol = protocol
+	d, err := New(Options{AgentPath: agent, FetchProgram: fetchProgram, settle: time.Second}).deploy(t.Context(), spec)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := d.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return d, err
+}
+
+func verifyAll(t *testing.T, d *deployment) []platform.Check {
+	t.Helper()
+	checks, err := d.Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !c.OK {
+			t.Errorf("%s: %s", c.Name, c.Detail)
+		}
+	}
+	return checks
+}
+
+// Every topology that comes with tare stands, and its requests go where it says, without a mesh and with one.
+func TestEveryTopology(t *testing.T) {
+	meshes := []string{"none"}
+	if !short() {
+		meshes = append(meshes, "envoy")
+	}
+	for _, top := range app.Builtin() {
+		for _, name := range meshes {
+			t.Run(top.Name+"/"+name, func(t *testing.T) {
+				d, err := deployTopology(t, load(t, name), top, app.HTTP1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if checks := verifyAll(t, d); len(checks) < 2 {
+					t.Errorf("only %d checks", len(checks))
+				}
+				if err := d.Remove(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// The debate's call path is four requests between services for one at face, and a connection to color for each.
+func TestFacesAsPublished(t *testing.T) {
+	top, err := app.Load("faces-as-published")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := top.Edges(); n != 4 {
+		t.Errorf("%d edges, want 4", n)
+	}
+	d, err := deployTopology(t, load(t, "none"), top, app.HTTP1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range verifyAll(t, d) {
+		if c.Name == "requests at the application smiley" && !strings.Contains(c.Detail, fmt.Sprintf("moved by %d ", 2*probes)) {
+			t.Error(c.Detail)
+		}
+	}
+}
+
+// Every protocol is spoken by the entry and between services, through every kind of proxy that can.
+func TestEveryProtocol(t *testing.T) {
+	meshes := []string{"none"}
+	if !short() {
+		meshes = append(meshes, "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp")
+	}
+	for _, protocol := range app.Protocols() {
+		top := app.Topology{Name: "two", Entry: "front", Services: []app.Service{
+			{Name: "front", Calls: []app.Call{{Service: "back"}}}, {Name: "back"}}}
+		if protocol == app.TCP {
+			top = app.Topology{Name: "one", Entry: "echo", Services: []app.Service{{Name: "echo"}}}
+		}
+		for _, name := range meshes {
+			t.Run(protocol+"/"+name, func(t *testing.T) {
+				d, err := deployTopology(t, load(t, name), top, protocol)
+				if protocol == app.TCP && load(t, name).Provides.L7 {
+					if !errors.Is(err, errors.ErrUnsupported) || hint(err) == "" {
+						t.Errorf("got %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				verifyAll(t, d)
+			})
+		}
+	}
+}
+
+// Two hundred services stand soon and are gone at once, and nothing is left of them.
+func TestTwoHundredServices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two hundred processes")
+	}
+	top := app.Topology{Name: "many", Entry: "s0"}
+	for i := range 200 {
+		s := app.Service{Name: fmt.Sprintf("s%d", i)}
+		for _, c := range []int{2*i + 1, 2*i + 2} {
+			if c < 200 {
+				s.Calls = append(s.Calls, app.Call{Service: fmt.Sprintf("s%d", c), CallOptions: app.CallOptions{Alongside: len(s.Calls) > 0}})
+			}
+		}
+		top.Services = append(top.Services, s)
+	}
+	start := time.Now()
+	d, err := deployTopology(t, load(t, "none"), top, app.HTTP1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := time.Since(start)
+	verifyAll(t, d)
+	var pids []int
+	for _, p := range d.processes {
+		pids = append(pids, p.PID)
+	}
+	start = time.Now()
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Since(start)
+	t.Logf("200 services: started in %v, stopped in %v", started, stopped)
+	if len(pids) != 200 || started > 30*time.Second || stopped > 5*time.Second {
+		t.Errorf("%d processes, started in %v, stopped in %v", len(pids), started, stopped)
+	}
+	left := slices.DeleteFunc(pids, func(pid int) bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		return err != nil
+	})
+	if len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	if left := leftovers(t); len(left) > 0 {
+		t.Errorf("runtime directories are left: %v", left)
+	}
+}

@@ -1,0 +1,131 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+const (
+	// probes are sent one after another, each on a connection of its own.
+	probes       = 20
+	probeTimeout = 10 * time.Second
+	// settleTimeout is how long counters may lag behind the answers.
+	settleTimeout = 3 * time.Second
+)
+
+// pathHint is for every counter that did not move as it should.
+const pathHint = "requests take another way than the mesh's; see the proxies' configurations and logs in the trial's provenance directory"
+
+// Verify implements [platform.Verifier]. It sends probes through the entry and
+// holds what every counter on the way moved by against what was sent.
+func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
+	if err := d.Err(); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	flows, err := d.flows()
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	before, err := readAll(ctx, flows)
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	checks := []platform.Check{d.probe(ctx)}
+	after, err := settle(ctx, d.settle, flows, before)
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	for i, f := range flows {
+		checks = append(checks, f.check(before[i], after[i]))
+	}
+	checks = append(checks, d.controlVersions(ctx)...)
+	checks = append(checks, d.sidecarVersions(ctx)...)
+	if d.spec.Mesh.Provides.MTLS {
+		checks = append(checks, d.verifyTLS(ctx)...)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("verify: %w", context.Cause(ctx))
+	}
+	return checks, nil
+}
+
+// probe sends the probes and checks what is answered.
+func (d *deployment) probe(ctx context.Context) platform.Check {
+	entry := entryOf(d.spec.Topology)
+	s, _ := d.spec.Topology.Service(entry)
+	want := s.AnswerSize(int64(d.spec.Treatment.Levels.ResponseSize))
+	speak := speakers[d.spec.Protocol(s)]
+	good, first := 0, ""
+	for i := range probes {
+		err := speak.probe(ctx, d.entry[i%len(d.entry)], int64(d.spec.Treatment.Levels.RequestSize), want)
+		if err == nil {
+			good++
+		} else if first == "" {
+			first = err.Error()
+		}
+	}
+	c := platform.Check{Name: "answers of " + entry, OK: good == probes,
+		Detail: fmt.Sprintf("%d of %d probes were answered with status 200%s", good, probes, length(want))}
+	if !c.OK {
+		c.Detail += "; the first that was not: " + first
+		c.Hint = "the application, or a proxy before it, does not do what was asked; see their logs in the trial's provenance directory"
+	}
+	return c
+}
+
+func length(bytes int64) string {
+	if bytes < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d bytes", bytes)
+}
+
+func probeOnce(ctx context.Context, client *http.Client, url string, send, want int64) error {
+	method, body := http.MethodGet, io.Reader(http.NoBody)
+	if send > 0 {
+		method, body = http.MethodPost, bytes.NewReader(make([]byte, send))
+	}
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return err
+	}
+	r.Header.Set(app.AloneHeader, "1")
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var start strings.Builder
+	n, err := io.Copy(io.Discard, io.TeeReader(resp.Body, &limitWriter{&start, 200}))
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %s, %q", resp.Status, start.String())
+	}
+	if want >= 0 && n != want {
+		return fmt.Errorf("%d bytes", n)
+	}
+	return nil
+}
+
+// limitWriter keeps the first bytes and takes the rest.
+type limitWriter struct {
+	to   *strings.Builder
+	left int
+}
+
+func (l *limitWriter) Write(b []byte) (int, error) {
+	keep := b[:min(len(b), l.left)]
+	l.left -= len(keep)
+	l.to.Write(keep)
+	return len(b), nil
+}

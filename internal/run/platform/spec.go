@@ -1,0 +1,69 @@
+package platform
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// LoadService is the name of the load generator's pod and of its service.
+const LoadService = "load"
+
+// Entry is the service that receives the load.
+func (s Spec) Entry() app.Service {
+	if entry, ok := s.Topology.Service(s.Topology.Entry); ok {
+		return entry
+	}
+	return s.Topology.Services[0]
+}
+
+// Replicas is how many replicas a service has, the treatment's number where it does not say.
+func (s Spec) Replicas(of app.Service) int {
+	return max(1, cmp.Or(of.Replicas, s.Treatment.Levels.Replicas))
+}
+
+// Protocol is what a service speaks, the treatment's where it does not say.
+func (s Spec) Protocol(of app.Service) string {
+	return cmp.Or(of.Protocol, s.Treatment.Levels.Protocol, app.HTTP1)
+}
+
+// Instance is what the program that plays a service is told; at are the URLs by
+// which it reaches another service.
+func (s Spec) Instance(of app.Service, at func(service string) []string) app.Instance {
+	i := app.Instance{Name: of.Name, Protocol: s.Protocol(of), Behavior: of.Behavior}
+	if i.ResponseSize.IsZero() {
+		i.ResponseSize = app.FixedSize(int64(s.Treatment.Levels.ResponseSize))
+	}
+	for _, c := range of.Calls {
+		up := app.Upstream{Service: c.Service, CallOptions: c.CallOptions}
+		if c.Service != "" {
+			callee, _ := s.Topology.Service(c.Service)
+			up.URLs, up.Protocol = at(c.Service), cmp.Or(c.Protocol, s.Protocol(callee))
+		}
+		i.Calls = append(i.Calls, up)
+	}
+	return i
+}
+
+// Targets are the URLs that the load is sent to, made of those of the entry's
+// roots: the routes that are asked for, or the method of gRPC.
+func (s Spec) Targets(roots []string) []string {
+	if s.Protocol(s.Entry()) == app.GRPC {
+		return each(roots, []string{app.GRPCMethod})
+	}
+	if routes := s.Treatment.Levels.Route; routes != "" {
+		return each(roots, app.RoutePaths(routes))
+	}
+	return slices.Clone(roots)
+}
+
+func each(roots, paths []string) (all []string) {
+	for _, root := range roots {
+		for _, path := range paths {
+			all = append(all, strings.TrimSuffix(root, "/")+path)
+		}
+	}
+	return all
+}

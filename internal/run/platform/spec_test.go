@@ -1,0 +1,48 @@
+package platform
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+func TestTargets(t *testing.T) {
+	roots := []string{"http://a/", "http://b/"}
+	spec := func(protocol, route string) Spec {
+		return Spec{Topology: app.Topology{Services: []app.Service{{Name: "a"}}},
+			Treatment: plan.Treatment{Levels: experiment.Levels{Protocol: protocol, Route: route}}}
+	}
+	if got := spec("", "").Targets(roots); !slices.Equal(got, roots) {
+		t.Errorf("%q", got)
+	}
+	if got := spec(app.GRPC, "").Targets(roots); !slices.Equal(got, []string{"http://a" + app.GRPCMethod, "http://b" + app.GRPCMethod}) {
+		t.Errorf("%q", got)
+	}
+	if got := spec("", "/x,/y").Targets(roots); !slices.Equal(got, []string{"http://a/x", "http://a/y", "http://b/x", "http://b/y"}) {
+		t.Errorf("%q", got)
+	}
+	if got := spec("", app.EveryRoute).Targets(roots[:1]); len(got) != len(app.AdderRoutes()) || got[0] != "http://a/adder" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What a service and a call do not say is the treatment's, or the callee's.
+func TestInstance(t *testing.T) {
+	s := Spec{
+		Topology: app.Topology{Services: []app.Service{
+			{Name: "a", Calls: []app.Call{{Service: "b"}, {Service: "c"}, {CallOptions: app.CallOptions{}}}},
+			{Name: "b", Protocol: app.GRPC, Replicas: 2}, {Name: "c"}}},
+		Treatment: plan.Treatment{Levels: experiment.Levels{Protocol: app.HTTP2, ResponseSize: 17, Replicas: 3}},
+	}
+	i := s.Instance(s.Entry(), func(service string) []string { return []string{"http://" + service + "/"} })
+	size, _ := i.ResponseSize.Fixed()
+	if i.Protocol != app.HTTP2 || size != 17 || len(i.Calls) != 3 || i.Calls[0].Protocol != app.GRPC || i.Calls[1].Protocol != app.HTTP2 || i.Calls[1].URLs[0] != "http://c/" || i.Calls[2].URLs != nil {
+		t.Errorf("%+v", i)
+	}
+	if s.Replicas(s.Topology.Services[1]) != 2 || s.Replicas(s.Topology.Services[2]) != 3 || (Spec{}).Replicas(app.Service{}) != 1 {
+		t.Error("replicas")
+	}
+}

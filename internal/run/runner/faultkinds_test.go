@@ -1,0 +1,373 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/run/fault"
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// answered is what became of one request.
+type answered struct {
+	status int // 0: none within the time
+	took   time.Duration
+}
+
+// subject is a deployment of two replicas that faults are tried on.
+type subject struct {
+	platform.Deployment
+	t *testing.T
+}
+
+// ask sends so many requests, each on a connection of its own, so that replicas take turns.
+func (s subject) ask(n int) []answered {
+	var all []answered
+	for i := range n {
+		all = append(all, s.one(i, 500*time.Millisecond))
+	}
+	return all
+}
+
+// one sends the i-th request of a row.
+func (s subject) one(i int, patience time.Duration) (a answered) {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	urls := s.Entry()
+	began := time.Now()
+	if resp, err := client.Get(urls[i%len(urls)]); err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err == nil {
+			a.status = resp.StatusCode
+		}
+	}
+	a.took = time.Since(began)
+	return a
+}
+
+func failing(all []answered) bool {
+	return slices.ContainsFunc(all, func(a answered) bool { return a.status != http.StatusOK })
+}
+
+// resident is the memory of the application of replica 0, bytes.
+func (s subject) resident() int64 {
+	tasks, err := s.Tasks(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if task.Pod != "echo-0" || task.Container != "app" {
+			continue
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", task.PID))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return pages * int64(os.Getpagesize())
+	}
+	s.t.Fatal("echo-0 has no application")
+	return 0
+}
+
+// mayBeHad ends a test of a fault that takes rights which this process has not;
+// root has them, wherever the tests run unattended.
+func (s subject) mayBeHad(f experiment.Fault) {
+	s.t.Helper()
+	if err := fault.Check([]experiment.Fault{f}, local.New(local.Options{})); err != nil {
+		if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) && f.Kind != "packet-delay" { // few kernels queue packets
+			s.t.Fatal(err)
+		}
+		s.t.Skipf("not root: %v", err)
+	}
+}
+
+func (s subject) lives() int {
+	a, ok := s.Deployment.(platform.Accountant)
+	if !ok {
+		s.t.Fatal("the deployment keeps no account")
+	}
+	return len(a.Ended())
+}
+
+const (
+	// retransmission is less than the shortest time after which TCP sends again, RFC 6298 as Linux has it.
+	retransmission = 190 * time.Millisecond
+	// testBurst is how many requests, of some 700 bytes each way with all that TCP sends,
+	// are more than the bucket of a limit of 100 bytes/s holds: that, and 64 KiB.
+	testBurst = 300
+	// testDelay is more than a machine that others use adds to a request by itself, again and again.
+	testDelay  = 300 * time.Millisecond
+	testMemory = 96 << 20
+)
+
+// slow: of some requests in a row one takes as long as the fault makes it take, and is answered.
+func slow(s subject) bool {
+	for i := range 4 {
+		if a := s.one(i, 20*testDelay); a.status == http.StatusOK && a.took >= testDelay {
+			return true
+		}
+	}
+	return false
+}
+
+// lossy: half of the requests go to the pod, and hardly one of them loses nothing.
+func lossy(s subject) bool {
+	late := 0
+	for _, a := range s.ask(12) {
+		if a.status == 0 || a.took >= retransmission {
+			late++
+		}
+	}
+	return late >= 4
+}
+
+// choked: once the bucket is empty nearly every request to the pod fails, which is one of
+// two; a single one that fails is what a busy machine does.
+func choked(s subject) bool {
+	for range testBurst {
+		if !failing(s.ask(2)) {
+			continue
+		}
+		failed := 0
+		for _, a := range s.ask(8) {
+			if a.status != http.StatusOK {
+				failed++
+			}
+		}
+		if failed >= 3 {
+			return true
+		}
+	}
+	return false
+}
+
+// faultCases is every kind of fault with what shows it.
+var faultCases = []struct {
+	name   string
+	fault  experiment.Fault
+	meshed bool // it hits a sidecar
+	shows  func(subject) bool
+	stays  bool // what shows it is not undone: a restart has happened
+}{
+	{name: "kill", fault: experiment.Fault{Kind: "kill"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "kill a sidecar", fault: experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "kill the load generator's sidecar", fault: experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Service: "load", Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "terminate", fault: experiment.Fault{Kind: "terminate"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "terminate a sidecar", fault: experiment.Fault{Kind: "terminate", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "pause", fault: experiment.Fault{Kind: "pause"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "pause a sidecar", fault: experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "restart", fault: experiment.Fault{Kind: "restart"}, shows: func(s subject) bool { return s.lives() > 0 }, stays: true},
+	{name: "restart a sidecar", fault: experiment.Fault{Kind: "restart", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return s.lives() > 0 }, stays: true},
+	{name: "scale", fault: experiment.Fault{Kind: "scale", By: -1}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "latency", fault: experiment.Fault{Kind: "latency", Delay: experiment.Duration(testDelay)}, shows: slow},
+	{name: "errors", fault: experiment.Fault{Kind: "errors", Ratio: 1, Status: 503}, shows: func(s subject) bool {
+		return slices.ContainsFunc(s.ask(4), func(a answered) bool { return a.status == 503 })
+	}},
+	{name: "rate-limit", fault: experiment.Fault{Kind: "rate-limit", Rate: 1}, shows: func(s subject) bool {
+		return slices.ContainsFunc(s.ask(12), func(a answered) bool { return a.status == 429 })
+	}},
+	{name: "cpu-burn", fault: experiment.Fault{Kind: "cpu-burn", CPU: experiment.Duration(testDelay)}, shows: slow},
+	{name: "partition", fault: experiment.Fault{Kind: "partition"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "partition of a pod with a sidecar", fault: experiment.Fault{Kind: "partition", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "partition of the load generator's sidecar", fault: experiment.Fault{Kind: "partition", Target: experiment.FaultTarget{Service: "load", Plane: "data"}}, meshed: true,
+		shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "packet loss", fault: experiment.Fault{Kind: "packet-loss", Ratio: 0.5}, shows: lossy},
+	{name: "packet loss of a pod with a sidecar", fault: experiment.Fault{Kind: "packet-loss", Ratio: 0.5, Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: lossy},
+	{name: "packet delay", fault: experiment.Fault{Kind: "packet-delay", Delay: experiment.Duration(testDelay)}, shows: slow},
+	{name: "packet delay of a pod with a sidecar", fault: experiment.Fault{Kind: "packet-delay", Delay: experiment.Duration(testDelay), Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: slow},
+	{name: "bandwidth", fault: experiment.Fault{Kind: "bandwidth", Rate: 100}, shows: choked},
+	{name: "bandwidth of a pod with a sidecar", fault: experiment.Fault{Kind: "bandwidth", Rate: 100, Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
+		shows: choked},
+	{name: "memory", fault: experiment.Fault{Kind: "memory", Memory: testMemory}, shows: func(s subject) bool { return s.resident() > testMemory }},
+}
+
+// No kind of fault is without a row, and of those that can hit a sidecar none is without one that does.
+func TestEveryFaultHasACase(t *testing.T) {
+	for _, k := range experiment.FaultKinds() {
+		app, data := false, false
+		for _, c := range faultCases {
+			if c.fault.Kind == k.Name {
+				app, data = app || !c.meshed, data || c.meshed
+			}
+		}
+		if !app || !data && !k.AppOnly {
+			t.Errorf("%s: tried on the application %v, on a sidecar %v", k.Name, app, data)
+		}
+	}
+}
+
+// Every fault shows what it does, and no longer does it when it is healed.
+func TestFaultsShowAndHeal(t *testing.T) {
+	meshes := []string{"none", "reference"}
+	if !testing.Short() {
+		meshes = append(meshes, "envoy")
+	}
+	for _, name := range meshes {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range faultCases {
+				if c.meshed && name == "none" {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					s := faultSubject(t, name)
+					s.mayBeHad(c.fault)
+					eventually(t, "it does not show without the fault", func() bool { return !c.shows(s) })
+					line := timeline(t, s, c.fault)
+					if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+					if done := line.Injected(); len(done) != 1 || len(done[0].Targets) != 1 {
+						t.Fatalf("injected %+v", done)
+					}
+					eventually(t, "the fault shows", func() bool { return c.shows(s) })
+					if err := line.Heal(t.Context(), true); err != nil {
+						t.Fatal(err)
+					}
+					if !c.stays {
+						eventually(t, "the fault has healed", func() bool { return !c.shows(s) })
+					}
+					eventually(t, "all is well", func() bool { return !failing(s.ask(8)) })
+					if w, ok := s.Deployment.(platform.Watcher); !ok || w.Err() != nil {
+						t.Errorf("the deployment is broken: %v", w.Err())
+					}
+				})
+			}
+		})
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so: %s", what)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+func timeline(t *testing.T, d platform.Deployment, faults ...experiment.Fault) *fault.Timeline {
+	t.Helper()
+	if s, ok := d.(subject); ok {
+		d = s.Deployment
+	}
+	line, err := fault.New(faults, 1, "echo", d, time.Now, func(result.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+func faultSubject(t *testing.T, name string) subject {
+	t.Helper()
+	path, err := agent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mesh.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := local.New(local.Options{AgentPath: path, FetchProgram: func(ctx context.Context, name string) (string, string, error) {
+		found, err := fetch.Find(ctx, name, fetch.Options{})
+		return found.Path, found.Version, err
+	}})
+	d, err := p.Deploy(t.Context(), platform.Spec{
+		Trial:      plan.Trial{ID: "1-test-b1", Ordinal: 1, Block: 1, Treatment: "test"},
+		Treatment:  plan.Treatment{ID: "test", Levels: experiment.Levels{Mesh: name, Replicas: 2, ResponseSize: 100, Connections: 1, Protocol: "http1"}},
+		Topology:   app.Topology{Name: "test", Entry: "echo", Services: []app.Service{{Name: "echo"}}},
+		Mesh:       m,
+		Provenance: t.TempDir(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Remove(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return subject{d, t}
+}
+
+// bare is a platform that can do nothing out of the ordinary.
+type bare struct{ platform.Platform }
+
+func TestNetworkFaultsAreRefusedWithTheReason(t *testing.T) {
+	for _, k := range experiment.FaultKinds() {
+		f := []experiment.Fault{{Kind: k.Name, Ratio: 0.5, Rate: 1000, Delay: 1e6}}
+		err := fault.Check(f, bare{})
+		if got := errors.Is(err, errors.ErrUnsupported); got != k.Network {
+			t.Errorf("%s on a platform that cannot: %v", k.Name, err)
+		}
+		if k.Network && !strings.Contains(err.Error(), "cannot impair the network") {
+			t.Errorf("%s: no reason in %v", k.Name, err)
+		}
+		// On this machine it can be had, or there is a reason why not.
+		if err := fault.Check(f, local.New(local.Options{})); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s on this machine: %v", k.Name, err)
+		}
+	}
+}
+
+// A trial that ends, or is interrupted, while a task is stopped leaves none stopped: removal is quick.
+func TestHealingWithoutAll(t *testing.T) {
+	s := faultSubject(t, "none")
+	line := timeline(t, s, experiment.Fault{Kind: "pause"}, experiment.Fault{Kind: "kill"})
+	if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := line.Heal(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	healed := map[string]bool{}
+	for _, f := range line.Injected() {
+		healed[f.Kind] = !f.Healed.IsZero()
+	}
+	if !healed["pause"] || healed["kill"] {
+		t.Errorf("healed: %v", healed)
+	}
+	f, _ := s.Deployment.(platform.Faulty)
+	up := 0
+	for _, v := range f.Victims() {
+		if v.Up {
+			up++
+		}
+	}
+	if up != 1 {
+		t.Errorf("%d tasks run, want the one that was paused", up)
+	}
+}

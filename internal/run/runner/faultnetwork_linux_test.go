@@ -1,0 +1,256 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/google/nftables"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/run/fault"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// partitionText cuts the server off from its client for four seconds.
+const partitionText = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: partition}
+application:
+  entry: client
+  services:
+  - {name: client, calls: [{service: server, timeout: 900ms}]}
+  - {name: server}
+factors: {mesh: [none, envoy], rate: [50], connections: [120]}
+faults:
+- {kind: partition, at: 2500ms, for: 4s, target: {service: server}}
+expect:
+- lost > 50
+- success_ratio < 0.5 during fault
+phases: {warmup: 1s, measure: 16s, drain: 1s}
+blocks: 1
+# The machine that tests may be busy with other things: this is no measurement.
+validity: {rateShortfall: 0.5, lateness: 1s, unattributed: 0.5}
+`
+
+// tables are the tables of nftables that this process has made.
+func tables() (names []string, err error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return nil, err
+	}
+	all, err := conn.ListTables()
+	for _, table := range all {
+		if strings.HasPrefix(table.Name, fmt.Sprintf("tare-%d-", os.Getpid())) {
+			names = append(names, table.Name)
+		}
+	}
+	return names, err
+}
+
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	if left, err := tables(); err != nil || len(left) > 0 {
+		t.Errorf("%q is left, %v", left, err)
+	}
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if err := fault.Check([]experiment.Fault{{Kind: "partition"}}, local.New(local.Options{})); err != nil {
+		if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) {
+			t.Fatal(err)
+		}
+		t.Skipf("not root: %v", err)
+	}
+}
+
+// heartbeat knows when this process was kept waiting for a processor.
+type heartbeat struct {
+	mu      sync.Mutex
+	stopped []time.Time // the end of each wait
+}
+
+const (
+	beat = 10 * time.Millisecond
+	// skipped is how late a beat is that tells of a busy machine: a request passes half a dozen
+	// processes, each of which may wait as long, and the client waits for 900 ms.
+	skipped = 50 * time.Millisecond
+)
+
+// listen begins to listen, until ctx ends.
+func listen(ctx context.Context) *heartbeat {
+	h := &heartbeat{}
+	go func() {
+		ticker := time.NewTimer(beat)
+		defer ticker.Stop()
+		for last := time.Now(); ctx.Err() == nil; last = time.Now() {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+			if now := time.Now(); now.Sub(last) > beat+skipped {
+				h.mu.Lock()
+				h.stopped = append(h.stopped, now)
+				h.mu.Unlock()
+			}
+			ticker.Reset(beat)
+		}
+	}()
+	return h
+}
+
+// late says whether it was kept waiting between from and to.
+func (h *heartbeat) late(from, to time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.stopped, func(t time.Time) bool { return t.After(from) && t.Before(to) })
+}
+
+// A whole trial sees the server go, says for how long, and sees it come back.
+func TestPartitionedTrial(t *testing.T) {
+	needsRoot(t)
+	text := partitionText
+	if testing.Short() {
+		text = strings.Replace(text, "[none, envoy]", "[none]", 1)
+	}
+	cfg, _ := real(t, text)
+	machine := listen(t.Context())
+	if _, err := runner.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Error != "" || len(r.Faults) != 1 || r.Faults[0].Healed.IsZero() {
+			t.Fatalf("%s: %s, faults %+v", r.ID, r.Error, r.Faults)
+		}
+		for _, o := range r.Expectations {
+			t.Logf("%s: %s: %s", r.ID, o.Expect, o.Detail)
+			if !o.OK {
+				t.Errorf("%s: does not hold: %s: %s", r.ID, o.Expect, o.Detail)
+			}
+		}
+		cutOff(t, cfg, r, machine)
+	}
+	nothingLeft(t)
+}
+
+const (
+	// partitionHeal is when the partition is taken back, from the start of the measure phase, and callTimeout
+	// how long the client waits for its server, both in partitionText.
+	partitionHeal = 6500 * time.Millisecond
+	callTimeout   = 900 * time.Millisecond
+	// reconnecting is more than TCP takes to try again that failed while the server was away.
+	reconnecting = 4 * time.Second
+)
+
+// cutOff holds the trial's seconds to the times of its own fault, however late the
+// machine lets anything be. While the server is away nothing is answered before it
+// comes back: no request that is due in a second of the fault takes less than from
+// the end of that second until then. Before the fault, and once TCP has come back
+// after it, all requests are answered, save in seconds in which this process was
+// kept waiting for a processor itself; and after it some are at any rate.
+func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat) {
+	t.Helper()
+	f, heal := r.Faults[0], r.Load.Start.Add(partitionHeal)
+	seconds := map[int]map[string]*hdrhistogram.Histogram{}
+	file, err := os.Open(cfg.Dir.TrialFile(r.ID, result.LatencyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	first, n := r.Load.Window()
+	if err := loadgen.ReadLog(file, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		if i := second - first; i >= 0 && i < n && strings.HasPrefix(tag, loadgen.TagResponse) {
+			if seconds[i] == nil {
+				seconds[i] = map[string]*hdrhistogram.Histogram{}
+			}
+			seconds[i][strings.TrimPrefix(tag, loadgen.TagResponse)] = h
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const rounded = 0.99 // a histogram's three digits
+	within, before, after, answered := 0, 0, 0, int64(0)
+	for i, by := range seconds {
+		from := r.Load.Start.Add(time.Duration(i) * time.Second)
+		to := from.Add(time.Second)
+		ok := by[string(loadgen.OK)]
+		switch {
+		case !from.Before(f.Done) && !to.After(heal):
+			within++
+			if least := heal.Sub(to); ok != nil && float64(ok.Min()) < rounded*float64(least) {
+				t.Errorf("%s: second %d: a request was answered after %v, and the server was away for %v more", r.ID, i, time.Duration(ok.Min()), least)
+			}
+			continue
+		case !to.After(f.Start):
+			before++
+		case !from.Before(f.Healed.Add(reconnecting)):
+			after++
+		default:
+			continue
+		}
+		if from.After(f.Healed) && ok != nil {
+			answered += ok.TotalCount()
+		}
+		for tag, h := range by {
+			if tag != string(loadgen.OK) && !machine.late(from.Add(-callTimeout), to.Add(callTimeout)) {
+				t.Errorf("%s: second %d: %d requests failed (%s), the fault was from %v to %v", r.ID, i, h.TotalCount(), tag,
+					f.Start.Sub(r.Load.Start), f.Healed.Sub(r.Load.Start))
+			}
+		}
+	}
+	if answered == 0 {
+		t.Errorf("%s: nothing was answered after the fault", r.ID)
+	}
+	if within == 0 || before == 0 || after == 0 {
+		t.Errorf("%s: %d whole seconds within the fault, %d before, %d after: %+v", r.ID, within, before, after, f)
+	}
+}
+
+// Who is interrupted while a server is cut off leaves the network as it was.
+func TestInterruptedPartition(t *testing.T) {
+	needsRoot(t)
+	cfg, sink := real(t, strings.Replace(strings.Replace(partitionText, "[none, envoy]", "[none]", 1), "for: 4s, ", "", 1))
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	held := make(chan bool, 1)
+	sink.on = func(e result.Event) {
+		if e.Kind != result.KindFault {
+			return
+		}
+		go func() { // the event comes before what it tells of
+			found := false
+			for deadline := time.Now().Add(2 * time.Second); !found && time.Now().Before(deadline); {
+				<-time.After(10 * time.Millisecond)
+				names, err := tables()
+				found = err == nil && len(names) == 1
+			}
+			held <- found
+			interrupt(errors.New("interrupted"))
+		}()
+	}
+	_, err := runner.Run(ctx, cfg)
+	var interrupted *runner.Interrupted
+	if !errors.As(err, &interrupted) {
+		t.Fatalf("ended with %v", err)
+	}
+	if !<-held {
+		t.Error("nothing was cut off")
+	}
+	nothingLeft(t)
+}

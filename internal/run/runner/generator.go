@@ -1,0 +1,195 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// needs of a generator; tare's own has none.
+func needs(g load.Generator) load.Needs {
+	if f, ok := g.(load.Foreign); ok {
+		return f.Needs()
+	}
+	return load.Needs{}
+}
+
+// profileOf is the load of one treatment but for what only its deployment
+// knows: targets, start and files. The warm-up is as long as the generator needs it.
+func profileOf(x *experiment.Experiment, levels experiment.Levels, g load.Generator, tail time.Duration) loadgen.Profile {
+	checks := x.Load.Checks
+	statuses := make([]string, len(checks.Status))
+	for i, s := range checks.Status {
+		statuses[i] = string(s)
+	}
+	return loadgen.Profile{
+		RequestSize: int64(levels.RequestSize), ExpectSize: -1,
+		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
+		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals,
+		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
+		Warmup: max(time.Duration(x.Phases.Warmup), needs(g).Warmup), Measure: time.Duration(x.Phases.Measure),
+		Tail: tail, Drain: time.Duration(x.Phases.Drain),
+	}
+}
+
+// Profile is the load of one treatment as it is known before anything runs: without a start, files and a seed.
+func Profile(x *experiment.Experiment, t plan.Treatment, g load.Generator, targets []string) loadgen.Profile {
+	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
+	p.Targets = targets
+	return p
+}
+
+// generatorOf finds the generator of a treatment.
+func (r *run) generatorOf(t plan.Treatment) (load.Generator, error) {
+	name := levelOf(r.Experiment, t)
+	g, ok := r.Generators[name]
+	if !ok {
+		return nil, fmt.Errorf("treatment %s: there is no load generator %s", t.ID, name)
+	}
+	return g, nil
+}
+
+// levelOf is the name of a treatment's generator. A plan made before the
+// generator was a factor does not say.
+func levelOf(x *experiment.Experiment, t plan.Treatment) string {
+	if name := t.Levels.Generator; name != "" {
+		return name
+	}
+	return x.Load.Generator
+}
+
+// findGenerators looks for the programs of the trials' generators, so that one
+// that is not there is known before the first trial; it adds their versions.
+func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions map[string]string) error {
+	needed := map[string]load.Generator{}
+	for _, t := range pending {
+		g, err := r.generatorOf(r.treatments[t.Treatment])
+		if err != nil {
+			return err
+		}
+		needed[g.Name()] = g
+	}
+	sought := load.FindAll(ctx, slices.Collect(maps.Values(needed)))
+	r.versions = map[string]string{}
+	for _, s := range sought {
+		r.versions[s.Name], versions[s.Name] = s.Found.Version, s.Found.Version
+	}
+	return load.Missing(sought)
+}
+
+// Unsuited is a plan with treatments that their load generators cannot carry out.
+type Unsuited struct {
+	lines []string
+	hint  string
+}
+
+// InvalidFile says that the experiment file is what is to be changed.
+func (*Unsuited) InvalidFile() {}
+
+func (e *Unsuited) Error() string { return strings.Join(e.lines, "\n") }
+
+// Hint says what to change.
+func (e *Unsuited) Hint() string { return e.hint }
+
+// Suited checks that every generator can carry out its treatments, as far as
+// that is known without starting anything. The error is an [*Unsuited], with
+// every generator and all of its reasons.
+func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]load.Generator) error {
+	type refusal struct{ generator, why string }
+	var order []refusal
+	of := map[refusal][]string{}
+	poisson := false
+	for _, t := range p.Treatments {
+		g, ok := generators[levelOf(x, t)]
+		if !ok {
+			return fmt.Errorf("treatment %s: there is no load generator %s", t.ID, levelOf(x, t))
+		}
+		if _, foreign := g.(load.Foreign); !foreign {
+			continue // ours: what the file may say is what it can do
+		}
+		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
+		profile.Targets = []string{"http://127.0.0.1:1/"}
+		_, err := g.Command(profile)
+		if err == nil {
+			continue
+		}
+		r := refusal{g.Name(), strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error())}
+		if of[r] == nil {
+			order = append(order, r)
+		}
+		of[r] = append(of[r], t.ID)
+		poisson = poisson || profile.Rate > 0 && profile.Arrivals != "constant"
+	}
+	if order == nil {
+		return nil
+	}
+	e := &Unsuited{hint: "leave the generator out of factors.generator, or change what it cannot do; docs/generators.md lists what each can"}
+	if poisson {
+		e.hint = "write load: {arrivals: constant}; docs/generators.md lists what each generator can do"
+	}
+	for _, r := range order {
+		ids := of[r]
+		who := strings.Join(ids[:min(len(ids), 3)], ", ")
+		if n := len(ids) - 3; n > 0 {
+			who += fmt.Sprintf(" and %d more", n)
+		}
+		e.lines = append(e.lines, fmt.Sprintf("generator %s cannot carry out %s: %s", r.generator, who, r.why))
+	}
+	return e
+}
+
+// Prolong adds to p's expected times what generators need of a longer warm-up than x
+// asks for. TrialTime becomes the mean over all trials.
+func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]load.Generator) {
+	if len(p.Trials) == 0 {
+		return
+	}
+	more := map[string]time.Duration{} // by treatment
+	for _, t := range p.Treatments {
+		if g, ok := generators[levelOf(x, t)]; ok {
+			more[t.ID] = max(0, needs(g).Warmup-time.Duration(x.Phases.Warmup))
+		}
+	}
+	var all time.Duration
+	for _, t := range p.Trials {
+		all += more[t.Treatment]
+	}
+	p.Expected += all
+	p.TrialTime += all / time.Duration(len(p.Trials))
+}
+
+// foreign says of a generator that is not tare's own what a reader of its figures must know.
+func (t *trial) foreign(l *result.Load) {
+	if _, ok := t.generator.(load.Foreign); !ok {
+		return
+	}
+	if l.Version == "" {
+		l.Version = t.versions[t.generator.Name()]
+	}
+	if len(l.Warnings) > 0 {
+		t.warn(result.Warning{Code: "generator-" + l.Generator, Message: strings.Join(l.Warnings, "; "),
+			Hint: "docs/generators.md says what each generator's figures are", Metrics: latencies})
+	}
+}
+
+// longer says that the warm-up is longer than asked for, for the generator's sake.
+func (t *trial) longer() {
+	g := t.generator
+	asked := time.Duration(t.Experiment.Phases.Warmup)
+	if need := needs(g).Warmup; need <= asked || need < t.profile.Warmup {
+		return
+	}
+	t.warn(result.Warning{Code: "warm-up-raised-" + g.Name(),
+		Message: fmt.Sprintf("%s needs a warm-up of %v: it had that in place of the %v asked for", g.Name(), t.profile.Warmup, asked),
+		Hint:    fmt.Sprintf("set phases.warmup to %v, so that every generator has the same", t.profile.Warmup)})
+}

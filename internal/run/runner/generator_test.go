@@ -1,0 +1,127 @@
+package runner_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+func byName() map[string]load.Generator {
+	all := map[string]load.Generator{}
+	for _, g := range load.Generators() {
+		all[g.Name()] = g
+	}
+	return all
+}
+
+// What a generator cannot carry out is refused before anything starts, with every reason.
+func TestSuited(t *testing.T) {
+	x, p, _ := decode(t, fakeText)
+	for _, c := range []struct {
+		generator, arrivals string
+		says                []string // nil: it is suited
+	}{
+		{"tare", "poisson", nil},
+		{"oha", "constant", nil},
+		{"wrk2", "constant", nil}, // whatever the warm-up: it is raised
+		{"k6", "constant", nil},
+		{"oha", "poisson", []string{"generator oha cannot carry out none", "no poisson arrivals"}},
+		{"wrk", "poisson", []string{"no poisson arrivals", "it keeps no rate"}},
+		{"ghz", "constant", []string{"it does not speak http1"}},
+		{"siege", "constant", []string{"there is no load generator siege"}},
+	} {
+		x.Load.Arrivals, x.Phases.Warmup = c.arrivals, 0
+		p.Treatments[0].Levels.Generator = c.generator
+		err := runner.Suited(x, p, byName())
+		if (err == nil) != (c.says == nil) {
+			t.Errorf("%s, %s: %v", c.generator, c.arrivals, err)
+			continue
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%s, %s: %v does not say %q", c.generator, c.arrivals, err, s)
+			}
+		}
+		var unsuited *runner.Unsuited
+		if errors.As(err, &unsuited) && unsuited.Hint() == "" {
+			t.Errorf("%s, %s: no hint", c.generator, c.arrivals)
+		}
+	}
+}
+
+// A generator that is not installed ends the run before its first trial, with what to do.
+func TestForeignGeneratorThatIsMissing(t *testing.T) {
+	cfg, sink := fakeConfig(t, &fake{}, "")
+	t.Setenv("PATH", t.TempDir())
+	for _, g := range load.Others(t.TempDir()) {
+		if g.Name() == "h2load" {
+			cfg.Generators["tare"] = g
+		}
+	}
+	_, err := runner.Run(t.Context(), cfg)
+	var hinted interface{ Hint() string }
+	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "nghttp2-client") {
+		t.Errorf("%v", err)
+	}
+	for _, e := range sink.list() {
+		if e.Kind == result.KindTrial {
+			t.Error("a trial began")
+		}
+	}
+}
+
+// A generator that begins when its process does is started at the instant, and
+// its own clock and the meters' edges are of one trial; its version is kept.
+func TestForeignGenerator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real generators")
+	}
+	text := strings.NewReplacer("mesh: [none, envoy]", "mesh: [none]", "  rate: [300]", "  rate: [300]\n  generator: [hey, h2load]",
+		"blocks: 1", "blocks: 1\nload: {arrivals: constant}").Replace(realText)
+	cfg, _ := real(t, text)
+	cfg.Generators = byName()
+	summary, err := runner.Run(t.Context(), cfg)
+	if err != nil || summary.Failed+summary.Invalid > 0 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		l := r.Load
+		if l.Version == "" || l.Loop != "paced" || l.Completed < 300 {
+			t.Errorf("%s: %+v", r.Treatment, l)
+		}
+		if len(l.Published) == 0 || l.Published[0].Meaning == "" {
+			t.Errorf("%s: published %+v", r.Treatment, l.Published)
+		}
+		for _, u := range r.Tasks {
+			if d := u.Start.At.Sub(l.Start); u.Missing != "" || d.Abs() > 1e9 {
+				t.Errorf("%s: %s %q read %v from the beginning of the measure window", r.Treatment, u.ID, u.Missing, d)
+			}
+		}
+		if info, err := os.Stat(filepath.Join(cfg.Dir.Path(), "trials", r.ID, result.LatencyFile)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", r.Treatment, err)
+		}
+	}
+}
+
+// A plan says how long it takes with the warm-ups that its generators need.
+func TestProlong(t *testing.T) {
+	x, p, _ := decode(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]\n  generator: [tare, wrk2]", 1))
+	before, trial := p.Expected, p.TrialTime
+	wrk2 := load.Wrk2{}
+	runner.Prolong(x, p, map[string]load.Generator{"tare": load.Tare{}, "wrk2": wrk2})
+	more := wrk2.Needs().Warmup - time.Duration(x.Phases.Warmup)
+	if half := time.Duration(len(p.Trials) / 2); more <= 0 || p.Expected != before+half*more || p.TrialTime != trial+more/2 {
+		t.Errorf("%v instead of %v, %v a trial instead of %v; wrk2 needs %v more", p.Expected, before, p.TrialTime, trial, more)
+	}
+}

@@ -1,0 +1,96 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// history is what counters said that are refreshed only so often: each task's
+// readings, oldest first, no refresh twice.
+type history struct {
+	tasks map[string][]result.Reading
+	node  []result.NodeReading
+	nodes map[string][]result.NodeReading // by name
+	gaps  []gap
+}
+
+// gap is a time in which nothing could be read.
+type gap struct {
+	from, to time.Time // to is zero while it lasts
+	why      error
+}
+
+// add takes what is new in a look, asked for and answered at these times, and returns it.
+func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading, nodes map[string]result.NodeReading) {
+	if h.tasks == nil {
+		h.tasks, h.nodes = map[string][]result.Reading{}, map[string][]result.NodeReading{}
+	}
+	if l.Gap != nil {
+		if n := len(h.gaps); n == 0 || !h.gaps[n-1].to.IsZero() {
+			h.gaps = append(h.gaps, gap{from: asked, why: l.Gap})
+		}
+		return nil, nil
+	}
+	if n := len(h.gaps); n > 0 && h.gaps[n-1].to.IsZero() {
+		h.gaps[n-1].to = answered
+	}
+	fresh, nodes = map[string]result.Reading{}, map[string]result.NodeReading{}
+	for id, r := range l.Tasks {
+		if all := h.tasks[id]; len(all) == 0 || r.At.After(all[len(all)-1].At) {
+			h.tasks[id] = append(all, r)
+			fresh[id] = r
+		}
+	}
+	if l.Node != nil {
+		h.node = addNode(h.node, *l.Node)
+	}
+	for _, m := range l.Nodes {
+		before := len(h.nodes[m.Name])
+		h.nodes[m.Name] = addNode(h.nodes[m.Name], m.Reading)
+		if len(h.nodes[m.Name]) > before {
+			nodes[m.Name] = m.Reading
+		}
+	}
+	return fresh, nodes
+}
+
+func addNode(to []result.NodeReading, r result.NodeReading) []result.NodeReading {
+	if n := len(to); n > 0 && !r.At.After(to[n-1].At) {
+		return to
+	}
+	return append(to, r)
+}
+
+// cores is the CPU each plane used between the last two refreshes of each of its tasks.
+func (h *history) cores(tasks []platform.Task) map[string]float64 {
+	cores := map[string]float64{}
+	for _, task := range tasks {
+		if all := h.tasks[task.ID]; len(all) > 1 {
+			was, is := all[len(all)-2], all[len(all)-1]
+			cores[string(task.Plane)] += float64(is.CPU-was.CPU) / float64(is.At.Sub(was.At))
+		}
+	}
+	return cores
+}
+
+// warnGaps tells of the times under load in which nothing could be read.
+func (t *trial) warnGaps(from, to time.Time) {
+	var told []string
+	for _, g := range t.sampler.history.gaps {
+		until := cmp.Or(g.to, t.clock.now())
+		if until.After(from) && g.from.Before(to) {
+			told = append(told, fmt.Sprintf("for %v from %s on (%v)", until.Sub(g.from).Round(time.Second), g.from.UTC().Format(time.TimeOnly), g.why))
+		}
+	}
+	if told == nil {
+		return
+	}
+	t.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(told, "; ") + ": they count on meanwhile, and what they came to was read afterwards",
+		Hint: "see that the API server and the nodes' kubelets can be reached", Metrics: cpus})
+}

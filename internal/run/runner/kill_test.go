@@ -1,0 +1,172 @@
+package runner_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+const killText = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: killed}
+factors: {mesh: [none], rate: [100, 200]}
+blocks: 3
+`
+
+const dirEnv = "TARE_RUNNER_TEST_DIR"
+
+// tareToBeKilled runs, or goes on with, a plan of six trials over the fake platform, and prints a line an event.
+func tareToBeKilled(_ io.Reader, out io.Writer) error {
+	x, err := experiment.Decode("killed.yaml", []byte(killText), experiment.Known{Meshes: []string{"none"}, Generators: []string{"tare"}, Platforms: []string{"local"}})
+	if err != nil {
+		return err
+	}
+	p, err := plan.Expand(x)
+	if err != nil {
+		return err
+	}
+	topology, err := x.Topology()
+	if err != nil {
+		return err
+	}
+	quick(x)
+	x.Phases.Warmup, x.Phases.Measure = experiment.Duration(20*time.Millisecond), experiment.Duration(60*time.Millisecond)
+	meters, err := meter.NewLocal()
+	if err != nil {
+		return err
+	}
+	path := os.Getenv(dirEnv)
+	dir, err := result.Resume(path, []byte(killText), meter.Host())
+	if err != nil {
+		if _, statErr := os.Stat(filepath.Join(path, result.PlanFile)); statErr == nil {
+			return err
+		}
+		if err := os.RemoveAll(path); err != nil { // as the hint says
+			return err
+		}
+		if dir, err = result.Create(path, []byte(killText), p, meter.Host()); err != nil {
+			return err
+		}
+	}
+	defer dir.Close()
+	sink := &events{on: func(e result.Event) { fmt.Fprintln(out, e.Kind, e.Phase) }}
+	_, err = runner.Run(context.Background(), runner.Config{
+		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}},
+		Platform: &fake{}, Generators: map[string]load.Generator{"tare": fakeGenerator{}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink}, Timing: quickTiming,
+	})
+	return err
+}
+
+// kill -9 at any moment loses at most the trial under way: the directory opens,
+// holds whole records only, those that were there are there unchanged, and the
+// rest can be done.
+func TestKill9(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	kept := map[string][]byte{}
+	for round := range 6 {
+		after := random.IntN(30) // events, then a moment more
+		runAndKill(t, path, after, time.Duration(random.Int64N(int64(60*time.Millisecond))))
+		kept = wholeRecords(t, path, kept)
+		t.Logf("round %d, killed after %d events: %d trials recorded", round, after, len(kept))
+	}
+	cmd := tareProcess(path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if kept = wholeRecords(t, path, kept); len(kept) != 6 {
+		t.Errorf("%d trials recorded in the end", len(kept))
+	}
+}
+
+func tareProcess(path string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleEnv+"=tare", dirEnv+"="+path, noExitSleep)
+	cmd.SysProcAttr = diesWithItsParent()
+	return cmd
+}
+
+func runAndKill(t *testing.T, path string, after int, more time.Duration) {
+	t.Helper()
+	cmd := tareProcess(path)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for range after {
+		if !lines.Scan() {
+			break
+		}
+	}
+	time.Sleep(more) // the moment is to be any
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Errorf("it complained: %s", stderr.String())
+	}
+}
+
+// wholeRecords reads the directory as a report would and returns every record's bytes.
+func wholeRecords(t *testing.T, path string, before map[string][]byte) map[string][]byte {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(path, result.PlanFile)); err != nil && len(before) == 0 {
+		return before // killed before it began
+	}
+	d, err := result.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := d.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := map[string][]byte{}
+	for _, r := range records {
+		if bad := unfit(r); r.Error != "" || r.Load == nil || len(bad) > 0 || !r.Valid && len(r.Warnings) == 0 {
+			t.Errorf("record %s: %+v %s", r.ID, r.Warnings, r.Error)
+		}
+		last := ""
+		for e, err := range d.Events(r.ID) {
+			if err != nil {
+				t.Error(err)
+			}
+			last = e.Kind
+		}
+		if last != result.KindDone {
+			t.Errorf("events of %s end with %q", r.ID, last)
+		}
+		if now[r.ID], err = os.ReadFile(d.TrialFile(r.ID, result.RecordFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, b := range before {
+		if !bytes.Equal(now[id], b) {
+			t.Errorf("record %s has changed", id)
+		}
+	}
+	return now
+}

@@ -1,0 +1,240 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// loading is a load generator at work, over warm-up, measure phase and tail: one
+// process, or one on each load worker of the deployment.
+type loading struct {
+	workers []*loadWorker
+	start   time.Time // of the schedule, with its monotonic reading
+	done    chan struct{}
+	load    result.Load // set before done is closed
+	err     error       // set before done is closed
+	ended   time.Time   // set before done is closed: when the last process had ended
+}
+
+// loadWorker is one process of the generator.
+type loadWorker struct {
+	platform.Process
+	part load.Part
+	out  *io.PipeReader
+	in   *io.PipeWriter
+}
+
+// loadWorkers is how many load workers the deployment has of its own; 0: none.
+func loadWorkers(d platform.Deployment) int {
+	if w, ok := d.(platform.LoadWorkers); ok {
+		return w.LoadWorkers()
+	}
+	return 0
+}
+
+// startLoad starts the generator. progress is called from another goroutine. A
+// profile without a start begins when the process does.
+func startLoad(ctx context.Context, d platform.Deployment, g load.Generator, p loadgen.Profile, progress func(loadgen.Progress)) (*loading, error) {
+	parts, err := load.Split(g, p, loadWorkers(d))
+	if err != nil {
+		return nil, err
+	}
+	l := &loading{start: p.Start, done: make(chan struct{})}
+	var together time.Time // when processes begin that know of no start
+	if p.Start.IsZero() && loadWorkers(d) > 0 {
+		together = time.Now().Add(togetherLead + time.Duration(len(parts))*togetherEach)
+	}
+	for i, part := range parts {
+		w, err := startWorker(ctx, d, g, part, i, together)
+		if err != nil {
+			l.abandon(ctx)
+			return nil, err
+		}
+		l.workers = append(l.workers, w)
+	}
+	if l.start.IsZero() {
+		if l.start = time.Now(); !together.IsZero() {
+			if l.start.After(together) {
+				l.abandon(ctx)
+				return nil, fmt.Errorf("load generator %s: its %d processes were not all there %v after the first was asked for: they were to begin together", g.Name(), len(parts), togetherLead+time.Duration(len(parts))*togetherEach)
+			}
+			l.start = together
+		}
+		for _, w := range l.workers {
+			w.part.Profile.Start = l.start.Add(w.part.Ahead)
+		}
+	}
+	p.Start = l.start
+	go l.follow(g, p, progress)
+	return l, nil
+}
+
+// Time that load workers get to be told of the instant at which their processes begin: for all, and for each.
+const (
+	togetherLead = 3 * time.Second
+	togetherEach = time.Second
+)
+
+// startWorker starts one process. Its profile says the start by its own clock.
+func startWorker(ctx context.Context, d platform.Deployment, g load.Generator, p loadgen.Profile, i int, together time.Time) (*loadWorker, error) {
+	w := &loadWorker{}
+	if clocks, ok := d.(platform.LoadClocks); ok {
+		var err error
+		if w.part.Ahead, w.part.Unsure, err = clocks.LoadClock(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	if !p.Start.IsZero() {
+		p.Start = p.Start.Add(w.part.Ahead)
+	}
+	w.part.Profile = p
+	if p.HDRPath != "" {
+		if err := os.MkdirAll(filepath.Dir(p.HDRPath), 0o755); err != nil {
+			return nil, fmt.Errorf("load generator %s: %w", g.Name(), err)
+		}
+	}
+	cmd, err := g.Command(p)
+	if err != nil {
+		return nil, fmt.Errorf("load generator %s: %w", g.Name(), err)
+	}
+	if !together.IsZero() {
+		cmd.At = together.Add(w.part.Ahead)
+	}
+	w.out, w.in = io.Pipe()
+	w.part.Stdout, cmd.Stdout = w.out, w.in
+	if w.Process, err = d.StartLoad(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// abandonGrace is how long the first workers get to end where a later one could not be started.
+const abandonGrace = time.Second
+
+// abandon ends the workers that were started.
+func (l *loading) abandon(ctx context.Context) {
+	for _, w := range l.workers {
+		go func() { _, _ = io.Copy(io.Discard, w.out) }()
+	}
+	ctx = context.WithoutCancel(ctx)
+	l.each(func(w *loadWorker) { _ = w.Stop(ctx, abandonGrace); w.in.Close() })
+}
+
+// each does something with all workers at the same time.
+func (l *loading) each(do func(*loadWorker)) {
+	var all sync.WaitGroup
+	for _, w := range l.workers {
+		all.Go(func() { do(w) })
+	}
+	all.Wait()
+}
+
+// follow reads the generator's output to its end and waits for its processes.
+func (l *loading) follow(g load.Generator, p loadgen.Profile, progress func(loadgen.Progress)) {
+	defer close(l.done)
+	var parsed error
+	var all errgroup.Group
+	all.Go(func() error {
+		parts := make([]load.Part, len(l.workers))
+		for i, w := range l.workers {
+			parts[i] = w.part
+		}
+		l.load, parsed = load.ParseParts(g, parts, p, progress)
+		// A parser that has given up must not hold up the processes.
+		l.each(func(w *loadWorker) { _, _ = io.Copy(io.Discard, w.out) })
+		return nil
+	})
+	for _, w := range l.workers {
+		all.Go(func() error {
+			defer w.in.Close()
+			return w.Wait()
+		})
+	}
+	// How a process ended explains an output that breaks off, not the other way round.
+	if l.err = all.Wait(); l.err == nil {
+		l.err = parsed
+	}
+	l.ended = time.Now()
+	if l.err == nil {
+		l.err = l.mergeLogs(p)
+	}
+	if l.err != nil {
+		l.err = fmt.Errorf("load generator %s: %w", g.Name(), l.err)
+	}
+}
+
+// mergeLogs makes one interval log of those of the workers.
+func (l *loading) mergeLogs(p loadgen.Profile) error {
+	if len(l.workers) == 1 || p.HDRPath == "" {
+		return nil
+	}
+	var parts []loadgen.Profile
+	for _, w := range l.workers {
+		parts = append(parts, w.part.Profile)
+	}
+	if err := load.MergeLogs(p.HDRPath, p.Start, parts); err != nil {
+		return err
+	}
+	for _, part := range parts { // what they say is in the whole, count for count
+		if err := os.RemoveAll(filepath.Dir(part.HDRPath)); err != nil {
+			return fmt.Errorf("remove the parts of the interval log: %w", err)
+		}
+	}
+	_ = os.Remove(filepath.Dir(filepath.Dir(parts[0].HDRPath))) // where nothing else was left in it
+	return nil
+}
+
+// wait returns what the generator says once it has ended, by the deadline at the latest.
+func (l *loading) wait(ctx context.Context, deadline time.Time) (result.Load, error) {
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("the load generator has not ended when it should"))
+	defer cancel()
+	select {
+	case <-l.done:
+		return l.load, l.err
+	case <-ctx.Done():
+		return result.Load{}, context.Cause(ctx)
+	}
+}
+
+// early is the error of a generator that has ended before the end of the measure
+// phase, however late it is asked for.
+func (l *loading) early(end time.Time) error {
+	select {
+	case <-l.done:
+	default:
+		return nil
+	}
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.ended.Before(end):
+		return fmt.Errorf("the load generator ended before the measure phase did")
+	}
+	return nil
+}
+
+// stop ends the generator, where it has not ended.
+func (l *loading) stop(ctx context.Context, grace time.Duration) {
+	select {
+	case <-l.done:
+		return
+	default:
+	}
+	l.each(func(w *loadWorker) { _ = w.Stop(ctx, grace) })
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+	}
+}

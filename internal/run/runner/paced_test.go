@@ -1,0 +1,298 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+const refresh = 1500 * time.Millisecond
+
+// pacedPlatform's counters are refreshed only so often.
+type pacedPlatform struct{ *fake }
+
+func (p pacedPlatform) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+	d, err := p.fake.Deploy(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return pacedDeployment{d.(*fakeDeployment)}, nil
+}
+
+type pacedDeployment struct{ *fakeDeployment }
+
+func (pacedDeployment) Refresh() time.Duration { return refresh }
+
+// pacedMeter repeats a reading until it is as old as a refresh; each task has a
+// phase of its own, as it has in a kubelet.
+type pacedMeter struct {
+	meter.Meter
+	mu   sync.Mutex
+	kept map[string]result.Reading
+	told map[string][]result.Reading // every reading that was not a repetition
+	down func() bool                 // nothing can be read
+}
+
+func (m *pacedMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
+	l, err := m.Meter.Read(ctx, tasks, depth)
+	if err != nil {
+		return l, err
+	}
+	if m.down != nil && m.down() {
+		return meter.Look{Gap: errors.New("connection refused"), NodeErr: errors.New("connection refused")}, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil {
+		m.kept, m.told = map[string]result.Reading{}, map[string][]result.Reading{}
+	}
+	for id, r := range l.Tasks {
+		if was, ok := m.kept[id]; ok && r.At.Sub(was.At) < refresh*2/3 {
+			continue
+		}
+		m.kept[id] = r
+		m.told[id] = append(m.told[id], r)
+	}
+	l.Tasks = maps.Clone(m.kept)
+	return l, nil
+}
+
+func pacedConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config, *pacedMeter) {
+	cfg, _ := fakeConfig(t, f, "")
+	cfg.Experiment.Phases.Measure = experiment.Duration(measure)
+	cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 5, Deadline: experiment.Duration(10 * time.Second)}
+	m := &pacedMeter{Meter: cfg.Meter}
+	cfg.Meter, cfg.Platform = m, pacedPlatform{f}
+	return cfg, m
+}
+
+func onlyRecord(t *testing.T, cfg runner.Config) result.Record {
+	t.Helper()
+	if _, err := runner.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records[0]
+}
+
+func warned(r result.Record, code string) string {
+	if i := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Code == code }); i >= 0 {
+		return r.Warnings[i].Message
+	}
+	return ""
+}
+
+// Readings of counters that are refreshed only so often stand for the edges:
+// under load, around a measure phase that is shorter than a refresh as well. No
+// two readings that were to be had are nearer to the edges than those that are used.
+func TestPacedCounters(t *testing.T) {
+	for name, measure := range map[string]time.Duration{"shorter than a refresh": 300 * time.Millisecond, "longer": 4 * refresh} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, m := pacedConfig(t, &fake{}, measure)
+			r := onlyRecord(t, cfg)
+			if r.Error != "" || !r.Valid {
+				t.Fatalf("%s %+v", r.Error, r.Warnings)
+			}
+			if got := r.Load.WarmupSeconds; got < 1.5*refresh.Seconds()-0.001 {
+				t.Errorf("the warm-up is %v s, shorter than one and a half refreshes", got)
+			}
+			loaded := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * 1e9)).Add(runner.Ramp)
+			// The load goes on for a while after the measure phase; what is read later was not read under it.
+			_, tail := runner.PacedPhases(cfg.Experiment.Phases, refresh)
+			done := r.Load.End.Add(max(tail, cfg.Timing.Tail))
+			var farthest time.Duration // of a reading from the edge it stands for
+			for _, u := range r.Tasks {
+				farthest = max(farthest, u.Start.At.Sub(r.Load.Start).Abs(), u.End.At.Sub(r.Load.End).Abs())
+				used := u.Start.At.Sub(r.Load.Start).Abs() + u.End.At.Sub(r.Load.End).Abs()
+				if u.Missing != "" || u.Start.At.Before(loaded) || !u.End.At.After(u.Start.At) || u.End.At.After(done.Add(clocks)) {
+					t.Errorf("%s %q: read at %v and %v, counted from the beginning of a measure phase of %v", u.ID, u.Missing,
+						u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)
+				}
+				told := m.told[u.ID]
+				if !slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.Start.CPU }) ||
+					!slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.End.CPU }) {
+					t.Fatalf("%s: the counters used are none that were read", u.ID)
+				}
+				for i, a := range told {
+					for _, b := range told[i+1:] {
+						off := a.At.Sub(r.Load.Start).Abs() + b.At.Sub(r.Load.End).Abs()
+						if !a.At.Before(loaded.Add(clocks)) && !b.At.After(done.Add(-clocks)) && off < used-clocks {
+							t.Errorf("%s: readings at %v and %v are %v from the edges, those used %v", u.ID,
+								a.At.Sub(r.Load.Start), b.At.Sub(r.Load.Start), off, used)
+						}
+					}
+				}
+			}
+			if got, says := warned(r, "warm-up-raised"), "2.25s in place of the 50ms"; !strings.Contains(got, says) {
+				t.Errorf("%q, want %q in it", got, says)
+			}
+			// Refreshes may happen to fall on the edges; never around a phase that is shorter than the time between them.
+			if measure < refresh && farthest < runner.Promptly {
+				t.Errorf("both edges were read within %v", farthest)
+			}
+			got := warned(r, "counters-paced")
+			if near := (farthest - runner.Promptly).Abs() < clocks; !near && strings.Contains(got, "at most") != (farthest >= runner.Promptly) {
+				t.Errorf("readings up to %v from the edges: %q", farthest, got)
+			}
+			if warned(r, "meter-gap") != "" {
+				t.Errorf("there was no gap: %+v", r.Warnings)
+			}
+		})
+	}
+}
+
+// clocks is how far the trial's clock and the wall clock may be apart.
+const clocks = 20 * time.Millisecond
+
+// What a node burns beside its pods is in the record beside the tasks of the
+// deployment; where its counters were not refreshed, the others stand.
+func TestFoundTasks(t *testing.T) {
+	for name, still := range map[string]bool{"refreshed": false, "never refreshed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, m := pacedConfig(t, &fake{}, 2*refresh)
+			cfg.Meter = &findingMeter{pacedMeter: m, still: still}
+			r := onlyRecord(t, cfg)
+			if r.Error != "" || !r.Valid {
+				t.Fatalf("%s %+v", r.Error, r.Warnings)
+			}
+			found := slices.ContainsFunc(r.Tasks, func(u result.TaskUsage) bool {
+				return u.ID == "n/kernel" && u.Plane == metric.Platform && u.End.CPU > u.Start.CPU
+			})
+			if found == still || (warned(r, "node-unread") != "") != still {
+				t.Errorf("found %v: %+v %+v", found, r.Tasks, r.Warnings)
+			}
+		})
+	}
+}
+
+type findingMeter struct {
+	*pacedMeter
+	still bool
+}
+
+func (m *findingMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
+	l, err := m.pacedMeter.Read(ctx, tasks, depth)
+	if err != nil || m.still && len(m.kept) == 0 {
+		return l, err
+	}
+	id := "n/kernel"
+	l.Found = []platform.Task{{Task: mesh.Task{ID: id, Plane: metric.Platform, Role: mesh.RoleRemainder}}}
+	at := time.Now().Truncate(time.Second)
+	if m.still {
+		at = time.Unix(1000, 0)
+	}
+	l.Tasks[id] = result.Reading{At: at, CPU: at.UnixNano() / 10}
+	return l, err
+}
+
+// A source that cannot be reached for a while does not end the trial: the gap is told.
+func TestMeterGap(t *testing.T) {
+	t.Parallel()
+	cfg, m := pacedConfig(t, &fake{}, 6*refresh)
+	var begin sync.Once
+	var from time.Time
+	sink := &events{on: func(e result.Event) {
+		if e.Phase == "measure" {
+			begin.Do(func() { m.mu.Lock(); from = time.Now().Add(refresh); m.mu.Unlock() })
+		}
+	}}
+	cfg.Sinks = append(cfg.Sinks, sink)
+	m.down = func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return !from.IsZero() && time.Now().After(from) && time.Since(from) < 2*refresh
+	}
+	r := onlyRecord(t, cfg)
+	if r.Error != "" || !r.Valid || !strings.Contains(warned(r, "meter-gap"), "connection refused") {
+		t.Fatalf("%s %+v", r.Error, r.Warnings)
+	}
+	for _, u := range r.Tasks {
+		if u.Missing != "" {
+			t.Errorf("%s: %s", u.ID, u.Missing)
+		}
+	}
+}
+
+// What does not come to rest is measured all the same, and it is said, of CPU as of memory; the states are phases of the record.
+func TestNeverIdle(t *testing.T) {
+	for name, limits := range map[string]experiment.Idle{"of CPU": {CPU: 0}, "of memory": {CPU: 1000, Memory: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{tasks: func(l []platform.Task) []platform.Task {
+				l[0].Plane = metric.App // this test's own process, which is never idle
+				return l
+			}}
+			cfg, _ := pacedConfig(t, f, 300*time.Millisecond)
+			cfg.Experiment.Phases.Idle = limits
+			cfg.Experiment.Phases.Idle.Deadline = experiment.Duration(time.Second)
+			r := onlyRecord(t, cfg)
+			if !strings.Contains(warned(r, "not-settled"), " MiB") || !strings.Contains(warned(r, "not-drained"), " cores and held ") || r.Load == nil {
+				t.Errorf("%s %+v", r.Error, r.Warnings)
+			}
+			var phases []string
+			for _, p := range r.Phases {
+				phases = append(phases, p.Name)
+			}
+			if want := []string{"deploy", "verify", "settle", "warm-up", "measure", "drain"}; len(phases) < len(want) || !slices.Equal(phases[:len(want)], want) {
+				t.Errorf("phases %v, want %v", phases, want)
+			}
+		})
+	}
+}
+
+// twoOfThree lets two load workers start.
+type twoOfThree struct{ platform.Platform }
+
+func (p twoOfThree) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+	d, err := p.Platform.Deploy(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &failingThird{sharedLoad: d.(sharedLoad)}, nil
+}
+
+type failingThird struct {
+	sharedLoad
+	started int
+}
+
+func (d *failingThird) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
+	if d.started++; d.started == 3 {
+		return nil, errors.New("no room")
+	}
+	return d.sharedLoad.StartLoad(ctx, cmd)
+}
+
+// Half a refresh beside each edge, where CPU differs by 5 %, is 2 % of a phase of two and a half refreshes.
+func TestLeastMeasure(t *testing.T) {
+	for _, c := range []struct{ refresh, measure, want time.Duration }{
+		{0, time.Second, 0}, {20 * time.Second, 50 * time.Second, 50 * time.Second}, {20 * time.Second, 30 * time.Second, 50 * time.Second}, {10 * time.Second, 30 * time.Second, 25 * time.Second},
+	} {
+		short := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(c.measure)}, c.refresh)
+		if got := runner.LeastMeasure(c.refresh); got != c.want || (short != "") != (c.measure < c.want) {
+			t.Errorf("%v: %v, want %v; %q", c.refresh, got, c.want, short)
+		}
+	}
+	if got := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(30 * time.Second)}, 20*time.Second); !strings.Contains(got, "off by 3 %") || !strings.Contains(got, "from 50s on") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,91 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// threeWorkers is a platform whose deployments have three load workers.
+type threeWorkers struct{ platform.Platform }
+
+func (p threeWorkers) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+	d, err := p.Platform.Deploy(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return sharedLoad{d, d.(platform.Verifier)}, nil
+}
+
+type sharedLoad struct {
+	platform.Deployment
+	platform.Verifier
+}
+
+func (sharedLoad) LoadWorkers() int { return 3 }
+
+// Three workers send exactly the one load, request for request, and leave one interval log.
+func TestLoadIsSharedExactly(t *testing.T) {
+	text := strings.Replace(strings.Replace(realText, "[none, envoy]", "[none]", 1), "rate: [300]", "rate: [70]", 1) + "load: {arrivals: constant}\n"
+	cfg, _ := real(t, strings.Replace(text, "measure: 1500ms", "measure: 2s", 1))
+	cfg.Platform = threeWorkers{cfg.Platform}
+	cfg.Timing.Lead = 1500e6 // the machine may be busy, and all must be there at the agreed instant
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Failed != 0 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := records[0]
+	if r.Error != "" || r.Load.Intended != 140 || r.Load.Sent != 140 || r.Load.Classes["2xx"] != 140 || r.Load.AskedRate != 70 ||
+		r.Load.Connections != 4 || r.Load.Workers != 3 || r.Load.SkewUS == nil {
+		t.Fatalf("%s %+v", r.Error, r.Load)
+	}
+	var loads int
+	for _, task := range r.Tasks {
+		if strings.HasPrefix(task.ID, "load/load") {
+			loads++
+		}
+	}
+	if loads != 3 {
+		t.Errorf("%d load workers among the tasks, want 3", loads)
+	}
+	first, n := r.Load.Window()
+	seconds, err := loadgen.Seconds(cfg.Dir.TrialFile(r.ID, result.LatencyFile), first, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range seconds {
+		// The warm-up is half a second: the log's seconds begin with it.
+		if s.OK != 70 {
+			t.Errorf("second %d has %d requests, want 70", i, s.OK)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(cfg.Dir.TrialFile(r.ID, result.LatencyFile)), "parts")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the workers' own logs are left: %v", err)
+	}
+}
+
+// Where one of the workers cannot be started the others are ended.
+func TestAWorkerThatDoesNotStart(t *testing.T) {
+	cfg, _ := real(t, strings.Replace(realText, "[none, envoy]", "[none]", 1))
+	cfg.Platform = twoOfThree{threeWorkers{cfg.Platform}}
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Failed != 1 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil || !strings.Contains(records[0].Error, "no room") {
+		t.Errorf("%+v, %v", records, err)
+	}
+}

@@ -1,0 +1,79 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// probedDeployment has a calibration probe that says what the test wants.
+type probedDeployment struct {
+	platform.Deployment
+	probe func() (probe.Reading, error)
+}
+
+func (d probedDeployment) Probe(context.Context) (probe.Reading, error) { return d.probe() }
+
+func (d probedDeployment) Verify(ctx context.Context) ([]platform.Check, error) {
+	return d.Deployment.(platform.Verifier).Verify(ctx)
+}
+
+type probedPlatform struct {
+	*fake
+	probe func() (probe.Reading, error)
+}
+
+func (p probedPlatform) Deploy(ctx context.Context, s platform.Spec) (platform.Deployment, error) {
+	d, err := p.fake.Deploy(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return probedDeployment{d, p.probe}, nil
+}
+
+func probedTrial(t *testing.T, on bool, read func() (probe.Reading, error)) result.Record {
+	t.Helper()
+	cfg, _ := fakeConfig(t, &fake{}, "ok")
+	cfg.Platform = probedPlatform{&fake{}, read}
+	cfg.Experiment.Probe = on
+	if _, err := runner.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	return records[0]
+}
+
+// A probe that cannot be read is told once and costs no trial; one that is off is not run.
+func TestProbe(t *testing.T) {
+	n := 0
+	count := func() (probe.Reading, error) {
+		n++
+		return probe.Reading{Work: "test", CPUs: []probe.Processor{{CPU: n, Pieces: 10, NS: 10}}}, nil
+	}
+	r := probedTrial(t, true, count)
+	if n != 2 || r.Probe == nil || r.Probe.Before.CPUs[0].CPU != 1 || r.Probe.After.CPUs[0].CPU != 2 || !r.Valid {
+		t.Errorf("read %d times: %+v, %+v", n, r.Probe, r.Warnings)
+	}
+	n = 0
+	if r := probedTrial(t, false, count); n != 0 || r.Probe != nil {
+		t.Errorf("off, and read %d times: %+v", n, r.Probe)
+	}
+	r = probedTrial(t, true, func() (probe.Reading, error) { return probe.Reading{}, errors.New("no such processor") })
+	told := 0
+	for _, w := range r.Warnings {
+		if w.Code == "probe-unread" && !w.Invalidates {
+			told++
+		}
+	}
+	if !r.Valid || told != 1 || r.Probe.Before != nil || r.Probe.After != nil {
+		t.Errorf("told %d times: valid %v, %+v, %+v", told, r.Valid, r.Probe, r.Warnings)
+	}
+}

@@ -1,0 +1,324 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// The test binary plays other programs too: see roles.
+const roleEnv = "TARE_RUNNER_TEST_ROLE"
+
+var roles = map[string]func(io.Reader, io.Writer) error{
+	"load": fakeLoad,
+	"tare": tareToBeKilled,
+}
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	if role, ok := roles[os.Getenv(roleEnv)]; ok {
+		if err := role(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
+	dir, err := os.MkdirTemp("", "tare-runner-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("XDG_STATE_HOME", dir) // the list of started processes is this test's own
+	os.Setenv("TMPDIR", dir)
+	return m.Run()
+}
+
+// agent builds tare-agent, once.
+var agent = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(os.TempDir(), "tare-agent")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/tare-mesh/tare/cmd/tare-agent").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build tare-agent: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func decode(t *testing.T, text string) (*experiment.Experiment, *plan.Plan, app.Topology) {
+	t.Helper()
+	x, err := experiment.Decode("test.yaml", []byte(text), experiment.Known{
+		Meshes: mesh.Names(), Platforms: []string{"local"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Expand(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology, err := x.Topology()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, p, topology
+}
+
+// events is a sink that keeps what it hears.
+type events struct {
+	mu  sync.Mutex
+	all []result.Event
+	on  func(result.Event)
+}
+
+func (s *events) Event(e result.Event) error {
+	s.mu.Lock()
+	s.all = append(s.all, e)
+	s.mu.Unlock()
+	if s.on != nil {
+		s.on(e)
+	}
+	return nil
+}
+
+func (s *events) list() []result.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]result.Event(nil), s.all...)
+}
+
+func real(t *testing.T, text string) (runner.Config, *events) {
+	t.Helper()
+	path, err := agent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, p, topology := decode(t, text)
+	meters, err := meter.NewLocal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := meter.Host()
+	dir, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte(text), p, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	meshes := map[string]mesh.Definition{}
+	for _, m := range mesh.Builtin() {
+		meshes[m.Name] = m
+	}
+	sink := &events{}
+	return runner.Config{
+		Experiment: x, Topology: topology, Meshes: meshes,
+		Platform: local.New(local.Options{AgentPath: path, FetchProgram: func(ctx context.Context, name string) (string, string, error) {
+			found, err := fetch.Find(ctx, name, fetch.Options{})
+			return found.Path, found.Version, err
+		}}),
+		Generators: map[string]load.Generator{"tare": load.Tare{Agent: path}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
+	}, sink
+}
+
+const realText = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: real}
+factors:
+  mesh: [none, envoy]
+  rate: [300]
+  connections: [4]
+phases: {warmup: 500ms, measure: 1500ms, drain: 1s}
+blocks: 1
+# The machine that tests may be busy with other things: this is no measurement.
+validity: {rateShortfall: 0.2, errorRatio: 0.01, lateness: 500ms, unattributed: 0.2}
+`
+
+// The whole way, with real processes and a real Envoy: what is recorded agrees with itself.
+func TestRealTrials(t *testing.T) {
+	text, trials := realText, 2
+	if testing.Short() {
+		text, trials = strings.Replace(realText, "[none, envoy]", "[none]", 1), 1
+	}
+	cfg, sink := real(t, text)
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if summary.Recorded != trials || summary.Failed != 0 || summary.Invalid != 0 {
+		t.Errorf("%+v", summary)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		t.Run(r.Treatment, func(t *testing.T) { soundRecord(t, cfg, r) })
+	}
+	if v := cfg.Dir.Environment().Versions["envoy"]; v == "" && trials == 2 {
+		t.Error("the version of envoy is not kept")
+	}
+	kinds := map[string]int{}
+	for _, e := range sink.list() {
+		kinds[e.Kind]++
+	}
+	if kinds[result.KindRun] != 1 || kinds[result.KindTrial] != trials || kinds[result.KindPhase] != 7*trials || kinds[result.KindDone] != trials ||
+		kinds[result.KindEnd] != 1 || kinds[result.KindSample] < 2*trials || kinds[result.KindProgress] < trials {
+		t.Errorf("events %v", kinds)
+	}
+}
+
+func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
+	if !r.Valid || r.Error != "" {
+		t.Fatalf("invalid: %s %+v", r.Error, r.Warnings)
+	}
+	for _, w := range r.Warnings {
+		t.Logf("warning %s: %s", w.Code, w.Message)
+	}
+	var names []string
+	for i, p := range r.Phases {
+		names = append(names, p.Name)
+		if p.End.Before(p.Start) || i > 0 && p.Start.Before(r.Phases[i-1].End) {
+			t.Errorf("phase %+v", p)
+		}
+	}
+	if got := strings.Join(names, " "); got != "deploy verify settle warm-up measure drain" {
+		t.Errorf("phases %s", got) // the record cannot tell when its own writing ended
+	}
+	if r.Load == nil || r.Load.Completed < 300 || r.Load.AskedRate != 300 || r.Load.MeasureSeconds != 1.5 || r.Load.WarmupSeconds != 0.5 {
+		t.Fatalf("load %+v", r.Load)
+	}
+	planes := map[metric.Plane]int{}
+	for _, u := range r.Tasks {
+		planes[u.Plane]++
+		wall := u.End.At.Sub(u.Start.At)
+		if u.Missing != "" || wall < time.Second || wall > 4*time.Second { // 1.5 s, on a machine that may be busy
+			t.Errorf("task %s: %q, %v between the edges", u.ID, u.Missing, wall)
+		}
+		if u.Start.At.Sub(r.Load.Start).Abs() > time.Second {
+			t.Errorf("task %s read %v from the beginning of the generator's measure phase", u.ID, u.Start.At.Sub(r.Load.Start))
+		}
+		t.Logf("%-20s %-8s %12v, read %v and %v after the edges", u.ID, u.Plane, time.Duration(u.End.CPU-u.Start.CPU),
+			u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.End))
+		if u.End.RSS == 0 || u.End.Peak == 0 || u.End.PSS == nil || u.Start.PSS != nil {
+			t.Errorf("memory of %s: %+v", u.ID, u.End)
+		}
+		if u.Plane == metric.App && u.End.CPU-u.Start.CPU <= 0 {
+			t.Errorf("%s served requests and used no CPU", u.ID)
+		}
+	}
+	outside(t, r)
+	sidecars := 0
+	if strings.Contains(r.Treatment, "envoy") {
+		sidecars = 2
+	}
+	if planes[metric.App] != 1 || planes[metric.Data] != sidecars || planes[metric.Load] != 1 || planes[metric.Harness] != 1 {
+		t.Errorf("planes %v", planes)
+	}
+	if len(r.Checks) == 0 || r.Edges != 1 || r.Node == nil || r.Node.End.Busy <= r.Node.Start.Busy {
+		t.Errorf("checks %v, edges %d, node %+v", r.Checks, r.Edges, r.Node)
+	}
+	for _, name := range []string{result.LatencyFile, result.ProvenanceDir + "/load-profile.json"} {
+		if info, err := os.Stat(cfg.Dir.TrialFile(r.ID, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// outside holds that the calibration probe was read before the load began and after it had ended.
+func outside(t *testing.T, r result.Record) {
+	t.Helper()
+	if r.Probe == nil || r.Probe.Before == nil || r.Probe.After == nil {
+		t.Errorf("probe %+v", r.Probe)
+		return
+	}
+	loaded := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * float64(time.Second)))
+	if before, after := r.Probe.Before, r.Probe.After; before.At.Add(before.Took).After(loaded) || after.At.Before(r.Load.End) {
+		t.Errorf("probed at %v for %v, and at %v; the load began at %v, and the measure phase ended at %v", before.At, before.Took, after.At, loaded, r.Load.End)
+	}
+}
+
+// A service that echoes bytes is loaded by tare's own generator, through a proxy
+// that forwards connections where there is one.
+func TestEchoTrial(t *testing.T) {
+	text := strings.Replace(realText, "mesh: [none, envoy]", "protocol: [tcp]\n  requestSize: [300B]\n  mesh: [none, envoy-tcp]", 1)
+	if testing.Short() {
+		text = strings.Replace(text, "[none, envoy-tcp]", "[none]", 1)
+	}
+	cfg, _ := real(t, text)
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Failed != 0 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if l := r.Load; l.Completed == 0 || l.Classes["2xx"] != l.Intended || l.BytesIn < 300*l.Completed {
+			t.Errorf("%s: %+v", r.Treatment, l)
+		}
+	}
+}
+
+// An Envoy that ends at once: the trial fails with what it said.
+func TestEnvoyThatExits(t *testing.T) {
+	cfg, sink := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [envoy]", 1))
+	broken := filepath.Join(t.TempDir(), "envoy")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'cannot load the certificate' >&2\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path, _ := agent()
+	cfg.Platform = local.New(local.Options{AgentPath: path, FetchProgram: func(context.Context, string) (string, string, error) { return broken, "0", nil }})
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if summary.Recorded != 1 || summary.Failed != 1 {
+		t.Errorf("%+v", summary)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := records[0]
+	if r.Valid || !strings.Contains(r.Error, "cannot load the certificate") || !strings.Contains(r.Error, "exit status 3") {
+		t.Errorf("%+v", r)
+	}
+	for _, e := range sink.list() {
+		if e.Kind == result.KindError && e.Hint != "" {
+			return
+		}
+	}
+	t.Error("no event tells the error with a hint")
+}
+
+// A generator that is not there fails the trials, not the run.
+func TestGeneratorThatIsMissing(t *testing.T) {
+	cfg, _ := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]", 1))
+	cfg.Generators["tare"] = load.Tare{Agent: filepath.Join(t.TempDir(), "gone")}
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Failed != 1 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil || !strings.Contains(records[0].Error, "gone") {
+		t.Errorf("%+v, %v", records, err)
+	}
+}

@@ -1,0 +1,45 @@
+package runner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// What faults end and bring back, where counters have times of their own: a task counts from its first edge or its
+// birth to its last edge or its last reading.
+func TestPacedUsageUnderFaults(t *testing.T) {
+	at := time.Unix(1000, 0)
+	s := span{loaded: at.Add(-2 * time.Second), begin: at, end: at.Add(20 * time.Second), done: at.Add(21 * time.Second)}
+	for name, c := range map[string]struct {
+		seconds         []int // of the readings; a task burns a core
+		born            int
+		atFirst, atLast bool
+		missing, ended  bool
+		cpu             time.Duration
+	}{
+		"stays":             {seconds: []int{-1, 5, 19}, born: -10, atFirst: true, atLast: true, cpu: 20 * time.Second},
+		"ends":              {seconds: []int{-1, 5}, born: -10, atFirst: true, ended: true, cpu: 6 * time.Second},
+		"is born":           {seconds: []int{8, 20}, born: 5, atLast: true, cpu: 15 * time.Second},
+		"is born and ends":  {seconds: []int{8, 10}, born: 5, ended: true, cpu: 5 * time.Second},
+		"lives too briefly": {born: 5, missing: true},
+	} {
+		tr := &trial{run: &run{Config: Config{Experiment: &experiment.Experiment{Faults: []experiment.Fault{{Kind: "kill"}}}}}}
+		tr.sampler.history.tasks = map[string][]result.Reading{}
+		for _, second := range c.seconds {
+			tr.sampler.history.tasks["x"] = append(tr.sampler.history.tasks["x"],
+				result.Reading{At: at.Add(time.Duration(second) * time.Second), CPU: int64(time.Duration(second-c.born) * time.Second)})
+		}
+		u, _, _ := tr.pacedUsage(platform.Task{Task: mesh.Task{ID: "x"}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
+		if (u.Missing != "") != c.missing || u.Ended != c.ended || time.Duration(u.End.CPU-u.Start.CPU) != c.cpu {
+			t.Errorf("%s: %+v, want %v", name, u, c.cpu)
+		}
+		if u.Ended && !u.End.At.Equal(s.end) {
+			t.Errorf("%s: its counter stands to %v", name, u.End.At)
+		}
+	}
+}

@@ -1,0 +1,370 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }
+
+type hinted struct{ error }
+
+func (hinted) Hint() string { return "plug it in" }
+
+// Each row breaks one thing in a trial's way; what becomes of the trial is in its record, and the run does not fail.
+func TestWhatGoesWrong(t *testing.T) {
+	soon := func(err error) func() error { // a task that dies during the measure phase
+		begin := time.Now()
+		return func() error {
+			if time.Since(begin) < 500*time.Millisecond {
+				return nil
+			}
+			return err
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		fake   *fake
+		mode   string
+		failed string // in the record's error
+		code   string // of the warning that invalidates
+		says   string // in its message
+		hint   string
+	}{
+		{name: "deploy fails", fake: &fake{deploy: func() error { return hinted{errors.New("port taken")} }}, failed: "port taken", hint: "plug it in"},
+		{name: "application answers 500 to the probes", fake: &fake{verify: func() ([]platform.Check, error) {
+			return []platform.Check{{Name: "answer", Detail: "status 500, want 200", Hint: "see its log"}}, nil
+		}}, code: "verify-failed", says: "answer: status 500, want 200", hint: "see its log"},
+		{name: "verifying itself fails", fake: &fake{verify: func() ([]platform.Check, error) { return nil, errors.New("admin socket is gone") }}, failed: "verify: admin socket is gone"},
+		{name: "platform that cannot verify", fake: &fake{blind: true}, code: "not-verified", says: "unsupported operation"},
+		{name: "generator cannot do it", fake: &fake{}, mode: "unsupported", failed: "poisson arrivals: unsupported operation"},
+		{name: "generator crashes", fake: &fake{}, mode: "crash", failed: "segmentation violation"},
+		{name: "generator ends early", fake: &fake{}, mode: "early", failed: "ended before the measure phase did"},
+		{name: "generator says nothing", fake: &fake{}, mode: "silent", failed: "without a report"},
+		{name: "generator says nonsense", fake: &fake{}, mode: "garbage", failed: "Requests/sec: many"},
+		{name: "generator does not end", fake: &fake{}, mode: "stuck", failed: "has not ended when it should"},
+		{name: "application answers 500", fake: &fake{}, mode: "500", code: "errors", says: "status 500", hint: "logs"},
+		{name: "target rate missed", fake: &fake{}, mode: "slow", code: "rate-missed", says: "50.00 %", hint: "lower the rate"},
+		{name: "task died", fake: &fake{watched: soon(hinted{errors.New("echo-0/sidecar is gone: signal: killed")})}, code: "task-died", says: "signal: killed", hint: "plug it in"},
+		{name: "task that cannot be read", fake: &fake{tasks: func(l []platform.Task) []platform.Task {
+			return append(l, platform.Task{Task: mesh.Task{ID: "echo-0/app", Plane: metric.App}})
+		}}, code: "task-missing", says: "echo-0/app: not read at the beginning"},
+		{name: "task of nobody", fake: &fake{tasks: func(l []platform.Task) []platform.Task {
+			return append(l, platform.Task{Task: mesh.Task{ID: "stranger", Plane: metric.Unattributed}, PID: os.Getpid()})
+		}}, code: "unattributed", says: "stranger", hint: "attribution rules"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, sink := fakeConfig(t, c.fake, c.mode)
+			summary, err := runner.Run(context.Background(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records, err := cfg.Dir.Records()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(records) != 1 || summary.Recorded != 1 || summary.Failed+summary.Invalid != 1 {
+				t.Fatalf("%d records, %+v", len(records), summary)
+			}
+			r := records[0]
+			if r.Valid {
+				t.Fatal("the trial counts as valid")
+			}
+			i := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Invalidates })
+			switch {
+			case c.failed != "":
+				if !strings.Contains(r.Error, c.failed) {
+					t.Errorf("error %q, want %q in it", r.Error, c.failed)
+				}
+			case i < 0 || r.Warnings[i].Code != c.code || !strings.Contains(r.Warnings[i].Message, c.says):
+				t.Errorf("warnings %+v, want %s: %s", r.Warnings, c.code, c.says)
+			}
+			told := slices.ContainsFunc(sink.list(), func(e result.Event) bool {
+				return (e.Kind == result.KindInvalid || e.Kind == result.KindError) && e.Trial == r.ID && strings.Contains(e.Hint, c.hint)
+			})
+			if !told {
+				t.Errorf("no event tells it with the hint %q", c.hint)
+			}
+			if c.fake.deployed != c.fake.removed {
+				t.Errorf("%d deployed, %d removed", c.fake.deployed, c.fake.removed)
+			}
+			noLoadLeft(t, c.fake)
+		})
+	}
+}
+
+func noLoadLeft(t *testing.T, f *fake) {
+	t.Helper()
+	for _, p := range f.loads {
+		select {
+		case <-p.Done():
+		default:
+			t.Errorf("load process %d is still there", p.PID)
+		}
+	}
+}
+
+// A trial that fails does not touch the next.
+func TestRunGoesOn(t *testing.T) {
+	t.Parallel()
+	failing := true
+	f := &fake{deploy: func() error {
+		if failing {
+			failing = false
+			return errors.New("no")
+		}
+		return nil
+	}}
+	cfg, _ := fakeRun(t, strings.Replace(fakeText, "[500]", "[500, 600]", 1), f, "")
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Failed != 1 || summary.Recorded != 2 || summary.Invalid != 0 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil || records[0].Error == "" || !records[1].Valid {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
+
+// An interrupt in any phase ends the run, removes what runs and keeps what is recorded.
+func TestInterrupt(t *testing.T) {
+	for _, c := range []struct {
+		phase    string
+		recorded int
+	}{{"deploy", 0}, {"verify", 0}, {"settle", 0}, {"warm-up", 0}, {"measure", 0}, {"drain", 0}, {"record", 1}} {
+		t.Run(c.phase, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{}
+			text := fakeText
+			if c.recorded > 0 { // a run whose last trial is recorded is done, not interrupted
+				text = strings.Replace(text, "[500]", "[500, 600]", 1)
+			}
+			cfg, sink := fakeRun(t, text, f, "")
+			ctx, cancel := context.WithCancelCause(context.Background())
+			why := errors.New("interrupt signal")
+			sink.on = func(e result.Event) {
+				if e.Kind == result.KindPhase && e.Phase == c.phase {
+					cancel(why)
+				}
+			}
+			summary, err := runner.Run(ctx, cfg)
+			interrupted, ok := errors.AsType[*runner.Interrupted](err)
+			if !ok || !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+				t.Fatalf("error %v", err)
+			}
+			if interrupted.Recorded != c.recorded || summary.Recorded != c.recorded || !strings.Contains(interrupted.Hint(), "--resume "+cfg.Dir.Path()) {
+				t.Errorf("%+v, hint %q, %+v", interrupted, interrupted.Hint(), summary)
+			}
+			if f.deployed != f.removed {
+				t.Errorf("%d deployed, %d removed", f.deployed, f.removed)
+			}
+			noLoadLeft(t, f)
+			records, err := cfg.Dir.Records()
+			if err != nil || len(records) != c.recorded {
+				t.Errorf("%d records, %v", len(records), err)
+			}
+			// The rest can be done.
+			sink.on = nil
+			if summary, err = runner.Run(context.Background(), cfg); err != nil || summary.Earlier != c.recorded || summary.Recorded != 1 {
+				t.Errorf("resumed: %+v, %v", summary, err)
+			}
+		})
+	}
+}
+
+// A removal that hangs is given up at its deadline, at once at the second interrupt; either ends the run.
+func TestRemoveThatHangs(t *testing.T) {
+	hang := func(context.Context) error { select {} }
+	t.Run("deadline", func(t *testing.T) {
+		t.Parallel()
+		cfg, _ := fakeConfig(t, &fake{remove: hang}, "")
+		cfg.Timing.Remove = 300 * time.Millisecond
+		summary, err := runner.Run(context.Background(), cfg)
+		var h interface{ Hint() string }
+		if err == nil || !strings.Contains(err.Error(), "it took too long") || !errors.As(err, &h) || !strings.Contains(h.Hint(), "--resume") {
+			t.Errorf("%v", err)
+		}
+		if summary.Recorded != 1 { // what was measured is kept
+			t.Errorf("%+v", summary)
+		}
+	})
+	t.Run("after an interrupt", func(t *testing.T) {
+		t.Parallel()
+		cfg, sink := fakeConfig(t, &fake{remove: func(context.Context) error { return errors.New("process 7 does not end") }}, "")
+		ctx, cancel := context.WithCancel(context.Background())
+		sink.on = func(e result.Event) {
+			if e.Phase == "measure" {
+				cancel()
+			}
+		}
+		_, err := runner.Run(ctx, cfg)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "process 7 does not end") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("second interrupt", func(t *testing.T) {
+		t.Parallel()
+		kill, stopNow := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(context.Background())
+		removing := make(chan struct{})
+		cfg, sink := fakeConfig(t, &fake{remove: func(ctx context.Context) error { close(removing); return hang(ctx) }}, "")
+		cfg.Kill = kill
+		cfg.Timing.Remove = time.Hour
+		sink.on = func(e result.Event) {
+			if e.Phase == "measure" {
+				cancel()
+			}
+		}
+		go func() { <-removing; stopNow() }()
+		if _, err := runner.Run(ctx, cfg); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// unfit are the warnings that make r invalid, but for the one that a busy machine gives a
+// trial as short as those of these tests: the generator, which stays for quickTiming.Tail,
+// has ended before its last reading.
+func unfit(r result.Record) (all []result.Warning) {
+	for _, w := range r.Warnings {
+		if w.Invalidates && (w.Code != "task-missing" || !strings.HasPrefix(w.Message, "load/load: not read at the end")) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// Somebody sets the wall clock: differences hold, and the record says so.
+func TestClockStepped(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		when  func(result.Event) bool
+		valid bool
+	}{
+		{"while the load starts", func(e result.Event) bool { return e.Phase == "measure" }, false},
+		{"while it is measured", func(e result.Event) bool { return e.Kind == result.KindSample }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, sink := fakeConfig(t, &fake{}, "")
+			var step atomic.Int64
+			cfg.Wall = func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
+			sink.on = func(e result.Event) {
+				if c.when(e) {
+					step.Store(int64(-time.Hour))
+				}
+			}
+			began := time.Now()
+			if _, err := runner.Run(context.Background(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			took := time.Since(began)
+			records, err := cfg.Dir.Records()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := records[0]
+			i := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Code == "clock-stepped" })
+			if i < 0 || !strings.Contains(r.Warnings[i].Message, "-1h0m0s") || (len(unfit(r)) == 0) != c.valid || r.Warnings[i].Hint == "" {
+				t.Errorf("valid %v, warnings %+v", r.Valid, r.Warnings)
+			}
+			for _, u := range r.Tasks {
+				// Between the trial's begin and its end, which the run's own time holds; the second edge after the measure phase.
+				if u.Start.At.Before(r.Started) || !u.Start.At.Before(u.End.At) || u.End.At.After(r.Ended) ||
+					u.End.At.Before(r.Load.Start.Add(time.Duration(cfg.Experiment.Phases.Measure))) {
+					t.Errorf("task %s: from %v to %v, of a trial from %v to %v", u.ID, u.Start.At, u.End.At, r.Started, r.Ended)
+				}
+			}
+			if length := r.Ended.Sub(r.Started); length > took {
+				t.Errorf("a trial of %v in a run of %v", length, took)
+			}
+			if r.Ended.Before(r.Started) {
+				t.Error("the trial ended before it began")
+			}
+		})
+	}
+}
+
+// A record that cannot be written ends the run with the directory's error.
+func TestDirectoryThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	cfg, sink := fakeConfig(t, f, "")
+	sink.on = func(e result.Event) {
+		if e.Phase == "record" {
+			// A directory stands where the record is to be written.
+			if err := os.Mkdir(cfg.Dir.TrialFile(e.Trial, result.RecordFile+".tmp"), 0o700); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	summary, err := runner.Run(context.Background(), cfg)
+	if _, ok := errors.AsType[*result.Error](err); !ok || summary.Recorded != 0 {
+		t.Errorf("%+v, %v", summary, err)
+	}
+	if f.deployed != 1 || f.removed != 1 {
+		t.Errorf("%d deployed, %d removed", f.deployed, f.removed)
+	}
+	if records, err := cfg.Dir.Records(); err != nil || len(records) != 0 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
+
+type deaf struct{ heard int }
+
+func (d *deaf) Event(result.Event) error {
+	d.heard++
+	return errors.New("terminal is gone")
+}
+
+func TestSinkThatFailsIsLeftOut(t *testing.T) {
+	t.Parallel()
+	cfg, sink := fakeConfig(t, &fake{}, "")
+	d := &deaf{}
+	cfg.Sinks = []result.Sink{d, sink}
+	if summary, err := runner.Run(context.Background(), cfg); err != nil || summary.Recorded != 1 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	if d.heard != 1 {
+		t.Errorf("it was told %d events", d.heard)
+	}
+	if !slices.ContainsFunc(sink.list(), func(e result.Event) bool { return strings.Contains(e.Message, "terminal is gone") }) {
+		t.Error("the other sink was not told")
+	}
+}
+
+// In a closed loop there is no rate to miss.
+func TestClosedLoop(t *testing.T) {
+	t.Parallel()
+	cfg, _ := fakeRun(t, strings.Replace(fakeText, "[500]", "[max]", 1), &fake{}, "slow")
+	if _, err := runner.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != 1 || records[0].Load == nil {
+		t.Fatalf("%+v", records)
+	}
+	for _, w := range records[0].Warnings {
+		if w.Code == "rate-missed" {
+			t.Errorf("%+v", w)
+		}
+	}
+}

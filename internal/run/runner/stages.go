@@ -1,0 +1,44 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// stageTimes reads what the services say of their own times; nil where they say
+// nothing. It is read just outside of the edges at which the meters are, so that
+// its cost lies outside of what is measured.
+func (t *trial) stageTimes(ctx context.Context) []platform.StageTime {
+	d, ok := t.deployment.(platform.Timed)
+	if !ok {
+		return nil
+	}
+	times, err := d.StageTimes(ctx)
+	if err != nil {
+		t.warn(result.Warning{Code: "stages-unread", Message: fmt.Sprintf("the services' own times could not be read: %v", err),
+			Metrics: []string{"stage_us", "route_server_us", "route_calc_us"}})
+		return nil
+	}
+	return times
+}
+
+// keepStages keeps what was added between two readings.
+func (t *trial) keepStages(begin, end []platform.StageTime) {
+	if begin == nil {
+		return
+	}
+	for _, e := range end {
+		for _, b := range begin {
+			if b.Route == e.Route && b.Stage == e.Stage {
+				e.Count -= b.Count
+				e.Seconds -= b.Seconds
+			}
+		}
+		if e.Count > 0 {
+			t.record.Stages = append(t.record.Stages, result.Stage(e))
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package runner_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// A run ends where it knows enough, says why, and a resumed one knows.
+func TestStopsWhenItKnowsEnough(t *testing.T) {
+	cfg, events := fakeRun(t, strings.Replace(fakeText, "blocks: 1", "blocks: 4", 1), &fake{}, "")
+	var asked []int
+	cfg.Stop = func(block int) (string, error) {
+		asked = append(asked, block)
+		if block == 1 {
+			return "", errors.New("the disk is gone")
+		}
+		return "narrow enough", nil
+	}
+	s, err := runner.Run(t.Context(), cfg)
+	if err != nil || s.Recorded != 2 || s.Stopped != "narrow enough" || len(asked) != 2 {
+		t.Fatalf("%+v, %v, asked %v", s, err, asked)
+	}
+	stopped, err := cfg.Dir.Stopped()
+	if err != nil || stopped == nil || stopped.Block != 2 || stopped.Why != "narrow enough" || stopped.At.IsZero() {
+		t.Fatalf("%+v, %v", stopped, err)
+	}
+	var said []string
+	for _, e := range events.list() {
+		said = append(said, e.Message)
+	}
+	for _, want := range []string{"cannot be told, so the run goes on: the disk is gone", "stopped after block 2: narrow enough"} {
+		if !strings.Contains(strings.Join(said, "\n"), want) {
+			t.Errorf("nothing says %q in %q", want, said)
+		}
+	}
+	if s, err := runner.Run(t.Context(), cfg); err != nil || s.Recorded != 0 {
+		t.Errorf("run again: %+v, %v", s, err)
+	}
+}

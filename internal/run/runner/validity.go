@@ -1,0 +1,360 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// seen is what the validity checks look at.
+type seen struct {
+	record  *result.Record
+	load    *result.Load
+	limits  experiment.Validity
+	open    bool          // open loop
+	faults  bool          // were injected: failed requests are then what is measured
+	p50     time.Duration // response time
+	stepped time.Duration // of the wall clock during the trial
+	// unsure is how far the wall clock was stepped between telling the generator its schedule and the measure phase.
+	unsure time.Duration
+}
+
+const (
+	// leastLateness is the p99 lateness that is never held against a generator.
+	leastLateness = time.Millisecond
+	// grossly late is so many times the limit.
+	grossly = 10
+	// clockStep is the step of the wall clock that is worth a word.
+	clockStep = 100 * time.Millisecond
+	// stealShare of the machine's CPU given to other guests that is worth a word.
+	stealShare = 0.05
+	// throttleShare of the measure phase for which a container was held back that is worth a word.
+	throttleShare = 0.001
+)
+
+var (
+	latencies = []string{"latency_ms", "service_ms"}
+	cpus      = []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "mesh_ratio", "data_plane_ratio"}
+)
+
+// check is one thing that a trial's figures rest on. find says what is wrong;
+// empty: nothing is.
+type check struct {
+	code    string
+	find    func(seen) string
+	hint    string
+	effect  effect
+	metrics []string // it concerns; nil: all
+}
+
+// clusterHints say what to do in a cluster, which chooses the processors itself, by code.
+var clusterHints = map[string]string{
+	"generator-saturated": "raise load.workers, give the load nodes of its own (platform.affinity: labels, and the label tare.dev/role=load on them), or lower the rate",
+	"generator-late":      "give the load nodes of its own (platform.affinity: labels, and the label tare.dev/role=load on them), raise load.workers, or lower the rate",
+}
+
+// hintOn is the check's hint for trials on a kind of platform.
+func (c check) hintOn(platform string) string {
+	if hint, ok := clusterHints[c.code]; ok && platform == mesh.OnKubernetes {
+		return hint
+	}
+	return c.hint
+}
+
+// effect is what becomes of a trial for which a check does not hold.
+type effect int
+
+const (
+	warns       effect = iota // the figures are used, and marked
+	withholds                 // the metrics the check concerns are not used of this trial; the others are
+	invalidates               // nothing of the trial is used
+)
+
+// checks are made on every trial that was measured. One code may stand twice,
+// the graver row first: the second is then not asked.
+var checks = []check{
+	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
+	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", invalidates, nil},
+	{"response-size", wrongSize, "see that the application answers with the size the treatment asks for", invalidates, nil},
+	{"generator-saturated", saturatedOpen, "give the generator a processor of its own (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
+	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or give it a processor of its own (platform.cpus)", warns, []string{"rate", "latency_ms", "service_ms"}},
+	{"generator-late", grosslyLate, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
+	{"generator-late", late, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", warns, latencies},
+	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop what does not belong to the trial", invalidates, nil},
+	{"task-missing", taskMissing, "see its log in the trial's provenance", invalidates, nil},
+	{"restarted", restarted, "see its log in the trial's provenance, and whether it may have more memory", invalidates, nil},
+	{"throttled", throttled, "raise the container's CPU limit, or leave it out: what is held back is measured as latency, and not as CPU", warns, append(slices.Clone(latencies), cpus...)},
+	{"throttling-unknown", throttlingUnknown, "see that tare may read nodes/proxy, and that the kubelet's cAdvisor knows the containers; or set no CPU limits", warns, latencies},
+	{"clock-stepped", steppedUnsure, "let the clock come to rest (NTP) before measuring", invalidates, nil},
+	{"clock-stepped", stepped, "differences within the trial do not suffer; time stamps cannot be compared with those of other machines", warns, nil},
+	{"cpu-stolen", stolen, "the hypervisor gave this machine's CPU to others: use a machine with processors of its own, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
+}
+
+// checked makes every check on the trial.
+func (t *trial) checked() []result.Warning {
+	s := t.seen
+	s.record, s.load, s.limits = &t.record, t.record.Load, t.Experiment.Validity
+	s.open = t.profile.Rate > 0
+	s.faults = len(t.Experiment.Faults) > 0
+	s.unsure = t.edges.began - t.edges.told
+	t.mu.Lock()
+	s.p50 = medianP50(t.progress)
+	t.mu.Unlock()
+	var warnings []result.Warning
+	said := map[string]bool{}
+	for _, c := range checks {
+		if said[c.code] {
+			continue
+		}
+		if message := c.find(s); message != "" {
+			said[c.code] = true
+			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hintOn(t.Experiment.Platform.Kind),
+				Invalidates: c.effect == invalidates, Withholds: c.effect == withholds, Metrics: c.metrics})
+		}
+	}
+	return warnings
+}
+
+// medianP50 is the median over the seconds of the measure phase: a limit, not a result.
+func medianP50(seconds []loadgen.Progress) time.Duration {
+	var all []float64
+	for _, p := range seconds {
+		if p.Phase == "measure" {
+			all = append(all, p.P50MS)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return time.Duration(all[len(all)/2] * float64(time.Millisecond))
+}
+
+func rateMissed(s seen) string {
+	if !s.open || s.faults {
+		return ""
+	}
+	if s.load.Intended <= 0 {
+		return "the generator sent nothing in the measure phase"
+	}
+	// A paced generator intends no more than it can send: what it was asked for is the measure.
+	intended := s.load.Intended
+	if s.load.Loop == "paced" {
+		intended = max(intended, int64(s.load.AskedRate*s.load.MeasureSeconds))
+	}
+	got := float64(s.load.Completed) / float64(intended)
+	if got >= 1-s.limits.RateShortfall {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d intended requests were answered within the measure phase (%.2f %%, at least %.2f %% are asked for)",
+		s.load.Completed, intended, 100*got, 100*(1-s.limits.RateShortfall))
+}
+
+func tooManyErrors(s seen) string {
+	var all int64
+	for _, n := range s.load.Classes {
+		all += n
+	}
+	bad := all - s.load.Classes[string(loadgen.OK)]
+	switch {
+	case s.faults:
+		return ""
+	case all == 0:
+		return "not one request ended in the measure phase"
+	case float64(bad) <= s.limits.ErrorRatio*float64(all):
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests failed (%.2f %%, at most %.2f %% may): %s", bad, all,
+		100*float64(bad)/float64(all), 100*s.limits.ErrorRatio, tally(s.load))
+}
+
+// tally names what went wrong, the most frequent first.
+func tally(l *result.Load) string {
+	type count struct {
+		what string
+		n    int64
+	}
+	var counts []count
+	for code, n := range l.Statuses {
+		if !strings.HasPrefix(code, "2") {
+			counts = append(counts, count{"status " + code, n})
+		}
+	}
+	for kind, n := range l.Errors {
+		counts = append(counts, count{kind, n})
+	}
+	slices.SortFunc(counts, func(a, b count) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.what, b.what)) })
+	var words []string
+	for _, c := range counts[:min(len(counts), 4)] {
+		words = append(words, fmt.Sprintf("%s (%d)", c.what, c.n))
+	}
+	return strings.Join(words, ", ")
+}
+
+func wrongSize(s seen) string {
+	if n := s.load.Errors["wrong size"]; n > 0 {
+		return fmt.Sprintf("%d answers were not of the size asked for", n)
+	}
+	return ""
+}
+
+func saturatedOpen(s seen) string {
+	if !s.open {
+		return ""
+	}
+	return saturated(s)
+}
+
+func saturated(s seen) string {
+	if s.load.ThreadCPURatio == nil || *s.load.ThreadCPURatio <= s.limits.GeneratorCPU {
+		return ""
+	}
+	return fmt.Sprintf("the generator's busiest thread used %.0f %% of a core, more than %.0f %%", 100**s.load.ThreadCPURatio, 100*s.limits.GeneratorCPU)
+}
+
+// latenessLimit is the p99 lateness that marks a trial.
+func latenessLimit(s seen) time.Duration {
+	if l := time.Duration(s.limits.Lateness); l > 0 {
+		return l
+	}
+	return max(leastLateness, s.p50/10)
+}
+
+// lateness is the p99 lateness the generator itself is to blame for, where it
+// can tell; a request that waits for a connection waits for the server.
+func lateness(s seen) (time.Duration, bool) {
+	us := cmp.Or(s.load.OwnLatenessP99US, s.load.LatenessP99US)
+	if us == nil || !s.open {
+		return 0, false
+	}
+	return time.Duration(*us * float64(time.Microsecond)), true
+}
+
+func lateBy(s seen, times time.Duration) string {
+	l, ok := lateness(s)
+	if !ok || l <= times*latenessLimit(s) {
+		return ""
+	}
+	return fmt.Sprintf("the generator sent late: p99 %v, more than %v", l.Round(time.Microsecond), latenessLimit(s))
+}
+
+func grosslyLate(s seen) string { return lateBy(s, grossly) }
+func late(s seen) string        { return lateBy(s, 1) }
+
+func unattributed(s seen) string {
+	var all, unknown int64
+	var who []string
+	for _, task := range s.record.Tasks {
+		if task.Missing != "" {
+			continue
+		}
+		used := task.End.CPU - task.Start.CPU
+		all += used
+		if task.Plane == metric.Unattributed {
+			unknown += used
+			who = append(who, task.ID)
+		}
+	}
+	if float64(unknown) <= s.limits.Unattributed*float64(all) {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %% of all CPU matched no attribution rule (at most %.1f %% may): %s",
+		100*float64(unknown)/float64(all), 100*s.limits.Unattributed, strings.Join(who, ", "))
+}
+
+func taskMissing(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		if task.Missing != "" {
+			who = append(who, task.ID+": "+task.Missing)
+		}
+	}
+	return strings.Join(who, "; ")
+}
+
+func restarted(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		n := task.End.Restarts - task.Start.Restarts
+		if n <= 0 || task.Ended || s.faults {
+			continue
+		}
+		why := fmt.Sprintf("%s was started again %d times", task.ID, n)
+		if kills := task.End.OOMKills - task.Start.OOMKills; kills > 0 {
+			why += fmt.Sprintf(", after it was killed for want of memory %d times or more", kills)
+		}
+		who = append(who, why)
+	}
+	return strings.Join(who, "; ")
+}
+
+func throttled(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		wall := task.End.At.Sub(task.Start.At)
+		if task.Start.Throttled == nil || task.End.Throttled == nil || wall <= 0 || task.Ended || task.Missing != "" {
+			continue
+		}
+		held := *task.End.Throttled - *task.Start.Throttled
+		if share := float64(held) / float64(wall); share > throttleShare {
+			who = append(who, fmt.Sprintf("%s for %v (%.1f %% of the time)", task.ID, time.Duration(held).Round(time.Millisecond), 100*share))
+		}
+	}
+	if who == nil {
+		return ""
+	}
+	return "CPU limits held back " + strings.Join(who, ", ")
+}
+
+// throttlingUnknown is asked of containers alone: processes of this machine have no limits but those of the whole.
+func throttlingUnknown(s seen) string {
+	var who []string
+	for _, task := range s.record.Tasks {
+		container := task.Namespace != "" && (task.Plane == metric.App || task.Plane == metric.Data)
+		if container && task.End.Throttled == nil && task.Missing == "" && !task.Ended {
+			who = append(who, task.ID)
+		}
+	}
+	if who == nil {
+		return ""
+	}
+	return "whether CPU limits held these back is not known: " + strings.Join(who, ", ")
+}
+
+func steppedUnsure(s seen) string {
+	if s.unsure.Abs() <= clockStep {
+		return ""
+	}
+	return fmt.Sprintf("the wall clock was set by %v while the load was starting: the generator's measure phase is not the meters'", s.unsure.Round(time.Millisecond))
+}
+
+func stepped(s seen) string {
+	if s.stepped.Abs() <= clockStep {
+		return ""
+	}
+	return fmt.Sprintf("the wall clock was set by %v during the trial", s.stepped.Round(time.Millisecond))
+}
+
+func stolen(s seen) string {
+	n := s.record.Node
+	if n == nil {
+		return ""
+	}
+	wall := n.End.At.Sub(n.Start.At)
+	if wall <= 0 || n.CPUs < 1 {
+		return ""
+	}
+	share := float64(n.End.Steal-n.Start.Steal) / (float64(wall) * float64(n.CPUs))
+	if share <= stealShare {
+		return ""
+	}
+	return fmt.Sprintf("the hypervisor took %.1f %% of this machine's CPU during the measure phase", 100*share)
+}

@@ -1,0 +1,167 @@
+package runner
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// soundTrial is a measured trial with nothing wrong.
+func soundTrial() *trial {
+	at := time.Unix(1000, 0)
+	t := &trial{run: &run{Config: Config{Experiment: &experiment.Experiment{Validity: experiment.Validity{
+		ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9}}}}}
+	t.profile.Rate = 1000
+	ratio, late := 0.5, 200.0
+	t.record = result.Record{
+		Load: &result.Load{Intended: 10_000, Sent: 10_000, Completed: 10_000, ThreadCPURatio: &ratio, LatenessP99US: &late,
+			Classes: map[string]int64{"2xx": 10_000}, Statuses: map[string]int64{"200": 10_000}, Errors: map[string]int64{}},
+		Tasks: []result.TaskUsage{
+			{Task: mesh.Task{ID: "echo-0/app", Plane: metric.App}, Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 2e9}},
+			{Task: mesh.Task{ID: "stranger", Plane: metric.Unattributed}, Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 1e9 + 5e6}},
+		},
+		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at}, End: result.NodeReading{At: at.Add(10 * time.Second), Busy: 5e9, Steal: 5e8}},
+	}
+	for range 10 {
+		t.progress = append(t.progress, loadgen.Progress{Phase: "measure", P50MS: 2})
+	}
+	return t
+}
+
+// held is a task that its CPU limit held back in ten seconds.
+func held(u *result.TaskUsage, back time.Duration) {
+	none, ns := int64(0), back.Nanoseconds()
+	u.Start.At, u.End.At = time.Unix(1000, 0), time.Unix(1010, 0)
+	u.Start.Throttled, u.End.Throttled = &none, &ns
+}
+
+// A cluster refuses platform.cpus: no hint may send anybody there.
+func TestHintsOnClusters(t *testing.T) {
+	for _, c := range checks {
+		if here := c.hintOn(mesh.OnLocal); here != c.hint {
+			t.Errorf("%s on this machine: %s", c.code, here)
+		}
+		if there := c.hintOn(mesh.OnKubernetes); strings.Contains(there, "platform.cpus") || there == "" {
+			t.Errorf("%s on a cluster: %s", c.code, there)
+		}
+	}
+	late := 1500.0
+	tr := soundTrial()
+	tr.record.Load.LatenessP99US, tr.Experiment.Platform.Kind = &late, mesh.OnKubernetes
+	if w := tr.checked(); len(w) != 1 || w[0].Code != "generator-late" || !strings.Contains(w[0].Hint, "platform.affinity") {
+		t.Errorf("%+v", w)
+	}
+}
+
+// Each row spoils one thing. The limits themselves are on the good side.
+func TestChecks(t *testing.T) {
+	float := func(f float64) *float64 { return &f }
+	for _, c := range []struct {
+		name   string
+		spoil  func(*trial)
+		code   string // empty: nothing is wrong
+		says   string
+		effect effect
+	}{
+		{name: "nothing", spoil: func(*trial) {}},
+		{"rate at its limit", func(t *trial) { t.record.Load.Completed = 9950 }, "", "", warns},
+		{"rate missed", func(t *trial) { t.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", invalidates},
+		{"nothing intended", func(t *trial) { t.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
+		{"closed loop has no rate", func(t *trial) { t.profile.Rate = 0; t.record.Load.Completed = 1 }, "", "", warns},
+		{"errors at their limit", func(t *trial) { t.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", warns},
+		{"errors", func(t *trial) {
+			t.record.Load.Classes = map[string]int64{"2xx": 9000, "status": 600, "conn": 400}
+			t.record.Load.Statuses, t.record.Load.Errors = map[string]int64{"200": 9000, "503": 600}, map[string]int64{"reset": 400}
+		}, "errors", "1000 of 10000 requests failed (10.00 %, at most 0.10 % may): status 503 (600), reset (400)", invalidates},
+		{"no request ended", func(t *trial) { t.record.Load.Classes = nil }, "errors", "not one request", invalidates},
+		{"wrong size", func(t *trial) { t.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", invalidates},
+		{"generator saturated", func(t *trial) { t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", invalidates},
+		{"generator saturated in a closed loop", func(t *trial) { t.profile.Rate = 0; t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", warns},
+		{"generator that does not know", func(t *trial) { t.record.Load.ThreadCPURatio, t.record.Load.LatenessP99US = nil, nil }, "", "", warns},
+		{"a little late", func(t *trial) { t.record.Load.LatenessP99US = float(1500) }, "generator-late", "p99 1.5ms, more than 1ms", warns},
+		{"late for a quick server is not late for a slow one", func(t *trial) {
+			t.record.Load.LatenessP99US = float(1500)
+			for i := range t.progress {
+				t.progress[i].P50MS = 20
+			}
+		}, "", "", warns},
+		{"late by the file's limit", func(t *trial) {
+			t.Experiment.Validity.Lateness = experiment.Duration(100 * time.Microsecond)
+		}, "generator-late", "more than 100µs", warns},
+		{"grossly late", func(t *trial) { t.record.Load.LatenessP99US = float(11_000) }, "generator-late", "11ms", withholds},
+		{"late for want of connections", func(t *trial) {
+			t.record.Load.LatenessP99US, t.record.Load.OwnLatenessP99US = float(11_000), float(10)
+		}, "", "", warns},
+		{"unattributed", func(t *trial) { t.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", invalidates},
+		{"task missing", func(t *trial) { t.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", invalidates},
+		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "set by -1s during", warns},
+		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", warns},
+		{"clock stepped before the start", func(t *trial) { t.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", invalidates},
+		{"CPU stolen", func(t *trial) { t.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", warns},
+		{"restarted", func(t *trial) { t.record.Tasks[0].End.Restarts, t.record.Tasks[0].End.OOMKills = 2, 1 }, "restarted",
+			"echo-0/app was started again 2 times, after it was killed for want of memory", invalidates},
+		{"restarted before", func(t *trial) { t.record.Tasks[0].Start.Restarts, t.record.Tasks[0].End.Restarts = 2, 2 }, "", "", warns},
+		{"throttled", func(t *trial) { held(&t.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app for 15ms (0.1 % of the time)", warns},
+		{"hardly throttled", func(t *trial) { held(&t.record.Tasks[0], 9*time.Millisecond) }, "", "", warns},
+		{"a container whose throttling is not known", func(t *trial) { t.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
+		{"no node", func(t *trial) { t.record.Node = nil }, "", "", warns},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr := soundTrial()
+			c.spoil(tr)
+			warnings := tr.checked()
+			i := slices.IndexFunc(warnings, func(w result.Warning) bool { return w.Code == c.code })
+			switch {
+			case c.code == "":
+				if len(warnings) > 0 {
+					t.Errorf("%+v, want none", warnings)
+				}
+			case i < 0 || !strings.Contains(warnings[i].Message, c.says) || warnings[i].Invalidates != (c.effect == invalidates) || warnings[i].Withholds != (c.effect == withholds) || warnings[i].Hint == "":
+				t.Errorf("%+v, want %s: %s", warnings, c.code, c.says)
+			}
+			seen := map[string]bool{}
+			for _, w := range warnings {
+				if seen[w.Code] {
+					t.Errorf("%s is said twice", w.Code)
+				}
+				seen[w.Code] = true
+			}
+		})
+	}
+}
+
+// Every code is explained where people look for it.
+func TestCodesAreOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/results-directory.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !strings.Contains(string(page), "| `"+c.code+"` |") {
+			t.Errorf("%s is not in docs/results-directory.md", c.code)
+		}
+	}
+}
+
+// What a check concerns exists.
+func TestChecksNameMetrics(t *testing.T) {
+	bases := map[string]bool{}
+	for _, m := range metric.All() {
+		bases[metric.Base(m.Name)] = true
+	}
+	for _, c := range checks {
+		for _, m := range c.metrics {
+			if !bases[m] {
+				t.Errorf("check %s concerns %q, which is no metric", c.code, m)
+			}
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// AcrossFormat is one way to write an [analysis.Across].
+type AcrossFormat struct {
+	Name  string
+	Doc   string
+	Write func(io.Writer, *analysis.Across) error
+}
+
+// AcrossFormats lists every format of a comparison of two runs; the first is the default.
+func AcrossFormats(o Options) []AcrossFormat {
+	return []AcrossFormat{
+		{"text", "tables for the terminal", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, plainPage) }},
+		{"json", "everything, schema " + analysis.AcrossSchema, writeAcrossJSON},
+		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, markdownPage) }},
+	}
+}
+
+func writeAcrossJSON(w io.Writer, a *analysis.Across) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(a); err != nil {
+		return fmt.Errorf("write comparison as JSON: %w", err)
+	}
+	return nil
+}
+
+// across is the state of writing one comparison of two runs.
+type across struct {
+	page
+	a *analysis.Across
+	o Options
+	l labels
+}
+
+func writeAcross(w io.Writer, a *analysis.Across, o Options, style func(*bytes.Buffer, Options) page) error {
+	var b bytes.Buffer
+	x := across{style(&b, o), a, o, acrossLabels(a)}
+	x.head()
+	x.gates()
+	x.differing()
+	x.changes()
+	x.warnings()
+	x.foot()
+	if _, err := b.WriteTo(w); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	return nil
+}
+
+func acrossLabels(a *analysis.Across) labels {
+	r := &analysis.Report{}
+	seen := map[string]bool{}
+	for _, c := range a.Changes {
+		if !seen[c.Treatment] {
+			seen[c.Treatment] = true
+			r.Treatments = append(r.Treatments, analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
+		}
+	}
+	return newLabels(r)
+}
+
+func (x across) head() {
+	x.heading("What changed from " + x.a.Base.Dir + " to " + x.a.New.Dir)
+	for _, s := range []struct {
+		name string
+		side analysis.Side
+	}{{"base", x.a.Base}, {"new", x.a.New}} {
+		line := fmt.Sprintf("%s: %s, %d of %d trials used", s.name, s.side.Experiment, s.side.Count.Used, s.side.Count.Planned)
+		if at := s.side.Setup.FirstStart; at != nil {
+			line += ", begun " + at.UTC().Format(time.DateTime) + " UTC"
+		}
+		x.item(line)
+	}
+}
+
+func (x across) differing() {
+	if len(x.a.Obstacles) > 0 {
+		x.heading("Not run under the same conditions, and compared all the same")
+		x.distinctions(x.a.Obstacles)
+	}
+	if len(x.a.Distinctions) > 0 {
+		x.heading("What differs between the runs")
+		x.distinctions(x.a.Distinctions)
+	}
+}
+
+func (x across) distinctions(ds []analysis.Distinction) {
+	say := func(s string) string {
+		if s == "" {
+			return unknown
+		}
+		return s
+	}
+	what, base, next := column{heads: []string{""}, left: true}, column{heads: []string{"base"}, left: true}, column{heads: []string{"new"}, left: true}
+	for _, d := range ds {
+		what.cells, base.cells, next.cells = append(what.cells, d.What), append(base.cells, say(d.Base)), append(next.cells, say(d.New))
+	}
+	x.table([]column{what, base, next}, 1)
+}
+
+// gates come first: they are what a pipeline asks.
+func (x across) gates() {
+	if len(x.a.Gates) == 0 {
+		return
+	}
+	x.heading("Gates")
+	heads := []string{"gate", "treatment", "change", "interval", "outcome"}
+	columns := make([]column, len(heads))
+	for i, h := range heads {
+		columns[i] = column{heads: []string{h}, left: i < 2 || i == 4}
+	}
+	for _, g := range x.a.Gates {
+		change, interval := unknown, ""
+		if g.Change != nil {
+			scale, unit := 1.0, " "+g.Unit
+			if g.Unit != "%" {
+				unit = quantityOf(g.Metric).unitText()
+				scale = quantityOf(g.Metric).scale
+			}
+			change, interval = difference(*g.Change, scale)+unit, bounds(*g.Change, scale, signed)
+		}
+		outcome := string(g.Outcome)
+		if g.Why != "" {
+			outcome += ": " + g.Why
+		}
+		for i, cell := range []string{g.Gate, x.l.withControl(analysis.Treatment{ID: g.Treatment, Factors: g.Factors}), change, interval, outcome} {
+			columns[i].cells = append(columns[i].cells, cell)
+		}
+	}
+	x.table(columns, 2)
+}
+
+func (x across) shows(c analysis.Change) bool {
+	zero := func(v *float64) bool { return v != nil && *v == 0 }
+	if zero(c.Base) && zero(c.New) {
+		return false
+	}
+	return x.o.All || slices.Contains(compared, c.Metric)
+}
+
+func (x across) changes() {
+	x.heading(fmt.Sprintf("What changed (Welch's %s %% intervals over the trials of both runs, not paired)", fixed(100*x.a.Confidence, decimalsOf(100*x.a.Confidence))))
+	heads := []string{"", "base", "new", "change", "interval", "ratio", "interval", "verdict"}
+	columns := make([]column, len(heads))
+	for i, h := range heads {
+		columns[i] = column{heads: []string{h}, left: i == 0 || i == len(heads)-1}
+	}
+	row := func(cells ...string) {
+		for i := range columns {
+			columns[i].cells = append(columns[i].cells, at(cells, i))
+		}
+	}
+	treatment := ""
+	for _, c := range x.ordered() {
+		if c.Treatment != treatment {
+			treatment = c.Treatment
+			row(x.l.withControl(analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}))
+		}
+		row(x.cells(c)...)
+	}
+	x.table(columns, 1)
+}
+
+// ordered keeps the order of treatments and puts headline metrics first in each.
+func (x across) ordered() []analysis.Change {
+	rank := map[string]int{}
+	var shown []analysis.Change
+	for _, c := range x.a.Changes {
+		if x.shows(c) {
+			if _, ok := rank[c.Treatment]; !ok {
+				rank[c.Treatment] = len(rank)
+			}
+			shown = append(shown, c)
+		}
+	}
+	slices.SortStableFunc(shown, func(a, b analysis.Change) int {
+		if d := rank[a.Treatment] - rank[b.Treatment]; d != 0 {
+			return d
+		}
+		return place(a.Metric) - place(b.Metric)
+	})
+	return shown
+}
+
+func (x across) cells(c analysis.Change) []string {
+	q := quantityOf(c.Metric)
+	mean := func(v *float64) string {
+		if v == nil {
+			return unknown
+		}
+		d := decimals(*v*q.scale, 0, false)
+		if c.Difference != nil {
+			if half, ok := c.Difference.HalfWidth(); ok {
+				d = decimals(*v*q.scale, half*q.scale, true)
+			}
+		}
+		return fixed(*v*q.scale, d)
+	}
+	change, interval, rat, ratInterval := unknown, "", none, ""
+	if c.Difference != nil {
+		change, interval = difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed)
+	}
+	if c.Ratio != nil {
+		rat, ratInterval = ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed)
+	}
+	name := "  " + q.name
+	if flagged(c.Warnings) {
+		name += " " + mark
+	}
+	words := string(c.Verdict)
+	if c.Verdict == analysis.Insufficient {
+		words = fmt.Sprintf("too few trials (%d and %d, %d each are needed)", c.NBase, c.NNew, stats.MinN)
+	}
+	return []string{name, mean(c.Base), mean(c.New), change, interval, rat, ratInterval, words}
+}
+
+func (x across) warnings() {
+	if len(x.a.Warnings) == 0 {
+		return
+	}
+	x.heading("Warnings")
+	for _, w := range x.a.Warnings {
+		if w.Code == "not-comparable" { // the table above says it
+			continue
+		}
+		x.item(w.Code + ": " + w.Message + hintText(w.Hint))
+	}
+}
+
+func hintText(hint string) string {
+	if hint == "" {
+		return ""
+	}
+	return " (hint: " + hint + ")"
+}
+
+func (x across) foot() {
+	x.note("The trials of two runs share no block and are not paired: intervals hold what varied within the runs. What changed between " +
+		"them beside the thing under test (another day, other neighbours) is part of the difference; the treatment without a mesh, where it moved, says so. " +
+		"Verdicts are adjusted by Holm's method; gates are judged by the interval alone." + marksOf(x.text()))
+}
+
+func marksOf(s string) string {
+	if strings.Contains(s, " "+mark) {
+		return " " + mark + ": a warning concerns the figure."
+	}
+	return ""
+}

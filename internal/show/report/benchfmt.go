@@ -1,0 +1,81 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// writeBenchfmt writes the format of Go's benchmarks, a line a valid trial, for
+// benchstat and what else reads it. A treatment is a benchmark with its factors
+// as name=level; a metric is a unit of its own name. The number of iterations is
+// not that of anything: tare has no such number, and benchstat does not use it.
+func writeBenchfmt(w io.Writer, r *analysis.Report) error {
+	b := bufio.NewWriter(w)
+	for _, c := range [][2]string{
+		{"goos", r.Setup.OS}, {"cpu", r.Setup.CPUModel}, {"kernel", r.Setup.Kernel}, {"experiment", r.Experiment}, {"tare", r.Setup.Tare},
+	} {
+		if c[1] != "" {
+			fmt.Fprintf(b, "%s: %s\n", c[0], oneLine(c[1]))
+		}
+	}
+	for _, m := range r.Metrics() {
+		if better := m.Better.String(); m.Better != metric.Neither {
+			fmt.Fprintf(b, "Unit %s better=%s\n", m.Name, better)
+		}
+	}
+	fmt.Fprintln(b)
+	factors := factorNames(r)
+	for i := range r.Trials {
+		t := &r.Trials[i]
+		if !t.Valid {
+			continue
+		}
+		writeBenchLine(b, t, factors)
+	}
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write report as benchmarks: %w", err)
+	}
+	return nil
+}
+
+func writeBenchLine(b *bufio.Writer, t *analysis.Trial, factors []string) {
+	name := []string{"BenchmarkTare"}
+	for _, f := range factors {
+		if v, ok := t.Factors[f]; ok {
+			name = append(name, benchToken(f)+"="+benchToken(level(v)))
+		}
+	}
+	if t.Control {
+		name = append(name, plan.ControlFactor+"=true")
+	}
+	fmt.Fprintf(b, "%s 1", strings.Join(name, "/"))
+	for _, m := range metric.All() {
+		if v, ok := t.Metrics[m.Name]; ok {
+			fmt.Fprintf(b, " %s %s", strconv.FormatFloat(v, 'g', -1, 64), m.Name)
+		}
+	}
+	fmt.Fprintln(b)
+}
+
+// benchToken is s without what has a meaning in a benchmark's name. A name that
+// ends in -digits would be taken for one with a GOMAXPROCS.
+func benchToken(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.IsControl(r) || slices.Contains([]rune("/=-"), r) {
+			return '_'
+		}
+		return r
+	}, s)
+	return s
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,66 @@
+// Package report writes an [analysis.Report] for people and for programs. A
+// format is an entry of the table [Formats] returns; to add one, write its file
+// and its line.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Format is one way to write a report.
+type Format struct {
+	Name  string
+	Doc   string // one phrase
+	Write func(io.Writer, *analysis.Report) error
+	// Export writes many files into an existing, empty directory; then Write is nil.
+	// It may read of the results what the report does not hold.
+	Export func(dir string, d *result.Dir, r *analysis.Report) error
+}
+
+// Options of the formats for people.
+type Options struct {
+	// All shows every metric, not only the headline ones.
+	All bool
+	// Width of the terminal in columns; 0: as wide as the lines are.
+	Width int
+}
+
+// Formats lists every format, in the order of help. The first is the default.
+func Formats(o Options) []Format {
+	return []Format{
+		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *analysis.Report) error { return writeText(w, r, o) }},
+		{Name: "json", Doc: "everything, schema " + analysis.Schema, Write: writeJSON},
+		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *analysis.Report) error { return writeMarkdown(w, r, o) }},
+		{Name: "csv", Doc: "tidy: a row a metric a trial", Write: writeCSV},
+		{Name: "parquet", Doc: "the same as Parquet", Write: writeParquet},
+		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
+		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},
+		{Name: "fortio", Doc: "a directory of fortio's JSON, for fortio report -data-dir", Export: exportFortio},
+		{Name: "great-sidecar-debate", Doc: "a directory in that project's layout, for its plot script", Export: exportDebate},
+	}
+}
+
+// Lookup finds a format by name.
+func Lookup(name string, o Options) (Format, bool) {
+	for _, f := range Formats(o) {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Format{}, false
+}
+
+func writeJSON(w io.Writer, r *analysis.Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("write report as JSON: %w", err)
+	}
+	return nil
+}

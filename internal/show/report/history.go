@@ -1,0 +1,75 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// HistoryFormat is one way to write an [analysis.History].
+type HistoryFormat struct {
+	Name  string
+	Write func(io.Writer, *analysis.History) error
+}
+
+// HistoryFormats lists every format of a history; the first is the default.
+func HistoryFormats(o Options) []HistoryFormat {
+	return []HistoryFormat{
+		{"text", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, o, plainPage) }},
+		{"json", func(w io.Writer, h *analysis.History) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			e.SetEscapeHTML(false)
+			return e.Encode(h)
+		}},
+		{"markdown", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, o, markdownPage) }},
+	}
+}
+
+func writeHistory(w io.Writer, h *analysis.History, o Options, style func(*bytes.Buffer, Options) page) error {
+	var b bytes.Buffer
+	p := style(&b, o)
+	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
+	p.heading(fmt.Sprintf("%d runs from %s to %s", len(h.Runs), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
+	heads := []string{"treatment", "metric", "from run", "before", "after", "change", "p"}
+	columns := make([]column, len(heads))
+	for i, head := range heads {
+		columns[i] = column{heads: []string{head}, left: i < 3}
+	}
+	quiet := 0
+	for _, s := range h.Series {
+		if len(s.Changes) == 0 {
+			quiet++
+		}
+		q := quantityOf(s.Metric)
+		for _, c := range s.Changes {
+			share := none
+			if c.Before > 0 {
+				share = signed(100*(c.After/c.Before-1), 1) + " %"
+			}
+			value := func(v float64) string { return fixed(v*q.scale, decimals(v*q.scale, 0, false)) + q.unitText() }
+			for i, cell := range []string{s.Treatment, q.name, h.Runs[c.Run].Dir, value(c.Before), value(c.After), share, pValue(c.P)} {
+				columns[i].cells = append(columns[i].cells, cell)
+			}
+		}
+	}
+	if len(columns[0].cells) > 0 {
+		p.table(columns, 2)
+	} else {
+		p.item("no change")
+	}
+	if len(h.Obstacles) > 0 {
+		p.heading("Conditions that changed along the way; a change above may be theirs")
+		for _, d := range h.Obstacles {
+			p.item(h.Runs[d.Run].Dir + ": " + d.What + " was " + d.Base + " and is " + d.New)
+		}
+	}
+	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. Each series is tested by itself (E-divisive, 999 permutations) at %g: of twenty without a change about one shows one.",
+		quiet, len(h.Series), h.Alpha))
+	_, err := b.WriteTo(w)
+	return err
+}

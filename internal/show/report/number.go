@@ -1,0 +1,105 @@
+package report
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// unknown stands where a figure is not known, none where it does not exist.
+const (
+	unknown = "?"
+	none    = "–"
+)
+
+// mostDigits bounds the significant digits of an estimate however narrow its interval is.
+const mostDigits = 6
+
+// magnitude is the decimal exponent of the first digit of v; 0 for zero.
+func magnitude(v float64) int {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return int(math.Floor(math.Log10(math.Abs(v))))
+}
+
+// decimals are those that show two digits of the uncertainty, the usual rule
+// (JCGM 100:2008, 7.2.6), and of an estimate without one three digits.
+func decimals(estimate, half float64, known bool) int {
+	d := 2 - magnitude(estimate)
+	if known && half > 0 {
+		d = min(1-magnitude(half), mostDigits-1-magnitude(estimate))
+	}
+	return max(0, min(d, 9))
+}
+
+// fixed writes v with d decimals, and no negative zero.
+func fixed(v float64, d int) string {
+	s := strconv.FormatFloat(v, 'f', d, 64)
+	if v < 0 {
+		if zero := strconv.FormatFloat(0, 'f', d, 64); s == "-"+zero {
+			return zero
+		}
+	}
+	return s
+}
+
+// signed is fixed with its sign, save for zero.
+func signed(v float64, d int) string {
+	s := fixed(v, d)
+	if v > 0 && s != fixed(0, d) {
+		return "+" + s
+	}
+	return s
+}
+
+// figure writes an estimate with the half-width of its interval: "142.1 ±2.9".
+// A figure that is the same in every trial stands alone.
+func figure(i stats.Interval, scale float64, constant bool) string {
+	half, known := i.HalfWidth()
+	estimate, half := i.Estimate*scale, half*scale
+	d := decimals(estimate, half, known)
+	switch {
+	case estimate == 0 && !known:
+		return "0"
+	case constant:
+		return fixed(estimate, d)
+	case !known:
+		return fixed(estimate, d) + " ±" + unknown
+	}
+	if s := fixed(half, d); s != fixed(0, d) {
+		return fixed(estimate, d) + " ±" + s
+	}
+	return fixed(estimate, d) + " ±<" + fixed(math.Pow10(-d), d)
+}
+
+// bounds writes an interval: "[139.2, 145.0]"; "" where there is none.
+func bounds(i stats.Interval, scale float64, write func(float64, int) string) string {
+	half, known := i.HalfWidth()
+	if !known {
+		return ""
+	}
+	d := decimals(i.Estimate*scale, half*scale, known)
+	return "[" + write(*i.Low*scale, d) + ", " + write(*i.High*scale, d) + "]"
+}
+
+// difference writes "+142.1" with the digits its interval allows.
+func difference(i stats.Interval, scale float64) string {
+	half, known := i.HalfWidth()
+	if i.Estimate == 0 && !known {
+		return "0"
+	}
+	return signed(i.Estimate*scale, decimals(i.Estimate*scale, half*scale, known))
+}
+
+// ratio writes "3.76x".
+func ratio(i stats.Interval) string {
+	half, known := i.HalfWidth()
+	return fixed(i.Estimate, decimals(i.Estimate, half, known)) + "x"
+}
+
+// rough writes two digits, for a size that is itself an estimate of noise.
+func rough(v float64) string {
+	return fixed(v, max(0, 1-magnitude(v)))
+}

@@ -1,0 +1,199 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func reportOf(t *testing.T, s analysistest.Study) *analysis.Report {
+	t.Helper()
+	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; `go test ./internal/show/report -update` rewrites it if the new one is right\n%s", path, got)
+	}
+}
+
+// small is a study of three treatments and few requests.
+func small(change func(*result.Record)) analysistest.Study {
+	s := analysistest.Quickstart()
+	s.Name, s.Treatments = "small", s.Treatments[:3]
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 4, 1, 2, 100
+	s.Change = change
+	return s
+}
+
+// troubled has nearly everything go wrong that a report must tell of.
+func troubled() analysistest.Study {
+	return small(func(r *result.Record) {
+		switch {
+		case r.Treatment == "envoy" && r.Block == 1:
+			*r = result.Record{ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Started: r.Started, Ended: r.Ended,
+				Error: "deploy: envoy of pod echo-0 exited: exit status 1\nsee its log"}
+		case r.Treatment == "envoy" && r.Block == 2:
+			r.Valid = false
+			r.Warnings = []result.Warning{{Code: "rate-missed", Message: "91 of 100 requests/s were answered", Hint: "lower the rate, or give the load generator a core of its own", Invalidates: true}}
+		case r.Treatment == "none-control":
+			r.Tasks[0].End.CPU += (r.Tasks[0].End.CPU - r.Tasks[0].Start.CPU) / 3
+		case r.Treatment == "none" && r.Block == 3:
+			r.Tasks[0].Missing = "no such process"
+		}
+		if r.Treatment == "none" && r.Error == "" {
+			r.Warnings = append(r.Warnings, result.Warning{Code: "generator-late", Message: "requests were sent 1.8 ms late (p99)", Hint: "pin the load generator to a core of its own", Metrics: []string{"latency_ms"}})
+		}
+	})
+}
+
+func twoRates() analysistest.Study {
+	s := small(nil)
+	s.Name = "two-rates"
+	one := s.Treatments
+	s.Treatments = nil
+	for _, rate := range []float64{100, 1000} {
+		for _, t := range one {
+			if t.Control && rate == 100 {
+				continue
+			}
+			suffix := fmt.Sprintf("-rate%.0f", rate)
+			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
+			t.ID += suffix
+			if t.Baseline != "" {
+				t.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, t)
+		}
+	}
+	return s
+}
+
+func TestTextGolden(t *testing.T) {
+	quick := reportOf(t, analysistest.Quickstart())
+	twoBlocks := small(nil)
+	twoBlocks.Blocks, twoBlocks.Treatments = 2, append(twoBlocks.Treatments[:1:1], twoBlocks.Treatments[2])
+	oneTreatment := small(nil)
+	oneTreatment.Treatments = oneTreatment.Treatments[:2]
+	for _, c := range []struct {
+		file string
+		r    *analysis.Report
+		o    Options
+	}{
+		{"quickstart.txt", quick, Options{}},
+		{"quickstart-80.txt", quick, Options{Width: 80}},
+		{"quickstart-all.txt", quick, Options{All: true, Width: 120}},
+		{"troubled.txt", reportOf(t, troubled()), Options{Width: 100}},
+		{"two-rates.txt", reportOf(t, twoRates()), Options{Width: 160}},
+		{"one-treatment.txt", reportOf(t, oneTreatment), Options{Width: 100}},
+		{"two-blocks.txt", reportOf(t, twoBlocks), Options{Width: 100}},
+	} {
+		var b bytes.Buffer
+		if err := writeText(&b, c.r, c.o); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, c.file, b.Bytes())
+		checkWidth(t, c.file, b.String(), c.o.Width)
+	}
+}
+
+// checkWidth holds every line to the width, and free of control characters and trailing space.
+func checkWidth(t *testing.T, file, text string, width int) {
+	t.Helper()
+	for i, line := range strings.Split(text, "\n") {
+		if w := ansi.StringWidth(line); width > 0 && w > width {
+			t.Errorf("%s:%d is %d columns wide", file, i+1, w)
+		}
+		if strings.HasSuffix(line, " ") || strings.ContainsAny(line, "\t\x1b\r") {
+			t.Errorf("%s:%d: %q", file, i+1, line)
+		}
+	}
+}
+
+// A generator that knows service times alone is shown with them, and what its
+// clock measures is said once.
+func TestTextOfOtherGenerators(t *testing.T) {
+	r := reportOf(t, small(func(rec *result.Record) {
+		if rec.Treatment == "envoy" {
+			rec.Load.Generator, rec.Load.Loop = "hey", "paced"
+			rec.Load.Published = []result.Latency{{Source: "hey", Of: "service", Meaning: "from the call to the last byte"}}
+		}
+	}))
+	var b bytes.Buffer
+	if err := writeText(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	const meaning = "hey, service time: from the call to the last byte"
+	if got := b.String(); strings.Count(got, meaning) != 1 || strings.Contains(got, "service time  ") || !strings.Contains(got, "mixed loop") {
+		t.Errorf("response times are known, and it says\n%s", got)
+	}
+	for _, tr := range r.Treatments {
+		if tr.ID == "envoy" {
+			delete(tr.Metrics, "latency_ms/p50")
+		}
+	}
+	b.Reset()
+	if err := writeText(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.Contains(got, "service time  ") {
+		t.Errorf("no service time in\n%s", got)
+	}
+}
+
+// What the calibration probe was used for is told beside the differences.
+func TestProbeIsTold(t *testing.T) {
+	s := small(nil)
+	s.Blocks, s.Walk, s.Noise, s.Drift, s.Probed = 8, 0.05, 0.004, 0, true
+	text := plain(t, reportOf(t, s))
+	if !strings.Contains(text, "Normalised by the calibration probe") || !strings.Contains(text, "CPU/request, total of envoy by") {
+		t.Errorf("not told:\n%s", text)
+	}
+	s.Walk, s.Noise = 0, 0.03
+	text = plain(t, reportOf(t, s))
+	if !strings.Contains(text, "narrows none of these") {
+		t.Errorf("not told:\n%s", text)
+	}
+	s.Probed = false
+	if text = plain(t, reportOf(t, s)); strings.Contains(text, "probe") {
+		t.Errorf("told of a probe that there was not:\n%s", text)
+	}
+}
+
+func plain(t *testing.T, r *analysis.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeText(&b, r, Options{Width: 200}); err != nil {
+		t.Fatal(err)
+	}
+	// Sentences are folded, and found whole.
+	return strings.Join(strings.Fields(b.String()), " ")
+}

@@ -1,0 +1,97 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// tidyRow is one metric of one trial: the form that data frames want (Wickham,
+// "Tidy data", Journal of Statistical Software 2014).
+type tidyRow struct {
+	trial  *analysis.Trial
+	metric metric.Metric
+	value  float64
+}
+
+// tidy calls row for every known metric of every trial, the invalid ones too.
+func tidy(r *analysis.Report, row func(tidyRow) error) error {
+	for i := range r.Trials {
+		t := &r.Trials[i]
+		for _, m := range metric.All() {
+			v, ok := t.Metrics[m.Name]
+			if !ok {
+				continue
+			}
+			if err := row(tidyRow{t, m, v}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// factorNames are all factors of the report but the A/A mark, in the order of labels.
+func factorNames(r *analysis.Report) []string {
+	names := map[string]bool{}
+	for _, t := range r.Treatments {
+		for f := range t.Factors {
+			names[f] = true
+		}
+	}
+	delete(names, plan.ControlFactor)
+	return slices.SortedFunc(maps.Keys(names), byRank)
+}
+
+// writeCSV writes a row a metric a trial. A factor is a column of its own name
+// with "factor_" before it; a factor a trial has not is empty, and so is what is not known.
+func writeCSV(w io.Writer, r *analysis.Report) error {
+	factors := factorNames(r)
+	head := []string{"experiment", "trial", "ordinal", "block", "treatment"}
+	for _, f := range factors {
+		head = append(head, "factor_"+f)
+	}
+	head = append(head, "control", "valid", "metric", "unit", "value")
+	c := csv.NewWriter(w)
+	if err := c.Write(head); err != nil {
+		return fmt.Errorf("write report as CSV: %w", err)
+	}
+	err := tidy(r, func(x tidyRow) error {
+		row := []string{r.Experiment, x.trial.ID, strconv.Itoa(x.trial.Ordinal), strconv.Itoa(x.trial.Block), x.trial.Treatment}
+		for _, f := range factors {
+			v, ok := x.trial.Factors[f]
+			if !ok {
+				row = append(row, "")
+				continue
+			}
+			row = append(row, level(v))
+		}
+		row = append(row, strconv.FormatBool(x.trial.Control), strconv.FormatBool(x.trial.Valid), x.metric.Name, x.metric.Unit,
+			strconv.FormatFloat(x.value, 'g', -1, 64))
+		return c.Write(row)
+	})
+	c.Flush()
+	if err == nil {
+		err = c.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("write report as CSV: %w", err)
+	}
+	return nil
+}
+
+// began is when the first trial started; the zero time where it is not known.
+func began(r *analysis.Report) time.Time {
+	if r.Setup.FirstStart == nil {
+		return time.Time{}
+	}
+	return *r.Setup.FirstStart
+}
