@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Error is an error with a hint. Error types with fields of their own embed it.
+// Hinted is an error with a hint. Error types with fields of their own embed it.
 // The zero value has no hint and an empty message.
-type Error struct {
+type Hinted struct {
 	Err  error  // what went wrong; the message is its message
 	Text string // what to do about it: one line, no final period; "" for none
 }
@@ -16,7 +16,7 @@ type Error struct {
 // New returns an error with a formatted message and a hint.
 // Verbs are those of [fmt.Errorf], %w included.
 func New(hint, format string, args ...any) error {
-	return &Error{Err: fmt.Errorf(format, args...), Text: hint}
+	return &Hinted{Err: fmt.Errorf(format, args...), Text: hint}
 }
 
 // Wrap attaches a hint to err. It returns nil if err is nil.
@@ -24,7 +24,7 @@ func Wrap(err error, hint string) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Err: err, Text: hint}
+	return &Hinted{Err: err, Text: hint}
 }
 
 // Of returns the hint of the outermost error in err's chain that has one, or "".
@@ -46,14 +46,14 @@ func Of(err error) string {
 	return ""
 }
 
-func (e *Error) Error() string {
+func (e *Hinted) Error() string {
 	if e.Err == nil {
 		return ""
 	}
 	return e.Err.Error()
 }
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Hinted) Unwrap() error { return e.Err }
 
 // Hint is what Of reads. It is found through embedding, too.
-func (e *Error) Hint() string { return e.Text }
+func (e *Hinted) Hint() string { return e.Text }

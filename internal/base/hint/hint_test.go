@@ -10,7 +10,7 @@ import (
 )
 
 type typed struct {
-	hint.Error
+	hint.Hinted
 	Code int
 }
 
@@ -25,7 +25,7 @@ func TestOf(t *testing.T) {
 		"wrapped":          {fmt.Errorf("outer: %w", hint.New("do this", "x")), "do this"},
 		"outermost first":  {hint.Wrap(hint.New("inner", "x"), "outer"), "outer"},
 		"empty is skipped": {hint.Wrap(hint.New("inner", "x"), ""), "inner"},
-		"embedded":         {fmt.Errorf("outer: %w", &typed{Error: hint.Error{Err: fs.ErrExist, Text: "choose another"}, Code: 3}), "choose another"},
+		"embedded":         {fmt.Errorf("outer: %w", &typed{Hinted: hint.Hinted{Err: fs.ErrExist, Text: "choose another"}, Code: 3}), "choose another"},
 	} {
 		if got := hint.Of(c.err); got != c.want {
 			t.Errorf("%s: hint %q, want %q", name, got, c.want)
@@ -41,7 +41,7 @@ func TestChainIsKept(t *testing.T) {
 	if hint.Wrap(nil, "x") != nil {
 		t.Error("Wrap(nil) is an error")
 	}
-	if (&hint.Error{}).Error() != "" {
+	if (&hint.Hinted{}).Error() != "" {
 		t.Error("the zero value has a message")
 	}
 }
