@@ -12,7 +12,7 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 tests      = $(TOOL) gotestsum --format pkgname --rerun-fails=2 --packages='$(1)' --
 # Rooms whose tests have a cluster to themselves, one room at a time: some stop its API server. Of
 # cmd/tare those do that are named TestKubernetes….
-ROOMS_ON_CLUSTER := ./internal/kube/cluster ./internal/kube/meshctl ./internal/run/meter/kubelet ./internal/run/platform/kube
+ROOMS_ON_CLUSTER := ./internal/kube/cluster ./internal/kube/meshes ./internal/run/meter/kubelet ./internal/run/platform/kube
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 

@@ -23,11 +23,11 @@ var layers = [][]string{
 	{"internal/answer/analysis", "internal/load/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/importer/debatetest"},
-	{"internal/run/platform", "internal/result", "internal/load/loadgen", "internal/kube/meshctl", "internal/kube/image"},
+	{"internal/run/platform", "internal/result", "internal/load/loadgen", "internal/kube/meshes", "internal/kube/image"},
 	{"internal/experiment/plan", "internal/base/proc"},
 	{"internal/experiment", "internal/kube/chart", "internal/load/worker"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},
-	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/hint"},
+	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/hint", "internal/base/check"},
 }
 
 var refused = map[string]string{

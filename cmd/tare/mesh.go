@@ -15,10 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
 // meshFlags say which mesh is meant, and how it is wanted.
@@ -156,13 +157,13 @@ func (f *meshFlags) complete(c *cli, name string) (experiment.MeshOptions, error
 }
 
 // meshOn connects and prepares a mesh.
-func (c *cli) meshOn(ctx context.Context, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshctl.Mesh, error) {
+func (c *cli) meshOn(ctx context.Context, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshes.Mesh, error) {
 	d, choice, err := c.meshChoice(f, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	// What cannot be is said before a cluster is asked.
-	if _, err := meshctl.New(nil, d, choice.Settings(), meshctl.Options{}); err != nil {
+	if _, err := meshes.New(nil, d, choice.Settings(), meshes.Options{}); err != nil {
 		return nil, nil, usageError{err, hintOf(err)}
 	}
 	k, err := f.connect(ctx)
@@ -172,16 +173,16 @@ func (c *cli) meshOn(ctx context.Context, f *meshFlags, name string, archive fun
 	o := c.meshOptions(choice, archive)
 	o.Gateway = f.gateway
 	o.Image = cmp.Or(f.image, o.Image)
-	m, err := meshctl.New(k, d, choice.Settings(), o)
+	m, err := meshes.New(k, d, choice.Settings(), o)
 	return k, m, err
 }
 
-func (c *cli) meshOptions(o experiment.MeshOptions, archive func(string, []byte) error) meshctl.Options {
+func (c *cli) meshOptions(o experiment.MeshOptions, archive func(string, []byte) error) meshes.Options {
 	cache, err := os.UserCacheDir()
 	if err == nil {
 		cache = filepath.Join(cache, "tare", "charts")
 	}
-	return meshctl.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("MT_SERVICECIDR"), Cache: cache, Image: defaultImage(),
+	return meshes.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("MT_SERVICECIDR"), Cache: cache, Image: defaultImage(),
 		Archive: archive, Report: func(line string) { fmt.Fprintln(c.stderr, "tare: "+line) }}
 }
 
@@ -247,7 +248,7 @@ The network of services is found; MT_SERVICECIDR says it where it cannot be.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := f.bounded(cmd.Context(), meshctl.InstallWithin)
+			ctx, cancel := f.bounded(cmd.Context(), meshes.InstallWithin)
 			defer cancel()
 			if dryRun {
 				return c.meshRender(ctx, f, args[0])
@@ -304,7 +305,7 @@ func (c *cli) meshRender(ctx context.Context, f *meshFlags, name string) error {
 	if choice.WithCLI {
 		return usageError{errors.New("--dry-run renders charts, and --with-cli uses none"), "the mesh's own program prints its manifests itself"}
 	}
-	m, err := meshctl.New(nil, d, choice.Settings(), c.meshOptions(choice, nil))
+	m, err := meshes.New(nil, d, choice.Settings(), c.meshOptions(choice, nil))
 	if err != nil {
 		return usageError{err, hintOf(err)}
 	}
@@ -340,7 +341,7 @@ does not hold. It sends no requests: the application must have been asked for so
 			if err != nil {
 				return err
 			}
-			checks, err := m.Verify(ctx, meshctl.Target{Namespace: namespace, LoadInside: !outside})
+			checks, err := m.Verify(ctx, meshes.Target{Namespace: namespace, LoadInside: !outside})
 			if err != nil {
 				return err
 			}
@@ -357,7 +358,7 @@ does not hold. It sends no requests: the application must have been asked for so
 	return cmd
 }
 
-func (c *cli) printChecks(name string, checks []meshctl.Check) error {
+func (c *cli) printChecks(name string, checks []check.Check) error {
 	failed := 0
 	var rows [][]string
 	for _, check := range checks {
@@ -397,7 +398,7 @@ are in the mesh.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := f.bounded(cmd.Context(), meshctl.UninstallWithin)
+			ctx, cancel := f.bounded(cmd.Context(), meshes.UninstallWithin)
 			defer cancel()
 			f.image = image
 			k, m, err := c.meshOn(ctx, f, args[0], nil)

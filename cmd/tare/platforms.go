@@ -11,18 +11,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -163,13 +163,13 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 		o.notices.say(m.note)
 	}
 	run := kube.RunID(o.experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
-	meshes, end, err := c.takeTurns(ctx, k, o, run)
+	batches, end, err := c.takeTurns(ctx, k, o, run)
 	if err != nil {
 		return nil, err
 	}
 	return &opened{
 		platform: kube.New(kube.Options{
-			Cluster: k, Run: run, Meshes: meshes, Namespace: x.Namespace, Resources: x.Resources,
+			Cluster: k, Run: run, Meshes: batches, Namespace: x.Namespace, Resources: x.Resources,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, Digests: x.Digests, ChartCache: c.meshOptions(experiment.MeshOptions{}, nil).Cache,
 			Outside: o.experiment.Outside(), Expose: x.Expose, Gateway: o.experiment.Gateway(), Agent: load.AgentPath(),
@@ -183,15 +183,15 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 }
 
 // takeTurns has one mesh at a time in the cluster; in a namespace that is given there is none.
-func (c *cli) takeTurns(ctx context.Context, k *cluster.Cluster, o opening, run string) (meshes kube.Meshes, end func(context.Context) error, err error) {
+func (c *cli) takeTurns(ctx context.Context, k *cluster.Cluster, o opening, run string) (batches kube.Meshes, end func(context.Context) error, err error) {
 	if o.experiment.Platform.Namespace != "" {
 		return nil, nil, nil
 	}
-	turns := meshctl.NewTurns(k, func(name string) meshctl.Choice {
+	turns := meshes.NewBatches(k, func(name string) meshes.Choice {
 		chosen := o.experiment.Meshes[name]
 		options := c.meshOptions(chosen, nil)
 		options.Run, options.Gateway, options.Image = run, o.experiment.Gateway(), cmp.Or(o.experiment.Platform.Image, options.Image)
-		return meshctl.Choice{Settings: chosen.Settings(), Options: options}
+		return meshes.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.notices.say)
 	if o.dry == nil {
 		if err := turns.Possible(ctx, o.experiment.Factors.Mesh); err != nil {

@@ -7,10 +7,11 @@ package result
 import (
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/base/probe"
 )
 
 // Schema of the results directory.
@@ -96,15 +97,8 @@ type Fault struct {
 	Healed  time.Time `json:"healed,omitzero"`
 }
 
-// Check is one thing verified before measuring.
-type Check struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
-	Hint   string `json:"hint,omitempty"`
-	// Caution is what a reader of the figures must be told though the check holds.
-	Caution string `json:"caution,omitempty"`
-}
+// Check is a property verified before measuring.
+type Check = check.Check
 
 // Load is what the load generator did in the measure phase. A field its
 // generator does not know is absent.

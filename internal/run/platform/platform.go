@@ -8,12 +8,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Platform deploys trials, one at a time.
@@ -101,15 +102,8 @@ type Caution struct {
 	Hint    string
 }
 
-// Check is one thing that was verified, with the evidence.
-type Check struct {
-	Name   string `json:"name"` // e.g. "inbound counter"
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"` // what was seen, e.g. "http.inbound.downstream_rq_total moved by 20, 20 probes"
-	Hint   string `json:"hint,omitempty"`
-	// Caution is what a reader of the figures must be told though the check holds; it becomes a warning of the trial.
-	Caution string `json:"caution,omitempty"`
-}
+// Check is a verified property of a deployment.
+type Check = check.Check
 
 // Task is a running task that a meter can read.
 type Task struct {

@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 func (t *trial) deploy(ctx context.Context) error {
@@ -47,9 +47,7 @@ func (t *trial) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timing.Verify, fmt.Errorf("it took longer than %v", t.Timing.Verify))
 	defer cancel()
 	checks, err := verifier.Verify(ctx)
-	for _, c := range checks {
-		t.record.Checks = append(t.record.Checks, result.Check(c))
-	}
+	t.record.Checks = append(t.record.Checks, checks...)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -77,7 +77,7 @@ func (d *deployment) awaitGateway(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, gatewayWithin)
 	defer cancel()
 	for _, c := range d.enrolment.Conditions {
-		err := d.cluster.WaitFor(ctx, late.hear, meshctl.ConditionRef(c, d.namespace), func(o *unstructured.Unstructured) (bool, string) { return c.Holds(o.Object) })
+		err := d.cluster.WaitFor(ctx, late.hear, meshes.ConditionRef(c, d.namespace), func(o *unstructured.Unstructured) (bool, string) { return c.Holds(o.Object) })
 		if err == nil {
 			continue
 		}

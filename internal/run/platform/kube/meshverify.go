@@ -10,32 +10,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // meshChecks has the mesh prove, with the probes, that it is in force, and keeps what really runs of it.
 func (d *deployment) meshChecks(ctx context.Context) ([]platform.Check, error) {
-	meshes := d.platform.options.Meshes
+	installed := d.platform.options.Meshes
 	outside := d.newStranger()
-	found, err := meshes.Verify(ctx, meshctl.Target{
+	checks, err := installed.Verify(ctx, meshes.Target{
 		Namespace:  d.namespace,
 		LoadInside: d.enrolment.loadInside,
 		Front:      d.enrolment.front,
-		Part:       d.part,
+		Traffic:    d.part,
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
 		Probe:      d.answered,
 		Plaintext:  outside.ask,
 	})
 	err = errors.Join(err, outside.leave(ctx))
-	var checks []platform.Check
-	for _, c := range found {
-		checks = append(checks, platform.Check(c))
-	}
 	if err != nil || d.spec.Provenance == "" {
 		return checks, err
 	}
-	return checks, meshes.Archive(ctx, d.namespace, d.keepMesh)
+	return checks, installed.Archive(ctx, d.namespace, d.keepMesh)
 }
 
 // meshDir holds, in a trial's provenance directory, what is kept of its mesh.

@@ -8,25 +8,25 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // parts says of each service that a request at the entry reaches, and of the load, what goes in and out of it. Calls
 // that may not be made are left out: nothing can be demanded of them. A gateway that the load comes through is of the mesh.
-func parts(s platform.Spec, loadInside, gateway bool) map[string]meshctl.Part {
-	all := map[string]meshctl.Part{}
-	var reach func(name string, from meshctl.Traffic)
-	reach = func(name string, in meshctl.Traffic) {
+func parts(s platform.Spec, loadInside, gateway bool) map[string]meshes.PodTraffic {
+	all := map[string]meshes.PodTraffic{}
+	var reach func(name string, from meshes.Traffic)
+	reach = func(name string, in meshes.Traffic) {
 		p, before := all[name]
 		of, ok := s.Topology.Service(name)
 		if !ok {
 			return
 		}
-		p.In = meshctl.Traffic{Some: true, Inside: p.In.Inside || in.Inside, HTTP: in.HTTP}
+		p.In = meshes.Traffic{Some: true, Inside: p.In.Inside || in.Inside, HTTP: in.HTTP}
 		all[name] = p
 		if before {
 			return
@@ -36,24 +36,24 @@ func parts(s platform.Spec, loadInside, gateway bool) map[string]meshctl.Part {
 			if !ok || c.Probability != nil && *c.Probability < 1 {
 				continue
 			}
-			out := meshctl.Traffic{Some: true, Inside: true, HTTP: s.Protocol(callee) != app.TCP}
+			out := meshes.Traffic{Some: true, Inside: true, HTTP: s.Protocol(callee) != app.TCP}
 			reach(c.Service, out)
 			p := all[name]
-			p.Out = meshctl.Traffic{Some: true, Inside: true, HTTP: p.Out.HTTP || out.HTTP}
+			p.Out = meshes.Traffic{Some: true, Inside: true, HTTP: p.Out.HTTP || out.HTTP}
 			all[name] = p
 		}
 	}
 	entry := s.Entry()
-	load := meshctl.Traffic{Some: true, Inside: loadInside || gateway, HTTP: s.Protocol(entry) != app.TCP}
+	load := meshes.Traffic{Some: true, Inside: loadInside || gateway, HTTP: s.Protocol(entry) != app.TCP}
 	reach(entry.Name, load)
 	if loadInside {
-		all[loadService] = meshctl.Part{Out: load}
+		all[loadService] = meshes.PodTraffic{Out: load}
 	}
 	return all
 }
 
 // part is that of one pod.
-func (d *deployment) part(pod *corev1.Pod) meshctl.Part {
+func (d *deployment) part(pod *corev1.Pod) meshes.PodTraffic {
 	return parts(d.spec, d.enrolment.loadInside, d.enrolment.front != nil)[d.serviceOf(pod)]
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -18,11 +18,11 @@ func TestParts(t *testing.T) {
 		{Name: "back", Calls: []app.Call{{Service: "store"}}}, {Name: "store", Protocol: app.TCP},
 		{Name: "seldom", Calls: []app.Call{{Service: "far"}}}, {Name: "far"}, {Name: "idle"},
 	}}
-	http, tcp := meshctl.Traffic{Some: true, Inside: true, HTTP: true}, meshctl.Traffic{Some: true, Inside: true}
-	from := map[string]map[string]meshctl.Part{
+	http, tcp := meshes.Traffic{Some: true, Inside: true, HTTP: true}, meshes.Traffic{Some: true, Inside: true}
+	from := map[string]map[string]meshes.PodTraffic{
 		"inside":  {"load": {Out: http}, "front": {In: http, Out: http}, "back": {In: http, Out: tcp}, "store": {In: tcp}},
 		"gateway": {"front": {In: http, Out: http}, "back": {In: http, Out: tcp}, "store": {In: tcp}},
-		"outside": {"front": {In: meshctl.Traffic{Some: true, HTTP: true}, Out: http}, "back": {In: http, Out: tcp}, "store": {In: tcp}},
+		"outside": {"front": {In: meshes.Traffic{Some: true, HTTP: true}, Out: http}, "back": {In: http, Out: tcp}, "store": {In: tcp}},
 	}
 	for load, want := range from {
 		if got := parts(platform.Spec{Topology: topology}, load == "inside", load == "gateway"); !reflect.DeepEqual(got, want) {

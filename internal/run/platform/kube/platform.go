@@ -15,11 +15,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -69,14 +69,14 @@ type Options struct {
 	Report func(string)
 }
 
-// Meshes has one mesh at a time in the cluster. [*meshctl.Turns] does.
+// Meshes has one mesh at a time in the cluster. [*meshes.Batches] does.
 type Meshes interface {
 	// Ready makes the cluster ready for a trial under m, and takes away what of other meshes is there.
 	Ready(ctx context.Context, m mesh.Definition) error
 	// Enter puts a namespace under it before there is any pod in it.
 	Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error
 	// Verify proves that it is in force.
-	Verify(ctx context.Context, t meshctl.Target) ([]meshctl.Check, error)
+	Verify(ctx context.Context, t meshes.Target) ([]platform.Check, error)
 	// Archive keeps what was applied for it, and what really runs of it.
 	Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error
 }

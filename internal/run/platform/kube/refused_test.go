@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/kube/meshctl"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
@@ -61,8 +61,8 @@ func TestImageMissing(t *testing.T) {
 }
 
 // enrols makes meshes of which nothing is chosen.
-func enrols(c *cluster.Cluster) *meshctl.Turns {
-	return meshctl.NewTurns(c, func(string) meshctl.Choice { return meshctl.Choice{} }, func(string) {})
+func enrols(c *cluster.Cluster) *meshes.Batches {
+	return meshes.NewBatches(c, func(string) meshes.Choice { return meshes.Choice{} }, func(string) {})
 }
 
 // What a mesh adds to a namespace is there before the pods are: here a quota that lets in one of them.

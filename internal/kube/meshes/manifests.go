@@ -1,0 +1,174 @@
+package meshes
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// objects reads a stream of YAML documents. Lists are taken apart.
+func objects(stream []byte) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal(document, &o.Object); err != nil {
+			return nil, err
+		}
+		switch {
+		case len(o.Object) == 0: // comments
+		case o.IsList():
+			list, err := o.ToList()
+			if err != nil {
+				return nil, err
+			}
+			for i := range list.Items {
+				all = append(all, &list.Items[i])
+			}
+		case o.GetKind() == "" || o.GetName() == "":
+			return nil, fmt.Errorf("a document is no object of Kubernetes: %.60q", document)
+		default:
+			all = append(all, &o)
+		}
+	}
+}
+
+// apply puts objects into the cluster: what others need first.
+func (m *Mesh) apply(ctx context.Context, s cluster.Stamp, all []*unstructured.Unstructured) error {
+	first := []string{"Namespace", "CustomResourceDefinition", "ServiceAccount"}
+	rank := func(o *unstructured.Unstructured) int {
+		if i := slices.Index(first, o.GetKind()); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
+	defined := false
+	for _, o := range all {
+		if o.GetKind() != "CustomResourceDefinition" && defined {
+			m.cluster.Rediscover()
+			defined = false
+		}
+		if err := m.cluster.Apply(ctx, s, runtime.Object(o)); err != nil {
+			return err
+		}
+		if o.GetKind() == "CustomResourceDefinition" {
+			if err := m.cluster.WaitReady(ctx, m.o.Report, cluster.Ref{Kind: kindCRD, Name: o.GetName()}); err != nil {
+				return err
+			}
+			defined = true
+		}
+	}
+	if defined {
+		m.cluster.Rediscover()
+	}
+	return nil
+}
+
+// blotted is a stream of manifests in which secrets are told by the first digits of their digests.
+func blotted(stream []byte) ([]byte, error) {
+	all, err := objects(stream)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	for _, o := range all {
+		if o.GetKind() == "Secret" {
+			for _, field := range []string{"data", "stringData"} {
+				values, _, _ := unstructured.NestedMap(o.Object, field)
+				for name, value := range values {
+					sum := sha256.Sum256(fmt.Append(nil, value))
+					values[name] = "SECRET-" + hex.EncodeToString(sum[:4])
+				}
+				if len(values) > 0 {
+					o.Object[field] = values
+				}
+			}
+		}
+		text, err := yaml.Marshal(withoutKeys(o.Object))
+		if err != nil {
+			return nil, err
+		}
+		b.WriteString("---\n")
+		b.Write(text)
+	}
+	return b.Bytes(), nil
+}
+
+// privateKey is one in PEM, wherever it stands.
+var privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`)
+
+// withoutKeys is a value without the private keys that stand in its texts.
+func withoutKeys(v any) any {
+	switch v := v.(type) {
+	case string:
+		return privateKey.ReplaceAllString(v, "SECRET-key")
+	case map[string]any:
+		for key, value := range v {
+			v[key] = withoutKeys(value)
+		}
+	case []any:
+		for i, value := range v {
+			v[i] = withoutKeys(value)
+		}
+	}
+	return v
+}
+
+// Bounds of what is downloaded.
+const (
+	fetchWithin = time.Minute
+	fetchMost   = 8 << 20 // bytes; the largest CRD of the Gateway API has half a megabyte
+)
+
+// fetch downloads a file and refuses one with another digest.
+func fetch(ctx context.Context, f mesh.File) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL, nil)
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", f.URL, err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, &Error{fmt.Errorf("fetch %s: %w", f.URL, err), "without a way to it give a directory that has it: --charts DIR"}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("fetch %s: answered with %s", f.URL, resp.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, fetchMost))
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", f.URL, err)
+	}
+	if sum := sha256.Sum256(text); !strings.EqualFold(hex.EncodeToString(sum[:]), f.SHA256) {
+		return nil, fmt.Errorf("fetch %s: its SHA-256 is %x, expected %s", f.URL, sum, f.SHA256)
+	}
+	return text, nil
+}

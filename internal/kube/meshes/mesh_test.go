@@ -1,0 +1,214 @@
+package meshes
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+func contains(t *testing.T, network, ip string) bool {
+	t.Helper()
+	prefix, err := netip.ParsePrefix(network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := netip.ParseAddr(ip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prefix.Contains(addr)
+}
+
+func TestCertificates(t *testing.T) {
+	c, err := issue("linkerd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(c.TrustAnchor)) {
+		t.Fatal("the trust anchor is no PEM")
+	}
+	block, _ := pem.Decode([]byte(c.Issuer))
+	issuer, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := issuer.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		t.Errorf("the issuer is not under the anchor: %v", err)
+	}
+	if !issuer.IsCA || issuer.Subject.CommonName != "identity.linkerd.cluster.local" || !issuer.MaxPathLenZero {
+		t.Errorf("the issuer is %+v", issuer.Subject)
+	}
+	key, _ := pem.Decode([]byte(c.IssuerKey))
+	if _, err := x509.ParseECPrivateKey(key.Bytes); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFindChart(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"istio-control/istio-discovery/Chart.yaml:name: istiod", "base/Chart.yaml:name: base", "base/charts/base/Chart.yaml:name: base",
+		"linkerd-crds-2026.8.3.tgz:", "linkerd-crds-2026.9.1.tgz:", "linkerd-crds-extra-1.0.0.tgz:", "kuma-2.0.0.tgz:", "one/twice/Chart.yaml:name: twice", "two/twice/Chart.yaml:name: twice"} {
+		path, text, _ := strings.Cut(name, ":")
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ name, version, want, says string }{
+		{"istiod", "1.0.0", "istio-control/istio-discovery", ""},
+		{"base", "1.0.0", "base", ""},
+		{"linkerd-crds", "2026.9.1", "linkerd-crds-2026.9.1.tgz", ""},
+		{"linkerd-crds", "2026.10.1", "", "there are"},
+		{"kuma", "9.9.9", "kuma-2.0.0.tgz", ""},
+		{"twice", "", "", "there are several"},
+		{"none", "", "", "file does not exist"},
+	} {
+		got, err := findChart(dir, c.name, c.version)
+		if c.says != "" {
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s %s: %v, want %q", c.name, c.version, err, c.says)
+			}
+			continue
+		}
+		if rel, _ := filepath.Rel(dir, got); err != nil || rel != c.want {
+			t.Errorf("%s %s: %q, %v, want %q", c.name, c.version, rel, err, c.want)
+		}
+	}
+}
+
+// The shipped definitions render with charts of the names that the real ones have.
+func TestRenderShipped(t *testing.T) {
+	for name, charts := range map[string][]string{
+		"linkerd": {"linkerd-crds", "linkerd-control-plane"}, "istio": {"base", "istiod"}, "istio-ambient": {"base", "istiod", "cni", "ztunnel"},
+		"istio-ambient-l4": {"base", "istiod", "cni", "ztunnel"}, "consul": {"consul"},
+	} {
+		dir := t.TempDir()
+		for _, c := range charts {
+			for file, text := range map[string]string{
+				"Chart.yaml":            "apiVersion: v2\nname: " + c + "\nversion: 1.0.0\n",
+				"templates/values.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values-{{ .Chart.Name }}}\ndata:\n  values: {{ .Values | toJson | quote }}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {key: very-secret}\n",
+			} {
+				path := filepath.Join(dir, c, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		d, err := mesh.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(nil, d, mesh.Settings{Profile: mesh.ProfileHA, Hub: "registry.test/x"}, Options{Charts: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := m.Rendered(t.Context())
+		if err != nil || len(all) != len(charts) {
+			t.Errorf("%s: %d charts, %v", name, len(all), err)
+			continue
+		}
+		text := ""
+		for _, r := range all {
+			text += r.Manifest
+		}
+		if strings.Contains(text, "very-secret") || strings.Contains(text, "PRIVATE") {
+			t.Errorf("%s: a secret is rendered", name)
+		}
+		for _, want := range map[string][]string{
+			"linkerd":       {`"controllerReplicas":3`, `"identityTrustAnchorsPEM":"-----BEGIN`, `"clusterNetworks":"10.0.0.0/8,100.64.0.0/10`, `"webhookFailurePolicy":"Fail"`},
+			"istio":         {`"replicaCount":3`, `"hub":"registry.test/x"`, `ssl`, "podAntiAffinity"},
+			"istio-ambient": {`"PILOT_ENABLE_AMBIENT":"true"`, `"profile":"ambient"`},
+			"consul":        {`"replicas":3`, `"transparentProxy":{"defaultEnabled":true}`},
+		}[name] {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: rendered without %s:\n%s", name, want, text)
+			}
+		}
+	}
+}
+
+func TestWhatCannotBeMade(t *testing.T) {
+	envoy, err := mesh.Load("envoy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(nil, envoy, mesh.Settings{}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a mesh of this machine: %v", err)
+	}
+	consul, err := mesh.Load("consul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(nil, consul, mesh.Settings{}, Options{WithCLI: true}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a mesh without a program: %v", err)
+	}
+	none, err := mesh.Load("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(nil, none, mesh.Settings{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Install(context.Background()); err != nil {
+		t.Errorf("no mesh: %v", err)
+	}
+	if checks, err := m.Verify(context.Background(), Target{Namespace: "x"}); err != nil || len(checks) != 0 {
+		t.Errorf("no mesh: %v, %v", checks, err)
+	}
+}
+
+// recorded is what real proxies said of themselves.
+func TestCountersOfRealProxies(t *testing.T) {
+	for _, c := range []struct {
+		mesh, role, file string
+		want             map[string]float64 // what proves it, and of which direction if not inbound, and how much the best counter is
+	}{
+		{"linkerd", "sidecar", "linkerd-proxy.txt", map[string]float64{"l7": 12025, "mtls": 12020, "path": 2, "outbound l7": 12025, "outbound mtls": 12025, "outbound path": 1, "telemetry": 24209}},
+		{"consul", "sidecar", "consul-dataplane.txt", map[string]float64{mesh.ProvesL7: 1865, mesh.ProvesMTLS: 7, mesh.ProvesPath: 14}},
+		{"istio-ambient", "node-proxy", "ztunnel.txt", map[string]float64{mesh.ProvesPath: 276, mesh.ProvesMTLS: 261}},
+		{"istio-ambient", "waypoint", "waypoint.txt", map[string]float64{mesh.ProvesL7: 24090, mesh.ProvesMTLS: 2}},
+	} {
+		text, err := os.ReadFile(filepath.Join("testdata", c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		families, err := parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", c.file, err)
+		}
+		d, err := mesh.Load(c.mesh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best := map[string]float64{}
+		for _, x := range d.Kubernetes.Proxies {
+			for _, counter := range x.Counters {
+				if x.Role == c.role {
+					key := strings.TrimPrefix(counter.Way()+" "+counter.Proves, mesh.WayIn+" ")
+					best[key] = max(best[key], sum(families, counter))
+				}
+			}
+		}
+		for proves, want := range c.want {
+			if best[proves] != want {
+				t.Errorf("%s: %s is %v, want %v", c.file, proves, best[proves], want)
+			}
+		}
+	}
+}

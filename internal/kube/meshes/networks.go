@@ -1,0 +1,127 @@
+package meshes
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// private are the networks that meshes take for a cluster's own unless told (RFC 1918, 6598, 4193).
+var private = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/8"),
+}
+
+// surroundings are what a mesh must be told of a cluster.
+type surroundings struct {
+	nodes, all   int      // that take any pod, and with the others
+	services     []string // networks of services
+	networks     []string // private ones, and those of pods and services that lie elsewhere
+	distribution string
+}
+
+// look asks the cluster. serviceCIDR, unless empty, is what the user says it is.
+func look(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (surroundings, error) {
+	var s surroundings
+	var pods []string
+	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
+		list, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		s.nodes, s.all, pods = 0, len(list.Items), nil
+		for _, n := range list.Items {
+			if cluster.TakesPods(n) {
+				s.nodes++
+			}
+			pods = append(pods, n.Spec.PodCIDRs...)
+			s.distribution = distribution(n)
+		}
+		return nil
+	})
+	if err != nil {
+		return s, err
+	}
+	if serviceCIDR != "" {
+		s.services = strings.Split(serviceCIDR, ",")
+	} else if s.services, err = serviceNetworks(ctx, c); err != nil {
+		return s, &Error{fmt.Errorf("find the network of the services: %w", err), "set MT_SERVICECIDR to it, such as 10.43.0.0/16"}
+	}
+	for _, p := range private {
+		s.networks = append(s.networks, p.String())
+	}
+	for _, text := range slices.Concat(s.services, pods) {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return s, &Error{fmt.Errorf("network of the cluster: %w", err), "write it as 10.43.0.0/16"}
+		}
+		if !slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(prefix.Addr()) && p.Bits() <= prefix.Bits() }) &&
+			!slices.Contains(s.networks, prefix.String()) {
+			s.networks = append(s.networks, prefix.String())
+		}
+	}
+	return s, nil
+}
+
+// validRange is how the API server says which addresses services may have.
+var validRange = regexp.MustCompile(`range of valid IPs is ([0-9a-fA-F.:/]+)`)
+
+// serviceNetworks asks for the ServiceCIDR objects, which Kubernetes 1.33 and later have, and else lets the API server
+// refuse a service (in a dry run) with an address that no service can have: its refusal names the range.
+func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) {
+	var found *networkingv1.ServiceCIDR
+	err := c.Retry(ctx, "read the network of the services", func(ctx context.Context) error {
+		var err error
+		found, err = c.Typed().NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
+		return err
+	})
+	if err == nil && len(found.Spec.CIDRs) > 0 {
+		return found.Spec.CIDRs, nil
+	}
+	impossible := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "tare-asks-for-the-range"},
+		Spec:       corev1.ServiceSpec{ClusterIP: "198.51.100.1", Ports: []corev1.ServicePort{{Port: 80}}}, // RFC 5737
+	}
+	var refused error
+	_ = c.Retry(ctx, "ask for the network of the services", func(ctx context.Context) error {
+		_, refused = c.Typed().CoreV1().Services(metav1.NamespaceDefault).Create(ctx, impossible, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if cluster.IsTransient(refused) {
+			return refused
+		}
+		return nil
+	})
+	if refused != nil {
+		if m := validRange.FindStringSubmatch(refused.Error()); m != nil {
+			return []string{m[1]}, nil
+		}
+		return nil, refused
+	}
+	return nil, err
+}
+
+// distribution is what a node says of where it comes from; empty where nothing is known.
+func distribution(n corev1.Node) string {
+	version := n.Status.NodeInfo.KubeletVersion
+	switch {
+	case strings.Contains(version, "-gke."):
+		return "gke"
+	case strings.Contains(version, "+k3s") && strings.HasPrefix(n.Name, "k3d-"):
+		return "k3d"
+	case strings.Contains(version, "+k3s"):
+		return "k3s"
+	case n.Labels["minikube.k8s.io/name"] != "":
+		return "minikube"
+	case n.Labels["microk8s.io/cluster"] != "":
+		return "microk8s"
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package meshes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// What is recommended for production needs three nodes that pods may stand on, and says so before anything is touched.
+func TestRealProfileThatNeedsNodes(t *testing.T) {
+	c := connect(t)
+	before := inventory(t, c)
+	refused := func(name, has string) {
+		t.Helper()
+		d, err := mesh.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(c, d, mesh.Settings{Profile: mesh.ProfileHA}, Options{Charts: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Install(bounded(t, time.Minute)); err == nil || !strings.HasSuffix(err.Error(), "profile ha needs 3 nodes and the cluster has "+has) {
+			t.Errorf("%s: %v, want %s", name, err, has)
+		}
+	}
+	for _, name := range []string{"linkerd", "istio", "istio-ambient", "istio-ambient-l4", "consul"} {
+		refused(name, "1")
+	}
+	// One that takes no pods is none.
+	closed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("tare-test-%d", os.Getpid())}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	if _, err := c.Typed().CoreV1().Nodes().Create(bounded(t, time.Minute), closed, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Typed().CoreV1().Nodes().Delete(ctx, closed.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	refused("istio", "1 that take pods, of 2")
+	sameInventory(t, c, before)
+}
+
+// An autoscaler is held at the replicas of the profile, and one that is not is seen.
+func TestRealAutoscalerIsHeld(t *testing.T) {
+	c := connect(t)
+	m := small(t, c, toolbox, mesh.Settings{}, kept{})
+	namespace := fmt.Sprintf("tare-test-scaled-%d", os.Getpid())
+	put(t, c, namespace, mesh.Marks{}, deployment("waypoint", nil, nil, [2]string{"app", "sleep 3600"}), `apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: another}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: another}
+  minReplicas: 1
+  maxReplicas: 9
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: of-the-waypoint}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: waypoint}
+  minReplicas: 1
+  maxReplicas: 5
+`)
+	looked := func(replicas int, ok bool, says string) {
+		t.Helper()
+		check, err := m.workload(bounded(t, time.Minute), mesh.Workload{Kind: "Deployment", Name: "waypoint", Scaled: true}, namespace, replicas)
+		if err != nil || check.OK != ok || !strings.Contains(check.Detail, says) {
+			t.Errorf("%d replicas: %+v, %v, want %q", replicas, check, err, says)
+		}
+	}
+	looked(1, false, "1 of 1 ready, and autoscaler of-the-waypoint may make it 1 to 5")
+	ref := cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: "waypoint"}
+	if err := m.scale(bounded(t, 2*time.Minute), ref, true, 2); err != nil {
+		t.Fatal(err)
+	}
+	looked(2, true, "2 of 2 ready")
+	looked(3, false, "2 of 2 ready, profile dev has 3")
+	for name, want := range map[string][2]int32{"of-the-waypoint": {2, 2}, "another": {1, 9}} {
+		h, err := c.Typed().AutoscalingV1().HorizontalPodAutoscalers(namespace).Get(bounded(t, time.Minute), name, metav1.GetOptions{})
+		if err != nil || *h.Spec.MinReplicas != want[0] || h.Spec.MaxReplicas != want[1] {
+			t.Errorf("autoscaler %s: %+v, %v, want %v", name, h, err, want)
+		}
+	}
+}

@@ -1,0 +1,439 @@
+package meshes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// toolbox is an image that every test cluster has: busybox.
+const toolbox = "tare.test/toolbox:1"
+
+func connect(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	path := os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case path != "":
+	case os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG names no cluster")
+	default:
+		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
+	}
+	c, err := cluster.Connect(bounded(t, 30*time.Second), cluster.Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func bounded(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// inventory is all that there is in the cluster, but what comes and goes by itself.
+func inventory(t *testing.T, c *cluster.Cluster) map[string]bool {
+	t.Helper()
+	c.Rediscover()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // asked when the test has ended, too
+	defer cancel()
+	all, err := c.Objects(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, o := range all {
+		if !slices.Contains([]string{"Lease", "Pod", "CertificateSigningRequest"}, o.Kind.Kind) && !strings.HasPrefix(o.Namespace, "tare-") && !strings.HasPrefix(o.Name, "tare-test-") {
+			there[o.Ref.String()] = true
+		}
+	}
+	return there
+}
+
+func sameInventory(t *testing.T, c *cluster.Cluster, before map[string]bool) {
+	t.Helper()
+	after := inventory(t, c)
+	for ref := range after {
+		if !before[ref] {
+			t.Errorf("left behind: %s", ref)
+		}
+	}
+	for ref := range before {
+		if !after[ref] {
+			t.Errorf("taken along: %s", ref)
+		}
+	}
+}
+
+// put applies objects written as YAML, in a namespace that goes with the test.
+func put(t *testing.T, c *cluster.Cluster, namespace string, marks mesh.Marks, texts ...string) {
+	t.Helper()
+	s := cluster.Stamp{Run: namespace}
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
+	ns.SetLabels(marks.Labels)
+	ns.SetAnnotations(marks.Annotations)
+	if err := c.Apply(bounded(t, time.Minute), s, ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { gone(t, c, namespace) })
+	if err := c.WaitReady(bounded(t, time.Minute), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
+		t.Fatal(err)
+	}
+	more(t, c, namespace, texts...)
+}
+
+func more(t *testing.T, c *cluster.Cluster, namespace string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		all, err := objects([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all {
+			o.SetNamespace(namespace)
+			if err := c.Apply(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, runtime.Object(o)); err != nil {
+				t.Fatal(err)
+			}
+			if o.GetKind() == "Deployment" {
+				ref, _ := cluster.RefOf(o)
+				if err := c.WaitReady(bounded(t, 3*time.Minute), nil, ref); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func gone(t *testing.T, c *cluster.Cluster, namespace string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := c.Delete(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
+		t.Errorf("leave nothing: %v", err)
+	}
+}
+
+// deployment is one of busybox; each container is its name and a shell command.
+func deployment(name string, labels map[string]string, annotations map[string]string, containers ...[2]string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\nspec:\n  selector: {matchLabels: {app: %s}}\n  template:\n", name, name)
+	fmt.Fprintf(&b, "    metadata:\n      labels:\n        app: %s\n", name)
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&b, "        %s: %q\n", key, labels[key])
+	}
+	b.WriteString("      annotations:\n        test: \"yes\"\n")
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		fmt.Fprintf(&b, "        %s: %q\n", key, annotations[key])
+	}
+	b.WriteString("    spec:\n      terminationGracePeriodSeconds: 0\n      containers:\n")
+	for _, c := range containers {
+		fmt.Fprintf(&b, "      - {name: %s, image: %s, imagePullPolicy: Never, command: [sh, -c, %q], ports: [{containerPort: 8080, name: http}]}\n", c[0], toolbox, c[1])
+	}
+	return b.String()
+}
+
+const serving = "mkdir -p /tmp/www && echo hello > /tmp/www/index.html && exec httpd -f -p 8080 -h /tmp/www"
+
+func failing(checks []check.Check) (failed []string) {
+	for _, c := range checks {
+		if !c.OK {
+			failed = append(failed, c.Name+": "+c.Detail)
+		}
+	}
+	return failed
+}
+
+// smallMesh is a mesh of the test's own: a deployment, a cluster role that the chart keeps, a kind of its own.
+const smallMesh = `name: tare-test-small
+description: a deployment that does nothing
+provides: {telemetry: true}
+kubernetes:
+  version: 1.0.0
+  namespace: tare-test-small
+  crds:
+  - {name: widgets, kinds: [widgets.small.test]}
+  charts:
+  - {release: small, chart: small, repository: "https://charts.invalid", values: "replicas: {{.Replicas}}"}
+  profiles:
+    dev: {replicas: 1}
+    ha: {replicas: 2, nodes: 100}
+  workloads: [{kind: Deployment, name: small, scaled: true}]
+  enrolment:
+    namespace: {labels: {small.test/inject: enabled}}
+    pod: {labels: {small.test/in: "yes"}}
+    exempt: {labels: {small.test/in: "no"}}
+    proof: {labels: {small.test/in: "yes"}}
+    manifests:
+    - |
+      apiVersion: small.test/v1
+      kind: Widget
+      metadata: {name: policy}
+      spec: {inside: {{.LoadInside}}}
+  proxies:
+  - role: sidecar
+    in: pod
+    container: small-proxy
+    archive: [{name: metrics.txt, port: 9090, path: /metrics}]
+    counters: [{proves: l7, port: 9090, path: /metrics, metric: requests_total, labels: {way: in*}}]
+  leftovers:
+  - {kind: CustomResourceDefinition, group: apiextensions.k8s.io, name: "*.small.test"}
+  - {kind: ClusterRole, group: rbac.authorization.k8s.io, name: "small-*"}
+  - {kind: ConfigMap, name: small-root}
+tasks:
+- {plane: data, role: sidecar, container: small-proxy}
+- {plane: control, namespace: tare-test-small}
+`
+
+// smallCharts writes the mesh's chart and its CRD.
+func smallCharts(t *testing.T, image string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"a/b/Chart.yaml":  "apiVersion: v2\nname: small\nversion: 1.0.0\nappVersion: 1.0.0\n",
+		"a/b/values.yaml": "replicas: 1\n",
+		"a/b/templates/all.yaml": `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: small, namespace: {{ .Release.Namespace }}}
+spec:
+  replicas: {{ .Values.replicas }}
+  selector: {matchLabels: {app: small}}
+  template:
+    metadata: {labels: {app: small}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: small, image: "` + image + `", imagePullPolicy: Never, command: [sleep, "3600"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: small-reader, annotations: {helm.sh/resource-policy: keep}}
+rules: []
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: small-key, namespace: {{ .Release.Namespace }}}
+stringData: {key: very-secret}
+`,
+		"widgets/widgets.yaml": `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.small.test}
+spec:
+  group: small.test
+  names: {kind: Widget, listKind: WidgetList, plural: widgets, singular: widget}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// kept collects what is archived.
+type kept map[string][]byte
+
+func (k kept) keep(name string, content []byte) error {
+	k[name] = bytes.Clone(content)
+	return nil
+}
+
+func small(t *testing.T, c *cluster.Cluster, image string, s mesh.Settings, archive kept) *Mesh {
+	t.Helper()
+	d, err := mesh.Decode("small.yaml", []byte(smallMesh))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(c, d, s, Options{Charts: smallCharts(t, image), Archive: archive.keep, Report: func(line string) { t.Log(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestRealMeshComesAndGoes(t *testing.T) {
+	c := connect(t)
+	before := inventory(t, c)
+	archive := kept{}
+	m := small(t, c, toolbox, mesh.Settings{}, archive)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		if err := m.Uninstall(ctx, true); err != nil {
+			t.Error(err)
+		}
+	})
+	i, err := m.Install(bounded(t, 3*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.Version != "1.0.0" || len(i.Charts) != 1 || len(i.CRDs) != 1 {
+		t.Errorf("installed is %+v", i)
+	}
+	if text := string(archive["chart-small.yaml"]); !strings.Contains(text, "small-reader") || strings.Contains(text, "very-secret") || !strings.Contains(text, "SECRET-") {
+		t.Errorf("the archive has\n%s", text)
+	}
+	if _, err := m.Install(bounded(t, time.Minute)); !errors.Is(err, ErrInstalled) {
+		t.Errorf("a second installation: %v", err)
+	}
+	foreign, err := c.Foreign(bounded(t, time.Minute))
+	if err != nil || slices.ContainsFunc(foreign, func(w cluster.Workload) bool { return w.Namespace == "tare-test-small" }) {
+		t.Errorf("the mesh is foreign: %v, %v", foreign, err)
+	}
+	verifySmall(t, c, m, archive)
+	// What its controllers would have left in every namespace.
+	more(t, c, "default", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small-root}\n")
+	if err := m.Uninstall(bounded(t, 2*time.Minute), false); err != nil {
+		t.Fatal(err)
+	}
+	sameInventory(t, c, before)
+	if err := m.Uninstall(bounded(t, time.Minute), false); err != nil {
+		t.Errorf("where there is nothing: %v", err)
+	}
+}
+
+// verifySmall looks at an application with all it needs, and then at one that lacks something.
+func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
+	namespace := "tare-test-app-" + fmt.Sprint(os.Getpid())
+	e, err := m.Enrol(namespace, mesh.Way{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := func(counted int) string {
+		return fmt.Sprintf(`mkdir -p /tmp/www && printf '# TYPE requests_total counter\nrequests_total{way="inbound"} %d\nrequests_total{way="out"} 9\n' > /tmp/www/metrics && exec httpd -f -p 9090 -h /tmp/www`, counted)
+	}
+	put(t, c, namespace, e.Namespace)
+	if err := m.Enter(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, namespace, e); err != nil {
+		t.Fatal(err)
+	}
+	more(t, c, namespace,
+		deployment("shop", e.Pod.Labels, e.Pod.Annotations, [2]string{"app", serving}, [2]string{"small-proxy", metrics(3)}),
+		deployment("load", e.Exempt.Labels, e.Exempt.Annotations, [2]string{"load", "sleep 3600"}))
+	checks, err := m.Verify(bounded(t, time.Minute), Target{Namespace: namespace})
+	if err != nil || len(failing(checks)) > 0 || len(checks) < 5 {
+		t.Errorf("verified as %+v, %v", checks, err)
+	}
+	if !slices.ContainsFunc(checks, func(c check.Check) bool {
+		return strings.Contains(c.Detail, "requests_total{way=in*} is 3 in 1 of 1 pods")
+	}) {
+		t.Errorf("no counter in %+v", checks)
+	}
+	if err := m.Archive(bounded(t, time.Minute), namespace); err != nil {
+		t.Error(err)
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(archive)), func(name string) bool {
+		return strings.HasPrefix(name, "proxies/") && bytes.Contains(archive[name], []byte("requests_total"))
+	}) || !bytes.Contains(archive["images.json"], []byte("sha256:")) {
+		t.Errorf("the archive has %q", slices.Sorted(maps.Keys(archive)))
+	}
+	for what, target := range map[string]struct {
+		t    Target
+		want string
+	}{
+		"the load is to be inside":   {Target{Namespace: namespace, LoadInside: true}, "each pod has a sidecar"},
+		"counters do not move":       {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 7, nil }}, "requests are understood by the sidecar: requests_total{way=in*} moved by 0 in 0 of 1 pods, not in: shop-"},
+		"the application is silent":  {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 0, errors.New("no answer") }}, "requests through the application: no answer"},
+		"another one is the load":    {Target{Namespace: namespace, IsLoad: func(p *corev1.Pod) bool { return p.Labels["app"] == "shop" }}, "the load is outside"},
+		"there is no such namespace": {Target{Namespace: "tare-test-none"}, "pods in the mesh"},
+	} {
+		checks, err := m.Verify(bounded(t, 5*time.Second), target.t)
+		if err != nil || !slices.ContainsFunc(failing(checks), func(s string) bool { return strings.HasPrefix(s, target.want) }) {
+			t.Errorf("%s: %q, %v, want %q", what, failing(checks), err, target.want)
+		}
+	}
+	// Beside pods that count a lot, one that counts nothing is named.
+	more(t, c, namespace, deployment("still", e.Pod.Labels, e.Pod.Annotations, [2]string{"app", serving}, [2]string{"small-proxy", metrics(0)}))
+	checks, err = m.Verify(bounded(t, 5*time.Second), Target{Namespace: namespace})
+	if failed := failing(checks); err != nil || len(failed) != 1 || !strings.Contains(failed[0], "requests_total{way=in*} is 3 in 1 of 2 pods, not in: still-") {
+		t.Errorf("with a proxy that nothing goes through: %q, %v", failed, err)
+	}
+	asked, err := New(c, m.definition, mesh.Settings{Version: "9.9.9"}, m.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checks, err := asked.Verify(bounded(t, 5*time.Second), Target{}); err != nil || len(failing(checks)) == 0 {
+		t.Errorf("another version: %+v, %v", checks, err)
+	}
+	gone(t, c, namespace)
+}
+
+// What fails is taken out again, and says why it failed.
+func TestRealMeshThatCannotBe(t *testing.T) {
+	c := connect(t)
+	before := inventory(t, c)
+	for what, want := range map[string]struct {
+		image    string
+		settings mesh.Settings
+		says     string
+	}{
+		"an image that is not there": {"tare.test/nosuch:1", mesh.Settings{}, "ErrImageNeverPull"},
+		"too few nodes":              {toolbox, mesh.Settings{Profile: mesh.ProfileHA}, "profile ha needs 100 nodes"},
+		"another version":            {toolbox, mesh.Settings{Version: "9.9.9"}, "version 9.9.9 was asked for, and 1.0.0 is what was found"},
+	} {
+		_, err := small(t, c, want.image, want.settings, kept{}).Install(bounded(t, 30*time.Second))
+		if err == nil || !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%s: %v, want %q", what, err, want.says)
+		}
+		sameInventory(t, c, before)
+	}
+	more(t, c, "default", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small-root}\n")
+	m := small(t, c, toolbox, mesh.Settings{}, kept{})
+	if _, err := m.Install(bounded(t, time.Minute)); err == nil || !strings.Contains(err.Error(), "configmap default/small-root") {
+		t.Errorf("where there are remains: %v", err)
+	}
+	if err := m.Uninstall(bounded(t, time.Minute), false); !errors.Is(err, ErrNotInstalled) {
+		t.Errorf("what tare did not install: %v", err)
+	}
+	if err := m.Uninstall(bounded(t, time.Minute), true); err != nil {
+		t.Error(err)
+	}
+	sameInventory(t, c, before)
+}
+
+func TestRealNetworks(t *testing.T) {
+	c := connect(t)
+	around, err := look(bounded(t, time.Minute), c, "")
+	if err != nil || around.nodes < 1 || len(around.services) != 1 {
+		t.Fatalf("found %+v, %v", around, err)
+	}
+	kubernetes, err := c.Get(bounded(t, time.Minute), cluster.Ref{Kind: cluster.KindService, Namespace: "default", Name: "kubernetes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip, _, _ := unstructured.NestedString(kubernetes.Object, "spec", "clusterIP")
+	if !contains(t, around.services[0], ip) {
+		t.Errorf("services are in %s, and one has %s", around.services, ip)
+	}
+	if around, err := look(bounded(t, time.Minute), c, "34.118.224.0/20"); err != nil || !slices.Contains(around.networks, "34.118.224.0/20") {
+		t.Errorf("a public network that the user names: %+v, %v", around, err)
+	}
+	var hinted interface{ Hint() string }
+	if _, err := look(bounded(t, time.Minute), c, "nonsense"); !errors.As(err, &hinted) {
+		t.Errorf("nonsense: %v", err)
+	}
+}

@@ -1,0 +1,56 @@
+package meshes
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// ztunnel and the CNI agent cannot be had in the tests; a waypoint can, and an upstream Envoy takes the whole of the
+// configuration that Istio's control plane has for it, or it would not become ready.
+func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
+	c := connect(t)
+	charts, hub, tag := istioCharts(t), os.Getenv("TARE_TEST_ISTIO_HUB"), os.Getenv("TARE_TEST_ISTIO_TAG")
+	d, err := mesh.Load("../../experiment/mesh/definitions/istio-ambient.yaml") // a copy of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	absent := []string{"istio-cni", "ztunnel", "istio-cni-node"}
+	k := d.Kubernetes
+	k.Charts = slices.DeleteFunc(k.Charts, func(c mesh.Chart) bool { return slices.Contains(absent, c.Release) })
+	k.Workloads = slices.DeleteFunc(k.Workloads, func(w mesh.Workload) bool { return slices.Contains(absent, w.Name) })
+	for _, p := range k.Profiles {
+		delete(p.Values, "ztunnel")
+	}
+	m, err := New(c, d, mesh.Settings{Hub: hub, Version: tag,
+		Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never", "waypointImage": hub + "/proxyv2:" + tag},
+		Values:  map[string]map[string]any{"istiod": {"image": hub + "/pilot:" + tag}}}, // the ambient profile would have another tag
+		Options{Charts: charts, Report: func(line string) { t.Log(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	standing(t, c, m)
+	namespace := "tare-test-waypoint-" + fmt.Sprint(os.Getpid())
+	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, namespace, e.Namespace)
+	if err := m.Enter(bounded(t, 2*time.Minute), cluster.Stamp{Run: namespace}, namespace, e); err != nil {
+		t.Fatal(err)
+	}
+	checks, err := m.Verify(bounded(t, 5*time.Second), Target{Namespace: namespace, LoadInside: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(checks, func(c check.Check) bool { return c.Name == "deployment "+namespace+"/waypoint" }); i < 0 || !checks[i].OK {
+		t.Errorf("the waypoint is not ready: %+v", checks)
+	}
+	gone(t, c, namespace)
+}

@@ -1,0 +1,46 @@
+package meshes
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// What goes before Consul's controllers do, among what a cluster with its gateway classes has: its own kinds, and of the
+// Gateway API its class alone, on which its configuration hangs.
+func TestResourcesThatGoWithAMesh(t *testing.T) {
+	d, err := mesh.Load("consul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(nil, d, mesh.Settings{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := func(name string) cluster.Object {
+		return cluster.Object{Ref: cluster.Ref{Kind: kindCRD, Name: name}}
+	}
+	of := func(group, kind, namespace, name string) cluster.Object {
+		return cluster.Object{Ref: cluster.Ref{Kind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Namespace: namespace, Name: name}}
+	}
+	const consul, gateway = "consul.hashicorp.com", "gateway.networking.k8s.io"
+	owned := of(consul, "ServiceDefaults", "shop", "made-of-another")
+	owned.Owned = true
+	refs := resources([]cluster.Object{
+		crd("gatewayclassconfigs." + consul), crd("proxydefaults." + consul), crd("gatewayclasses." + gateway), crd("gateways." + gateway),
+		of(consul, "GatewayClassConfig", "", "consul-api-gateway"), of(consul, "ProxyDefaults", "shop", "global"), owned,
+		of(gateway, "GatewayClass", "", "consul"), of(gateway, "GatewayClass", "", "other"), of(gateway, "Gateway", "shop", "consul"),
+		of("rbac.authorization.k8s.io", "ClusterRole", "", "consul-server"), of("", "Service", "shop", "consul"),
+	}, m.isLeft)
+	var got []string
+	for _, r := range refs {
+		got = append(got, r.Kind.Kind+" "+r.Name)
+	}
+	if want := []string{"GatewayClassConfig consul-api-gateway", "ProxyDefaults global", "GatewayClass consul"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
