@@ -84,8 +84,9 @@ cluster-down: bin/tare-cluster ## take it down whole
 	@bin/tare-cluster down
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, govulncheck
+lint: ## gofmt, the word list, go vet, staticcheck, govulncheck
 	@unformatted=$$(gofmt -l cmd internal test *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
+	$(GO) run ./test/words
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 	$(GO) vet -C test/cluster ./...

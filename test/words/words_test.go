@@ -1,0 +1,127 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// repository writes files into a directory with the repository's own word list.
+func repository(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	list, err := os.ReadFile("words.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files["test/words/words.yaml"] == "" {
+		files["test/words/words.yaml"] = string(list)
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// lint runs the program on files, and returns its exit code and output.
+func lint(t *testing.T, files map[string]string) (int, string) {
+	t.Helper()
+	var out strings.Builder
+	code, err := run(&out, []string{"-root", repository(t, files)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, out.String()
+}
+
+func TestPlantedWord(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, finding string }{
+		"comment":           {"a.go", "package a\n\n// F needs rights on pods.\nfunc F() {}\n", `a.go:3:12: "rights": write RBAC permissions`},
+		"across lines":      {"a.go", "package a\n\n// F counts segments sent\n// again.\nfunc F() {}\n", `a.go:3:22: "sent again": write retransmitted`},
+		"message":           {"a.go", "package a\n\nvar m = \"killed for want \" +\n\t\"of memory\"\n", `a.go:3:17: "for want of": write lack of`},
+		"raw string":        {"a.go", "package a\n\nvar m = `first\nthe stranger's load`\n", `a.go:4:5: "stranger": write outside client`},
+		"identifier":        {"a.go", "package a\n\nfunc freeSeat() {}\n", `a.go:3:11: "Seat": write slot, place`},
+		"file name":         {"stranger_linux.go", "package a\n", `stranger_linux.go:1:1: "stranger": write outside client`},
+		"page":              {"docs/a.md", "# A\n\nRuns `x` for whoever starts it.\n", `docs/a.md:3:14: "whoever": write the user`},
+		"table":             {"docs/a.md", "| a | b |\n|---|---|\n| x | so many |\n", `docs/a.md:3:7: "so many": write N`},
+		"shell":             {"a.sh", "#!/bin/sh\n# It is told.\n", `a.sh:2:3: "It is told": write reported`},
+		"yaml, end of line": {"a.yaml", "a: 1 # so many\n", `a.yaml:1:8: "so many": write N`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := lint(t, map[string]string{c.file: c.text})
+			if code != 1 || !strings.Contains(out, c.finding) {
+				t.Errorf("exit code %d, output:\n%swant %s", code, out, c.finding)
+			}
+		})
+	}
+}
+
+func TestAllowedText(t *testing.T) {
+	code, out := lint(t, map[string]string{
+		"a.go":          "package a\n\nimport _ \"x/rights\"\n\n// F returns \"\".\n//\n//\tthe rights of preformatted text\nfunc F() string { return \"rights\" }\n\ntype T struct {\n\tA int `json:\"so many\"`\n}\n",
+		"docs/a.md":     "# A\n\n`whoever` is code. [A link](so-many.md) is not prose.\n\n```\nso many\n```\n",
+		"a.sh":          "#!/bin/sh\necho so many\n",
+		"testdata/a.md": "so many\n",
+	})
+	if code != 0 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+func TestLongSentence(t *testing.T) {
+	code, out := lint(t, map[string]string{"docs/a.md": "Short one. " + strings.Repeat("word ", 41) + "end.\n"})
+	if code != 1 || !strings.Contains(out, "docs/a.md:1:12: sentence of 42 words") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if code, out := lint(t, map[string]string{"docs/a.md": strings.Repeat("Five words make a sentence. ", 20)}); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+func TestSemicolonShare(t *testing.T) {
+	code, out := lint(t, map[string]string{"docs/a.md": "One; two.\n\nThree.\n"})
+	if code != 1 || !strings.Contains(out, "docs: 50.0 % of 2 sentences have a semicolon") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+const shareRules = "rules:\n  - pattern: says\n    instead: prints\n    where: [docs]\n    share: 20\n"
+
+func TestShare(t *testing.T) {
+	few := map[string]string{"test/words/words.yaml": shareRules, "a.md": "A page says it.\n\n" + strings.Repeat("Another sentence.\n\n", 9)}
+	if code, out := lint(t, few); code != 0 {
+		t.Errorf("one of ten: exit code %d:\n%s", code, out)
+	}
+	many := map[string]string{"test/words/words.yaml": shareRules, "a.md": "A page says it. B says it. C says it.\n"}
+	if code, out := lint(t, many); code != 1 || strings.Count(out, `"says": write prints (in 100.0 % of the sentences of docs; at most 20 %)`) != 3 {
+		t.Errorf("three of three: exit code %d:\n%s", code, out)
+	}
+}
+
+func TestAllowance(t *testing.T) {
+	const rule = "rules: [{pattern: so many, instead: N, where: [docs]}]\nallow: {docs/old: 1}\n"
+	files := func(n int) map[string]string {
+		return map[string]string{"test/words/words.yaml": rule, "docs/old/a.md": strings.Repeat("So many.\n\n", n)}
+	}
+	for n, want := range []int{0, 0, 1} {
+		if code, out := lint(t, files(n)); code != want {
+			t.Errorf("%d findings: exit code %d, want %d:\n%s", n, code, want, out)
+		}
+	}
+}
+
+func TestUnder(t *testing.T) {
+	dir := repository(t, map[string]string{"docs/a.md": "So many.\n", "other/b.md": "So many.\n"})
+	var out strings.Builder
+	code, err := run(&out, []string{"-root", dir, "docs"})
+	if err != nil || code != 1 || strings.Contains(out.String(), "other/") || !strings.Contains(out.String(), "docs/a.md:1:1:") {
+		t.Errorf("exit code %d, error %v:\n%s", code, err, out.String())
+	}
+}
