@@ -31,7 +31,7 @@ var commands = []func(*cli) *cobra.Command{
 
 // catalog is every variant there is, built by a call and passed down.
 type catalog struct {
-	generators []load.Generator
+	generators []generator.Generator
 	platforms  []platformVariant
 	meters     []meterVariant              // of a cluster, the default first
 	newMeter   func() (meter.Meter, error) // of this machine
@@ -39,7 +39,7 @@ type catalog struct {
 
 func newCatalog() catalog {
 	return catalog{
-		generators: load.Generators(),
+		generators: generator.Generators(),
 		platforms: []platformVariant{
 			{name: "local", doc: "processes on this machine; no root, no cluster", open: openLocal},
 			{name: "kubernetes", doc: "pods on a cluster that a kubeconfig names", open: openKubernetes, dry: true, refresh: kubelet.Refresh, overhead: kubernetesOverhead},
@@ -54,8 +54,8 @@ func newCatalog() catalog {
 }
 
 // byName are the load generators by the level of the factor generator.
-func (c catalog) byName() map[string]load.Generator {
-	all := map[string]load.Generator{}
+func (c catalog) byName() map[string]generator.Generator {
+	all := map[string]generator.Generator{}
 	for _, g := range c.generators {
 		all[g.Name()] = g
 	}

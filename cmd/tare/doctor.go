@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
@@ -206,9 +206,9 @@ var doctorChecks = []struct {
 }
 
 // generatorFindings are a line for each generator but tare's own.
-func generatorFindings(ctx context.Context, all []load.Generator) []row {
+func generatorFindings(ctx context.Context, all []generator.Generator) []row {
 	var rows []row
-	for _, s := range load.FindAll(ctx, all) {
+	for _, s := range generator.FindAll(ctx, all) {
 		r := row{"generator " + s.Name, finding{fine, s.Found.Version + ", " + s.Found.Path, ""}}
 		if s.Err != nil {
 			r.finding = finding{missing, "not on this machine", hintOf(s.Err)}

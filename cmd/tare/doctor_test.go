@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -33,7 +33,7 @@ func TestDoctorLooksAtEverything(t *testing.T) {
 			t.Errorf("nothing on %s in\n%s", p.Name, out)
 		}
 	}
-	for _, g := range load.Others("") {
+	for _, g := range generator.Others("") {
 		if !strings.Contains(out, "  generator "+g.Name()+"  ") {
 			t.Errorf("nothing on %s in\n%s", g.Name(), out)
 		}

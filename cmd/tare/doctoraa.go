@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
 // aaOptions are of the run of a baseline against itself.
@@ -59,7 +59,7 @@ func (c *cli) againstItself(ctx context.Context, s *study, o aaOptions) (err err
 	if err != nil {
 		return err
 	}
-	if err := load.Missing(load.FindAll(ctx, aa.used(c.catalog.byName()))); err != nil {
+	if err := generator.Missing(generator.FindAll(ctx, aa.used(c.catalog.byName()))); err != nil {
 		return err
 	}
 	tmp, err := os.MkdirTemp("", "tare-doctor-")

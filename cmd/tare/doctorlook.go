@@ -36,7 +36,7 @@ func lookMeters(_ context.Context, x *examined) finding {
 }
 
 func lookAgent(context.Context, *examined) finding {
-	path, err := exec.LookPath(load.AgentPath())
+	path, err := exec.LookPath(generator.AgentPath())
 	if err != nil {
 		return finding{verdict: broken, detail: err.Error()}
 	}

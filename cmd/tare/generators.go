@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
@@ -29,7 +29,7 @@ func generatorImages(x *experiment.Experiment) (map[string]kube.GeneratorImage, 
 
 // generatorsOf are the load generators by the level of the factor generator, as they are to be had where the experiment
 // sends its load from: in a cluster their programs are in images, and not looked for on this machine.
-func (c *cli) generatorsOf(x *experiment.Experiment) (map[string]load.Generator, error) {
+func (c *cli) generatorsOf(x *experiment.Experiment) (map[string]generator.Generator, error) {
 	all := c.catalog.byName()
 	if x.Platform.Kind != "kubernetes" || x.Outside() {
 		return all, nil
@@ -39,7 +39,7 @@ func (c *cli) generatorsOf(x *experiment.Experiment) (map[string]load.Generator,
 		return nil, err
 	}
 	for name, g := range all {
-		foreign, ok := g.(load.Foreign)
+		foreign, ok := g.(generator.Foreign)
 		if !ok {
 			continue
 		}
@@ -53,13 +53,13 @@ func (c *cli) generatorsOf(x *experiment.Experiment) (map[string]load.Generator,
 				in += " (by its tag)"
 			}
 		}
-		all[name] = load.Elsewhere(foreign, in)
+		all[name] = generator.Elsewhere(foreign, in)
 	}
 	return all, nil
 }
 
 // used are the generators of the study's treatments.
-func (s *study) used(all map[string]load.Generator) (used []load.Generator) {
+func (s *study) used(all map[string]generator.Generator) (used []generator.Generator) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if slices.ContainsFunc(s.plan.Treatments, func(t plan.Treatment) bool { return t.Levels.Generator == name }) {
 			used = append(used, all[name])

@@ -137,7 +137,7 @@ func (o imageOptions) build() (name.Tag, []image.Image, error) {
 		return ref, nil, usageError{err, "write --tag NAME:VERSION"}
 	}
 	if len(o.agents) == 0 {
-		o.agents = []string{load.AgentPath()}
+		o.agents = []string{generator.AgentPath()}
 	}
 	var others []image.Program
 	for _, w := range o.with {

@@ -36,13 +36,13 @@ func TestDoctorLooksAtTheCluster(t *testing.T) {
 	if err == nil || !strings.Contains(out, "FAIL  cluster") || !strings.Contains(out, "hint: ") {
 		t.Errorf("%v in\n%s", err, out)
 	}
-	for _, local := range []string{"tare-agent", "addresses", "meters", "processors", "timer lateness", "envoy", "generator " + load.Others("")[0].Name()} {
+	for _, local := range []string{"tare-agent", "addresses", "meters", "processors", "timer lateness", "envoy", "generator " + generator.Others("")[0].Name()} {
 		if strings.Contains(out, "  "+local+"  ") {
 			t.Errorf("it looks at %s of this machine in\n%s", local, out)
 		}
 	}
 	out, _ = examinedBy(t, "platform: {kind: kubernetes, kubeconfig: "+none+"}\nload: {from: outside}\n")
-	for what, looked := range map[string]bool{"tare-agent": true, "timer lateness": true, "generator " + load.Others("")[0].Name(): true, "addresses": false, "envoy": false} {
+	for what, looked := range map[string]bool{"tare-agent": true, "timer lateness": true, "generator " + generator.Others("")[0].Name(): true, "addresses": false, "envoy": false} {
 		if strings.Contains(out, "  "+what+"  ") != looked {
 			t.Errorf("%s: want %v in\n%s", what, looked, out)
 		}

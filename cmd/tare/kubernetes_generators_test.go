@@ -75,7 +75,7 @@ blocks: 1
 // loadGeneratorImage makes an image of a generator that is installed here, with the libraries it needs, and brings it to the nodes.
 func loadGeneratorImage(t *testing.T, name, path, tag string) {
 	t.Helper()
-	installed, _ := filepath.Glob(filepath.Join(load.GeneratorsDir(), name+"-*", "bin", name)) // the pattern is well formed
+	installed, _ := filepath.Glob(filepath.Join(generator.GeneratorsDir(), name+"-*", "bin", name)) // the pattern is well formed
 	if len(installed) == 0 {
 		t.Fatalf("%s is not installed: make generators", name)
 	}

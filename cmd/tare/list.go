@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -125,18 +125,18 @@ func appRows(catalog) (rows [][]string) {
 
 func generatorRows(c catalog) (rows [][]string) {
 	versions := map[string]string{}
-	for _, s := range load.FindAll(context.Background(), c.generators) {
+	for _, s := range generator.FindAll(context.Background(), c.generators) {
 		versions[s.Name] = foundVersion(s)
 	}
 	for _, g := range c.generators {
 		name := g.Name()
-		rows = append(rows, []string{name, strings.Join(load.Loops(name), ", "), cmp.Or(versions[name], "built in"), latencyOf(name)})
+		rows = append(rows, []string{name, strings.Join(generator.Loops(name), ", "), cmp.Or(versions[name], "built in"), latencyOf(name)})
 	}
 	return rows
 }
 
 // foundVersion is the version that was found, or how to come by the generator.
-func foundVersion(s load.Sought) string {
+func foundVersion(s generator.Sought) string {
 	if s.Err == nil {
 		return s.Found.Version
 	}
@@ -146,7 +146,7 @@ func foundVersion(s load.Sought) string {
 // latencyOf says what a generator's latency is: of response time, where it has that.
 func latencyOf(name string) string {
 	for _, of := range []string{"response", "service"} {
-		if m := load.Meaning(name, of); m != "" {
+		if m := generator.Meaning(name, of); m != "" {
 			return of + " time: " + m
 		}
 	}

@@ -39,7 +39,7 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 	if whole != "" {
 		shared.HDRPath = filepath.Join(dir, filepath.Base(whole))
 	}
-	parts, err := load.Split(load.Tare{}, shared, n)
+	parts, err := generator.Split(generator.Tare{}, shared, n)
 	if err != nil {
 		return loadgen.Report{}, err
 	}
@@ -52,7 +52,7 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 		running sync.WaitGroup
 		reports = make([]loadgen.Report, n)
 		errs    = make([]error, n)
-		sum     = load.SumProgress(n, progress)
+		sum     = generator.SumProgress(n, progress)
 	)
 	for i, part := range parts {
 		if i > 0 {
@@ -66,7 +66,7 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 	}
 	report, err := loadgen.Merge(reports)
 	if err == nil && whole != "" {
-		err = load.MergeLogs(whole, report.Started, parts)
+		err = generator.MergeLogs(whole, report.Started, parts)
 	}
 	return report, err
 }
@@ -76,7 +76,7 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	fail := func(err error) (loadgen.Report, error) {
 		return loadgen.Report{}, fmt.Errorf("load process %d: %w", p.Part, err)
 	}
-	cmd := exec.CommandContext(ctx, load.AgentPath(), "load")
+	cmd := exec.CommandContext(ctx, generator.AgentPath(), "load")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
 	cmd.WaitDelay = p.Drain + 5*time.Second
 	var stderr bytes.Buffer

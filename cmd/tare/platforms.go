@@ -71,7 +71,7 @@ func openLocal(_ context.Context, c *cli, _ opening) (*opened, error) {
 		return nil, err
 	}
 	return &opened{
-		platform:    local.New(local.Options{AgentPath: load.AgentPath(), FetchProgram: c.fetchProgram}),
+		platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram}),
 		meter:       m,
 		environment: meter.Host(),
 	}, nil
@@ -172,7 +172,7 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 			Cluster: k, Run: run, Meshes: batches, Namespace: x.Namespace, Resources: x.Resources,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, Digests: x.Digests, ChartCache: c.meshOptions(experiment.MeshOptions{}, nil).Cache,
-			Outside: o.experiment.Outside(), Expose: x.Expose, Gateway: o.experiment.Gateway(), Agent: load.AgentPath(),
+			Outside: o.experiment.Outside(), Expose: x.Expose, Gateway: o.experiment.Gateway(), Agent: generator.AgentPath(),
 			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
 		}, nodes),
 		meter:       m.Meter,

@@ -99,7 +99,7 @@ func (c *cli) run(ctx context.Context, file string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := load.Missing(load.FindAll(ctx, study.used(generators))); err != nil {
+	if err := generator.Missing(generator.FindAll(ctx, study.used(generators))); err != nil {
 		return err
 	}
 	on, err := c.begin(ctx, study, o)

@@ -19,7 +19,7 @@ import (
 
 // format is how one load generator's own output is read.
 type format struct {
-	parse func(r io.Reader, corrected bool) (load.Outcome, error)
+	parse func(r io.Reader, corrected bool) (generator.Outcome, error)
 	// once are what a complete output has exactly one of, where it begins with head.
 	once []string
 	head string
@@ -28,35 +28,35 @@ type format struct {
 }
 
 // plain drops the flag for readers that do not need it.
-func plain(parse func(io.Reader) (load.Outcome, error)) func(io.Reader, bool) (load.Outcome, error) {
-	return func(r io.Reader, _ bool) (load.Outcome, error) { return parse(r) }
+func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, bool) (generator.Outcome, error) {
+	return func(r io.Reader, _ bool) (generator.Outcome, error) { return parse(r) }
 }
 
 var formats = map[string]format{
-	"fortio":    {parse: plain(load.ParseFortio)},
+	"fortio":    {parse: plain(generator.ParseFortio)},
 	"oha":       {parse: parseOha},
-	"vegeta":    {parse: plain(load.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant"},
-	"wrk2":      {parse: plain(load.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
-	"wrk":       {parse: plain(load.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
-	"k6":        {parse: plain(load.ParseK6)},
-	"nighthawk": {parse: plain(load.ParseNighthawk)},
+	"vegeta":    {parse: plain(generator.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant"},
+	"wrk2":      {parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
+	"wrk":       {parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
+	"k6":        {parse: plain(generator.ParseK6)},
+	"nighthawk": {parse: plain(generator.ParseNighthawk)},
 }
 
 // parseOha reads oha's JSON in any of its forms, or its CSV of every request.
-func parseOha(r io.Reader, corrected bool) (load.Outcome, error) {
+func parseOha(r io.Reader, corrected bool) (generator.Outcome, error) {
 	b := bufio.NewReader(r)
 	if head, _ := b.Peek(64); len(head) > 0 && bytes.HasPrefix(head, []byte("request-start,")) {
-		return load.ParseOhaCSV(b, corrected)
+		return generator.ParseOhaCSV(b, corrected)
 	}
-	return load.ParseOha(b, corrected)
+	return generator.ParseOha(b, corrected)
 }
 
-// generator is a load generator whose own output can be imported, one file a run.
-type generator struct {
+// generatorSource is a load generator whose own output can be imported, one file a run.
+type generatorSource struct {
 	name, doc string
 }
 
-var generators = []generator{
+var generators = []generatorSource{
 	{"fortio", "JSON of fortio load -json"},
 	{"oha", "JSON of oha, also as Python printed it, or its CSV"},
 	{"vegeta", "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text"},
@@ -67,7 +67,7 @@ var generators = []generator{
 }
 
 // read makes a trial of every file.
-func (g generator) read(paths []string, o Options) (*Study, error) {
+func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 	s := &Study{Source: g.name, Name: "imported-" + g.name, Description: "Imported: results of " + g.name + "."}
 	files, err := listFiles(s, paths)
 	if err != nil {
@@ -91,7 +91,7 @@ func (g generator) read(paths []string, o Options) (*Study, error) {
 // rateInName is a rate and the number of a run at the beginning of a file's name: 600-2….
 var rateInName = regexp.MustCompile(`^(\d+)-(\d+)\b`)
 
-func (g generator) trial(path string, o Options) Trial {
+func (g generatorSource) trial(path string, o Options) Trial {
 	t := Trial{Mesh: cmp.Or(o.Mesh, meshOf(filepath.Dir(path))), Run: path, Files: []string{path}}
 	t.Record.Valid = true
 	if err := t.output(g.name, path, o); err != nil {

@@ -79,7 +79,7 @@ func parseError(path string, b []byte, err error) error {
 	return e
 }
 
-func (o *output) take(oc load.Outcome) error {
+func (o *output) take(oc generator.Outcome) error {
 	for _, v := range []struct {
 		from *float64
 		to   *float64
@@ -124,7 +124,7 @@ func (o *output) take(oc load.Outcome) error {
 }
 
 // count works out how many requests there were and what became of them.
-func (o *output) count(oc load.Outcome) error {
+func (o *output) count(oc generator.Outcome) error {
 	if oc.Records == nil {
 		if err := o.answers(oc); err != nil {
 			return err
@@ -158,7 +158,7 @@ func (o *output) count(oc load.Outcome) error {
 }
 
 // answers are counted by status, or by good and bad where there are no statuses.
-func (o *output) answers(oc load.Outcome) error {
+func (o *output) answers(oc generator.Outcome) error {
 	for code, n := range oc.Statuses {
 		switch {
 		case n < 0:
@@ -224,7 +224,7 @@ func (o *output) distribution(ls []result.Latency) error {
 }
 
 // records counts a generator's own record of every request.
-func (o *output) records(oc load.Outcome) error {
+func (o *output) records(oc generator.Outcome) error {
 	if len(oc.Records) == 0 {
 		return errors.New("it has no request")
 	}
@@ -232,9 +232,9 @@ func (o *output) records(oc load.Outcome) error {
 		return fmt.Errorf("%d of its %d requests are there twice, to the nanosecond: files were joined", n, len(oc.Records))
 	}
 	o.latency = result.Latency{Of: service}
-	of := func(r load.Record) time.Duration { return r.Service }
+	of := func(r generator.Record) time.Duration { return r.Service }
 	if oc.Records[0].Response >= 0 {
-		o.latency.Of, of = response, func(r load.Record) time.Duration { return r.Response }
+		o.latency.Of, of = response, func(r generator.Record) time.Duration { return r.Response }
 	}
 	var took []time.Duration
 	first, last := oc.Records[0].At, oc.Records[0].At
@@ -282,9 +282,9 @@ func (o *output) records(oc load.Outcome) error {
 
 // doubled counts the records that another has been equal to. One by chance is
 // possible where a clock is coarse.
-func doubled(records []load.Record) (n int) {
+func doubled(records []generator.Record) (n int) {
 	sorted := slices.Clone(records)
-	slices.SortFunc(sorted, func(a, b load.Record) int {
+	slices.SortFunc(sorted, func(a, b generator.Record) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Response, b.Response), cmp.Compare(a.Code, b.Code))
 	})
 	for i := 1; i < len(sorted); i++ {

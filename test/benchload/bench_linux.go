@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // bench is one run of this program.
@@ -24,8 +24,8 @@ type bench struct {
 	rounds     int // of the two parts whose targets lie closest to the peers
 	fewer      int // of the others
 	order      *rand.Rand
-	tare       load.Tare
-	others     map[string]load.Generator // those on this machine
+	tare       generator.Tare
+	others     map[string]generator.Generator // those on this machine
 	versions   map[string]string
 	nginx      *subject // HTTP/1.1; the own server where there is no nginx
 	nginxH2    *subject // nil without nginx
@@ -40,9 +40,9 @@ func (b *bench) note(format string, args ...any) {
 
 // find looks for the other generators.
 func (b *bench) find(ctx context.Context) {
-	b.others, b.versions = map[string]load.Generator{}, map[string]string{}
-	for _, g := range load.Others(load.GeneratorsDir()) {
-		finder, ok := g.(load.Finder)
+	b.others, b.versions = map[string]generator.Generator{}, map[string]string{}
+	for _, g := range generator.Others(generator.GeneratorsDir()) {
+		finder, ok := g.(generator.Finder)
 		if !ok {
 			continue
 		}
@@ -55,7 +55,7 @@ func (b *bench) find(ctx context.Context) {
 }
 
 // generator by its name; nil where it is not on this machine.
-func (b *bench) generator(name string) load.Generator {
+func (b *bench) generator(name string) generator.Generator {
 	if name == b.tare.Name() {
 		return b.tare
 	}

@@ -63,7 +63,7 @@ func start(args []string) error {
 	rounds := f.Int("rounds", 12, fmt.Sprintf("rounds of cpu and rate, from 3 to %d; the other parts have at most %d", maxRounds, fewerRounds))
 	only := f.String("only", strings.Join(names, ","), "the parts to run")
 	seed := f.Uint64("seed", uint64(time.Now().UnixNano()), "of the order of turns")
-	agent := f.String("agent", load.AgentPath(), "the tare-agent program")
+	agent := f.String("agent", generator.AgentPath(), "the tare-agent program")
 	_ = f.Parse(args) // ExitOnError
 	if *rounds < 3 || *rounds > maxRounds {
 		return fmt.Errorf("-rounds %d is not between 3 and %d", *rounds, maxRounds)
@@ -78,7 +78,7 @@ func start(args []string) error {
 		}
 	}
 	loadgen.TuneProcess(1) // for the part that runs the engine in this process
-	b := &bench{rounds: *rounds, fewer: min(*rounds, fewerRounds), order: rand.New(rand.NewPCG(*seed, 0)), tare: load.Tare{Agent: *agent}, log: os.Stderr}
+	b := &bench{rounds: *rounds, fewer: min(*rounds, fewerRounds), order: rand.New(rand.NewPCG(*seed, 0)), tare: generator.Tare{Agent: *agent}, log: os.Stderr}
 	return b.table(ctx, chosen, *seed)
 }
 

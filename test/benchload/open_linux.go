@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 func lastReport(out []byte) (loadgen.Report, error) {
@@ -45,11 +45,11 @@ type told struct {
 func spun(p *loadgen.Profile) { p.Spin = 60 * time.Microsecond }
 
 // parsers of the other generators' outputs.
-var parsers = map[string]func(io.Reader, bool) (load.Outcome, error){
-	"fortio": func(r io.Reader, _ bool) (load.Outcome, error) { return load.ParseFortio(r) },
-	"oha":    load.ParseOha,
-	"vegeta": func(r io.Reader, _ bool) (load.Outcome, error) { return load.ParseVegeta(r) },
-	"wrk2":   func(r io.Reader, _ bool) (load.Outcome, error) { return load.ParseWrk2(r) },
+var parsers = map[string]func(io.Reader, bool) (generator.Outcome, error){
+	"fortio": func(r io.Reader, _ bool) (generator.Outcome, error) { return generator.ParseFortio(r) },
+	"oha":    generator.ParseOha,
+	"vegeta": func(r io.Reader, _ bool) (generator.Outcome, error) { return generator.ParseVegeta(r) },
+	"wrk2":   func(r io.Reader, _ bool) (generator.Outcome, error) { return generator.ParseWrk2(r) },
 }
 
 // tell runs the generator called name with p against s and asks both for the figures.

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 // starters are the generators whose first request is timed, tare's own for comparison.
@@ -49,7 +49,7 @@ func startupLines(ctx context.Context, b *bench) (lines []line) {
 }
 
 // firstRequest starts g against a server that waits for one request.
-func firstRequest(ctx context.Context, g load.Generator) (time.Duration, error) {
+func firstRequest(ctx context.Context, g generator.Generator) (time.Duration, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
@@ -67,7 +67,7 @@ func firstRequest(ctx context.Context, g load.Generator) (time.Duration, error) 
 	}()
 	p := profile("http://" + l.Addr().String() + "/")
 	p.Connections, p.Warmup, p.Measure, p.Rate, p.Arrivals = 4, time.Second, 2*time.Second, 1000, loadgen.Constant
-	if len(load.Loops(g.Name())) == 1 && load.Loops(g.Name())[0] == "closed" {
+	if len(generator.Loops(g.Name())) == 1 && generator.Loops(g.Name())[0] == "closed" {
 		p.Rate = 0
 	}
 	c, err := g.Command(p)

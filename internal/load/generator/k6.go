@@ -1,4 +1,4 @@
-package load
+package generator
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

@@ -1,4 +1,4 @@
-package load
+package generator
 
 // Meanings says, generator by generator, where the clock of its latency starts
 // and stops: the one line a reader needs before two generators are compared.

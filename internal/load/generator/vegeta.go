@@ -1,4 +1,4 @@
-package load
+package generator
 
 import (
 	"encoding/base64"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

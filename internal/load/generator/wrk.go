@@ -1,12 +1,12 @@
-package load
+package generator
 
 import (
 	"io"
 	"strconv"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
 

@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -139,7 +139,7 @@ func (g fakeGenerator) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 func (fakeGenerator) Parse(out io.Reader, p loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
-	return load.Tare{}.Parse(out, p, progress)
+	return generator.Tare{}.Parse(out, p, progress)
 }
 
 // fakeLoad is the generator's process: it keeps the schedule and sends nothing.
@@ -215,7 +215,7 @@ func fakeRun(t *testing.T, text string, f *fake, mode string) (runner.Config, *e
 	sink := &events{}
 	return runner.Config{
 		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}},
-		Platform: f, Generators: map[string]load.Generator{"tare": fakeGenerator{mode}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
+		Platform: f, Generators: map[string]generator.Generator{"tare": fakeGenerator{mode}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
 		Timing: quickTiming,
 	}, sink
 }

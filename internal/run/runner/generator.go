@@ -10,23 +10,23 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // needs of a generator; tare's own has none.
-func needs(g load.Generator) load.Needs {
-	if f, ok := g.(load.Foreign); ok {
+func needs(g generator.Generator) generator.Needs {
+	if f, ok := g.(generator.Foreign); ok {
 		return f.Needs()
 	}
-	return load.Needs{}
+	return generator.Needs{}
 }
 
 // profileOf is the load of one treatment but for what only its deployment
 // knows: targets, start and files. The warm-up is as long as the generator needs it.
-func profileOf(x *experiment.Experiment, levels experiment.Levels, g load.Generator, tail time.Duration) loadgen.Profile {
+func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) loadgen.Profile {
 	checks := x.Load.Checks
 	statuses := make([]string, len(checks.Status))
 	for i, s := range checks.Status {
@@ -43,14 +43,14 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g load.Genera
 }
 
 // Profile is the load of one treatment as it is known before anything runs: without a start, files and a seed.
-func Profile(x *experiment.Experiment, t plan.Treatment, g load.Generator, targets []string) loadgen.Profile {
+func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) loadgen.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 	p.Targets = targets
 	return p
 }
 
 // generatorOf finds the generator of a treatment.
-func (r *run) generatorOf(t plan.Treatment) (load.Generator, error) {
+func (r *run) generatorOf(t plan.Treatment) (generator.Generator, error) {
 	name := levelOf(r.Experiment, t)
 	g, ok := r.Generators[name]
 	if !ok {
@@ -71,7 +71,7 @@ func levelOf(x *experiment.Experiment, t plan.Treatment) string {
 // findGenerators looks for the programs of the trials' generators, so that one
 // that is not there is known before the first trial; it adds their versions.
 func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions map[string]string) error {
-	needed := map[string]load.Generator{}
+	needed := map[string]generator.Generator{}
 	for _, t := range pending {
 		g, err := r.generatorOf(r.treatments[t.Treatment])
 		if err != nil {
@@ -79,12 +79,12 @@ func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions
 		}
 		needed[g.Name()] = g
 	}
-	sought := load.FindAll(ctx, slices.Collect(maps.Values(needed)))
+	sought := generator.FindAll(ctx, slices.Collect(maps.Values(needed)))
 	r.versions = map[string]string{}
 	for _, s := range sought {
 		r.versions[s.Name], versions[s.Name] = s.Found.Version, s.Found.Version
 	}
-	return load.Missing(sought)
+	return generator.Missing(sought)
 }
 
 // Unsuited is a plan with treatments that their load generators cannot carry out.
@@ -104,7 +104,7 @@ func (e *Unsuited) Hint() string { return e.hint }
 // Suited checks that every generator can carry out its treatments, as far as
 // that is known without starting anything. The error is an [*Unsuited], with
 // every generator and all of its reasons.
-func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]load.Generator) error {
+func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]generator.Generator) error {
 	type refusal struct{ generator, why string }
 	var order []refusal
 	of := map[refusal][]string{}
@@ -114,7 +114,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]load.G
 		if !ok {
 			return fmt.Errorf("treatment %s: there is no load generator %s", t.ID, levelOf(x, t))
 		}
-		if _, foreign := g.(load.Foreign); !foreign {
+		if _, foreign := g.(generator.Foreign); !foreign {
 			continue // ours: what the file may say is what it can do
 		}
 		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
@@ -150,7 +150,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]load.G
 
 // Prolong adds to p's expected times what generators need of a longer warm-up than x
 // asks for. TrialTime becomes the mean over all trials.
-func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]load.Generator) {
+func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]generator.Generator) {
 	if len(p.Trials) == 0 {
 		return
 	}
@@ -170,7 +170,7 @@ func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]load.
 
 // foreign says of a generator that is not tare's own what a reader of its figures must know.
 func (t *trial) foreign(l *result.Load) {
-	if _, ok := t.generator.(load.Foreign); !ok {
+	if _, ok := t.generator.(generator.Foreign); !ok {
 		return
 	}
 	if l.Version == "" {

@@ -13,9 +13,9 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-func byName() map[string]load.Generator {
-	all := map[string]load.Generator{}
-	for _, g := range load.Generators() {
+func byName() map[string]generator.Generator {
+	all := map[string]generator.Generator{}
+	for _, g := range generator.Generators() {
 		all[g.Name()] = g
 	}
 	return all
@@ -60,7 +60,7 @@ func TestSuited(t *testing.T) {
 func TestForeignGeneratorThatIsMissing(t *testing.T) {
 	cfg, sink := fakeConfig(t, &fake{}, "")
 	t.Setenv("PATH", t.TempDir())
-	for _, g := range load.Others(t.TempDir()) {
+	for _, g := range generator.Others(t.TempDir()) {
 		if g.Name() == "h2load" {
 			cfg.Generators["tare"] = g
 		}
@@ -118,8 +118,8 @@ func TestForeignGenerator(t *testing.T) {
 func TestProlong(t *testing.T) {
 	x, p, _ := decode(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]\n  generator: [tare, wrk2]", 1))
 	before, trial := p.Expected, p.TrialTime
-	wrk2 := load.Wrk2{}
-	runner.Prolong(x, p, map[string]load.Generator{"tare": load.Tare{}, "wrk2": wrk2})
+	wrk2 := generator.Wrk2{}
+	runner.Prolong(x, p, map[string]generator.Generator{"tare": generator.Tare{}, "wrk2": wrk2})
 	more := wrk2.Needs().Warmup - time.Duration(x.Phases.Warmup)
 	if half := time.Duration(len(p.Trials) / 2); more <= 0 || p.Expected != before+half*more || p.TrialTime != trial+more/2 {
 		t.Errorf("%v instead of %v, %v a trial instead of %v; wrk2 needs %v more", p.Expected, before, p.TrialTime, trial, more)

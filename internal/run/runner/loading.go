@@ -13,8 +13,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // loading is a load generator at work, over warm-up, measure phase and tail: one
@@ -31,7 +31,7 @@ type loading struct {
 // loadWorker is one process of the generator.
 type loadWorker struct {
 	platform.Process
-	part load.Part
+	part generator.Part
 	out  *io.PipeReader
 	in   *io.PipeWriter
 }
@@ -46,8 +46,8 @@ func loadWorkers(d platform.Deployment) int {
 
 // startLoad starts the generator. progress is called from another goroutine. A
 // profile without a start begins when the process does.
-func startLoad(ctx context.Context, d platform.Deployment, g load.Generator, p loadgen.Profile, progress func(loadgen.Progress)) (*loading, error) {
-	parts, err := load.Split(g, p, loadWorkers(d))
+func startLoad(ctx context.Context, d platform.Deployment, g generator.Generator, p loadgen.Profile, progress func(loadgen.Progress)) (*loading, error) {
+	parts, err := generator.Split(g, p, loadWorkers(d))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ const (
 )
 
 // startWorker starts one process. Its profile says the start by its own clock.
-func startWorker(ctx context.Context, d platform.Deployment, g load.Generator, p loadgen.Profile, i int, together time.Time) (*loadWorker, error) {
+func startWorker(ctx context.Context, d platform.Deployment, g generator.Generator, p loadgen.Profile, i int, together time.Time) (*loadWorker, error) {
 	w := &loadWorker{}
 	if clocks, ok := d.(platform.LoadClocks); ok {
 		var err error
@@ -142,16 +142,16 @@ func (l *loading) each(do func(*loadWorker)) {
 }
 
 // follow reads the generator's output to its end and waits for its processes.
-func (l *loading) follow(g load.Generator, p loadgen.Profile, progress func(loadgen.Progress)) {
+func (l *loading) follow(g generator.Generator, p loadgen.Profile, progress func(loadgen.Progress)) {
 	defer close(l.done)
 	var parsed error
 	var all errgroup.Group
 	all.Go(func() error {
-		parts := make([]load.Part, len(l.workers))
+		parts := make([]generator.Part, len(l.workers))
 		for i, w := range l.workers {
 			parts[i] = w.part
 		}
-		l.load, parsed = load.ParseParts(g, parts, p, progress)
+		l.load, parsed = generator.ParseParts(g, parts, p, progress)
 		// A parser that has given up must not hold up the processes.
 		l.each(func(w *loadWorker) { _, _ = io.Copy(io.Discard, w.out) })
 		return nil
@@ -184,7 +184,7 @@ func (l *loading) mergeLogs(p loadgen.Profile) error {
 	for _, w := range l.workers {
 		parts = append(parts, w.part.Profile)
 	}
-	if err := load.MergeLogs(p.HDRPath, p.Start, parts); err != nil {
+	if err := generator.MergeLogs(p.HDRPath, p.Start, parts); err != nil {
 		return err
 	}
 	for _, part := range parts { // what they say is in the whole, count for count

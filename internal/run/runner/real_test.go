@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/base/fetch"
-	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/meter"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -133,7 +133,7 @@ func real(t *testing.T, text string) (runner.Config, *events) {
 			found, err := fetch.Find(ctx, name, fetch.Options{})
 			return found.Path, found.Version, err
 		}}),
-		Generators: map[string]load.Generator{"tare": load.Tare{Agent: path}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
+		Generators: map[string]generator.Generator{"tare": generator.Tare{Agent: path}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
 	}, sink
 }
 
@@ -312,7 +312,7 @@ func TestEnvoyThatExits(t *testing.T) {
 // A generator that is not there fails the trials, not the run.
 func TestGeneratorThatIsMissing(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]", 1))
-	cfg.Generators["tare"] = load.Tare{Agent: filepath.Join(t.TempDir(), "gone")}
+	cfg.Generators["tare"] = generator.Tare{Agent: filepath.Join(t.TempDir(), "gone")}
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Failed != 1 {
 		t.Fatalf("%+v, %v", summary, err)

@@ -14,15 +14,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/run/fault"
-	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/fault"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // Config is everything a run needs. The plan is that of Dir.
@@ -32,7 +32,7 @@ type Config struct {
 	Topologies map[string]app.Topology    // by the level of the factor topology; nil: it is none, and all have Topology
 	Meshes     map[string]mesh.Definition // by the level of the factor mesh
 	Platform   platform.Platform
-	Generators map[string]load.Generator // by the level of the factor generator
+	Generators map[string]generator.Generator // by the level of the factor generator
 	Meter      meter.Meter
 	Dir        *result.Dir   // from result.Create or result.Resume
 	Sinks      []result.Sink // beside Dir: the live view, a log

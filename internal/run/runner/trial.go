@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/run/fault"
-	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/fault"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // workflow is what a trial goes through, in this order. A phase whose error
@@ -47,7 +47,7 @@ type trial struct {
 	abort     context.CancelCauseFunc // ends the trial, and with it the run: its directory cannot be written
 
 	deployment platform.Deployment
-	generator  load.Generator // from the warm-up on
+	generator  generator.Generator // from the warm-up on
 	profile    loadgen.Profile
 	loading    *loading
 	edges      edges

@@ -15,9 +15,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -235,7 +235,7 @@ func TestFortioFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := load.ParseFortio(f)
+		o, err := generator.ParseFortio(f)
 		f.Close()
 		if err != nil {
 			t.Fatal(err)

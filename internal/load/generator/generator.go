@@ -1,13 +1,13 @@
-// Package load calls load generators: ours and the ones people already trust.
+// Package generator calls load generators: ours and the ones people already trust.
 // An adapter is two pure functions, from a profile to a command line and from
 // the generator's output to a result; who runs the command is the platform's affair.
-package load
+package generator
 
 import (
 	"io"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
