@@ -17,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -90,8 +89,8 @@ func (c *cli) againstItself(ctx context.Context, s *study, o aaOptions) (err err
 	if err := c.writeAA(r, o); err != nil {
 		return err
 	}
-	if paced, ok := on.platform.(platform.Paced); ok {
-		for _, short := range shortPhases(s.experiment.Phases, aa.experiment.Phases, paced.Refresh()) {
+	if counters := on.platform.CounterRefresh; counters != nil {
+		for _, short := range shortPhases(s.experiment.Phases, aa.experiment.Phases, counters.Refresh()) {
 			fmt.Fprintf(c.stdout, "\n! measure-short: %s\n", short)
 		}
 	}

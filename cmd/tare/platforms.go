@@ -71,7 +71,7 @@ func openLocal(_ context.Context, c *cli, _ opening) (*opened, error) {
 		return nil, err
 	}
 	return &opened{
-		platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram}),
+		platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram}).Declare(),
 		meter:       m,
 		environment: meter.Host(),
 	}, nil
@@ -174,7 +174,7 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 			Generators: images, Digests: x.Digests, ChartCache: c.meshOptions(experiment.MeshOptions{}, nil).Cache,
 			Outside: o.experiment.Outside(), Expose: x.Expose, Gateway: o.experiment.Gateway(), Agent: generator.AgentPath(),
 			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.notices.say,
-		}, nodes),
+		}, nodes).Declare(),
 		meter:       m.Meter,
 		timing:      kubernetesTiming(workers),
 		environment: environmentOf(nodes),

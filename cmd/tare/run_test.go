@@ -12,11 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/run/meter"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
-
-// plainPlatform can do nothing out of the ordinary.
-type plainPlatform struct{ platform.Platform }
 
 // A run that is refused before its first trial leaves no directory behind.
 func TestARefusedRunLeavesNoDirectory(t *testing.T) {
@@ -37,7 +33,7 @@ blocks: 1
 	for i := range c.catalog.platforms {
 		c.catalog.platforms[i].open = func(context.Context, *cli, opening) (*opened, error) {
 			opens++
-			return &opened{platform: plainPlatform{}, environment: meter.Host()}, nil
+			return &opened{environment: meter.Host()}, nil
 		}
 	}
 	root := newRootCommand(c)

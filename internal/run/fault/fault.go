@@ -26,21 +26,13 @@ type kind struct {
 	// pods: it hits whole pods, not single tasks.
 	pods bool
 	// inject returns what heal needs.
-	inject func(context.Context, deployment, experiment.Fault, target) (undo []byte, err error)
+	inject func(context.Context, *platform.Deployment, experiment.Fault, target) (undo []byte, err error)
 	// heal is nil where there is nothing to undo.
-	heal func(context.Context, deployment, experiment.Fault, target, []byte) error
+	heal func(context.Context, *platform.Deployment, experiment.Fault, target, []byte) error
 	// lasting: it must be healed even when the deployment is about to be removed.
 	lasting bool
 	// network is what is done to a network; nil: the kind touches none.
 	network func(experiment.Fault) platform.Impairment
-}
-
-// deployment is all a kind may use.
-type deployment struct {
-	platform.Faulty
-	platform.Configurable
-	platform.Networked
-	platform.Scaled // nil: replicas are scaled by their tasks
 }
 
 // target is one thing that is hit: a task, or the tasks of a pod, the application first.
@@ -98,77 +90,76 @@ func Check(faults []experiment.Fault, p platform.Platform) error {
 		if k.network == nil {
 			continue
 		}
-		impairer, ok := p.(platform.Impairer)
-		if !ok {
+		if p.Impairer == nil {
 			return fmt.Errorf("faults[%d]: fault %s: %w: the platform cannot impair the network of a pod", i, f.Kind, errors.ErrUnsupported)
 		}
-		if err := impairer.CanImpair(k.network(f)); err != nil {
+		if err := p.Impairer.CanImpair(k.network(f)); err != nil {
 			return fmt.Errorf("faults[%d]: fault %s: %w", i, f.Kind, err)
 		}
 	}
 	return nil
 }
 
-func end(grace func(experiment.Fault) time.Duration) func(context.Context, deployment, experiment.Fault, target) ([]byte, error) {
-	return func(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
-		return none, each(t, func(task string) error { return d.End(ctx, task, grace(f)) })
+func end(grace func(experiment.Fault) time.Duration) func(context.Context, *platform.Deployment, experiment.Fault, target) ([]byte, error) {
+	return func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
+		return none, each(t, func(task string) error { return d.TaskFaults.End(ctx, task, grace(f)) })
 	}
 }
 
-func restart(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []byte) error {
-	return each(t, func(task string) error { return d.Restart(ctx, task) })
+func restart(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
+	return each(t, func(task string) error { return d.TaskFaults.Restart(ctx, task) })
 }
 
-func endAndRestart(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+func endAndRestart(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
 	return none, each(t, func(task string) error {
-		if err := d.End(ctx, task, grace(f)); err != nil {
+		if err := d.TaskFaults.End(ctx, task, grace(f)); err != nil {
 			return err
 		}
-		return d.Restart(ctx, task)
+		return d.TaskFaults.Restart(ctx, task)
 	})
 }
 
-func freeze(ctx context.Context, d deployment, _ experiment.Fault, t target) ([]byte, error) {
-	return none, each(t, func(task string) error { return d.Freeze(ctx, task, true) })
+func freeze(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target) ([]byte, error) {
+	return none, each(t, func(task string) error { return d.TaskFaults.Freeze(ctx, task, true) })
 }
 
-func thaw(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []byte) error {
-	return each(t, func(task string) error { return d.Freeze(ctx, task, false) })
+func thaw(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
+	return each(t, func(task string) error { return d.TaskFaults.Freeze(ctx, task, false) })
 }
 
 // remove ends a pod as a cluster does: the application drains, and only then its sidecar ends.
-func remove(ctx context.Context, d deployment, f experiment.Fault, t target) error {
-	if d.Scaled != nil {
-		return d.Shrink(ctx, t.name, grace(f))
+func remove(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) error {
+	if d.Scaler != nil {
+		return d.Scaler.Shrink(ctx, t.name, grace(f))
 	}
 	for _, task := range t.tasks {
-		if err := d.End(ctx, task, grace(f)); err != nil {
+		if err := d.TaskFaults.End(ctx, task, grace(f)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func bringBack(ctx context.Context, d deployment, t target) error {
-	if d.Scaled != nil {
-		return d.Grow(ctx, t.name)
+func bringBack(ctx context.Context, d *platform.Deployment, t target) error {
+	if d.Scaler != nil {
+		return d.Scaler.Grow(ctx, t.name)
 	}
 	for i := range t.tasks { // the sidecar first, so that the application can call
-		if err := d.Restart(ctx, t.tasks[len(t.tasks)-1-i]); err != nil {
+		if err := d.TaskFaults.Restart(ctx, t.tasks[len(t.tasks)-1-i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func scale(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
+func scale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
 	if f.By < 0 {
 		return none, remove(ctx, d, f, t)
 	}
 	return none, bringBack(ctx, d, t)
 }
 
-func unscale(ctx context.Context, d deployment, f experiment.Fault, t target, _ []byte) error {
+func unscale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target, _ []byte) error {
 	if f.By < 0 {
 		return bringBack(ctx, d, t)
 	}
@@ -178,18 +169,18 @@ func unscale(ctx context.Context, d deployment, f experiment.Fault, t target, _ 
 // configure is a kind that changes what a service does, and changes it back.
 func configure(patch func(experiment.Fault) any) kind {
 	return kind{
-		inject: func(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
-			if d.Configurable == nil {
+		inject: func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
+			if d.Configurer == nil {
 				return nil, fmt.Errorf("fault %s: %w: the platform cannot change a service while it runs", f.Kind, errors.ErrUnsupported)
 			}
 			b, err := json.Marshal(patch(f))
 			if err != nil {
 				return nil, err
 			}
-			return d.Configure(ctx, t.tasks[0], b)
+			return d.Configurer.Configure(ctx, t.tasks[0], b)
 		},
-		heal: func(ctx context.Context, d deployment, _ experiment.Fault, t target, undo []byte) error {
-			_, err := d.Configure(ctx, t.tasks[0], undo)
+		heal: func(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, undo []byte) error {
+			_, err := d.Configurer.Configure(ctx, t.tasks[0], undo)
 			return err
 		},
 	}
@@ -199,14 +190,14 @@ func configure(patch func(experiment.Fault) any) kind {
 func impair(how func(experiment.Fault) platform.Impairment) kind {
 	return kind{
 		pods: true, lasting: true, network: how,
-		inject: func(ctx context.Context, d deployment, f experiment.Fault, t target) ([]byte, error) {
-			if d.Networked == nil {
+		inject: func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
+			if d.NetworkFaults == nil {
 				return nil, fmt.Errorf("fault %s: %w: the platform cannot impair the network of a pod", f.Kind, errors.ErrUnsupported)
 			}
-			return none, d.Impair(ctx, t.name, how(f))
+			return none, d.NetworkFaults.Impair(ctx, t.name, how(f))
 		},
-		heal: func(ctx context.Context, d deployment, _ experiment.Fault, t target, _ []byte) error {
-			return d.Mend(ctx, t.name)
+		heal: func(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
+			return d.NetworkFaults.Mend(ctx, t.name)
 		},
 	}
 }

@@ -13,13 +13,12 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // pods is a deployment that writes down what is done to it.
 type pods struct {
-	platform.Deployment
 	mu   sync.Mutex
 	down map[string]bool
 	done []string
@@ -60,6 +59,14 @@ func (p *pods) Configure(_ context.Context, id string, patch []byte) ([]byte, er
 	return []byte(`{"undo":1}`), p.note("patch "+string(patch), id, false)
 }
 
+// declare returns the deployment with its abilities.
+func (p *pods) declare() *platform.Deployment {
+	return &platform.Deployment{TaskFaults: p, Configurer: p}
+}
+
+// faulty is a deployment that declares its abilities.
+type faulty interface{ declare() *platform.Deployment }
+
 // scaled takes replicas away and brings them back in a way of its own.
 type scaled struct{ *pods }
 
@@ -67,6 +74,12 @@ func (s scaled) Shrink(_ context.Context, pod string, grace time.Duration) error
 	return s.note(fmt.Sprintf("shrink %v", grace), pod+"/app", true)
 }
 func (s scaled) Grow(_ context.Context, pod string) error { return s.note("grow", pod+"/app", false) }
+
+func (s scaled) declare() *platform.Deployment {
+	d := s.pods.declare()
+	d.Scaler = s
+	return d
+}
 
 // Where the platform scales by itself, tasks are not ended one by one.
 func TestScaledByThePlatform(t *testing.T) {
@@ -82,11 +95,11 @@ func TestScaledByThePlatform(t *testing.T) {
 func newPods() *pods { return &pods{down: map[string]bool{}, fail: map[string]error{}} }
 
 // play runs a timeline to its end and heals all.
-func play(t *testing.T, p platform.Deployment, faults ...experiment.Fault) (*Timeline, []result.Event, error) {
+func play(t *testing.T, p faulty, faults ...experiment.Fault) (*Timeline, []result.Event, error) {
 	t.Helper()
 	var mu sync.Mutex
 	var events []result.Event
-	line, err := New(faults, 7, "web", p, time.Now, func(e result.Event) {
+	line, err := New(faults, 7, "web", p.declare(), time.Now, func(e result.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		events = append(events, e)
@@ -196,7 +209,7 @@ func TestFailures(t *testing.T) {
 	if _, _, err := play(t, p, experiment.Fault{Kind: "kill"}); err == nil || !strings.Contains(err.Error(), "faults[0]): not mine to end") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := New([]experiment.Fault{{Kind: "kill"}}, 1, "web", nil, time.Now, nil); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := New([]experiment.Fault{{Kind: "kill"}}, 1, "web", &platform.Deployment{}, time.Now, nil); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a platform that cannot: %v", err)
 	}
 }
@@ -205,7 +218,7 @@ func TestFailures(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	p := newPods()
 	line, err := New([]experiment.Fault{{Kind: "pause", For: experiment.Duration(time.Hour)}, {Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}},
-		1, "web", p, time.Now, func(result.Event) {})
+		1, "web", p.declare(), time.Now, func(result.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // Timeline is the faults of one trial. It is used once.
 type Timeline struct {
-	d    deployment
+	d    *platform.Deployment
 	plan []occurrence
 	tell func(result.Event)
 	now  func() time.Time
@@ -50,8 +50,8 @@ type injected struct {
 
 // New makes the timeline of a trial. entry is the service that faults without
 // one hit; now gives the times of records and events, which go to tell.
-func New(faults []experiment.Fault, seed uint64, entry string, d platform.Deployment, now func() time.Time, tell func(result.Event)) (*Timeline, error) {
-	t := &Timeline{tell: tell, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]bool{}}
+func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deployment, now func() time.Time, tell func(result.Event)) (*Timeline, error) {
+	t := &Timeline{d: d, tell: tell, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]bool{}}
 	if len(faults) == 0 {
 		return t, nil
 	}
@@ -60,14 +60,9 @@ func New(faults []experiment.Fault, seed uint64, entry string, d platform.Deploy
 			return nil, fmt.Errorf("faults[%d]: there is no fault %q", i, f.Kind)
 		}
 	}
-	faulty, ok := d.(platform.Faulty)
-	if !ok {
+	if d == nil || d.TaskFaults == nil {
 		return nil, fmt.Errorf("faults: %w: the platform cannot make tasks fail", errors.ErrUnsupported)
 	}
-	t.d.Faulty = faulty
-	t.d.Configurable, _ = d.(platform.Configurable)
-	t.d.Networked, _ = d.(platform.Networked)
-	t.d.Scaled, _ = d.(platform.Scaled)
 	for i, f := range faults {
 		f = f.Defaults()
 		f.Target.Service = cmp.Or(f.Target.Service, entry)
@@ -157,7 +152,7 @@ func (t *Timeline) take(o occurrence) (*injected, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := kinds[o.fault.Kind]
-	targets, err := pick(o.fault, k, t.d.Victims(), t.held, t.random)
+	targets, err := pick(o.fault, k, t.d.TaskFaults.Victims(), t.held, t.random)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // Local reads processes of this machine, on Linux.

@@ -9,8 +9,8 @@ package meter
 import (
 	"context"
 
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // Depth says how much is read. Reading costs CPU on the machine that is

@@ -1,7 +1,8 @@
-// Package platform says where a trial runs. A [Platform] deploys the
-// application and the mesh's data plane of one trial; the [Deployment] is that
-// which then stands. Variants are in local/ and kube/, and platformtest/ holds
-// the suite every variant passes.
+// Package platform is the contract of the places where trials run. A [Platform]
+// deploys the application and the mesh's data plane of one trial; a [Deployment]
+// is the running result. Both are values that declare every ability in a field of
+// its own. The platforms are local/ and kube/; platformtest/ is the suite that
+// each of them passes.
 package platform
 
 import (
@@ -17,16 +18,26 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Platform deploys trials, one at a time.
-type Platform interface {
-	// Prepare makes ready what every trial of the run needs (sweeps what an
-	// earlier run left, fetches data planes) and names the versions found.
-	Prepare(ctx context.Context, meshes []mesh.Definition) (versions map[string]string, err error)
-	// Deploy returns once everything of the trial is up. When it fails it has removed what it made.
-	Deploy(ctx context.Context, spec Spec) (Deployment, error)
+// Platform is a place where trials run, and its abilities. A nil field is an
+// ability that it lacks. To decorate a platform, copy the value and replace fields.
+type Platform struct {
+	Deployer
+	// Impairer checks network faults before the run. nil: network faults are unsupported.
+	Impairer Impairer
+	// CounterRefresh applies to the counters of every deployment. nil: each reading is current.
+	CounterRefresh CounterRefresh
 }
 
-// Spec is one deployment, complete. What was asked is here; what runs is made from it.
+// Deployer deploys trials, one at a time.
+type Deployer interface {
+	// Prepare does once what all trials of the run need: it removes leftovers of
+	// earlier runs and fetches data planes. It returns versions by program.
+	Prepare(ctx context.Context, meshes []mesh.Definition) (versions map[string]string, err error)
+	// Deploy returns when everything of the trial is ready. After an error nothing is left behind.
+	Deploy(ctx context.Context, spec Spec) (*Deployment, error)
+}
+
+// Spec describes one deployment completely.
 type Spec struct {
 	Trial      plan.Trial
 	Treatment  plan.Treatment
@@ -36,67 +47,97 @@ type Spec struct {
 	Provenance string            // existing directory for rendered configs, command lines and logs
 }
 
-// Deployment is the running application of one trial.
-type Deployment interface {
-	// Entry are the URLs the load is sent to: the load generator's own sidecar
-	// where the mesh has one, the replicas of the entry service where it has not.
+// Deployment is the running application of one trial, and its abilities. A nil
+// field is an ability that the platform lacks; each comment gives the consequence.
+// To decorate a deployment, copy the struct and replace fields: the others remain.
+type Deployment struct {
+	Running
+	// Verifier proves that the data plane is in the path. nil: the trial is invalid (not-verified).
+	Verifier Verifier
+	// Watcher reports tasks that exit. nil: only counters that end unread show it.
+	Watcher Watcher
+	// Warner returns warnings about the deployment. nil: there are none.
+	Warner Warner
+	// LoadWorkers are pods that send the load. nil: one process sends it, on this machine's clock.
+	LoadWorkers LoadWorkers
+	// CounterRefresh is the refresh interval of the counters. nil: each reading is current.
+	CounterRefresh CounterRefresh
+	// Prober runs the calibration probe. nil: the trial has no probe readings.
+	Prober Prober
+	// StageTimer reads the times that services measure themselves. nil: there are none.
+	StageTimer StageTimer
+	// MeshCounters reads what the data plane counts. nil: retries and timeouts are unknown.
+	MeshCounters MeshCounters
+	// TaskFaults ends, freezes and restarts tasks. nil: every fault is unsupported.
+	TaskFaults TaskFaults
+	// EndedTasks accounts for tasks that a fault ended. nil: their last reading counts.
+	EndedTasks EndedTasks
+	// Scaler removes and returns whole replicas. nil: their tasks are ended and restarted one by one.
+	Scaler Scaler
+	// Configurer changes running services. nil: faults that change a service are unsupported.
+	Configurer Configurer
+	// NetworkFaults impairs the network of a pod. nil: network faults are unsupported.
+	NetworkFaults NetworkFaults
+}
+
+// Running is the part that every deployment has.
+type Running interface {
+	// Entry returns the URLs that the load is sent to: the load generator's own
+	// sidecar with a mesh, otherwise the replicas of the entry service.
 	Entry() []string
-	// Tasks lists every task that now runs, attributed to planes, the harness included.
+	// Tasks lists every running task with its plane, tare itself included.
 	Tasks(ctx context.Context) ([]Task, error)
-	// StartLoad runs one load worker in the load plane. cmd's CPUs and Log are filled
-	// in by the deployment. What the command writes into cmd.Dir is there when the
-	// process has ended, wherever it ran; other files of this machine it may not have.
+	// StartLoad runs one load worker in the load plane. The deployment sets cmd's
+	// CPUs and Log. Files written to cmd.Dir are on this machine when the process
+	// has ended, wherever it ran. It cannot read other files of this machine.
 	StartLoad(ctx context.Context, cmd proc.Command) (Process, error)
-	// Remove stops everything and leaves nothing behind. It may be called more than once.
+	// Remove stops everything and leaves nothing behind. It can be called again.
 	Remove(ctx context.Context) error
 }
 
-// Process is a load worker under way, wherever it runs. [*proc.Process] is one.
+// Process is a running load worker, wherever it runs. [*proc.Process] is one.
 type Process interface {
-	// Wait returns when it has ended and all it wrote has arrived. The error is
-	// a [*proc.ExitError] where it ended in another way than with status 0.
+	// Wait returns when it has ended and all its output has arrived. After a status
+	// other than 0 the error is a [*proc.ExitError].
 	Wait() error
-	// Stop asks it to end, kills it after grace, and returns when it has ended. One
-	// that had ended already is no error.
+	// Stop sends SIGTERM, kills after grace, and returns when it has ended.
+	// Stopping an ended process is no error.
 	Stop(ctx context.Context, grace time.Duration) error
 }
 
-// LoadWorkers is a Deployment that has so many load workers of its own, each for
-// one command with one thread. The load is then shared among them exactly: the
-// n-th call of StartLoad since the last load has ended is for worker n.
+// LoadWorkers is a fixed number of load workers, each for one command with one
+// thread. They share the load exactly: the n-th StartLoad since the last load
+// ended runs on worker n.
 type LoadWorkers interface {
+	// LoadWorkers is their number. 0: the load is sent from this machine.
 	LoadWorkers() int
-}
-
-// LoadClocks is a Deployment whose load workers have clocks of their own.
-type LoadClocks interface {
-	// LoadClock says how far the clock of a worker is ahead of tare's, and how far
-	// off that may be.
+	// LoadClock returns how far a worker's clock is ahead of tare's, and the uncertainty of that.
 	LoadClock(ctx context.Context, worker int) (ahead, unsure time.Duration, err error)
 }
 
-// Paced is a Deployment whose counters are refreshed only so often, whoever
-// asks. Each carries the time of its own reading. An edge of the measure phase
-// then falls between two of them, and a reading under the same load stands in for it.
-type Paced interface {
-	// Refresh is the longest time between two refreshes of one counter.
+// CounterRefresh is for counters that are refreshed at an interval and carry the
+// time of their own reading. An edge of the measure phase then falls between two
+// refreshes, and a reading under the same load replaces it.
+type CounterRefresh interface {
+	// Refresh is the longest interval between two refreshes of one counter.
+	// 0: every reading is a refresh.
 	Refresh() time.Duration
 }
 
-// Verifier is a Deployment that can prove its data plane is in the path.
+// Verifier proves that the data plane is in the path.
 type Verifier interface {
-	// Verify sends probes and compares counters. A check that does not hold is
-	// in the answer, not in the error; the error says that checking itself failed.
+	// Verify sends probes and compares counters. A check that fails is in the
+	// result; the error is for checks that could not be made.
 	Verify(ctx context.Context) ([]Check, error)
 }
 
-// Cautious is a Deployment that knows of itself what a reader of its figures must be told.
-type Cautious interface {
-	Cautions() []Caution
+// Warner returns warnings that every trial of the deployment carries.
+type Warner interface {
+	Warnings() []Warning
 }
 
-// Caution is one such thing; it becomes a warning of the trial about its latencies.
-type Caution struct {
+// Warning becomes a warning of the trial, about its latencies.
+type Warning struct {
 	Code    string
 	Message string
 	Hint    string
@@ -109,105 +150,102 @@ type Check = check.Check
 type Task struct {
 	mesh.Task
 	PID int `json:"pid,omitempty"` // local platform
-	// Restarted says that a fault's end started it: it had used nothing before.
+	// Restarted: it was started when a fault healed, so its counters began at 0.
 	Restarted bool `json:"restarted,omitempty"`
 }
 
-// Watcher is a Deployment that watches its tasks. Err returns the reason it can
-// no longer be measured (a task that exited), or nil.
+// Watcher reports tasks that exit by themselves. Tasks that [TaskFaults] ends are not watched any more.
 type Watcher interface {
+	// Err returns why the deployment can no longer be measured, such as a task that exited; nil: it can.
 	Err() error
 }
 
-// Faulty is a Deployment whose tasks can be made to fail, and mended again. What
-// is ended so is no longer what [Watcher] watches.
-type Faulty interface {
-	// Victims lists what can be hit, in the order of services and replicas; those that have been ended are among them.
+// TaskFaults makes tasks fail, and undoes it.
+type TaskFaults interface {
+	// Victims lists the tasks that faults can hit, by service and replica, ended ones included.
 	Victims() []Victim
-	// End ends a task: SIGTERM, and SIGKILL after grace; without grace SIGKILL at
-	// once. It returns when the task has ended. One that had ended already is no error.
+	// End ends a task with SIGTERM, and SIGKILL after grace. Without grace it sends
+	// SIGKILL at once. It returns when the task has ended; an ended task is no error.
 	End(ctx context.Context, id string, grace time.Duration) error
-	// Freeze stops a task where it is (SIGSTOP), or lets it go on (SIGCONT).
+	// Freeze suspends a task (SIGSTOP), or resumes it (SIGCONT).
 	Freeze(ctx context.Context, id string, frozen bool) error
-	// Restart starts a task that was ended, as it was and at its address, and returns when it is ready.
+	// Restart starts an ended task with the same configuration and address, and returns when it is ready.
 	Restart(ctx context.Context, id string) error
 }
 
-// Scaled is a Deployment that takes whole replicas away and brings them back in a
-// way of its own, in place of ending and starting their tasks.
-type Scaled interface {
-	// Shrink takes a pod of [Victim] away and returns when it has gone. One that had gone already is no error.
+// Scaler changes the number of replicas, as a Kubernetes Deployment does.
+type Scaler interface {
+	// Shrink removes the pod of a [Victim] and returns when it is gone. A removed pod is no error.
 	Shrink(ctx context.Context, pod string, grace time.Duration) error
-	// Grow brings one back and returns when it is ready.
+	// Grow returns a removed pod, and returns when it is ready.
 	Grow(ctx context.Context, pod string) error
 }
 
-// Configurable is a Deployment whose services can be changed while they run.
-type Configurable interface {
-	// Configure changes what a service does. patch is a JSON merge patch (RFC
-	// 7396) of its configuration, undo the one that takes it back.
+// Configurer changes services while they run.
+type Configurer interface {
+	// Configure applies a JSON merge patch (RFC 7396) to the configuration of a
+	// service. undo is the patch that reverts it.
 	Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error)
 }
 
-// Timed is a Deployment whose services say how long their requests took.
-type Timed interface {
-	// StageTimes reads the services' own counters, which begin with the deployment.
+// StageTimer reads request times that services measure themselves.
+type StageTimer interface {
+	// StageTimes reads counters that begin at 0 with the deployment.
 	StageTimes(ctx context.Context) ([]StageTime, error)
 }
 
-// Probed is a Deployment that can say how slow its processors are at the moment:
-// those of the application and the data plane, wherever they are.
-type Probed interface {
-	// Probe runs the fixed work of package probe there, which takes no longer than
-	// half a second. It is never called while the load runs.
+// Prober measures the current speed of the processors of application and data plane.
+type Prober interface {
+	// Probe runs the fixed work of package probe on them, in half a second or less.
+	// It is never called while the load runs.
 	Probe(ctx context.Context) (probe.Reading, error)
 }
 
-// StageTime is one counter of times: how many, and their sum.
+// StageTime is one counter of times: their number and their sum.
 type StageTime struct {
 	Route   string // the path
-	Stage   string // "total": all of the request; "calc": the way to the function and back
+	Stage   string // "total": the whole request; "calc": the call of the function
 	Count   int64
 	Seconds float64
 }
 
-// Networked is a Deployment whose pods' network can be made to fail.
-type Networked interface {
-	// Impair makes what passes between a pod and the others fail as said, in both
-	// directions; what passes inside of the pod does not. It holds when it
-	// returns, until Mend or the end of the deployment. A pod has one at a time.
+// NetworkFaults impairs the network of pods.
+type NetworkFaults interface {
+	// Impair applies to packets between the pod and others, in both directions, and
+	// not to those inside the pod. It is in force when it returns, until Mend or
+	// Remove. A pod has one impairment at a time.
 	Impair(ctx context.Context, pod string, how Impairment) error
-	// Mend takes it back. A pod that is not impaired is no error.
+	// Mend removes the impairment of a pod. A pod without one is no error.
 	Mend(ctx context.Context, pod string) error
 }
 
-// Impairer is a Platform that can say beforehand whether a network can be impaired.
+// Impairer checks before a run whether networks can be impaired.
 type Impairer interface {
-	// CanImpair returns an error that wraps [errors.ErrUnsupported] and says why not.
+	// CanImpair returns nil, or an error that wraps [errors.ErrUnsupported] with the reason.
 	CanImpair(how Impairment) error
 }
 
-// Impairment is what is wrong with a network. One of its fields is set.
+// Impairment is a network fault. One of its fields is set.
 type Impairment struct {
-	Loss      float64       // share of the packets that are lost; 1: all
+	Loss      float64       // share of packets dropped; 1: all
 	Delay     time.Duration // of every packet
-	Bandwidth float64       // bytes per second in each direction; what is over is lost
+	Bandwidth float64       // bytes per second in each direction; packets above it are dropped
 }
 
-// Accountant is a Deployment that knows what tasks used that have been ended on purpose.
-type Accountant interface {
+// EndedTasks accounts for tasks that [TaskFaults] ended.
+type EndedTasks interface {
 	Ended() []Ended
 }
 
-// Counting is a Deployment whose data plane counts what it did for its callers.
-type Counting interface {
-	// MeshCounters sums over the proxies that run, by name: "retries", "timeouts"; empty where there is nothing to count.
+// MeshCounters reads the data plane's counters of requests.
+type MeshCounters interface {
+	// MeshCounters sums over the running proxies, by name: "retries", "timeouts". It is empty without proxies.
 	MeshCounters(ctx context.Context) (map[string]int64, error)
 }
 
 // Victim is a task that a fault can hit.
 type Victim struct {
-	ID      string // e.g. "echo-0/app"; it stays the same when the task is restarted
+	ID      string // e.g. "echo-0/app"; unchanged by a restart
 	Pod     string
 	Service string
 	Replica int // from 0
@@ -215,7 +253,7 @@ type Victim struct {
 	Up      bool
 }
 
-// Ended is a task that was ended, and all it used from its start.
+// Ended is a task that a fault ended, with its usage from its start.
 type Ended struct {
 	Task
 	CPU         time.Duration

@@ -43,7 +43,7 @@ func (f *fake) Prepare(context.Context, []mesh.Definition) (map[string]string, e
 	return map[string]string{"fake": "1"}, nil
 }
 
-func (f *fake) Deploy(context.Context, platform.Spec) (platform.Deployment, error) {
+func (f *fake) Deploy(context.Context, platform.Spec) (*platform.Deployment, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.deployed++
@@ -55,9 +55,9 @@ func (f *fake) Deploy(context.Context, platform.Spec) (platform.Deployment, erro
 	}
 	d := &fakeDeployment{fake: f}
 	if f.blind {
-		return struct{ platform.Deployment }{d}, nil
+		return &platform.Deployment{Running: d}, nil
 	}
-	return d, nil
+	return &platform.Deployment{Running: d, Verifier: d, Watcher: d}, nil
 }
 
 type fakeDeployment struct {
@@ -215,7 +215,7 @@ func fakeRun(t *testing.T, text string, f *fake, mode string) (runner.Config, *e
 	sink := &events{}
 	return runner.Config{
 		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}},
-		Platform: f, Generators: map[string]generator.Generator{"tare": fakeGenerator{mode}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
+		Platform: platform.Platform{Deployer: f}, Generators: map[string]generator.Generator{"tare": fakeGenerator{mode}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
 		Timing: quickTiming,
 	}, sink
 }

@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // answered is what became of one request.
@@ -32,7 +32,7 @@ type answered struct {
 
 // subject is a deployment of two replicas that faults are tried on.
 type subject struct {
-	platform.Deployment
+	*platform.Deployment
 	t *testing.T
 }
 
@@ -93,7 +93,7 @@ func (s subject) resident() int64 {
 // root has them, wherever the tests run unattended.
 func (s subject) mayBeHad(f experiment.Fault) {
 	s.t.Helper()
-	if err := fault.Check([]experiment.Fault{f}, local.New(local.Options{})); err != nil {
+	if err := fault.Check([]experiment.Fault{f}, local.New(local.Options{}).Declare()); err != nil {
 		if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) && f.Kind != "packet-delay" { // few kernels queue packets
 			s.t.Fatal(err)
 		}
@@ -102,11 +102,7 @@ func (s subject) mayBeHad(f experiment.Fault) {
 }
 
 func (s subject) lives() int {
-	a, ok := s.Deployment.(platform.Accountant)
-	if !ok {
-		s.t.Fatal("the deployment keeps no account")
-	}
-	return len(a.Ended())
+	return len(s.EndedTasks.Ended())
 }
 
 const (
@@ -255,8 +251,8 @@ func TestFaultsShowAndHeal(t *testing.T) {
 						eventually(t, "the fault has healed", func() bool { return !c.shows(s) })
 					}
 					eventually(t, "all is well", func() bool { return !failing(s.ask(8)) })
-					if w, ok := s.Deployment.(platform.Watcher); !ok || w.Err() != nil {
-						t.Errorf("the deployment is broken: %v", w.Err())
+					if err := s.Watcher.Err(); err != nil {
+						t.Errorf("the deployment is broken: %v", err)
 					}
 				})
 			}
@@ -279,12 +275,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func timeline(t *testing.T, d platform.Deployment, faults ...experiment.Fault) *fault.Timeline {
+func timeline(t *testing.T, s subject, faults ...experiment.Fault) *fault.Timeline {
 	t.Helper()
-	if s, ok := d.(subject); ok {
-		d = s.Deployment
-	}
-	line, err := fault.New(faults, 1, "echo", d, time.Now, func(result.Event) {})
+	line, err := fault.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,13 +316,10 @@ func faultSubject(t *testing.T, name string) subject {
 	return subject{d, t}
 }
 
-// bare is a platform that can do nothing out of the ordinary.
-type bare struct{ platform.Platform }
-
 func TestNetworkFaultsAreRefusedWithTheReason(t *testing.T) {
 	for _, k := range experiment.FaultKinds() {
 		f := []experiment.Fault{{Kind: k.Name, Ratio: 0.5, Rate: 1000, Delay: 1e6}}
-		err := fault.Check(f, bare{})
+		err := fault.Check(f, platform.Platform{})
 		if got := errors.Is(err, errors.ErrUnsupported); got != k.Network {
 			t.Errorf("%s on a platform that cannot: %v", k.Name, err)
 		}
@@ -337,7 +327,7 @@ func TestNetworkFaultsAreRefusedWithTheReason(t *testing.T) {
 			t.Errorf("%s: no reason in %v", k.Name, err)
 		}
 		// On this machine it can be had, or there is a reason why not.
-		if err := fault.Check(f, local.New(local.Options{})); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		if err := fault.Check(f, local.New(local.Options{}).Declare()); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s on this machine: %v", k.Name, err)
 		}
 	}
@@ -360,9 +350,8 @@ func TestHealingWithoutAll(t *testing.T) {
 	if !healed["pause"] || healed["kill"] {
 		t.Errorf("healed: %v", healed)
 	}
-	f, _ := s.Deployment.(platform.Faulty)
 	up := 0
-	for _, v := range f.Victims() {
+	for _, v := range s.TaskFaults.Victims() {
 		if v.Up {
 			up++
 		}

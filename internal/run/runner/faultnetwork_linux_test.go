@@ -15,10 +15,10 @@ import (
 	"github.com/google/nftables"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/run/platform/local"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/fault"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -67,7 +67,7 @@ func nothingLeft(t *testing.T) {
 
 func needsRoot(t *testing.T) {
 	t.Helper()
-	if err := fault.Check([]experiment.Fault{{Kind: "partition"}}, local.New(local.Options{})); err != nil {
+	if err := fault.Check([]experiment.Fault{{Kind: "partition"}}, local.New(local.Options{}).Declare()); err != nil {
 		if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) {
 			t.Fatal(err)
 		}

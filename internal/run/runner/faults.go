@@ -7,11 +7,11 @@ import (
 	"io/fs"
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // planFaults makes the trial's timeline of faults, empty where there are none.
@@ -35,10 +35,11 @@ func (t *trial) endFaults(ctx context.Context) error {
 // endedTasks are the tasks that faults have ended, by their ID.
 func (t *trial) endedTasks() map[string]platform.Ended {
 	ended := map[string]platform.Ended{}
-	if a, ok := t.deployment.(platform.Accountant); ok {
-		for _, e := range a.Ended() {
-			ended[e.ID] = e
-		}
+	if t.deployment.EndedTasks == nil {
+		return ended
+	}
+	for _, e := range t.deployment.EndedTasks.Ended() {
+		ended[e.ID] = e
 	}
 	return ended
 }
@@ -108,11 +109,10 @@ func (t *trial) secondsOf() (expect.Trial, error) {
 // record: once before the load and once after it. It costs the proxies some work,
 // which lies outside of the measure phase, and is done only where faults make it worth knowing.
 func (t *trial) countMesh(ctx context.Context, sign int64) {
-	d, ok := t.deployment.(platform.Counting)
-	if !ok || len(t.Experiment.Faults) == 0 {
+	if t.deployment.MeshCounters == nil || len(t.Experiment.Faults) == 0 {
 		return
 	}
-	counters, err := d.MeshCounters(ctx)
+	counters, err := t.deployment.MeshCounters.MeshCounters(ctx)
 	if err != nil {
 		t.warn(result.Warning{Code: "mesh-uncounted", Message: fmt.Sprintf("the data plane's counters could not be read: %v", err),
 			Metrics: []string{"mesh_retries", "mesh_timeouts"}})

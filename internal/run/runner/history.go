@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // history is what counters said that are refreshed only so often: each task's

@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -68,7 +69,7 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 	sink := &events{on: func(e result.Event) { fmt.Fprintln(out, e.Kind, e.Phase) }}
 	_, err = runner.Run(context.Background(), runner.Config{
 		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}},
-		Platform: &fake{}, Generators: map[string]generator.Generator{"tare": fakeGenerator{}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink}, Timing: quickTiming,
+		Platform: platform.Platform{Deployer: &fake{}}, Generators: map[string]generator.Generator{"tare": fakeGenerator{}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink}, Timing: quickTiming,
 	})
 	return err
 }

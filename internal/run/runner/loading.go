@@ -37,16 +37,16 @@ type loadWorker struct {
 }
 
 // loadWorkers is how many load workers the deployment has of its own; 0: none.
-func loadWorkers(d platform.Deployment) int {
-	if w, ok := d.(platform.LoadWorkers); ok {
-		return w.LoadWorkers()
+func loadWorkers(d *platform.Deployment) int {
+	if d.LoadWorkers == nil {
+		return 0
 	}
-	return 0
+	return d.LoadWorkers.LoadWorkers()
 }
 
 // startLoad starts the generator. progress is called from another goroutine. A
 // profile without a start begins when the process does.
-func startLoad(ctx context.Context, d platform.Deployment, g generator.Generator, p loadgen.Profile, progress func(loadgen.Progress)) (*loading, error) {
+func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generator, p loadgen.Profile, progress func(loadgen.Progress)) (*loading, error) {
 	parts, err := generator.Split(g, p, loadWorkers(d))
 	if err != nil {
 		return nil, err
@@ -88,11 +88,11 @@ const (
 )
 
 // startWorker starts one process. Its profile says the start by its own clock.
-func startWorker(ctx context.Context, d platform.Deployment, g generator.Generator, p loadgen.Profile, i int, together time.Time) (*loadWorker, error) {
+func startWorker(ctx context.Context, d *platform.Deployment, g generator.Generator, p loadgen.Profile, i int, together time.Time) (*loadWorker, error) {
 	w := &loadWorker{}
-	if clocks, ok := d.(platform.LoadClocks); ok {
+	if d.LoadWorkers != nil {
 		var err error
-		if w.part.Ahead, w.part.Unsure, err = clocks.LoadClock(ctx, i); err != nil {
+		if w.part.Ahead, w.part.Unsure, err = d.LoadWorkers.LoadClock(ctx, i); err != nil {
 			return nil, err
 		}
 	}

@@ -13,12 +13,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/probe"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 const (
@@ -238,11 +238,10 @@ func (t *trial) healthy(ctx context.Context, edge time.Time) error {
 
 // broken is the error of a deployment that can no longer be measured.
 func (t *trial) broken() error {
-	watcher, ok := t.deployment.(platform.Watcher)
-	if !ok {
+	if t.deployment.Watcher == nil {
 		return nil
 	}
-	err := watcher.Err()
+	err := t.deployment.Watcher.Err()
 	if err == nil {
 		return nil
 	}

@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
 const (
@@ -77,17 +76,14 @@ func PacedExtra(x experiment.Phases, refresh time.Duration) time.Duration {
 
 // refresh is how often the deployment's counters are refreshed; 0: whenever they are read.
 func (t *trial) refresh() time.Duration {
-	if p, ok := t.deployment.(platform.Paced); ok {
-		return p.Refresh()
+	if !t.paced() {
+		return 0
 	}
-	return 0
+	return t.deployment.CounterRefresh.Refresh()
 }
 
 // paced says that the counters carry times of their own, by which they are used.
-func (t *trial) paced() bool {
-	_, ok := t.deployment.(platform.Paced)
-	return ok
-}
+func (t *trial) paced() bool { return t.deployment.CounterRefresh != nil }
 
 // pace fits the schedule of the load to the counters.
 func (t *trial) pace() {

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -25,17 +25,16 @@ const refresh = 1500 * time.Millisecond
 // pacedPlatform's counters are refreshed only so often.
 type pacedPlatform struct{ *fake }
 
-func (p pacedPlatform) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+func (p pacedPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
 	d, err := p.fake.Deploy(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return pacedDeployment{d.(*fakeDeployment)}, nil
+	d.CounterRefresh = p
+	return d, nil
 }
 
-type pacedDeployment struct{ *fakeDeployment }
-
-func (pacedDeployment) Refresh() time.Duration { return refresh }
+func (pacedPlatform) Refresh() time.Duration { return refresh }
 
 // pacedMeter repeats a reading until it is as old as a refresh; each task has a
 // phase of its own, as it has in a kubelet.
@@ -76,7 +75,7 @@ func pacedConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config, *
 	cfg.Experiment.Phases.Measure = experiment.Duration(measure)
 	cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 5, Deadline: experiment.Duration(10 * time.Second)}
 	m := &pacedMeter{Meter: cfg.Meter}
-	cfg.Meter, cfg.Platform = m, pacedPlatform{f}
+	cfg.Meter, cfg.Platform.Deployer = m, pacedPlatform{f}
 	return cfg, m
 }
 
@@ -260,18 +259,19 @@ func TestNeverIdle(t *testing.T) {
 }
 
 // twoOfThree lets two load workers start.
-type twoOfThree struct{ platform.Platform }
+type twoOfThree struct{ platform.Deployer }
 
-func (p twoOfThree) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
-	d, err := p.Platform.Deploy(ctx, spec)
+func (p twoOfThree) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+	d, err := p.Deployer.Deploy(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return &failingThird{sharedLoad: d.(sharedLoad)}, nil
+	d.Running = &failingThird{Running: d.Running}
+	return d, nil
 }
 
 type failingThird struct {
-	sharedLoad
+	platform.Running
 	started int
 }
 
@@ -279,7 +279,7 @@ func (d *failingThird) StartLoad(ctx context.Context, cmd proc.Command) (platfor
 	if d.started++; d.started == 3 {
 		return nil, errors.New("no room")
 	}
-	return d.sharedLoad.StartLoad(ctx, cmd)
+	return d.Running.StartLoad(ctx, cmd)
 }
 
 // Half a refresh beside each edge, where CPU differs by 5 %, is 2 % of a phase of two and a half refreshes.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // span is when the load had its rate, and the measure phase within it.

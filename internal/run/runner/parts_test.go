@@ -7,36 +7,37 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
 // threeWorkers is a platform whose deployments have three load workers.
-type threeWorkers struct{ platform.Platform }
+type threeWorkers struct{ platform.Deployer }
 
-func (p threeWorkers) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
-	d, err := p.Platform.Deploy(ctx, spec)
+func (p threeWorkers) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+	d, err := p.Deployer.Deploy(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return sharedLoad{d, d.(platform.Verifier)}, nil
+	d.LoadWorkers = p
+	return d, nil
 }
 
-type sharedLoad struct {
-	platform.Deployment
-	platform.Verifier
-}
+func (threeWorkers) LoadWorkers() int { return 3 }
 
-func (sharedLoad) LoadWorkers() int { return 3 }
+func (threeWorkers) LoadClock(context.Context, int) (ahead, unsure time.Duration, err error) {
+	return 0, 0, nil
+}
 
 // Three workers send exactly the one load, request for request, and leave one interval log.
 func TestLoadIsSharedExactly(t *testing.T) {
 	text := strings.Replace(strings.Replace(realText, "[none, envoy]", "[none]", 1), "rate: [300]", "rate: [70]", 1) + "load: {arrivals: constant}\n"
 	cfg, _ := real(t, strings.Replace(text, "measure: 1500ms", "measure: 2s", 1))
-	cfg.Platform = threeWorkers{cfg.Platform}
+	cfg.Platform.Deployer = threeWorkers{cfg.Platform.Deployer}
 	cfg.Timing.Lead = 1500e6 // the machine may be busy, and all must be there at the agreed instant
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Failed != 0 {
@@ -79,7 +80,7 @@ func TestLoadIsSharedExactly(t *testing.T) {
 // Where one of the workers cannot be started the others are ended.
 func TestAWorkerThatDoesNotStart(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "[none, envoy]", "[none]", 1))
-	cfg.Platform = twoOfThree{threeWorkers{cfg.Platform}}
+	cfg.Platform.Deployer = twoOfThree{threeWorkers{cfg.Platform.Deployer}}
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Failed != 1 {
 		t.Fatalf("%+v, %v", summary, err)

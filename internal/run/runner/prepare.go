@@ -29,9 +29,9 @@ func (t *trial) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d, ok := t.deployment.(platform.Cautious); ok {
-		for _, c := range d.Cautions() {
-			t.warn(result.Warning{Code: c.Code, Message: c.Message, Hint: c.Hint, Metrics: latencies})
+	if t.deployment.Warner != nil {
+		for _, w := range t.deployment.Warner.Warnings() {
+			t.warn(result.Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Metrics: latencies})
 		}
 	}
 	return nil
@@ -39,15 +39,16 @@ func (t *trial) deploy(ctx context.Context) error {
 
 // verify has the deployment prove that it is what is to be measured.
 func (t *trial) verify(ctx context.Context) error {
-	verifier, ok := t.deployment.(platform.Verifier)
-	if !ok {
+	if t.deployment.Verifier == nil {
 		return unusable("not-verified", fmt.Sprintf("platform %s cannot show that the data plane is in the path: %v", t.Experiment.Platform.Kind, errors.ErrUnsupported),
 			"use a platform that verifies")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timing.Verify, fmt.Errorf("it took longer than %v", t.Timing.Verify))
 	defer cancel()
-	checks, err := verifier.Verify(ctx)
-	t.record.Checks = append(t.record.Checks, checks...)
+	checks, err := t.deployment.Verifier.Verify(ctx)
+	for _, c := range checks {
+		t.record.Checks = append(t.record.Checks, result.Check(c))
+	}
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}

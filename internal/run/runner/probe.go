@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -17,12 +16,11 @@ const probeUnread = "probe-unread"
 // and one after it, never beside it: under load it would measure what the trial
 // does to the processors, which is what is asked for.
 func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Reading)) error {
-	d, ok := t.deployment.(platform.Probed)
-	if !ok || !t.Experiment.Probe {
+	if t.deployment.Prober == nil || !t.Experiment.Probe {
 		return nil
 	}
 	runtime.GC() // now, and not beside the reading
-	r, err := d.Probe(ctx)
+	r, err := t.deployment.Prober.Probe(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

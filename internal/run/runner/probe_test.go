@@ -5,41 +5,33 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-// probedDeployment has a calibration probe that says what the test wants.
-type probedDeployment struct {
-	platform.Deployment
-	probe func() (probe.Reading, error)
-}
-
-func (d probedDeployment) Probe(context.Context) (probe.Reading, error) { return d.probe() }
-
-func (d probedDeployment) Verify(ctx context.Context) ([]platform.Check, error) {
-	return d.Deployment.(platform.Verifier).Verify(ctx)
-}
-
+// probedPlatform has a calibration probe that returns the test's reading.
 type probedPlatform struct {
 	*fake
 	probe func() (probe.Reading, error)
 }
 
-func (p probedPlatform) Deploy(ctx context.Context, s platform.Spec) (platform.Deployment, error) {
+func (p probedPlatform) Deploy(ctx context.Context, s platform.Spec) (*platform.Deployment, error) {
 	d, err := p.fake.Deploy(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return probedDeployment{d, p.probe}, nil
+	d.Prober = p
+	return d, nil
 }
+
+func (p probedPlatform) Probe(context.Context) (probe.Reading, error) { return p.probe() }
 
 func probedTrial(t *testing.T, on bool, read func() (probe.Reading, error)) result.Record {
 	t.Helper()
 	cfg, _ := fakeConfig(t, &fake{}, "ok")
-	cfg.Platform = probedPlatform{&fake{}, read}
+	cfg.Platform.Deployer = probedPlatform{&fake{}, read}
 	cfg.Experiment.Probe = on
 	if _, err := runner.Run(context.Background(), cfg); err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func real(t *testing.T, text string) (runner.Config, *events) {
 		Platform: local.New(local.Options{AgentPath: path, FetchProgram: func(ctx context.Context, name string) (string, string, error) {
 			found, err := fetch.Find(ctx, name, fetch.Options{})
 			return found.Path, found.Version, err
-		}}),
+		}}).Declare(),
 		Generators: map[string]generator.Generator{"tare": generator.Tare{Agent: path}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
 	}, sink
 }
@@ -285,7 +285,7 @@ func TestEnvoyThatExits(t *testing.T) {
 		t.Fatal(err)
 	}
 	path, _ := agent()
-	cfg.Platform = local.New(local.Options{AgentPath: path, FetchProgram: func(context.Context, string) (string, string, error) { return broken, "0", nil }})
+	cfg.Platform = local.New(local.Options{AgentPath: path, FetchProgram: func(context.Context, string) (string, string, error) { return broken, "0", nil }}).Declare()
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -4,19 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // stageTimes reads what the services say of their own times; nil where they say
 // nothing. It is read just outside of the edges at which the meters are, so that
 // its cost lies outside of what is measured.
 func (t *trial) stageTimes(ctx context.Context) []platform.StageTime {
-	d, ok := t.deployment.(platform.Timed)
-	if !ok {
+	if t.deployment.StageTimer == nil {
 		return nil
 	}
-	times, err := d.StageTimes(ctx)
+	times, err := t.deployment.StageTimer.StageTimes(ctx)
 	if err != nil {
 		t.warn(result.Warning{Code: "stages-unread", Message: fmt.Sprintf("the services' own times could not be read: %v", err),
 			Metrics: []string{"stage_us", "route_server_us", "route_calc_us"}})

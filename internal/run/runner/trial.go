@@ -46,7 +46,7 @@ type trial struct {
 	clock     *clock
 	abort     context.CancelCauseFunc // ends the trial, and with it the run: its directory cannot be written
 
-	deployment platform.Deployment
+	deployment *platform.Deployment
 	generator  generator.Generator // from the warm-up on
 	profile    loadgen.Profile
 	loading    *loading

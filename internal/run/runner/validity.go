@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )

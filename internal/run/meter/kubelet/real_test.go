@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // toolbox is an image that every test cluster has: busybox.

@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 const (

@@ -27,9 +27,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 const (

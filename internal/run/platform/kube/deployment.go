@@ -195,7 +195,7 @@ func (d *deployment) reachLoad(ctx context.Context) error {
 	return d.reachWorkers(ctx)
 }
 
-// Entry implements [platform.Deployment]: the name of the Service that leads to the entry, which its replicas share.
+// Entry implements [platform.Running]: the name of the Service that leads to the entry, which its replicas share.
 func (d *deployment) Entry() []string {
 	if d.platform.options.Outside {
 		return d.spec.Targets(d.outside.roots)
@@ -204,7 +204,7 @@ func (d *deployment) Entry() []string {
 	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", in.service.Name, d.namespace, clusterDomain, in.port)})
 }
 
-// Refresh implements [platform.Paced].
+// Refresh implements [platform.CounterRefresh].
 func (d *deployment) Refresh() time.Duration { return d.platform.options.Refresh }
 
 // removal goes on when ctx is cancelled, until its deadline or, where it has none, for removeTimeout.
@@ -216,7 +216,7 @@ func removal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(late, removeTimeout)
 }
 
-// Remove implements [platform.Deployment]: it keeps the containers' logs and deletes the namespace, or what was made in
+// Remove implements [platform.Running]: it keeps the containers' logs and deletes the namespace, or what was made in
 // one that was given.
 func (d *deployment) Remove(ctx context.Context) error {
 	ctx, cancel := removal(ctx)

@@ -26,7 +26,7 @@ const (
 	firstToGo    = "-1000000"
 )
 
-// End implements [platform.Faulty]: the pod is deleted, and its Deployment makes another at once.
+// End implements [platform.TaskFaults]: the pod is deleted, and its Deployment makes another at once.
 func (d *deployment) End(ctx context.Context, id string, grace time.Duration) error {
 	fail := func(err error) error { return fmt.Errorf("end %s: %w", id, err) }
 	pod, err := d.find(id)
@@ -55,7 +55,7 @@ func (d *deployment) End(ctx context.Context, id string, grace time.Duration) er
 	return nil
 }
 
-// Restart implements [platform.Faulty]: it waits for the pod that the Deployment makes.
+// Restart implements [platform.TaskFaults]: it waits for the pod that the Deployment makes.
 func (d *deployment) Restart(ctx context.Context, id string) error {
 	service, number, ok := d.seatOf(strings.TrimSuffix(id, "/"+appContainer))
 	if !ok {
@@ -67,12 +67,12 @@ func (d *deployment) Restart(ctx context.Context, id string) error {
 	return nil
 }
 
-// Freeze implements [platform.Faulty].
+// Freeze implements [platform.TaskFaults].
 func (d *deployment) Freeze(_ context.Context, id string, _ bool) error {
 	return fmt.Errorf("freeze %s: %w on Kubernetes: %s", id, errors.ErrUnsupported, noSignals)
 }
 
-// Shrink implements [platform.Scaled]: the service has one replica fewer, and this pod is the one to go.
+// Shrink implements [platform.Scaler]: the service has one replica fewer, and this pod is the one to go.
 func (d *deployment) Shrink(ctx context.Context, name string, grace time.Duration) error {
 	fail := func(err error) error { return fmt.Errorf("remove %s: %w", name, err) }
 	pod, err := d.find(name + "/" + appContainer)
@@ -108,7 +108,7 @@ func (d *deployment) Shrink(ctx context.Context, name string, grace time.Duratio
 	return nil
 }
 
-// Grow implements [platform.Scaled]: the service has one replica more, which takes the place of the one that went.
+// Grow implements [platform.Scaler]: the service has one replica more, which takes the place of the one that went.
 func (d *deployment) Grow(ctx context.Context, name string) error {
 	fail := func(err error) error { return fmt.Errorf("bring back %s: %w", name, err) }
 	service, number, ok := d.seatOf(name)

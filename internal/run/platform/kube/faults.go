@@ -14,8 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -57,7 +57,7 @@ func CanInject(f experiment.Fault) error {
 		"what can be had there, of the application: " + strings.Join(Faults(), ", ")}
 }
 
-// Victims implements [platform.Faulty]: the services' applications, in the order of their numbers.
+// Victims implements [platform.TaskFaults]: the services' applications, in the order of their numbers.
 func (d *deployment) Victims() []platform.Victim {
 	var all []platform.Victim
 	for _, s := range d.played() {
@@ -89,7 +89,7 @@ func (d *deployment) of(service string) []*corev1.Pod {
 	return pods
 }
 
-// Configure implements [platform.Configurable], through the API server, beside any mesh.
+// Configure implements [platform.Configurer], through the API server, beside any mesh.
 func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("change %s: %w", id, err) }
 	pod, err := d.find(id)

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
@@ -132,7 +132,7 @@ func holdsResources(t *testing.T, d *deployment) {
 	}
 }
 
-func holdsPlanes(t *testing.T, d platform.Deployment, namespace string) {
+func holdsPlanes(t *testing.T, d platform.Running, namespace string) {
 	t.Helper()
 	tasks, err := d.Tasks(t.Context())
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load/worker"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 const (
@@ -39,7 +39,7 @@ type remote struct {
 	err     error // set before done is closed
 }
 
-// StartLoad implements [platform.Deployment]: the command runs in the next load worker's pod, the program of the
+// StartLoad implements [platform.Running]: the command runs in the next load worker's pod, the program of the
 // same name in its image, and what it leaves in its directory is brought back into cmd.Dir. Where the load is sent from
 // here it is a process of this machine.
 func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {

@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // The load is sent from this machine by every way there is: its processes are tasks of the load plane as long as they run,
@@ -44,8 +44,8 @@ func TestLoadFromOutside(t *testing.T) {
 			if want := map[string]int{exposePortForward: 2}[way]; len(d.Entry()) != max(1, want) {
 				t.Errorf("%d targets", len(d.Entry()))
 			}
-			if cautioned := len(d.Cautions()) > 0; cautioned != (way == exposePortForward) {
-				t.Errorf("cautions: %v", d.Cautions())
+			if warned := len(d.Warnings()) > 0; warned != (way == exposePortForward) {
+				t.Errorf("warnings: %v", d.Warnings())
 			}
 			checks, err := d.Verify(t.Context())
 			if err != nil {
@@ -99,7 +99,7 @@ func TestOutsideLoadIsRemoved(t *testing.T) {
 	}
 }
 
-func loadTasks(t *testing.T, d platform.Deployment) (ids []string) {
+func loadTasks(t *testing.T, d platform.Running) (ids []string) {
 	t.Helper()
 	tasks, err := d.Tasks(t.Context())
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // stopGrace is what a load process of this machine gets to end by itself when its trial is removed.
@@ -94,12 +94,12 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Cautions implements [platform.Cautious].
-func (d *deployment) Cautions() []platform.Caution {
+// Warnings implements [platform.Warner].
+func (d *deployment) Warnings() []platform.Warning {
 	if !d.platform.options.Outside || d.platform.options.Expose != exposePortForward {
 		return nil
 	}
-	return []platform.Caution{{
+	return []platform.Warning{{
 		Code:    "load-through-api-server",
 		Message: "the load reaches the application through the API server and a kubelet (port-forward): what they take is part of every latency, and of the platform's CPU",
 		Hint:    "platform: {expose: nodePort} or loadBalancer leads there without them; or send the load from inside",

@@ -166,12 +166,12 @@ func (p *Platform) pace(ctx context.Context, versions map[string]string) error {
 func (p *Platform) Refresh() time.Duration { return p.options.Refresh }
 
 // Deploy makes the trial's namespace and all that is in it, and returns once it is ready.
-func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
 	d, err := p.deploy(ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
 	}
-	return d, nil
+	return d.declare(), nil
 }
 
 func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {

@@ -24,7 +24,7 @@ import (
 // probeWithin bounds a reading: the way there and back, and half a second.
 const probeWithin = 15 * time.Second
 
-// Probe implements [platform.Probed]: on every node that the application stands on one of its pods takes the reading,
+// Probe implements [platform.Prober]: on every node that the application stands on one of its pods takes the reading,
 // asked through the API server beside any mesh; where tare plays none of them, a load worker on the same node does.
 func (d *deployment) Probe(ctx context.Context) (probe.Reading, error) {
 	if d.pods == nil {

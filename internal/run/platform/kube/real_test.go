@@ -14,12 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/image"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // agentImage is tare-agent as the tests built it.
@@ -138,28 +138,30 @@ func killContainer(t *testing.T, c *cluster.Cluster, task platform.Task) {
 }
 
 // throughForward asks an URL of the deployment by a forwarded connection to one pod of the service it names.
-func throughForward(ctx context.Context, d platform.Deployment, url string) (int, int64, error) {
-	report, err := d.(*deployment).sendProbes(ctx)
+func throughForward(ctx context.Context, d *platform.Deployment, url string) (int, int64, error) {
+	report, err := d.Running.(*deployment).sendProbes(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	if len(report.Statuses) != 1 || len(report.Errors) > 0 || report.Statuses["200"] != probes {
 		return 0, 0, fmt.Errorf("%v %v", report.Statuses, report.Errors)
 	}
-	return 200, d.(*deployment).answerSize(), nil // the probes hold the length against it
+	return 200, d.Running.(*deployment).answerSize(), nil // the probes hold the length against it
 }
 
 func TestPlatform(t *testing.T) {
 	c := realCluster(t)
 	traits := platformtest.Traits{
-		Get:      throughForward,
-		Work:     proc.Command{Path: "tare-agent", Args: []string{"serve", "--listen", "127.0.0.1:0"}},
-		Says:     "tare-agent: service",
-		Kill:     func(t *testing.T, task platform.Task) { killContainer(t, c, task) },
-		Standing: []string{"load-0"},
-		Outside:  true,
+		Get:               throughForward,
+		Work:              proc.Command{Path: "tare-agent", Args: []string{"serve", "--listen", "127.0.0.1:0"}},
+		WorkOutput:        "tare-agent: service",
+		Kill:              func(t *testing.T, task platform.Task) { killContainer(t, c, task) },
+		LoadPods:          []string{"load-0"},
+		Outside:           true,
+		Abilities:         []string{"Verifier", "Watcher", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer"},
+		PlatformAbilities: []string{"CounterRefresh"},
 	}
-	platformtest.RunAs(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil) }, []mesh.Definition{none(t)})
+	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{none(t)})
 	nothingLeft(t, c)
 }
 

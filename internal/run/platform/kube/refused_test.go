@@ -123,7 +123,7 @@ func TestLeastRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, err := d.(platform.Verifier).Verify(t.Context())
+	checks, err := d.Verifier.Verify(t.Context())
 	for _, c := range checks {
 		if !c.OK {
 			t.Errorf("%+v", c)

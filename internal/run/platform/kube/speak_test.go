@@ -38,7 +38,7 @@ func TestProtocolsAndPrograms(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			checks, err := d.(platform.Verifier).Verify(t.Context())
+			checks, err := d.Verifier.Verify(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

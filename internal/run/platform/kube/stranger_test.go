@@ -51,7 +51,7 @@ func TestStranger(t *testing.T) {
 		}
 		nothingLeft(t, c)
 	}()
-	d := deployed.(*deployment)
+	d := deployed.Running.(*deployment)
 	s := d.newStranger()
 	for _, pod := range d.own() {
 		if pod.Labels[labelService] == loadService {

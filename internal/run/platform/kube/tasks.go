@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -15,7 +15,7 @@ import (
 // roleSystem is the role of the cluster's own containers that are known by their priority.
 const roleSystem = "system"
 
-// Tasks implements [platform.Deployment]: every container that runs in the cluster, and the load where it is sent from
+// Tasks implements [platform.Running]: every container that runs in the cluster, and the load where it is sent from
 // here. tare itself runs elsewhere.
 func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	if err := ctx.Err(); err != nil {

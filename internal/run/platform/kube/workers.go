@@ -58,7 +58,7 @@ func (d *deployment) reachWorkers(ctx context.Context) error {
 	return nil
 }
 
-// LoadClock implements [platform.LoadClocks]. A load of this machine goes by tare's own clock.
+// LoadClock implements [platform.LoadWorkers]. A load of this machine goes by tare's own clock.
 func (d *deployment) LoadClock(ctx context.Context, i int) (ahead, unsure time.Duration, err error) {
 	if d.platform.options.Outside {
 		return 0, 0, nil

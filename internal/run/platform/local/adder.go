@@ -18,9 +18,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // adderContainer is the sidecar that an adder's routes reach.
@@ -136,7 +136,7 @@ func metricsOf(ctx context.Context, p *pod) ([]byte, error) {
 // stageMetric is the histogram of an adder's own times, by route and stage.
 const stageMetric = "server_response_time"
 
-// StageTimes implements [platform.Timed].
+// StageTimes implements [platform.StageTimer].
 func (d *deployment) StageTimes(ctx context.Context) ([]platform.StageTime, error) {
 	var all []platform.StageTime
 	for _, pods := range d.pods {

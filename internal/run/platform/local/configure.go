@@ -15,7 +15,7 @@ import (
 // maxRefusal bounds what is shown of an answer that refuses a change, bytes.
 const maxRefusal = 2 << 10
 
-// Configure implements [platform.Configurable].
+// Configure implements [platform.Configurer].
 func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("change %s: %w", id, err) }
 	v, p, err := d.alive(id)

@@ -17,10 +17,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // controlContainer is what attribution and faults call a process of the control plane.

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 const (
@@ -180,10 +180,10 @@ func (d *deployment) Err() error {
 	return d.broken
 }
 
-// Entry implements [platform.Deployment].
+// Entry implements [platform.Running].
 func (d *deployment) Entry() []string { return slices.Clone(d.entry) }
 
-// StartLoad implements [platform.Deployment].
+// StartLoad implements [platform.Running].
 func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
 	d.mu.Lock()
 	d.loads++
@@ -202,7 +202,7 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 	return p, nil
 }
 
-// Tasks implements [platform.Deployment]. Processes started by a task belong to
+// Tasks implements [platform.Running]. Processes started by a task belong to
 // it; those started by tare otherwise match no rule and are unattributed.
 func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	if err := ctx.Err(); err != nil {
@@ -235,7 +235,7 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	return tasks, nil
 }
 
-// Remove implements [platform.Deployment].
+// Remove implements [platform.Running].
 func (d *deployment) Remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()

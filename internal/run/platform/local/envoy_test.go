@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 func TestEnvoyThatExits(t *testing.T) {

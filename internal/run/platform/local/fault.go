@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // victim is a container of a pod over all of its lives.
@@ -115,7 +115,7 @@ func (d *deployment) planeOf(p *proc.Process) metric.Plane {
 	return metric.Unattributed
 }
 
-// Victims implements [platform.Faulty].
+// Victims implements [platform.TaskFaults].
 func (d *deployment) Victims() []platform.Victim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,7 +160,7 @@ func (d *deployment) alive(id string) (*victim, *proc.Process, error) {
 	return v, v.process, nil
 }
 
-// End implements [platform.Faulty].
+// End implements [platform.TaskFaults].
 func (d *deployment) End(ctx context.Context, id string, grace time.Duration) error {
 	v, p, err := d.alive(id)
 	if err != nil {
@@ -198,7 +198,7 @@ func awaitEnd(ctx context.Context, p *proc.Process) error {
 	}
 }
 
-// Freeze implements [platform.Faulty].
+// Freeze implements [platform.TaskFaults].
 func (d *deployment) Freeze(_ context.Context, id string, frozen bool) error {
 	v, p, err := d.alive(id)
 	if err == nil && p == nil && frozen {
@@ -223,7 +223,7 @@ func (d *deployment) Freeze(_ context.Context, id string, frozen bool) error {
 	return nil
 }
 
-// Restart implements [platform.Faulty].
+// Restart implements [platform.TaskFaults].
 func (d *deployment) Restart(ctx context.Context, id string) error {
 	v, p, err := d.alive(id)
 	if err == nil && p != nil {
@@ -238,7 +238,7 @@ func (d *deployment) Restart(ctx context.Context, id string) error {
 	return nil
 }
 
-// Ended implements [platform.Accountant].
+// Ended implements [platform.EndedTasks].
 func (d *deployment) Ended() []platform.Ended {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -252,7 +252,7 @@ func (d *deployment) Ended() []platform.Ended {
 	return all
 }
 
-// MeshCounters implements [platform.Counting].
+// MeshCounters implements [platform.MeshCounters].
 func (d *deployment) MeshCounters(ctx context.Context) (map[string]int64, error) {
 	sums := map[string]int64{}
 	if d.sidecar == "" {

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // agent is tare-agent, built once for all tests.
@@ -68,7 +68,7 @@ func realEnvoy(t *testing.T) {
 }
 
 func newPlatform(*testing.T) platform.Platform {
-	return New(Options{AgentPath: agent, FetchProgram: fetchProgram})
+	return New(Options{AgentPath: agent, FetchProgram: fetchProgram}).Declare()
 }
 
 func load(t *testing.T, name string) mesh.Definition {
@@ -89,7 +89,11 @@ func TestPlatform(t *testing.T) {
 	for _, n := range names {
 		meshes = append(meshes, load(t, n))
 	}
-	platformtest.Run(t, newPlatform, meshes)
+	abilities := platformtest.Traits{
+		PlatformAbilities: []string{"Impairer"},
+		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "TaskFaults", "EndedTasks", "Configurer", "NetworkFaults"},
+	}
+	platformtest.Run(t, abilities, newPlatform, meshes)
 	if left := leftovers(t); len(left) > 0 {
 		t.Errorf("runtime directories are left: %v", left)
 	}

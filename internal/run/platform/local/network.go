@@ -41,7 +41,7 @@ func nobody(a *addresses) station {
 	return station{name: "nobody", ip: netip.AddrFrom4([4]byte{127, a.net, 255, 255}), port: 1, all: a.all()}
 }
 
-// Impair implements [platform.Networked].
+// Impair implements [platform.NetworkFaults].
 func (d *deployment) Impair(_ context.Context, pod string, how platform.Impairment) error {
 	d.impairing.Lock()
 	defer d.impairing.Unlock()
@@ -77,7 +77,7 @@ func (d *deployment) Impair(_ context.Context, pod string, how platform.Impairme
 	return nil
 }
 
-// Mend implements [platform.Networked].
+// Mend implements [platform.NetworkFaults].
 func (d *deployment) Mend(_ context.Context, pod string) error {
 	d.impairing.Lock()
 	defer d.impairing.Unlock()

@@ -19,11 +19,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 func topology(calls map[string]string) app.Topology {
@@ -265,7 +265,7 @@ func TestManyReplicas(t *testing.T) {
 	if n := len(d.Entry()); n != 9 {
 		t.Errorf("%d ways in, want 9", n)
 	}
-	checks, err := d.(platform.Verifier).Verify(t.Context())
+	checks, err := d.Verifier.Verify(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // loadService is the name of the load generator's pod and of its service.
@@ -123,12 +123,12 @@ func (p *Platform) program(ctx context.Context, name string) (program, error) {
 }
 
 // Deploy starts the application and the data plane of one trial.
-func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (platform.Deployment, error) {
+func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
 	d, err := p.deploy(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return d, nil
+	return d.declare(), nil
 }
 
 func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {

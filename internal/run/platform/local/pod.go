@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // startTimeout bounds the start of one process, until it answers.

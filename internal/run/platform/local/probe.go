@@ -3,12 +3,12 @@ package local
 import (
 	"context"
 
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Probe implements [platform.Probed], from within this process: on the processors
+// Probe implements [platform.Prober], from within this process: on the processors
 // that application and data plane are pinned to, or where one of them is not, on
 // all this process may use.
 func (d *deployment) Probe(ctx context.Context) (probe.Reading, error) {

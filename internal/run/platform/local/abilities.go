@@ -1,0 +1,26 @@
+package local
+
+import "github.com/tare-mesh/tare/internal/run/platform"
+
+// Declare returns the platform with its abilities.
+func (p *Platform) Declare() platform.Platform {
+	return platform.Platform{Deployer: p, Impairer: p}
+}
+
+// declare returns the deployment with its abilities. Each reading of a process's
+// counters is current, the load shares this machine's clock, and there is nothing
+// to warn about; those fields stay nil.
+func (d *deployment) declare() *platform.Deployment {
+	return &platform.Deployment{
+		Running:       d,
+		Verifier:      d,
+		Watcher:       d,
+		Prober:        d,
+		StageTimer:    d,
+		MeshCounters:  d,
+		TaskFaults:    d,
+		EndedTasks:    d,
+		Configurer:    d,
+		NetworkFaults: d,
+	}
+}

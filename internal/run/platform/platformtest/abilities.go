@@ -1,0 +1,309 @@
+package platformtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// abilityTests has a test for each field of [platform.Deployment], in this order.
+// Each leaves the deployment running, the last excepted.
+var abilityTests = []struct {
+	name string
+	test func(suite, *testing.T, *platform.Deployment)
+}{
+	{"Verifier", func(_ suite, t *testing.T, d *platform.Deployment) { verify(t, d) }},
+	{"Prober", suite.prober},
+	{"Warner", suite.warner},
+	{"LoadWorkers", suite.loadWorkers},
+	{"CounterRefresh", suite.counterRefresh},
+	{"StageTimer", suite.stageTimer},
+	{"MeshCounters", suite.meshCounters},
+	{"Configurer", suite.configurer},
+	{"NetworkFaults", suite.networkFaults},
+	{"Scaler", suite.scaler},
+	{"TaskFaults", suite.taskFaults},
+	{"EndedTasks", suite.endedTasks}, // after a test that ends tasks
+	{"Watcher", suite.watcher},       // breaks the deployment
+}
+
+// abilities checks that exactly the expected abilities are declared, and that each works.
+func (s suite) abilities(t *testing.T) {
+	p := s.newPlatform(t)
+	for _, problem := range compare(declared(p), s.traits.PlatformAbilities) {
+		t.Errorf("platform: %s", problem)
+	}
+	if p.CounterRefresh != nil && p.CounterRefresh.Refresh() < 0 {
+		t.Errorf("the platform's counters are refreshed every %v", p.CounterRefresh.Refresh())
+	}
+	d := s.deploy(t, p, Spec(t, s.mesh, 1, "echo"))
+	abilities := declared(*d)
+	for _, problem := range compare(abilities, s.traits.Abilities) {
+		t.Errorf("deployment: %s", problem)
+	}
+	verify(t, d) // it waits until pods reach each other
+	for _, a := range abilityTests {
+		if slices.Contains(abilities, a.name) {
+			t.Run(a.name, func(t *testing.T) { a.test(s, t, d) })
+		}
+	}
+}
+
+// declared returns the names of the abilities in v, a [platform.Platform] or [platform.Deployment].
+func declared(v any) (names []string) {
+	value := reflect.ValueOf(v)
+	for i := range value.NumField() {
+		if field := value.Type().Field(i); !field.Anonymous && !value.Field(i).IsNil() {
+			names = append(names, field.Name)
+		}
+	}
+	return names
+}
+
+// compare returns a sentence for each name in one of the lists only.
+func compare(got, want []string) (problems []string) {
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			problems = append(problems, fmt.Sprintf("does not declare %s", name))
+		}
+	}
+	for _, name := range got {
+		if !slices.Contains(want, name) {
+			problems = append(problems, fmt.Sprintf("declares %s, which its table of abilities lacks", name))
+		}
+	}
+	return problems
+}
+
+func (s suite) prober(t *testing.T, d *platform.Deployment) {
+	r, err := d.Prober.Probe(t.Context())
+	if us, ok := r.Microseconds(); err != nil || !ok || us <= 0 || r.Work == "" || r.At.IsZero() || r.Took <= 0 {
+		t.Errorf("the calibration probe returns %+v, %v", r, err)
+	}
+	s.intact(t, d)
+}
+
+func (s suite) warner(t *testing.T, d *platform.Deployment) {
+	for _, w := range d.Warner.Warnings() {
+		if w.Code == "" || w.Message == "" {
+			t.Errorf("a warning without code or message: %+v", w)
+		}
+	}
+}
+
+func (s suite) loadWorkers(t *testing.T, d *platform.Deployment) {
+	for i := range d.LoadWorkers.LoadWorkers() {
+		ahead, unsure, err := d.LoadWorkers.LoadClock(t.Context(), i)
+		if err != nil || unsure < 0 || ahead.Abs() > time.Hour {
+			t.Errorf("the clock of load worker %d is %v ahead, within %v, %v", i, ahead, unsure, err)
+		}
+	}
+}
+
+func (s suite) counterRefresh(t *testing.T, d *platform.Deployment) {
+	if refresh := d.CounterRefresh.Refresh(); refresh < 0 {
+		t.Errorf("counters are refreshed every %v", refresh)
+	}
+}
+
+func (s suite) stageTimer(t *testing.T, d *platform.Deployment) {
+	times, err := d.StageTimer.StageTimes(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	for _, c := range times {
+		if c.Route == "" || c.Stage == "" || c.Count < 0 || c.Seconds < 0 {
+			t.Errorf("stage time %+v", c)
+		}
+	}
+}
+
+func (s suite) meshCounters(t *testing.T, d *platform.Deployment) {
+	counters, err := d.MeshCounters.MeshCounters(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	for name, n := range counters {
+		if n < 0 {
+			t.Errorf("counter %s is %d", name, n)
+		}
+	}
+}
+
+func (s suite) configurer(t *testing.T, d *platform.Deployment) {
+	id := appVictim(t, d).ID
+	undo, err := d.Configurer.Configure(t.Context(), id, []byte(`{"errors":{"ratio":1,"status":503}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(t, "requests fail", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) != nil })
+	if _, err := d.Configurer.Configure(t.Context(), id, undo); err != nil {
+		t.Fatal(err)
+	}
+	s.intact(t, d)
+}
+
+// networkFaults needs privileges on some systems. Without them the platform must return ErrUnsupported.
+func (s suite) networkFaults(t *testing.T, d *platform.Deployment) {
+	pod, lost := appVictim(t, d).Pod, platform.Impairment{Loss: 1}
+	err := d.NetworkFaults.Impair(t.Context(), pod, lost)
+	if errors.Is(err, errors.ErrUnsupported) {
+		if supported := s.newPlatform(t).Impairer.CanImpair(lost); !errors.Is(supported, errors.ErrUnsupported) {
+			t.Errorf("CanImpair returns %v, Impair %v", supported, err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(t, "requests fail", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) != nil })
+	for range 2 {
+		if err := d.NetworkFaults.Mend(t.Context(), pod); err != nil {
+			t.Error(err)
+		}
+	}
+	s.intact(t, d)
+}
+
+func (s suite) scaler(t *testing.T, d *platform.Deployment) {
+	pod := appVictim(t, d).Pod
+	for range 2 {
+		if err := d.Scaler.Shrink(t.Context(), pod, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := appVictim(t, d); v.Up {
+		t.Errorf("%s runs after Shrink", v.ID)
+	}
+	if err := d.Scaler.Grow(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.intact(t, d)
+}
+
+func (s suite) taskFaults(t *testing.T, d *platform.Deployment) {
+	ids := map[string]bool{}
+	for _, v := range d.TaskFaults.Victims() {
+		if ids[v.ID] || !v.Up || v.Pod == "" || v.Service == "" {
+			t.Errorf("victim %+v", v)
+		}
+		ids[v.ID] = true
+	}
+	id := appVictim(t, d).ID
+	for _, frozen := range []bool{true, false} {
+		if err := d.TaskFaults.Freeze(t.Context(), id, frozen); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			t.Error(err)
+		}
+	}
+	for _, grace := range []time.Duration{0, 2 * time.Second} {
+		for range 2 {
+			if err := d.TaskFaults.End(t.Context(), id, grace); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.TaskFaults.Restart(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		s.intact(t, d)
+	}
+}
+
+// endedTasks runs after taskFaults, which ends one application twice.
+func (s suite) endedTasks(t *testing.T, d *platform.Deployment) {
+	id := appVictim(t, d).ID
+	n := 0
+	for _, e := range d.EndedTasks.Ended() {
+		if strings.HasPrefix(e.ID, id) {
+			n++
+		}
+		if e.CPU <= 0 || e.Peak <= 0 {
+			t.Errorf("ended task %+v has used nothing", e)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d ended tasks of %s, want 2", n, id)
+	}
+}
+
+// watcher ends an application without the platform.
+func (s suite) watcher(t *testing.T, d *platform.Deployment) {
+	if err := d.Watcher.Err(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(task platform.Task) bool { return task.Plane == metric.App })
+	if i < 0 {
+		t.Fatalf("no application in %v", all)
+	}
+	if s.traits.Kill != nil {
+		s.traits.Kill(t, all[i])
+	} else if all[i].PID == 0 || syscall.Kill(all[i].PID, syscall.SIGKILL) != nil {
+		t.Fatalf("no application process in %v", all)
+	}
+	s.eventually(t, "the watcher reports the killed application", func(context.Context) bool { return d.Watcher.Err() != nil })
+	if text := d.Watcher.Err().Error(); !strings.Contains(text, all[i].ID) || !strings.Contains(text, "killed") {
+		t.Errorf("the error lacks task or cause: %s", text)
+	}
+	if _, err := d.Verifier.Verify(t.Context()); err == nil {
+		t.Error("a broken deployment is verified")
+	}
+}
+
+// intact checks that the deployment answers, and that the watcher reports nothing.
+func (s suite) intact(t *testing.T, d *platform.Deployment) {
+	t.Helper()
+	s.eventually(t, "requests succeed", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) == nil })
+	if d.Watcher != nil && d.Watcher.Err() != nil {
+		t.Errorf("the deployment is broken: %v", d.Watcher.Err())
+	}
+}
+
+// requestTimeout bounds one polled request.
+const requestTimeout = 2 * time.Second
+
+// eventually polls a condition.
+func (s suite) eventually(t *testing.T, what string, holds func(context.Context) bool) {
+	t.Helper()
+	deadline, tick := time.After(timeout), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+		held := holds(ctx)
+		cancel()
+		if held {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within %v: %s", timeout, what)
+		}
+	}
+}
+
+// appVictim returns the first application that faults can hit.
+func appVictim(t *testing.T, d *platform.Deployment) platform.Victim {
+	t.Helper()
+	if d.TaskFaults == nil {
+		t.Fatal("the deployment declares no TaskFaults, which names the tasks")
+	}
+	for _, v := range d.TaskFaults.Victims() {
+		if v.Plane == metric.App {
+			return v
+		}
+	}
+	t.Fatal("no application among the victims")
+	return platform.Victim{}
+}
