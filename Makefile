@@ -76,7 +76,7 @@ bin/tare-cluster:
 	CGO_ENABLED=0 $(GO) build -C test/cluster -trimpath -o ../../bin/ ./cmd/tare-cluster
 
 .PHONY: cluster
-cluster: bin/tare-cluster ## bring up a real Kubernetes on this machine and leave it up (root; docs/testing.md)
+cluster: bin/tare-cluster ## bring up a real Kubernetes on this machine and leave it up (root; docs/how-to/testing.md)
 	@bin/tare-cluster up
 
 .PHONY: cluster-down
@@ -100,7 +100,7 @@ bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
 
 .PHONY: bench-load
-bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, hey, h2load, wrk2 and grpc-go: docs/benchmarks.md
+bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, hey, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md
 	GO='$(GO)' tools/generators/install.sh nginx || echo "without nginx: benchload's own server takes its place"
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/benchload
 	bin/benchload $(BENCHLOAD)

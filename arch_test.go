@@ -109,7 +109,7 @@ func TestLayers(t *testing.T) {
 
 // The page people read says the same as the table the code is held to.
 func TestArchitecturePageShowsTheLayers(t *testing.T) {
-	page, err := os.ReadFile("docs/architecture.md")
+	page, err := os.ReadFile("docs/explanation/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +122,6 @@ func TestArchitecturePageShowsTheLayers(t *testing.T) {
 		want.WriteString("    " + strings.Join(short, " ") + "\n")
 	}
 	if !strings.Contains(string(page), want.String()) {
-		t.Errorf("docs/architecture.md does not show the layers as they are:\n%s", want.String())
+		t.Errorf("docs/explanation/architecture.md does not show the layers as they are:\n%s", want.String())
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Every gate in the docs can be parsed.
 func TestGatesInDocs(t *testing.T) {
 	n := 0
-	for _, file := range []string{"../../docs/ci.md", "compare.go"} {
+	for _, file := range []string{"../../docs/tutorial/ab-in-ci.md", "compare.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

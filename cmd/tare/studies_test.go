@@ -110,7 +110,7 @@ func TestGreatSidecarDebateWhole(t *testing.T) {
 
 // Every example that the page names is there, and every study is on the page.
 func TestStudiesPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/studies.md")
+	page, err := os.ReadFile("../../docs/how-to/published-studies.md")
 	if err != nil {
 		t.Fatal(err)
 	}

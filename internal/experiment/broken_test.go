@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-var update = flag.Bool("update", false, "write the golden files and the table in docs/experiment-file.md anew")
+var update = flag.Bool("update", false, "write the golden files and the table in docs/reference/experiment-file.md anew")
 
 const brokenFiles = "testdata/bad.txtar"
 

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	page      = "../../docs/experiment-file.md"
+	page      = "../../docs/reference/experiment-file.md"
 	pageBegin = "-update -->\n"
 	pageEnd   = "<!-- end -->"
 )

@@ -219,7 +219,7 @@ func describe(known Known) []description {
 		{"factors.requestSize", "Bytes of the request's body: 512, 1KiB, 1MB.", []any{0}, levelList},
 		{"factors.responseSize", "Bytes of the answer's body: 512, 1KiB, 1MB.", []any{levels.ResponseSize.String()}, levelList},
 		{"factors.protocol", "Protocol of the requests.", []any{levels.Protocol}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Protocols) }},
-		{"factors.generator", "Load generators to compare on one server; what each measures: docs/generators.md.", []any{levels.Generator}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Generators) }},
+		{"factors.generator", "Load generators to compare on one server; what each measures: docs/reference/generators.md.", []any{levels.Generator}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Generators) }},
 		{"factors.route", "Path asked for at the entry; several with commas between are asked for in turn, /* is every route of the topology sidecar-or-not.", []any{"/"}, func(s *jsonschema.Schema) { levelList(s); s.Items.Pattern = "^/" }},
 		{"factors.topology", "Applications to compare, by name, in place of one in application.", nil, func(s *jsonschema.Schema) { levelList(s); examples(topologies)(s.Items) }},
 		{"load", "How requests are sent.", nil, nil},

@@ -46,7 +46,7 @@ func paths(t reflect.Type, at string, cut map[string]bool) []string {
 
 // The page names every field of every file, and none that is not there.
 func TestPageNamesEveryField(t *testing.T) {
-	page, err := os.ReadFile("../../docs/results-directory.md")
+	page, err := os.ReadFile("../../docs/reference/results-directory.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Command benchload measures tare's load engine beside other load generators:
 // in one run, on one machine, in randomised rounds in which every client has its
-// turn, with 95 % intervals over the rounds. docs/benchmarks.md says what each
+// turn, with 95 % intervals over the rounds. docs/explanation/benchmarks.md says what each
 // line means.
 package main
 

@@ -3,7 +3,7 @@
 // differences and ratios to the baseline with intervals and verdicts, the noise
 // floor of the A/A pair, and warnings that name their cure. It runs nothing.
 //
-// The rules, with their sources, are in docs/methodology.md. The ones to know
+// The rules, with their sources, are in docs/explanation/methodology.md. The ones to know
 // when reading this code: the trial is the unit; treatments are paired within
 // blocks; what is unknown is absent, never zero, and takes along every sum it
 // belongs to; histograms are added up, percentiles never averaged; an interval

@@ -18,7 +18,7 @@ import (
 // while the width hardly knows the difference: for normal observations mean and
 // deviation are independent, and the interval keeps its coverage as it narrows
 // (Chow, Robbins, Annals of Mathematical Statistics 1965), but for what
-// [stats.ExtraBlocks] mends; docs/methodology.md has the simulation.
+// [stats.ExtraBlocks] mends; docs/explanation/methodology.md has the simulation.
 type Stopping struct {
 	Until   string `json:"until"`
 	Min     int    `json:"min"`

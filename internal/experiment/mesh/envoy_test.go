@@ -56,7 +56,7 @@ func TestEnvoyDefinitions(t *testing.T) {
 
 // TestDocumentedDefinition runs the example of the page on adding a mesh.
 func TestDocumentedDefinition(t *testing.T) {
-	const page = "../../../docs/adding-a-mesh.md"
+	const page = "../../../docs/how-to/add-a-mesh.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func (d Definition) Ingress() (*Gateway, error) {
 	}
 	switch g := d.Kubernetes.Gateway; {
 	case g == nil:
-		return nil, &NoGateway{d.Name, "its definition has no gateway", "docs/adding-a-mesh.md says how to write one"}
+		return nil, &NoGateway{d.Name, "its definition has no gateway", "docs/how-to/add-a-mesh.md says how to write one"}
 	case g.None != "":
 		return nil, &NoGateway{d.Name, g.None, "leave the mesh out, or send the load to the entry's Service: load: {entry: service}"}
 	default:

@@ -307,7 +307,7 @@ func (e *NotHere) Unwrap() error { return errors.ErrUnsupported }
 // Hint says what the user can do.
 func (e *NotHere) Hint() string {
 	if e.Other == "" {
-		return "docs/adding-a-mesh.md says how to write one"
+		return "docs/how-to/add-a-mesh.md says how to write one"
 	}
 	return "it runs on platform " + e.Other + "; write platform: {kind: " + e.Other + "}, or leave it out"
 }

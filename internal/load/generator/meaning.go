@@ -2,7 +2,7 @@ package generator
 
 // Meanings says, generator by generator, where the clock of its latency starts
 // and stops: the one line a reader needs before two generators are compared.
-// Sources: the generators' own code at the versions named in docs/generators.md.
+// Sources: the generators' own code at the versions named in docs/reference/generators.md.
 var meanings = []struct{ generator, of, text string }{
 	{"tare", ofResponse, "from the instant the schedule asked for to the last byte; waiting for a free connection counts"},
 	{"tare", ofService, "from the write of the request to the last byte"},

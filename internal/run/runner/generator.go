@@ -133,9 +133,9 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 	if order == nil {
 		return nil
 	}
-	e := &Unsuited{hint: "leave the generator out of factors.generator, or change what it cannot do; docs/generators.md lists what each can"}
+	e := &Unsuited{hint: "leave the generator out of factors.generator, or change what it cannot do; docs/reference/generators.md lists what each can"}
 	if poisson {
-		e.hint = "write load: {arrivals: constant}; docs/generators.md lists what each generator can do"
+		e.hint = "write load: {arrivals: constant}; docs/reference/generators.md lists what each generator can do"
 	}
 	for _, r := range order {
 		ids := of[r]
@@ -178,7 +178,7 @@ func (t *trial) foreign(l *result.Load) {
 	}
 	if len(l.Warnings) > 0 {
 		t.warn(result.Warning{Code: "generator-" + l.Generator, Message: strings.Join(l.Warnings, "; "),
-			Hint: "docs/generators.md says what each generator's figures are", Metrics: latencies})
+			Hint: "docs/reference/generators.md says what each generator's figures are", Metrics: latencies})
 	}
 }
 

@@ -140,13 +140,13 @@ func TestChecks(t *testing.T) {
 
 // Every code is explained where people look for it.
 func TestCodesAreOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/results-directory.md")
+	page, err := os.ReadFile("../../../docs/reference/results-directory.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range checks {
 		if !strings.Contains(string(page), "| `"+c.code+"` |") {
-			t.Errorf("%s is not in docs/results-directory.md", c.code)
+			t.Errorf("%s is not in docs/reference/results-directory.md", c.code)
 		}
 	}
 }

@@ -313,7 +313,7 @@ func moved(first, last meter.Look, tasks []platform.Task, by time.Duration) bool
 // How far CPU over a measure phase is off that is read from the kubelet's counters,
 // by the pair of readings that is nearest to its edges: against the container's own
 // control group, for phases of several lengths that begin anywhere. What a length
-// makes of it is in docs/kubernetes.md.
+// makes of it is in docs/reference/kubernetes.md.
 func TestRealErrorByLength(t *testing.T) {
 	c := realCluster(t)
 	tasks, ids := burner(t, c)

@@ -1,0 +1,99 @@
+package tare_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pages returns the text of every page: the README and the files below docs.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	add := func(name string) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.ToSlash(name)] = string(b)
+	}
+	add("README.md")
+	err := filepath.WalkDir("docs", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".md") {
+			add(name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var (
+	fencedCode = regexp.MustCompile("(?ms)^```.*?^```$")
+	codeSpan   = regexp.MustCompile("`[^`\n]*`")
+	pageLink   = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	headline   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notAnchor  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors returns the names of a page's headings, as code hosts derive them.
+func anchors(page string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range headline.FindAllStringSubmatch(fencedCode.ReplaceAllString(page, ""), -1) {
+		name := notAnchor.ReplaceAllString(strings.ToLower(m[1]), "")
+		all[strings.ReplaceAll(strings.TrimSpace(name), " ", "-")] = true
+	}
+	return all
+}
+
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	links := 0
+	for name, page := range all {
+		prose := codeSpan.ReplaceAllString(fencedCode.ReplaceAllString(page, ""), "")
+		for _, m := range pageLink.FindAllStringSubmatch(prose, -1) {
+			target, anchor := m[1], m[2]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			links++
+			to := name
+			if target != "" {
+				to = path.Join(path.Dir(name), target)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s: link to %s: no such file", name, to)
+				continue
+			}
+			if anchor != "" && !anchors(all[to])[anchor] {
+				t.Errorf("%s: link to %s#%s: no such heading", name, to, anchor)
+			}
+		}
+	}
+	if links == 0 {
+		t.Error("no links found in the pages")
+	}
+}
+
+// Observations are dated and are not maintained. Only the pages that explain
+// the method cite them.
+func TestLabIsCitedByExplanations(t *testing.T) {
+	for name, page := range pages(t) {
+		switch {
+		case strings.HasPrefix(name, "docs/lab/"),
+			name == "docs/explanation/methodology.md", name == "docs/explanation/benchmarks.md":
+			continue
+		}
+		for _, m := range pageLink.FindAllStringSubmatch(page, -1) {
+			if strings.HasPrefix(path.Join(path.Dir(name), m[1]), "docs/lab/") {
+				t.Errorf("%s links to %s: only methodology, benchmarks and the index do", name, m[1])
+			}
+		}
+	}
+}
