@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/tools/txtar"
 
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment"
 )
 
 var update = flag.Bool("update", false, "write the golden files and the table in docs/reference/experiment-file.md anew")

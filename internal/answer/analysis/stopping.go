@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 // Stopping says how far a run is whose number of blocks depends on what is found.
