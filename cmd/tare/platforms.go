@@ -65,13 +65,13 @@ func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
 	p.Expected += more * time.Duration(len(p.Trials))
 }
 
-func openLocal(_ context.Context, c *cli, _ opening) (*opened, error) {
+func openLocal(_ context.Context, c *cli, o opening) (*opened, error) {
 	m, err := c.catalog.newMeter()
 	if err != nil {
 		return nil, err
 	}
 	return &opened{
-		platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram}).Declare(),
+		platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, Report: o.notices.say}).Declare(),
 		meter:       m,
 		environment: meter.Host(),
 	}, nil

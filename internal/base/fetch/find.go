@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Known lists the programs that tare knows how to come by.
+// Known lists the programs with a pinned source.
 func Known() []Program { return []Program{Envoy(), Consul()} }
 
-// Find finds a program by the name a mesh definition gives it: one of [Known],
-// or any other by its name on PATH or its path. Of the others nothing is asked
-// but that they can be executed; their Version is empty.
+// Find finds a program by its name in a mesh definition: one of [Known], or any
+// other by its path or its name on PATH. The others need only be executable,
+// and their Version is empty.
 func Find(ctx context.Context, name string, opts Options) (Found, error) {
 	for _, p := range Known() {
 		if p.Name == name {
@@ -21,7 +23,7 @@ func Find(ctx context.Context, name string, opts Options) (Found, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return Found{}, hinted{fmt.Errorf("find %q: %w", name, err), "install it, or give the mesh definition its path"}
+		return Found{}, hint.Wrap(fmt.Errorf("find %q: %w", name, err), "install it, or write its path in the mesh definition")
 	}
 	return locate(path, "", "PATH")
 }

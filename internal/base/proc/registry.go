@@ -4,43 +4,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 )
 
-// identity tells a process from a later one with the same number.
+// identity is what distinguishes a process from a later one with the same PID.
 type identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat
 	Boot  string `json:"boot"`  // the kernel's boot ID
 }
 
-// entry is one line of a state file. The first line is tare itself.
+// entry is one line of a state file. The first line is tare's own process.
 type entry struct {
 	identity
 	Command string `json:"command"`
 }
 
-// suffix of state files, one a run of tare, JSON lines.
+// suffix ends the name of a state file: JSON lines, one file per run of tare.
 const suffix = ".jsonl"
 
-// StateDirs lists where state files may lie, preferred first: the user's state
-// directory, then the directory for temporary files.
-func StateDirs() []string {
-	var dirs []string
-	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
-		dirs = append(dirs, filepath.Join(d, "tare", "processes"))
-	} else if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
-		dirs = append(dirs, filepath.Join(home, ".local", "state", "tare", "processes"))
-	}
-	return append(dirs, filepath.Join(os.TempDir(), fmt.Sprintf("tare-%d", os.Getuid()), "processes"))
-}
-
-// state is the state file of this run, made when the first process is started.
+// state holds the state file of this run. It is created when the first process starts.
 var state struct {
 	sync.Mutex
 	file *os.File
@@ -49,10 +37,10 @@ var state struct {
 func register(pid int, c Command) error {
 	id, err := identify(pid)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil // nothing could be swept here; Sweep says so
+		return nil // Sweep returns the same error
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return nil // it has ended already
+		return nil // the process has ended
 	}
 	if err != nil {
 		return fmt.Errorf("identify process %d: %w", pid, err)
@@ -60,21 +48,22 @@ func register(pid int, c Command) error {
 	state.Lock()
 	defer state.Unlock()
 	if state.file == nil {
-		if state.file, err = createState(StateDirs()); err != nil {
+		if state.file, err = createState(statePlaces()); err != nil {
 			return err
 		}
 	}
 	return appendEntry(state.file, entry{id, c.String()})
 }
 
-func createState(dirs []string) (*os.File, error) {
+// createState makes the state file of this run in the first place that can be used.
+func createState(places []statePlace) (*os.File, error) {
 	self, err := identify(os.Getpid())
 	if err != nil {
 		return nil, fmt.Errorf("identify tare's own process: %w", err)
 	}
 	var failed []error
-	for _, dir := range dirs {
-		f, err := createStateIn(dir, self)
+	for _, p := range places {
+		f, err := createStateIn(p, self)
 		if err == nil {
 			return f, nil
 		}
@@ -83,15 +72,13 @@ func createState(dirs []string) (*os.File, error) {
 	return nil, fmt.Errorf("record started processes: %w", errors.Join(failed...))
 }
 
-func createStateIn(dir string, self identity) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func createStateIn(p statePlace, self identity) (*os.File, error) {
+	dir, err := p.create()
+	if err != nil {
 		return nil, err
 	}
-	if err := owned(dir); err != nil {
-		return nil, err
-	}
-	name := filepath.Join(dir, fmt.Sprintf("%d-%d%s", self.PID, self.Start, suffix))
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	defer dir.Close()
+	f, err := dir.openFile(fmt.Sprintf("%d-%d%s", self.PID, self.Start, suffix), os.O_APPEND|os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -100,18 +87,6 @@ func createStateIn(dir string, self identity) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// owned refuses a path that another user made: it would say which processes to kill.
-func owned(path string) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() {
-		return fmt.Errorf("%s belongs to user %d", path, st.Uid)
-	}
-	return nil
 }
 
 func appendEntry(f *os.File, e entry) error {
@@ -125,41 +100,29 @@ func appendEntry(f *os.File, e entry) error {
 	return nil
 }
 
-// Swept is a process that an earlier, dead run of tare had left behind and that was killed.
+// Swept is a process of an earlier run that was killed.
 type Swept struct {
 	PID     int
 	Command string
 }
 
-// Sweep kills what runs of tare that are dead have left behind, and forgets
-// those runs. A process is killed only when its start time and the machine's
-// boot are those recorded: a number that was reused is spared. Where processes
-// cannot be told apart that way the error wraps [errors.ErrUnsupported].
-func Sweep() ([]Swept, error) { return sweep(StateDirs()) }
+// Sweep kills the processes that dead runs of tare left behind, and removes the state files of those runs.
+// A process is killed only if its start time and the boot ID are the recorded ones, so that a reused PID is
+// spared. The error names the places and files that were refused; the others are swept. It wraps
+// [errors.ErrUnsupported] on systems without a start time of processes.
+func Sweep() ([]Swept, error) { return sweep(statePlaces()) }
 
-func sweep(dirs []string) ([]Swept, error) {
+func sweep(places []statePlace) ([]Swept, error) {
 	if _, err := identify(os.Getpid()); err != nil {
 		return nil, fmt.Errorf("sweep processes of earlier runs: %w", err)
 	}
 	var killed []Swept
 	var failed []error
-	for _, dir := range dirs {
-		files, err := os.ReadDir(dir)
+	for _, p := range places {
+		k, err := sweepPlace(p)
+		killed = append(killed, k...)
 		if err != nil {
-			if !errors.Is(err, fs.ErrNotExist) {
-				failed = append(failed, err)
-			}
-			continue
-		}
-		for _, f := range files {
-			if !strings.HasSuffix(f.Name(), suffix) {
-				continue
-			}
-			k, err := sweepFile(filepath.Join(dir, f.Name()))
-			killed = append(killed, k...)
-			if err != nil {
-				failed = append(failed, err)
-			}
+			failed = append(failed, err)
 		}
 	}
 	if len(failed) > 0 {
@@ -168,22 +131,48 @@ func sweep(dirs []string) ([]Swept, error) {
 	return killed, nil
 }
 
-func sweepFile(path string) ([]Swept, error) {
-	if err := owned(path); err != nil {
+func sweepPlace(p statePlace) ([]Swept, error) {
+	dir, err := p.open()
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errUnusable) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // another tare has swept it
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	failed := []error{err}
+	var killed []Swept
+	for _, name := range names {
+		if strings.HasSuffix(name, suffix) {
+			k, err := sweepFile(dir, name)
+			killed = append(killed, k...)
+			failed = append(failed, err)
+		}
 	}
+	return killed, errors.Join(failed...)
+}
+
+// maxStateFile bounds the bytes read of one state file. An entry has about 300.
+const maxStateFile = 16 << 20
+
+func sweepFile(dir stateDir, name string) ([]Swept, error) {
+	f, err := dir.openFile(name, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // another tare has removed it
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxStateFile))
 	if err != nil {
 		return nil, err
 	}
 	lines := strings.Split(string(b), "\n")
 	var tare entry
 	if err := json.Unmarshal([]byte(lines[0]), &tare); err != nil {
-		// Cut off while being made: nothing had been started yet, unless it is being made now.
-		return nil, nil
+		return nil, nil // its run is creating it now, or died before it started a process
 	}
 	if runs(tare.identity) {
 		return nil, nil
@@ -201,10 +190,10 @@ func sweepFile(path string) ([]Swept, error) {
 		}
 		killed = append(killed, Swept{e.PID, e.Command})
 	}
-	return killed, os.Remove(path)
+	return killed, dir.remove(name)
 }
 
-// runs says whether exactly this process is still alive.
+// runs reports whether exactly this process is alive.
 func runs(id identity) bool {
 	if id.PID <= 1 {
 		return false

@@ -24,6 +24,21 @@ func leftover(t *testing.T) (pid int, exited <-chan struct{}) {
 	return cmd.Process.Pid, done
 }
 
+// place is the directory dir as a place of state files.
+func place(dir string) statePlace {
+	return statePlace{base: filepath.Dir(dir), names: []string{filepath.Base(dir)}, user: os.Getuid()}
+}
+
+// ownDir makes a directory as Sweep accepts it.
+func ownDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "own")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func writeState(t *testing.T, dir string, entries ...entry) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "1-1"+suffix))
@@ -63,7 +78,7 @@ func TestSweep(t *testing.T) {
 		{name: "spares init", tare: deadTare, change: func(id *identity) { id.PID = 1 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := ownDir(t)
 			pid, exited := leftover(t)
 			id, err := identify(pid)
 			if err != nil {
@@ -73,7 +88,7 @@ func TestSweep(t *testing.T) {
 				tc.change(&id)
 			}
 			path := writeState(t, dir, entry{tc.tare, "tare"}, entry{id, "sleeper"})
-			swept, err := sweep([]string{filepath.Join(dir, "absent"), dir})
+			swept, err := sweep([]statePlace{place(filepath.Join(dir, "absent")), place(dir)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,13 +109,13 @@ func TestSweep(t *testing.T) {
 
 // A file cut off in the middle of a line, or not of tare's making, harms nothing.
 func TestSweepBrokenFile(t *testing.T) {
-	dir := t.TempDir()
+	dir := ownDir(t)
 	for name, text := range map[string]string{"a": "", "b": "{", "c": "{\"pid\":1}\n{\"pid\":-5}\n{", "d": "null\nnull\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name+suffix), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if swept, err := sweep([]string{dir}); err != nil || len(swept) != 0 {
+	if swept, err := sweep([]statePlace{place(dir)}); err != nil || len(swept) != 0 {
 		t.Errorf("%v, %v", swept, err)
 	}
 }
@@ -123,18 +138,23 @@ func TestStartIsRecorded(t *testing.T) {
 	}
 }
 
+// State goes to the next place if the first cannot be used.
 func TestStateFallsBack(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good := filepath.Join(t.TempDir(), "state")
-	f, err := createState([]string{filepath.Join(blocked, "x"), good})
+	bad := place(filepath.Join(blocked, "x"))
+	good := place(filepath.Join(t.TempDir(), "state"))
+	f, err := createState([]statePlace{bad, good})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
-	if _, err := createState([]string{filepath.Join(blocked, "x")}); err == nil {
+	if got := filepath.Dir(f.Name()); got != filepath.Join(good.base, good.names[0]) {
+		t.Errorf("state file is in %s", got)
+	}
+	if _, err := createState([]statePlace{bad}); err == nil {
 		t.Error("no error where nothing can be written")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -232,7 +233,7 @@ func TestConsulThatExits(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "consul/control is gone") || !strings.Contains(err.Error(), "datacenter") {
 		t.Fatalf("got %v", err)
 	}
-	if h := hint(err); !strings.Contains(h, filepath.Join(spec.Provenance, "consul-control.log")) {
+	if h := hint.Of(err); !strings.Contains(h, filepath.Join(spec.Provenance, "consul-control.log")) {
 		t.Errorf("hint: %s", h)
 	}
 }

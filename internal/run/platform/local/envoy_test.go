@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -27,7 +28,7 @@ func TestEnvoyThatExits(t *testing.T) {
 			t.Errorf("the error lacks %q: %v", want, err)
 		}
 	}
-	if h := hint(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-sidecar.log")) {
+	if h := hint.Of(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-sidecar.log")) {
 		t.Errorf("hint: %s", h)
 	}
 	if left := leftovers(t); len(left) > 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/nftables"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -158,7 +159,7 @@ func TestSidecarsThatCallFromElsewhere(t *testing.T) {
 	d := mustDeploy(t, Options{}, m)
 	verdict(t, d) // which sends requests
 	err := d.Impair(t.Context(), "echo-0", platform.Impairment{Loss: 1})
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(hint(err), "upstream_bind_config") {
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(hint.Of(err), "upstream_bind_config") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -172,14 +173,6 @@ func wantFailed(t *testing.T, got map[string]platform.Check, names ...string) {
 	}
 }
 
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
-}
-
 func TestApplicationThatAnswers500(t *testing.T) {
 	d := mustDeploy(t, Options{edit: func(i *app.Instance) { i.Status = 500 }}, load(t, "none"))
 	failed := verdict(t, d)
@@ -205,15 +198,15 @@ func TestApplicationThatExits(t *testing.T) {
 	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "echo-0/app is gone") || !strings.Contains(err.Error(), "status 42 is not from 200 to 599") {
 		t.Fatalf("got %v", err)
 	}
-	if h := hint(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-app.log")) {
+	if h := hint.Of(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-app.log")) {
 		t.Errorf("hint: %s", h)
 	}
 }
 
 func TestAgentMissing(t *testing.T) {
 	_, err := New(Options{AgentPath: "/nonexistent/tare-agent"}).Prepare(t.Context(), nil)
-	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(hint(err), "make build") {
-		t.Errorf("got %v, hint %s", err, hint(err))
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(hint.Of(err), "make build") {
+		t.Errorf("got %v, hint %s", err, hint.Of(err))
 	}
 }
 
@@ -244,7 +237,7 @@ func TestUnsupported(t *testing.T) {
 		}
 	}
 	spec := platformtest.Spec(t, load(t, "none"), 1, "load")
-	if _, err := newPlatform(t).Deploy(t.Context(), spec); err == nil || hint(err) == "" {
+	if _, err := newPlatform(t).Deploy(t.Context(), spec); err == nil || hint.Of(err) == "" {
 		t.Errorf("a service called load: %v", err)
 	}
 }

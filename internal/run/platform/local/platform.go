@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -40,6 +41,8 @@ type Options struct {
 	// FetchProgram finds a data plane's program by the name the mesh definition
 	// gives it, downloading it where need be, and says its version.
 	FetchProgram func(ctx context.Context, name string) (path, version string, err error)
+	// Report receives warnings of Prepare, a line each. May be nil.
+	Report func(line string)
 
 	edit   func(*app.Instance) // changes what an application is told; for tests
 	settle time.Duration       // how long counters may lag; 0: settleTimeout
@@ -77,10 +80,10 @@ func (e *Error) Hint() string { return e.hint }
 // process from another with its number (see [proc.Sweep]), none is killed.
 func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
 	if _, err := proc.Sweep(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return nil, err
+		p.warn(err)
 	}
 	if err := sweepRuntimeDirs(); err != nil {
-		return nil, err
+		p.warn(err)
 	}
 	if info, err := os.Stat(p.options.AgentPath); err != nil {
 		return nil, &Error{fmt.Errorf("find the program that plays the services: %w", err), "build it with `make build`; it lies beside tare"}
@@ -103,6 +106,18 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		}
 	}
 	return versions, nil
+}
+
+// warn reports a sweep that failed. The run goes on: what is left does not take part in it.
+func (p *Platform) warn(err error) {
+	if p.options.Report == nil {
+		return
+	}
+	line := "warning: " + err.Error()
+	if h := hint.Of(err); h != "" {
+		line += "; " + h
+	}
+	p.options.Report(line)
 }
 
 func (p *Platform) program(ctx context.Context, name string) (program, error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -106,7 +107,7 @@ func TestEveryProtocol(t *testing.T) {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
 				d, err := deployTopology(t, load(t, name), top, protocol)
 				if protocol == app.TCP && load(t, name).Provides.L7 {
-					if !errors.Is(err, errors.ErrUnsupported) || hint(err) == "" {
+					if !errors.Is(err, errors.ErrUnsupported) || hint.Of(err) == "" {
 						t.Errorf("got %v", err)
 					}
 					return
