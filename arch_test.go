@@ -27,7 +27,8 @@ var layers = [][]string{
 	{"internal/experiment/plan", "internal/base/proc"},
 	{"internal/experiment", "internal/kube/chart", "internal/load/worker"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},
-	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/hint", "internal/base/check"},
+	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check"},
+	{"internal/base/hint"},
 }
 
 var refused = map[string]string{
