@@ -67,7 +67,7 @@ func TestCluster(t *testing.T) {
 		name string
 		test func(*testing.T, Layout)
 	}{
-		{"the node is ready", func(t *testing.T, l Layout) { holds(t, "the node", l.nodeReady) }},
+		{"the node is ready", func(t *testing.T, l Layout) { holds(t, "the node", api{l}.nodeReady) }},
 		{"DNS answers", dnsAnswers},
 		{"the Metrics API has a reading of the node", nodeMetrics},
 		{"a pod runs an image that was loaded", loadedImage},
@@ -199,7 +199,7 @@ func dnsAnswers(t *testing.T, l Layout) {
 }
 
 func nodeMetrics(t *testing.T, l Layout) {
-	body, err := l.get(t.Context(), "/apis/metrics.k8s.io/v1beta1/nodes/"+Node)
+	body, err := api{l}.get(t.Context(), "/apis/metrics.k8s.io/v1beta1/nodes/"+Node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,13 +284,13 @@ func stopAPI(t *testing.T, l Layout) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := l.apiReady()(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := (api{l}).apiReady()(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a stopped API server answered: %v", err)
 	}
 	if err := l.Signal("kube-apiserver", "cont"); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, "the API server", l.apiReady())
+	holds(t, "the API server", api{l}.apiReady())
 }
 
 func secondUp(t *testing.T, l Layout) {

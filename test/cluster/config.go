@@ -53,14 +53,17 @@ var state = []struct{ dir, at string }{
 	{"sysctl", ""},
 }
 
+// configuration is what the daemons read: files, certificates, kubeconfigs.
+type configuration struct{ Layout }
+
 // configure writes everything the daemons read.
-func (l Layout) configure(source parts.Source) error {
+func (l configuration) configure(source parts.Source) error {
 	for _, s := range state {
 		if err := os.MkdirAll(l.file(s.dir), 0o700); err != nil {
 			return fmt.Errorf("make the cluster's directories: %w", err)
 		}
 	}
-	v := values{Layout: l, CoreDNS: source.Image("coredns"), MetricsServer: source.Image("metrics-server")}
+	v := values{Layout: l.Layout, CoreDNS: source.Image("coredns"), MetricsServer: source.Image("metrics-server")}
 	for _, name := range []string{"containerd.toml", "cni.conflist", "kubelet.yaml", "kube-proxy.yaml", "coredns.yaml", "metrics-server.yaml"} {
 		data, err := render(name, v)
 		if err != nil {
@@ -77,7 +80,7 @@ func (l Layout) configure(source parts.Source) error {
 	return l.certificates()
 }
 
-func (l Layout) certificates() error {
+func (l configuration) certificates() error {
 	authority, err := pki.NewAuthority(l.pki(), "ca", "kubernetes-ca")
 	if err != nil {
 		return fmt.Errorf("make the cluster's certificates: %w", err)

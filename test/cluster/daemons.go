@@ -53,7 +53,7 @@ var daemons = []daemon{
 	{name: "kube-scheduler", arguments: func(l Layout) []string {
 		return []string{"--kubeconfig", l.kubeconfig("scheduler"), "--leader-elect=false", "--bind-address", "127.0.0.1"}
 	}},
-	{name: "kubelet", after: Layout.apiReady, arguments: func(l Layout) []string {
+	{name: "kubelet", after: afterAPI, arguments: func(l Layout) []string {
 		arguments := []string{"--config", l.file("kubelet.yaml"), "--kubeconfig", l.kubeconfig("kubelet"),
 			"--hostname-override", Node, "--node-ip", l.Network.Node.String(), "--v=2"}
 		if l.CAdvisor {
@@ -61,7 +61,7 @@ var daemons = []daemon{
 		}
 		return arguments
 	}},
-	{name: "kube-proxy", after: Layout.apiReady, arguments: func(l Layout) []string {
+	{name: "kube-proxy", after: afterAPI, arguments: func(l Layout) []string {
 		return []string{"--config", l.file("kube-proxy.yaml")}
 	}},
 }
@@ -81,3 +81,6 @@ func (d daemon) path(l Layout) string {
 	}
 	return l.program(d.name)
 }
+
+// afterAPI holds once the API server is ready.
+func afterAPI(l Layout) condition { return api{l}.apiReady() }

@@ -54,7 +54,7 @@ func (l Layout) down(ctx context.Context) error {
 	if err := await(ctx, downLimit, "the cluster's processes to end", gone); err != nil {
 		return err
 	}
-	if err := l.disconnect(); err != nil {
+	if err := (link{l}).disconnect(); err != nil {
 		return err
 	}
 	removed := func(context.Context) error { return group.Remove() }

@@ -50,13 +50,13 @@ func Inside(r io.Reader) error {
 	if err := json.NewDecoder(r).Decode(&l); err != nil {
 		return fmt.Errorf("read the cluster's layout: %w", err)
 	}
-	if err := l.mounts(); err != nil {
+	if err := (initProcess{l}).mounts(); err != nil {
 		return fmt.Errorf("mount the cluster's directories: %w", err)
 	}
 	if err := unix.Sethostname([]byte(Node)); err != nil {
 		return fmt.Errorf("name the node: %w", err)
 	}
-	if err := l.connectInside(); err != nil {
+	if err := (initProcess{l}).connectInside(); err != nil {
 		return err
 	}
 	// Without the second, what a pod answers another on the same bridge does not pass the rules that turn the
@@ -66,10 +66,13 @@ func Inside(r io.Reader) error {
 			return fmt.Errorf("forward packets: %w", err)
 		}
 	}
-	return l.supervise()
+	return initProcess{l}.supervise()
 }
 
-func (l Layout) mounts() error {
+// initProcess is the first process inside: it mounts, links, starts and reaps.
+type initProcess struct{ Layout }
+
+func (l initProcess) mounts() error {
 	// Nothing that is mounted from here on is seen outside; within, containers may share it (mount propagation).
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("/: %w", err)
@@ -125,7 +128,7 @@ func overlay(dir string) error {
 }
 
 // plugins puts the CNI plug-ins and their configuration where a mesh's own plug-in expects them.
-func (l Layout) plugins() error {
+func (l initProcess) plugins() error {
 	const bin, conf = "/opt/cni/bin", "/etc/cni/net.d"
 	for _, dir := range []string{bin, conf} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -151,7 +154,7 @@ func (l Layout) plugins() error {
 
 // supervise starts the daemons and then reaps whatever ends. A daemon that ends is named in the log and not
 // started again: a test that needs it should fail and say so.
-func (l Layout) supervise() error {
+func (l initProcess) supervise() error {
 	var children family
 	failed := make(chan error, 1)
 	ended := make(chan os.Signal, 1)
@@ -171,14 +174,14 @@ func (l Layout) supervise() error {
 	}
 }
 
-func (l Layout) startAll(children *family) error {
+func (l initProcess) startAll(children *family) error {
 	for _, d := range daemons {
 		if d.after != nil {
-			if err := await(context.Background(), startLimit, d.name+" to be started", d.after(l)); err != nil {
+			if err := await(context.Background(), startLimit, d.name+" to be started", d.after(l.Layout)); err != nil {
 				return err
 			}
 		}
-		if err := children.start(l, d); err != nil {
+		if err := children.start(l.Layout, d); err != nil {
 			return err
 		}
 	}

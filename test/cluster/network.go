@@ -51,8 +51,11 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
 }
 
+// link is the pair of interfaces between this machine and the node.
+type link struct{ Layout }
+
 // connect links this machine to the network namespace of a process and routes pods and services there.
-func (l Layout) connect(pid int) error {
+func (l link) connect(pid int) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = l.Interface()
 	veth := &netlink.Veth{LinkAttrs: attributes, PeerName: l.peer(), PeerNamespace: netlink.NsPid(pid)}
@@ -88,7 +91,7 @@ func address(name string, ip netip.Addr, bits int) (netlink.Link, error) {
 }
 
 // disconnect removes the interface, and with it its routes. It is no error if there is none.
-func (l Layout) disconnect() error {
+func (l link) disconnect() error {
 	link, err := netlink.LinkByName(l.Interface())
 	var none netlink.LinkNotFoundError
 	if errors.As(err, &none) {
@@ -108,7 +111,7 @@ func (l Layout) disconnect() error {
 }
 
 // connectInside is the other end's part, called in the cluster's network namespace.
-func (l Layout) connectInside() error {
+func (l initProcess) connectInside() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("find the loopback interface: %w", err)

@@ -9,8 +9,11 @@ import (
 	"syscall"
 )
 
+// store is the image store of the cluster's containerd.
+type store struct{ Layout }
+
 // importImages loads the cluster's own images as soon as containerd answers.
-func (l Layout) importImages(ctx context.Context, say progress) error {
+func (l store) importImages(ctx context.Context, say progress) error {
 	if err := l.packToolbox(); err != nil {
 		return err
 	}
@@ -29,7 +32,7 @@ func (l Layout) importImages(ctx context.Context, say progress) error {
 
 // LoadImage imports an archive in Docker's or OCI's format and returns the names of the images in it.
 func (l Layout) LoadImage(ctx context.Context, archive string) ([]string, error) {
-	out, err := l.ctr(ctx, "images", "import", archive)
+	out, err := store{l}.ctr(ctx, "images", "import", archive)
 	if err != nil {
 		return nil, fmt.Errorf("load image archive %s: %w", archive, err)
 	}
@@ -46,7 +49,7 @@ func (l Layout) LoadImage(ctx context.Context, archive string) ([]string, error)
 	return names, nil
 }
 
-func (l Layout) ctr(ctx context.Context, arguments ...string) (string, error) {
+func (l store) ctr(ctx context.Context, arguments ...string) (string, error) {
 	return output(exec.CommandContext(ctx, "ctr", append([]string{"--address", l.Containerd(), "--namespace", "k8s.io"}, arguments...)...))
 }
 
@@ -68,7 +71,7 @@ func output(command *exec.Cmd) (string, error) {
 }
 
 // installAddons waits for the API server and hands it what runs on every cluster.
-func (l Layout) installAddons(ctx context.Context, say progress) error {
+func (l api) installAddons(ctx context.Context, say progress) error {
 	if err := await(ctx, startLimit, "the API server", l.apiReady()); err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func (l Layout) installAddons(ctx context.Context, say progress) error {
 	return nil
 }
 
-func (l Layout) nodeReady(ctx context.Context) error {
+func (l api) nodeReady(ctx context.Context) error {
 	body, err := l.get(ctx, "/api/v1/nodes/"+Node)
 	if err != nil {
 		return err
@@ -112,7 +115,7 @@ func (l Layout) nodeReady(ctx context.Context) error {
 }
 
 // awaitReady waits until DNS serves and the Metrics API has a reading of every pod.
-func (l Layout) awaitReady(ctx context.Context, say progress) error {
+func (l api) awaitReady(ctx context.Context, say progress) error {
 	for _, deployment := range []string{"coredns", "metrics-server"} {
 		_, err := l.Kubectl(ctx, "--namespace", "kube-system", "rollout", "status", "deployment/"+deployment, "--timeout", startLimit.String())
 		if err != nil {
@@ -131,7 +134,7 @@ func (l Layout) awaitReady(ctx context.Context, say progress) error {
 	return await(ctx, startLimit, "the default service account", account)
 }
 
-func (l Layout) metricsReady(ctx context.Context) error {
+func (l api) metricsReady(ctx context.Context) error {
 	body, err := l.get(ctx, "/apis/metrics.k8s.io/v1beta1/namespaces/kube-system/pods")
 	if err != nil {
 		return err

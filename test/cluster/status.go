@@ -89,7 +89,7 @@ func Status(ctx context.Context, l Layout) ([]string, error) {
 	}
 	if there.Ready {
 		ready := "ready"
-		if err := there.nodeReady(ctx); err != nil {
+		if err := (api{there}).nodeReady(ctx); err != nil {
 			ready = err.Error()
 		}
 		lines = append(lines, "  node "+Node+": "+ready)

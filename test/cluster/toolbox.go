@@ -12,10 +12,10 @@ const Toolbox = "tare.test/toolbox:1"
 
 var applets = []string{"sh", "cat", "grep", "ip", "ls", "nc", "nslookup", "ps", "sleep"} // not wget: it crashes without the machine's /etc
 
-func (l Layout) toolboxArchive() string { return l.file("toolbox.tar") }
+func (l store) toolboxArchive() string { return l.file("toolbox.tar") }
 
 // packToolbox makes the image from the distribution's own programs.
-func (l Layout) packToolbox() error {
+func (l store) packToolbox() error {
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
 		return fmt.Errorf("pack the toolbox image: %w", err)

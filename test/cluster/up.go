@@ -142,12 +142,12 @@ func (l Layout) bringUp(ctx context.Context, o Options, say progress) (Layout, e
 	}
 	say("namespaces, interface %s, node %s", l.Interface(), l.Network.Node)
 	both, shared := errgroup.WithContext(ctx)
-	both.Go(func() error { return l.importImages(shared, say) })
-	both.Go(func() error { return l.installAddons(shared, say) })
+	both.Go(func() error { return store{l}.importImages(shared, say) })
+	both.Go(func() error { return api{l}.installAddons(shared, say) })
 	if err := both.Wait(); err != nil {
 		return l, err
 	}
-	if err := l.awaitReady(ctx, say); err != nil {
+	if err := (api{l}).awaitReady(ctx, say); err != nil {
 		return l, err
 	}
 	l.Ready = true
@@ -171,7 +171,7 @@ func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error
 	if l.Network, err = chooseNetwork(); err != nil {
 		return l, err
 	}
-	if err := errors.Join(l.save(), l.configure(source)); err != nil {
+	if err := errors.Join(l.save(), configuration{l}.configure(source)); err != nil {
 		return l, err
 	}
 	pid, err := l.startInside(ended)
@@ -218,7 +218,7 @@ func (l Layout) startInside(ended func(error)) (int, error) {
 	if err := group.Add(pid); err != nil {
 		return 0, errors.Join(err, first.Process.Kill())
 	}
-	if err := l.connect(pid); err != nil {
+	if err := (link{l}).connect(pid); err != nil {
 		return 0, err
 	}
 	return pid, json.NewEncoder(start).Encode(l)

@@ -37,8 +37,11 @@ func await(ctx context.Context, limit time.Duration, what string, holds conditio
 	}
 }
 
+// api is the cluster's API server, called as its administrator.
+type api struct{ Layout }
+
 // apiReady holds when the API server says that it is ready.
-func (l Layout) apiReady() condition {
+func (l api) apiReady() condition {
 	return func(ctx context.Context) error {
 		_, err := l.get(ctx, "/readyz")
 		return err
@@ -46,7 +49,7 @@ func (l Layout) apiReady() condition {
 }
 
 // get asks the API server as the cluster's administrator.
-func (l Layout) get(ctx context.Context, path string) ([]byte, error) {
+func (l api) get(ctx context.Context, path string) ([]byte, error) {
 	client, err := l.client()
 	if err != nil {
 		return nil, err
@@ -71,7 +74,7 @@ func (l Layout) get(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-func (l Layout) client() (*http.Client, error) {
+func (l api) client() (*http.Client, error) {
 	authority, err := os.ReadFile(l.pki() + "/ca.crt")
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's certificates: %w", err)
