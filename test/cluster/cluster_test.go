@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// options skips where no cluster can be had; in continuous integration that is a failure.
+// options skips where the machine cannot hold a cluster; in continuous integration that is a failure.
 func options(t *testing.T) Options {
 	t.Helper()
 	if testing.Short() {
@@ -76,7 +76,7 @@ func TestCluster(t *testing.T) {
 		{"the API server can be stopped and continued", stopAPI},
 		{"a second one of the name is refused or is the same", secondUp},
 		{"secrets are their owner's alone", secrets},
-		{"what users leave is told", leftBehind},
+		{"objects left behind are named", leftBehind},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, up) })
 	}
@@ -150,7 +150,7 @@ func downAfterKill(t *testing.T, l Layout, program, what string, running func(La
 	}
 	nothingLeft(t, begun, spaces)
 	// What the killed program had started on the machine itself ends without it, and does not ask for ever.
-	holds(t, "nobody to import into a cluster that is gone", func(context.Context) error {
+	holds(t, "no import into a removed cluster", func(context.Context) error {
 		lines, err := importing(l)
 		if err == nil && len(lines) > 0 {
 			err = fmt.Errorf("running: %q", lines)
@@ -259,7 +259,7 @@ func nodePort(t *testing.T, l Layout) {
 	})
 }
 
-// redirect is what a mesh's init container does. The port asked for is nobody's: the rule makes it the service's.
+// redirect does the work of a mesh's init container. The port called has no listener: the rule maps it to the service's.
 func redirect(t *testing.T, l Layout) {
 	const script = `iptables -t nat -A OUTPUT -p tcp --dport 81 -j DNAT --to-destination :80 && ` +
 		`printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 10 web.default.svc.cluster.local 81`
@@ -361,20 +361,20 @@ func nothingLeft(t *testing.T, l Layout, spaces map[string]string) {
 	}
 }
 
-// remainsAreSeen holds that what is looked for is found while the cluster is up.
+// remainsAreSeen checks that Remains finds everything of a cluster that is up.
 func remainsAreSeen(t *testing.T, l Layout, spaces map[string]string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	err := Remains(ctx, l, spaces)
-	for _, want := range []string{"is in the cluster's", "interface " + l.Interface(), "route " + l.Network.Pods.String(), "control groups are there", l.Dir() + " is there"} {
+	for _, want := range []string{"is in the cluster's", "interface " + l.Interface(), "route " + l.Network.Pods.String(), "control groups remain", l.Dir() + " remains"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("of a cluster that is up: %v, want %q", err, want)
 		}
 	}
 }
 
-// leftBehind is told by name, and not what was there before.
+// leftBehind checks that new objects are named and earlier ones are not.
 func leftBehind(t *testing.T, l Layout) {
 	before, err := Objects(t.Context(), l)
 	if err != nil || !before["Namespace kube-system"] || !before["Deployment kube-system/coredns"] {

@@ -17,7 +17,7 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// values are what the files of manifests/ may ask for.
+// values are the fields and functions of the templates in manifests/.
 type values struct {
 	Layout
 	CoreDNS       string // image
@@ -43,7 +43,7 @@ func render(name string, data any) ([]byte, error) {
 
 func (l Layout) pki() string { return l.file("pki") }
 
-// state are the directories that survive a restart of a daemon, and where the daemons look for each.
+// state lists the directories that survive a restart of a daemon, and their mount points.
 var state = []struct{ dir, at string }{
 	{"kubelet", "/var/lib/kubelet"},
 	{"containerd", "/var/lib/containerd"},
@@ -53,7 +53,7 @@ var state = []struct{ dir, at string }{
 	{"sysctl", ""},
 }
 
-// configuration is what the daemons read: files, certificates, kubeconfigs.
+// configuration writes the daemons' input: files, certificates, kubeconfigs.
 type configuration struct{ Layout }
 
 // configure writes everything the daemons read.
@@ -73,7 +73,7 @@ func (l configuration) configure(source parts.Source) error {
 			return fmt.Errorf("configure the cluster: %w", err)
 		}
 	}
-	// Pods that use the node's DNS have none: nothing outside the cluster is to be asked.
+	// Pods with the node's DNS have no resolver: no query may leave the cluster.
 	if err := os.WriteFile(v.ResolvConf(), []byte("nameserver 127.0.0.1\n"), 0o600); err != nil {
 		return fmt.Errorf("configure the cluster: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 // downLimit is how long processes may take to be gone after SIGKILL.
 const downLimit = 30 * time.Second
 
-// Down takes the cluster down whole, whoever brought it up and however far that came. It is no error if there is
+// Down takes the cluster down whole, however far an Up came. It is no error if there is
 // none. The logs stay.
 func Down(ctx context.Context, l Layout) error {
 	if os.Geteuid() != 0 {
@@ -64,7 +64,7 @@ func (l Layout) down(ctx context.Context) error {
 	return l.removeDir()
 }
 
-// removeDir removes the state, but never reaches through a mount to what is not the cluster's.
+// removeDir removes the state, but never reaches through a mount into other files.
 func (l Layout) removeDir() error {
 	mounts, err := l.Mounts()
 	if err != nil {
@@ -79,7 +79,7 @@ func (l Layout) removeDir() error {
 	return nil
 }
 
-// Mounts lists what is mounted below the cluster's directory, as this process sees it: nothing, unless something
+// Mounts lists the mounts below the cluster's directory, as this process sees them: none, unless something
 // is wrong.
 func (l Layout) Mounts() ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
@@ -95,7 +95,7 @@ func (l Layout) Mounts() ([]string, error) {
 	return found, nil
 }
 
-// running reports whether the first process lives. It is looked for in the control group, so that a process id
+// running reports whether the first process lives. It is searched in the control group, so that a process id
 // that another program has by now does not count.
 func (l Layout) running() bool {
 	group, err := l.cgroup()
@@ -129,7 +129,7 @@ func (l Layout) lastWords() string {
 	return all.String()
 }
 
-// Owner is a process, told from another that gets its id later by the time it began.
+// Owner identifies a process by its id and its start time: ids are reused.
 type Owner struct {
 	PID   int    `json:"pid,omitempty"`
 	Began string `json:"began,omitempty"` // clock ticks since boot, as in /proc
@@ -153,7 +153,7 @@ func began(pid int) string {
 	return fields[19]
 }
 
-// lock is held by whoever brings the cluster up or down; a second one is refused.
+// lock is held while a process brings the cluster up or down; a second process is refused.
 func (l Layout) lock() (unlock func(), err error) {
 	unlock, err = lockFile(context.Background(), filepath.Join(l.Root, l.Name+".lock"), false)
 	if errors.Is(err, unix.EWOULDBLOCK) {

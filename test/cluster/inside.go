@@ -39,11 +39,11 @@ var sysctls = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
-// bridgeRules is there once the kernel has its module br_netfilter.
+// bridgeRules exists once the kernel has loaded its module br_netfilter.
 const bridgeRules = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
 // Inside is the cluster's first process: the parent of its daemons in namespaces that begin and end with it. It
-// waits for its layout on r, which is whole or not there at all: if whoever brings the cluster up dies first,
+// waits for its layout on r, which is whole or not there at all: if the process that brings the cluster up dies first,
 // Inside ends too. It returns only with an error.
 func Inside(r io.Reader) error {
 	var l Layout
@@ -116,7 +116,7 @@ func (l initProcess) mounts() error {
 	return l.plugins()
 }
 
-// overlay keeps what is written to dir in memory (/run is a tmpfs by now).
+// overlay keeps writes to dir in memory (/run is a tmpfs by now).
 func overlay(dir string) error {
 	upper, work := filepath.Join("/run/layers", dir), filepath.Join("/run/layers", dir+".work")
 	for _, d := range []string{upper, work} {
@@ -152,8 +152,8 @@ func (l initProcess) plugins() error {
 	return os.WriteFile(filepath.Join(conf, "10-tare.conflist"), data, 0o644)
 }
 
-// supervise starts the daemons and then reaps whatever ends. A daemon that ends is named in the log and not
-// started again: a test that needs it should fail and say so.
+// supervise starts the daemons and reaps processes that end. A daemon that ends is named in the log and not
+// restarted: a test that needs it should fail.
 func (l initProcess) supervise() error {
 	var children family
 	failed := make(chan error, 1)

@@ -39,8 +39,8 @@ func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer
 	return built, nil
 }
 
-// AddIstio loads Istio's images into a cluster that is up, so that its charts can be installed there, and notes that
-// they are there. It builds first what the cache lacks.
+// AddIstio loads Istio's images into a cluster that is up, so that its charts can be installed there, and records
+// that in the layout. It builds images that the cache lacks.
 func AddIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) (Layout, error) {
 	built, err := BuildIstio(ctx, l, source, log)
 	if err != nil || l.Istio.Charts == built.Charts() {
@@ -59,7 +59,7 @@ func AddIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) 
 	return l, l.save()
 }
 
-// Istio is what its charts need to be installed from this machine; empty where its images were not loaded.
+// Istio holds the charts, hub and tag to install Istio from this machine; empty if its images were not loaded.
 type Istio struct {
 	Charts string `json:"charts"` // directory with a directory for each chart, by its published name
 	Hub    string `json:"hub"`

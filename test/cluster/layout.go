@@ -1,7 +1,7 @@
-// Package cluster brings up a real Kubernetes of one node on this machine, for tests: API server, etcd,
-// controllers, scheduler, kubelet, kube-proxy, containerd, CoreDNS and metrics-server, in namespaces of their own.
-// What it leaves on the machine while it is up is a pair of network interfaces, two routes, a control group and a
-// directory, all named after it; what is left once it is down is the cache of its programs.
+// Package cluster brings up a real Kubernetes of one node on this machine, for tests.
+// API server, etcd, controllers, scheduler, kubelet, kube-proxy, containerd, CoreDNS and metrics-server run in
+// namespaces of their own. While it is up, the machine has a pair of network interfaces, two routes, a control group
+// and a directory, all named after it. Only the cache of its programs remains once it is down.
 package cluster
 
 import (
@@ -21,7 +21,7 @@ import (
 // Node is the name of a cluster's one node.
 const Node = "tare-node"
 
-// Layout says where things are: it is all that the parts of a cluster need to know of each other.
+// Layout holds the paths and names of a cluster, which its parts share.
 type Layout struct {
 	Name    string    `json:"name"`
 	Root    string    `json:"root"`    // the cache and every cluster's state
@@ -34,7 +34,7 @@ type Layout struct {
 	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover; zero for none
 	Init    int       `json:"init"`  // host's process id of the first process inside
 	// CAdvisor lets kubelet's cAdvisor know the containers, as it does on most clusters: their counters are then
-	// refreshed every 10 to 20 seconds, and throttling is told. Otherwise they are read when they are asked for.
+	// refreshed every 10 to 20 seconds, and throttling is counted. Otherwise every request reads them.
 	CAdvisor bool `json:"cadvisor,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func New(root, name string) (Layout, error) {
 	return l, nil
 }
 
-// Load reads what a cluster that is up, or was being brought up, has written down. The second result says whether
+// Load reads what a cluster that is up, or was being brought up, has saved. The second result reports whether
 // there was anything.
 func (l Layout) Load() (Layout, bool, error) {
 	data, err := os.ReadFile(l.file("state.json"))

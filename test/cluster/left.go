@@ -15,16 +15,16 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// leftLimit is how long what was deleted may take to be gone after the command that used the cluster.
+// leftLimit is the time that deleted objects may take to disappear after the command that used the cluster.
 const leftLimit = 90 * time.Second
 
-// kept are kinds of which nothing may be left by who used the cluster: those without a namespace, and those that
-// stand in namespaces and are nobody's doing but a user's.
+// kept are the kinds of which a command may leave no object: kinds without a namespace, and kinds in namespaces
+// that only users create.
 const kept = "namespaces,nodes,clusterroles,clusterrolebindings,customresourcedefinitions,mutatingwebhookconfigurations," +
 	"validatingwebhookconfigurations,apiservices,priorityclasses,storageclasses,persistentvolumes," +
 	"deployments,statefulsets,daemonsets,jobs,pods,services,configmaps,secrets,roles,rolebindings"
 
-// Objects names what is in the cluster, a line an object, without those that a controller made of another.
+// Objects names the cluster's objects, one a line, without those owned by another object.
 func Objects(ctx context.Context, l Layout) (map[string]bool, error) {
 	const line = `{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.ownerReferences[*].kind}{"\n"}{end}`
 	out, err := l.Kubectl(ctx, "get", kept, "--all-namespaces", "--output", "jsonpath="+line)
@@ -43,7 +43,7 @@ func Objects(ctx context.Context, l Layout) (map[string]bool, error) {
 // madeByCluster are objects that its controllers make of their own in time.
 var madeByCluster = []string{"ConfigMap kube-system/", "ConfigMap default/kube-root-ca.crt", "ConfigMap kube-public/", "ConfigMap kube-node-lease/", "Secret kube-system/"}
 
-// Left says, once it has waited for what is going, what is in the cluster that was not among before.
+// Left waits for deletions to finish and returns the objects that are not among before.
 func Left(ctx context.Context, l Layout, before map[string]bool) error {
 	var seen error // what the last look that was finished saw
 	return await(ctx, leftLimit, "nothing to be left in the cluster", func(ctx context.Context) error {
@@ -82,10 +82,10 @@ func Spaces(l Layout) (map[string]string, error) {
 	return own, nil
 }
 
-// Remains says what of a cluster that was taken down is on this machine: processes, mounts, its interface, routes,
-// control groups, its directory. spaces are from [Spaces], while it was up.
+// Remains returns an error for every leftover of a cluster that was taken down: processes, mounts, interface, routes,
+// control groups, directory. spaces are from [Spaces], while it was up.
 func Remains(ctx context.Context, l Layout, spaces map[string]string) error {
-	// What was killed is seen until its parent has taken its status: the machine's own first process, where the
+	// A killed process is visible until its parent has reaped it: the machine's own first process, where the
 	// program that started it is gone.
 	remains := []error{await(ctx, downLimit, "processes to be gone", func(context.Context) error { return processesIn(spaces) })}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -96,22 +96,22 @@ func Remains(ctx context.Context, l Layout, spaces map[string]string) error {
 		}
 	}
 	if _, err := net.InterfaceByName(l.Interface()); err == nil {
-		remains = append(remains, fmt.Errorf("interface %s is there", l.Interface()))
+		remains = append(remains, fmt.Errorf("interface %s remains", l.Interface()))
 	}
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	remains = append(remains, err)
 	for _, route := range routes {
 		if to, ok := prefix(route.Dst); ok && (to == l.Network.Pods || to == l.Network.Services || to == l.Network.Link) {
-			remains = append(remains, fmt.Errorf("route %s is there", to))
+			remains = append(remains, fmt.Errorf("route %s remains", to))
 		}
 	}
 	group, err := l.cgroup()
 	remains = append(remains, err)
 	if err == nil && len(group.Dirs()) > 0 {
-		remains = append(remains, fmt.Errorf("control groups are there: %v", group.Dirs()))
+		remains = append(remains, fmt.Errorf("control groups remain: %v", group.Dirs()))
 	}
 	if _, err := os.Stat(l.Dir()); !os.IsNotExist(err) {
-		remains = append(remains, fmt.Errorf("%s is there: %w", l.Dir(), err))
+		remains = append(remains, fmt.Errorf("%s remains: %w", l.Dir(), err))
 	}
 	return errors.Join(remains...)
 }

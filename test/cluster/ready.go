@@ -111,7 +111,7 @@ func (l api) nodeReady(ctx context.Context) error {
 			return fmt.Errorf("the node is not ready: %s", c.Message)
 		}
 	}
-	return fmt.Errorf("the node has not said whether it is ready")
+	return fmt.Errorf("the node has no Ready condition")
 }
 
 // awaitReady waits until DNS serves and the Metrics API has a reading of every pod.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals are those that a daemon can be sent.
+// Signals can be sent to a daemon.
 var Signals = map[string]unix.Signal{"stop": unix.SIGSTOP, "cont": unix.SIGCONT, "term": unix.SIGTERM, "kill": unix.SIGKILL}
 
 // Signal sends one of the daemons a signal: a test stops the API server and lets it go on.
@@ -59,7 +59,7 @@ func (l Layout) pids(daemon string) ([]int, error) {
 	return pids, nil
 }
 
-// Status says what of the cluster is there, a line each.
+// Status describes the cluster's addresses, paths and processes, one a line.
 func Status(ctx context.Context, l Layout) ([]string, error) {
 	there, found, err := l.Load()
 	if err != nil {
@@ -114,10 +114,10 @@ func memory(pid int) string {
 	return "memory unknown"
 }
 
-// The variables that say which cluster is meant, and where the clusters' state is.
+// The variables that select the cluster and the directory of the clusters' state.
 const NameVariable, RootVariable, CAdvisorVariable = "TARE_CLUSTER_NAME", "TARE_CLUSTER_ROOT", "TARE_CLUSTER_CADVISOR"
 
-// Environment is what tests read: the kubeconfig, and how to reach the parts of a cluster that it does not name.
+// Environment lists the variables for tests: the kubeconfig, and the addresses that it does not contain.
 func (l Layout) Environment(program string) []string {
 	return append([]string{
 		"TARE_TEST_KUBECONFIG=" + l.Kubeconfig(),

@@ -20,8 +20,8 @@ import (
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
 )
 
-// ErrUnsupported is wrapped by errors that say why this machine cannot hold a cluster.
-var ErrUnsupported = errors.New("no cluster can be had here")
+// ErrUnsupported is wrapped by errors with the reason why this machine cannot hold a cluster.
+var ErrUnsupported = errors.New("this machine cannot hold a cluster")
 
 // Options of bringing a cluster up.
 type Options struct {
@@ -74,7 +74,7 @@ func (l Layout) alive() (Layout, bool, error) {
 	return there, true, nil
 }
 
-// prepare sees to packages and programs, which takes minutes when they are not there.
+// prepare installs packages and builds programs, which takes minutes the first time.
 func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
 	if err := l.outside(hidden); err != nil {
 		return l, err
@@ -184,7 +184,7 @@ func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error
 
 // startInside starts the first process in new namespaces, puts it into the cluster's control group, links it to
 // the network, and only then lets it go on: until then it does nothing, and ends when this process does. Later it
-// outlives this process; if it ends before, ended is told.
+// outlives this process; if it ends before, ended is called.
 func (l Layout) startInside(ended func(error)) (int, error) {
 	group, err := l.cgroup()
 	if err != nil {
@@ -228,7 +228,7 @@ func (l Layout) startInside(ended func(error)) (int, error) {
 // standard input.
 const InsideCommand = "inside"
 
-// progress prints what is done and how long it took so far.
+// progress prints a finished step and the seconds since the start.
 type progress func(format string, arguments ...any)
 
 func newProgress(w io.Writer) progress {

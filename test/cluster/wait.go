@@ -15,10 +15,10 @@ import (
 // startLimit is how long any one step of bringing a cluster up may take.
 const startLimit = 3 * time.Minute
 
-// condition is nil when it holds, and otherwise says what is missing.
+// condition returns nil when it holds, and otherwise an error that names the missing thing.
 type condition func(ctx context.Context) error
 
-// await asks until the condition holds. The error names what was awaited and what was missing last.
+// await polls until the condition holds. The error contains what and the condition's last error.
 func await(ctx context.Context, limit time.Duration, what string, holds condition) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -40,7 +40,7 @@ func await(ctx context.Context, limit time.Duration, what string, holds conditio
 // api is the cluster's API server, called as its administrator.
 type api struct{ Layout }
 
-// apiReady holds when the API server says that it is ready.
+// apiReady holds when the API server's readyz check passes.
 func (l api) apiReady() condition {
 	return func(ctx context.Context) error {
 		_, err := l.get(ctx, "/readyz")
@@ -48,7 +48,7 @@ func (l api) apiReady() condition {
 	}
 }
 
-// get asks the API server as the cluster's administrator.
+// get requests path from the API server, as the cluster's administrator.
 func (l api) get(ctx context.Context, path string) ([]byte, error) {
 	client, err := l.client()
 	if err != nil {
@@ -57,19 +57,19 @@ func (l api) get(ctx context.Context, path string) ([]byte, error) {
 	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.Network.Server()+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server: %w", err)
+		return nil, fmt.Errorf("call the API server: %w", err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server: %w", err)
+		return nil, fmt.Errorf("call the API server: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server for %s: %w", path, err)
+		return nil, fmt.Errorf("call the API server for %s: %w", path, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask the API server for %s: %s", path, response.Status)
+		return nil, fmt.Errorf("call the API server for %s: %s", path, response.Status)
 	}
 	return body, nil
 }

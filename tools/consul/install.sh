@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Consul from its Go module, at the version and with the sources that go.mod
-# and go.sum pin, into tare's cache directory; what is there already is left alone.
+# and go.sum pin, into tare's cache directory; a build that exists is kept.
 #
 # XDG_CACHE_HOME  the cache directory; default: ~/.cache
 # GO              the go command

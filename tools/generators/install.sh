@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the load generators that can be had into a cache directory, each in a
-# directory named after its version; what is there already is left alone. Says
-# what it does. A generator that cannot be had is named, and the rest goes on.
+# Installs the load generators of the package registries into a cache directory, each in a
+# directory named after its version. Installed versions are kept. Prints
+# each step. A generator that fails is named, and the others follow.
 #
 #   tools/generators/install.sh [NAME]…      default: all of them
 #

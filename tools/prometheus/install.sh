@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpacks Debian's Prometheus into the user's cache, for the test of the meter that asks one. Nothing is installed:
-# the program alone is taken out of the package. What is there already is left alone.
+# Unpacks Debian's Prometheus into the user's cache, for the test of the Prometheus meter. Nothing is installed:
+# the program alone is taken out of the package. An existing copy is kept.
 #
 # TARE_PROMETHEUS  the program, if there is one already
 set -euo pipefail

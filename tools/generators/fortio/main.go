@@ -56,7 +56,7 @@ func load(args []string) error {
 	f.Float64Var(&o.QPS, "qps", 8, "requests per second over all connections; 0: as many as possible")
 	f.IntVar(&o.NumThreads, "c", 4, "connections, each with its own goroutine")
 	f.DurationVar(&o.Duration, "t", 5*time.Second, "how long")
-	f.Int64Var(&o.Exactly, "n", 0, "so many requests instead of a duration")
+	f.Int64Var(&o.Exactly, "n", 0, "number of requests, instead of a duration")
 	f.Float64Var(&o.RunnerOptions.Resolution, "r", 0.001, "resolution of the lowest histogram buckets, seconds")
 	f.BoolVar(&o.Jitter, "jitter", false, "vary the pace by 10 %")
 	f.BoolVar(&o.Uniform, "uniform", false, "spread the connections' requests evenly over the interval")

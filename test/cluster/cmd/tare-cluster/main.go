@@ -30,13 +30,13 @@ func main() {
 	}
 	var ended *exec.ExitError
 	if errors.As(err, &ended) && ended.ExitCode() > 0 {
-		os.Exit(ended.ExitCode()) // of the command that run ran, which has said why
+		os.Exit(ended.ExitCode()) // of the command that run started; it printed the reason
 	}
 	fmt.Fprintln(os.Stderr, "cluster:", err)
 	os.Exit(1)
 }
 
-// place is what every command is told: which cluster, and where its state is.
+// place holds the flags of every command: the cluster's name and the directory of its state.
 type place struct {
 	name, root string
 	with       []string // meshes
@@ -45,7 +45,7 @@ type place struct {
 
 func (p place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
 
-// up is a cluster that is there.
+// up returns the layout of a cluster that is up.
 func (p place) up() (cluster.Layout, error) {
 	l, err := p.layout()
 	if err != nil {
@@ -83,7 +83,7 @@ func command() *cobra.Command {
 func up(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
-		Short: "bring the cluster up, building first what is missing, and print its KUBECONFIG",
+		Short: "bring the cluster up, building missing programs first, and print its KUBECONFIG",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := bringUp(c.Context(), p, false)
@@ -174,8 +174,8 @@ func build(p *place) *cobra.Command {
 	}
 }
 
-// run ends with the command's exit code. Where no cluster can be had, and this is not continuous integration, the
-// command runs without one: tests that need it then say that they are skipped.
+// run ends with the command's exit code. Where the machine cannot hold a cluster, outside continuous integration, the
+// command runs without one: tests that need it are then skipped.
 func run(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run -- COMMAND [ARGUMENT]…",
@@ -199,7 +199,7 @@ func run(p *place) *cobra.Command {
 				return err
 			}
 			err = execute(c.Context(), command, l.Environment(program()))
-			if err == nil { // one that failed has said why, and may not have come to clear up
+			if err == nil { // a command that failed may not have cleaned up
 				err = cluster.Left(c.Context(), l, before)
 			}
 			return err
@@ -243,7 +243,7 @@ func program() string {
 func status(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "say what of the cluster is there",
+		Short: "print the cluster's addresses, paths and processes",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := p.layout()

@@ -1,6 +1,6 @@
 // Package cgroup gives a cluster a control group of its own on every hierarchy of the machine (version 1,
-// hybrid or version 2). The group is also the cluster's identity: whatever runs in it belongs to the cluster,
-// whoever started it and whatever became of that program.
+// hybrid or version 2). The group is also the cluster's identity: every process in it belongs to the cluster,
+// even if the program that started it is gone.
 package cgroup
 
 import (
@@ -21,10 +21,10 @@ type Hierarchy struct {
 	Options string // of the file system; names the controllers of a version 1 hierarchy
 }
 
-// controllers are those that kubelet and runc use on version 2.
+// controllers are the ones that kubelet and runc use on version 2.
 const controllers = "+cpuset +cpu +io +memory +pids"
 
-// Hierarchies lists what is mounted, from /proc/self/mountinfo (proc_pid_mountinfo(5)).
+// Hierarchies lists the mounted control group hierarchies, from /proc/self/mountinfo (proc_pid_mountinfo(5)).
 func Hierarchies() ([]Hierarchy, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -134,7 +134,7 @@ func (g Group) processes(under string) []int {
 	g.walk(under, func(dir string) {
 		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			return // the group went away while it was looked at
+			return // the group was removed during the check
 		}
 		for _, field := range strings.Fields(string(data)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// needed maps a file that must be there to the package it comes from.
+// needed maps a required file to the package that contains it.
 var needed = []struct{ file, from string }{
 	{"containerd", "containerd"},
 	{"ctr", "containerd"},
@@ -48,10 +48,10 @@ func there(file string) bool {
 	return err == nil
 }
 
-// ErrMissing is wrapped by the errors that say what is to be installed.
+// ErrMissing is wrapped by errors that name packages to install.
 var ErrMissing = errors.New("missing on this machine")
 
-// Install installs what is missing, when run as root and with apt-get at hand. Otherwise the error says what to
+// Install installs missing packages, as root and with apt-get. Otherwise the error names the packages to
 // install.
 func Install(ctx context.Context, log io.Writer) error {
 	missing := Missing()

@@ -71,7 +71,7 @@ func library(name string) (string, error) {
 // multi is the one program that iptables' many names are links to.
 const multi = "/usr/sbin/xtables-nft-multi"
 
-// IPTables lists iptables with all that it needs, the extensions that it loads by name among it. Each of its names is
+// IPTables lists iptables with its libraries and the extensions that it loads by name. Each of its names is
 // there once for every suffix.
 func IPTables(suffixes ...string) ([]File, error) {
 	files, err := Dynamic(multi)

@@ -128,7 +128,7 @@ func add(w *tar.Writer, entry string, f File) error {
 	}
 }
 
-// mode lets everybody in the container read and execute what its owner here may, whatever the owner's umask.
+// mode gives every user in the container the owner's read and execute permissions, independent of the umask.
 func mode(m fs.FileMode) int64 {
 	owner := int64(m.Perm() & 0o700)
 	return owner | owner&0o500>>3 | owner&0o500>>6

@@ -16,13 +16,13 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// module is a Go module whose go.mod pins what is built and whose go.sum checks it.
+// module is a Go module whose go.mod pins the programs' versions and whose go.sum checks them.
 type module struct {
 	Dir      string
 	versions map[string]string
 }
 
-// find looks for the module of this name in dir and the directories above it; it is known by one of its files.
+// find returns the module of this name in dir or a directory above it, recognised by one of its files.
 func find(dir, name, file string) (module, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -97,7 +97,7 @@ func (m module) compile(ctx context.Context, bin, flags string, log io.Writer, p
 func (m module) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir = m.Dir
-	// A workspace or flags of the user's would let other versions in than those that go.sum checks.
+	// A user's workspace or flags could select versions that go.sum does not check.
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
 	return command
 }
@@ -117,7 +117,7 @@ func (b Built) Has() bool {
 	return err == nil
 }
 
-// fill makes the directory by way of another, so that it is there whole or not at all. The caller sees to it that
+// fill makes the directory through a temporary one, so that it exists whole or not at all. The caller ensures that
 // one build runs at a time.
 func (b Built) fill(build func(work Built) error) error {
 	if b.Has() {

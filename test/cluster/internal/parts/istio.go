@@ -39,7 +39,7 @@ var istioCharts = map[string]string{
 // Istio is the module that pins Istio's control plane and the agent beside each of its Envoys.
 type Istio struct{ module }
 
-// FindIstio looks for the module in dir and the directories above it.
+// FindIstio returns the module in dir or a directory above it.
 func FindIstio(dir string) (Istio, error) {
 	m, err := find(dir, "istio", modfileName)
 	if err == nil && m.versions[istioModule] == "" {
@@ -77,7 +77,7 @@ func (b BuiltIstio) Tag() (string, error) {
 
 func (b BuiltIstio) tagFile() string { return filepath.Join(b.Dir, "tag") }
 
-// Build builds what is missing, into images with the Envoy at this path as the proxy. The caller sees to it that one
+// Build builds missing images, with the Envoy at this path as the proxy. The caller ensures that one
 // build runs at a time. The go command comes from the PATH; its output goes to log.
 func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.Writer) error {
 	return into.fill(func(work Built) error {
@@ -156,13 +156,13 @@ func (i Istio) tag(sources string) (string, error) {
 	return strings.TrimSpace(string(next)) + ".0-dev." + revision, nil
 }
 
-// istioFlags stamps the version in, as Istio's own build does: agents tell it to istiod.
+// istioFlags stamps the version in, as Istio's own build does: agents send it to istiod.
 func istioFlags(tag string) string {
 	const pkg = "istio.io/istio/pkg/version"
 	return fmt.Sprintf("-s -w -X %[1]s.buildVersion=%[2]s -X %[1]s.buildTag=%[2]s -X %[1]s.buildHub=%[3]s", pkg, tag, IstioHub())
 }
 
-// releaseLines are what the release of Istio fills in before it publishes a chart, by the chart's files.
+// releaseLines are the values that Istio's release fills in before it publishes a chart, by file of the chart.
 var releaseLines = map[string][]struct {
 	line *regexp.Regexp
 	with func(tag string) string
@@ -202,7 +202,7 @@ func copyChart(to, from, version string) error {
 	return err
 }
 
-// metadataDiscovery is what the bootstrap of a waypoint has of an extension that is in Istio's Envoy alone.
+// metadataDiscovery is the part of a waypoint's bootstrap that needs an extension of Istio's Envoy.
 var metadataDiscovery = regexp.MustCompile(`(?s)\{\{- if \.metadata_discovery \}\}\s*\{\s*"name": "metadata_discovery".*?\{\{- end \}\}\s*`)
 
 // stockBootstrap writes the template of a bootstrap that an upstream Envoy can start with as a waypoint too.
@@ -241,7 +241,7 @@ func packIstio(b BuiltIstio, tag, envoy, sources string) error {
 		return err
 	}
 	return image.Write(b.Images(),
-		// The Deployment says that it is not to run as root, and not as whom: the image does, in numbers.
+		// The Deployment sets runAsNonRoot without a user; the image names one, by number.
 		image.Image{Reference: IstioHub() + "/pilot:" + tag, Entrypoint: []string{discovery}, User: "1337:1337",
 			Files: []image.File{{Path: discovery, From: b.Program("pilot-discovery")}}},
 		image.Image{Reference: IstioHub() + "/proxyv2:" + tag, Entrypoint: []string{agent}, Files: append(append(proxy, needed...), tables...)},

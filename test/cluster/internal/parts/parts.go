@@ -1,6 +1,6 @@
-// Package parts builds the programs a cluster is made of, and the meshes it can be given, from their Go modules at
-// the versions that the go.mod of test/cluster/parts and its neighbours pin and go.sum checks, into a cache that
-// every cluster of the user shares.
+// Package parts builds the programs of a cluster, and the meshes for it, from their Go modules.
+// The go.mod files of test/cluster/parts and its neighbours pin the versions, and go.sum checks them. All clusters
+// of a user share the cache.
 package parts
 
 import (
@@ -32,7 +32,7 @@ const edition = "1"
 // Source is the module that pins the parts.
 type Source struct{ module }
 
-// Find looks for the module in dir and the directories above it.
+// Find returns the module in dir or a directory above it.
 func Find(dir string) (Source, error) {
 	m, err := find(dir, "parts", filepath.Join("kube", "main.go"))
 	return Source{m}, err
@@ -72,7 +72,7 @@ func (s Source) Cached(cache string) (Built, error) {
 	return Built{Dir: filepath.Join(cache, key)}, err
 }
 
-// Build builds what is missing. The caller sees to it that one build runs at a time. The go command comes from
+// Build builds missing programs. The caller ensures that one build runs at a time. The go command comes from
 // the PATH; its output goes to log.
 func (s Source) Build(ctx context.Context, into Built, log io.Writer) error {
 	return into.fill(func(work Built) error {

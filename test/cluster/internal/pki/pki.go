@@ -20,7 +20,7 @@ import (
 // lifetime is longer than any cluster that is thrown away after its tests.
 const lifetime = 365 * 24 * time.Hour
 
-// Certificate says what a certificate is for.
+// Certificate describes the subject of a certificate.
 type Certificate struct {
 	File         string // without the suffixes .crt and .key
 	Name         string // common name: the user

@@ -1,5 +1,5 @@
 // Kube is a Kubernetes node and its control plane in one static binary: linked together, the programs
-// share the code that each would carry alone. The name it is called by says which one it is, so that a
+// share the code that each would carry alone. The name it is called by selects the program, so that a
 // symbolic link per program is all an installation needs.
 package main
 
