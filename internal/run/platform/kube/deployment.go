@@ -1,245 +1,240 @@
 package kube
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// removeTimeout bounds the removal of a trial where the caller's context does not.
+// removeTimeout bounds the removal of a trial if the caller's context has no deadline.
 const removeTimeout = 3 * time.Minute
 
-// deployment is one trial's namespace, and what is in it.
+// deployment is one trial in the cluster: its parts, in the order in which they are made.
 type deployment struct {
-	platform  *Platform
-	cluster   *cluster.Cluster
-	spec      platform.Spec
-	enrolment enrolment
-	namespace string
-	token     string // of the services' REST interfaces, and of the load workers
-	made      []cluster.Ref
-	pods      *podStore // nil until the pods are followed
-	workers   []*loadWorker
-	charted   *charted // where the application is a chart's
-	outside   outside  // where the load is sent from this machine
-
-	scaling sync.Mutex
-	scaled  map[string]int // by how much a service has more replicas than it was given; scaling is held
-
-	mu      sync.Mutex
-	seats   map[string][]*seat // pods by service, in the order of their numbers
-	watcher watcher
-	broken  error // why the trial can no longer be measured
-	loads   []*remote
-	active  int // load workers at work
-	started int // since none was
-	removed bool
+	*trial
+	applier    *applier
+	manifests  manifests
+	helm       *helmRelease
+	pods       *trialPods
+	monitor    *podMonitor
+	records    *podRecords
+	entry      *entryPoint
+	workers    *workerPool // nil if the load comes from this machine
+	load       loadSource
+	tasks      *taskLister
+	verifier   *verifier
+	calibrator *calibrator
+	faults     *faults
+	scaler     *scaler
+	configurer *configurer
 }
 
-var errRemoved = errors.New("the deployment has been removed")
-
-// stamp is what every object of the trial carries.
-func (d *deployment) stamp() cluster.Stamp {
-	return cluster.Stamp{Run: d.platform.options.Run, Labels: map[string]string{labelTrial: fmt.Sprint(d.spec.Trial.Ordinal)}, Archive: d.sent}
+// Declare returns the platform with its abilities. It cannot impair networks.
+func (p *Platform) Declare() platform.Platform {
+	return platform.Platform{Deployer: p, CounterRefresh: p}
 }
 
-// sent keeps the manifest of an object that is about to be made. In a namespace that stays each goes by itself.
-func (d *deployment) sent(m cluster.Manifest) error {
-	if d.platform.given() {
-		d.made = append(d.made, m.Ref)
+// Deploy implements [platform.Deployer]: it makes the trial's namespace with everything in it and waits until all is ready.
+func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+	d, err := p.deploy(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
 	}
-	return d.archive(m)
+	return d.declare(p), nil
 }
 
-// readyMesh makes the cluster what the trial's mesh needs it to be.
-func (d *deployment) readyMesh(ctx context.Context) error {
-	if d.platform.options.Meshes == nil {
+func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
+	if err := checkSupported(spec); err != nil {
+		return nil, err
+	}
+	d, err := p.newDeployment(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Remove(context.WithoutCancel(ctx))) // ctx may have ended
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		d.installMesh, d.applier.createTrialNamespace, d.enterMesh, d.createObjects,
+		d.awaitReady, d.entry.awaitGateway, d.followPods, d.openLoad,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// newDeployment makes the parts. Nothing is in the cluster yet.
+func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
+	o := &p.options
+	t := &trial{options: o, nodes: p.nodes, cluster: o.Cluster, spec: spec,
+		namespace: cmp.Or(o.Namespace, namespaceOf(o.Run, spec)), token: newToken(o.Cluster.DryRun())}
+	var err error
+	if t.enrolment, err = enrol(o, spec.Mesh, t.namespace, frontOf(o, spec)); err != nil {
+		return nil, err
+	}
+	archive := archive(spec.Provenance)
+	d := &deployment{trial: t}
+	d.applier = &applier{trial: t, archive: archive}
+	d.manifests = manifests{t}
+	d.helm = &helmRelease{trial: t, archive: archive}
+	d.pods = &trialPods{trial: t}
+	d.monitor = &podMonitor{pods: d.pods}
+	d.records = &podRecords{trial: t, pods: d.pods, archive: archive}
+	d.entry = &entryPoint{trial: t, pods: d.pods}
+	if o.Outside {
+		d.load = &localLoad{archive: archive, dryRun: o.Cluster.DryRun(), lost: d.monitor.Err}
+	} else {
+		d.workers = &workerPool{trial: t, pods: d.pods, archive: archive, lost: d.monitor.Err}
+		d.load = d.workers
+		d.monitor.loadLost = d.workers.abandon
+	}
+	admin := adminClient{t}
+	d.tasks = &taskLister{trial: t, pods: d.pods, load: d.load}
+	d.verifier = &verifier{trial: t, pods: d.pods, monitor: d.monitor, applier: d.applier, archive: archive,
+		prober: &prober{trial: t, pods: d.pods, entry: d.entry, load: d.load}}
+	d.calibrator = &calibrator{trial: t, pods: d.pods, admin: admin, workers: d.workers}
+	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
+	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
+	d.configurer = &configurer{pods: d.pods, admin: admin}
+	return d, nil
+}
+
+// declare returns the deployment with its abilities, each a part of it.
+func (d *deployment) declare(p *Platform) *platform.Deployment {
+	declared := &platform.Deployment{
+		Running:        d,
+		Verifier:       d.verifier,
+		Watcher:        d.monitor,
+		Warner:         d.entry,
+		CounterRefresh: p,
+		Prober:         d.calibrator,
+		TaskFaults:     d.faults,
+		Scaler:         d.scaler,
+		Configurer:     d.configurer,
+	}
+	if d.workers != nil {
+		declared.LoadWorkers = d.workers
+	}
+	return declared
+}
+
+// installMesh installs the trial's mesh and uninstalls any other.
+func (d *deployment) installMesh(ctx context.Context) error {
+	if d.options.Meshes == nil {
 		return nil
 	}
-	return d.platform.options.Meshes.Ready(ctx, d.spec.Mesh)
+	return d.options.Meshes.Ready(ctx, d.spec.Mesh)
 }
 
-// makeNamespace makes the trial's namespace; one of the same name is what an interrupted attempt at the trial left.
-func (d *deployment) makeNamespace(ctx context.Context) error {
-	if d.platform.given() {
-		return d.enterGiven(ctx)
-	}
-	ref := d.namespaceRef()
-	if err := d.clear(ctx, ref); err != nil {
-		return err
-	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: d.namespace}}
-	d.enrolment.enrolNamespace(ns)
-	d.made = append(d.made, ref)
-	if err := d.cluster.Apply(ctx, d.stamp(), ns); err != nil {
-		return err
-	}
-	return d.wait(ctx, ref)
-}
-
-func (d *deployment) namespaceRef() cluster.Ref {
-	return cluster.Ref{Kind: cluster.KindNamespace, Name: d.namespace}
-}
-
-// clear removes a namespace of this run; another's is not touched.
-func (d *deployment) clear(ctx context.Context, ref cluster.Ref) error {
-	if d.cluster.DryRun() {
+// enterMesh enrols the namespace in the trial's mesh, before it has any pod.
+func (d *deployment) enterMesh(ctx context.Context) error {
+	if !d.enrolment.enrolled {
 		return nil
 	}
-	there, err := d.cluster.Get(ctx, ref)
-	if cluster.IsNotFound(err) {
-		return nil
-	}
+	return d.options.Meshes.Enter(ctx, d.applier.stamp(), d.namespace, d.enrolment.Enrolled)
+}
+
+// createObjects creates the services and the load workers, or installs the application's chart.
+func (d *deployment) createObjects(ctx context.Context) error {
+	objects, err := d.manifests.all()
 	if err != nil {
 		return err
 	}
-	if there.GetLabels()[cluster.LabelRun] != d.platform.options.Run {
-		return &Error{fmt.Errorf("make %s: it is there, and not of this run", ref), "run into another directory: --out names it"}
-	}
-	return d.cluster.Delete(ctx, d.platform.options.Report, ref)
-}
-
-// enterMesh puts the namespace under the trial's mesh, before there is a pod in it.
-func (d *deployment) enterMesh(ctx context.Context) error {
-	if !d.enrolment.is {
-		return nil
-	}
-	return d.platform.options.Meshes.Enter(ctx, d.stamp(), d.namespace, d.enrolment.Enrolled)
-}
-
-// makeServices applies the services and the load workers.
-func (d *deployment) makeServices(ctx context.Context) error {
-	var objects []runtime.Object
-	d.token = rand.Text()
-	if d.cluster.DryRun() {
-		d.token = "drawn for each trial"
-	}
-	objects = append(objects, &corev1.Secret{ObjectMeta: d.meta(tokenName), StringData: map[string]string{tokenKey: d.token}})
-	for _, s := range d.played() {
-		of, err := d.objectsOf(s)
-		if err != nil {
-			return err
-		}
-		objects = append(objects, of...)
-	}
-	if !d.platform.options.Outside {
-		objects = append(objects, d.loadJob())
-	}
-	if err := d.free(ctx, objects); err != nil {
+	if err := d.applier.checkFree(ctx, objects); err != nil {
 		return err
 	}
-	if err := d.cluster.Apply(ctx, d.stamp(), objects...); err != nil || d.spec.Topology.Chart == nil {
+	if err := d.applier.apply(ctx, objects...); err != nil || d.spec.Topology.Chart == nil {
 		return err
 	}
-	return d.makeChart(ctx)
+	return d.helm.install(ctx)
 }
 
-// played are the services that tare plays: none where a chart brings them.
-func (d *deployment) played() []app.Service {
-	if d.spec.Topology.Chart != nil {
-		return nil
-	}
-	return d.spec.Topology.Services
-}
-
-// awaitReady waits for every workload; nothing is asked twice, so that the order does not matter.
+// awaitReady waits until every workload is ready.
 func (d *deployment) awaitReady(ctx context.Context) error {
 	var refs []cluster.Ref
-	if d.charted != nil {
-		refs = slices.Clone(d.charted.workloads)
+	if d.chart != nil {
+		refs = slices.Clone(d.chart.workloads)
 	}
-	for _, s := range d.played() {
+	for _, s := range d.agentServices() {
 		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment, Namespace: d.namespace, Name: s.Name})
 	}
-	if !d.platform.options.Outside {
+	if d.workers != nil {
 		refs = append(refs, cluster.Ref{Kind: cluster.KindJob, Namespace: d.namespace, Name: loadService})
 	}
-	return d.wait(ctx, refs...)
+	return d.applier.wait(ctx, refs...)
 }
 
-func (d *deployment) wait(ctx context.Context, refs ...cluster.Ref) error {
-	late := newPatience(d.platform.options.Report)
-	defer late.end()
-	return d.cluster.WaitReady(ctx, late.hear, refs...)
-}
-
-// follow begins to watch the trial's pods.
-func (d *deployment) follow(ctx context.Context) (err error) {
+// followPods begins to follow and to monitor the trial's pods, and checks and archives them.
+func (d *deployment) followPods(ctx context.Context) (err error) {
 	if d.cluster.DryRun() {
 		return nil
 	}
-	if d.pods, err = followPods(ctx, d.cluster, d.namespace, d.podChanged); err != nil {
+	if d.pods.store, err = followPods(ctx, d.cluster, d.namespace, d.monitor.changed); err != nil {
 		return err
 	}
-	d.keepWatch()
-	return nil
-}
-
-// reachLoad finds the way to the load workers; where the load is sent from here, that from here to the entry.
-func (d *deployment) reachLoad(ctx context.Context) error {
-	if d.platform.options.Outside {
-		return d.openWay(ctx)
+	d.monitor.start()
+	if err := d.records.savePods(); err != nil {
+		return err
 	}
-	return d.reachWorkers(ctx)
+	return d.records.checkDigests()
 }
 
-// Entry implements [platform.Running]: the name of the Service that leads to the entry, which its replicas share.
-func (d *deployment) Entry() []string {
-	if d.platform.options.Outside {
-		return d.spec.Targets(d.outside.roots)
+// openLoad connects to the load workers, or finds the entry's URLs for a load from this machine.
+func (d *deployment) openLoad(ctx context.Context) error {
+	if d.workers != nil {
+		return d.workers.connect(ctx)
 	}
-	in := d.wayIn()
-	return d.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", in.service.Name, d.namespace, clusterDomain, in.port)})
+	return d.entry.open(ctx)
 }
 
-// Refresh implements [platform.CounterRefresh].
-func (d *deployment) Refresh() time.Duration { return d.platform.options.Refresh }
+// Entry implements [platform.Running].
+func (d *deployment) Entry() []string { return d.entry.Entry() }
 
-// removal goes on when ctx is cancelled, until its deadline or, where it has none, for removeTimeout.
-func removal(ctx context.Context) (context.Context, context.CancelFunc) {
-	late := context.WithoutCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		return context.WithDeadline(late, deadline)
-	}
-	return context.WithTimeout(late, removeTimeout)
-}
+// Tasks implements [platform.Running].
+func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) { return d.tasks.Tasks(ctx) }
 
-// Remove implements [platform.Running]: it keeps the containers' logs and deletes the namespace, or what was made in
-// one that was given.
+// Remove implements [platform.Running]: it saves the containers' logs and deletes the namespace, or the created objects in
+// an existing one.
 func (d *deployment) Remove(ctx context.Context) error {
-	ctx, cancel := removal(ctx)
+	ctx, cancel := removalContext(ctx)
 	defer cancel()
-	d.mu.Lock()
-	first := !d.removed
-	d.removed = true
-	d.abandonLoad(errRemoved)
-	d.mu.Unlock()
-	if first {
-		d.keepLogs(ctx)
+	first := d.monitor.stop()
+	err := d.load.stop(ctx)
+	if first && len(d.applier.created) > 0 {
+		d.records.saveLogs(ctx)
 	}
-	for _, w := range d.workers {
-		w.forward.Close()
+	if d.workers != nil {
+		d.workers.close()
 	}
-	left := errors.Join(d.closeOutside(ctx), d.removeChart(ctx))
-	if d.pods != nil {
-		d.pods.close()
-	}
-	late := newPatience(d.platform.options.Report)
-	defer late.end()
-	if err := errors.Join(d.cluster.Delete(ctx, late.hear, d.made...), left); err != nil {
+	err = errors.Join(err, d.entry.close(), d.helm.uninstall(ctx))
+	d.pods.close()
+	if err := errors.Join(d.applier.deleteAll(ctx), err); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil
+}
+
+// removalContext lasts beyond the cancellation of ctx: until its deadline or, without one, for removeTimeout.
+func removalContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	kept := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(kept, deadline)
+	}
+	return context.WithTimeout(kept, removeTimeout)
+}
+
+// StartLoad implements [platform.Running].
+func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
+	return d.load.StartLoad(ctx, cmd)
 }

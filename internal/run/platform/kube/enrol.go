@@ -8,71 +8,82 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// enrolment is how a mesh takes the pods of a trial in. This file is the one place where a mesh changes what is
-// deployed: what the namespace and the templates of pods carry, and what is put there before any pod is.
+// enrolment is how a mesh takes the trial's pods in. Only an enrolment changes the deployed objects for a mesh: the
+// labels and annotations of the namespace and of pod templates, and the objects created before any pod.
 type enrolment struct {
 	mesh.Enrolled
-	is bool // there is a mesh
-	// loadInside says that the load workers are in the mesh as well.
+	enrolled bool // there is a mesh
+	// loadInside: the load workers are in the mesh as well.
 	loadInside bool
-	// gateway is the mesh's ingress gateway, where the load comes through it, and front what it leads to; else nil.
+	// gateway is the mesh's ingress gateway if the load goes through it, and front its destination; else nil.
 	gateway *mesh.Gateway
 	front   *mesh.Front
 }
 
-// enrol renders the enrolment of one trial's namespace; that of no mesh is empty. front is what the mesh's ingress gateway
-// would lead to.
-func (p *Platform) enrol(m mesh.Definition, namespace string, front mesh.Front) (enrolment, error) {
-	e := enrolment{loadInside: !p.options.Outside && !p.options.Gateway}
+// enrol renders the enrolment of one namespace, which is empty without a mesh. front is the destination of an ingress
+// gateway.
+func enrol(o *Options, m mesh.Definition, namespace string, front mesh.Front) (enrolment, error) {
+	e := enrolment{loadInside: !o.Outside && !o.Gateway}
 	if err := m.On(mesh.OnKubernetes); err != nil || m.Kubernetes == nil {
 		return e, err
 	}
-	if err := p.refusesIn(m); err != nil {
+	if err := o.checkMeshAllowed(m); err != nil {
 		return e, err
 	}
-	if p.options.Meshes == nil {
-		return e, fmt.Errorf("mesh %s: %w: there is nobody to install it", m.Name, errors.ErrUnsupported)
+	if o.Meshes == nil {
+		return e, fmt.Errorf("mesh %s: %w: this platform installs no mesh", m.Name, errors.ErrUnsupported)
 	}
-	if err := p.passesBy(m); err != nil {
-		return e, err
+	if o.portForward() {
+		return e, hint.New("use platform: {expose: nodePort}, or loadBalancer if the cluster has one",
+			"mesh %s: %w with platform.expose: %s, which ends inside the entry's pod and bypasses the mesh", m.Name, errors.ErrUnsupported, exposePortForward)
 	}
-	e.is = true
+	e.enrolled = true
 	var err error
-	if p.options.Gateway {
-		if e.gateway, err = p.through(m, front); err != nil {
+	if o.Gateway {
+		if e.gateway, err = ingressOf(m, front); err != nil {
 			return e, err
 		}
 		e.front = &front
 	}
-	e.Enrolled, err = m.Kubernetes.Enrol(p.options.Settings[m.Name], namespace, mesh.Way{LoadInside: e.loadInside, Front: e.front})
+	e.Enrolled, err = m.Kubernetes.Enrol(o.Settings[m.Name], namespace, mesh.Way{LoadInside: e.loadInside, Front: e.front})
 	return e, err
 }
 
-// enrolNamespace puts the mesh's marks on the trial's namespace.
-func (e enrolment) enrolNamespace(ns *corev1.Namespace) { put(e.Namespace, &ns.ObjectMeta) }
+// ingressOf is the mesh's ingress gateway, or the reason why the load cannot go through it.
+func ingressOf(m mesh.Definition, front mesh.Front) (*mesh.Gateway, error) {
+	g, err := m.Ingress()
+	if err == nil && g != nil {
+		err = g.Carries(front.Protocol)
+	}
+	return g, err
+}
 
-// enrolPods puts the mesh's marks on the template of a service's pods.
-func (e enrolment) enrolPods(template *corev1.PodTemplateSpec) { put(e.Pod, &template.ObjectMeta) }
+// markNamespace adds the mesh's labels and annotations to the trial's namespace.
+func (e enrolment) markNamespace(ns *corev1.Namespace) { mark(&ns.ObjectMeta, e.Namespace) }
 
-// enrolLoad puts the mesh's marks on the template of the load workers' pods, which may stay out of it.
-func (e enrolment) enrolLoad(template *corev1.PodTemplateSpec) {
+// markPods adds the mesh's labels and annotations to the pod template of a service.
+func (e enrolment) markPods(template *corev1.PodTemplateSpec) { mark(&template.ObjectMeta, e.Pod) }
+
+// markLoad adds the mesh's labels and annotations to the pod template of the load workers, which may be exempt.
+func (e enrolment) markLoad(template *corev1.PodTemplateSpec) {
 	if e.loadInside {
-		put(e.Pod, &template.ObjectMeta)
+		mark(&template.ObjectMeta, e.Pod)
 		return
 	}
-	put(e.Exempt, &template.ObjectMeta)
+	mark(&template.ObjectMeta, e.Exempt)
 }
 
-func put(m mesh.Marks, on *metav1.ObjectMeta) {
-	on.Labels = added(on.Labels, m.Labels)
-	on.Annotations = added(on.Annotations, m.Annotations)
+func mark(on *metav1.ObjectMeta, m mesh.Marks) {
+	on.Labels = merged(on.Labels, m.Labels)
+	on.Annotations = merged(on.Annotations, m.Annotations)
 }
 
-// added is a map with another's entries; nil where neither has any.
-func added(to, from map[string]string) map[string]string {
+// merged is a copy of a map with the entries of another; nil if both are empty.
+func merged(to, from map[string]string) map[string]string {
 	if len(from) == 0 {
 		return to
 	}

@@ -1,75 +1,73 @@
 package kube
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// adminTimeout bounds one question to a service's REST interface; maxAnswer its answer, bytes.
-const (
-	adminTimeout = 15 * time.Second
-	maxAnswer    = 1 << 20
-)
-
-// Faults are the kinds that can be had on a cluster: those that change what a service does, and those that end pods.
+// Faults are the supported kinds: those that change a service's configuration, and those that end pods.
 func Faults() []string {
 	return []string{"latency", "errors", "rate-limit", "cpu-burn", "memory", "kill", "terminate", "restart", "scale"}
 }
 
-// Why the others cannot.
+// Reasons why the others are not supported.
 const (
-	noSignals = "the API server sends no signal to a process"
-	noNetwork = "what is between pods is the nodes' and the network plug-in's"
-	noPart    = "a container does not end by itself: its pod is deleted, the application with it"
+	noSignals   = "the API server sends no signals to processes"
+	noNetwork   = "the network between pods belongs to the nodes and the CNI plug-in"
+	noContainer = "a container does not end alone: its pod is deleted, with the application"
 )
 
-// CanInject says whether a fault can be had on a cluster: the error wraps [errors.ErrUnsupported], says why not, and has a hint.
+// CanInject returns nil if a fault is supported on a cluster. The error wraps [errors.ErrUnsupported] and has a hint.
 func CanInject(f experiment.Fault) error {
 	kind, _ := experiment.FaultKindOf(f.Kind)
-	why := ""
+	reason := ""
 	switch plane := cmp.Or(f.Target.Plane, string(metric.App)); {
 	case kind.Network:
-		why = noNetwork
+		reason = noNetwork
 	case !slices.Contains(Faults(), f.Kind):
-		why = noSignals
+		reason = noSignals
 	case plane != string(metric.App):
-		why = noPart
+		reason = noContainer
 	}
-	if why == "" {
+	if reason == "" {
 		return nil
 	}
-	return &Error{fmt.Errorf("%s: %w on Kubernetes: %s", f.Kind, errors.ErrUnsupported, why),
-		"what can be had there, of the application: " + strings.Join(Faults(), ", ")}
+	return hint.New("supported for the application: "+strings.Join(Faults(), ", "), "%s: %w on Kubernetes: %s", f.Kind, errors.ErrUnsupported, reason)
 }
 
-// Victims implements [platform.TaskFaults]: the services' applications, in the order of their numbers.
-func (d *deployment) Victims() []platform.Victim {
+// faults ends pods of the trial and waits for their replacements.
+type faults struct {
+	*trial
+	pods    *trialPods
+	monitor *podMonitor
+}
+
+// Victims implements [platform.TaskFaults]: the applications of the services, in the order of their slots.
+func (f *faults) Victims() []platform.Victim {
 	var all []platform.Victim
-	for _, s := range d.played() {
+	for _, s := range f.agentServices() {
 		if s.Program == app.Adder {
 			continue
 		}
-		d.of(s.Name) // each has its seat then
-		d.mu.Lock()
-		seats := len(d.seats[s.Name])
-		d.mu.Unlock()
-		for i := range seats {
-			name, pod := numbered(s.Name, i), d.sitting(s.Name, i)
+		f.pods.of(s.Name) // gives each pod a slot
+		for i := range f.pods.slots.count(s.Name) {
+			name, pod := slotName(s.Name, i), f.pods.current(s.Name, i)
 			all = append(all, platform.Victim{ID: name + "/" + appContainer, Pod: name, Service: s.Name, Replica: i, Plane: metric.App,
 				Up: pod != nil && isReady(pod)})
 		}
@@ -77,83 +75,67 @@ func (d *deployment) Victims() []platform.Victim {
 	return all
 }
 
-// of are the pods of a service, each of which has a number then.
-func (d *deployment) of(service string) []*corev1.Pod {
-	if d.pods == nil {
+// End implements [platform.TaskFaults]: it deletes the pod, and the Deployment creates another at once.
+func (f *faults) End(ctx context.Context, id string, grace time.Duration) error {
+	pod, err := f.pods.find(id)
+	if errors.Is(err, errEnded) {
 		return nil
 	}
-	pods := slices.DeleteFunc(d.own(), func(pod *corev1.Pod) bool { return d.serviceOf(pod) != service })
-	for _, pod := range pods {
-		d.podName(pod)
+	if err == nil {
+		err = f.deletePod(ctx, pod, grace)
 	}
-	return pods
+	if err != nil {
+		return fmt.Errorf("end %s: %w", id, err)
+	}
+	return nil
 }
 
-// Configure implements [platform.Configurer], through the API server, beside any mesh.
-func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
-	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("change %s: %w", id, err) }
-	pod, err := d.find(id)
+func (f *faults) deletePod(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
+	f.release(pod, false)
+	seconds := int64(math.Ceil(grace.Seconds()))
+	err := f.cluster.Retry(ctx, "delete pod "+pod.Name, func(ctx context.Context) error {
+		err := f.cluster.Typed().CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+			metav1.DeleteOptions{GracePeriodSeconds: &seconds, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+		if cluster.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	now, err := d.ask(ctx, pod, http.MethodGet, "config", nil)
-	if err != nil {
-		return fail(err)
-	}
-	if undo, err = platform.Reverse(patch, now); err != nil {
-		return fail(err)
-	}
-	if _, err := d.ask(ctx, pod, http.MethodPatch, "config", patch); err != nil {
-		return fail(err)
-	}
-	return undo, nil
+	return f.pods.awaitDeleted(ctx, pod, grace)
 }
 
-var (
-	errNoService = errors.New("there is no such service")
-	errEnded     = errors.New("it has been ended")
-)
-
-// find is the pod of a victim; [errEnded] where it has none at the moment.
-func (d *deployment) find(id string) (*corev1.Pod, error) {
-	name, is := strings.CutSuffix(id, "/"+appContainer)
-	service, number, ok := d.seatOf(name)
-	if !is || !ok {
-		return nil, errNoService
-	}
-	pod := d.sitting(service, number)
-	if pod == nil {
-		return nil, errEnded
-	}
-	return pod, nil
+// release ends the monitoring of a pod that a fault ends, and vacates its slot.
+func (f *faults) release(pod *corev1.Pod, scaledDown bool) {
+	f.monitor.forget(pod)
+	f.pods.slots.vacate(f.serviceOf(pod), pod.Name, scaledDown)
 }
 
-// ask asks a service's REST interface, with the token of the trial.
-func (d *deployment) ask(ctx context.Context, pod *corev1.Pod, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	forward := d.cluster.Forward(pod.Namespace, pod.Name, adminPort)
-	defer forward.Close()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+pod.Name+"/"+path, bytes.NewReader(body))
+// Restart implements [platform.TaskFaults]: it waits for the pod that the Deployment creates.
+func (f *faults) Restart(ctx context.Context, id string) error {
+	service, number, ok := f.pods.slots.find(strings.TrimSuffix(id, "/"+appContainer))
+	if !ok {
+		return fmt.Errorf("restart %s: %w", id, errNoService)
+	}
+	if err := f.awaitReplacement(ctx, service, number); err != nil {
+		return fmt.Errorf("restart %s: %w", id, err)
+	}
+	return nil
+}
+
+// awaitReplacement waits for a ready pod in a slot and monitors it.
+func (f *faults) awaitReplacement(ctx context.Context, service string, number int) error {
+	pod, err := f.pods.awaitReplacement(ctx, service, number)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r.Header.Set("Authorization", "Bearer "+d.token)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: forward.DialContext}}
-	resp, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %.300s", resp.Status, bytes.TrimSpace(answer))
-	}
-	return answer, nil
+	f.monitor.add(pod)
+	return nil
+}
+
+// Freeze implements [platform.TaskFaults].
+func (f *faults) Freeze(_ context.Context, id string, _ bool) error {
+	return fmt.Errorf("freeze %s: %w on Kubernetes: %s", id, errors.ErrUnsupported, noSignals)
 }

@@ -1,7 +1,7 @@
 package kube
 
 import (
-	_ "embed" // the images of generators
+	_ "embed" // generators.yaml
 	"fmt"
 	"path"
 	"path/filepath"
@@ -16,15 +16,15 @@ import (
 //go:embed generators.yaml
 var generatorImages []byte
 
-// GeneratorImage is where a load generator that is not tare's own comes from.
+// GeneratorImage is the image of a load generator that is not part of tare.
 type GeneratorImage struct {
 	Image  string `json:"image"`
-	Digest string `json:"digest,omitempty"` // sha256:…; empty: not known
-	Path   string `json:"path"`             // of its program in the image; empty: at the root, by its own name
-	User   int64  `json:"user,omitempty"`   // number it runs as; 0: tare's own
+	Digest string `json:"digest,omitempty"` // sha256:…; "" if unknown
+	Path   string `json:"path"`             // of the program in the image; "" for its own name in /
+	User   int64  `json:"user,omitempty"`   // user ID it runs as; 0 for the default
 }
 
-// Reference is what the nodes are asked for.
+// Reference is the image reference for the kubelet, with the digest if it is known.
 func (g GeneratorImage) Reference() string {
 	if g.Digest == "" {
 		return g.Image
@@ -32,7 +32,7 @@ func (g GeneratorImage) Reference() string {
 	return g.Image + "@" + g.Digest
 }
 
-// GeneratorImages are the images that are known, by the generators' names.
+// GeneratorImages are the images shipped with tare, by generator.
 func GeneratorImages() (map[string]GeneratorImage, error) {
 	var known map[string]GeneratorImage
 	if err := yaml.UnmarshalStrict(generatorImages, &known); err != nil {
@@ -41,60 +41,63 @@ func GeneratorImages() (map[string]GeneratorImage, error) {
 	return known, nil
 }
 
-// Where tare-agent stands in a load worker whose image is a generator's: it is brought there.
+// In a load worker that runs a generator's image, tare-agent is copied to agentDir by the init container copyContainer.
 const (
-	broughtDir     = "/opt/tare"
-	bringContainer = "agent"
+	agentDir      = "/opt/tare"
+	copyContainer = "agent"
 )
 
-// foreign is the image of the trial's generator; false: it is in the image of tare-agent.
-func (d *deployment) foreign() (GeneratorImage, bool) {
-	g, ok := d.platform.options.Generators[d.spec.Treatment.Levels.Generator]
-	return g, ok && g.Image != ""
+// generatorImage is the image that the load workers of a trial run.
+type generatorImage struct{ *trial }
+
+// separate is the image of the trial's generator; false if the generator is in tare-agent's image.
+func (g generatorImage) separate() (GeneratorImage, bool) {
+	image, ok := g.options.Generators[g.spec.Treatment.Levels.Generator]
+	return image, ok && image.Image != ""
 }
 
-// inImage is where a program of this machine is in the load workers' image.
-func (d *deployment) inImage(program string) string {
+// path is the path in the load workers' image of a program of this machine.
+func (g generatorImage) path(program string) string {
 	name := filepath.Base(program)
-	g, foreign := d.foreign()
+	image, separate := g.separate()
 	switch {
-	case !foreign:
+	case !separate:
 		return path.Join("/", name)
 	case name == agentProgram:
-		return path.Join(broughtDir, name)
-	case g.Path != "":
-		return g.Path
+		return path.Join(agentDir, name)
+	case image.Path != "":
+		return image.Path
 	}
 	return path.Join("/", name)
 }
 
-// at is the command that waits for its instant, where it has one.
-func (d *deployment) at(cmd proc.Command) (program string, args []string) {
-	program = d.inImage(cmd.Path)
+// command is cmd in the image. tare-agent starts it at cmd.At, if that is set.
+func (g generatorImage) command(cmd proc.Command) (program string, args []string) {
+	program = g.path(cmd.Path)
 	if cmd.At.IsZero() {
 		return program, cmd.Args
 	}
-	return d.inImage(agentProgram), append([]string{"at", cmd.At.UTC().Format(time.RFC3339Nano), "--", program}, cmd.Args...)
+	return g.path(agentProgram), append([]string{"at", cmd.At.UTC().Format(time.RFC3339Nano), "--", program}, cmd.Args...)
 }
 
-// bring has a load worker's pod run c, tare-agent's container, in the image of the trial's generator: a container before
-// it copies tare-agent to where both see it.
-func (d *deployment) bring(pod *corev1.PodSpec) {
-	g, ok := d.foreign()
+// addTo changes a load worker's pod to the image of the trial's generator. The init container first copies tare-agent
+// to a volume of both.
+func (g generatorImage) addTo(pod *corev1.PodSpec, first corev1.Container) {
+	image, ok := g.separate()
 	if !ok {
 		return
 	}
-	mount := corev1.VolumeMount{Name: "agent", MountPath: broughtDir}
+	mount := corev1.VolumeMount{Name: "agent", MountPath: agentDir}
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: mount.Name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-	first := d.container(bringContainer, 0, "copy", path.Join(broughtDir, agentProgram))
+	first.Args = []string{"copy", path.Join(agentDir, agentProgram)}
 	first.VolumeMounts = append(first.VolumeMounts, mount)
 	pod.InitContainers = append(pod.InitContainers, first)
 	load := &pod.Containers[0]
-	load.Image, load.ImagePullPolicy = g.Reference(), pullPolicy(g.Image)
-	load.Command = []string{path.Join(broughtDir, agentProgram)}
+	load.Image, load.ImagePullPolicy = image.Reference(), pullPolicy(image.Image)
+	load.Command = []string{path.Join(agentDir, agentProgram)}
 	mount.ReadOnly = true
 	load.VolumeMounts = append(load.VolumeMounts, mount)
-	if g.User != 0 {
-		load.SecurityContext.RunAsUser = &g.User
+	if image.User != 0 {
+		load.SecurityContext.RunAsUser = &image.User
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Labels of what belongs to a trial, beside those every object of tare's carries.
+// Labels of a trial's objects, beside the labels of every object of tare.
 const (
 	labelTrial   = "tare.dev/trial"
 	labelService = "tare.dev/service"
-	labelApp     = "app" // what meshes, dashboards and people go by
+	labelApp     = "app" // the common label of meshes and dashboards
 )
 
 // Ports of the containers.
@@ -23,7 +23,7 @@ const (
 	workerPort  = 9095
 )
 
-// Names of containers, and of objects that every namespace has one of.
+// Names of containers, and of objects that exist once in a namespace.
 const (
 	appContainer   = "app"
 	adderContainer = "adder"
@@ -33,19 +33,18 @@ const (
 	configKey      = "service.json"
 )
 
-// clusterDomain is where the names of services end.
+// clusterDomain is the suffix of Services' DNS names.
 const clusterDomain = "svc.cluster.local"
 
-// Bounds of a namespace's name (a DNS label), and of the part of it that is taken from a run's name.
+// Length limits of a namespace's name, which is a DNS label, and of the run's name in it.
 const (
 	maxLabel   = 63
 	maxRunName = 24
 )
 
-// RunID makes a run's label of its name and of what tells it from every other run (its results directory): the
-// same whenever the run is resumed.
-func RunID(name, distinct string) string {
-	sum := sha256.Sum256([]byte(distinct))
+// RunID makes a run's label from its name and its results directory. It is the same when the run is resumed.
+func RunID(name, directory string) string {
+	sum := sha256.Sum256([]byte(directory))
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
 			return r

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Whatever an experiment is called, what is made of it is a label and a namespace's name.
+// The ID of a run with any name is a label value and part of a namespace's name.
 func TestRunID(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"quickstart", "", "-", "ÄÖÜ und mehr", strings.Repeat("x", 100), "a.b_c", "a-----------------------b-"} {

@@ -17,22 +17,25 @@ import (
 type Node struct {
 	Name        string
 	CPUs        int    // of the machine
-	Allocatable string // what pods may have of it: "1930m cpu, 3.2Gi"
+	Allocatable string // to pods: "1930m cpu, 3.2Gi"
 	MemoryMB    int64
 	OS          string
 	Arch        string
 	Kernel      string
 	Kubelet     string
 	Runtime     string
-	// Addresses of the machine, those for the outside first.
+	// Addresses of the machine, external ones first.
 	Addresses []string
-	// Schedulable says that pods may be placed on it.
+	// Schedulable reports whether pods can be placed on it.
 	Schedulable bool
-	// Role is what it is labelled for: [RoleApplication], [RoleLoad]; empty: nothing.
+	// Role is its label [LabelRole]: [RoleApplication], [RoleLoad] or "".
 	Role string
 }
 
-// Nodes lists the nodes of a cluster, by name. Without the right to there are none.
+// nodeList are the nodes of a cluster; empty without permission to list nodes.
+type nodeList []Node
+
+// Nodes lists the nodes of a cluster by name. Without permission to list nodes the list is empty.
 func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	if c.DryRun() {
 		return nil, nil
@@ -51,7 +54,7 @@ func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	return Described(list.Items), nil
 }
 
-// Described are nodes as the API server tells of them, by name.
+// Described converts nodes of the API server, sorted by name.
 func Described(all []corev1.Node) (nodes []Node) {
 	for _, n := range all {
 		nodes = append(nodes, describe(n))
@@ -81,9 +84,9 @@ func addresses(n corev1.Node) (all []string) {
 	return all
 }
 
-// nodeCount is how many nodes pods can be placed on.
-func (p *Platform) nodeCount() (n int) {
-	for _, node := range p.nodes {
+// schedulable is the number of nodes that pods can be placed on.
+func (l nodeList) schedulable() (n int) {
+	for _, node := range l {
 		if node.Schedulable {
 			n++
 		}
@@ -91,7 +94,17 @@ func (p *Platform) nodeCount() (n int) {
 	return n
 }
 
-// versions says what the cluster is: its own version, and a line a node.
+// addressesOf are the addresses of a pod's node.
+func (l nodeList) addressesOf(pod *corev1.Pod) []string {
+	for _, n := range l {
+		if n.Name == pod.Spec.NodeName && len(n.Addresses) > 0 {
+			return n.Addresses
+		}
+	}
+	return []string{pod.Status.HostIP}
+}
+
+// versions are the cluster's version, tare-agent's image and one line for each node.
 func (p *Platform) versions(ctx context.Context) (map[string]string, error) {
 	version, err := p.options.Cluster.Version(ctx)
 	if err != nil {
@@ -99,7 +112,7 @@ func (p *Platform) versions(ctx context.Context) (map[string]string, error) {
 	}
 	versions := map[string]string{"kubernetes": version, "image": p.options.Image}
 	for _, n := range p.nodes {
-		versions["node "+n.Name] = fmt.Sprintf("kubelet %s, %s, Linux %s, %s, %d processors; for pods: %s", n.Kubelet, n.Runtime, n.Kernel, n.Arch, n.CPUs, n.Allocatable)
+		versions["node "+n.Name] = fmt.Sprintf("kubelet %s, %s, Linux %s, %s, %d CPUs; allocatable: %s", n.Kubelet, n.Runtime, n.Kernel, n.Arch, n.CPUs, n.Allocatable)
 	}
 	return versions, nil
 }

@@ -1,27 +1,27 @@
 package kube
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Ways to place pods, as the experiment file names them (platform.affinity).
+// Values of platform.affinity.
 const (
 	affinityAuto   = "auto"
 	AffinityLabels = "labels"
 	affinityNone   = "none"
 )
 
-// LabelRole says what a node is for, where platform.affinity is [AffinityLabels].
+// LabelRole is the node label that [AffinityLabels] goes by, and its values.
 const (
 	LabelRole       = "tare.dev/role"
 	RoleApplication = "application"
 	RoleLoad        = "load"
 )
 
-// Labelled says which nodes are missing where pods go by labels; a load from outside needs none.
+// Labelled returns an error unless a schedulable node has each role. A load from outside needs no node.
 func Labelled(nodes []Node, outside bool) error {
 	has := map[string]bool{}
 	for _, n := range nodes {
@@ -29,35 +29,35 @@ func Labelled(nodes []Node, outside bool) error {
 	}
 	for _, role := range []string{RoleApplication, RoleLoad} {
 		if !has[role] && !(outside && role == RoleLoad) {
-			return &Error{fmt.Errorf("platform.affinity is %s, and no node that takes pods is labelled %s=%s", AffinityLabels, LabelRole, role),
-				"label some: kubectl label node NODE " + LabelRole + "=" + role}
+			return hint.New("label some: kubectl label node NODE "+LabelRole+"="+role,
+				"platform.affinity is %s, and no schedulable node is labelled %s=%s", AffinityLabels, LabelRole, role)
 		}
 	}
 	return nil
 }
 
-// labelled refuses a run whose pods would wait for nodes that are not there.
-func (p *Platform) labelled() error {
-	if p.options.Affinity != AffinityLabels || len(p.nodes) == 0 { // without the right to see nodes nobody knows
+// checkLabels refuses a run whose pods would stay pending. Without permission to list nodes it checks nothing.
+func (p *Platform) checkLabels() error {
+	if p.options.Affinity != AffinityLabels || len(p.nodes) == 0 {
 		return nil
 	}
 	return Labelled(p.nodes, p.options.Outside)
 }
 
-// place says on which nodes pods may stand. On one node there is nothing to say; on several the replicas of a
-// service stand on different ones, as far as there are so many, and the load keeps away from the application where
-// it can. With labels, both stand where the nodes are labelled for them. It is the same for every treatment.
-func (d *deployment) place(spec *corev1.PodSpec, service string, isLoad bool) {
+// place sets the nodes that pods are placed on, the same for every treatment. On one node it sets nothing. On several,
+// replicas of a service go to different nodes where possible, and the load prefers nodes without the application. With
+// labels, both go to the nodes labelled for them.
+func (m manifests) place(spec *corev1.PodSpec, service string, isLoad bool) {
 	switch {
-	case d.platform.options.Affinity == affinityNone:
+	case m.options.Affinity == affinityNone:
 		return
-	case d.platform.options.Affinity == AffinityLabels:
+	case m.options.Affinity == AffinityLabels:
 		role := RoleApplication
 		if isLoad {
 			role = RoleLoad
 		}
 		spec.NodeSelector = map[string]string{LabelRole: role}
-	case d.platform.nodeCount() < 2:
+	case m.nodes.schedulable() < 2:
 		return
 	}
 	same := &metav1.LabelSelector{MatchLabels: map[string]string{labelService: service}}
@@ -68,7 +68,7 @@ func (d *deployment) place(spec *corev1.PodSpec, service string, isLoad bool) {
 	}
 }
 
-// awayFromServices prefers nodes on which no service of the trial stands.
+// awayFromServices prefers nodes without a pod of the trial's services.
 func awayFromServices() *corev1.PodAntiAffinity {
 	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: labelService, Operator: metav1.LabelSelectorOpNotIn, Values: []string{loadService}},

@@ -18,8 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
 
-// bareNodes are nodes that the API server knows and that no kubelet serves: the scheduler binds pods to them, which never
-// start. They are said to be ready, and go with the test.
+// bareNodes creates ready nodes without a kubelet: the scheduler binds pods to them, which never start.
 func bareNodes(t *testing.T, c *cluster.Cluster, labels ...string) {
 	t.Helper()
 	nodes := c.Typed().CoreV1().Nodes()
@@ -49,8 +48,8 @@ func bareNodes(t *testing.T, c *cluster.Cluster, labels ...string) {
 			t.Fatal(err)
 		}
 	}
-	// What a new node is tainted with goes when its condition has been seen.
-	awaitOr(t, "the nodes to be schedulable", func() (bool, error) {
+	// The taint of a new node is removed when its condition is known.
+	awaitCondition(t, "the nodes to be schedulable", func() (bool, error) {
 		all, err := Nodes(t.Context(), c)
 		n := 0
 		for _, node := range all {
@@ -64,31 +63,34 @@ func bareNodes(t *testing.T, c *cluster.Cluster, labels ...string) {
 
 func bareName(i int) string { return fmt.Sprintf("tare-bare-%d", i) }
 
-// awaitOr waits on a condition that nothing announces, less long than a node without a kubelet is taken for alive.
-func awaitOr(t *testing.T, what string, holds func() (bool, error)) {
+// awaitCondition polls a condition for less time than a node without a kubelet stays ready.
+func awaitCondition(t *testing.T, what string, holds func() (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var last error
-	if err := until(ctx, 30*time.Second, func() bool { ok, err := holds(); last = err; return ok }); err != nil {
+	if err := poll(ctx, 30*time.Second, func() bool { ok, err := holds(); last = err; return ok }); err != nil {
 		t.Fatalf("waited for %s: %v; %v", what, err, last)
 	}
 }
 
-// placed applies a trial of three replicas and two load workers, and says where the scheduler puts the pods.
-func placed(t *testing.T, c *cluster.Cluster, affinity string) (application, load []string) {
+// schedule applies a trial of three replicas and two load workers and returns the nodes of its pods.
+func schedule(t *testing.T, c *cluster.Cluster, affinity string) (application, load []string) {
 	t.Helper()
 	p := newReal(t, c, func(o *Options) { o.Affinity, o.Workers = affinity, 2 })
-	spec := platformtest.Spec(t, none(t), 3, "echo")
-	d := &deployment{platform: p, cluster: c, spec: spec, namespace: namespaceOf(p.options.Run, spec), seats: map[string][]*seat{}, scaled: map[string]int{}}
+	spec := platformtest.Spec(t, noMesh(t), 3, "echo")
+	d, err := p.newDeployment(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pods := c.Typed().CoreV1().Pods(d.namespace)
-	t.Cleanup(func() { // what was bound to a node without a kubelet ends only by force
+	t.Cleanup(func() { // without a kubelet, pods end only when deleted by force
 		ctx, zero := context.Background(), int64(0)
 		background := metav1.DeletePropagationBackground
 		gone := metav1.DeleteOptions{PropagationPolicy: &background}
 		_ = c.Typed().AppsV1().Deployments(d.namespace).Delete(ctx, spec.Entry().Name, gone)
 		_ = c.Typed().BatchV1().Jobs(d.namespace).Delete(ctx, loadService, gone)
-		err := until(ctx, 30*time.Second, func() bool {
+		err := poll(ctx, 30*time.Second, func() bool {
 			_ = pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &zero}, metav1.ListOptions{})
 			list, err := pods.List(ctx, metav1.ListOptions{})
 			return err == nil && len(list.Items) == 0
@@ -100,12 +102,12 @@ func placed(t *testing.T, c *cluster.Cluster, affinity string) (application, loa
 			t.Error(err)
 		}
 	})
-	for _, step := range []func(context.Context) error{d.makeNamespace, d.makeServices} {
+	for _, step := range []func(context.Context) error{d.applier.createTrialNamespace, d.createObjects} {
 		if err := step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	awaitOr(t, "every pod to be bound to a node", func() (bool, error) {
+	awaitCondition(t, "every pod to be bound to a node", func() (bool, error) {
 		list, err := pods.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false, err
@@ -126,15 +128,14 @@ func placed(t *testing.T, c *cluster.Cluster, affinity string) (application, loa
 	return application, load
 }
 
-// The real scheduler puts a trial's pods where the study has them: anywhere on one node, a replica a node on three, and
-// with more on those that are labelled for it, the load on the others.
+// The scheduler spreads replicas over nodes, keeps the load on other nodes where possible, and follows node labels.
 func TestPlacementByTheScheduler(t *testing.T) {
 	c := realCluster(t)
 	for name, x := range map[string]struct {
 		affinity    string
-		nodes       []string // the roles of nodes beside the one there is
-		application int      // nodes that its three replicas stand on
-		apart       bool     // the load stands on others
+		nodes       []string // roles of additional nodes
+		application int      // number of nodes of its three replicas
+		apart       bool     // the load is on others
 	}{
 		"one node":              {affinityAuto, nil, 1, false},
 		"three nodes":           {affinityAuto, []string{"", ""}, 3, false},
@@ -144,18 +145,18 @@ func TestPlacementByTheScheduler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bareNodes(t, c, x.nodes...)
-			application, load := placed(t, c, x.affinity)
+			application, load := schedule(t, c, x.affinity)
 			t.Logf("application on %v, load on %v", application, load)
 			on := map[string]bool{}
 			for _, node := range application {
 				on[node] = true
 			}
 			if x.application > 0 && len(on) != x.application {
-				t.Errorf("three replicas stand on %v, want %d nodes", slices.Sorted(maps.Keys(on)), x.application)
+				t.Errorf("three replicas are on %v, want %d nodes", slices.Sorted(maps.Keys(on)), x.application)
 			}
 			for _, node := range load {
 				if x.apart && on[node] {
-					t.Errorf("the load stands beside the application on %s", node)
+					t.Errorf("load and application are on %s", node)
 				}
 			}
 			if x.affinity != AffinityLabels {
@@ -164,7 +165,7 @@ func TestPlacementByTheScheduler(t *testing.T) {
 			for role, nodes := range map[string][]string{RoleApplication: application, RoleLoad: load} {
 				for _, node := range nodes {
 					if !labelledFor(x.nodes, node, role) {
-						t.Errorf("on %s, which is not labelled for the %s", node, role)
+						t.Errorf("%s is not labelled for the %s", node, role)
 					}
 				}
 			}
@@ -172,7 +173,7 @@ func TestPlacementByTheScheduler(t *testing.T) {
 	}
 }
 
-// labelledFor says that a bare node has a role.
+// labelledFor reports whether a bare node has a role.
 func labelledFor(roles []string, node, role string) bool {
 	for i, r := range roles {
 		if bareName(i) == node {

@@ -1,10 +1,27 @@
 // Package kube runs trials on a Kubernetes cluster. Each trial has a namespace of
-// its own: a Deployment and a Service for every service of the topology, and a
-// Job of load workers, each of which runs a generator for tare and is reached
-// through the API server, so that nothing of the mesh stands between.
+// its own: a Deployment and a Service for every service of the topology, and a Job
+// of load workers. A load worker runs load generators for tare. tare reaches it
+// through the API server, so that no proxy of the mesh is in between.
 //
-// What runs in the cluster is followed by a watch. tare itself runs outside and
-// is no task of the trial.
+// A watch follows the pods of the cluster. tare runs outside and is no task of the
+// trial.
+//
+// The parts of a deployment, each a type of its own:
+//
+//	trial        what all parts read: options, specification, namespace
+//	applier      creates and deletes objects
+//	manifests    builds the objects: services, workloads, load Job
+//	helmRelease  installs an application from a chart
+//	trialPods    follows the pods and numbers them (slots, podStore)
+//	podMonitor   reports a pod that is lost or restarted
+//	entryPoint   the URLs of the application, from inside and outside
+//	workerPool   load workers in the cluster; localLoad: load from this machine
+//	verifier     checks answers, containers and the mesh (prober, outsideClient)
+//	faults, scaler, configurer
+//	             end pods, change replica counts, change services
+//	calibrator   the calibration probe on each node
+//	taskLister   the containers of the cluster as tasks
+//	podRecords   pods, image digests and logs in the provenance directory (archive)
 package kube
 
 import (
@@ -15,6 +32,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -23,7 +41,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// loadService is the name of the load workers' Job and of its pods' service.
+// loadService names the load workers' Job and the service label of its pods.
 const loadService = platform.LoadService
 
 // Options of the platform.
@@ -31,63 +49,63 @@ type Options struct {
 	Cluster *cluster.Cluster
 	// Run is the run's label, from [RunID].
 	Run string
-	// Image of tare-agent; every node can have it.
+	// Image of tare-agent; every node must have it or be able to pull it.
 	Image string
-	// Generators are the images of generators that are not in Image, by name; those that are not here are in it.
+	// Generators are images of load generators, by generator. A generator without an entry is in Image.
 	Generators map[string]GeneratorImage
-	// Digests that images are held to, by reference.
+	// Digests are the required digests of images, by reference.
 	Digests map[string]string
-	// ChartCache is a directory for charts that are fetched.
+	// ChartCache is the directory for downloaded charts.
 	ChartCache string
-	// Workers are the load workers, a pod each; 0: one.
+	// Workers is the number of load workers, one pod each; 0 means one.
 	Workers int
-	// Namespace is one that is there and given to the run; empty: every trial makes one of its own.
+	// Namespace is an existing namespace to run in; "" makes one for each trial.
 	Namespace string
-	// Resources are what containers ask for and may have, by plane.
+	// Resources are the requests and limits of containers, by plane.
 	Resources map[string]experiment.Resources
-	// Affinity is how pods are placed: auto (the default), labels or none.
+	// Affinity places pods: auto (the default), labels or none.
 	Affinity string
-	// Outside says that the load is sent from this machine, by way of Expose: nodePort (the default), loadBalancer or
-	// portForward. Agent is the path of tare-agent here, for the probes.
+	// Outside sends the load from this machine through Expose: nodePort (the default), loadBalancer or
+	// portForward. Agent is the path of tare-agent on this machine, for the verification probes.
 	Outside bool
 	Expose  string
 	Agent   string
-	// Gateway says that the load goes through the ingress gateway of the trial's mesh; without one, to the entry's Service.
+	// Gateway sends the load through the mesh's ingress gateway; without a mesh, to the entry's Service.
 	Gateway bool
-	// Refresh is the longest time between two refreshes of the meter's counters.
+	// Refresh is the longest interval between two refreshes of the meter's counters.
 	Refresh time.Duration
-	// Pace measures it before the first trial, and Meter is the name of the meter; nil: it is as said.
+	// Pace measures Refresh before the first trial; nil keeps Refresh. Meter is the meter's name.
 	Pace  func(context.Context) (time.Duration, error)
 	Meter string
-	// Meshes makes the cluster ready for a trial under a mesh; nil: only trials without one can be had.
+	// Meshes installs the mesh of a trial; nil allows only trials without a mesh.
 	Meshes Meshes
-	// Settings are what the user chose of each mesh, by name.
+	// Settings are the user's choices for each mesh, by mesh.
 	Settings map[string]mesh.Settings
-	// InUse takes a cluster that is in use, or is not marked as disposable.
+	// InUse allows a cluster that is in use or is not marked as disposable.
 	InUse bool
-	// Report is told what is waited for that takes long; nil: nobody is.
+	// Report receives progress of long waits; nil discards it.
 	Report func(string)
 }
 
-// Meshes has one mesh at a time in the cluster. [*meshes.Batches] does.
+// Meshes installs one mesh at a time in the cluster. [*meshes.Batches] implements it.
 type Meshes interface {
-	// Ready makes the cluster ready for a trial under m, and takes away what of other meshes is there.
+	// Ready installs m and uninstalls any other mesh.
 	Ready(ctx context.Context, m mesh.Definition) error
-	// Enter puts a namespace under it before there is any pod in it.
+	// Enter enrols a namespace in the mesh, before it has any pod.
 	Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error
-	// Verify proves that it is in force.
+	// Verify checks that traffic passes the mesh's proxies.
 	Verify(ctx context.Context, t meshes.Target) ([]platform.Check, error)
-	// Archive keeps what was applied for it, and what really runs of it.
+	// Archive passes the mesh's manifests and its running configuration to the function.
 	Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error
 }
 
 // Platform is a Kubernetes cluster.
 type Platform struct {
 	options Options
-	nodes   []Node
+	nodes   nodeList
 }
 
-// New makes the platform of a cluster. nodes are those that pods can stand on, from [Nodes].
+// New makes the platform of a cluster. nodes come from [Nodes].
 func New(o Options, nodes []Node) *Platform {
 	o.Affinity = cmp.Or(o.Affinity, affinityAuto)
 	o.Expose = cmp.Or(o.Expose, exposeNodePort)
@@ -98,22 +116,10 @@ func New(o Options, nodes []Node) *Platform {
 	return &Platform{o, nodes}
 }
 
-// Error is what went wrong, with what the user can do.
-type Error struct {
-	Err  error
-	hint string
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint says what the user can do.
-func (e *Error) Hint() string { return e.hint }
-
-// Prepare refuses a cluster that is in use, removes what dead runs have left there, and says what the cluster is.
+// Prepare refuses a cluster that is in use, removes leftovers of dead runs, and returns the cluster's versions.
 func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
 	for _, m := range meshes {
-		if _, err := p.enrol(m, "tare", sampleFront); err != nil {
+		if _, err := enrol(&p.options, m, "tare", sampleFront); err != nil {
 			return nil, err
 		}
 	}
@@ -126,21 +132,22 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			return nil, err
 		}
 	}
-	if err := p.labelled(); err != nil {
+	if err := p.checkLabels(); err != nil {
 		return nil, err
 	}
-	if err := p.sweep(ctx); err != nil {
+	if err := (leftovers{&p.options}).sweep(ctx); err != nil {
 		return nil, err
 	}
 	versions, err := p.versions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return versions, p.pace(ctx, versions)
+	return versions, p.measureRefresh(ctx, versions)
 }
 
-// pace measures how often the meter has something new to say. Where that cannot be done it is as was said.
-func (p *Platform) pace(ctx context.Context, versions map[string]string) error {
+// measureRefresh measures the refresh interval of the meter's counters and adds the meter to versions.
+// When the measurement fails, Options.Refresh stays.
+func (p *Platform) measureRefresh(ctx context.Context, versions map[string]string) error {
 	if p.options.Pace == nil {
 		return nil
 	}
@@ -149,59 +156,29 @@ func (p *Platform) pace(ctx context.Context, versions map[string]string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		versions["meter"] = fmt.Sprintf("%s, taken to be refreshed every %v", p.options.Meter, p.options.Refresh)
-		p.options.Report(fmt.Sprintf("how often the meter has new readings could not be measured, and is taken to be every %v: %v", p.options.Refresh, err))
+		versions["meter"] = fmt.Sprintf("%s, refresh interval not measured, %v assumed", p.options.Meter, p.options.Refresh)
+		p.options.Report(fmt.Sprintf("the refresh interval of the meter could not be measured, %v is assumed: %v", p.options.Refresh, err))
 		return nil
 	}
 	p.options.Refresh = refresh
-	versions["meter"] = p.options.Meter + ", read whenever it is asked"
+	versions["meter"] = p.options.Meter + ", read on demand"
 	if refresh > 0 {
 		versions["meter"] = fmt.Sprintf("%s, refreshed every %v", p.options.Meter, refresh)
 	}
 	return nil
 }
 
-// Refresh is the longest time between two refreshes of the meter's counters: what Prepare has measured of it, and
-// before that what it is taken to be; 0: they are read whenever they are asked for.
+// Refresh returns the longest interval between two refreshes of the meter's counters, measured by Prepare; before
+// that, the assumed one. 0 means that counters are read on demand.
 func (p *Platform) Refresh() time.Duration { return p.options.Refresh }
 
-// Deploy makes the trial's namespace and all that is in it, and returns once it is ready.
-func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
-	d, err := p.deploy(ctx, spec)
-	if err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
-	}
-	return d.declare(), nil
-}
-
-func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
-	if err := supported(spec); err != nil {
-		return nil, err
-	}
-	d := &deployment{platform: p, cluster: p.options.Cluster, spec: spec, namespace: cmp.Or(p.options.Namespace, namespaceOf(p.options.Run, spec)), seats: map[string][]*seat{}, scaled: map[string]int{}}
-	if d.enrolment, err = p.enrol(spec.Mesh, d.namespace, p.front(spec)); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.Remove(context.WithoutCancel(ctx))) // its deadline may be what ended it
-		}
-	}()
-	for _, step := range []func(context.Context) error{d.readyMesh, d.makeNamespace, d.enterMesh, d.makeServices, d.awaitReady, d.awaitGateway, d.follow, d.keepPods, d.holdDigests, d.reachLoad} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
-}
-
-// supported refuses what this platform cannot do, and what would confuse it.
-func supported(spec platform.Spec) error {
+// checkSupported refuses a specification that this platform cannot run.
+func checkSupported(spec platform.Spec) error {
 	if len(spec.Topology.Services) == 0 {
 		return errors.New("the topology has no services")
 	}
 	if _, ok := spec.Topology.Service(loadService); ok {
-		return &Error{fmt.Errorf("a service is called %q, as the load generator is", loadService), "give the service another name"}
+		return hint.New("rename the service", "the service name %q is reserved for the load generator", loadService)
 	}
 	for _, s := range spec.Topology.Services {
 		if protocol := spec.Protocol(s); !slices.Contains(app.Protocols(), protocol) {
@@ -209,7 +186,7 @@ func supported(spec platform.Spec) error {
 		}
 	}
 	if len(spec.CPUs) > 0 {
-		return &Error{fmt.Errorf("platform.cpus: %w on Kubernetes, which chooses the processors", errors.ErrUnsupported), "leave it out"}
+		return hint.New("remove platform.cpus", "platform.cpus: %w on Kubernetes, where the kubelet assigns CPUs", errors.ErrUnsupported)
 	}
 	return nil
 }

@@ -1,0 +1,117 @@
+package kube
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// Files of a trial's provenance directory.
+const (
+	manifestsFile = "manifests.yaml" // as applied, for kubectl
+	podsFile      = "pods.yaml"      // as the cluster has them once they are ready
+	imagesFile    = "images.yaml"    // image digests, as platform.digests takes them
+	commandsFile  = "commands.sh"    // command lines of the load
+	chartFile     = "chart.yaml"     // the rendered chart
+	valuesFile    = "chart-values.yaml"
+	meshDir       = "mesh" // directory of the mesh's files
+)
+
+// compressAbove is the size above which a file of the mesh is compressed, in bytes. A proxy's configuration has
+// megabytes, and every trial has one for each proxy.
+const compressAbove = 64 << 10
+
+// archive is the provenance directory of a trial. The empty archive keeps nothing.
+type archive string
+
+// enabled reports whether there is a directory.
+func (a archive) enabled() bool { return a != "" }
+
+func (a archive) path(name string) string { return filepath.Join(string(a), filepath.FromSlash(name)) }
+
+// write writes one file.
+func (a archive) write(name string, content []byte) error {
+	if !a.enabled() {
+		return nil
+	}
+	return os.WriteFile(a.path(name), content, 0o600)
+}
+
+// append adds text to a file.
+func (a archive) append(name, format string, args ...any) error {
+	if !a.enabled() {
+		return nil
+	}
+	f, err := os.OpenFile(a.path(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, format, args...)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// manifest adds an applied manifest, without the values of a Secret.
+func (a archive) manifest(m cluster.Manifest) error {
+	text := m.YAML
+	if m.Ref.Kind.GroupKind() == cluster.KindSecret.GroupKind() {
+		var err error
+		if text, err = redactSecret(text); err != nil {
+			return err
+		}
+	}
+	return a.append(manifestsFile, "---\n# %s\n%s", m.Ref, text)
+}
+
+// redactSecret is a Secret's manifest with its keys and without their values.
+func redactSecret(text []byte) ([]byte, error) {
+	var fields map[string]any
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"data", "stringData"} {
+		if values, ok := fields[name].(map[string]any); ok {
+			for key := range values {
+				values[key] = "not kept"
+			}
+		}
+	}
+	return yaml.Marshal(fields)
+}
+
+// command adds a command line and the place where it runs.
+func (a archive) command(where string, cmd proc.Command) error {
+	if err := a.append(commandsFile, "# %s\n%s\n\n", where, cmd); err != nil {
+		return fmt.Errorf("record a command line: %w", err)
+	}
+	return nil
+}
+
+// meshFile writes one file of the mesh; a large one is compressed.
+func (a archive) meshFile(name string, content []byte) error {
+	path := a.path(meshDir + "/" + name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if len(content) > compressAbove {
+		var small bytes.Buffer
+		w := gzip.NewWriter(&small)
+		if _, err := w.Write(content); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		path, content = path+".gz", small.Bytes()
+	}
+	return os.WriteFile(path, content, 0o600)
+}

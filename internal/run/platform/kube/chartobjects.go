@@ -1,0 +1,126 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	yamls "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/kube/chart"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// chartObjects are the objects of a rendered chart by which its pods are recognised.
+type chartObjects struct {
+	workloads []cluster.Ref
+	templates []podTemplate
+	services  map[string]map[string]string // selectors, by name
+}
+
+// podTemplate is the part of a pod template that identifies its pods.
+type podTemplate struct {
+	labels     map[string]string
+	containers []string
+}
+
+// clusterScoped are the kinds without a namespace that are most frequent in charts.
+var clusterScoped = []string{"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration",
+	"ValidatingWebhookConfiguration", "PriorityClass", "StorageClass", "PersistentVolume", "APIService", "GatewayClass", "IngressClass", "RuntimeClass"}
+
+// parseChart reads the objects of a rendered chart. An object outside the namespace is an error.
+func parseChart(rendered chart.Installed, namespace string) (*chartObjects, error) {
+	objects := &chartObjects{services: map[string]map[string]string{}}
+	documents := yamls.NewYAMLOrJSONDecoder(strings.NewReader(rendered.Manifest), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := documents.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the objects of chart %s: %w", rendered.Chart, err)
+		}
+		if len(o.Object) == 0 {
+			continue
+		}
+		if slices.Contains(clusterScoped, o.GetKind()) || o.GetNamespace() != "" && o.GetNamespace() != namespace {
+			return nil, hint.New("disable it in application.chart.values: a killed run would leave it in the cluster",
+				"chart %s has %s %s, outside the trial's namespace: %w", rendered.Chart, o.GetKind(), strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"), errors.ErrUnsupported)
+		}
+		objects.add(o, namespace)
+	}
+}
+
+// add records a Service, or a workload and its pod template.
+func (c *chartObjects) add(o *unstructured.Unstructured, namespace string) {
+	ref := cluster.Ref{Kind: o.GroupVersionKind(), Namespace: namespace, Name: o.GetName()}
+	switch o.GetKind() {
+	case cluster.KindService.Kind:
+		selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector")
+		c.services[o.GetName()] = selector
+	case cluster.KindPod.Kind:
+		c.workloads = append(c.workloads, ref)
+		c.templates = append(c.templates, templateOf(o.Object))
+	case cluster.KindDeployment.Kind, cluster.KindStatefulSet.Kind, cluster.KindDaemonSet.Kind:
+		c.workloads = append(c.workloads, ref)
+		if template, ok, _ := unstructured.NestedMap(o.Object, "spec", "template"); ok {
+			c.templates = append(c.templates, templateOf(template))
+		}
+	}
+}
+
+func templateOf(o map[string]any) (t podTemplate) {
+	t.labels, _, _ = unstructured.NestedStringMap(o, "metadata", "labels")
+	for _, field := range []string{"initContainers", "containers"} {
+		list, _, _ := unstructured.NestedSlice(o, "spec", field)
+		for _, c := range list {
+			if one, ok := c.(map[string]any); ok {
+				name, _, _ := unstructured.NestedString(one, "name")
+				t.containers = append(t.containers, name)
+			}
+		}
+	}
+	return t
+}
+
+// selects reports whether a label selector matches labels. An empty one matches nothing.
+func selects(selector, labels map[string]string) bool {
+	for name, v := range selector {
+		if got, ok := labels[name]; !ok || got != v {
+			return false
+		}
+	}
+	return len(selector) > 0
+}
+
+// template is the template of a pod.
+func (c *chartObjects) template(pod *corev1.Pod) (podTemplate, bool) {
+	i := slices.IndexFunc(c.templates, func(t podTemplate) bool { return selects(t.labels, pod.Labels) })
+	if i < 0 {
+		return podTemplate{}, false
+	}
+	return c.templates[i], true
+}
+
+// service is the Service that selects a pod, those of the topology first; "" if there is none.
+func (c *chartObjects) service(pod *corev1.Pod, topology app.Topology) string {
+	for _, s := range topology.Services {
+		if selects(c.services[s.Name], pod.Labels) {
+			return s.Name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.services)) {
+		if selects(c.services[name], pod.Labels) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+// agentImage is the tests' build of tare-agent.
+const agentImage = "tare.test/tare-agent:platform-kube"
+
+// realCluster connects to the test cluster and loads the image into it, once.
+func realCluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	path := os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case path == "" && os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG is not set")
+	case path == "" || testing.Short():
+		t.Skip("TARE_TEST_KUBECONFIG is not set: `make cluster` starts a cluster")
+	}
+	if err := loadImage(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var loadImage = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "tare-kube-test-")
+	if err != nil {
+		return err
+	}
+	testPrograms = dir
+	agent, archive := filepath.Join(dir, "tare-agent"), filepath.Join(dir, "agent.tar")
+	build := exec.Command("go", "build", "-trimpath", "-o", agent, "../../../../cmd/tare-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build tare-agent: %w: %s", err, out)
+	}
+	ref, err := image.Reference(agentImage)
+	if err != nil {
+		return err
+	}
+	img, err := image.Build([]image.Program{{Name: "tare-agent", Path: agent}}, nil)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := image.WriteArchive(f, ref, []image.Image{img}); err != nil {
+		return err
+	}
+	out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("load the image: %w: %s", err, out)
+	}
+	return nil
+})
+
+// testPrograms is the directory of the tests' build of tare-agent.
+var testPrograms string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if testPrograms != "" {
+		_ = os.RemoveAll(testPrograms)
+	}
+	os.Exit(code)
+}
+
+// newReal makes a platform on the test cluster. edit changes its options.
+func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {
+	t.Helper()
+	nodes, err := Nodes(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Cluster: c, Run: RunID(t.Name(), t.TempDir()), Image: agentImage, Refresh: 16 * time.Second, InUse: true,
+		Report: func(s string) { t.Log(s) }}
+	if edit != nil {
+		edit(&o)
+	}
+	return New(o, nodes)
+}
+
+func noMesh(t *testing.T) mesh.Definition {
+	t.Helper()
+	m, err := mesh.Load("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// killContainer sends SIGKILL to a container's process, as the kernel's OOM killer does.
+func killContainer(t *testing.T, c *cluster.Cluster, task platform.Task) {
+	t.Helper()
+	pod, err := c.Typed().CoreV1().Pods(task.Namespace).Get(t.Context(), task.Pod, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range statuses(pod) {
+		if s.Name == task.Container {
+			_, id, _ := strings.Cut(s.ContainerID, "://")
+			out, err := exec.Command("ctr", "-a", os.Getenv("TARE_TEST_CONTAINERD"), "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", id).CombinedOutput()
+			if err != nil {
+				t.Fatalf("kill %s: %v: %s", task.ID, err, out)
+			}
+			return
+		}
+	}
+	t.Fatalf("no container %s", task.ID)
+}
+
+// getByProbes sends the verification probes to the entry and returns their status and length.
+func getByProbes(ctx context.Context, d *platform.Deployment, url string) (int, int64, error) {
+	report, err := d.Running.(*deployment).verifier.prober.send(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(report.Statuses) != 1 || len(report.Errors) > 0 || report.Statuses["200"] != probes {
+		return 0, 0, fmt.Errorf("%v %v", report.Statuses, report.Errors)
+	}
+	return 200, d.Running.(*deployment).verifier.prober.responseSize(), nil // the probes compare the length with it
+}
+
+func TestPlatform(t *testing.T) {
+	c := realCluster(t)
+	traits := platformtest.Traits{
+		Get:               getByProbes,
+		Work:              proc.Command{Path: "tare-agent", Args: []string{"serve", "--listen", "127.0.0.1:0"}},
+		WorkOutput:        "tare-agent: service",
+		Kill:              func(t *testing.T, task platform.Task) { killContainer(t, c, task) },
+		LoadPods:          []string{"load-0"},
+		Outside:           true,
+		Abilities:         []string{"Verifier", "Watcher", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer"},
+		PlatformAbilities: []string{"CounterRefresh"},
+	}
+	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})
+	checkNothingLeft(t, c)
+}
+
+// checkNothingLeft checks that no namespace of a test's run remains.
+func checkNothingLeft(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	list, err := c.Typed().CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: cluster.LabelRun})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range list.Items {
+		if ns.Status.Phase == corev1.NamespaceActive && strings.HasPrefix(ns.Name, "tare-test") {
+			t.Errorf("namespace %s remains", ns.Name)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package kube
+
+import (
+	"sync"
+	"time"
+)
+
+// reportDelay is how long a wait lasts before its progress is reported. Most waits are over by then.
+const reportDelay = 10 * time.Second
+
+// delayedReport passes on the progress of a wait once the wait has lasted [reportDelay].
+type delayedReport struct {
+	report func(string)
+	timer  *time.Timer
+
+	mu   sync.Mutex
+	last string
+	due  bool
+	done bool
+}
+
+func newDelayedReport(report func(string)) *delayedReport {
+	r := &delayedReport{report: report}
+	r.timer = time.AfterFunc(reportDelay, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.due = true
+		r.flush()
+	})
+	return r
+}
+
+// add records the progress and reports it if it is due.
+func (r *delayedReport) add(s string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = s
+	if r.due {
+		r.flush()
+	}
+}
+
+// flush reports the last progress. Callers hold mu.
+func (r *delayedReport) flush() {
+	if r.last != "" && !r.done {
+		r.report(r.last)
+	}
+}
+
+// close ends the reports. The wait is over.
+func (r *delayedReport) close() {
+	r.timer.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = true
+}

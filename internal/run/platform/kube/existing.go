@@ -1,0 +1,85 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// leftovers finds and removes objects of other runs.
+type leftovers struct{ *Options }
+
+// sweep removes the objects of dead runs. An existing namespace must then hold no object of another run: names of
+// services would collide.
+func (l leftovers) sweep(ctx context.Context) error {
+	sweepDead := l.Cluster.SweepDead
+	if l.existing() {
+		sweepDead = func(ctx context.Context, report func(string)) ([]cluster.Leftover, error) {
+			return l.Cluster.SweepDeadIn(ctx, l.Namespace, report)
+		}
+	}
+	swept, err := sweepDead(ctx, l.Report)
+	if err != nil {
+		return err
+	}
+	for _, s := range swept {
+		l.Report(fmt.Sprintf("removed leftovers of run %s from the cluster", s.Run))
+	}
+	if !l.existing() {
+		return nil
+	}
+	all, err := l.inNamespace(ctx)
+	for _, other := range all {
+		if other.Run != l.Run {
+			return hint.New("wait until it ends; if it has, remove them: `tare cleanup --namespace "+l.Namespace+" --run "+other.Run+"`",
+				"namespace %s holds objects of run %s: %s", l.Namespace, other.Run, refNames(other.Objects))
+		}
+	}
+	return err
+}
+
+// inNamespace lists the objects of runs in the existing namespace. A kind that cannot be listed there cannot be created
+// there, so it is skipped.
+func (l leftovers) inNamespace(ctx context.Context) ([]cluster.Leftover, error) {
+	all, err := l.Cluster.LeftoversIn(ctx, l.Namespace)
+	if _, ok := errors.AsType[*cluster.Hidden](err); ok {
+		err = nil
+	}
+	return all, err
+}
+
+// ownRun deletes the objects of an interrupted trial of this run.
+func (l leftovers) ownRun(ctx context.Context) error {
+	all, err := l.inNamespace(ctx)
+	if err != nil {
+		return err
+	}
+	for _, found := range all {
+		if found.Run == l.Run {
+			return l.Cluster.Delete(ctx, l.Report, found.Objects...)
+		}
+	}
+	return nil
+}
+
+func refNames(refs []cluster.Ref) string {
+	var all []string
+	for _, r := range refs {
+		all = append(all, r.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkMeshAllowed refuses a mesh in an existing namespace.
+func (o *Options) checkMeshAllowed(m mesh.Definition) error {
+	if !o.existing() || m.Kubernetes == nil {
+		return nil
+	}
+	return hint.New("remove platform.namespace: a mesh needs cluster-wide RBAC permissions",
+		"mesh %s labels its namespaces, and %s is an existing namespace", m.Name, o.Namespace)
+}

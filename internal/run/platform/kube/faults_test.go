@@ -1,0 +1,145 @@
+package kube
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+// Every kind of fault is supported, or refused with its reason and a hint.
+func TestCanInject(t *testing.T) {
+	for _, k := range experiment.FaultKinds() {
+		err := CanInject(experiment.Fault{Kind: k.Name})
+		if slices.Contains(Faults(), k.Name) != (err == nil) {
+			t.Errorf("%s: %v", k.Name, err)
+		}
+		if err == nil {
+			continue
+		}
+		want := map[bool]string{true: noNetwork, false: noSignals}[k.Network]
+		if hint.Of(err) == "" || !errors.Is(err, errors.ErrUnsupported) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", k.Name, err, want)
+		}
+	}
+	sidecar := experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}
+	if err := CanInject(sidecar); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), noContainer) {
+		t.Errorf("a sidecar alone: %v", err)
+	}
+}
+
+// A pod that a fault ends returns in its slot with the next generation, and is monitored again.
+func TestPodsEndAndReturn(t *testing.T) {
+	c := realCluster(t)
+	d, err := newReal(t, c, nil).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 2, "echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, grace := range []time.Duration{0, 2 * time.Second} {
+		before, err := d.pods.find("echo-0/app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.faults.End(t.Context(), "echo-0/app", grace); err != nil {
+			t.Fatal(err)
+		}
+		if now := d.pods.byUID(before.UID); now != nil {
+			t.Errorf("pod %s remains", now.Name)
+		}
+		if err := d.faults.Restart(t.Context(), "echo-0/app"); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := d.pods.find("echo-0/app"); err != nil || after.UID == before.UID {
+			t.Errorf("%v", err)
+		}
+		task := taskOf(t, d, taskID("echo-0/app", i+2))
+		if !task.Restarted {
+			t.Errorf("%+v", task)
+		}
+		checkIntact(t, d)
+	}
+	kept, err := d.pods.find("echo-0/app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.scaler.Shrink(t.Context(), "echo-1", 0); err != nil {
+		t.Fatal(err)
+	}
+	if v := d.faults.Victims(); len(v) != 2 || !v[0].Up || v[1].Up || v[1].ID != "echo-1/app" {
+		t.Errorf("%+v", v)
+	}
+	if now, err := d.pods.find("echo-0/app"); err != nil || now.UID != kept.UID {
+		t.Errorf("another pod was deleted: %v", err)
+	}
+	if n := replicasOf(t, d); n != 1 {
+		t.Errorf("%d replicas, want 1", n)
+	}
+	if err := errors.Join(d.scaler.Shrink(t.Context(), "echo-1", 0), d.faults.End(t.Context(), "echo-1/app", 0)); err != nil {
+		t.Errorf("a second removal: %v", err)
+	}
+	checkIntact(t, d)
+	if err := d.scaler.Grow(t.Context(), "echo-1"); err != nil {
+		t.Fatal(err)
+	}
+	if n := replicasOf(t, d); n != 2 {
+		t.Errorf("%d replicas, want 2", n)
+	}
+	taskOf(t, d, "echo-1/app.2")
+	checkIntact(t, d)
+	if err := d.faults.Freeze(t.Context(), "echo-0/app", true); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+	if err := d.faults.End(t.Context(), "echo-7/app", 0); err == nil {
+		t.Error("an unknown pod was ended")
+	}
+	killContainer(t, c, taskOf(t, d, "echo-1/app.2"))
+	if err := poll(t.Context(), time.Minute, func() bool { return d.monitor.Err() != nil }); err != nil {
+		t.Errorf("the loss of a replacement pod is not reported: %v", err)
+	}
+}
+
+// checkIntact checks that no pod is lost and that the application answers.
+func checkIntact(t *testing.T, d *deployment) {
+	t.Helper()
+	if err := d.monitor.Err(); err != nil {
+		t.Error(err)
+	}
+	if c, err := d.verifier.checkAnswers(t.Context()); err != nil || !c.OK {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func taskOf(t *testing.T, d *deployment, id string) platform.Task {
+	t.Helper()
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(tasks, func(k platform.Task) bool { return k.ID == id })
+	if i < 0 {
+		t.Fatalf("no task %s", id)
+	}
+	return tasks[i]
+}
+
+func replicasOf(t *testing.T, d *deployment) int32 {
+	t.Helper()
+	o, err := d.cluster.Typed().AppsV1().Deployments(d.namespace).Get(t.Context(), "echo", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *o.Spec.Replicas
+}

@@ -1,0 +1,108 @@
+package kube
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/kube/chart"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// Defaults of application.chart.
+const (
+	defaultRelease   = "app"
+	defaultChartPort = 80
+)
+
+// helmRelease is an application that is installed from a chart.
+type helmRelease struct {
+	*trial
+	archive archive
+	helm    *chart.Helm // nil before install
+	release chart.Release
+}
+
+// install renders the application's chart, checks and archives it, and installs it. A chart with objects outside the
+// trial's namespace is refused: a killed run would leave them.
+func (h *helmRelease) install(ctx context.Context) error {
+	if err := h.checkAllowed(); err != nil {
+		return err
+	}
+	c := h.spec.Topology.Chart
+	spread := h.nodes.schedulable() > 1 && h.options.Affinity != affinityNone
+	values, err := c.Given(max(1, h.spec.Treatment.Levels.Replicas), spread)
+	if err != nil {
+		return err
+	}
+	h.helm = chart.New(h.cluster, h.options.ChartCache)
+	h.release = chart.Release{
+		Name: cmp.Or(c.Release, defaultRelease), Namespace: h.namespace, Values: values,
+		Source: chart.Source{Chart: c.Chart, Repo: c.Repo, Version: c.Version},
+	}
+	rendered, err := h.helm.Render(ctx, h.release)
+	if err != nil {
+		return err
+	}
+	objects, err := parseChart(rendered, h.namespace)
+	if err != nil {
+		return err
+	}
+	for _, s := range h.spec.Topology.Services {
+		if _, ok := objects.services[s.Name]; !ok {
+			return hint.New("its Services are "+strings.Join(slices.Sorted(maps.Keys(objects.services)), ", "), "chart %s has no Service %s", rendered.Chart, s.Name)
+		}
+	}
+	h.chart = objects
+	if err := h.save(rendered, values); err != nil {
+		return err
+	}
+	if h.cluster.DryRun() {
+		h.cluster.RecordManifest(cluster.Manifest{Ref: h.namespaceRef(), YAML: []byte(rendered.Manifest)}, "apply", "-n", h.namespace, "-f", "-")
+		return nil
+	}
+	_, err = h.helm.Install(ctx, h.release)
+	return err
+}
+
+// checkAllowed refuses a chart where a killed run would leave its objects, and under a mesh that marks pods.
+func (h *helmRelease) checkAllowed() error {
+	if h.options.existing() {
+		return hint.New("remove platform.namespace", "a chart: %w in an existing namespace, where a killed run would leave its objects", errors.ErrUnsupported)
+	}
+	if len(h.enrolment.Pod.Labels)+len(h.enrolment.Pod.Annotations) > 0 {
+		return hint.New("use a mesh that labels the namespace", "mesh %s: %w for a chart: the mesh labels each pod", h.spec.Mesh.Name, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// save archives the rendered chart and its values.
+func (h *helmRelease) save(rendered chart.Installed, values map[string]any) error {
+	text, err := yaml.Marshal(values)
+	if err != nil {
+		return fmt.Errorf("keep the chart's values: %w", err)
+	}
+	head := fmt.Sprintf("# chart %s %s, application %s\n", rendered.Chart, rendered.Version, rendered.AppVersion)
+	for name, content := range map[string][]byte{valuesFile: text, chartFile: bytes.TrimSpace([]byte(rendered.Manifest))} {
+		if err := h.archive.write(name, slices.Concat([]byte(head), content, []byte("\n"))); err != nil {
+			return fmt.Errorf("keep the chart: %w", err)
+		}
+	}
+	return nil
+}
+
+// uninstall uninstalls the release. Its other objects are deleted with the namespace.
+func (h *helmRelease) uninstall(ctx context.Context) error {
+	if h.helm == nil || h.cluster.DryRun() {
+		return nil
+	}
+	return h.helm.Uninstall(ctx, h.namespace, h.release.Name)
+}

@@ -1,0 +1,129 @@
+package kube
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+// chartSpec is a trial of the application in testdata/shop, a chart.
+func chartSpec(t *testing.T, replicas int, values string) platform.Spec {
+	t.Helper()
+	spec := platformtest.Spec(t, noMesh(t), replicas, "cart", "prices")
+	spec.Topology.Chart = &app.Chart{Chart: "testdata/shop", Release: "shop", Replicas: "replicas", Values: values}
+	return spec
+}
+
+// An application from a chart is installed, attributed, verified and removed, with load from inside and outside.
+func TestChart(t *testing.T) {
+	c := realCluster(t)
+	for name, edit := range map[string]func(*Options){"inside": nil, "outside": func(o *Options) { o.Outside, o.Agent = true, filepath.Join(testPrograms, "tare-agent") }} {
+		t.Run(name, func(t *testing.T) {
+			values := "image: " + agentImage + "\ndelay: 0s\n"
+			if name == "outside" {
+				values += "type: NodePort\n"
+			}
+			spec := chartSpec(t, 2, values)
+			d, err := newReal(t, c, edit).deploy(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := d.Remove(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			t.Log(d.Entry())
+			if !strings.HasPrefix(d.Entry()[0], "http://cart."+d.namespace+".svc.cluster.local:80/") && name == "inside" {
+				t.Errorf("%v", d.Entry())
+			}
+			checks, err := d.verifier.Verify(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range checks {
+				if !c.OK {
+					t.Errorf("%s: %s", c.Name, c.Detail)
+				}
+			}
+			// The chart's pods cannot run the calibration probe. A load worker on their node does.
+			r, err := d.calibrator.Probe(t.Context())
+			if us, ok := r.Microseconds(); name == "inside" && (err != nil || !ok || us <= 0 || r.CPUs[0].Node == "") || name == "outside" && !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("calibration probe: %+v, %v", r, err)
+			}
+			tasks, err := d.Tasks(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var apps []string
+			for _, task := range tasks {
+				if task.Plane == metric.App {
+					apps = append(apps, task.Service+" "+task.ID)
+				} else if task.Plane == metric.Unattributed {
+					t.Errorf("unattributed: %+v", task)
+				}
+			}
+			if got := strings.Join(apps, ", "); len(apps) != 4 || !strings.Contains(got, "cart cart-1/cart") || !strings.Contains(got, "prices prices-0/prices") {
+				t.Errorf("applications: %s", got)
+			}
+			for file, want := range map[string]string{valuesFile: "delay: 0s", chartFile: "kind: Deployment"} {
+				if b, err := os.ReadFile(filepath.Join(spec.Provenance, file)); err != nil || !strings.Contains(string(b), want) || !strings.HasPrefix(string(b), "# chart shop 0.3.0, application 7\n") {
+					t.Errorf("%s: %s, %v", file, b, err)
+				}
+			}
+		})
+	}
+	checkNothingLeft(t, c)
+}
+
+// An unsupported chart is refused with the reason, and nothing remains.
+func TestChartRefused(t *testing.T) {
+	c := realCluster(t)
+	p := newReal(t, c, nil)
+	wantRefused(t, p, chartSpec(t, 1, "beyond: true"), time.Minute, "chart shop has ClusterRole shop, outside the trial's namespace", "application.chart.values")
+	wantRefused(t, p, chartSpec(t, 1, "image: localhost/no-such:1"), 30*time.Second, "cart: 0 of 1 replicas ready", "ErrImageNeverPull")
+	spec := chartSpec(t, 1, "")
+	spec.Topology.Services[1].Name = "warehouse"
+	wantRefused(t, p, spec, time.Minute, "no Service warehouse", "its Services are cart, prices")
+	spec = chartSpec(t, 1, "")
+	spec.Topology.Chart.Chart = "testdata/no-such"
+	wantRefused(t, p, spec, time.Minute, "find chart testdata/no-such", "oci://")
+	list, err := c.Typed().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=shop"})
+	if err != nil || len(list.Items) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// A dry run renders the chart without a cluster, with the values for several nodes.
+func TestChartDryRun(t *testing.T) {
+	record := &cluster.Recorder{}
+	c, err := cluster.Connect(t.Context(), cluster.Options{Recorder: record})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := chartSpec(t, 3, "image: x")
+	spec.Topology.Chart.Spread = "delay: 7ms"
+	if _, err := New(Options{Cluster: c, Run: "test-1", Image: "localhost/tare-agent:test"}, []Node{{Schedulable: true}, {Schedulable: true}}).deploy(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if _, err := record.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"replicas: 3", `"delay": "7ms"`, "kubectl apply -n tare-test-1-1"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}

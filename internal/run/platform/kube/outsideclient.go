@@ -1,0 +1,133 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load/worker"
+)
+
+const (
+	// outsideClientName is the pod's name and the suffix of its namespace.
+	outsideClientName = "outside-client"
+	// outsideClientTimeout bounds one of its requests.
+	outsideClientTimeout = 5 * time.Second
+)
+
+// outsideClient is a pod outside the mesh that sends plaintext requests to pods inside. A mesh that admits requests from
+// nodes, such as those of the API server, cannot be tested otherwise. The pod has a namespace of its own, without the
+// labels of the mesh. It exists only during verification and is not measured.
+type outsideClient struct {
+	applier   *applier
+	namespace string
+	worker    *loadWorker // nil until the first request
+}
+
+func newOutsideClient(a *applier) *outsideClient {
+	const suffix = "-" + outsideClientName
+	return &outsideClient{applier: a, namespace: strings.TrimRight(a.namespace[:min(len(a.namespace), maxLabel-len(suffix))], "-") + suffix}
+}
+
+// request sends one request without TLS to a pod's port and reports whether it was admitted. A request that reached no
+// listener is an error.
+func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error) {
+	if o.worker == nil {
+		if err := o.create(ctx); err != nil {
+			return false, "", fmt.Errorf("create a pod outside the mesh: %w", err)
+		}
+	}
+	profile := loadgen.Profile{
+		Targets:     []string{fmt.Sprintf("http://%s/", net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(port)))},
+		Connections: 1, Workers: 1, Protocol: o.protocol(pod), Timeout: outsideClientTimeout, Measure: outsideClientTimeout, Requests: 1, Drain: outsideClientTimeout,
+	}
+	stdin, err := json.Marshal(profile)
+	if err != nil {
+		return false, "", fmt.Errorf("write load profile: %w", err)
+	}
+	run, err := o.worker.client.Start(ctx, worker.Command{ID: strings.ToLower(rand.Text()), Path: "/" + agentProgram, Args: []string{"load"}, Stdin: stdin})
+	if err != nil {
+		return false, "", fmt.Errorf("send a request from pod %s/%s: %w", o.namespace, outsideClientName, err)
+	}
+	var out bytes.Buffer
+	if err := run.Copy(ctx, worker.Stdout, &out); err != nil {
+		return false, "", fmt.Errorf("send a request from pod %s/%s: %w", o.namespace, outsideClientName, err)
+	}
+	report, err := lastReport(out.Bytes())
+	if err != nil {
+		return false, "", err
+	}
+	return admission(report)
+}
+
+func (o *outsideClient) protocol(pod *corev1.Pod) string {
+	if service, ok := o.applier.spec.Topology.Service(pod.Labels[labelService]); ok {
+		return o.applier.spec.Protocol(service)
+	}
+	return app.HTTP1
+}
+
+var (
+	// closedErrors are errors of a connection that was accepted and closed without a response.
+	closedErrors = []string{"reset", "closed before an answer"}
+	// connectErrors are errors of a connection that was not accepted. They show nothing about the mesh.
+	connectErrors = []string{"connect refused", "connect failed", "timeout", "timeout before a connection was free", "out of file descriptors", "out of local ports"}
+)
+
+// admission judges one request by its end. Any response, even a malformed one, comes from the application, except a
+// proxy's status 403.
+func admission(r loadgen.Report) (admitted bool, detail string, err error) {
+	for status := range r.Statuses {
+		return status != "403", "status " + status, nil
+	}
+	for failure := range r.Errors {
+		if slices.Contains(connectErrors, failure) {
+			return false, "", errors.New(failure)
+		}
+		return !slices.Contains(closedErrors, failure), failure, nil
+	}
+	return false, "", errors.New("the request did not end")
+}
+
+// create creates the pod and connects to it.
+func (o *outsideClient) create(ctx context.Context) error {
+	if err := o.applier.createNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.namespace}}); err != nil {
+		return err
+	}
+	token := newToken(false)
+	err := o.applier.apply(ctx,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: tokenName}, StringData: map[string]string{tokenKey: token}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: outsideClientName}, Spec: manifests{o.applier.trial}.workerPod()})
+	if err != nil {
+		return err
+	}
+	if err := o.applier.wait(ctx, cluster.Ref{Kind: cluster.KindPod, Namespace: o.namespace, Name: outsideClientName}); err != nil {
+		return err
+	}
+	o.worker = o.applier.dial(o.namespace, outsideClientName, token)
+	return nil
+}
+
+// remove deletes the pod and its namespace, if they were created.
+func (o *outsideClient) remove(ctx context.Context) error {
+	if o.worker != nil {
+		o.worker.forward.Close()
+	}
+	if err := o.applier.deleteNamespace(ctx, o.namespace); err != nil {
+		return fmt.Errorf("remove the pod outside the mesh: %w", err)
+	}
+	return nil
+}

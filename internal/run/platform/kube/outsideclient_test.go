@@ -1,0 +1,79 @@
+package kube
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+func TestAdmission(t *testing.T) {
+	for name, c := range map[string]struct {
+		statuses, errors map[string]int64
+		admitted         bool
+		detail, fails    string
+	}{
+		"answered":               {map[string]int64{"200": 1}, nil, true, "status 200", ""},
+		"answered with an error": {map[string]int64{"500": 1}, map[string]int64{"wrong status": 1}, true, "status 500", ""},
+		"a proxy refuses":        {map[string]int64{"403": 1}, nil, false, "status 403", ""},
+		"reset":                  {nil, map[string]int64{"reset": 1}, false, "reset", ""},
+		"closed":                 {nil, map[string]int64{"closed before an answer": 1}, false, "closed before an answer", ""},
+		"403 and an error":       {map[string]int64{"403": 1}, map[string]int64{"wrong status": 1}, false, "status 403", ""},
+		"another protocol":       {nil, map[string]int64{"malformed response": 1}, true, "malformed response", ""},
+		"no listener":            {nil, map[string]int64{"connect refused": 1}, false, "", "connect refused"},
+		"no answer in time":      {nil, map[string]int64{"timeout": 1}, false, "", "timeout"},
+		"nothing was sent":       {nil, nil, false, "", "did not end"},
+	} {
+		admitted, detail, err := admission(loadgen.Report{Statuses: c.statuses, Errors: c.errors})
+		if admitted != c.admitted || detail != c.detail || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+			t.Errorf("%s: %v, %q, %v", name, admitted, detail, err)
+		}
+	}
+}
+
+// Without a mesh the outside client's requests are admitted. A closed port is an error. Nothing of the client remains.
+func TestOutsideClient(t *testing.T) {
+	c := realCluster(t)
+	p := newReal(t, c, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	deployed, err := p.Deploy(ctx, platformtest.Spec(t, noMesh(t), 1, "echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := deployed.Remove(ctx); err != nil {
+			t.Error(err)
+		}
+		checkNothingLeft(t, c)
+	}()
+	d := deployed.Running.(*deployment)
+	s := newOutsideClient(d.applier)
+	for _, pod := range d.pods.all() {
+		if pod.Labels[labelService] == loadService {
+			continue
+		}
+		if admitted, detail, err := s.request(ctx, pod, servicePort); !admitted || detail != "status 200" || err != nil {
+			t.Errorf("pod %s: %v, %q, %v", pod.Name, admitted, detail, err)
+		}
+		if _, _, err := s.request(ctx, pod, servicePort+1); err == nil || !strings.Contains(err.Error(), "connect refused") {
+			t.Errorf("a closed port of pod %s: %v", pod.Name, err)
+		}
+	}
+	if s.worker == nil {
+		t.Fatal("no pod of the application")
+	}
+	if err := s.remove(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: s.namespace}); !cluster.IsNotFound(err) {
+		t.Errorf("its namespace remains: %v", err)
+	}
+	if err := d.monitor.Err(); err != nil {
+		t.Errorf("the trial lost a pod: %v", err)
+	}
+}

@@ -1,0 +1,83 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// roleSystem is the role of the cluster's own containers, recognised by their priority.
+const roleSystem = "system"
+
+// taskLister lists the running containers of the cluster and attributes them to planes.
+type taskLister struct {
+	*trial
+	pods *trialPods
+	load loadSource
+}
+
+// Tasks implements [platform.Running]: every running container of the cluster, and the load of this machine.
+func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if !l.pods.followed() {
+		return nil, nil
+	}
+	var tasks []platform.Task
+	for _, pod := range l.pods.inCluster() {
+		name, generation := pod.Namespace+"/"+pod.Name, 1
+		if l.owns(pod) {
+			name, generation = l.pods.generation(pod)
+		}
+		for _, container := range running(pod) {
+			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
+				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels}
+			t = l.attribute(t, l.ofChart(pod, container), l.owns(pod), cluster.IsSystem(pod))
+			t.Labels = nil // only the attribution rules need them
+			tasks = append(tasks, platform.Task{Task: t, Restarted: generation > 1})
+		}
+	}
+	return append(tasks, l.load.tasks()...), nil
+}
+
+// taskID is the ID of a task in one generation, so that its CPU use is not added to that of another.
+func taskID(id string, generation int) string {
+	if generation == 1 {
+		return id
+	}
+	return fmt.Sprintf("%s.%d", id, generation)
+}
+
+// ofChart reports whether a container is in a pod template of the application's chart.
+func (l *taskLister) ofChart(pod *corev1.Pod, container string) bool {
+	if l.chart == nil || !l.owns(pod) {
+		return false
+	}
+	t, ok := l.chart.template(pod)
+	return ok && slices.Contains(t.containers, container)
+}
+
+// attribute applies the mesh's rules and corrects what they cannot know. Containers of a chart are the application. An
+// application or a load of another run is unattributed. A pod with a system priority belongs to the cluster. Other
+// containers stay unattributed: they may belong to the mesh.
+func (l *taskLister) attribute(t mesh.Task, ofChart, own, system bool) mesh.Task {
+	t = l.spec.Mesh.Attribute(t)
+	if t.Plane == metric.Unattributed && ofChart {
+		t.Plane = metric.App
+	}
+	switch {
+	case !own && (t.Plane == metric.App || t.Plane == metric.Load):
+		t.Plane, t.Role, t.Component = metric.Unattributed, "", ""
+	case t.Plane == metric.Unattributed && system:
+		t.Plane, t.Role = metric.Platform, roleSystem
+	}
+	return t
+}

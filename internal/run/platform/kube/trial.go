@@ -1,0 +1,65 @@
+package kube
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// trial holds what every part of one deployment reads. It changes only while the deployment is made.
+type trial struct {
+	options   *Options
+	nodes     nodeList
+	cluster   *cluster.Cluster
+	spec      platform.Spec
+	namespace string
+	enrolment enrolment
+	token     string        // bearer token of the services' REST interfaces and of the load workers
+	chart     *chartObjects // nil unless the application comes from a chart
+}
+
+// existing reports whether the trial runs in an existing namespace, which is not removed.
+func (o *Options) existing() bool { return o.Namespace != "" }
+
+// meta is the metadata of an object in the trial's namespace.
+func (t *trial) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: t.namespace, Name: name}
+}
+
+func (t *trial) namespaceRef() cluster.Ref {
+	return cluster.Ref{Kind: cluster.KindNamespace, Name: t.namespace}
+}
+
+// stampLabels are the labels of every object of the trial.
+func (t *trial) stampLabels() map[string]string {
+	return map[string]string{labelTrial: fmt.Sprint(t.spec.Trial.Ordinal)}
+}
+
+// agentServices are the services that tare-agent plays: none when the application comes from a chart.
+func (t *trial) agentServices() []app.Service {
+	if t.spec.Topology.Chart != nil {
+		return nil
+	}
+	return t.spec.Topology.Services
+}
+
+// owns reports whether a pod belongs to the trial. In an existing namespace only pods with the run's label do.
+func (t *trial) owns(pod *corev1.Pod) bool {
+	return pod.Namespace == t.namespace && (!t.options.existing() || pod.Labels[cluster.LabelRun] == t.options.Run)
+}
+
+// serviceOf is the service of the trial that a pod belongs to, or "".
+func (t *trial) serviceOf(pod *corev1.Pod) string {
+	if !t.owns(pod) {
+		return ""
+	}
+	if t.chart != nil && pod.Labels[labelService] == "" {
+		return t.chart.service(pod, t.spec.Topology)
+	}
+	return pod.Labels[labelService]
+}

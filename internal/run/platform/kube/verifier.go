@@ -1,0 +1,169 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// probePause is the pause before failed probes are repeated.
+const probePause = 500 * time.Millisecond
+
+// verifier checks that the application answers, that pods have the right containers, and that traffic passes the mesh.
+type verifier struct {
+	*trial
+	pods    *trialPods
+	monitor *podMonitor
+	prober  *prober
+	applier *applier
+	archive archive
+}
+
+// Verify implements [platform.Verifier].
+func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
+	if err := v.monitor.Err(); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	answers, err := v.checkAnswers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	checks := []platform.Check{answers, v.checkContainers()}
+	if !v.enrolment.enrolled || !answers.OK {
+		return checks, nil
+	}
+	of, err := v.checkMesh(ctx)
+	return append(checks, of...), err
+}
+
+// checkAnswers sends probes until all of them succeed, for at most openTimeout.
+func (v *verifier) checkAnswers(ctx context.Context) (platform.Check, error) {
+	c := platform.Check{Name: "answers of " + v.spec.Entry().Name}
+	pause := time.NewTicker(probePause)
+	defer pause.Stop()
+	for deadline := time.Now().Add(openTimeout); ; {
+		report, err := v.prober.send(ctx)
+		if err != nil {
+			return c, err
+		}
+		good := report.Classes[loadgen.OK]
+		c.OK = good == probes && report.Requests == probes
+		c.Detail = fmt.Sprintf("%d of %d probes were answered with status 200%s", good, report.Requests, ofLength(v.prober.responseSize()))
+		if c.OK {
+			return c, nil
+		}
+		c.Detail += "; the others: " + failures(report)
+		c.Hint = "the application or a proxy in front of it fails; see their logs in the trial's provenance directory"
+		if time.Now().After(deadline) {
+			return c, nil
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return c, context.Cause(ctx)
+		}
+	}
+}
+
+func ofLength(bytes int64) string {
+	if bytes < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d bytes", bytes)
+}
+
+// checkContainers compares the containers of every pod with its manifest: without a mesh nothing is injected, with a
+// mesh of sidecars every pod has its proxy.
+func (v *verifier) checkContainers() platform.Check {
+	c := platform.Check{Name: "containers"}
+	pods := v.pods.all()
+	proxies := v.sidecars()
+	for _, pod := range pods {
+		want, err := v.containersOf(pod)
+		got := containerNames(pod)
+		if err != nil {
+			continue // a gateway of the mesh in the namespace
+		}
+		if v.spec.Mesh.Kubernetes == nil && !slices.Equal(got, want) {
+			c.Detail = fmt.Sprintf("pod %s has the containers %s, its manifest has %s", pod.Name, strings.Join(got, ", "), strings.Join(want, ", "))
+			c.Hint = "the cluster injects containers into every namespace: look for an admission webhook without a namespace selector"
+			return c
+		}
+		for _, proxy := range proxies {
+			if !slices.ContainsFunc(got, func(name string) bool { return mesh.Match(proxy, name) }) && (v.enrolment.loadInside || pod.Labels[labelService] != loadService) {
+				c.Detail = fmt.Sprintf("pod %s has the containers %s, without %s", pod.Name, strings.Join(got, ", "), proxy)
+				c.Hint = "the mesh injected no proxy: see its injector's log, and the labels of the pod and of its namespace"
+				return c
+			}
+		}
+	}
+	c.OK = true
+	c.Detail = fmt.Sprintf("%d pods have exactly the containers of their manifests", len(pods))
+	if len(proxies) > 0 {
+		c.Detail = fmt.Sprintf("%d pods have the containers of their manifests, and %s", len(pods), strings.Join(proxies, ", "))
+	}
+	return c
+}
+
+// sidecars are the containers that the mesh injects into every pod.
+func (v *verifier) sidecars() (containers []string) {
+	if v.spec.Mesh.Kubernetes == nil {
+		return nil
+	}
+	for _, p := range v.spec.Mesh.Kubernetes.Proxies {
+		if p.In == mesh.InPod {
+			containers = append(containers, p.Container)
+		}
+	}
+	return containers
+}
+
+// containersOf are the containers of a pod's manifest, before injection.
+func (v *verifier) containersOf(pod *corev1.Pod) ([]string, error) {
+	if v.chart != nil && pod.Labels[labelService] == "" {
+		t, ok := v.chart.template(pod)
+		if !ok {
+			return nil, fmt.Errorf("pod %s is not of the chart", pod.Name)
+		}
+		return t.containers, nil
+	}
+	return manifests{v.trial}.containersOf(pod.Labels[labelService])
+}
+
+// containerNames are the names of a pod's containers, init containers first.
+func containerNames(pod *corev1.Pod) (all []string) {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
+// checkMesh verifies the mesh with probes and archives its manifests and running configuration.
+func (v *verifier) checkMesh(ctx context.Context) ([]platform.Check, error) {
+	traffic := trafficByService(v.spec, v.enrolment.loadInside, v.enrolment.front != nil)
+	client := newOutsideClient(v.applier)
+	checks, err := v.options.Meshes.Verify(ctx, meshes.Target{
+		Namespace:  v.namespace,
+		LoadInside: v.enrolment.loadInside,
+		Front:      v.enrolment.front,
+		Traffic:    func(pod *corev1.Pod) meshes.PodTraffic { return traffic[v.serviceOf(pod)] },
+		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
+		Probe:      v.prober.reachAll,
+		Plaintext:  client.request,
+	})
+	err = errors.Join(err, client.remove(ctx))
+	if err != nil || !v.archive.enabled() {
+		return checks, err
+	}
+	return checks, v.options.Meshes.Archive(ctx, v.namespace, v.archive.meshFile)
+}
