@@ -1,6 +1,8 @@
 package local
 
-import "github.com/tare-mesh/tare/internal/run/platform"
+import (
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
 
 // Declare returns the platform with its abilities.
 func (p *Platform) Declare() platform.Platform {
@@ -13,14 +15,14 @@ func (p *Platform) Declare() platform.Platform {
 func (d *deployment) declare() *platform.Deployment {
 	return &platform.Deployment{
 		Running:       d,
-		Verifier:      d,
-		Watcher:       d,
-		Prober:        d,
-		StageTimer:    d,
-		MeshCounters:  d,
-		TaskFaults:    d,
-		EndedTasks:    d,
-		Configurer:    d,
-		NetworkFaults: d,
+		Verifier:      d.verifier,
+		Watcher:       d.processes,
+		Prober:        prober{d.layout.spec.CPUs},
+		StageTimer:    d.times,
+		MeshCounters:  d.proxies,
+		TaskFaults:    d.faults,
+		EndedTasks:    d.faults,
+		Configurer:    &configurer{workspace: d.workspace, processes: d.processes},
+		NetworkFaults: d.network,
 	}
 }

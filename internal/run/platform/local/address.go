@@ -1,6 +1,8 @@
 package local
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -87,3 +89,29 @@ func (a *addresses) all() netip.Prefix {
 
 // distinct says whether pods have addresses of their own.
 func (a *addresses) distinct() bool { return bindable(netip.AddrFrom4([4]byte{127, a.net, 0, 1})) }
+
+// choose finds a port that is free for TCP and UDP, for a program that cannot be
+// left to take one from the kernel and to tell which. Nothing holds it until the
+// program binds it: the address is the pod's own, where nobody else looks for one.
+func (a *addresses) choose(ip netip.Addr) (int, error) {
+	const tries = 20
+	var last error
+	for range tries {
+		l, err := listen(ip)
+		if err != nil {
+			return 0, err
+		}
+		address := l.Addr().(*net.TCPAddr).AddrPort()
+		udp, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(address))
+		l.Close()
+		if err != nil {
+			last = err
+			continue
+		}
+		udp.Close()
+		if a.fresh(address) {
+			return int(address.Port()), nil
+		}
+	}
+	return 0, fmt.Errorf("find a free port on %s: %w", ip, cmp.Or(last, errors.New("the same ones are offered again and again")))
+}

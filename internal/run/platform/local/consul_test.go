@@ -95,15 +95,15 @@ func TestConsulKeepsNoSecret(t *testing.T) {
 	if planes["consul/control"] != metric.Control || planes["echo-0/sidecar"] != metric.Data {
 		t.Errorf("planes are %v", planes)
 	}
-	private(t, d.runtime.path)
+	private(t, d.workspace.runtime.path)
 	if err := d.Remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(d.runtime.path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(d.workspace.runtime.path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the runtime directory is left: %v", err)
 	}
-	if len(d.secrets.values) != 3 {
-		t.Errorf("%d secrets, want one to manage and one a pod", len(d.secrets.values))
+	if len(d.workspace.secrets.values) != 3 {
+		t.Errorf("%d secrets, want one to manage and one a pod", len(d.workspace.secrets.values))
 	}
 	files, err := filepath.Glob(filepath.Join(spec.Provenance, "*"))
 	if err != nil {
@@ -115,7 +115,7 @@ func TestConsulKeepsNoSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, secret := range d.secrets.values {
+		for name, secret := range d.workspace.secrets.values {
 			if bytes.Contains(text, []byte(secret)) {
 				t.Errorf("%s has the secret %s in it", file, name)
 			}
@@ -173,53 +173,53 @@ func TestConsulThatIsKilled(t *testing.T) {
 	d := mustDeploy(t, Options{}, realConsul(t), "back")
 	verifyAll(t, d)
 	var victim platform.Victim
-	for _, v := range d.Victims() {
+	for _, v := range d.faults.Victims() {
 		if v.Plane == metric.Control {
 			victim = v
 		}
 	}
 	if victim.ID != "consul/control" || !victim.Up {
-		t.Fatalf("the control plane cannot be hit: %+v", d.Victims())
+		t.Fatalf("the control plane cannot be hit: %+v", d.faults.Victims())
 	}
 	served := func(when string) {
 		t.Helper()
-		if c := d.probe(t.Context()); !c.OK {
+		if c := d.verifier.probe(t.Context()); !c.OK {
 			t.Errorf("%s: %s", when, c.Detail)
 		}
 	}
-	if err := d.Freeze(t.Context(), victim.ID, true); err != nil {
+	if err := d.faults.Freeze(t.Context(), victim.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	served("while the control plane is stopped")
-	if err := d.Freeze(t.Context(), victim.ID, false); err != nil {
+	if err := d.faults.Freeze(t.Context(), victim.ID, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.End(t.Context(), victim.ID, 0); err != nil {
+	if err := d.faults.End(t.Context(), victim.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	served("after the control plane was killed")
-	if err := d.Err(); err != nil {
+	if err := d.processes.Err(); err != nil {
 		t.Errorf("a control plane that was killed on purpose breaks the deployment: %v", err)
 	}
-	if ended := d.Ended(); len(ended) != 1 || ended[0].Plane != metric.Control || ended[0].CPU <= 0 {
+	if ended := d.faults.Ended(); len(ended) != 1 || ended[0].Plane != metric.Control || ended[0].CPU <= 0 {
 		t.Errorf("what ended is accounted for as %+v", ended)
 	}
-	if err := d.Restart(t.Context(), victim.ID); err != nil {
+	if err := d.faults.Restart(t.Context(), victim.ID); err != nil {
 		t.Fatal(err)
 	}
 	// A lone agent that comes back may for some seconds tell the sidecars that nobody is healthy, until it has looked itself.
 	arrives := func(when string) {
 		t.Helper()
 		start := time.Now()
-		within(t, time.Minute, "requests arrive "+when, func() bool { return d.probe(t.Context()).OK })
+		within(t, time.Minute, "requests arrive "+when, func() bool { return d.verifier.probe(t.Context()).OK })
 		t.Logf("requests arrive %v %s", time.Since(start), when)
 	}
 	arrives("after the control plane came back")
 	// A sidecar that is started again takes its configuration from the control plane that was.
-	if err := d.End(t.Context(), "back-0/sidecar", 0); err != nil {
+	if err := d.faults.End(t.Context(), "back-0/sidecar", 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Restart(t.Context(), "back-0/sidecar"); err != nil {
+	if err := d.faults.Restart(t.Context(), "back-0/sidecar"); err != nil {
 		t.Fatal(err)
 	}
 	arrives("after the sidecar of back came back")

@@ -39,15 +39,15 @@ func TestEnvoyThatExits(t *testing.T) {
 func TestEnvoyThatDies(t *testing.T) {
 	realEnvoy(t)
 	d := mustDeploy(t, Options{}, load(t, "envoy-plaintext"))
-	for _, p := range d.processes {
+	for _, p := range d.processes.started {
 		if p.task.ID == "load/sidecar" {
 			if err := p.Stop(t.Context(), time.Minute); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	eventually(t, "the deployment is broken", func() bool { return d.Err() != nil })
-	if text := d.Err().Error(); !strings.Contains(text, "load/sidecar is gone") {
+	eventually(t, "the deployment is broken", func() bool { return d.processes.Err() != nil })
+	if text := d.processes.Err().Error(); !strings.Contains(text, "load/sidecar is gone") {
 		t.Error(text)
 	}
 }
@@ -57,7 +57,7 @@ func TestBypassedDataPlane(t *testing.T) {
 	for name, unit := range map[string]string{"envoy": "requests", "envoy-tcp": "connections"} {
 		t.Run(name, func(t *testing.T) {
 			d := mustDeploy(t, Options{}, load(t, name))
-			d.entry = []string{rootURL(d.pods["echo"][0].app)}
+			d.layout.entry = []string{rootURL(d.layout.pods["echo"][0].app)}
 			wantFailed(t, verdict(t, d), unit+" into the sidecar of echo", unit+" from the sidecar of load to echo",
 				"TLS handshakes into the sidecar of echo", "TLS handshakes from the sidecar of load to echo")
 		})
@@ -73,7 +73,7 @@ func TestBypassInTheMiddle(t *testing.T) {
 		}
 	}}
 	elsewhere := mustDeploy(t, Options{}, load(t, "none"))
-	direct = elsewhere.entry[0]
+	direct = elsewhere.layout.entry[0]
 	d := mustDeploy(t, o, load(t, "envoy-plaintext"), "back")
 	wantFailed(t, verdict(t, d), "requests from the sidecar of echo to back", "requests into the sidecar of back",
 		"requests at the application back")

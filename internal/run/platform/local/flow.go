@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -50,30 +51,30 @@ func (c called) atLeast() int64 {
 }
 
 // flows lists every counter on the way of the probes.
-func (d *deployment) flows() ([]flow, error) {
-	order, err := calleesFirst(d.spec.Topology)
+func (v *verifier) flows() ([]flow, error) {
+	order, err := calleesFirst(v.layout.spec.Topology)
 	if err != nil {
 		return nil, err
 	}
-	times, most, err := visits(d.spec.Topology)
+	times, most, err := visits(v.layout.spec.Topology)
 	if err != nil {
 		return nil, err
 	}
 	var all []flow
-	if d.sidecar != "" {
-		if all, err = d.sidecarFlows([]*pod{d.load}, map[string]called{entryOf(d.spec.Topology): {times: 1}}, called{}); err != nil {
+	if v.layout.proxied() {
+		if all, err = v.proxyFlows([]*pod{v.layout.load}, map[string]called{entryOf(v.layout.spec.Topology): {times: 1}}, called{}); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range slices.Backward(order) {
 		in := called{int64(times[s.Name]), most[s.Name]}
-		if d.sidecar != "" {
+		if v.layout.proxied() {
 			calls := map[string]called{}
 			for _, c := range s.Calls {
 				sum := calls[c.Service]
-				calls[c.Service] = called{sum.times + in.times*int64(1+d.spec.Topology.Redirected(c)), sum.atMost || in.atMost || uncertain(c)}
+				calls[c.Service] = called{sum.times + in.times*int64(1+v.layout.spec.Topology.Redirected(c)), sum.atMost || in.atMost || uncertain(c)}
 			}
-			fs, err := d.sidecarFlows(d.pods[s.Name], calls, in)
+			fs, err := v.proxyFlows(v.layout.pods[s.Name], calls, in)
 			if err != nil {
 				return nil, err
 			}
@@ -81,24 +82,24 @@ func (d *deployment) flows() ([]flow, error) {
 		}
 		f := flow{name: "requests at the application " + s.Name, want: in.times * probes, atMost: in.atMost,
 			hint: "the probes reach another application than the one deployed, or are lost on the way"}
-		for _, p := range d.pods[s.Name] {
+		for _, p := range v.layout.pods[s.Name] {
 			f.parts = append(f.parts, part{pod: p})
 		}
 		all = append(all, f)
-		all = append(all, d.adderFlows(d.pods[s.Name])...)
+		all = append(all, v.adderFlows(v.layout.pods[s.Name])...)
 	}
 	return all, nil
 }
 
-// sidecarFlows are the counters of one service's sidecars: in visits per probe, and calls to each callee.
-func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits called) ([]flow, error) {
+// proxyFlows are the counters of one service's sidecars: in visits per probe, and calls to each callee.
+func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits called) ([]flow, error) {
 	service := pods[0].service
-	unit := d.unit(pods[0].protocol)
+	unit := v.unit(pods[0].protocol)
 	in := flow{name: fmt.Sprintf("%s into the sidecar of %s", unit, service), want: visits.times * probes, atMost: visits.atMost, sidecars: true, hint: pathHint}
 	shaken := flow{name: "TLS handshakes into the sidecar of " + service, want: visits.atLeast(), sidecars: true, atLeast: true, hint: tlsHint}
 	var out, shook []flow
 	for i, p := range pods {
-		names, err := d.spec.Mesh.Local.Verify.Counters(p.sidecar)
+		names, err := v.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +107,7 @@ func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits c
 		shaken.parts = append(shaken.parts, part{p, names.InboundHandshakes})
 		for j, o := range names.Outbound {
 			if i == 0 {
-				unit := d.unit(d.pods[o.Service][0].protocol)
+				unit := v.unit(v.layout.pods[o.Service][0].protocol)
 				way := fmt.Sprintf("from the sidecar of %s to %s", service, o.Service)
 				out = append(out, flow{name: unit + " " + way, want: calls[o.Service].times * probes, atMost: calls[o.Service].atMost, sidecars: true, hint: pathHint})
 				shook = append(shook, flow{name: "TLS handshakes " + way, want: calls[o.Service].atLeast(), sidecars: true, atLeast: true, hint: tlsHint})
@@ -120,7 +121,7 @@ func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits c
 		all = append(all, in)
 	}
 	all = append(all, out...)
-	if !d.spec.Mesh.Provides.MTLS {
+	if !v.layout.spec.Mesh.Provides.MTLS {
 		return all, nil
 	}
 	if pods[0].sidecar.Inbound != nil {
@@ -133,11 +134,31 @@ func (d *deployment) sidecarFlows(pods []*pod, calls map[string]called, visits c
 }
 
 // unit is what the counters of a service count: of one that speaks plain TCP nothing but connections can be.
-func (d *deployment) unit(protocol string) string {
+func (v *verifier) unit(protocol string) string {
 	if protocol == app.TCP {
 		return "connections"
 	}
-	return d.spec.Mesh.Local.Verify.Unit + "s"
+	return v.layout.spec.Mesh.Local.Verify.Unit + "s"
+}
+
+// adderFlows are the calls that reach the sidecars of a service's adders.
+func (v *verifier) adderFlows(pods []*pod) []flow {
+	f := flow{name: "calls at the sidecar of " + pods[0].service, hint: "the routes do not reach the function where they should; see the logs in the trial's provenance directory"}
+	for _, p := range pods {
+		if p.beside != nil {
+			f.parts = append(f.parts, part{pod: p.beside})
+		}
+	}
+	if len(f.parts) == 0 {
+		return nil
+	}
+	for i := range probes {
+		u, err := url.Parse(v.layout.entry[i%len(v.layout.entry)])
+		if err == nil && u.Path != "/" && u.Path != "/adder" {
+			f.want++
+		}
+	}
+	return []flow{f}
 }
 
 // reading is what the counter of a flow stands at.

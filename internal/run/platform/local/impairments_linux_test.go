@@ -158,7 +158,7 @@ func TestSidecarsThatCallFromElsewhere(t *testing.T) {
 	m.Local = &local
 	d := mustDeploy(t, Options{}, m)
 	verdict(t, d) // which sends requests
-	err := d.Impair(t.Context(), "echo-0", platform.Impairment{Loss: 1})
+	err := d.network.Impair(t.Context(), "echo-0", platform.Impairment{Loss: 1})
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(hint.Of(err), "upstream_bind_config") {
 		t.Errorf("got %v", err)
 	}

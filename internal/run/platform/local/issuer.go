@@ -21,11 +21,11 @@ type issuer interface {
 }
 
 // issuer of this deployment.
-func (d *deployment) issuer() issuer {
-	if local := d.spec.Mesh.Local; local != nil && local.Certificates != nil {
-		return meshIssuer{d, *local.Certificates}
+func (px *proxies) issuer() issuer {
+	if local := px.layout.spec.Mesh.Local; local != nil && local.Certificates != nil {
+		return meshIssuer{px.control, px.workspace.secrets, *local.Certificates}
 	}
-	return ownIssuer{d.authority}
+	return ownIssuer{px.authority}
 }
 
 // ownIssuer is tare's own authority; nil without mTLS, where identities are names only.
@@ -45,12 +45,13 @@ func (o ownIssuer) roots(context.Context) (*x509.CertPool, error) {
 
 // meshIssuer asks the mesh's control plane. Nothing it answers is kept.
 type meshIssuer struct {
-	deployment *deployment
+	control    *controlPlane
+	secrets    *secrets
 	definition mesh.Certificates
 }
 
 func (m meshIssuer) templates(service string) mesh.CertificateContext {
-	return mesh.CertificateContext{Service: service, Control: m.deployment.controlContexts(), Secrets: m.deployment.secrets.get}
+	return mesh.CertificateContext{Service: service, Control: m.control.contexts(), Secrets: m.secrets.get}
 }
 
 func (m meshIssuer) identity(service string) (string, error) {
@@ -61,7 +62,7 @@ func (m meshIssuer) certificate(ctx context.Context, service string) (tls.Certif
 	fail := func(err error) (tls.Certificate, error) {
 		return tls.Certificate{}, fmt.Errorf("get a certificate of %s: %w", service, err)
 	}
-	answer, err := m.deployment.ask(ctx, m.definition.Issue, m.templates(service))
+	answer, err := m.control.request(ctx, m.definition.Issue, m.templates(service))
 	if err != nil {
 		return fail(err)
 	}
@@ -81,7 +82,7 @@ func (m meshIssuer) certificate(ctx context.Context, service string) (tls.Certif
 }
 
 func (m meshIssuer) roots(ctx context.Context) (*x509.CertPool, error) {
-	answer, err := m.deployment.ask(ctx, m.definition.Roots, m.templates(""))
+	answer, err := m.control.request(ctx, m.definition.Roots, m.templates(""))
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(answer) {
 		err = errors.New("the answer has no certificate in PEM")

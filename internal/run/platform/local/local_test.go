@@ -144,7 +144,7 @@ func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) 
 // verdict verifies and returns the checks that do not hold, by name.
 func verdict(t *testing.T, d *deployment) map[string]platform.Check {
 	t.Helper()
-	checks, err := d.Verify(t.Context())
+	checks, err := d.verifier.Verify(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -311,10 +311,10 @@ func TestCommandsPaste(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Stop(t.Context(), 0) }()
-	if err := d.await(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.pods["echo"][0].api) }); err != nil {
+	if err := awaitReady(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.layout.pods["echo"][0].api) }); err != nil {
 		t.Fatal(err)
 	}
-	if c := d.probe(t.Context()); !c.OK {
+	if c := d.verifier.probe(t.Context()); !c.OK {
 		t.Error(c.Detail)
 	}
 }

@@ -63,18 +63,6 @@ func New(o Options) *Platform {
 	return &Platform{options: o, programs: map[string]program{agentProgram: {path: o.AgentPath}}}
 }
 
-// Error is what went wrong, with what the user can do.
-type Error struct {
-	Err  error
-	hint string
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint says what the user can do.
-func (e *Error) Hint() string { return e.hint }
-
 // Prepare kills what earlier runs left, removes their secrets, and finds the
 // programs of the meshes' data planes. Where a system cannot tell a leftover
 // process from another with its number (see [proc.Sweep]), none is killed.
@@ -86,7 +74,7 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		p.warn(err)
 	}
 	if info, err := os.Stat(p.options.AgentPath); err != nil {
-		return nil, &Error{fmt.Errorf("find the program that plays the services: %w", err), "build it with `make build`; it lies beside tare"}
+		return nil, hint.Wrap(fmt.Errorf("find the program that plays the services: %w", err), "build it with `make build`; it lies beside tare")
 	} else if info.IsDir() || info.Mode()&0o111 == 0 {
 		return nil, fmt.Errorf("find the program that plays the services: %s is not a program", p.options.AgentPath)
 	}
@@ -156,30 +144,51 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 	// The context ends with its cause when any process of the deployment does.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := &deployment{spec: spec, agent: p.options.AgentPath, edit: p.options.edit, settle: cmp.Or(p.options.settle, settleTimeout), abandon: cancel, secrets: newSecrets(), programs: map[string]program{}, pods: map[string][]*pod{}}
-	defer func() {
-		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = cause
-			}
-			err = errors.Join(fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err), d.Remove(ctx))
+	d, err := p.newDeployment(ctx, spec, cancel)
+	if err != nil {
+		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+	}
+	if err = d.startAll(ctx); err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
 		}
-	}()
-	if local := spec.Mesh.Local; local != nil {
-		for _, name := range local.Programs() {
-			if d.programs[name], err = p.program(ctx, name); err != nil {
+		return nil, errors.Join(fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err), d.Remove(ctx))
+	}
+	return d, nil
+}
+
+// newDeployment makes the parts of a deployment and starts none of them.
+func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abandon context.CancelCauseFunc) (*deployment, error) {
+	trial := &layout{spec: spec, programs: map[string]program{}, addresses: newAddresses(), pods: map[string][]*pod{}}
+	if trial.proxied() {
+		for _, name := range spec.Mesh.Local.Programs() {
+			var err error
+			if trial.programs[name], err = p.program(ctx, name); err != nil {
 				return nil, err
 			}
 		}
-		d.sidecar = d.programs[local.Sidecar.Program].path
 	}
-	if err := d.prepare(); err != nil {
+	files, err := newWorkspace(spec.Provenance)
+	if err != nil {
 		return nil, err
 	}
-	if err := d.startAll(ctx); err != nil {
-		return nil, err
+	ps := &processes{mesh: spec.Mesh, cpus: spec.CPUs, workspace: files, abandon: abandon}
+	control := &controlPlane{layout: trial, workspace: files, processes: ps}
+	data := &proxies{layout: trial, workspace: files, processes: ps, control: control}
+	if trial.proxied() {
+		data.program = trial.programs[spec.Mesh.Local.Sidecar.Program].path
 	}
-	return d, context.Cause(ctx)
+	return &deployment{
+		layout: trial, workspace: files, processes: ps, control: control, proxies: data,
+		apps:     &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
+		verifier: &verifier{layout: trial, processes: ps, control: control, proxies: data, settle: cmp.Or(p.options.settle, settleTimeout)},
+		faults:   &taskFaults{layout: trial, processes: ps, control: control},
+		network:  &networkFaults{layout: trial, processes: ps},
+		times:    &stageTimes{layout: trial, workspace: files},
+	}, nil
 }
 
 // supported refuses what this platform cannot do, and what would confuse it.
@@ -191,15 +200,15 @@ func supported(spec platform.Spec) error {
 		return errors.New("the topology has no services")
 	}
 	if _, ok := spec.Topology.Service(loadService); ok {
-		return &Error{fmt.Errorf("a service is called %q, as the load generator is", loadService), "give the service another name"}
+		return hint.Wrap(fmt.Errorf("a service is called %q, as the load generator is", loadService), "give the service another name")
 	}
 	if err := spec.Mesh.On(mesh.OnLocal); err != nil {
 		return err
 	}
 	for _, s := range spec.Topology.Services {
 		if p := cmp.Or(s.Protocol, spec.Treatment.Levels.Protocol); spec.Mesh.Provides.L7 && p == app.TCP && !spec.Mesh.Local.TCP {
-			return &Error{fmt.Errorf("service %s speaks tcp: %w by mesh %s, which understands HTTP", s.Name, errors.ErrUnsupported, spec.Mesh.Name),
-				"take a mesh that forwards connections, such as envoy-tcp"}
+			return hint.Wrap(fmt.Errorf("service %s speaks tcp: %w by mesh %s, which understands HTTP", s.Name, errors.ErrUnsupported, spec.Mesh.Name),
+				"take a mesh that forwards connections, such as envoy-tcp")
 		}
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 const (
@@ -56,7 +58,7 @@ func newRuntimeDir() (*runtimeDir, error) {
 		}
 		return &runtimeDir{path, lock}, nil
 	}
-	return nil, &Error{fmt.Errorf("make the runtime directory: %w", errors.Join(failed...)), "set TMPDIR to a short path that can be written to"}
+	return nil, hint.Wrap(fmt.Errorf("make the runtime directory: %w", errors.Join(failed...)), "set TMPDIR to a short path that can be written to")
 }
 
 // errLocked says that a living run has the directory.

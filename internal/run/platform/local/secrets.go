@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 )
@@ -41,20 +39,4 @@ func (s *secrets) redact(text []byte) []byte {
 		text = bytes.ReplaceAll(text, []byte(s.values[name]), []byte("SECRET-"+name))
 	}
 	return text
-}
-
-// keep writes what was rendered to provenance/ under a name, and returns the
-// path for the program to read: that file, or one in the runtime directory where a
-// secret is in it. What is kept then has the secrets' names in their places.
-func (d *deployment) keep(name string, rendered []byte) (path string, err error) {
-	path = filepath.Join(d.spec.Provenance, name)
-	redacted := d.secrets.redact(rendered)
-	if err := os.WriteFile(path, redacted, 0o600); err != nil {
-		return "", err
-	}
-	if bytes.Equal(redacted, rendered) {
-		return path, nil
-	}
-	path = d.runtime.file(name)
-	return path, os.WriteFile(path, rendered, 0o600)
 }

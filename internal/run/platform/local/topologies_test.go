@@ -35,7 +35,7 @@ func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol 
 
 func verifyAll(t *testing.T, d *deployment) []platform.Check {
 	t.Helper()
-	checks, err := d.Verify(t.Context())
+	checks, err := d.verifier.Verify(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestTwoHundredServices(t *testing.T) {
 	started := time.Since(start)
 	verifyAll(t, d)
 	var pids []int
-	for _, p := range d.processes {
+	for _, p := range d.processes.started {
 		pids = append(pids, p.PID)
 	}
 	start = time.Now()

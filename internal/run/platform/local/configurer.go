@@ -15,41 +15,47 @@ import (
 // maxRefusal bounds what is shown of an answer that refuses a change, bytes.
 const maxRefusal = 2 << 10
 
+// configurer implements [platform.Configurer], through the services' REST interface.
+type configurer struct {
+	workspace *workspace
+	processes *processes
+}
+
 // Configure implements [platform.Configurer].
-func (d *deployment) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
+func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("change %s: %w", id, err) }
-	v, p, err := d.alive(id)
+	v, p, err := c.processes.alive(id)
 	switch {
 	case err != nil:
 		return fail(err)
 	case p == nil:
 		return fail(errors.New("it does not run"))
-	case v.container != "app":
+	case v.name != "app":
 		return fail(errors.New("it is not a service"))
 	}
 	api := rootURL(v.pod.api) + "config"
-	now, err := d.rest(ctx, http.MethodGet, api, nil)
+	now, err := c.rest(ctx, http.MethodGet, api, nil)
 	if err != nil {
 		return fail(err)
 	}
 	if undo, err = platform.Reverse(patch, now); err != nil {
 		return fail(err)
 	}
-	if _, err := d.rest(ctx, http.MethodPatch, api, patch); err != nil {
+	if _, err := c.rest(ctx, http.MethodPatch, api, patch); err != nil {
 		return fail(err)
 	}
 	return undo, nil
 }
 
 // rest asks a service's REST interface, with the token of the run.
-func (d *deployment) rest(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+func (c *configurer) rest(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", "Bearer "+d.token)
+	r.Header.Set("Authorization", "Bearer "+c.workspace.token)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/merge-patch+json")
 	}

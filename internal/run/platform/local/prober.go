@@ -8,11 +8,14 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
+// prober implements [platform.Prober].
+type prober struct{ cpus map[string]string } // pinned, by plane
+
 // Probe implements [platform.Prober], from within this process: on the processors
 // that application and data plane are pinned to, or where one of them is not, on
 // all this process may use.
-func (d *deployment) Probe(ctx context.Context) (probe.Reading, error) {
-	cpus, err := probedCPUs(d.spec.CPUs)
+func (p prober) Probe(ctx context.Context) (probe.Reading, error) {
+	cpus, err := probedCPUs(p.cpus)
 	if err != nil {
 		return probe.Reading{}, err
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -41,64 +43,70 @@ func nobody(a *addresses) station {
 	return station{name: "nobody", ip: netip.AddrFrom4([4]byte{127, a.net, 255, 255}), port: 1, all: a.all()}
 }
 
+// networkFaults implements [platform.NetworkFaults].
+type networkFaults struct {
+	layout    *layout
+	processes *processes
+
+	mu   sync.Mutex
+	wire wire // nil until a network is impaired
+}
+
 // Impair implements [platform.NetworkFaults].
-func (d *deployment) Impair(_ context.Context, pod string, how platform.Impairment) error {
-	d.impairing.Lock()
-	defer d.impairing.Unlock()
+func (n *networkFaults) Impair(_ context.Context, pod string, how platform.Impairment) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	fail := func(err error) error { return fmt.Errorf("impair the network of %s: %w", pod, err) }
-	p := d.podNamed(pod)
-	d.mu.Lock()
-	removed := d.removed
-	d.mu.Unlock()
+	p := n.layout.pod(pod)
 	switch {
-	case removed:
+	case n.processes.closed():
 		return fail(errRemoved)
 	case p == nil:
 		return fail(errors.New("there is no such pod"))
-	case !d.addresses.distinct():
+	case !n.layout.addresses.distinct():
 		return fail(fmt.Errorf("%w: this system has no more than one loopback address, which all pods share", errors.ErrUnsupported))
 	}
-	if err := d.ownSources(); err != nil {
+	if err := n.ownSources(); err != nil {
 		return fail(err)
 	}
-	if d.wire == nil {
+	if n.wire == nil {
 		var err error
-		if d.wire, err = newWire(); err != nil {
+		if n.wire, err = newWire(); err != nil {
 			return fail(err)
 		}
 	}
 	way := p.app
-	if d.sidecar != "" {
+	if n.layout.proxied() {
 		way = p.inbound
 	}
-	if err := d.wire.impair(station{p.name, p.ip, way.Port(), d.addresses.all()}, how); err != nil {
+	if err := n.wire.impair(station{p.name, p.ip, way.Port(), n.layout.addresses.all()}, how); err != nil {
 		return fail(err)
 	}
 	return nil
 }
 
 // Mend implements [platform.NetworkFaults].
-func (d *deployment) Mend(_ context.Context, pod string) error {
-	d.impairing.Lock()
-	defer d.impairing.Unlock()
-	if d.wire == nil {
+func (n *networkFaults) Mend(_ context.Context, pod string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.wire == nil {
 		return nil
 	}
-	if err := d.wire.mend(pod); err != nil {
+	if err := n.wire.mend(pod); err != nil {
 		return fmt.Errorf("mend the network of %s: %w", pod, err)
 	}
 	return nil
 }
 
-// freeNetwork undoes what was done to the network.
-func (d *deployment) freeNetwork() error {
-	d.impairing.Lock()
-	defer d.impairing.Unlock()
-	if d.wire == nil {
+// free undoes what was done to the network.
+func (n *networkFaults) free() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.wire == nil {
 		return nil
 	}
-	w := d.wire
-	d.wire = nil
+	w := n.wire
+	n.wire = nil
 	if err := w.end(); err != nil {
 		return fmt.Errorf("free the network: %w", err)
 	}
@@ -107,12 +115,12 @@ func (d *deployment) freeNetwork() error {
 
 // ownSources refuses sidecars that call other pods from an address that is not
 // their pod's: what a pod sends through one could not be told from what others send.
-func (d *deployment) ownSources() error {
-	if d.sidecar == "" {
+func (n *networkFaults) ownSources() error {
+	if !n.layout.proxied() {
 		return nil
 	}
 	inbound := map[netip.AddrPort]string{}
-	for _, pods := range d.pods {
+	for _, pods := range n.layout.pods {
 		for _, p := range pods {
 			inbound[p.inbound] = p.name
 		}
@@ -123,23 +131,9 @@ func (d *deployment) ownSources() error {
 	}
 	for _, c := range connections {
 		if name, ok := inbound[c.to]; ok && c.from.Addr() == localhost {
-			return &Error{fmt.Errorf("%w: a sidecar of mesh %s has called %s from %s, and not from its pod's address", errors.ErrUnsupported, d.spec.Mesh.Name, name, localhost),
-				"let its definition bind what it connects to {{.IP}}, as envoy's does with upstream_bind_config"}
+			return hint.Wrap(fmt.Errorf("%w: a sidecar of mesh %s has called %s from %s, and not from its pod's address", errors.ErrUnsupported, n.layout.spec.Mesh.Name, name, localhost),
+				"let its definition bind what it connects to {{.IP}}, as envoy's does with upstream_bind_config")
 		}
-	}
-	return nil
-}
-
-func (d *deployment) podNamed(name string) *pod {
-	for _, pods := range d.pods {
-		for _, p := range pods {
-			if p.name == name {
-				return p
-			}
-		}
-	}
-	if d.load != nil && d.load.name == name {
-		return d.load
 	}
 	return nil
 }

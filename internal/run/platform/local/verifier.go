@@ -24,13 +24,22 @@ const (
 // pathHint is for every counter that did not move as it should.
 const pathHint = "requests take another way than the mesh's; see the proxies' configurations and logs in the trial's provenance directory"
 
+// verifier implements [platform.Verifier].
+type verifier struct {
+	layout    *layout
+	processes *processes
+	control   *controlPlane
+	proxies   *proxies
+	settle    time.Duration // how long counters may lag
+}
+
 // Verify implements [platform.Verifier]. It sends probes through the entry and
 // holds what every counter on the way moved by against what was sent.
-func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
-	if err := d.Err(); err != nil {
+func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
+	if err := v.processes.Err(); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	flows, err := d.flows()
+	flows, err := v.flows()
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
@@ -38,18 +47,18 @@ func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	checks := []platform.Check{d.probe(ctx)}
-	after, err := settle(ctx, d.settle, flows, before)
+	checks := []platform.Check{v.probe(ctx)}
+	after, err := settle(ctx, v.settle, flows, before)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	for i, f := range flows {
 		checks = append(checks, f.check(before[i], after[i]))
 	}
-	checks = append(checks, d.controlVersions(ctx)...)
-	checks = append(checks, d.sidecarVersions(ctx)...)
-	if d.spec.Mesh.Provides.MTLS {
-		checks = append(checks, d.verifyTLS(ctx)...)
+	checks = append(checks, v.controlVersions(ctx)...)
+	checks = append(checks, v.proxyVersions(ctx)...)
+	if v.layout.spec.Mesh.Provides.MTLS {
+		checks = append(checks, v.checkTLS(ctx)...)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("verify: %w", context.Cause(ctx))
@@ -58,14 +67,14 @@ func (d *deployment) Verify(ctx context.Context) ([]platform.Check, error) {
 }
 
 // probe sends the probes and checks what is answered.
-func (d *deployment) probe(ctx context.Context) platform.Check {
-	entry := entryOf(d.spec.Topology)
-	s, _ := d.spec.Topology.Service(entry)
-	want := s.AnswerSize(int64(d.spec.Treatment.Levels.ResponseSize))
-	speak := speakers[d.spec.Protocol(s)]
+func (v *verifier) probe(ctx context.Context) platform.Check {
+	entry := entryOf(v.layout.spec.Topology)
+	s, _ := v.layout.spec.Topology.Service(entry)
+	want := s.AnswerSize(int64(v.layout.spec.Treatment.Levels.ResponseSize))
+	speak := speakers[v.layout.spec.Protocol(s)]
 	good, first := 0, ""
 	for i := range probes {
-		err := speak.probe(ctx, d.entry[i%len(d.entry)], int64(d.spec.Treatment.Levels.RequestSize), want)
+		err := speak.probe(ctx, v.layout.entry[i%len(v.layout.entry)], int64(v.layout.spec.Treatment.Levels.RequestSize), want)
 		if err == nil {
 			good++
 		} else if first == "" {

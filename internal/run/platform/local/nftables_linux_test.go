@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -29,8 +30,7 @@ func mayTouchPackets(t *testing.T) {
 	if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) {
 		t.Fatalf("root is refused: %v", err)
 	}
-	var e *Error
-	if !errors.As(err, &e) || e.Hint() == "" {
+	if hint.Of(err) == "" {
 		t.Errorf("no hint with %v", err)
 	}
 	t.Skipf("not root: %v", err)

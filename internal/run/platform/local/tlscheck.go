@@ -38,25 +38,25 @@ func (f flow) failures() flow {
 	return e
 }
 
-// verifyTLS connects to each pod's way in, as a caller and as those who must be kept out.
-func (d *deployment) verifyTLS(ctx context.Context) []platform.Check {
+// checkTLS connects to each pod's way in, as a caller and as those who must be kept out.
+func (v *verifier) checkTLS(ctx context.Context) []platform.Check {
 	var checks []platform.Check
-	for _, s := range d.spec.Topology.Services {
-		for _, p := range d.pods[s.Name] {
+	for _, s := range v.layout.spec.Topology.Services {
+		for _, p := range v.layout.pods[s.Name] {
 			if p.sidecar.Inbound != nil && len(p.sidecar.Inbound.Callers) > 0 {
-				checks = append(checks, d.verifyIdentity(ctx, p))
-				checks = append(checks, d.verifyRefusals(ctx, p)...)
+				checks = append(checks, v.checkIdentity(ctx, p))
+				checks = append(checks, v.checkRefusals(ctx, p)...)
 			}
 		}
 	}
 	return checks
 }
 
-// verifyIdentity connects as one of the callers and looks at who answers.
-func (d *deployment) verifyIdentity(ctx context.Context, p *pod) platform.Check {
+// checkIdentity connects as one of the callers and looks at who answers.
+func (v *verifier) checkIdentity(ctx context.Context, p *pod) platform.Check {
 	caller := p.sidecar.Inbound.Callers[0]
 	c := platform.Check{Name: "identity of " + p.name}
-	served, err := d.request(ctx, p, callers(d.spec.Topology, p.service)[0])
+	served, err := v.request(ctx, p, callers(v.layout.spec.Topology, p.service)[0])
 	switch {
 	case err != nil:
 		c.Detail = fmt.Sprintf("as %s: %v", caller, err)
@@ -77,14 +77,14 @@ var alpn = map[string][]string{app.HTTP1: {"http/1.1"}, app.HTTP2: {"h2"}, app.G
 // stranger has a certificate of the right authority and no business here.
 const stranger = "stranger"
 
-func (d *deployment) verifyRefusals(ctx context.Context, p *pod) []platform.Check {
+func (v *verifier) checkRefusals(ctx context.Context, p *pod) []platform.Check {
 	var checks []platform.Check
 	for _, try := range []struct{ name, service string }{
 		{"without a certificate", ""},
 		{"as a stranger", stranger},
 	} {
-		denied := d.denied(ctx, p, try.service)
-		_, err := d.request(ctx, p, try.service)
+		denied := v.denied(ctx, p, try.service)
+		_, err := v.request(ctx, p, try.service)
 		checks = append(checks, refusal(fmt.Sprintf("%s refuses connections %s", p.name, try.name), err))
 		checks = append(checks, denied()...)
 	}
@@ -95,8 +95,8 @@ func (d *deployment) verifyRefusals(ctx context.Context, p *pod) []platform.Chec
 // denied prepares to check that the sidecar itself says that it refuses a
 // service it knows by its certificate: then it was the mesh's policy, and no other
 // failure. There is no such check where the mesh's definition names no counter.
-func (d *deployment) denied(ctx context.Context, p *pod, service string) func() []platform.Check {
-	names, err := d.spec.Mesh.Local.Verify.Counters(p.sidecar)
+func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []platform.Check {
+	names, err := v.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
 	if err == nil && (service == "" || names.Denied == "") {
 		return func() []platform.Check { return nil }
 	}
@@ -109,7 +109,7 @@ func (d *deployment) denied(ctx context.Context, p *pod, service string) func() 
 	return func() []platform.Check {
 		var after []reading
 		if err == nil {
-			after, err = settle(ctx, d.settle, []flow{f}, before)
+			after, err = settle(ctx, v.settle, []flow{f}, before)
 		}
 		if err != nil {
 			return []platform.Check{{Name: f.name, Detail: err.Error(), Hint: f.hint}}
@@ -155,8 +155,8 @@ var errNoCertificate = errors.New("no certificate to try with")
 
 // request sends one request over TLS with a certificate of the service (none
 // if empty), and returns the identity that the other end showed.
-func (d *deployment) request(ctx context.Context, p *pod, service string) (served string, err error) {
-	roots, err := d.issuer().roots(ctx)
+func (v *verifier) request(ctx context.Context, p *pod, service string) (served string, err error) {
+	roots, err := v.proxies.issuer().roots(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errNoCertificate, err)
 	}
@@ -177,7 +177,7 @@ func (d *deployment) request(ctx context.Context, p *pod, service string) (serve
 		},
 	}
 	if service != "" {
-		c, err := d.issuer().certificate(ctx, service)
+		c, err := v.proxies.issuer().certificate(ctx, service)
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", errNoCertificate, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -111,11 +112,11 @@ func family(f byte, resource uint16) []byte {
 func refused(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return &Error{fmt.Errorf("%w: it takes the capability CAP_NET_ADMIN to touch packets: %w", errors.ErrUnsupported, err),
-			"run tare as root, or give it the capability: sudo setcap cap_net_admin+ep $(command -v tare)"}
+		return hint.Wrap(fmt.Errorf("%w: it takes the capability CAP_NET_ADMIN to touch packets: %w", errors.ErrUnsupported, err),
+			"run tare as root, or give it the capability: sudo setcap cap_net_admin+ep $(command -v tare)")
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL), errors.Is(err, fs.ErrNotExist):
-		return &Error{fmt.Errorf("%w: the kernel cannot touch packets so: %w", errors.ErrUnsupported, err),
-			"it takes Linux 5.12 with nf_tables (modprobe nf_tables), nft_numgen, nft_limit, and nft_queue with nfnetlink_queue for packet-delay"}
+		return hint.Wrap(fmt.Errorf("%w: the kernel cannot touch packets so: %w", errors.ErrUnsupported, err),
+			"it takes Linux 5.12 with nf_tables (modprobe nf_tables), nft_numgen, nft_limit, and nft_queue with nfnetlink_queue for packet-delay")
 	}
 	return err
 }

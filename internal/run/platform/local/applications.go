@@ -1,0 +1,139 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// applications are the programs that play the services.
+type applications struct {
+	layout    *layout
+	workspace *workspace
+	processes *processes
+	agent     string              // path of tare-agent
+	edit      func(*app.Instance) // changes the configuration of an application; nil but in tests
+}
+
+func (as *applications) start(ctx context.Context, p *pod, s app.Service, listener *net.TCPListener) error {
+	instance := as.instance(p, s)
+	config, err := json.MarshalIndent(instance, "", "  ")
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	path := filepath.Join(as.workspace.provenance, p.name+"-app.json")
+	if err := os.WriteFile(path, append(config, '\n'), 0o600); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	api, err := listen(p.ip)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	defer api.Close()
+	p.api = api.Addr().(*net.TCPAddr).AddrPort()
+	if s.Program == app.Adder {
+		args, err := as.startAdder(ctx, p)
+		if err != nil {
+			return err
+		}
+		size, _ := as.instance(p, s).ResponseSize.Fixed()
+		args = append(args, "--response-size", strconv.FormatInt(size, 10))
+		return as.run(ctx, p, s, append([]string{"adder"}, args...), nil, listener, api)
+	}
+	return as.run(ctx, p, s, []string{"serve", "--config", path, "--source", p.ip.String()}, []string{"--token-file", as.workspace.tokenFile()}, listener, api)
+}
+
+// run starts the program of an application on its listeners. The secret
+// arguments are not printed: the token is gone when the deployment is, and who
+// pastes the command needs none to look, and can make one to change.
+func (as *applications) run(ctx context.Context, p *pod, s app.Service, args, secret []string, listener, api *net.TCPListener) error {
+	sockets, err := descriptors(listener, api)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	defer closeAll(sockets)
+	cmd := proc.Command{
+		Path:  as.agent,
+		Args:  slices.Concat(args, secret, []string{"--listen", "fd:3", "--admin", "fd:4"}),
+		Files: sockets,
+		Log:   filepath.Join(as.workspace.provenance, p.name+"-app.log"),
+	}
+	printed := cmd
+	printed.Args = slices.Concat(args, []string{"--listen", p.app.String(), "--admin", p.api.String()})
+	printed.Files = nil
+	process, err := as.processes.runIn(ctx, p, "app", cmd, printed, func(ctx context.Context) error {
+		again, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(p.app))
+		if err != nil {
+			return fmt.Errorf("start %s again: %w", p.name, err)
+		}
+		defer again.Close()
+		return as.start(ctx, p, s, again)
+	})
+	if err != nil {
+		return err
+	}
+	// From here on a dead application refuses connections.
+	listener.Close()
+	api.Close()
+	closeAll(sockets)
+	return awaitReady(ctx, p.name+"/app", process, func(ctx context.Context) error { return answers(ctx, p.api) })
+}
+
+// instance is what the program that plays a service is told in one pod.
+func (as *applications) instance(p *pod, s app.Service) app.Instance {
+	i := as.layout.spec.Instance(s, func(service string) []string { return as.layout.urls(p, service) })
+	if as.edit != nil {
+		as.edit(&i)
+	}
+	return i
+}
+
+// descriptors are copies of the listeners' sockets for a process to inherit.
+func descriptors(listeners ...*net.TCPListener) ([]*os.File, error) {
+	var files []*os.File
+	for _, l := range listeners {
+		f, err := l.File()
+		if err != nil {
+			closeAll(files)
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// answers asks an application for its health.
+func answers(ctx context.Context, a netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"readyz", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("its health is %s", resp.Status)
+	}
+	return nil
+}

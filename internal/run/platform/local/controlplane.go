@@ -1,0 +1,163 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// controlContainer is what attribution and faults call a process of the control plane.
+const controlContainer = "control"
+
+// control is a running process of the control plane. It is a pod by itself: it
+// has an address, a name and lives that faults can end.
+type control struct {
+	*pod
+	definition mesh.Control
+	context    mesh.ControlContext
+}
+
+// controlPlane is the mesh's control plane on this machine.
+type controlPlane struct {
+	layout    *layout
+	workspace *workspace
+	processes *processes
+	running   []*control
+}
+
+// start starts the control plane, one process after another: each may rely on those before it.
+func (cp *controlPlane) start(ctx context.Context) error {
+	if cp.layout.spec.Mesh.Local == nil {
+		return nil
+	}
+	for _, definition := range cp.layout.spec.Mesh.Local.Control {
+		c, err := cp.newControl(definition)
+		if err == nil {
+			err = cp.run(ctx, c)
+		}
+		if err != nil {
+			return err
+		}
+		cp.running = append(cp.running, c)
+	}
+	return nil
+}
+
+func (cp *controlPlane) newControl(definition mesh.Control) (*control, error) {
+	p, err := cp.layout.newPod(definition.Name, "")
+	if err != nil {
+		return nil, err
+	}
+	c := &control{pod: p, definition: definition, context: mesh.ControlContext{
+		Name: definition.Name, IP: p.ip.String(), Ports: map[string]int{}, DataDir: cp.workspace.runtime.file(definition.Name + "-data"),
+		Services: cp.services(), Control: cp.contexts(), Secrets: cp.workspace.secrets.get,
+	}}
+	for _, name := range definition.Ports {
+		if c.context.Ports[name], err = cp.layout.addresses.choose(p.ip); err != nil {
+			return nil, fmt.Errorf("start %s: %w", definition.Name, err)
+		}
+	}
+	if err := os.Mkdir(c.context.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("start %s: %w", definition.Name, err)
+	}
+	return c, cp.configure(c)
+}
+
+// configure writes the configuration: where it is kept, and where the process reads it.
+func (cp *controlPlane) configure(c *control) error {
+	file := c.name + "-control.conf"
+	c.context.ConfigPath = filepath.Join(cp.workspace.provenance, file)
+	_, config, err := c.definition.Render(c.context)
+	if err == nil {
+		c.context.ConfigPath, err = cp.workspace.keep(file, config)
+	}
+	if err != nil {
+		return fmt.Errorf("start %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// run starts the process, anew or in place of one that was ended, and waits until it is ready.
+func (cp *controlPlane) run(ctx context.Context, c *control) error {
+	args, _, err := c.definition.Render(c.context)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", c.name, err)
+	}
+	cmd := proc.Command{Path: cp.layout.programs[c.definition.Program].path, Args: args, Log: filepath.Join(cp.workspace.provenance, c.name+"-control.log")}
+	process, err := cp.processes.runIn(ctx, c.pod, controlContainer, cmd, cmd, func(ctx context.Context) error { return cp.run(ctx, c) })
+	if err != nil {
+		return err
+	}
+	for _, r := range c.definition.Ready {
+		err := awaitReady(ctx, c.name+"/"+controlContainer, process, func(ctx context.Context) error {
+			_, err := cp.request(ctx, r, c.context)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// services are the services of the topology and who may call them, the load generator last.
+func (cp *controlPlane) services() []mesh.ServiceContext {
+	var all []mesh.ServiceContext
+	for _, s := range cp.layout.spec.Topology.Services {
+		all = append(all, mesh.ServiceContext{Name: s.Name, Protocol: cp.layout.spec.Protocol(s), Callers: callers(cp.layout.spec.Topology, s.Name)})
+	}
+	return append(all, mesh.ServiceContext{Name: loadService, Protocol: app.HTTP1})
+}
+
+// contexts are the processes of the control plane that run, by name.
+func (cp *controlPlane) contexts() map[string]mesh.ControlContext {
+	all := map[string]mesh.ControlContext{}
+	for _, c := range cp.running {
+		all[c.name] = c.context
+	}
+	return all
+}
+
+// maxAnswer bounds what a control plane answers, bytes.
+const maxAnswer = 16 << 20
+
+// request sends a request to the control plane and returns what is answered with 2xx.
+func (cp *controlPlane) request(ctx context.Context, r mesh.Request, templates any) ([]byte, error) {
+	r, err := r.Render(templates)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(r.Body))
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range r.Header {
+		request.Header.Set(name, value)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
+	}
+	if response.StatusCode/100 != 2 {
+		said := cp.workspace.secrets.redact(bytes.TrimSpace(answer[:min(len(answer), maxRefusal)]))
+		return nil, fmt.Errorf("%s %s: %s: %s", r.Method, r.URL, response.Status, said)
+	}
+	return answer, nil
+}

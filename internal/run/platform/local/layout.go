@@ -1,0 +1,84 @@
+package local
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// pod is one replica of a service, or the load generator.
+type pod struct {
+	name     string
+	service  string
+	protocol string // of the application
+	replica  int
+	ip       netip.Addr
+
+	app      netip.AddrPort // the application; zero in the load generator's pod
+	api      netip.AddrPort // the application's REST interface; zero in the load generator's pod
+	sidecar  mesh.SidecarContext
+	beside   *pod                      // the sidecar of an adder, which only counts
+	admin    *admin                    // nil without a mesh
+	inbound  netip.AddrPort            // the sidecar's way in
+	outbound map[string]netip.AddrPort // the sidecar's way to each service
+}
+
+// layout is the trial as all parts read it: its specification, programs, pods and addresses.
+type layout struct {
+	spec      platform.Spec
+	programs  map[string]program // those of the mesh, by the names in its definition
+	addresses *addresses
+	pods      map[string][]*pod // by service
+	load      *pod
+	entry     []string // URLs that the load is sent to
+}
+
+// proxied reports whether pods have a sidecar.
+func (l *layout) proxied() bool { return l.spec.Mesh.Local != nil }
+
+func (l *layout) newPod(name, service string) (*pod, error) {
+	ip, err := l.addresses.take()
+	if err != nil {
+		return nil, fmt.Errorf("find an address for %s: %w", name, err)
+	}
+	return &pod{name: name, service: service, ip: ip, outbound: map[string]netip.AddrPort{}}, nil
+}
+
+// urls are the URLs by which a pod reaches a service: through its own sidecar, or straight to each replica.
+func (l *layout) urls(from *pod, service string) []string {
+	if l.proxied() {
+		return []string{rootURL(from.outbound[service])}
+	}
+	var urls []string
+	for _, p := range l.pods[service] {
+		urls = append(urls, rootURL(p.app))
+	}
+	return urls
+}
+
+func (l *layout) pod(name string) *pod {
+	for _, pods := range l.pods {
+		for _, p := range pods {
+			if p.name == name {
+				return p
+			}
+		}
+	}
+	if l.load != nil && l.load.name == name {
+		return l.load
+	}
+	return nil
+}
+
+// proxiedPods are the pods that have one, the load generator's first.
+func (l *layout) proxiedPods() []*pod {
+	pods := []*pod{l.load}
+	for _, s := range l.spec.Topology.Services {
+		pods = append(pods, l.pods[s.Name]...)
+	}
+	return pods
+}
+
+func rootURL(a netip.AddrPort) string { return "http://" + a.String() + "/" }

@@ -1,0 +1,143 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// choosePorts chooses the ports of a sidecar that cannot take them from the
+// kernel, once: a sidecar that is started again has the ones it had.
+func (px *proxies) choosePorts(p *pod, to []string) error {
+	if !px.layout.spec.Mesh.Local.Sidecar.ChoosePorts || p.inbound.IsValid() {
+		return nil
+	}
+	next := func() (netip.AddrPort, error) {
+		port, err := px.layout.addresses.choose(p.ip)
+		return netip.AddrPortFrom(p.ip, uint16(port)), err
+	}
+	var err error
+	if p.inbound, err = next(); err != nil {
+		return err
+	}
+	for _, service := range to {
+		if p.outbound[service], err = next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeConfig renders the configuration, or has it printed by the
+// mesh's bootstrap after the pod was registered. A sidecar that is started again
+// is registered still, and its bootstrap is what it was.
+func (px *proxies) writeConfig(ctx context.Context, p *pod, again bool) error {
+	local := px.layout.spec.Mesh.Local
+	name := filepath.Base(p.sidecar.ConfigPath)
+	if again && local.Sidecar.Bootstrap != nil {
+		if path := px.workspace.runtime.file(name); exists(path) {
+			p.sidecar.ConfigPath = path
+		}
+		return nil
+	}
+	if !again {
+		if err := px.register(ctx, p); err != nil {
+			return err
+		}
+	}
+	_, config, err := local.Sidecar.Render(p.sidecar)
+	if err == nil && local.Sidecar.Bootstrap != nil {
+		config, err = px.bootstrap(ctx, p)
+	}
+	if err == nil {
+		p.sidecar.ConfigPath, err = px.workspace.keep(name, config)
+	}
+	return err
+}
+
+// register makes a pod known to the control plane, and records what was asked as commands that can be pasted.
+func (px *proxies) register(ctx context.Context, p *pod) error {
+	for _, r := range px.layout.spec.Mesh.Local.Sidecar.Register {
+		if _, err := px.control.request(ctx, r, p.sidecar); err != nil {
+			return fmt.Errorf("register %s: %w", p.name, err)
+		}
+		r, err := r.Render(p.sidecar)
+		if err != nil {
+			return err
+		}
+		args := []string{"-fsS", "-X", r.Method}
+		for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+			args = append(args, "-H", name+": "+r.Header[name])
+		}
+		if r.Body != "" {
+			args = append(args, "-d", r.Body)
+		}
+		if err := px.workspace.recordCommand(p.name+" is registered", 0, proc.Command{Path: "curl", Args: append(args, r.URL)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bootstrap has the mesh's command print a sidecar's configuration.
+func (px *proxies) bootstrap(ctx context.Context, p *pod) ([]byte, error) {
+	b := px.layout.spec.Mesh.Local.Sidecar.Bootstrap
+	fail := func(err error) ([]byte, error) {
+		return nil, fmt.Errorf("bootstrap the sidecar of %s: %w", p.name, err)
+	}
+	args, env, err := b.Render(p.sidecar)
+	if err != nil {
+		return fail(err)
+	}
+	var printed bytes.Buffer
+	cmd := proc.Command{Path: px.layout.programs[b.Program].path, Args: args, Env: env, Stdout: &printed, Log: filepath.Join(px.workspace.provenance, p.name+"-bootstrap.log")}
+	process, err := proc.Start(ctx, cmd)
+	if err != nil {
+		return fail(err)
+	}
+	if err := px.workspace.recordCommand(p.name+"/bootstrap", process.PID, cmd); err != nil {
+		return fail(errors.Join(err, process.Stop(ctx, 0)))
+	}
+	select {
+	case <-process.Done():
+	case <-ctx.Done():
+		return fail(errors.Join(context.Cause(ctx), process.Stop(ctx, 0)))
+	}
+	if err := process.Wait(); err != nil {
+		return fail(err)
+	}
+	return printed.Bytes(), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// knowsItsCallees holds that the control plane has told the sidecar of every replica that it is to balance over.
+func (p *pod) knowsItsCallees(ctx context.Context, definition mesh.Sidecar) error {
+	names, err := definition.Listeners(p.sidecar)
+	if err != nil || len(names.Endpoints) == 0 {
+		return err
+	}
+	gauges, err := p.admin.gauges(ctx)
+	if err != nil {
+		return err
+	}
+	for _, out := range p.sidecar.Outbound {
+		gauge := names.Endpoints[out.Service]
+		if got, want := gauges[gauge], int64(len(out.Endpoints)); got != want {
+			return fmt.Errorf("the sidecar knows %d of %d replicas of %s (%s)", got, want, out.Service, gauge)
+		}
+	}
+	return nil
+}
