@@ -10,8 +10,8 @@ import (
 )
 
 // allocsLines runs the engine in this process, for the same time at a low rate
-// and at the maximum. What it allocates for a run and for each second of it is
-// the same in both; the difference is what the requests cost.
+// and at the maximum. Allocations of a run and of each second are
+// equal in both; the difference is the requests' share.
 func allocsLines(ctx context.Context, b *bench) []line {
 	l := line{figure: "allocations a request, HTTP/1.1", target: "0"}
 	var few, many []alloc

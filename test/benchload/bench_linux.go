@@ -38,7 +38,7 @@ func (b *bench) note(format string, args ...any) {
 	fmt.Fprintf(b.log, "benchload: "+format+"\n", args...)
 }
 
-// find looks for the other generators.
+// find locates the other generators.
 func (b *bench) find(ctx context.Context) {
 	b.others, b.versions = map[string]generator.Generator{}, map[string]string{}
 	for _, g := range generator.Others(generator.GeneratorsDir()) {
@@ -68,15 +68,15 @@ func (b *bench) generator(name string) generator.Generator {
 // contender is one client in a line, and in how many of the rounds it takes part.
 type contender struct {
 	name  string
-	every int // in each so many rounds; 1: in all
+	every int // takes part in one of this many rounds; 1: in all
 	// command against a server's URL.
 	command func(url string) (proc.Command, error)
 }
 
-// interleave runs every contender's turn once a round, in random order, so that
-// what drifts on the machine falls on all of them (Abedi, Brecht, "Conducting
+// interleave runs every contender once a round, in random order, so that drift
+// of the machine affects all of them (Abedi, Brecht, "Conducting
 // repeatable experiments in highly variable cloud computing environments", ICPE
-// 2017). One that fails is left out from there on, and said to be.
+// 2017). A contender that fails is left out of later rounds and reported.
 func (b *bench) interleave(ctx context.Context, line string, rounds int, all []contender, turn func(contender, int) error) (dead map[string]error) {
 	dead = map[string]error{}
 	for round := range rounds {
@@ -117,13 +117,13 @@ type finished struct {
 	usage proc.Usage
 }
 
-// urgent is the real-time priority of what is measured by the clock, client and
-// server alike. On a machine with other work it stands for cores of their own; a
-// nice value would not, where every process group has a share of its own.
+// urgent is the real-time priority of clients and servers in timed lines. On a
+// busy machine it replaces reserved cores. A nice value would not: with autogroups
+// it acts within one process group only.
 const urgent = 10
 
 // hurry gives every thread of a process the priority, and with them the threads
-// they start. Without the right to, it says so.
+// they start. It returns an error without CAP_SYS_NICE.
 func hurry(pid int) error {
 	for changed := true; changed; {
 		changed = false

@@ -8,23 +8,23 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // maxRounds bounds -rounds.
 const maxRounds = 200
 
-// The peers of the closed loop over HTTP/1.1. Those that cost far more than wrk
-// are told from it in a few rounds.
+// The peers of the closed loop over HTTP/1.1. A few rounds suffice for
+// peers that cost far more than wrk.
 var closedPeers = []struct {
 	name  string
 	every int
 }{{"wrk", 1}, {"oha", 3}, {"fortio", 3}, {"hey", 4}, {"vegeta", 4}}
 
-// asked is a closed loop of length for the generator called name.
-func (b *bench) asked(name string, change func(*loadgen.Profile)) func(string) (proc.Command, error) {
+// closed is a closed loop of the given length for the generator called name.
+func (b *bench) closed(name string, change func(*loadgen.Profile)) func(string) (proc.Command, error) {
 	g := b.generator(name)
 	if g == nil {
 		return nil
@@ -45,7 +45,7 @@ func (b *bench) asked(name string, change func(*loadgen.Profile)) func(string) (
 
 func (b *bench) contenders(peers map[string]int, change func(*loadgen.Profile)) (all []contender) {
 	for _, name := range append([]string{"tare"}, closedOrder(peers)...) {
-		if c := b.asked(name, change); c != nil {
+		if c := b.closed(name, change); c != nil {
 			all = append(all, contender{name, max(1, peers[name]), c})
 		}
 	}
@@ -61,7 +61,7 @@ func closedOrder(peers map[string]int) (names []string) {
 	return names
 }
 
-// paces are what the clients of a line did, by name and round.
+// paces are the rates and costs of a line's clients, by name and round.
 type paces struct {
 	got  map[string]map[int]pace
 	dead map[string]error
@@ -135,7 +135,7 @@ func cpuLines(ctx context.Context, b *bench) []line {
 		case *ratio.Low > 0.92:
 			first.verdict = notMet
 		default:
-			first.verdict = cannotTell
+			first.verdict = undecided
 		}
 	}
 	lines := []line{first}
@@ -148,11 +148,11 @@ func cpuLines(ctx context.Context, b *bench) []line {
 	return lines
 }
 
-// enough undisturbed rounds are so many; with fewer, all of them count.
+// enough is the number of undisturbed rounds that suffices; with fewer, all rounds count.
 const enough = 6
 
-// ratio sets a beside b over the rounds in which nothing disturbed either, if
-// those are enough; and says how many of the rounds it rests on.
+// ratio compares a with b over the rounds in which neither was disturbed, if
+// those are enough. The second result describes the rounds used.
 func (m paces) ratio(of func(pace) float64, a, b string) (stats.Result, string) {
 	x, y := pairs(m.got[a], m.got[b], of)
 	taken, other := pairs(m.got[a], m.got[b], func(p pace) float64 { return p.taken })
@@ -225,7 +225,7 @@ func http2Lines(ctx context.Context, b *bench) []line {
 		l.compare = err.Error()
 		return []line{l}
 	}
-	ours := b.asked("tare", streams("http2"))
+	ours := b.closed("tare", streams("http2"))
 	if _, err := ours(b.nginxH2.url); err != nil {
 		l.compare = why(err)
 		return []line{l}
@@ -264,7 +264,7 @@ const (
 // grpcLines: unary calls without payload, against a grpc-go server.
 func grpcLines(ctx context.Context, b *bench) []line {
 	l := line{figure: "client CPU a call, gRPC unary, 64 calls on 4 connections", target: "<= 0.5", verdict: notBuilt}
-	ours := b.asked("tare", streams("grpc"))
+	ours := b.closed("tare", streams("grpc"))
 	if _, err := ours("http://127.0.0.1:1" + grpcPath); err != nil {
 		l.compare = why(err)
 		return []line{l}

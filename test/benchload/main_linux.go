@@ -1,7 +1,6 @@
-// Command benchload measures tare's load engine beside other load generators:
-// in one run, on one machine, in randomised rounds in which every client has its
-// turn, with 95 % intervals over the rounds. docs/explanation/benchmarks.md says what each
-// line means.
+// Command benchload measures tare's load engine beside other load generators.
+// One run on one machine has randomised rounds with every client in each, and
+// 95 % intervals over the rounds. docs/explanation/benchmarks.md describes each line.
 package main
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
-// fewerRounds rounds tell what the parts other than cpu and rate are to tell.
+// fewerRounds suffice for all parts but cpu and rate.
 const fewerRounds = 8
 
 // parts of the table, in its order.

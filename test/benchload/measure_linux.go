@@ -22,9 +22,9 @@ import (
 const (
 	settle = 300 * time.Millisecond
 	window = time.Second
-	// grace is what a client has to end by itself when the window is over.
+	// grace is the time for a client to end by itself after the window.
 	grace = 300 * time.Millisecond
-	// length is how long a client is asked to run; it is stopped before.
+	// length is the duration given to a client; it is stopped earlier.
 	length = settle + window + 4*time.Second
 )
 
@@ -55,10 +55,9 @@ type reading struct {
 	taken time.Duration // of both processors, by processes that are neither client nor server
 }
 
-// disturbed is the share of a processor that others may take of client's or
-// server's in a window before it is measured again: what a client does on a core
-// that is not its own says little of the client. The rule knows nothing of what
-// was measured. Others' time is counted in ticks, so that it is no finer than 1 %.
+// disturbed is the share of the client's or server's CPU that other processes may
+// take in a window before it is measured again. The rule does not depend on the
+// measured value. Other processes' time is counted in ticks, so it is no finer than 1 %.
 const disturbed = 0.05
 
 // others is the busy time of all processors, less that of pids.
@@ -157,7 +156,7 @@ func closedLoop(ctx context.Context, c proc.Command, s *subject) (p pace, err er
 		return p, err
 	}
 	wall := to.at.Sub(from.at).Seconds()
-	p.requests = to.n - from.n - 1 // the counter itself was asked once
+	p.requests = to.n - from.n - 1 // one request read the counter itself
 	if p.requests <= 0 {
 		return p, fmt.Errorf("%s sent nothing in %v", c, window)
 	}

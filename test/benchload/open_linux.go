@@ -33,8 +33,8 @@ func lastReport(out []byte) (loadgen.Report, error) {
 	return *last, nil
 }
 
-// told is one run of a generator at a rate: what it says, beside what the server saw.
-type told struct {
+// pacedRun is one run of a generator at a rate: its report beside the server's counts.
+type pacedRun struct {
 	p50, p90, p999 float64 // µs, of the latency the generator puts first
 	requests       int64
 	server         serverStats
@@ -52,8 +52,8 @@ var parsers = map[string]func(io.Reader, bool) (generator.Outcome, error){
 	"wrk2":   func(r io.Reader, _ bool) (generator.Outcome, error) { return generator.ParseWrk2(r) },
 }
 
-// tell runs the generator called name with p against s and asks both for the figures.
-func (b *bench) tell(ctx context.Context, name string, p loadgen.Profile, s *subject, while func() error) (t told, err error) {
+// paced runs the generator called name with p against s and collects both reports.
+func (b *bench) paced(ctx context.Context, name string, p loadgen.Profile, s *subject, while func() error) (t pacedRun, err error) {
 	if _, err = s.order(ctx, "/_reset"); err != nil {
 		return t, err
 	}
@@ -83,7 +83,7 @@ func (b *bench) tell(ctx context.Context, name string, p loadgen.Profile, s *sub
 		return t, err
 	}
 	if len(o.Latencies) == 0 {
-		return t, fmt.Errorf("%s tells no latency", name)
+		return t, fmt.Errorf("%s reports no latency", name)
 	}
 	first := o.Latencies[0]
 	if i := slices.IndexFunc(o.Latencies, func(l result.Latency) bool { return l.Of == "response" }); i >= 0 {
@@ -96,7 +96,7 @@ func (b *bench) tell(ctx context.Context, name string, p loadgen.Profile, s *sub
 	return t, nil
 }
 
-// at is a quantile in µs; 0 where it is not told.
+// at is a quantile in µs; 0 if the report lacks it.
 func at(l result.Latency, q float64) float64 {
 	for _, x := range l.Quantiles {
 		if x.Q == q {
@@ -124,7 +124,7 @@ var openPeers = []struct {
 // time by the server's clock, from the kernel's receive stamp of the request to
 // the end of the write of its answer.
 func latencyLines(ctx context.Context, b *bench) []line {
-	got := map[string]map[int]told{}
+	got := map[string]map[int]pacedRun{}
 	var all []contender
 	for _, p := range openPeers {
 		if b.generator(p.name) != nil {
@@ -145,12 +145,12 @@ func latencyLines(ctx context.Context, b *bench) []line {
 		if openPeers[i].change != nil {
 			openPeers[i].change(&p)
 		}
-		t, err := b.tell(ctx, openPeers[i].name, p, b.stamp, nil)
+		t, err := b.paced(ctx, openPeers[i].name, p, b.stamp, nil)
 		if err != nil {
 			return err
 		}
 		if got[c.name] == nil {
-			got[c.name] = map[int]told{}
+			got[c.name] = map[int]pacedRun{}
 		}
 		got[c.name][round] = t
 		return nil
@@ -164,8 +164,8 @@ func latencyLines(ctx context.Context, b *bench) []line {
 			lines = append(lines, l)
 			continue
 		}
-		said, _ := pairs(m, m, func(t told) float64 { return t.p50 })
-		served, _ := pairs(m, m, func(t told) float64 { return t.server.After })
+		said, _ := pairs(m, m, func(t pacedRun) float64 { return t.p50 })
+		served, _ := pairs(m, m, func(t pacedRun) float64 { return t.server.After })
 		r := stats.PairedDifference(said, served, confidence)
 		l.ours = fmt.Sprintf("%.0f µs", stats.Quantile(said, 0.5))
 		l.peer = fmt.Sprintf("server %.0f µs", stats.Quantile(served, 0.5))

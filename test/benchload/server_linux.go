@@ -17,7 +17,7 @@ import (
 
 // The server of this program: one thread, one poller, nothing but a read and a
 // write for a request, so that on a core of its own it is faster than a client
-// on another. It counts, and where it is asked to, it stamps each request with
+// on another. It counts requests and, on request, stamps each with
 // the kernel's receive time (SO_TIMESTAMPNS, what a packet capture would show)
 // and with its own clock before and after it writes the answer.
 //
@@ -209,9 +209,9 @@ func (s *server) refused(errno unix.Errno) int {
 	return 0
 }
 
-// order carries out an order: "/_count" says how many requests were answered,
-// "/_reset" forgets the stamps, "/_stats" tells them, "/_pause" stops the server
-// for [pauseFor], as a collection or a reload would.
+// order executes an order: "/_count" returns the number of answered requests,
+// "/_reset" clears the stamps, "/_stats" returns them, "/_pause" stops the server
+// for [pauseFor], as a garbage collection or a reload would.
 func (s *server) order(fd int32, request []byte) {
 	path := string(bytes.Fields(request)[1])
 	switch path {
@@ -223,7 +223,7 @@ func (s *server) order(fd int32, request []byte) {
 	case "/_pause":
 		s.write(fd, answer("ok"))
 		s.pausedAt = time.Now().UnixNano()
-		time.Sleep(pauseFor) // it is what is asked for: the server does nothing
+		time.Sleep(pauseFor) // the stop itself: the server does nothing
 		s.resumedAt = time.Now().UnixNano()
 	default:
 		b, _ := json.Marshal(s.stats()) // figures only: it cannot fail

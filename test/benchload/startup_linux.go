@@ -19,9 +19,8 @@ import (
 // starters are the generators whose first request is timed, tare's own for comparison.
 var starters = []string{"tare", "wrk", "wrk2", "oha", "vegeta", "fortio", "h2load", "hey", "k6"}
 
-// startupLines: from the start of a generator's process to its first request. For one
-// that knows nothing of an agreed start this is by how much its measure window
-// begins later than the meters'.
+// startupLines measures from the start of a generator's process to its first request.
+// Without an agreed start time, its measure window begins this much later than the meters'.
 func startupLines(ctx context.Context, b *bench) (lines []line) {
 	var all []contender
 	for _, name := range starters {
@@ -92,7 +91,7 @@ func firstRequest(ctx context.Context, g generator.Generator) (time.Duration, er
 	return d, err
 }
 
-// answerAll answers what comes on c, and tells of the first request.
+// answerAll answers requests on c and sends the time of the first one to came.
 func answerAll(c net.Conn, came chan<- time.Time) {
 	defer c.Close()
 	for r := bufio.NewReader(c); ; {

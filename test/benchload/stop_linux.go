@@ -51,8 +51,8 @@ func stopLines(ctx context.Context, b *bench) []line {
 		defer os.RemoveAll(dir)
 		p := stopProfile(b.stamp.url)
 		p.HDRPath = filepath.Join(dir, "log.hdr")
-		var t told
-		if t, err = b.tell(ctx, "tare", p, b.stamp, stop(stopAfter)); err == nil {
+		var t pacedRun
+		if t, err = b.paced(ctx, "tare", p, b.stamp, stop(stopAfter)); err == nil {
 			err = l.judgeStop(t, p)
 		}
 	}
@@ -72,7 +72,7 @@ func stopLines(ctx context.Context, b *bench) []line {
 		if peer == "wrk2" {
 			after += 10 * time.Second // its calibration
 		}
-		t, err := b.tell(ctx, peer, stopProfile(b.stamp.url), b.stamp, stop(after))
+		t, err := b.paced(ctx, peer, stopProfile(b.stamp.url), b.stamp, stop(after))
 		if err != nil {
 			l.verdict, l.compare = failed, why(err)
 		} else {
@@ -84,9 +84,9 @@ func stopLines(ctx context.Context, b *bench) []line {
 	return lines
 }
 
-// judgeStop holds tare's counts against what the schedule and the server's own
-// clock say they must be.
-func (l *line) judgeStop(t told, p loadgen.Profile) error {
+// judgeStop compares tare's counts with those expected from the schedule and the
+// server's own clock.
+func (l *line) judgeStop(t pacedRun, p loadgen.Profile) error {
 	h, err := responses(p.HDRPath)
 	if err != nil {
 		return err
@@ -99,8 +99,8 @@ func (l *line) judgeStop(t told, p loadgen.Profile) error {
 	for _, limit := range slowerThan {
 		n, due := countAbove(h, limit), (pause-limit).Seconds()*p.Rate
 		l.compare += fmt.Sprintf(" > %d ms: %d (%.0f due)", limit.Milliseconds(), n, due)
-		// No fewer than were due in it; more by those that came while the server
-		// worked off what had waited.
+		// At least the requests due in it, plus those sent while the server
+		// worked off its backlog.
 		exact = exact && float64(n) >= due-1 && float64(n) <= due+backlog*p.Rate
 	}
 	// The fourth slowest of three thousand was due three gaps after the stop.

@@ -12,14 +12,14 @@ import (
 // confidence of every interval.
 const confidence = 0.95
 
-// Verdicts. An interval that holds both sides of the target tells nothing.
+// Verdicts. An interval that contains the target is inconclusive.
 const (
-	met        = "met"
-	notMet     = "not met"
-	cannotTell = "cannot tell"
-	reported   = "reported" // a line without a target
-	notBuilt   = "not built"
-	failed     = "failed"
+	met       = "met"
+	notMet    = "not met"
+	undecided = "undecided"
+	reported  = "reported" // a line without a target
+	notBuilt  = "not built"
+	failed    = "failed"
 )
 
 // line is one line of the table.
@@ -36,26 +36,26 @@ type line struct {
 func below(i stats.Interval, limit float64) string {
 	switch {
 	case !i.Known():
-		return cannotTell
+		return undecided
 	case *i.High <= limit:
 		return met
 	case *i.Low > limit:
 		return notMet
 	}
-	return cannotTell
+	return undecided
 }
 
 // above judges an interval against "at least limit".
 func above(i stats.Interval, limit float64) string {
 	switch {
 	case !i.Known():
-		return cannotTell
+		return undecided
 	case *i.Low >= limit:
 		return met
 	case *i.High < limit:
 		return notMet
 	}
-	return cannotTell
+	return undecided
 }
 
 func yes(ok bool) string {
@@ -65,7 +65,7 @@ func yes(ok bool) string {
 	return notMet
 }
 
-// show prints an interval with so many digits after the point.
+// show prints an interval with digits digits after the point.
 func show(i stats.Interval, digits int) string {
 	if !i.Known() {
 		return fmt.Sprintf("%.*f (no interval)", digits, i.Estimate)

@@ -20,7 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
-// The processors: what is measured has its own, as far as the machine has two.
+// The CPUs: client and server have one each, if the machine has two.
 const (
 	serverCPU = "0"
 	clientCPU = 1
@@ -59,10 +59,10 @@ func startOwn(ctx context.Context, args ...string) (*subject, error) {
 	}()
 	select {
 	case line := <-ports:
-		// The port of the orders, and that of the calls where it is another.
+		// The port of the orders, then that of the calls if it differs.
 		all := strings.Fields(line)
 		if len(all) == 0 {
-			return nil, errors.Join(errors.New("the server says no port"), p.Stop(ctx, 0))
+			return nil, errors.Join(errors.New("the server printed no port"), p.Stop(ctx, 0))
 		}
 		s := &subject{name: "own server", process: p, orders: "http://127.0.0.1:" + all[0], counter: "/_count",
 			number: regexp.MustCompile(`^(\d+)$`)}
@@ -74,7 +74,7 @@ func startOwn(ctx context.Context, args ...string) (*subject, error) {
 	case <-p.Done():
 		return nil, fmt.Errorf("the server ended: %w", p.Wait())
 	case <-time.After(startTimeout):
-		return nil, errors.Join(errors.New("the server does not say its port"), p.Stop(ctx, 0))
+		return nil, errors.Join(errors.New("the server did not print its port in time"), p.Stop(ctx, 0))
 	}
 }
 
@@ -145,7 +145,7 @@ func startNginx(ctx context.Context) (h1, h2 *subject, err error) {
 	}
 }
 
-// freePorts asks the kernel for ports nobody has.
+// freePorts returns unused ports from the kernel.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func (s *subject) stop(ctx context.Context) {
 	}
 }
 
-// order asks the server something over a connection that is kept.
+// order sends the server an order over a kept-alive connection.
 func (s *subject) order(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
