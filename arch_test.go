@@ -23,9 +23,10 @@ var layers = [][]string{
 	{"internal/answer/analysis", "internal/load/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/importer/debatetest"},
-	{"internal/run/platform", "internal/result", "internal/load/loadgen", "internal/kube/meshes", "internal/kube/image"},
+	{"internal/run/platform", "internal/result", "internal/load/loadgen", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image"},
 	{"internal/experiment/plan", "internal/base/proc"},
-	{"internal/experiment", "internal/kube/chart", "internal/load/worker"},
+	{"internal/experiment", "internal/kube/chart", "internal/kube/guard", "internal/kube/rbac", "internal/load/worker"},
+	{"internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},
 	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check"},
 	{"internal/base/hint"},
@@ -92,6 +93,7 @@ func TestLayers(t *testing.T) {
 			}
 			switch l := level(to); {
 			case to == pkg: // an external test package
+			case to == pkg+"/"+filepath.Base(pkg)+"test" && strings.HasSuffix(path, "_test.go"): // its own test support
 			case l < 0:
 				t.Errorf("%s: imports %s, which has no line in layers", path, to)
 			case l <= from:

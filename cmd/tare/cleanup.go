@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/leftover"
 )
 
 // removeWithin bounds the removal of what was found.
@@ -62,7 +63,7 @@ func (c *cli) cleanup(ctx context.Context, o *cleanup) error {
 	asking, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
 	found, err := leftovers(asking, k, o.namespace)
-	var hidden *cluster.Hidden
+	var hidden *cluster.Unlisted
 	if err != nil && !errors.As(err, &hidden) && len(found) == 0 {
 		return err
 	}
@@ -74,8 +75,8 @@ func (c *cli) cleanup(ctx context.Context, o *cleanup) error {
 		return err
 	}
 	if rest := len(found) - len(chosen); rest > 0 {
-		fmt.Fprintf(c.stdout, "%s: left alone: %s", k.Name(), leftoverLines(slices.DeleteFunc(slices.Clone(found), func(l cluster.Leftover) bool {
-			return slices.ContainsFunc(chosen, func(o cluster.Leftover) bool { return o.Run == l.Run })
+		fmt.Fprintf(c.stdout, "%s: left alone: %s", k.Name(), leftoverLines(slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
+			return slices.ContainsFunc(chosen, func(o leftover.Run) bool { return o.ID == l.ID })
 		})))
 	}
 	if len(chosen) == 0 {
@@ -88,7 +89,7 @@ func (c *cli) cleanup(ctx context.Context, o *cleanup) error {
 	}
 	removing, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
-	if err := k.Sweep(removing, func(s string) { fmt.Fprintf(c.stderr, "tare: %s\n", s) }, chosen...); err != nil {
+	if err := leftover.Delete(removing, k, func(s string) { fmt.Fprintf(c.stderr, "tare: %s\n", s) }, chosen...); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.stdout, "removed")
@@ -96,14 +97,14 @@ func (c *cli) cleanup(ctx context.Context, o *cleanup) error {
 }
 
 // choose says which of the leftovers go. A run that lives on this machine goes only when it is named.
-func (o *cleanup) choose(found []cluster.Leftover) ([]cluster.Leftover, error) {
+func (o *cleanup) choose(found []leftover.Run) ([]leftover.Run, error) {
 	if o.run != "" {
 		var runs []string
 		for _, l := range found {
-			if l.Run == o.run {
-				return []cluster.Leftover{l}, nil
+			if l.ID == o.run {
+				return []leftover.Run{l}, nil
 			}
-			runs = append(runs, l.Run)
+			runs = append(runs, l.ID)
 		}
 		hint := "no run has anything in the cluster"
 		if len(runs) > 0 {
@@ -114,7 +115,7 @@ func (o *cleanup) choose(found []cluster.Leftover) ([]cluster.Leftover, error) {
 		}
 		return nil, usageError{fmt.Errorf("run %s has nothing in the cluster", o.run), hint}
 	}
-	return slices.DeleteFunc(slices.Clone(found), func(l cluster.Leftover) bool {
+	return slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
 		state := l.State()
 		return state == cluster.Alive || !o.all && state != cluster.Dead
 	}), nil

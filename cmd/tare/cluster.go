@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
+	"github.com/tare-mesh/tare/internal/kube/leftover"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
 )
 
 // askCluster bounds the questions of one command to a cluster.
@@ -124,7 +127,7 @@ func (c *cli) clusterStatus(ctx context.Context, k *cluster.Cluster, namespace s
 }
 
 func markText(ctx context.Context, k *cluster.Cluster) (string, error) {
-	m, marked, err := k.Mark(ctx)
+	m, marked, err := guard.New(k).Mark(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +138,7 @@ func markText(ctx context.Context, k *cluster.Cluster) (string, error) {
 }
 
 func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
-	all, err := k.Foreign(ctx)
+	all, err := guard.New(k).Foreign(ctx)
 	switch {
 	case err != nil:
 		return "", err
@@ -147,7 +150,7 @@ func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
 
 func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
 	all, err := leftovers(ctx, k, namespace)
-	var hidden *cluster.Hidden
+	var hidden *cluster.Unlisted
 	if errors.As(err, &hidden) && len(all) > 0 {
 		return leftoverLines(all), err
 	}
@@ -161,15 +164,12 @@ func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (st
 }
 
 // leftovers are what runs have in the cluster, or in one namespace.
-func leftovers(ctx context.Context, k *cluster.Cluster, namespace string) ([]cluster.Leftover, error) {
-	if namespace != "" {
-		return k.LeftoversIn(ctx, namespace)
-	}
-	return k.Leftovers(ctx)
+func leftovers(ctx context.Context, k *cluster.Cluster, namespace string) ([]leftover.Run, error) {
+	return leftover.Find(ctx, k, namespace)
 }
 
 func rightsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
-	missing, err := k.Missing(ctx, namespace)
+	missing, err := rbac.Missing(ctx, k, namespace)
 	if err != nil {
 		return "", err
 	}
@@ -184,7 +184,7 @@ func rightsText(ctx context.Context, k *cluster.Cluster, namespace string) (stri
 	return b.String(), nil
 }
 
-func workloadLines(all []cluster.Workload) string {
+func workloadLines(all []guard.Workload) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(len(all)) + "\n")
 	for _, w := range all {
@@ -193,11 +193,11 @@ func workloadLines(all []cluster.Workload) string {
 	return b.String()
 }
 
-func leftoverLines(all []cluster.Leftover) string {
+func leftoverLines(all []leftover.Run) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(len(all)) + "\n")
 	for _, l := range all {
-		fmt.Fprintf(&b, "  %s: %s, %s\n", l.Run, l.State(), l.Owner)
+		fmt.Fprintf(&b, "  %s: %s, %s\n", l.ID, l.State(), l.Owner)
 		for _, o := range l.Objects {
 			fmt.Fprintf(&b, "    %s\n", o)
 		}
@@ -217,7 +217,7 @@ accepted with it; what comes later is refused again.`,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.RunE = onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
-		all, err := k.Foreign(ctx)
+		all, err := guard.New(k).Foreign(ctx)
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ accepted with it; what comes later is refused again.`,
 		if err := c.confirm("mark it as disposable", yes); err != nil {
 			return err
 		}
-		if _, err := k.Adopt(ctx, all); err != nil {
+		if _, err := guard.New(k).Adopt(ctx, all); err != nil {
 			return err
 		}
 		fmt.Fprintln(c.stdout, "marked as disposable; `tare cluster release` takes the mark away")
@@ -244,7 +244,7 @@ func newClusterRelease(c *cli, f *clusterFlags) *cobra.Command {
 		Short: "Take the mark of a disposable cluster away",
 		Args:  cobra.NoArgs,
 		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
-			if err := k.Release(ctx); err != nil {
+			if err := guard.New(k).Release(ctx); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.stdout, "%s is not marked as disposable\n", k.Name())
@@ -263,11 +263,11 @@ lost without it; with --namespace a Role for that namespace alone. It asks no cl
 		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			s, err := cluster.ParseSubject(subject)
+			s, err := rbac.ParseSubject(subject)
 			if err != nil {
 				return usageError{err, "for example --subject user:jo"}
 			}
-			return cluster.WriteRBAC(c.stdout, namespace, s)
+			return rbac.Write(c.stdout, namespace, s)
 		},
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the rights in this namespace only")

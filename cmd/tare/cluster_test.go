@@ -8,15 +8,16 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/leftover"
 )
 
 func TestCleanupChoosesWhatIsDead(t *testing.T) {
 	owner := func(f func(*cluster.Owner)) cluster.Owner { o := cluster.ThisProcess(); f(&o); return o }
-	found := []cluster.Leftover{
-		{Run: "alive", Owner: cluster.ThisProcess()},
-		{Run: "dead", Owner: owner(func(o *cluster.Owner) { o.Start-- })},
-		{Run: "elsewhere", Owner: owner(func(o *cluster.Owner) { o.Host = "another" })},
-		{Run: "unmarked"},
+	found := []leftover.Run{
+		{ID: "alive", Owner: cluster.ThisProcess()},
+		{ID: "dead", Owner: owner(func(o *cluster.Owner) { o.Start-- })},
+		{ID: "elsewhere", Owner: owner(func(o *cluster.Owner) { o.Host = "another" })},
+		{ID: "unmarked"},
 	}
 	for name, c := range map[string]struct {
 		o    cleanup
@@ -29,7 +30,7 @@ func TestCleanupChoosesWhatIsDead(t *testing.T) {
 		chosen, err := c.o.choose(found)
 		var runs []string
 		for _, l := range chosen {
-			runs = append(runs, l.Run)
+			runs = append(runs, l.ID)
 		}
 		if got := strings.Join(runs, " "); err != nil || got != c.want {
 			t.Errorf("%s: %s, %v", name, got, err)

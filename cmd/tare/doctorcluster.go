@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
@@ -72,8 +74,8 @@ func (c *cli) clusterFindings(ctx context.Context, x *experiment.Experiment) []r
 
 // lookUse says whether a run would be refused because others use the cluster.
 func lookUse(ctx context.Context, e *examinedCluster) finding {
-	err := e.k.Guard(ctx)
-	var inUse *cluster.InUse
+	err := guard.New(e.k).Check(ctx)
+	var inUse *guard.InUse
 	allowed := e.x.Platform.InUse == "allow"
 	switch {
 	case err == nil:
@@ -86,11 +88,11 @@ func lookUse(ctx context.Context, e *examinedCluster) finding {
 	return finding{broken, err.Error(), hintOf(err)}
 }
 
-// withoutRun is what [cluster.Right.Without] says where nothing can be done without the right.
-const withoutRun = "no run"
+// withoutRun is what [rbac.Permission.Without] says where nothing can be done without the right.
+const withoutRun = rbac.NoRun
 
 func lookRights(ctx context.Context, e *examinedCluster) finding {
-	missing, err := e.k.Missing(ctx, e.x.Platform.Namespace)
+	missing, err := rbac.Missing(ctx, e.k, e.x.Platform.Namespace)
 	if err != nil {
 		return finding{broken, err.Error(), hintOf(err)}
 	}

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -232,7 +232,7 @@ func objectsIn(t *testing.T, c *cluster.Cluster) (refs []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c.Rediscover()
-	all, err := c.Objects(ctx, "")
+	all, err := c.Objects(ctx, cluster.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
@@ -258,7 +259,7 @@ The network of services is found; MT_SERVICECIDR says it where it cannot be.`,
 				return err
 			}
 			if !inUse {
-				if err := k.Guard(ctx); err != nil {
+				if err := guard.New(k).Check(ctx); err != nil {
 					return err
 				}
 			}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
 	"github.com/tare-mesh/tare/internal/run/meter/metricsapi"
@@ -79,7 +79,7 @@ func openMetricsAPI(ctx context.Context, k *cluster.Cluster, _ experiment.Platfo
 }
 
 func openPrometheus(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (clusterMeter, error) {
-	nodes, err := k.Machines(ctx)
+	nodes, err := k.Nodes(ctx)
 	if err != nil && !cluster.IsForbidden(err) {
 		return clusterMeter{}, err
 	}

@@ -22,12 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Every meter of a cluster says what a container burned in one window as its own
@@ -145,7 +145,7 @@ func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task,
 			t.Fatal(err)
 		}
 	}
-	all, err := k.Containers(ctx, space)
+	all, err := k.Reader().Containers(ctx, space)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -234,7 +234,7 @@ func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) stri
 			return ""
 		}
 	}
-	nodes, err := k.Machines(ctx)
+	nodes, err := k.Nodes(ctx)
 	if err != nil || len(nodes) == 0 {
 		t.Fatalf("%+v, %v", nodes, err)
 	}

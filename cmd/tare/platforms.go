@@ -146,7 +146,7 @@ func openKubernetes(ctx context.Context, c *cli, o opening) (*opened, error) {
 	for name, chosen := range o.experiment.Meshes {
 		settings[name] = chosen.Settings()
 	}
-	m := clusterMeter{Meter: kubelet.Of(k, nil)} // a dry run measures nothing
+	m := clusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
 	if o.dry == nil {
 		if m, err = c.catalog.openMeter(ctx, k, x); err != nil {
 			return nil, err

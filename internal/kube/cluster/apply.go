@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,16 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// errNotFound is what a lookup of an object says that is not there.
-var errNotFound = errors.New("not found")
+// IsNotFound reports whether an object does not exist.
+func IsNotFound(err error) bool { return apierrors.IsNotFound(err) }
 
-// IsNotFound says that an object is not there.
-func IsNotFound(err error) bool { return errors.Is(err, errNotFound) || apierrors.IsNotFound(err) }
-
-// Apply puts objects into the cluster, in order, by server-side apply with [FieldManager], each marked with the stamp
-// and archived first. What is there already is changed to what is given; fields that another manager owns are taken.
-// An object may be of client-go's types or unstructured; it is not changed. Apply returns when the API server has
-// taken them, not when they are ready: see [Cluster.WaitReady].
+// Apply creates or changes objects, in order, by server-side apply with [FieldManager]. Each object is labelled with
+// the stamp and archived first. Fields that another manager owns are taken over. Objects may be typed or unstructured,
+// and are not modified. Apply returns when the API server has accepted them, not when they are ready: see
+// [Cluster.WaitReady].
 func (c *Cluster) Apply(ctx context.Context, s Stamp, objects ...runtime.Object) error {
 	for _, o := range objects {
 		if err := c.applyOne(ctx, s, o); err != nil {
@@ -39,7 +35,7 @@ func (c *Cluster) applyOne(ctx context.Context, s Stamp, o runtime.Object) error
 	}
 	ref := refOf(u)
 	if s.Run == "" && s.Installed == "" {
-		return fmt.Errorf("apply %s: without a run's id it could not be swept", ref)
+		return fmt.Errorf("apply %s: the stamp has no run ID, so that `tare cleanup` could not find it", ref)
 	}
 	if err := s.Mark(u); err != nil {
 		return fmt.Errorf("apply: %w", err)
@@ -51,18 +47,18 @@ func (c *Cluster) applyOne(ctx context.Context, s Stamp, o runtime.Object) error
 	manifest := Manifest{Ref: ref, YAML: text}
 	if s.Archive != nil {
 		if err := s.Archive(manifest); err != nil {
-			return fmt.Errorf("keep the manifest of %s: %w", ref, err)
+			return fmt.Errorf("archive the manifest of %s: %w", ref, err)
 		}
 	}
 	if c.DryRun() {
-		c.recorder.Add(Step{c.kubectl("apply", "--server-side", "--force-conflicts", "--field-manager", FieldManager, "-f", "-"), &manifest})
+		c.recorder.Manifest(manifest, "apply", "--server-side", "--force-conflicts", "--field-manager", FieldManager, "-f", "-")
 		return nil
 	}
 	return c.send(ctx, ref, u)
 }
 
 func (c *Cluster) send(ctx context.Context, ref Ref, u *unstructured.Unstructured) error {
-	client, err := c.resource(ctx, ref)
+	client, err := c.resources.client(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", ref, err)
 	}
@@ -77,9 +73,9 @@ func (c *Cluster) send(ctx context.Context, ref Ref, u *unstructured.Unstructure
 	})
 }
 
-// Get reads one object; [IsNotFound] recognises that it is not there.
+// Get reads one object. [IsNotFound] recognises the error if it does not exist.
 func (c *Cluster) Get(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
-	client, err := c.resource(ctx, ref)
+	client, err := c.resources.client(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}

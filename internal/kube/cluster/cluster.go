@@ -1,23 +1,21 @@
-// Package cluster speaks with one Kubernetes cluster: it connects, applies and
-// deletes objects, waits for what they become and explains what keeps them from
-// it, opens connections to pods, reads kubelets, guards clusters that are in use
-// and sweeps what dead runs left. It knows nothing of meshes, services or trials.
+// Package cluster connects to one Kubernetes cluster. It applies, waits for,
+// lists and deletes objects, explains why they are not ready, and forwards
+// ports of pods. It does not depend on meshes, services or trials.
 //
-// Every call takes a context, and its deadline is the only one: an API server
-// that is away is asked again until then, so that a trial outlives a restart of
-// the control plane.
+// Every call takes a context, and only its deadline ends the call: a request
+// that the API server does not answer is repeated until then, so that a trial
+// survives a restart of the control plane.
 package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -27,43 +25,42 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// connectTimeout bounds the first question to a cluster where the caller's context does not.
+// connectTimeout bounds the first request if the caller's context has no deadline.
 const connectTimeout = 15 * time.Second
 
-// Options say which cluster, and whether to touch it.
+// Options select a cluster, and whether to change it.
 type Options struct {
-	// Kubeconfig is the file to read; empty: what $KUBECONFIG lists, then ~/.kube/config, then the
-	// service account of the pod tare runs in, as kubectl does.
+	// Kubeconfig is the file to read. If empty, the files of $KUBECONFIG, then ~/.kube/config, then the
+	// service account of the pod are used, as kubectl does.
 	Kubeconfig string
-	// Context is the context in it; empty: the current one.
+	// Context is the context in it; if empty, the current one.
 	Context string
-	// Recorder makes a dry run: nothing is asked or changed, not even whether the cluster is there;
-	// what would be done is written down in it.
+	// Recorder makes a dry run: no request is sent, not even to check that the cluster exists.
+	// Commands and manifests are added to the recorder instead.
 	Recorder *Recorder
 }
 
-// Cluster is a connection to one cluster. It may be used by several goroutines.
+// Cluster is a connection to one cluster. It is safe for concurrent use.
 type Cluster struct {
 	context  string
 	config   *rest.Config
-	recorder *Recorder
+	recorder *Recorder // nil unless it is a dry run
 
-	typed    kubernetes.Interface
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
-	disco    discovery.CachedDiscoveryInterface
-	mapper   meta.ResettableRESTMapper
-
-	guardNamespace string // carries the mark of a disposable cluster
+	typed     kubernetes.Interface
+	requests  requests
+	resources *resources
+	explainer *explainer
 }
 
-// Connect reads the kubeconfig and asks the cluster for its version. The error has a hint: no kubeconfig, no such
-// context, nobody there, credentials not accepted.
+// Connect reads the kubeconfig and requests the cluster's version. Its error has a hint: no kubeconfig, no such
+// context, server not reachable, credentials refused.
 func Connect(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Recorder != nil {
-		return &Cluster{context: o.Context, recorder: o.Recorder, guardNamespace: systemNamespace}, nil
+		o.Recorder.context = o.Context
+		r := requests{context: o.Context, dryRun: true}
+		return &Cluster{context: o.Context, recorder: o.Recorder, requests: r, resources: &resources{requests: r}}, nil
 	}
-	quiet()
+	silenceKlog()
 	config, name, err := load(o)
 	if err != nil {
 		return nil, err
@@ -81,7 +78,7 @@ func Connect(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func newCluster(config *rest.Config, name string) (*Cluster, error) {
-	c := &Cluster{context: name, config: config, guardNamespace: systemNamespace}
+	c := &Cluster{context: name, config: config, requests: requests{context: name, server: config.Host}}
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name(), err)
@@ -89,22 +86,23 @@ func newCluster(config *rest.Config, name string) (*Cluster, error) {
 	if c.typed, err = kubernetes.NewForConfigAndClient(config, transport); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name(), err)
 	}
-	if c.dynamic, err = dynamic.NewForConfigAndClient(config, transport); err != nil {
+	r := &resources{requests: c.requests, discovery: c.typed.Discovery()}
+	if r.dynamic, err = dynamic.NewForConfigAndClient(config, transport); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name(), err)
 	}
-	if c.metadata, err = metadata.NewForConfigAndClient(config, transport); err != nil {
+	if r.metadata, err = metadata.NewForConfigAndClient(config, transport); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name(), err)
 	}
-	c.disco = memory.NewMemCacheClient(c.typed.Discovery())
-	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.disco)
+	r.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(r.discovery))
+	c.resources, c.explainer = r, &explainer{typed: c.typed, resources: r}
 	return c, nil
 }
 
-// quiet keeps client-go's own log out of tare's standard error: what matters there comes back as an error. Once, since
-// connections that are open read the logger.
-var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler)) })
+// silenceKlog discards client-go's own log, which would go to standard error. Relevant failures are returned as errors.
+// It runs once: open connections read the logger.
+var silenceKlog = sync.OnceFunc(func() { klog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler)) })
 
-// Name says which cluster it is, for messages: the kubeconfig's context, and the server.
+// Name identifies the cluster in messages: the kubeconfig's context and the server.
 func (c *Cluster) Name() string {
 	if c.config == nil {
 		return "cluster " + c.context
@@ -115,24 +113,16 @@ func (c *Cluster) Name() string {
 // Context is the name of the context in the kubeconfig; empty inside a pod.
 func (c *Cluster) Context() string { return c.context }
 
-// Server is the API server's URL; empty in a dry run.
-func (c *Cluster) Server() string {
-	if c.config == nil {
-		return ""
-	}
-	return c.config.Host
-}
-
-// DryRun says that nothing is touched: Typed, Dynamic and Config are nil then.
+// DryRun reports whether the cluster is left unchanged. Typed and Config are nil then.
 func (c *Cluster) DryRun() bool { return c.recorder != nil }
 
-// Typed is client-go's client, for reading what has no function here. Wrap its calls in [Cluster.Retry].
+// Recorder is that of a dry run. Otherwise it is nil, and recording does nothing.
+func (c *Cluster) Recorder() *Recorder { return c.recorder }
+
+// Typed is client-go's client, for requests without a method here. Wrap its calls in [Cluster.Retry].
 func (c *Cluster) Typed() kubernetes.Interface { return c.typed }
 
-// Dynamic is client-go's client for objects of any kind. Wrap its calls in [Cluster.Retry].
-func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
-
-// Config is a copy of how to reach the cluster and as whom, for libraries that open connections of their own.
+// Config is a copy of the connection's configuration, for libraries that open their own connections.
 func (c *Cluster) Config() *rest.Config {
 	if c.config == nil {
 		return nil
@@ -140,10 +130,18 @@ func (c *Cluster) Config() *rest.Config {
 	return rest.CopyConfig(c.config)
 }
 
+// Retry calls f until it succeeds, fails for good, or ctx ends. Failures that are retried are connections refused or
+// lost, time-outs, and statuses 429 and 5xx. f must be safe to repeat and use its context, which bounds one attempt.
+// op names the operation in the error ("read pods of shop"), which has a hint and the time spent retrying.
+// If ctx has no deadline, the limit is one minute.
+func (c *Cluster) Retry(ctx context.Context, op string, f func(context.Context) error) error {
+	return c.requests.retry(ctx, op, f)
+}
+
 // Version is the API server's, such as v1.36.3.
 func (c *Cluster) Version(ctx context.Context) (string, error) {
 	var version string
-	err := c.Retry(ctx, "ask for the version", func(ctx context.Context) error {
+	err := c.Retry(ctx, "get the version", func(ctx context.Context) error {
 		body, err := c.typed.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 		if err != nil {
 			return err
@@ -152,4 +150,14 @@ func (c *Cluster) Version(ctx context.Context) (string, error) {
 		return err
 	})
 	return version, err
+}
+
+func gitVersion(body []byte) (string, error) {
+	var v struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.Unmarshal(body, &v); err != nil || v.GitVersion == "" {
+		return "", fmt.Errorf("/version did not return a Kubernetes API server's version: %.80q", body)
+	}
+	return v.GitVersion, nil
 }

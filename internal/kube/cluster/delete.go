@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,226 +11,151 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// goneWithin bounds a deletion where the caller's context has no deadline.
-const goneWithin = 2 * time.Minute
+// deleteWithin bounds a deletion if the caller's context has no deadline.
+const deleteWithin = 2 * time.Minute
 
-// Delete deletes objects and waits until they are gone, what hangs on them included, at most until ctx's deadline
-// (two minutes without one). All are deleted before the first is waited for. What is not there, or is of a kind that the
-// cluster does not know, is no error. report, unless nil, is told what is waited for. A namespace that does not go is
-// explained: what is left in it, and whose finalizers hold it ([*NotReady]). In a dry run kubectl's command is recorded.
+// Delete deletes objects and waits until they and their dependents are gone, at most until ctx's deadline (two minutes
+// without one). All are deleted before the first wait. Objects and kinds that do not exist are no error. report, unless
+// nil, receives the progress. A [*NotReady] error lists what holds a namespace: the objects left in it, and their
+// finalizers. A dry run records kubectl commands.
 func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) error {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, goneWithin)
-		defer cancel()
-	}
+	ctx, cancel := withDefaultTimeout(ctx, deleteWithin)
+	defer cancel()
 	var failed []error
-	var asked []deletion
+	var started []*deletion
 	for _, ref := range refs {
-		d, err := c.ask(ctx, ref)
+		if c.DryRun() {
+			c.recorder.Kubectl(append([]string{"delete", "--ignore-not-found", "--cascade", "foreground"}, kubectlArgs(ref)...)...)
+			continue
+		}
+		d := &deletion{wait: newWait(c, nil, ref, report)}
+		exists, err := d.start(ctx, c.resources)
 		if err != nil {
 			failed = append(failed, err)
-		} else if d.uid != "" {
-			asked = append(asked, d)
+		} else if exists {
+			started = append(started, d)
 		}
 	}
-	for _, d := range asked {
-		if err := d.wait(ctx, c, report); err != nil {
+	for _, d := range started {
+		if err := d.run(ctx); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// deletion is one object that was asked to go.
+// deletion is one object that is being deleted.
 type deletion struct {
-	ref Ref
-	uid string // one of the same name may come after it
+	*wait
+	uid string // another object may get the same name afterwards
 }
 
-// ask deletes an object; the deletion is empty where there is nothing to wait for.
-func (c *Cluster) ask(ctx context.Context, ref Ref) (deletion, error) {
-	if c.DryRun() {
-		words := append([]string{"delete", "--ignore-not-found", "--cascade", "foreground"}, inNamespace(ref)...)
-		c.recorder.Add(Step{Command: c.kubectl(words...)})
-		return deletion{}, nil
-	}
-	client, err := c.resource(ctx, ref)
+// start deletes the object; false if it does not exist.
+func (d *deletion) start(ctx context.Context, r *resources) (exists bool, err error) {
+	d.client, err = r.client(ctx, d.ref)
 	if meta.IsNoMatchError(err) {
-		return deletion{}, nil
+		return false, nil
 	}
 	if err != nil {
-		return deletion{}, fmt.Errorf("delete %s: %w", ref, err)
+		return false, fmt.Errorf("delete %s: %w", d.ref, err)
 	}
-	foreground := metav1.DeletePropagationForeground
-	d := deletion{ref: ref}
-	err = c.Retry(ctx, "delete "+ref.String(), func(ctx context.Context) error {
-		o, err := client.Get(ctx, ref.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		uid := o.GetUID()
-		err = client.Delete(ctx, ref.Name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &uid}})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if isTerminating(err) || err == nil {
-			d.uid = string(uid)
-			return nil
+	err = r.requests.retry(ctx, "delete "+d.ref.String(), func(ctx context.Context) error {
+		uid, err := deleteOnce(ctx, d.client, d.ref.Name)
+		if uid != "" {
+			d.uid = uid
 		}
 		return err
 	})
-	return d, err
+	return d.uid != "", err
 }
 
-// isTerminating recognises that a namespace is on its way out already.
+// deleteOnce deletes an object and returns its UID; empty if it does not exist.
+func deleteOnce(ctx context.Context, client dynamic.ResourceInterface, name string) (string, error) {
+	o, err := client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	foreground := metav1.DeletePropagationForeground
+	uid := o.GetUID()
+	err = client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &uid}})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err == nil || isTerminating(err):
+		return string(uid), nil
+	}
+	return "", err
+}
+
+// isTerminating reports whether a namespace is being deleted already.
 func isTerminating(err error) bool {
 	return apierrors.IsConflict(err) && strings.Contains(err.Error(), "being removed")
 }
 
-// wait returns when the object is gone, or explains why it is not.
-func (d deletion) wait(ctx context.Context, c *Cluster, report func(string)) error {
-	client, err := c.resource(ctx, d.ref)
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", d.ref, err)
-	}
-	w := &waiting{cluster: c, client: client, ref: d.ref, report: report, began: time.Now()}
+// run returns when the object is gone, or explains why it is not.
+func (d *deletion) run(ctx context.Context) error {
 	for {
-		o, err := w.lookGone(ctx, d.uid)
+		o, err := d.read(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return d.ended(ctx, w)
+			return d.timedOut(ctx)
 		case err != nil && !IsTransient(err):
-			return c.explained("delete "+d.ref.String(), err)
+			return d.requests.explained("delete "+d.ref.String(), err)
 		case err != nil:
-			w.tell(d.ref.String() + " to go: the API server does not answer: " + message(err))
+			d.progress("deletion of " + d.ref.String() + ": the API server does not answer: " + message(err))
 			_ = sleep(ctx, time.Second)
 			continue
 		case o == nil:
 			return nil
 		}
-		if time.Since(w.began) > resync && time.Since(w.asked) > resync {
-			w.why, w.asked = c.held(ctx, o), time.Now()
+		if time.Since(d.began) > resync && time.Since(d.explained) > resync {
+			d.why, d.explained = d.explainer.blockers(ctx, o), time.Now()
 		}
-		s := d.ref.String() + " to go"
-		if len(w.why.reasons) > 0 {
-			s += ": " + w.why.reasons[0].text
+		s := "deletion of " + d.ref.String()
+		if len(d.why.reasons) > 0 {
+			s += ": " + d.why.reasons[0].text
 		}
-		w.tell(s)
-		w.untilChanged(ctx, o)
+		d.progress(s)
+		d.untilChanged(ctx, o)
 	}
 }
 
-// lookGone reads the object, nil when it is gone or another has taken its name.
-func (w *waiting) lookGone(ctx context.Context, uid string) (*unstructured.Unstructured, error) {
+// read returns the object; nil when it is gone or another has its name.
+func (d *deletion) read(ctx context.Context) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	o, err := w.client.Get(ctx, w.ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && string(o.GetUID()) != uid {
+	o, err := d.client.Get(ctx, d.ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(o.GetUID()) != d.uid {
 		return nil, nil
 	}
 	return o, err
 }
 
-func (d deletion) ended(ctx context.Context, w *waiting) error {
+func (d *deletion) timedOut(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("delete %s: %w", d.ref, ctx.Err())
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainFor)
 	defer cancel()
-	o, err := w.lookGone(late, d.uid)
+	o, err := d.read(late)
 	if err != nil {
-		return w.cluster.explained("delete "+d.ref.String(), err)
+		return d.requests.explained("delete "+d.ref.String(), err)
 	}
 	if o == nil {
 		return nil
 	}
-	why := w.cluster.held(late, o)
-	e := &NotReady{What: d.ref.String() + " to go", Waited: roundly(time.Since(w.began)), err: ctx.Err(), hint: goneHints[why.kind()]}
+	why := d.explainer.blockers(late, o)
+	e := &NotReady{Hinted: hint.Hinted{Err: ctx.Err(), Text: blockerHints[why.kind()]}, What: "deletion of " + d.ref.String(), Waited: rounded(time.Since(d.began))}
 	for _, r := range why.reasons {
 		e.Reasons = append(e.Reasons, r.text)
 	}
 	return e
-}
-
-// Words for what holds an object that was deleted.
-const (
-	heldFinalizers = "finalizers"
-	heldDiscovery  = "discovery"
-	heldPods       = "pods"
-)
-
-var goneHints = map[string]string{
-	heldFinalizers: "who put the finalizer there takes it off when it has cleaned up; if it is gone, take it off by hand with `kubectl patch … --type merge -p '{\"metadata\":{\"finalizers\":null}}'`, and run `tare cleanup` again",
-	heldDiscovery:  "an aggregated API does not answer, so nobody can tell what is left: mend or delete that APIService (`kubectl get apiservices`), and run `tare cleanup` again",
-	heldPods:       "its pods take their time to stop (terminationGracePeriodSeconds), or their node does not answer; run `tare cleanup` again later",
-}
-
-func (e explanation) kind() string {
-	if len(e.reasons) == 0 {
-		return ""
-	}
-	return e.reasons[0].kind
-}
-
-// namespaceConditions say what holds a namespace, most telling first. The namespace controller sets them.
-var namespaceConditions = []struct{ name, kind string }{
-	{"NamespaceDeletionDiscoveryFailure", heldDiscovery},
-	{"NamespaceDeletionGroupVersionParsingFailure", heldDiscovery},
-	{"NamespaceFinalizersRemaining", heldFinalizers},
-	{"NamespaceDeletionContentFailure", heldFinalizers},
-	{"NamespaceContentRemaining", heldPods},
-}
-
-// held says what holds an object that was deleted and is still there.
-func (c *Cluster) held(ctx context.Context, o *unstructured.Unstructured) (e explanation) {
-	ctx, cancel := context.WithTimeout(ctx, explainFor)
-	defer cancel()
-	own := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
-	if len(own) > 0 {
-		e.reasons = append(e.reasons, reason{kind: heldFinalizers, text: "its own finalizers: " + strings.Join(own, ", ")})
-	} else if len(o.GetFinalizers()) > 0 {
-		e.reasons = append(e.reasons, reason{kind: heldPods, text: "what hangs on it is not gone yet"})
-	}
-	if o.GroupVersionKind().GroupKind() != KindNamespace.GroupKind() {
-		return e
-	}
-	for _, known := range namespaceConditions {
-		if found, ok := condition(o, known.name); ok && found.status == "True" {
-			e.reasons = append(e.reasons, reason{kind: known.kind, text: oneLine(found.message)})
-		}
-	}
-	remaining, err := c.heldIn(ctx, o.GetName())
-	if err != nil {
-		remaining = append(remaining, "what is left in it cannot be listed: "+message(err))
-	}
-	for _, r := range remaining {
-		e.reasons = append(e.reasons, reason{text: r})
-	}
-	return e
-}
-
-// heldIn lists the objects of a namespace that finalizers hold: "configmap shop/x: held by finalizers a/b".
-func (c *Cluster) heldIn(ctx context.Context, namespace string) (held []string, err error) {
-	kinds, err := c.kinds(ctx)
-	for _, k := range kinds {
-		if !k.namespaced {
-			continue
-		}
-		list, listErr := c.metadata.Resource(k.resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: explainPods})
-		if listErr != nil {
-			continue // what cannot be listed is in the namespace's own conditions
-		}
-		for _, o := range list.Items {
-			if len(o.Finalizers) > 0 {
-				held = append(held, Ref{k.kind, namespace, o.Name}.String()+heldBy(o.Finalizers))
-			}
-		}
-	}
-	return held, err
 }

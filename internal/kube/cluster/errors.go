@@ -4,29 +4,30 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Error is what went wrong with a cluster, and what the user can do.
+// Error is a failed operation on a cluster, with a hint where one is known.
 type Error struct {
-	Op   string // "apply deployment shop/cart"
-	Err  error
-	hint string
+	hint.Hinted
+	Op string // "apply deployment shop/cart"
 }
 
 func (e *Error) Error() string { return e.Op + ": " + message(e.Err) }
-func (e *Error) Unwrap() error { return e.Err }
 
-// Hint says what the user can do; empty where nothing better is known than the message.
-func (e *Error) Hint() string { return e.hint }
+// failedTo returns an [Error] with a hint.
+func failedTo(op string, err error, text string) error {
+	return &Error{Hinted: hint.Hinted{Err: err, Text: text}, Op: op}
+}
 
-// message shortens what the libraries say: a failed request repeats its method and URL, which Op says in words.
+// message shortens a library's error: a failed request repeats its method and URL, which Op names already.
 func message(err error) string {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -35,33 +36,25 @@ func message(err error) string {
 	return err.Error()
 }
 
-// explained wraps an error of client-go with the operation and a hint.
-func (c *Cluster) explained(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var known *Error
-	if errors.As(err, &known) {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return &Error{op, err, c.hintFor(err)}
-}
+// HintPermissions is the hint of errors that a missing RBAC permission causes.
+const HintPermissions = "`tare cluster rbac` prints the RBAC permissions that tare needs, for a cluster administrator to grant"
 
-func (c *Cluster) hintFor(err error) string {
+// hint is the action that cures err; empty if none is known.
+func (r requests) hint(err error) string {
 	name := ""
-	if c.context != "" {
-		name = " --context " + c.context
+	if r.context != "" {
+		name = " --context " + r.context
 	}
 	for _, k := range []struct {
 		is   bool
 		hint string
 	}{
-		{apierrors.IsUnauthorized(err), "the credentials have expired or belong to another cluster: log in again, and see who you are with `kubectl" + name + " auth whoami`"},
-		{IsQuota(err), "the namespace's ResourceQuota does not allow for it: `kubectl" + name + " describe quota --all-namespaces`"},
-		{apierrors.IsForbidden(err), "`tare cluster rbac` prints the rights that tare needs, for whoever may grant them"},
-		{meta.IsNoMatchError(err), "the cluster does not know this kind: is what defines it (a CustomResourceDefinition) installed?"},
-		{isCertificate(err), "the kubeconfig's certificate authority is not the one that signed the server's certificate: is the kubeconfig of an earlier cluster of that name?"},
-		{isUnreachable(err), "does the cluster run, and can " + c.Server() + " be reached from here? try `kubectl" + name + " version`"},
+		{apierrors.IsUnauthorized(err), "the credentials have expired or belong to another cluster: log in again, and check them with `kubectl" + name + " auth whoami`"},
+		{IsQuota(err), "the namespace's ResourceQuota is exceeded: `kubectl" + name + " describe quota --all-namespaces`"},
+		{apierrors.IsForbidden(err), HintPermissions},
+		{meta.IsNoMatchError(err), "the cluster has no such kind: install its CustomResourceDefinition first"},
+		{isCertificate(err), "the kubeconfig's certificate authority did not sign the server's certificate: it may belong to an earlier cluster of that name"},
+		{isUnreachable(err), "does the cluster run, and can " + r.server + " be reached from here? try `kubectl" + name + " version`"},
 	} {
 		if k.is {
 			return k.hint
@@ -70,12 +63,12 @@ func (c *Cluster) hintFor(err error) string {
 	return ""
 }
 
-// IsQuota says that a ResourceQuota was exceeded; the API server calls that forbidden, as it does a missing right.
+// IsQuota reports whether a ResourceQuota was exceeded. The API server returns the same status for a missing permission.
 func IsQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// IsForbidden says that a right is missing.
+// IsForbidden reports whether an RBAC permission is missing.
 func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && !IsQuota(err) }
 
 func isCertificate(err error) bool {

@@ -15,19 +15,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// dialFor bounds opening a connection where the caller's context does not.
-const dialFor = 30 * time.Second
+// dialWithin bounds opening a connection if the caller's context has no deadline.
+const dialWithin = 30 * time.Second
 
-// Forward leads to one port of a pod through the API server, as kubectl port-forward does: the connection ends inside
-// the pod's network namespace at its loopback address, beside any mesh. Every connection is one of its own to the API
-// server, so that one that breaks takes no other with it.
+// Forward connects to one port of a pod through the API server, as kubectl port-forward does. Connections end at the
+// loopback address of the pod's network namespace, so they bypass any mesh. Each has its own connection to the API
+// server, so that the failure of one does not affect the others.
 type Forward struct {
-	cluster        *Cluster
+	requests       requests
+	typed          kubernetes.Interface
+	config         *rest.Config
 	namespace, pod string
 	port           int
 
@@ -37,19 +41,18 @@ type Forward struct {
 	listener net.Listener
 }
 
-// Forward prepares connections to a port of a pod. Nothing is opened yet.
+// Forward prepares connections to a port of a pod, without opening one.
 func (c *Cluster) Forward(namespace, pod string, port int) *Forward {
-	return &Forward{cluster: c, namespace: namespace, pod: pod, port: port, open: map[*tunnel]bool{}}
+	return &Forward{requests: c.requests, typed: c.typed, config: c.config, namespace: namespace, pod: pod, port: port, open: map[*tunnel]bool{}}
 }
 
 func (f *Forward) String() string {
 	return fmt.Sprintf("port %d of pod %s/%s", f.port, f.namespace, f.pod)
 }
 
-// DialContext opens a connection; it fits [http.Transport], network and address are not looked at. While the API server
-// or the pod's container is away it tries again until ctx ends (30 s without a deadline). A connection that breaks is
-// not mended: dial again. That nothing listens on the port is known only once the connection is used: it is the error of
-// Read then, and wraps ECONNREFUSED.
+// DialContext opens a connection. It fits [http.Transport], and ignores network and address. While the API server or the
+// pod's container is down, it retries until ctx ends (30 s without a deadline). A broken connection is not reopened. If
+// nothing listens on the port, Read returns an error that wraps ECONNREFUSED.
 func (f *Forward) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	t, err := f.tunnel(ctx)
 	if err != nil {
@@ -58,7 +61,7 @@ func (f *Forward) DialContext(ctx context.Context, _, _ string) (net.Conn, error
 	near, far := net.Pipe()
 	go func() {
 		defer far.Close()
-		_, _ = io.Copy(far, t) // its error is told by tunnelConn.Read
+		_, _ = io.Copy(far, t) // tunnelConn.Read returns its error
 	}()
 	go func() {
 		defer t.Close()
@@ -67,34 +70,31 @@ func (f *Forward) DialContext(ctx context.Context, _, _ string) (net.Conn, error
 	return &tunnelConn{near, t}, nil
 }
 
-// tunnel opens a connection, trying again as DialContext says.
+// tunnel opens a connection, with the retries of DialContext.
 func (f *Forward) tunnel(ctx context.Context) (*tunnel, error) {
 	op := "connect to " + f.String()
-	if f.cluster.DryRun() {
-		return nil, fmt.Errorf("%s: %w: nothing is opened in a dry run", op, errors.ErrUnsupported)
+	if err := f.requests.refuseDryRun(op); err != nil {
+		return nil, err
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, dialFor)
-		defer cancel()
-	}
+	ctx, cancel := withDefaultTimeout(ctx, dialWithin)
+	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		t, err := f.attempt(ctx)
 		if err == nil {
 			return t, nil
 		}
 		if errors.Is(err, net.ErrClosed) || isFinal(err) || sleep(ctx, pause) != nil {
-			return nil, f.cluster.explained(op, err)
+			return nil, f.requests.explained(op, err)
 		}
 	}
 }
 
-// isFinal says that dialling again would fail the same way. The libraries lose the types of other errors.
+// isFinal reports whether dialling again would fail the same way. The libraries lose the types of other errors.
 func isFinal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || isCertificate(err)
 }
 
-// attempt opens one connection; what opens too late is closed again, since the libraries cannot be told to stop.
+// attempt opens one connection. The libraries take no context, so a connection that opens too late is closed here.
 func (f *Forward) attempt(ctx context.Context) (*tunnel, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -150,17 +150,16 @@ func (f *Forward) dial() (*tunnel, error) {
 	return t, nil
 }
 
-// dialer speaks SPDY inside a WebSocket, which proxies let through, and plain SPDY to servers that know no better.
+// dialer uses SPDY inside a WebSocket, which passes proxies, and plain SPDY for servers without support for it.
 func (f *Forward) dialer() (httpstream.Dialer, error) {
-	config := f.cluster.config
-	url := f.cluster.typed.CoreV1().RESTClient().Post().Resource("pods").
+	url := f.typed.CoreV1().RESTClient().Post().Resource("pods").
 		Namespace(f.namespace).Name(f.pod).SubResource("portforward").URL()
-	transport, upgrader, err := spdy.RoundTripperFor(config)
+	transport, upgrader, err := spdy.RoundTripperFor(f.config)
 	if err != nil {
 		return nil, err
 	}
 	plain := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
+	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, f.config)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +168,7 @@ func (f *Forward) dialer() (httpstream.Dialer, error) {
 	}), nil
 }
 
-// Listen accepts connections on a port of 127.0.0.1 that the kernel chooses, and forwards each; it ends with Close.
+// Listen forwards connections to a port of 127.0.0.1 that the kernel chooses, until Close.
 func (f *Forward) Listen() (address string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -198,7 +197,7 @@ func (f *Forward) serve(local net.Conn) {
 	defer local.Close()
 	t, err := f.tunnel(context.Background())
 	if err != nil {
-		return // closing the connection is all that can be said to its other end
+		return // the deferred close is the only signal to the client
 	}
 	defer t.Close()
 	go func() {
@@ -229,7 +228,7 @@ func (f *Forward) Close() error {
 	return nil
 }
 
-// tunnel is one forwarded connection: a stream of data, and one on which the kubelet says what went wrong.
+// tunnel is one forwarded connection: a data stream, and an error stream on which the kubelet reports failures.
 type tunnel struct {
 	conn   httpstream.Connection
 	data   httpstream.Stream
@@ -248,7 +247,7 @@ func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := problems.Close(); err != nil { // nothing is written to it
+	if err := problems.Close(); err != nil { // tare writes nothing to it
 		return nil, err
 	}
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
@@ -269,7 +268,7 @@ func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
 	return t, nil
 }
 
-// remoteError is what the kubelet says of its end.
+// remoteError is the error that the kubelet reported.
 func remoteError(text string) error {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "connection refused") {
@@ -278,7 +277,7 @@ func remoteError(text string) error {
 	return errors.New(text)
 }
 
-// Read reads what comes from the pod; a kubelet's complaint takes the place of a mere end.
+// Read reads the data from the pod. The kubelet's error, if any, replaces io.EOF.
 func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.data.Read(p)
 	if err == nil || n > 0 {
@@ -292,7 +291,7 @@ func (t *tunnel) Read(p []byte) (int, error) {
 
 func (t *tunnel) Write(p []byte) (int, error) { return t.data.Write(p) }
 
-// problemWithin is how long the kubelet's complaint may come after the end of the data.
+// problemWithin is how long to wait for the kubelet's error after the end of the data.
 const problemWithin = time.Second
 
 func (t *tunnel) problem() error {
@@ -317,7 +316,7 @@ func (t *tunnel) Close() error {
 	return nil
 }
 
-// tunnelConn is a tunnel with deadlines, which streams have not: a pipe lies between.
+// tunnelConn is a tunnel with deadlines. Streams have none, so a pipe is between.
 type tunnelConn struct {
 	net.Conn
 	tunnel *tunnel

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -9,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -20,7 +18,7 @@ type Ref struct {
 	Name      string
 }
 
-// Kinds that callers name most.
+// Kinds that callers use most.
 var (
 	KindNamespace      = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 	KindPod            = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
@@ -34,7 +32,7 @@ var (
 	KindJob            = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 )
 
-// String is how messages name the object: "deployment shop/cart", "namespace shop".
+// String names the object in messages: "deployment shop/cart", "namespace shop".
 func (r Ref) String() string {
 	kind := strings.ToLower(r.Kind.Kind)
 	if r.Namespace == "" {
@@ -43,7 +41,7 @@ func (r Ref) String() string {
 	return kind + " " + r.Namespace + "/" + r.Name
 }
 
-// RefOf names an object, of client-go's types or unstructured.
+// RefOf returns the reference of an object, typed or unstructured.
 func RefOf(o runtime.Object) (Ref, error) {
 	kind := o.GetObjectKind().GroupVersionKind()
 	if kind.Kind == "" {
@@ -67,7 +65,7 @@ func refOf(o *unstructured.Unstructured) Ref {
 	return Ref{o.GroupVersionKind(), o.GetNamespace(), o.GetName()}
 }
 
-// asUnstructured is a copy of an object without what only a server fills in.
+// asUnstructured copies an object without its status and other fields that only a server sets.
 func asUnstructured(o runtime.Object) (*unstructured.Unstructured, error) {
 	ref, err := RefOf(o)
 	if err != nil {
@@ -87,7 +85,7 @@ func asUnstructured(o runtime.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// dropNull removes nulls (a typed object's zero creationTimestamp): in server-side apply they would claim the field.
+// dropNull removes nulls (a typed object's zero creationTimestamp). In server-side apply a null claims the field.
 func dropNull(fields map[string]any) {
 	for k, v := range fields {
 		switch v := v.(type) {
@@ -97,24 +95,4 @@ func dropNull(fields map[string]any) {
 			dropNull(v)
 		}
 	}
-}
-
-// resource is the client for the object's kind, in its namespace.
-func (c *Cluster) resource(ctx context.Context, r Ref) (dynamic.ResourceInterface, error) {
-	var mapping *meta.RESTMapping
-	err := c.Retry(ctx, "find the kind "+r.Kind.Kind, func(context.Context) error {
-		var err error
-		mapping, err = c.mapper.RESTMapping(r.Kind.GroupKind(), r.Kind.Version)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		return c.dynamic.Resource(mapping.Resource), nil
-	}
-	if r.Namespace == "" {
-		return nil, fmt.Errorf("%s: a %s lies in a namespace, and none is given", r, r.Kind.Kind)
-	}
-	return c.dynamic.Resource(mapping.Resource).Namespace(r.Namespace), nil
 }

@@ -13,34 +13,34 @@ import (
 	"time"
 )
 
-// Owner is the process of tare that put an object into a cluster, told from every other process: a number is used
-// again, so the start time belongs to it; a number means something in one PID namespace of one boot only.
+// Owner identifies the tare process that created an object. A process ID is reused, so the start time is part of the
+// identity, and it is valid only in one PID namespace of one boot.
 type Owner struct {
 	Host    string `json:"host"`
 	Machine string `json:"machine,omitempty"` // /etc/machine-id
 	Boot    string `json:"boot,omitempty"`    // the kernel's boot ID
-	PIDs    string `json:"pids,omitempty"`    // the PID namespace, as /proc/self/ns/pid has it
+	PIDs    string `json:"pids,omitempty"`    // the PID namespace, as in /proc/self/ns/pid
 	PID     int    `json:"pid"`
-	Start   uint64 `json:"start,omitempty"` // clock ticks since boot, field 22 of /proc/PID/stat; 0 where there is no /proc
+	Start   uint64 `json:"start,omitempty"` // clock ticks since boot, field 22 of /proc/PID/stat; 0 without /proc
 	User    string `json:"user,omitempty"`
-	Since   string `json:"since,omitempty"` // RFC 3339: when the process was first asked
+	Since   string `json:"since,omitempty"` // RFC 3339: when ThisProcess was first called
 }
 
-// initialPIDs is the PID namespace a machine boots with (PROC_PID_INIT_INO of the kernel): that of no container.
+// initialPIDs is the initial PID namespace of a machine (PROC_PID_INIT_INO of the kernel), which no container has.
 const initialPIDs = "pid:[4026531836]"
 
-// State says what is known of a run's process.
+// State is the state of a run's process.
 type State string
 
-// States of an owner as they are seen from this process.
+// States of an owner, seen from this process.
 const (
-	Alive     State = "alive"     // it runs on this machine
-	Dead      State = "dead"      // it ran on this machine, and runs no more
-	Elsewhere State = "elsewhere" // another machine's, or another container's: whether it runs cannot be seen from here
-	Unmarked  State = "unmarked"  // who put it there was not recorded
+	Alive     State = "alive"     // running on this machine
+	Dead      State = "dead"      // ended on this machine
+	Elsewhere State = "elsewhere" // on another machine or in another container: not visible from here
+	Unmarked  State = "unmarked"  // no owner recorded
 )
 
-// ThisProcess is the owner that this process is.
+// ThisProcess is this process as an owner.
 var ThisProcess = sync.OnceValue(func() Owner {
 	o := Owner{PID: os.Getpid(), Machine: firstLine("/etc/machine-id"), Boot: firstLine("/proc/sys/kernel/random/boot_id"),
 		Since: time.Now().UTC().Format(time.RFC3339)}
@@ -53,8 +53,8 @@ var ThisProcess = sync.OnceValue(func() Owner {
 	return o
 })
 
-// State tells whether the owner still lives, as far as can be seen from this process. It errs on the side of life: only what
-// is known to be dead is swept unasked.
+// State is the owner's state, as far as it is visible from this process. If in doubt it is not Dead, because the objects
+// of dead owners are deleted without confirmation.
 func (o Owner) State() State { return o.seenFrom(ThisProcess()) }
 
 func (o Owner) seenFrom(here Owner) State {
@@ -64,7 +64,7 @@ func (o Owner) seenFrom(here Owner) State {
 	case o.Host != here.Host:
 		return Elsewhere
 	case o.Boot != here.Boot:
-		// The machine was started anew since. Containers share a name and a machine-id more easily than machines do.
+		// The machine was rebooted since. Unlike machines, containers often share a name and a machine-id.
 		if o.Machine != "" && o.Machine == here.Machine && o.PIDs == initialPIDs && here.PIDs == initialPIDs {
 			return Dead
 		}
@@ -79,7 +79,7 @@ func (o Owner) seenFrom(here Owner) State {
 	return Alive
 }
 
-// String is how people name the owner.
+// String names the owner in messages.
 func (o Owner) String() string {
 	if o.PID <= 0 {
 		return "unknown"
@@ -96,17 +96,17 @@ func (o Owner) String() string {
 
 var errGone = errors.New("no such process")
 
-// startOf is when a process started, 0 where that cannot be read; errGone when it has ended (a zombie has).
+// startOf is when a process started, in clock ticks since boot; 0 if unknown. errGone: it has ended (zombies included).
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		// Without /proc, or with one that hides others' processes, the number is all there is to go by.
+		// Without /proc, or if it hides other users' processes, only the process ID can be checked.
 		if killed := syscall.Kill(pid, 0); errors.Is(killed, syscall.ESRCH) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)) {
 			return 0, errGone
 		}
 		return 0, err
 	}
-	// The name in field 2 may hold spaces and parentheses: the fields go on after the last one.
+	// The name in field 2 may contain spaces and parentheses, so the fields after it begin behind the last one.
 	s := string(b)
 	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 	if len(fields) < 20 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOwnerIsToldFromOthers(t *testing.T) {
+func TestOwnerState(t *testing.T) {
 	here := ThisProcess()
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {

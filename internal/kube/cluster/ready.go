@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// readiness is how far an object is.
+// readiness is the progress of an object.
 type readiness struct {
 	ok     bool
 	state  string // "1 of 3 replicas ready"
-	failed string // why it never will be; empty while it may
+	failed string // why it will never be ready; empty while it may
 }
 
-// readyRules say for each kind what ready means; a kind that is not among them: see readyByCondition.
+// readyRules define readiness by kind. Other kinds are judged by readyByCondition.
 var readyRules = map[schema.GroupKind]func(*unstructured.Unstructured) readiness{
 	KindDeployment.GroupKind():  readyDeployment,
 	KindStatefulSet.GroupKind(): readyStatefulSet,
@@ -34,7 +34,7 @@ func readyOf(o *unstructured.Unstructured) readiness {
 	return readyByCondition(o)
 }
 
-// number reads an integer that the API server leaves out where it is zero.
+// number reads an integer, which the API server omits if it is zero.
 func number(o *unstructured.Unstructured, path ...string) int64 {
 	n, _, _ := unstructured.NestedInt64(o.Object, path...)
 	return n
@@ -45,22 +45,22 @@ func text(o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// wanted is a number of replicas, one where the object does not say.
-func wanted(o *unstructured.Unstructured, path ...string) int64 {
+// numberOrOne reads a number of replicas, whose default is one.
+func numberOrOne(o *unstructured.Unstructured, path ...string) int64 {
 	if n, ok, _ := unstructured.NestedInt64(o.Object, path...); ok {
 		return n
 	}
 	return 1
 }
 
-// observed says whether the controller has seen the object as it is now.
+// observed reports whether the controller has processed the latest generation of the object.
 func observed(o *unstructured.Unstructured) bool {
 	return number(o, "status", "observedGeneration") >= o.GetGeneration()
 }
 
 func replicas(o *unstructured.Unstructured, ready, updated, want int64) readiness {
 	if !observed(o) {
-		return readiness{state: "its controller has not seen it yet"}
+		return readiness{state: "not processed by its controller yet"}
 	}
 	r := readiness{ok: ready >= want && updated >= want, state: fmt.Sprintf("%d of %d replicas ready", ready, want)}
 	if updated < want {
@@ -70,10 +70,10 @@ func replicas(o *unstructured.Unstructured, ready, updated, want int64) readines
 }
 
 func readyDeployment(o *unstructured.Unstructured) readiness {
-	want := wanted(o, "spec", "replicas")
+	want := numberOrOne(o, "spec", "replicas")
 	r := replicas(o, number(o, "status", "availableReplicas"), number(o, "status", "updatedReplicas"), want)
 	if old := number(o, "status", "replicas") - number(o, "status", "updatedReplicas"); r.ok && old > 0 {
-		return readiness{state: fmt.Sprintf("%d replicas ready, %d old ones to go", want, old)}
+		return readiness{state: fmt.Sprintf("%d replicas ready, %d old ones terminating", want, old)}
 	}
 	return r
 }
@@ -81,9 +81,9 @@ func readyDeployment(o *unstructured.Unstructured) readiness {
 func readyStatefulSet(o *unstructured.Unstructured) readiness {
 	updated := number(o, "status", "updatedReplicas")
 	if text(o, "spec", "updateStrategy", "type") == "OnDelete" {
-		updated = wanted(o, "spec", "replicas")
+		updated = numberOrOne(o, "spec", "replicas")
 	}
-	return replicas(o, number(o, "status", "readyReplicas"), updated, wanted(o, "spec", "replicas"))
+	return replicas(o, number(o, "status", "readyReplicas"), updated, numberOrOne(o, "spec", "replicas"))
 }
 
 func readyDaemonSet(o *unstructured.Unstructured) readiness {
@@ -92,28 +92,28 @@ func readyDaemonSet(o *unstructured.Unstructured) readiness {
 }
 
 func readyJob(o *unstructured.Unstructured) readiness {
-	want, done := wanted(o, "spec", "completions"), number(o, "status", "succeeded")
-	want = min(want, wanted(o, "spec", "parallelism"))
+	want, done := numberOrOne(o, "spec", "completions"), number(o, "status", "succeeded")
+	want = min(want, numberOrOne(o, "spec", "parallelism"))
 	ready := number(o, "status", "ready") + done
 	r := readiness{ok: ready >= want, state: fmt.Sprintf("%d of %d pods ready", ready, want)}
-	if c, ok := condition(o, "Failed"); ok && c.status == "True" {
+	if c, ok := conditionOf(o, "Failed"); ok && c.status == "True" {
 		r.ok, r.failed = false, c.why()
 	}
-	if c, ok := condition(o, "Complete"); ok && c.status == "True" {
+	if c, ok := conditionOf(o, "Complete"); ok && c.status == "True" {
 		return readiness{ok: true, state: "complete"}
 	}
 	return r
 }
 
 func readyPod(o *unstructured.Unstructured) readiness {
-	phase := cmp.Or(text(o, "status", "phase"), "not seen by a node yet")
+	phase := cmp.Or(text(o, "status", "phase"), "not assigned to a node yet")
 	switch phase {
 	case "Succeeded":
 		return readiness{ok: true, state: "succeeded"}
 	case "Failed":
 		return readiness{state: "failed", failed: cmp.Or(text(o, "status", "message"), text(o, "status", "reason"), "it failed")}
 	}
-	if c, ok := condition(o, "Ready"); ok && c.status == "True" {
+	if c, ok := conditionOf(o, "Ready"); ok && c.status == "True" {
 		return readiness{ok: true, state: "ready"}
 	}
 	return readiness{state: map[string]string{"Pending": "pending", "Running": "running and not ready"}[phase]}
@@ -121,27 +121,27 @@ func readyPod(o *unstructured.Unstructured) readiness {
 
 func readyNamespace(o *unstructured.Unstructured) readiness {
 	if phase := text(o, "status", "phase"); phase != "Active" {
-		return readiness{state: "being deleted"}
+		return readiness{state: "terminating"}
 	}
-	return readiness{ok: true, state: "active"} // its service account is asked for by wait
+	return readiness{ok: true, state: "active"} // WaitReady also waits for its service account
 }
 
 func readyService(o *unstructured.Unstructured) readiness {
 	if text(o, "spec", "type") != "LoadBalancer" {
-		return readiness{ok: true, state: "there"}
+		return readiness{ok: true, state: "exists"}
 	}
 	ingress, _, _ := unstructured.NestedSlice(o.Object, "status", "loadBalancer", "ingress")
 	if len(ingress) == 0 {
-		return readiness{state: "no address of a load balancer yet"}
+		return readiness{state: "no load balancer address yet"}
 	}
 	return readiness{ok: true, state: "has an address"}
 }
 
 func readyCRD(o *unstructured.Unstructured) readiness {
-	if c, ok := condition(o, "Established"); ok && c.status == "True" {
+	if c, ok := conditionOf(o, "Established"); ok && c.status == "True" {
 		return readiness{ok: true, state: "established"}
 	}
-	if c, ok := condition(o, "NamesAccepted"); ok && c.status == "False" {
+	if c, ok := conditionOf(o, "NamesAccepted"); ok && c.status == "False" {
 		return readiness{state: c.why(), failed: c.why()}
 	}
 	return readiness{state: "not established yet"}
@@ -149,17 +149,17 @@ func readyCRD(o *unstructured.Unstructured) readiness {
 
 func readyByCondition(o *unstructured.Unstructured) readiness {
 	for _, name := range []string{"Ready", "Available"} {
-		if c, ok := condition(o, name); ok {
+		if c, ok := conditionOf(o, name); ok {
 			return readiness{ok: c.status == "True", state: cmp.Or(c.why(), name+" is "+c.status)}
 		}
 	}
-	return readiness{ok: true, state: "there"}
+	return readiness{ok: true, state: "exists"}
 }
 
-// cond is one of an object's conditions.
-type cond struct{ name, status, reason, message string }
+// statusCondition is one entry of status.conditions.
+type statusCondition struct{ name, status, reason, message string }
 
-func (c cond) why() string {
+func (c statusCondition) why() string {
 	switch {
 	case c.reason == "":
 		return c.message
@@ -169,7 +169,7 @@ func (c cond) why() string {
 	return c.reason + ": " + c.message
 }
 
-func conditions(o *unstructured.Unstructured) (all []cond) {
+func conditions(o *unstructured.Unstructured) (all []statusCondition) {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range list {
 		fields, ok := item.(map[string]any)
@@ -177,16 +177,16 @@ func conditions(o *unstructured.Unstructured) (all []cond) {
 			continue
 		}
 		get := func(key string) string { s, _ := fields[key].(string); return s }
-		all = append(all, cond{get("type"), get("status"), get("reason"), get("message")})
+		all = append(all, statusCondition{get("type"), get("status"), get("reason"), get("message")})
 	}
 	return all
 }
 
-func condition(o *unstructured.Unstructured, name string) (cond, bool) {
+func conditionOf(o *unstructured.Unstructured, name string) (statusCondition, bool) {
 	for _, c := range conditions(o) {
 		if c.name == name {
 			return c, true
 		}
 	}
-	return cond{}, false
+	return statusCondition{}, false
 }

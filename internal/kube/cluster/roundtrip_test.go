@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"context"
@@ -15,31 +15,33 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
 
-func asError[T any](err error, target *T) bool { return errors.As(err, target) }
-
 func TestApplyWaitDelete(t *testing.T) {
-	c := connect(t)
-	ns, s := space(t, c)
-	var kept []Manifest
-	s.Archive = func(m Manifest) error { kept = append(kept, m); return nil }
+	c := clustertest.Connect(t)
+	ns, s := clustertest.Namespace(t, c)
+	var kept []cluster.Manifest
+	s.Archive = func(m cluster.Manifest) error { kept = append(kept, m); return nil }
 	s.Labels = map[string]string{"tare.dev/trial": "1"}
-	ctx := within(t, 2*time.Minute)
-	d := echo(ns, nil)
-	for range 2 { // what is there already is no error
+	ctx := clustertest.Within(t, 2*time.Minute)
+	d := clustertest.Deployment(ns, nil)
+	for range 2 { // an existing object is no error
 		if err := c.Apply(ctx, s, d); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ref, err := RefOf(d)
+	ref, err := cluster.RefOf(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.WaitReady(ctx, nil, ref); err != nil {
 		t.Fatal(err)
 	}
-	pods, err := c.Typed().CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: LabelRun + "=" + s.Run + ",tare.dev/trial=1"})
+	pods, err := c.Typed().CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: cluster.LabelRun + "=" + s.Run + ",tare.dev/trial=1"})
 	if err != nil || len(pods.Items) != 1 {
 		t.Errorf("%d pods carry the run's labels, %v", len(pods.Items), err)
 	}
@@ -47,17 +49,17 @@ func TestApplyWaitDelete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.GetLabels()[LabelManagedBy] != ManagedBy || !strings.Contains(got.GetAnnotations()[AnnotationOwner], `"pid"`) {
+	if got.GetLabels()[cluster.LabelManagedBy] != cluster.ManagedBy || !strings.Contains(got.GetAnnotations()[cluster.AnnotationOwner], `"pid"`) {
 		t.Errorf("labels %v, annotations %v", got.GetLabels(), got.GetAnnotations())
 	}
 	if len(kept) != 2 || kept[0].Ref != ref {
 		t.Fatalf("kept %+v", kept)
 	}
-	says(t, string(kept[0].YAML), "kind: Deployment", "image: "+toolbox, LabelRun+": "+s.Run)
+	clustertest.Contains(t, string(kept[0].YAML), "kind: Deployment", "image: "+clustertest.Toolbox, cluster.LabelRun+": "+s.Run)
 	if err := c.Delete(ctx, nil, ref, ref); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Get(ctx, ref); !IsNotFound(err) {
+	if _, err := c.Get(ctx, ref); !cluster.IsNotFound(err) {
 		t.Errorf("after deletion: %v", err)
 	}
 	if pods, err := c.Typed().CoreV1().Pods(ns).List(ctx, metav1.ListOptions{}); err != nil || len(pods.Items) != 0 {
@@ -66,29 +68,29 @@ func TestApplyWaitDelete(t *testing.T) {
 }
 
 func TestNodesAreRead(t *testing.T) {
-	c := connect(t)
-	ctx := within(t, time.Minute)
+	c := clustertest.Connect(t)
+	ctx := clustertest.Within(t, time.Minute)
 	nodes, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, word := range map[string]string{"stats/summary": "usageCoreNanoSeconds", "metrics/resource": "container_cpu_usage_seconds_total"} {
-		b, err := c.NodeRead(ctx, nodes.Items[0].Name, path)
+		b, err := c.Reader().NodeRead(ctx, nodes.Items[0].Name, path)
 		if err != nil || !strings.Contains(string(b), word) {
 			t.Errorf("%s: %d bytes, %v", path, len(b), err)
 		}
 	}
-	if _, err := c.NodeStats(ctx, "no-such-node"); err == nil || IsTransient(err) {
-		t.Errorf("a node that is not there: %v", err)
+	if _, err := c.Reader().NodeRead(ctx, "no-such-node", "stats/summary"); err == nil || cluster.IsTransient(err) {
+		t.Errorf("a node that does not exist: %v", err)
 	}
 }
 
-func TestConnectSaysWhatIsWrong(t *testing.T) {
-	good, err := os.ReadFile(realKubeconfig(t))
+func TestConnectErrors(t *testing.T) {
+	good, err := os.ReadFile(clustertest.Kubeconfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := connect(t)
+	c := clustertest.Connect(t)
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "config")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -98,47 +100,47 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	}
 	closed := strings.ReplaceAll(string(good), ":6443", ":6444")
 	for name, tc := range map[string]struct {
-		o     Options
+		o     cluster.Options
 		words []string
 	}{
-		"no file":      {Options{Kubeconfig: filepath.Join(t.TempDir(), "none")}, []string{"no such file", "--kubeconfig"}},
-		"no contexts":  {Options{Kubeconfig: write("apiVersion: v1\nkind: Config\n")}, []string{"no context in", "--kubeconfig"}},
-		"not YAML":     {Options{Kubeconfig: write("{")}, []string{"read kubeconfig", "kubectl config view"}},
-		"near context": {Options{Kubeconfig: realKubeconfig(t), Context: c.Context() + "x"}, []string{"did you mean " + c.Context()}},
-		"nobody there": {Options{Kubeconfig: write(closed)}, []string{"refused", "does the cluster run"}},
+		"no file":      {cluster.Options{Kubeconfig: filepath.Join(t.TempDir(), "none")}, []string{"no such file", "--kubeconfig"}},
+		"no contexts":  {cluster.Options{Kubeconfig: write("apiVersion: v1\nkind: Config\n")}, []string{"no context in", "--kubeconfig"}},
+		"not YAML":     {cluster.Options{Kubeconfig: write("{")}, []string{"read kubeconfig", "kubectl config view"}},
+		"near context": {cluster.Options{Kubeconfig: clustertest.Kubeconfig(t), Context: c.Context() + "x"}, []string{"did you mean " + c.Context()}},
+		"nobody there": {cluster.Options{Kubeconfig: write(closed)}, []string{"refused", "does the cluster run"}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		_, err := Connect(ctx, tc.o)
+		_, err := cluster.Connect(ctx, tc.o)
 		cancel()
 		if err == nil {
 			t.Errorf("%s: connected", name)
 			continue
 		}
-		says(t, name+": "+err.Error()+"\n"+hintOf(err), tc.words...)
+		clustertest.Contains(t, name+": "+err.Error()+"\n"+hint.Of(err), tc.words...)
 	}
 	config := c.Config()
 	config.TLSClientConfig.CertData, config.TLSClientConfig.KeyData = nil, nil
 	config.BearerToken = "wrong"
-	stranger, err := newCluster(config, c.Context())
+	wrong, err := cluster.New(config, c.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = stranger.Typed().CoreV1().Namespaces().List(within(t, 10*time.Second), metav1.ListOptions{})
-	err = stranger.explained("list namespaces", err)
-	says(t, err.Error()+"\n"+hintOf(err), "nauthorized", "log in again", "--context "+c.Context())
+	_, err = wrong.Typed().CoreV1().Namespaces().List(clustertest.Within(t, 10*time.Second), metav1.ListOptions{})
+	err = wrong.Explained("list namespaces", err)
+	clustertest.Contains(t, err.Error()+"\n"+hint.Of(err), "nauthorized", "log in again", "--context "+c.Context())
 }
 
 func TestForward(t *testing.T) {
-	c := connect(t)
-	ns, s := space(t, c)
-	ctx := within(t, 90*time.Second)
+	c := clustertest.Connect(t)
+	ns, s := clustertest.Namespace(t, c)
+	ctx := clustertest.Within(t, 90*time.Second)
 	// A server that answers each connection.
-	serve := echo(ns, func(_ *appsv1.Deployment, app *corev1.Container) {
+	serve := clustertest.Deployment(ns, func(_ *appsv1.Deployment, app *corev1.Container) {
 		app.Command = []string{"sh", "-c", `printf 'HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello' > /tmp/answer; while true; do nc -l -p 8080 -e cat /tmp/answer; done`}
 	})
 	serve.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	serve.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}}
-	ref, _ := RefOf(serve)
+	ref, _ := cluster.RefOf(serve)
 	if err := c.Apply(ctx, s, serve); err != nil {
 		t.Fatal(err)
 	}
@@ -164,9 +166,7 @@ func TestForward(t *testing.T) {
 				}
 			}
 			last = err
-			if sleep(ctx, 300*time.Millisecond) != nil {
-				break
-			}
+			time.Sleep(300 * time.Millisecond)
 		}
 		return last
 	}
@@ -191,23 +191,23 @@ func TestForward(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("nobody listens: %v", err)
 	}
-	if _, err := c.Forward(ns, "no-such-pod", 80).DialContext(within(t, 5*time.Second), "", ""); err == nil {
-		t.Error("a pod that is not there was reached")
+	if _, err := c.Forward(ns, "no-such-pod", 80).DialContext(clustertest.Within(t, 5*time.Second), "", ""); err == nil {
+		t.Error("a pod that does not exist was reached")
 	} else {
-		says(t, err.Error(), "not found")
+		clustertest.Contains(t, err.Error(), "not found")
 	}
 	t.Run("API server stopped", func(t *testing.T) {
 		stopAPIServer(t, 8*time.Second)
 		if err := get(direct, "http://pod/"); err != nil {
-			t.Errorf("did not survive: %v", err)
+			t.Errorf("not answered after the API server continued: %v", err)
 		}
 	})
 }
 
 func TestAPIServerStopped(t *testing.T) {
-	c := connect(t)
-	ns, s := space(t, c)
-	ctx := within(t, 2*time.Minute)
+	c := clustertest.Connect(t)
+	ns, s := clustertest.Namespace(t, c)
+	ctx := clustertest.Within(t, 2*time.Minute)
 	began := time.Now()
 	stopAPIServer(t, 15*time.Second)
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -215,10 +215,10 @@ func TestAPIServerStopped(t *testing.T) {
 	if _, err := c.Version(short); err == nil {
 		t.Error("a stopped API server answered")
 	} else {
-		says(t, err.Error()+hintOf(err), "tried for", "does the cluster run")
+		clustertest.Contains(t, err.Error()+hint.Of(err), "tried for", "does the cluster run")
 	}
-	d := echo(ns, nil)
-	ref, _ := RefOf(d)
+	d := clustertest.Deployment(ns, nil)
+	ref, _ := cluster.RefOf(d)
 	if err := c.Apply(ctx, s, d); err != nil {
 		t.Fatal(err)
 	}
@@ -226,6 +226,6 @@ func TestAPIServerStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if gone := time.Since(began); gone < 10*time.Second {
-		t.Errorf("the API server was away for %s only", gone)
+		t.Errorf("the API server was stopped for %s only", gone)
 	}
 }

@@ -17,13 +17,13 @@ func (m *Mesh) recordInstall(ctx context.Context) error {
 	if m.o.WithCLI {
 		command = append(command, "--with-cli") // the mesh's own program prints its manifests itself
 	}
-	m.cluster.RecordStep(cluster.Step{Command: command})
+	m.cluster.Recorder().Add(cluster.Step{Command: command})
 	if err := m.namespace(ctx); err != nil {
 		return err
 	}
 	for _, c := range m.crds() {
 		for _, f := range c.Files {
-			m.cluster.Record("apply", "--server-side", "-f", f.URL)
+			m.cluster.Recorder().Kubectl("apply", "--server-side", "-f", f.URL)
 		}
 	}
 	if m.o.WithCLI {
@@ -31,7 +31,7 @@ func (m *Mesh) recordInstall(ctx context.Context) error {
 	}
 	all, err := m.Rendered(ctx)
 	if err != nil {
-		m.cluster.RecordStep(cluster.Step{Manifest: &cluster.Manifest{YAML: fmt.Appendf(nil, "# The charts of mesh %s cannot be rendered here: %v\n", m.definition.Name, err)}})
+		m.cluster.Recorder().Add(cluster.Step{Manifest: &cluster.Manifest{YAML: fmt.Appendf(nil, "# The charts of mesh %s cannot be rendered here: %v\n", m.definition.Name, err)}})
 		return nil
 	}
 	for _, c := range m.k.Charts {
@@ -44,7 +44,7 @@ func (m *Mesh) recordInstall(ctx context.Context) error {
 			return m.failed("render", err)
 		}
 		head := fmt.Sprintf("# chart %s %s as %s/%s\n", r.Chart, r.Version, r.Namespace, r.Name)
-		m.cluster.RecordManifest(cluster.Manifest{YAML: append([]byte(head), text...)}, "apply", "--server-side", "-n", r.Namespace, "-f", "-")
+		m.cluster.Recorder().Manifest(cluster.Manifest{YAML: append([]byte(head), text...)}, "apply", "--server-side", "-n", r.Namespace, "-f", "-")
 	}
 	return nil
 }
@@ -52,6 +52,6 @@ func (m *Mesh) recordInstall(ctx context.Context) error {
 // recordUninstall writes down that it would be taken out.
 func (m *Mesh) recordUninstall() {
 	if !m.nothing() {
-		m.cluster.RecordStep(cluster.Step{Command: []string{"tare", "mesh", "uninstall", m.definition.Name, "--force"}})
+		m.cluster.Recorder().Add(cluster.Step{Command: []string{"tare", "mesh", "uninstall", m.definition.Name, "--force"}})
 	}
 }

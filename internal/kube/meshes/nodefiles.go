@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 )
 
 const (
@@ -64,7 +65,7 @@ func (m *Mesh) nodeFiles(ctx context.Context) (found []string, err error) {
 	if m.o.Image == "" {
 		return nil, errNoLooker
 	}
-	if _, marked, err := m.cluster.Mark(ctx); err != nil || !marked {
+	if _, marked, err := guard.New(m.cluster).Mark(ctx); err != nil || !marked {
 		return nil, errors.Join(err, errNotDisposable)
 	}
 	around, err := look(ctx, m.cluster, m.o.ServiceCIDR)

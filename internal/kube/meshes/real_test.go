@@ -20,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 )
 
 // toolbox is an image that every test cluster has: busybox.
@@ -54,7 +55,7 @@ func inventory(t *testing.T, c *cluster.Cluster) map[string]bool {
 	c.Rediscover()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // asked when the test has ended, too
 	defer cancel()
-	all, err := c.Objects(ctx, "")
+	all, err := c.Objects(ctx, cluster.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,8 +302,8 @@ func TestRealMeshComesAndGoes(t *testing.T) {
 	if _, err := m.Install(bounded(t, time.Minute)); !errors.Is(err, ErrInstalled) {
 		t.Errorf("a second installation: %v", err)
 	}
-	foreign, err := c.Foreign(bounded(t, time.Minute))
-	if err != nil || slices.ContainsFunc(foreign, func(w cluster.Workload) bool { return w.Namespace == "tare-test-small" }) {
+	foreign, err := guard.New(c).Foreign(bounded(t, time.Minute))
+	if err != nil || slices.ContainsFunc(foreign, func(w guard.Workload) bool { return w.Namespace == "tare-test-small" }) {
 		t.Errorf("the mesh is foreign: %v, %v", foreign, err)
 	}
 	verifySmall(t, c, m, archive)

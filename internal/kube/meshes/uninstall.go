@@ -111,7 +111,7 @@ func (m *Mesh) remove(ctx context.Context, i Installation) error {
 
 // removeMarked deletes what was applied and not installed as a chart. Helm's own record of a release carries no such label.
 func (m *Mesh) removeMarked(ctx context.Context) error {
-	all, err := m.cluster.Objects(ctx, cluster.LabelInstalled+"="+m.definition.Name)
+	all, err := m.cluster.Objects(ctx, cluster.Query{Selector: cluster.LabelInstalled + "=" + m.definition.Name})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (m *Mesh) removeMarked(ctx context.Context) error {
 
 // removeResources deletes what was made of custom kinds: all of the mesh's own, and of others' what is left over.
 func (m *Mesh) removeResources(ctx context.Context) error {
-	all, err := m.cluster.Objects(ctx, "")
+	all, err := m.cluster.Objects(ctx, cluster.Query{})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func resources(all []cluster.Object, isLeft func(cluster.Object) bool) (refs []c
 
 // remains lists what is there of a mesh: its namespace, and what the definition says is left over.
 func (m *Mesh) remains(ctx context.Context) ([]cluster.Ref, error) {
-	all, err := m.cluster.Objects(ctx, "")
+	all, err := m.cluster.Objects(ctx, cluster.Query{})
 	if err != nil {
 		return nil, fmt.Errorf("look for remains of the mesh: %w", err)
 	}

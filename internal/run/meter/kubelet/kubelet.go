@@ -42,7 +42,7 @@ const (
 // most clusters: what to plan with as long as nobody has asked ([Meter.Probe]).
 const Refresh = 16 * time.Second
 
-// Source is the cluster. [*cluster.Cluster] is one.
+// Source is the cluster. [*cluster.Reader] is one.
 type Source interface {
 	// NodeRead asks a node's kubelet for a path.
 	NodeRead(ctx context.Context, node, path string) ([]byte, error)
@@ -53,7 +53,7 @@ type Source interface {
 // Meter reads containers by the namespace, pod and container of their tasks.
 type Meter struct {
 	source Source
-	nodes  []cluster.Machine
+	nodes  []cluster.Node
 	pause  func(context.Context, time.Duration) error // between two looks of a probe
 
 	mu    sync.Mutex
@@ -63,7 +63,7 @@ type Meter struct {
 }
 
 // Of makes the meter of some nodes.
-func Of(source Source, nodes []cluster.Machine) *Meter {
+func Of(source Source, nodes []cluster.Node) *Meter {
 	m := &Meter{source: source, nodes: nodes, pause: pause, own: map[string]*remainder{}, peaks: map[containerKey]int64{}, kills: map[containerKey]kill{}}
 	for _, n := range nodes {
 		m.own[n.Name] = &remainder{node: n.Name}
@@ -84,11 +84,11 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // Open makes the meter of all nodes of a cluster.
 func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
-	nodes, err := c.Machines(ctx)
+	nodes, err := c.Nodes(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find the kubelets: %w", err)
 	}
-	return Of(c, nodes), nil
+	return Of(c.Reader(), nodes), nil
 }
 
 // Check asks one kubelet, and says why it may not be asked.

@@ -72,7 +72,7 @@ func task(id, namespace, pod, container string) platform.Task {
 }
 
 var (
-	oneNode = []cluster.Machine{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}}
+	oneNode = []cluster.Node{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}}
 	inPod   = []platform.Task{task("p-0/app", "a", "p-0", "app"), task("p-0/istio-proxy", "a", "p-0", "istio-proxy"), task("p-0/new", "a", "p-0", "new")}
 )
 
@@ -143,7 +143,7 @@ func TestEdge(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	s := whole()
 	s.down["n2"] = true
-	m := Of(s, []cluster.Machine{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2}})
+	m := Of(s, []cluster.Node{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2}})
 	if l, err := m.Read(t.Context(), inPod[:1], meter.Counters); err != nil || l.Gap != nil || len(l.Nodes) != 1 || l.Tasks["p-0/app"].CPU == 0 || l.Node != nil || l.NodeErr == nil {
 		t.Errorf("%+v, %v", l, err)
 	}

@@ -87,7 +87,7 @@ func burner(t *testing.T, c *cluster.Cluster) (tasks []platform.Task, ids map[st
 	if err := c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindPod, Namespace: space, Name: "burner"}); err != nil {
 		t.Fatal(err)
 	}
-	containers, err := c.Containers(ctx, space)
+	containers, err := c.Reader().Containers(ctx, space)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ const (
 	rounding = 500 * time.Millisecond
 )
 
-// Source is the cluster. [*cluster.Cluster] is one.
+// Source is the cluster. [*cluster.Reader] is one.
 type Source interface {
 	// Raw asks the API server for an absolute path.
 	Raw(ctx context.Context, path string) ([]byte, error)
@@ -47,7 +47,7 @@ type Source interface {
 // Meter reads containers by the namespace, pod and container of their tasks.
 type Meter struct {
 	source Source
-	nodes  []cluster.Machine
+	nodes  []cluster.Node
 
 	mu       sync.Mutex
 	counters map[key]*counter
@@ -56,17 +56,17 @@ type Meter struct {
 type key struct{ namespace, pod, container string } // of a node: its name as pod
 
 // Of makes the meter. nodes are those whose total is told; none where they may not be listed.
-func Of(source Source, nodes []cluster.Machine) *Meter {
+func Of(source Source, nodes []cluster.Node) *Meter {
 	return &Meter{source: source, nodes: nodes, counters: map[key]*counter{}}
 }
 
 // Open makes the meter of a cluster.
 func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
-	nodes, err := c.Machines(ctx)
+	nodes, err := c.Nodes(ctx)
 	if err != nil {
 		nodes = nil // in one namespace alone nodes may not be listed; containers can be read all the same
 	}
-	return Of(c, nodes), nil
+	return Of(c.Reader(), nodes), nil
 }
 
 // counter is the sum of the rows of one container.

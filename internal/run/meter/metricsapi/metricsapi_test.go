@@ -48,7 +48,7 @@ var tasks = []platform.Task{
 // windows between them had, whenever and however often they were asked for.
 func TestRowsAddUp(t *testing.T) {
 	s := said{}
-	m := Of(s, []cluster.Machine{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}})
+	m := Of(s, []cluster.Node{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}})
 	begin := time.Unix(1_000_000, 0)
 	end, used := begin, 0.0
 	var first, last meter.Look

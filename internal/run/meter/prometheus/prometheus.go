@@ -58,12 +58,12 @@ const (
 type Meter struct {
 	base   *url.URL
 	client *http.Client
-	nodes  []cluster.Machine
+	nodes  []cluster.Node
 }
 
 // New makes the meter of the Prometheus at an address ("http://localhost:9090").
 // nodes are what is known of the cluster's nodes; none: nothing.
-func New(address string, nodes []cluster.Machine) (*Meter, error) {
+func New(address string, nodes []cluster.Node) (*Meter, error) {
 	base, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("address of Prometheus: %w", err)

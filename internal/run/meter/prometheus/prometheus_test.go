@@ -54,10 +54,10 @@ var (
 		{Task: mesh.Task{ID: "front-0/app", Namespace: "shop", Pod: "front-0", Container: "app"}},
 		{Task: mesh.Task{ID: "gone", Namespace: "shop", Pod: "front-1", Container: "app"}},
 	}
-	n1 = []cluster.Machine{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}}
+	n1 = []cluster.Node{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}}
 )
 
-func serve(t *testing.T, h http.Handler, nodes []cluster.Machine) *Meter {
+func serve(t *testing.T, h http.Handler, nodes []cluster.Node) *Meter {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -91,7 +91,7 @@ func TestRead(t *testing.T) {
 
 // A total of some of the nodes is no total.
 func TestNodesThatAreNotScraped(t *testing.T) {
-	m := serve(t, whole(), append(n1, cluster.Machine{Name: "n2", CPUs: 2}))
+	m := serve(t, whole(), append(n1, cluster.Node{Name: "n2", CPUs: 2}))
 	if l, err := m.Read(t.Context(), tasks, meter.Counters); err != nil || l.Node != nil || l.NodeErr == nil || len(l.Tasks) != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}

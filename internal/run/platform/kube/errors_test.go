@@ -20,7 +20,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
@@ -110,7 +112,7 @@ func TestLeastPermissions(t *testing.T) {
 	c := realCluster(t)
 	var manifest bytes.Buffer
 	const jo = "tare-test-jo"
-	if err := cluster.WriteRBAC(&manifest, "", cluster.Subject{Kind: "User", Name: jo}); err != nil {
+	if err := rbac.Write(&manifest, "", rbac.Subject{Kind: "User", Name: jo}); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, manifest.String(), "apply", "-f", "-")
@@ -163,7 +165,7 @@ func TestForeignWorkload(t *testing.T) {
 	p := newReal(t, c, func(o *Options) { o.InUse = false })
 	_, err = p.Prepare(t.Context(), nil)
 	wantError(t, err, "pod default/"+pod.Name, "tare cluster adopt", "platform.inUse: allow")
-	if !errors.Is(err, cluster.ErrInUse) {
+	if !errors.Is(err, guard.ErrInUse) {
 		t.Errorf("%v is not ErrInUse", err)
 	}
 	p.options.InUse = true
@@ -186,7 +188,7 @@ func TestStuckInDeletion(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
-	wantError(t, d.Remove(ctx), "namespace "+d.namespace+" to go", "configmap "+d.namespace+"/held, held by finalizers tare.test/nobody", "kubectl patch")
+	wantError(t, d.Remove(ctx), "deletion of namespace "+d.namespace, "configmap "+d.namespace+"/held, held by finalizers tare.test/nobody", "kubectl patch")
 	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

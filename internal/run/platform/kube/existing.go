@@ -9,6 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/leftover"
 )
 
 // leftovers finds and removes objects of other runs.
@@ -17,27 +18,21 @@ type leftovers struct{ *Options }
 // sweep removes the objects of dead runs. An existing namespace must then hold no object of another run: names of
 // services would collide.
 func (l leftovers) sweep(ctx context.Context) error {
-	sweepDead := l.Cluster.SweepDead
-	if l.existing() {
-		sweepDead = func(ctx context.Context, report func(string)) ([]cluster.Leftover, error) {
-			return l.Cluster.SweepDeadIn(ctx, l.Namespace, report)
-		}
-	}
-	swept, err := sweepDead(ctx, l.Report)
+	swept, err := leftover.DeleteDead(ctx, l.Cluster, l.Namespace, l.Report)
 	if err != nil {
 		return err
 	}
 	for _, s := range swept {
-		l.Report(fmt.Sprintf("removed leftovers of run %s from the cluster", s.Run))
+		l.Report(fmt.Sprintf("removed leftovers of run %s from the cluster", s.ID))
 	}
 	if !l.existing() {
 		return nil
 	}
 	all, err := l.inNamespace(ctx)
 	for _, other := range all {
-		if other.Run != l.Run {
-			return hint.New("wait until it ends; if it has, remove them: `tare cleanup --namespace "+l.Namespace+" --run "+other.Run+"`",
-				"namespace %s holds objects of run %s: %s", l.Namespace, other.Run, refNames(other.Objects))
+		if other.ID != l.Run {
+			return hint.New("wait until it ends; if it has, remove them: `tare cleanup --namespace "+l.Namespace+" --run "+other.ID+"`",
+				"namespace %s holds objects of run %s: %s", l.Namespace, other.ID, refNames(other.Objects))
 		}
 	}
 	return err
@@ -45,9 +40,9 @@ func (l leftovers) sweep(ctx context.Context) error {
 
 // inNamespace lists the objects of runs in the existing namespace. A kind that cannot be listed there cannot be created
 // there, so it is skipped.
-func (l leftovers) inNamespace(ctx context.Context) ([]cluster.Leftover, error) {
-	all, err := l.Cluster.LeftoversIn(ctx, l.Namespace)
-	if _, ok := errors.AsType[*cluster.Hidden](err); ok {
+func (l leftovers) inNamespace(ctx context.Context) ([]leftover.Run, error) {
+	all, err := leftover.Find(ctx, l.Cluster, l.Namespace)
+	if _, ok := errors.AsType[*cluster.Unlisted](err); ok {
 		err = nil
 	}
 	return all, err
@@ -60,7 +55,7 @@ func (l leftovers) ownRun(ctx context.Context) error {
 		return err
 	}
 	for _, found := range all {
-		if found.Run == l.Run {
+		if found.ID == l.Run {
 			return l.Cluster.Delete(ctx, l.Report, found.Objects...)
 		}
 	}

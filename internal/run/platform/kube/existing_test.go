@@ -16,6 +16,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/leftover"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
@@ -46,7 +48,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 		t.Fatal(err)
 	}
 	var manifest bytes.Buffer
-	if err := cluster.WriteRBAC(&manifest, namespace, cluster.Subject{Kind: "User", Name: user}); err != nil {
+	if err := rbac.Write(&manifest, namespace, rbac.Subject{Kind: "User", Name: user}); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, manifest.String(), "apply", "-f", "-")
@@ -102,7 +104,7 @@ func TestExistingNamespace(t *testing.T) {
 	spec.Topology.Services[0].Name, spec.Topology.Entry = "shop", "shop"
 	_, err = p.Deploy(t.Context(), spec)
 	wantError(t, err, "service "+namespace+"/shop", "not of this run", "rename the service")
-	if left, err := c.LeftoversIn(t.Context(), namespace); err != nil || len(left) > 0 {
+	if left, err := leftover.Find(t.Context(), c, namespace); err != nil || len(left) > 0 {
 		t.Errorf("left: %+v, %v", left, err)
 	}
 	if _, err := c.Typed().CoreV1().Services(namespace).Get(t.Context(), "shop", metav1.GetOptions{}); err != nil {

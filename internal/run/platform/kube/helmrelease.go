@@ -66,7 +66,7 @@ func (h *helmRelease) install(ctx context.Context) error {
 		return err
 	}
 	if h.cluster.DryRun() {
-		h.cluster.RecordManifest(cluster.Manifest{Ref: h.namespaceRef(), YAML: []byte(rendered.Manifest)}, "apply", "-n", h.namespace, "-f", "-")
+		h.cluster.Recorder().Manifest(cluster.Manifest{Ref: h.namespaceRef(), YAML: []byte(rendered.Manifest)}, "apply", "-n", h.namespace, "-f", "-")
 		return nil
 	}
 	_, err = h.helm.Install(ctx, h.release)

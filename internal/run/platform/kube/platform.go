@@ -37,6 +37,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -128,7 +129,7 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		return nil, nil
 	}
 	if !p.options.InUse {
-		if err := c.Guard(ctx); err != nil {
+		if err := guard.New(c).Check(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -122,7 +122,7 @@ func (p *workerPool) LoadClock(ctx context.Context, i int) (ahead, unsure time.D
 func (p *workerPool) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
 	if p.cluster.DryRun() {
 		program := generatorImage{p.trial}.path(cmd.Path)
-		p.cluster.Record(append([]string{"exec", "-i", "-n", p.namespace, "job/" + loadService, "--", program}, cmd.Args...)...)
+		p.cluster.Recorder().Kubectl(append([]string{"exec", "-i", "-n", p.namespace, "job/" + loadService, "--", program}, cmd.Args...)...)
 		return endedCommand(), nil
 	}
 	i, err := p.reserveNext()

@@ -18,12 +18,12 @@ func fromFields(fields map[string]any, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into)
 }
 
-// quietReasons are why a container waits when nothing is wrong.
-var quietReasons = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
+// normalReasons are why a container waits when nothing is wrong.
+var normalReasons = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
 
-// podReasons says what keeps a pod from being ready: its containers, else its conditions, else the events about it.
-func (c *Cluster) podReasons(ctx context.Context, pod *corev1.Pod, events []corev1.Event) (found []reason) {
-	// A container without a probe passes for ready between two crashes.
+// podReasons explains why a pod is not ready: by its containers, else its conditions, else the events about it.
+func (x *explainer) podReasons(ctx context.Context, pod *corev1.Pod, events []corev1.Event) (found []reason) {
+	// A container without a readiness probe is ready between two crashes.
 	restarted := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 })
 	if podReady(pod) && !restarted || pod.Status.Phase == corev1.PodSucceeded {
 		return nil
@@ -33,7 +33,7 @@ func (c *Cluster) podReasons(ctx context.Context, pod *corev1.Pod, events []core
 		if r, ok := containerReason(s); ok {
 			r.text = name + ": container " + s.Name + ": " + r.text
 			if s.RestartCount > 0 || s.State.Terminated != nil {
-				r.log = c.lastLines(ctx, pod, s)
+				r.log = x.lastLines(ctx, pod, s)
 			}
 			found = append(found, r)
 		}
@@ -52,7 +52,7 @@ func (c *Cluster) podReasons(ctx context.Context, pod *corev1.Pod, events []core
 	ref := Ref{KindPod, pod.Namespace, pod.Name}
 	found = eventReasons(ref, events)
 	if pod.DeletionTimestamp != nil {
-		found = append(found, reason{kind: "Terminating", text: name + ": being deleted" + heldBy(pod.Finalizers)})
+		found = append(found, reason{kind: "Terminating", text: name + ": terminating" + heldBy(pod.Finalizers)})
 	}
 	return found
 }
@@ -66,9 +66,9 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// containerReason says what is wrong with a container; running and not ready is told by its probe's event.
+// containerReason explains a failed container. The event of a failed probe explains one that runs and is not ready.
 func containerReason(s corev1.ContainerStatus) (reason, bool) {
-	if w := s.State.Waiting; w != nil && !quietReasons[w.Reason] {
+	if w := s.State.Waiting; w != nil && !normalReasons[w.Reason] {
 		r := reason{kind: w.Reason, text: joined(w.Reason, oneLine(w.Message))}
 		if t := s.LastTerminationState.Terminated; t != nil {
 			r.text = w.Reason + ": " + ending(t) + restarts(s)
@@ -80,7 +80,7 @@ func containerReason(s corev1.ContainerStatus) (reason, bool) {
 		return reason{kind: cmp.Or(memoryKill(t), t.Reason), text: ending(t) + restarts(s)}, true
 	}
 	if t := s.LastTerminationState.Terminated; t != nil && s.State.Running != nil {
-		return reason{kind: cmp.Or(memoryKill(t), "CrashLoopBackOff"), text: "runs again: " + ending(t) + restarts(s)}, true
+		return reason{kind: cmp.Or(memoryKill(t), "CrashLoopBackOff"), text: "restarted after: " + ending(t) + restarts(s)}, true
 	}
 	return reason{}, false
 }
@@ -92,7 +92,7 @@ func memoryKill(t *corev1.ContainerStateTerminated) string {
 	return ""
 }
 
-// ending is how a container ended: "exited with code 3 (Error)".
+// ending describes how a container ended: "exited with code 3 (Error)".
 func ending(t *corev1.ContainerStateTerminated) string {
 	s := fmt.Sprintf("exited with code %d", t.ExitCode)
 	if t.Signal != 0 {
@@ -114,11 +114,11 @@ func restarts(s corev1.ContainerStatus) string {
 	return fmt.Sprintf(", restarted %d times", s.RestartCount)
 }
 
-// lastLines is the end of what the container that failed had written; nothing where it cannot be had.
-func (c *Cluster) lastLines(ctx context.Context, pod *corev1.Pod, s corev1.ContainerStatus) []string {
+// lastLines is the end of the failed container's log; empty if it cannot be read.
+func (x *explainer) lastLines(ctx context.Context, pod *corev1.Pod, s corev1.ContainerStatus) []string {
 	lines, limit := int64(logLines), int64(logBytes)
 	options := &corev1.PodLogOptions{Container: s.Name, TailLines: &lines, LimitBytes: &limit, Previous: s.State.Running != nil}
-	body, err := c.typed.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	body, err := x.typed.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if err != nil {
 		return nil
 	}
@@ -130,9 +130,9 @@ func (c *Cluster) lastLines(ctx context.Context, pod *corev1.Pod, s corev1.Conta
 	return strings.Split(strings.TrimRight(string(b), "\n"), "\n")
 }
 
-// events are those of a namespace, newest first; warnings only.
-func (c *Cluster) events(ctx context.Context, namespace string) ([]corev1.Event, error) {
-	list, err := c.typed.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+// events are the warnings of a namespace, newest first.
+func (x *explainer) events(ctx context.Context, namespace string) ([]corev1.Event, error) {
+	list, err := x.typed.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {
 		return nil, err
 	}
@@ -152,42 +152,42 @@ func eventTime(e corev1.Event) metav1.Time {
 	return e.CreationTimestamp
 }
 
-// staleEvents are warnings that lose their meaning once what they warned of is over, and that other parts tell better.
-var staleEvents = map[string]bool{"FailedScheduling": true, "BackOff": true, "Failed": true, "FailedGetScale": true}
+// ignoredEvents are warnings that outlive their cause, and whose cause container states or conditions show better.
+var ignoredEvents = map[string]bool{"FailedScheduling": true, "BackOff": true, "Failed": true, "FailedGetScale": true}
 
-// eventReasons are the warnings about an object, or about what its controller makes of it (a Deployment's ReplicaSet).
-// Of repetitions, which differ in a name at most, the newest counts.
+// eventReasons are the warnings about an object, or about its controller's objects (a Deployment's ReplicaSet).
+// Of repetitions only the newest counts.
 func eventReasons(ref Ref, events []corev1.Event) (found []reason) {
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	for _, e := range events {
 		about := e.InvolvedObject
-		made := ref.Kind.Kind == KindDeployment.Kind && about.Kind == "ReplicaSet" && strings.HasPrefix(about.Name, ref.Name+"-")
-		if !made && (about.Kind != ref.Kind.Kind || about.Name != ref.Name) || staleEvents[e.Reason] || told[about.Name+e.Reason] {
+		controlled := ref.Kind.Kind == KindDeployment.Kind && about.Kind == "ReplicaSet" && strings.HasPrefix(about.Name, ref.Name+"-")
+		if !controlled && (about.Kind != ref.Kind.Kind || about.Name != ref.Name) || ignoredEvents[e.Reason] || seen[about.Name+e.Reason] {
 			continue
 		}
-		told[about.Name+e.Reason] = true
+		seen[about.Name+e.Reason] = true
 		found = append(found, reason{
 			kind: kindOf(e.Reason, e.Message),
-			text: fmt.Sprintf("%s %s: %s: %s", strings.ToLower(about.Kind), about.Name, e.Reason, oneLine(unnumbered(e.Message))),
+			text: fmt.Sprintf("%s %s: %s: %s", strings.ToLower(about.Kind), about.Name, e.Reason, oneLine(withoutPodName(e.Message))),
 		})
 	}
 	return found
 }
 
-// attempted is the name of a pod that was not to be, another at every attempt.
-var attempted = regexp.MustCompile(`^(?:\(combined from similar events\): )?Error creating: pods "[^"]*" `)
+// podNameInEvent is the generated name of a pod that could not be created, which differs at every attempt.
+var podNameInEvent = regexp.MustCompile(`^(?:\(combined from similar events\): )?Error creating: pods "[^"]*" `)
 
-// unnumbered is an event's message without what changes from one attempt to the next.
-func unnumbered(message string) string {
-	return attempted.ReplaceAllString(message, "Error creating: a pod ")
+// withoutPodName is an event's message without the pod's generated name.
+func withoutPodName(message string) string {
+	return podNameInEvent.ReplaceAllString(message, "Error creating: a pod ")
 }
 
-// oneLine is a message of Kubernetes on one line, cut where it goes on for too long.
+// oneLine is a message on one line, truncated.
 func oneLine(s string) string {
-	const most = 400
+	const limit = 400
 	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}
 	return s
 }

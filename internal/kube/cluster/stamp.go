@@ -11,39 +11,39 @@ import (
 // FieldManager is tare's name in server-side apply.
 const FieldManager = "tare"
 
-// What objects of tare's carry.
+// Labels and annotations of tare's objects.
 const (
 	LabelManagedBy  = "app.kubernetes.io/managed-by" // always ManagedBy
-	LabelRun        = "tare.dev/run"                 // the run's id: the label that sweeping goes by
-	LabelInstalled  = "tare.dev/installed"           // what was installed to outlive runs, by name: never swept, never foreign
+	LabelRun        = "tare.dev/run"                 // the run's ID, by which clean-up finds objects
+	LabelInstalled  = "tare.dev/installed"           // name of an installation that outlives runs: clean-up leaves it alone, the guard accepts it
 	AnnotationOwner = "tare.dev/owner"               // the [Owner] as JSON
 	ManagedBy       = "tare"
 )
 
-// Stamp is what everything carries that is applied together, and where its manifests are kept.
+// Stamp is the marks of objects that are applied together, and the archive of their manifests.
 type Stamp struct {
-	Run string // the run's id, a valid label value
-	// Installed is, in place of Run, the name of what is installed to outlive the run.
+	Run string // the run's ID, a valid label value
+	// Installed is, in place of Run, the name of an installation that outlives the run.
 	Installed string
-	Owner     Owner             // whose death makes it a leftover; zero: this process
+	Owner     Owner             // the process whose end makes the objects leftovers; zero: this process
 	Labels    map[string]string // more labels
-	// Archive is called with each manifest as it is sent, before it is sent; nil keeps none.
+	// Archive receives each manifest before it is sent; nil keeps none.
 	Archive func(Manifest) error
 }
 
-// Manifest is one object as it was sent to the cluster.
+// Manifest is one object as sent to the cluster.
 type Manifest struct {
 	Ref  Ref
 	YAML []byte // without a document separator
 }
 
-// podTemplates are the places where kinds keep the template of their pods.
+// podTemplates are the paths of pod templates in the kinds that have one.
 var podTemplates = [][]string{
 	{"spec", "template"},
 	{"spec", "jobTemplate", "spec", "template"},
 }
 
-// Mark puts the stamp's labels and the owner's annotation on an object, and the labels on the template of its pods.
+// Mark sets the stamp's labels and the owner's annotation on an object, and the labels on its pod template.
 func (s Stamp) Mark(o *unstructured.Unstructured) error {
 	owner, err := json.Marshal(s.owner())
 	if err != nil {
@@ -60,7 +60,7 @@ func (s Stamp) Mark(o *unstructured.Unstructured) error {
 	o.SetAnnotations(merged(o.GetAnnotations(), map[string]string{AnnotationOwner: string(owner)}))
 	for _, path := range podTemplates {
 		if template, ok, _ := unstructured.NestedMap(o.Object, path...); !ok || template["spec"] == nil {
-			continue // no template of pods: other kinds have a spec.template of their own
+			continue // not a pod template: other kinds use spec.template differently
 		}
 		at := append(append([]string{}, path...), "metadata", "labels")
 		has, _, err := unstructured.NestedStringMap(o.Object, at...)

@@ -13,27 +13,28 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// How often the cluster is asked again when it did not answer.
+// Times of requests to the API server.
 const (
 	attemptTimeout = 10 * time.Second       // of one attempt
 	firstPause     = 100 * time.Millisecond // doubled after each attempt
 	longestPause   = 2 * time.Second
-	retryFor       = time.Minute // where the caller's context has no deadline
+	retryFor       = time.Minute // if the caller's context has no deadline
 )
 
-// Retry carries out f until it succeeds, fails for good, or ctx ends. Tried again is what an API server that is
-// away, starting or overloaded causes: connections refused or lost, time-outs, 429 and 5xx. f must be safe to
-// repeat and use the context it is given, which bounds one attempt. op names the operation for the error
-// ("read pods of shop"), which has a hint and says how long it was tried. Without a deadline in ctx it is a minute.
-func (c *Cluster) Retry(ctx context.Context, op string, f func(context.Context) error) error {
-	if c.DryRun() {
-		return fmt.Errorf("%s: %w: nothing is asked in a dry run", op, errors.ErrUnsupported)
+// requests repeats requests that the API server did not answer, and explains those that fail for good.
+type requests struct {
+	context string // of the kubeconfig, for hints
+	server  string // URL, for hints
+	dryRun  bool   // send nothing
+}
+
+// retry implements [Cluster.Retry].
+func (r requests) retry(ctx context.Context, op string, f func(context.Context) error) error {
+	if err := r.refuseDryRun(op); err != nil {
+		return err
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, retryFor)
-		defer cancel()
-	}
+	ctx, cancel := withDefaultTimeout(ctx, retryFor)
+	defer cancel()
 	began := time.Now()
 	pause := firstPause
 	for {
@@ -51,18 +52,55 @@ func (c *Cluster) Retry(ctx context.Context, op string, f func(context.Context) 
 			return fmt.Errorf("%s: %w", op, ctx.Err())
 		}
 		if IsTransient(err) {
-			op += fmt.Sprintf(": tried for %s", roundly(time.Since(began)))
+			op += fmt.Sprintf(": tried for %s", rounded(time.Since(began)))
 		}
-		return c.explained(op, err)
+		return r.explained(op, err)
 	}
 }
 
-// retryPause is the pause the server asked for, or else ours.
+// once sends a request a single time. It serves meters, which have their own clock.
+func (r requests) once(ctx context.Context, op string, f func(context.Context) error) error {
+	if err := r.refuseDryRun(op); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	return r.explained(op, f(ctx))
+}
+
+func (r requests) refuseDryRun(op string) error {
+	if !r.dryRun {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: a dry run sends no requests", op, errors.ErrUnsupported)
+}
+
+// explained adds the operation and a hint to an error of client-go.
+func (r requests) explained(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return failedTo(op, err, r.hint(err))
+}
+
+// retryPause is the pause that the server requested, or else ours.
 func retryPause(err error, ours time.Duration) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return min(time.Duration(seconds)*time.Second, 5*longestPause)
 	}
 	return ours
+}
+
+// withDefaultTimeout applies d to a context without a deadline.
+func withDefaultTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d)
 }
 
 // sleep waits for d or the end of ctx, whichever is first.
@@ -77,7 +115,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// IsTransient says that the same request may succeed later: it was the way to the server or the server that failed.
+// IsTransient reports whether the same request may succeed later: the network or the server failed.
 func IsTransient(err error) bool {
 	var netErr net.Error
 	switch {
@@ -101,8 +139,8 @@ func IsTransient(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 500
 }
 
-// roundly is a duration for people.
-func roundly(d time.Duration) time.Duration {
+// rounded is a duration for messages.
+func rounded(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(10 * time.Millisecond)
 	}

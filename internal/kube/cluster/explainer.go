@@ -10,19 +10,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 )
 
-// Bounds of an explanation: what a person reads.
+// Limits of an explanation.
 const (
-	explainPods    = 50 // looked at
-	explainReasons = 6  // told
+	explainPods    = 50 // pods examined
+	explainReasons = 6  // reasons reported
 	logLines       = 5
 	logBytes       = 2000
 )
 
-// reason is one thing that keeps an object from being ready.
+// explainer finds out why an object is not ready, or not deleted, from its conditions, pods, events and logs.
+type explainer struct {
+	typed     kubernetes.Interface
+	resources *resources
+}
+
+// reason is one cause.
 type reason struct {
-	kind string // Kubernetes' word: ImagePullBackOff, Unschedulable, FailedCreate
+	kind string // Kubernetes' reason, such as ImagePullBackOff, Unschedulable, FailedCreate
 	text string // one line
 	log  []string
 }
@@ -35,68 +42,68 @@ func (r reason) String() string {
 	return s
 }
 
-// explanation is what hinders an object, most telling first.
+// explanation is the reasons of an object, most informative first.
 type explanation struct {
-	reasons  []reason
-	hopeless bool // waiting longer cannot help
+	reasons   []reason
+	permanent bool // waiting longer cannot help
 }
 
-// hints say what the user can do, by Kubernetes' word for what is wrong.
+// hints are cures by kind of reason.
 var hints = map[string]string{
-	"ErrImagePull":               "is the image's name right, and can the node reach its registry? `tare image load` puts tare's own image into a cluster",
-	"ErrImageNeverPull":          "the image is not on the node, which may not pull it: `tare image load` puts tare's own image into a cluster",
+	"ErrImagePull":               "is the image's name right, and can the node reach its registry? `tare image load` loads tare's own image into a cluster",
+	"ErrImageNeverPull":          "the image is not on the node, and its pull policy is Never: `tare image load` loads tare's own image into a cluster",
 	"InvalidImageName":           "the image's name is not a valid reference",
 	"CrashLoopBackOff":           "the last lines of its log are shown above",
-	"OOMKilled":                  "its memory limit is too low for it",
-	"CreateContainerConfigError": "a ConfigMap or Secret that the container names is missing",
-	"FailedMount":                "a ConfigMap, Secret or volume that the pod names is missing or cannot be mounted",
-	"Unschedulable":              "no node takes the pod: fewer replicas, smaller requests, or more and larger nodes",
-	reasonQuota:                  "the namespace's ResourceQuota does not allow for it: ask for less, or raise it",
-	reasonForbidden:              "`tare cluster rbac` prints the rights that tare needs, for whoever may grant them",
-	reasonWebhook:                "an admission webhook of the cluster stands in the way: a mesh's injector that is not ready, perhaps",
+	"OOMKilled":                  "the container's memory limit is too low",
+	"CreateContainerConfigError": "a ConfigMap or Secret that the container refers to is missing",
+	"FailedMount":                "a ConfigMap, Secret or volume that the pod refers to is missing or cannot be mounted",
+	"Unschedulable":              "no node takes the pod: use fewer replicas, smaller requests, or more and larger nodes",
+	reasonQuota:                  "the namespace's ResourceQuota is exceeded: request less, or raise it",
+	reasonForbidden:              HintPermissions,
+	reasonWebhook:                "an admission webhook of the cluster refused or failed: perhaps the injector of a mesh is not ready",
 }
 
-// Words of our own for what Kubernetes tells in a message only.
+// Kinds of reasons that Kubernetes reports in messages only.
 const (
 	reasonQuota     = "quota"
 	reasonForbidden = "forbidden"
 	reasonWebhook   = "webhook"
 )
 
-// same are Kubernetes' other words for what hints know.
-var same = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull", "Error": "CrashLoopBackOff"}
+// synonyms are reasons with the same cure as one in hints.
+var synonyms = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull", "Error": "CrashLoopBackOff"}
 
-// hopelessKinds are those that no waiting mends: they follow from what was applied.
-var hopelessKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
+// permanentKinds are reasons that no waiting cures: the applied object causes them.
+var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
 
 func (e explanation) hint() string {
 	for _, r := range e.reasons {
 		if h := hints[r.kind]; h != "" {
 			return h
 		}
-		if h := hints[same[r.kind]]; h != "" {
+		if h := hints[synonyms[r.kind]]; h != "" {
 			return h
 		}
 	}
 	return ""
 }
 
-// Explain says what keeps an object from being ready, most telling first; nothing where nothing is known. What could
-// not be asked for is said too. A reason may have further lines, the last ones of a log.
+// Explain returns the reasons why an object is not ready, most informative first; none if none is known. Missing
+// permissions are among them. A reason may have further lines, the end of a log.
 func (c *Cluster) Explain(ctx context.Context, ref Ref) []string {
 	o, err := c.Get(ctx, ref)
 	if err != nil {
 		return []string{message(err)}
 	}
 	var all []string
-	for _, r := range c.explain(ctx, ref, o).reasons {
+	for _, r := range c.explainer.explain(ctx, ref, o).reasons {
 		all = append(all, r.String())
 	}
 	return all
 }
 
-// explain looks at the object's conditions, its pods, and the events about any of them.
-func (c *Cluster) explain(ctx context.Context, ref Ref, o *unstructured.Unstructured) explanation {
+// explain examines the object's conditions, its pods, and the events about them.
+func (x *explainer) explain(ctx context.Context, ref Ref, o *unstructured.Unstructured) explanation {
 	ctx, cancel := context.WithTimeout(ctx, explainFor)
 	defer cancel()
 	if o == nil {
@@ -105,23 +112,23 @@ func (c *Cluster) explain(ctx context.Context, ref Ref, o *unstructured.Unstruct
 	if ref.Namespace == "" {
 		return collect(conditionReasons(o))
 	}
-	events, eventsErr := c.events(ctx, ref.Namespace)
-	pods, podsErr := c.podsOf(ctx, o)
+	events, eventsErr := x.events(ctx, ref.Namespace)
+	pods, podsErr := x.podsOf(ctx, o)
 	var found []reason
 	for i := range pods {
-		found = append(found, c.podReasons(ctx, &pods[i], events)...)
+		found = append(found, x.podReasons(ctx, &pods[i], events)...)
 	}
 	found = append(found, eventReasons(ref, events)...)
 	found = append(found, conditionReasons(o)...)
 	for what, err := range map[string]error{"pods": podsErr, "events": eventsErr} {
 		if apierrors.IsForbidden(err) {
-			found = append(found, reason{kind: reasonForbidden, text: what + " cannot be read, there may be more to say: " + message(err)})
+			found = append(found, reason{kind: reasonForbidden, text: "no permission to read " + what + ", which may show more: " + message(err)})
 		}
 	}
 	return collect(found)
 }
 
-// collect drops repetitions, and what is beyond a person's patience.
+// collect drops repetitions, and reasons beyond explainReasons.
 func collect(found []reason) (e explanation) {
 	seen := map[string]int{}
 	for _, r := range found {
@@ -134,7 +141,7 @@ func collect(found []reason) (e explanation) {
 		if seen[tail] > 1 {
 			continue
 		}
-		e.hopeless = e.hopeless || hopelessKinds[r.kind]
+		e.permanent = e.permanent || permanentKinds[r.kind]
 		if len(e.reasons) < explainReasons {
 			e.reasons = append(e.reasons, r)
 		}
@@ -143,7 +150,7 @@ func collect(found []reason) (e explanation) {
 }
 
 // podsOf lists the pods of a workload, newest first, or a pod itself.
-func (c *Cluster) podsOf(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error) {
+func (x *explainer) podsOf(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error) {
 	options := metav1.ListOptions{Limit: explainPods}
 	if o.GroupVersionKind().GroupKind() == KindPod.GroupKind() {
 		options.FieldSelector = "metadata.name=" + o.GetName()
@@ -158,7 +165,7 @@ func (c *Cluster) podsOf(ctx context.Context, o *unstructured.Unstructured) ([]c
 		}
 		options.LabelSelector = selector
 	}
-	list, err := c.typed.CoreV1().Pods(o.GetNamespace()).List(ctx, options)
+	list, err := x.typed.CoreV1().Pods(o.GetNamespace()).List(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +173,7 @@ func (c *Cluster) podsOf(ctx context.Context, o *unstructured.Unstructured) ([]c
 	return list.Items, nil
 }
 
-// selectorOf reads a workload's selector; empty for a Service's, which is no LabelSelector.
+// selectorOf reads a workload's selector. It is empty for a Service, whose selector is not a LabelSelector.
 func selectorOf(fields map[string]any) (string, error) {
 	if fields["matchLabels"] == nil && fields["matchExpressions"] == nil {
 		return "", nil
@@ -182,7 +189,7 @@ func selectorOf(fields map[string]any) (string, error) {
 	return selector.String(), nil
 }
 
-// badConditions are conditions that say something when they have this status.
+// badConditions are conditions that indicate a problem with this status.
 var badConditions = map[string]string{
 	"ReplicaFailure": "True", "Progressing": "False", "Failed": "True", "FailureTarget": "True", "NamesAccepted": "False",
 	"Ready": "False", "Available": "False",
@@ -198,8 +205,8 @@ func conditionReasons(o *unstructured.Unstructured) (found []reason) {
 	return found
 }
 
-// kindOf tells apart what Kubernetes gives one word: a controller's FailedCreate has many causes.
-func kindOf(word, message string) string {
+// kindOf distinguishes causes that Kubernetes reports under one reason, such as a controller's FailedCreate.
+func kindOf(kubeReason, message string) string {
 	switch {
 	case strings.Contains(message, "exceeded quota"):
 		return reasonQuota
@@ -208,5 +215,5 @@ func kindOf(word, message string) string {
 	case strings.Contains(message, "is forbidden:"):
 		return reasonForbidden
 	}
-	return word
+	return kubeReason
 }

@@ -1,0 +1,130 @@
+// Package clustertest connects tests to the cluster named by
+// TARE_TEST_KUBECONFIG, and skips them without one.
+package clustertest
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// Toolbox is an image that every test cluster has: busybox.
+const Toolbox = "tare.test/toolbox:1"
+
+// Kubeconfig is the file of the test cluster. Without one the test is skipped, in CI it fails.
+func Kubeconfig(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case path != "":
+	case os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG is not set")
+	default:
+		t.Skip("TARE_TEST_KUBECONFIG is not set: `make cluster` starts a cluster")
+	}
+	return path
+}
+
+// Within is the test's context with a time limit.
+func Within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Connect connects to the test cluster.
+func Connect(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Connect(Within(t, 30*time.Second), cluster.Options{Kubeconfig: Kubeconfig(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ConnectAs connects to the test cluster as a service account. The account need not exist.
+func ConnectAs(t *testing.T, namespace, account string) *cluster.Cluster {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(Kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = "system:serviceaccount:" + namespace + ":" + account
+		user.ImpersonateGroups = []string{"system:serviceaccounts", "system:authenticated"}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Connect(Within(t, 30*time.Second), cluster.Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Namespace creates a namespace that is deleted with the test, and returns its name and stamp.
+func Namespace(t *testing.T, c *cluster.Cluster) (string, cluster.Stamp) {
+	t.Helper()
+	name := "tare-test-" + strings.ToLower(rand.Text()[:8])
+	stamp := cluster.Stamp{Run: name}
+	ref := cluster.Ref{Kind: cluster.KindNamespace, Name: name}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Delete(ctx, nil, ref); err != nil {
+			t.Errorf("delete the test's namespace: %v", err)
+		}
+	})
+	if err := c.Apply(Within(t, time.Minute), stamp, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitReady(Within(t, time.Minute), nil, ref); err != nil {
+		t.Fatal(err)
+	}
+	return name, stamp
+}
+
+// Deployment is a deployment "echo" of busybox; edit changes it and its container.
+func Deployment(namespace string, edit func(*appsv1.Deployment, *corev1.Container)) *appsv1.Deployment {
+	labels := map[string]string{"app": "echo"}
+	zero := int64(0)
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "echo"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &zero, Containers: []corev1.Container{{
+					Name: "app", Image: Toolbox, Command: []string{"sleep", "3600"}, ImagePullPolicy: corev1.PullNever,
+				}}},
+			},
+		},
+	}
+	if edit != nil {
+		edit(d, &d.Spec.Template.Spec.Containers[0])
+	}
+	return d
+}
+
+// Contains checks that text contains every one of the parts.
+func Contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%q is not in:\n%s", p, text)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Node is one node and its allocatable resources.
+type Node struct {
+	Name   string
+	CPUs   int     // capacity, logical processors
+	Cores  float64 // allocatable CPU
+	Memory int64   // allocatable, bytes
+	BootID string  // of its kernel: the same for nodes that are containers of one machine
+}
+
+// Nodes lists the nodes.
+func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
+	var all []Node
+	err := c.Retry(ctx, "list the nodes", func(ctx context.Context) error {
+		list, err := c.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		all = nil
+		for _, n := range list.Items {
+			all = append(all, Node{Name: n.Name, CPUs: int(n.Status.Capacity.Cpu().Value()),
+				Cores: n.Status.Allocatable.Cpu().AsApproximateFloat64(), Memory: n.Status.Allocatable.Memory().Value(),
+				BootID: n.Status.NodeInfo.BootID})
+		}
+		return nil
+	})
+	return all, err
+}
+
+// TakesPods reports whether a pod without tolerations can be scheduled on a node.
+func TakesPods(n corev1.Node) bool {
+	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	})
+}
+
+// SystemNamespace exists on every cluster for as long as the cluster does.
+const SystemNamespace = "kube-system"
+
+// systemNamespaces are those of a cluster's own components, by distribution. A name that ends in - is a prefix.
+var systemNamespaces = []string{
+	"kube-",              // Kubernetes, kube-system, kube-public, kube-node-lease; kube-flannel
+	"local-path-storage", // kind, k3s
+	"gke-", "gmp-",       // GKE
+	"aks-", "azure-", // AKS
+	"amazon-",            // EKS
+	"openshift-",         // OpenShift
+	"calico-", "tigera-", // Calico
+	"metallb-system", // load balancers of bare metal
+}
+
+// systemPriorities are the priority classes of a cluster's own components, in any namespace.
+var systemPriorities = []string{"system-node-critical", "system-cluster-critical"}
+
+// IsSystem reports whether a pod is one of the cluster's own components, by its namespace or its priority class.
+func IsSystem(pod *corev1.Pod) bool {
+	return slices.Contains(systemPriorities, pod.Spec.PriorityClassName) || slices.ContainsFunc(systemNamespaces, func(s string) bool {
+		return s == pod.Namespace || strings.HasSuffix(s, "-") && strings.HasPrefix(pod.Namespace, s)
+	})
+}

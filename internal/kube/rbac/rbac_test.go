@@ -1,0 +1,142 @@
+package rbac_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
+)
+
+// written is the manifest for a subject, parsed: the role and its binding.
+func written(t *testing.T, namespace string, s rbac.Subject) (all []*unstructured.Unstructured) {
+	t.Helper()
+	var manifest strings.Builder
+	if err := rbac.Write(&manifest, namespace, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range strings.Split(manifest.String(), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(doc), &o.Object); err != nil {
+			t.Fatalf("%v in\n%s", err, doc)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func TestManifest(t *testing.T) {
+	for namespace, kinds := range map[string][2]string{"": {"ClusterRole", "ClusterRoleBinding"}, "shop": {"Role", "RoleBinding"}} {
+		all := written(t, namespace, rbac.Subject{Kind: "User", Name: "jo"})
+		if len(all) != 2 || all[0].GetKind() != kinds[0] || all[1].GetKind() != kinds[1] || all[0].GetNamespace() != namespace {
+			t.Fatalf("namespace %q: %v", namespace, all)
+		}
+		if rules, _, _ := unstructured.NestedSlice(all[0].Object, "rules"); len(rules) != len(rbac.Needed(namespace != "")) {
+			t.Errorf("namespace %q: %d rules", namespace, len(rules))
+		}
+	}
+	if err := rbac.Write(&strings.Builder{}, "no: name", rbac.Subject{Kind: "User", Name: "jo"}); err == nil {
+		t.Error("a namespace with a colon is accepted")
+	}
+}
+
+func TestCreatesInNamespace(t *testing.T) {
+	for r, want := range map[schema.GroupResource]bool{
+		{Group: "apps", Resource: "deployments"}: true, {Resource: "secrets"}: true,
+		{Resource: "events"}: false, {Resource: "namespaces"}: false, {Group: "rbac.authorization.k8s.io", Resource: "roles"}: false,
+	} {
+		if got := rbac.CreatesInNamespace(r); got != want {
+			t.Errorf("%s: %v, want %v", r, got, want)
+		}
+	}
+}
+
+func TestParseSubject(t *testing.T) {
+	for in, want := range map[string]rbac.Subject{
+		"user:jo":                 {Kind: "User", Name: "jo"},
+		"group:ops:emea":          {Kind: "Group", Name: "ops:emea"},
+		"serviceaccount:shop/bot": {Kind: "ServiceAccount", Namespace: "shop", Name: "bot"},
+		"serviceaccount:bot":      {},
+		"jo":                      {},
+		"user:":                   {},
+	} {
+		got, err := rbac.ParseSubject(in)
+		if got != want || (err == nil) != (want != rbac.Subject{}) {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+	}
+}
+
+// A service account without permissions is refused. With the manifest's Role it can do a round trip.
+func TestRealPermissionsInNamespace(t *testing.T) {
+	c := clustertest.Connect(t)
+	ns, s := clustertest.Namespace(t, c)
+	ctx := clustertest.Within(t, 2*time.Minute)
+	if err := c.Apply(ctx, s, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "small"}}); err != nil {
+		t.Fatal(err)
+	}
+	small := clustertest.ConnectAs(t, ns, "small")
+	d := clustertest.Deployment(ns, nil)
+	ref, err := cluster.RefOf(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = small.Apply(ctx, s, d)
+	if err == nil {
+		t.Fatal("applied without permissions")
+	}
+	clustertest.Contains(t, err.Error()+"\n"+hint.Of(err), "apply deployment "+ns+"/echo", "forbidden", "tare cluster rbac")
+	if missing, err := rbac.Missing(ctx, small, ns); err != nil || len(missing) != len(rbac.Needed(true)) {
+		t.Errorf("%d permissions are missing, %v", len(missing), err)
+	}
+	subject, err := rbac.ParseSubject("serviceaccount:" + ns + "/small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range written(t, ns, subject) {
+		if err := c.Apply(ctx, s, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if missing, err := rbac.Missing(ctx, small, ns); err != nil || len(missing) != 0 {
+		t.Errorf("still missing: %+v, %v", missing, err)
+	}
+	if err := small.Apply(ctx, s, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := small.WaitReady(ctx, nil, ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := small.Delete(ctx, nil, ref); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The API server accepts the ClusterRole in a dry run, without binding it to anybody.
+func TestRealClusterRole(t *testing.T) {
+	c := clustertest.Connect(t)
+	ctx := clustertest.Within(t, 10*time.Second)
+	all := written(t, "", rbac.Subject{Kind: "User", Name: "nobody"})
+	var role rbacv1.ClusterRole
+	text, err := all[0].MarshalJSON()
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &role)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"}
+	if _, err := c.Typed().RbacV1().ClusterRoles().Create(ctx, &role, options); err != nil {
+		t.Error(err)
+	}
+}
