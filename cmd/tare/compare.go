@@ -10,8 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // compareOptions are the flags of `tare compare`.
@@ -39,16 +40,16 @@ refused with a list of what differs, unless --anyway is given.
 A gate bounds the change of a metric, relative or absolute, of all treatments or
 of those it names:
 
-  cpu_us_per_request/data < +3%
-  latency_ms/p99{mesh=envoy} < +0.5ms
-  rate > -1%
+  ` + metric.CPUPerRequest + `/data < +3%
+  ` + metric.Latency + `/p99{mesh=envoy} < +0.5ms
+  ` + metric.Rate + ` > -1%
 
 It is breached only where the whole interval is beyond the bound, and holds only
 where the whole interval keeps it; else it cannot be told, and --gate-undecided
 says what follows. Exit codes: 0 every gate holds or cannot be told; 4 a gate is
 breached; 1 the runs cannot be compared; 2 a mistake in a gate.`,
 		Example: `  tare compare runs/before runs/after
-  tare compare runs/before runs/after --gate 'cpu_us_per_request/total < +3%' --format markdown
+  tare compare runs/before runs/after --gate '` + metric.CPUPerRequest + `/total < +3%' --format markdown
   tare compare runs/before runs/after --anyway --all`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return c.compare(args[0], args[1], o) },

@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -120,9 +121,10 @@ func TestDoctorRunsAnAA(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, m := range aaMetrics {
-		if !strings.Contains(out, m.words) || strings.Contains(out, m.words+"   ?") {
-			t.Errorf("no %s in\n%s", m.words, out)
+	for _, name := range aaMetrics {
+		m, _ := metric.Lookup(name)
+		if !strings.Contains(out, m.Title()) || strings.Contains(out, m.Title()+"   ?") {
+			t.Errorf("no %s in\n%s", m.Title(), out)
 		}
 	}
 	if !strings.Contains(out, "6 trials") {

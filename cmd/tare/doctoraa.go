@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
@@ -45,11 +46,7 @@ const doctorWarmup = time.Second
 const halfWidth = 0.02
 
 // aaMetrics are those for which doctor says what the machine can show.
-var aaMetrics = []struct{ metric, words, unit string }{
-	{"cpu_us_per_request/total", "CPU/request, total", "µs"},
-	{"latency_ms/p50", "response time, p50", "ms"},
-	{"latency_ms/p99", "response time, p99", "ms"},
-}
+var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50", metric.Latency + "/p99"}
 
 // againstItself runs the baseline of s against itself, by the way every run
 // goes, in a directory that is removed afterwards.
@@ -139,14 +136,16 @@ func (c *cli) writeAA(r *analysis.Report, o aaOptions) error {
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %")
 	known := 0
-	for _, m := range aaMetrics {
+	for _, name := range aaMetrics {
+		m, _ := metric.Lookup(name)
+		unit, _ := m.Display()
 		mean, shows, blocks := "?", "?", "?"
-		if e, ok := r.Treatments[0].Metrics[m.metric]; ok {
+		if e, ok := r.Treatments[0].Metrics[name]; ok {
 			known++
-			mean = fmt.Sprintf("%.3g %s", e.Estimate, m.unit)
-			shows, blocks = smallest(r, m.metric, m.unit, e.Estimate)
+			mean = fmt.Sprintf("%.3g %s", e.Estimate, unit)
+			shows, blocks = smallest(r, name, unit, e.Estimate)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.words, mean, shows, blocks)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.Title(), mean, shows, blocks)
 	}
 	if err := t.Flush(); err != nil {
 		return err

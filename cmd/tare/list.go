@@ -39,7 +39,7 @@ var listings = []listing{
 	{"faults", "what an experiment can make fail",
 		[]string{"FAULT", "NEEDS", "MAY HAVE", "DESCRIPTION"}, faultRows},
 	{"metrics", "everything that is measured",
-		[]string{"METRIC", "UNIT", "BETTER", "MEANING"}, metricRows},
+		[]string{"METRIC", "UNIT", "BETTER", "MEANING", "PARTS"}, metricRows},
 }
 
 func newListCommand(c *cli) *cobra.Command {
@@ -184,13 +184,14 @@ func faultRows(catalog) (rows [][]string) {
 	return rows
 }
 
+// metricRows has one line a metric, with its parts in the last column.
 func metricRows(catalog) (rows [][]string) {
-	for _, m := range metric.All() {
-		unit := m.Unit
-		if unit == "" {
-			unit = "1"
+	for _, r := range metric.Rows() {
+		name, parts := r.Name, strings.Join(r.Parts, ", ")
+		if len(r.Parts) == 1 {
+			name, parts = metric.Of(r.Name, r.Parts[0]), ""
 		}
-		rows = append(rows, []string{m.Name, unit, m.Better.String(), m.Doc})
+		rows = append(rows, []string{name, cmp.Or(r.Unit, "1"), r.Better.String(), r.Doc, cmp.Or(parts, "-")})
 	}
 	return rows
 }

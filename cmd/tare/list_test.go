@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -23,7 +23,7 @@ func TestList(t *testing.T) {
 		"platforms":  {len(c.platforms), "local"},
 		"meters":     {len(c.meters), "metrics-api  averages"},
 		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},
-		"metrics":    {len(metric.All()), "cpu_us_per_request/total  us  lower  CPU time per answered request"},
+		"metrics":    {len(metric.Rows()), "cpu_us_per_request  us  lower  CPU time per answered request  app, data, "},
 	}
 	if len(want) != len(listings) {
 		t.Errorf("%d listings, want %d", len(listings), len(want))

@@ -60,9 +60,12 @@ func (p Precision) MarshalYAML() (any, error) { return p.text, nil }
 // MarshalJSON writes what UnmarshalScalar reads.
 func (p Precision) MarshalJSON() ([]byte, error) { return json.Marshal(p.text) }
 
+// precisionExample is a valid Precision for messages and help.
+const precisionExample = metric.CPUPerRequest + "/total ±2%"
+
 // Wants says what UnmarshalScalar expects.
 func (Precision) Wants() string {
-	return "a metric and half of a width, such as cpu_us_per_request/total ±2%"
+	return "a metric and half of a width, such as " + precisionExample
 }
 
 // UnmarshalScalar reads "<metric> ±<number>[%|unit]"; "+-" will do for "±".
@@ -109,7 +112,7 @@ func (v validation) blocks() {
 		v.report("blocks.max", "", "%d is less than the %d of min", b.Max, b.Min)
 	}
 	if b.Until == nil {
-		v.report("blocks", `write until: "cpu_us_per_request/total ±2%", or blocks: 6`, "min and max need until: how narrow the interval must be")
+		v.report("blocks", `write until: "`+precisionExample+`", or blocks: 6`, "min and max need until: how narrow the interval must be")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Schema is the JSON Schema (draft 2020-12) of the experiment file, for editors
@@ -246,7 +247,7 @@ func describe(known Known) []description {
 		{"blocks", "Repetitions of every treatment; every block runs each once, in random order. A number, or min, max and until.", d.Blocks.Max, blockForms},
 		{"blocks.min", "Blocks before which the run does not stop.", d.Blocks.Min, between(minSequential, MaxTrials)},
 		{"blocks.max", "Blocks after which it stops in any case.", d.Blocks.Max, between(1, MaxTrials)},
-		{"blocks.until", "Stop once the interval of every difference to the baseline is this narrow: a metric and half of a width, such as cpu_us_per_request/total ±2% (of what the treatment comes to) or latency_ms/p99 ±0.1ms.", nil, nil},
+		{"blocks.until", "Stop once the interval of every difference to the baseline is this narrow: a metric and half of a width, such as " + precisionExample + " (of what the treatment comes to) or " + metric.Latency + "/p99 ±0.1ms.", nil, nil},
 		{"order", "Order of the trials. random: every block has all treatments in random order, and a mesh comes and goes as that order has it; turns: within a block the treatments of one mesh stand together; once: so they do over all blocks, a mesh comes once a run, and what changes with time cannot be told from it.", orders[0], oneOf(orders...)},
 		{"seed", "The same seed gives the same order of trials and the same arrivals.", d.Seed, between(0, maxSeed)},
 		{"baseline", "Levels that every other treatment is compared with; factors left out keep the treatment's own level. Where none is among the meshes, {mesh: none}.", nil, nil},

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -87,5 +88,5 @@ func (o *output) falseTimeouts() {
 	o.errors["false timeout"] = n
 	o.classes["timeout"] -= n
 	o.warn("false-timeouts", fmt.Sprintf("wrk2 reports %d time-outs, %d for each of its %d connections: it counts connections that were idle for longer than %g s, not requests; they are not taken for errors",
-		n, n/c, c, limit), fmt.Sprintf("use fewer connections than %.0f at this rate, or another load generator", math.Max(1, limit*float64(o.requests)/o.seconds)), "error_ratio")
+		n, n/c, c, limit), fmt.Sprintf("use fewer connections than %.0f at this rate, or another load generator", math.Max(1, limit*float64(o.requests)/o.seconds)), metric.ErrorRatio)
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -230,7 +231,7 @@ func (r *sequenceRun) resources(t *Trial, o Options, outs []*output) error {
 }
 
 // resourceMetrics rest on the sampled figures.
-var resourceMetrics = []string{"cpu_cores", "cpu_us_per_request", "cpu_cores_per_1000_rps", "memory_mib", "mesh_ratio", "data_plane_ratio", "node_cpu_cores"}
+var resourceMetrics = metric.Sampled()
 
 // phases cuts warm-up and tail off the time in which the load generator was
 // seen: by time, never by what the figures were.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // format is how one load generator's own output is read.
@@ -147,7 +148,7 @@ func (t *Trial) take(outs []*output) error {
 	}
 	if l.Loop == "open" && outs[0].latency.Of == service {
 		t.warn("latency-from-send", outs[0].generator+" counts from the actual send: how long a request waited to be sent is in none of its latencies",
-			"read service_ms; latency_ms, from the intended start, is unknown", "latency_ms", "service_ms")
+			"read service_ms; latency_ms, from the intended start, is unknown", metric.Latency, metric.ServiceTime)
 	}
 	return nil
 }

@@ -1,14 +1,18 @@
-// Package metric names everything tare measures: one table of names, units and
-// which way is better. A metric exists when it is in this table, and reports,
-// gates, exports and `tare list metrics` all read it from here.
+// Package metric is the table of everything tare measures. A metric exists when
+// it has a row in the table. Analysis, reports, gates, exports, imports and
+// `tare list metrics` read its properties from there.
 //
-// A name is "<metric>/<part>". For resources the part is a plane or a sum of
-// planes ([Parts]); for latencies it is a quantile or the mean.
+// A name is "<base>/<part>", or the base alone. For resources the part is a
+// plane or a sum of planes ([Parts]), for times a quantile or the mean.
 package metric
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
-// Direction says which way a metric improves.
+// Direction is the way in which a metric improves.
 type Direction int
 
 const (
@@ -21,12 +25,45 @@ func (d Direction) String() string {
 	return [...]string{"neither", "lower", "higher"}[d]
 }
 
-// Metric describes one named quantity of a trial.
+// Judgement is the comparison that a verdict rests on.
+type Judgement int
+
+const (
+	// ByDifference is the default: treatment minus baseline.
+	ByDifference Judgement = iota
+	// ByRatio is for latencies. They are skewed, and a trial on a slow minute is
+	// slow in proportion: on logarithms the blocks are alike, while the slowest
+	// block rules the difference in ms.
+	ByRatio
+)
+
+// Source is where the readings of a metric come from.
+type Source string
+
+const (
+	Tasks      Source = "CPU and memory of tasks"
+	Generator  Source = "report of the load generator"
+	LatencyLog Source = "latency log"
+	Services   Source = "stage timers of the services"
+	Mesh       Source = "counters of the proxies"
+	Machine    Source = "CPU counter of the machine"
+	Probe      Source = "calibration probe"
+)
+
+// Metric is one named quantity of a trial.
 type Metric struct {
-	Name   string // e.g. "cpu_us_per_request/data"
-	Unit   string // e.g. "us", "cores", "MiB", "ms", "1/s", "" for a ratio
-	Better Direction
-	Doc    string // one sentence
+	Name     string // e.g. "cpu_us_per_request/data"
+	Unit     string // e.g. "us", "cores", "MiB", "ms", "1/s", "" for a ratio
+	Better   Direction
+	Doc      string // one sentence
+	Headline bool   // reports show it without --all
+	Judged   Judgement
+	Source   Source
+	// SpeedSensitive metrics grow in proportion when the processor is slow. Only
+	// these are normalised by the calibration probe.
+	SpeedSensitive bool
+
+	row *Row
 }
 
 // Base returns the part of name before the slash.
@@ -35,80 +72,34 @@ func Base(name string) string {
 	return base
 }
 
-// family is a metric with one value a part.
-type family struct {
-	base, unit string
-	better     Direction
-	doc        string
-	parts      []string
+// Of is the name of a part of a metric.
+func Of(base, part string) string { return base + "/" + part }
+
+// PartOf returns the part of name, if name is one of base.
+func PartOf(base, name string) (part string, ok bool) {
+	return strings.CutPrefix(name, base+"/")
 }
 
-var latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
+// metrics are the rows' metrics in order, index their places by name.
+var metrics, index = expand(rows)
 
-// routeParts are the routes of the sidecar study.
-var routeParts = []string{"adder", "adder-with-sidecar", "adder-with-sidecar-socket", "adder-with-sidecar-grpc", "adder-with-sidecar-grpc-socket"}
-
-var families = []family{
-	{"cpu_us_per_request", "us", LowerIsBetter, "CPU time per answered request", partNames()},
-	{"cpu_cores", "cores", LowerIsBetter, "CPU time per wall-clock time over the measure phase", partNames()},
-	{"cpu_cores_per_1000_rps", "cores", LowerIsBetter, "cores needed for 1000 requests/s", partNames()},
-	{"memory_mib", "MiB", LowerIsBetter, "working set: resident memory at the end of the measure phase", partNames()},
-	{"memory_peak_mib", "MiB", LowerIsBetter, "sum of each task's own peak resident memory", partNames()},
-	{"memory_pss_mib", "MiB", LowerIsBetter, "proportional set size, shared pages divided among their users", partNames()},
-	{"context_switches_per_request", "1", LowerIsBetter, "voluntary and involuntary context switches per answered request", partNames()},
-	{"latency_ms", "ms", LowerIsBetter, "response time, from the intended start to the last byte", latencyParts},
-	{"service_ms", "ms", LowerIsBetter, "service time, from the actual send to the last byte", latencyParts},
-	{"stage_us", "us", LowerIsBetter, "mean time of a request: at the client, from the send to the last byte; all of it at the server; there the calculation, with the way to it", []string{"client", "server", "calc"}},
-	{"route_client_us", "us", LowerIsBetter, "mean time at the client by route, where several are asked for", routeParts},
-	{"route_server_us", "us", LowerIsBetter, "mean time at the server by route, where several are asked for", routeParts},
-	{"route_calc_us", "us", LowerIsBetter, "mean time of the calculation at the server by route, where several are asked for", routeParts},
-	{"lateness_us", "us", LowerIsBetter, "how long after its intended start a request was sent", latencyParts},
-	{"bytes_per_s", "B/s", Neither, "payload and headers seen by the load generator", []string{"in", "out"}},
-	{"mesh_ratio", "", LowerIsBetter, "the mesh over everything that is not mesh", []string{"cpu", "memory"}},
-	{"data_plane_ratio", "", LowerIsBetter, "the data plane over everything that is not mesh", []string{"cpu", "memory"}},
-}
-
-var singles = []Metric{
-	{"rate", "1/s", HigherIsBetter, "answered requests per second of the measure phase"},
-	{"latency_ms/p98.9", "ms", LowerIsBetter, "what the Great Sidecar Debate plots as P99: the 98.90625 % line of wrk2's spectrum, averaged over generators"},
-	{"error_ratio", "", LowerIsBetter, "requests that failed (other statuses, time-outs, connection errors) over all that ended"},
-	{"requests_lost", "1", LowerIsBetter, "requests that failed, as a number"},
-	{"longest_outage_s", "s", LowerIsBetter, "longest run of seconds in each of which more than a thousandth of the requests failed"},
-	{"recovery_s", "s", LowerIsBetter, "longest time that requests went on failing after a fault was injected, to the second"},
-	{"timeouts", "1", LowerIsBetter, "requests the load generator gave up waiting for"},
-	{"mesh_retries", "1", Neither, "requests the data plane sent again"},
-	{"mesh_timeouts", "1", LowerIsBetter, "requests the data plane gave up waiting for"},
-	{"node_cpu_cores", "cores", LowerIsBetter, "CPU time of the whole machine, everything on it included"},
-	{"probe_us", "us", Neither, "CPU time of the calibration probe's piece of work, before and after the load: how slow the processors were"},
-}
-
-func partNames() []string {
-	var names []string
-	for _, p := range Parts() {
-		names = append(names, p.Name)
+func expand(rows []Row) ([]Metric, map[string]int) {
+	var all []Metric
+	for i := range rows {
+		all = append(all, rows[i].metrics()...)
 	}
-	return names
+	places := make(map[string]int, len(all))
+	for i, m := range all {
+		places[m.Name] = i
+	}
+	return all, places
 }
 
-var table, index = build()
+// All lists every metric in the order of reports. The slice is shared; do not change it.
+func All() []Metric { return metrics }
 
-func build() ([]Metric, map[string]int) {
-	var t []Metric
-	for _, f := range families {
-		for _, part := range f.parts {
-			t = append(t, Metric{f.base + "/" + part, f.unit, f.better, f.doc})
-		}
-	}
-	t = append(t, singles...)
-	ix := make(map[string]int, len(t))
-	for i, m := range t {
-		ix[m.Name] = i
-	}
-	return t, ix
-}
-
-// All lists every metric in report order. The slice is shared; do not change it.
-func All() []Metric { return table }
+// Rows lists the rows of the table. The slice is shared; do not change it.
+func Rows() []Row { return rows }
 
 // Lookup finds a metric by its full name.
 func Lookup(name string) (Metric, bool) {
@@ -116,5 +107,55 @@ func Lookup(name string) (Metric, bool) {
 	if !ok {
 		return Metric{}, false
 	}
-	return table[i], true
+	return metrics[i], true
+}
+
+// LookupBase finds the first row of a base name.
+func LookupBase(base string) (Row, bool) {
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == base })
+	if i < 0 {
+		return Row{}, false
+	}
+	return rows[i], true
+}
+
+// Headlines lists the names of the headline metrics in the order of reports.
+func Headlines() []string {
+	var names []string
+	for i := range rows {
+		for _, part := range rows[i].Headline {
+			names = append(names, rows[i].name(part))
+		}
+	}
+	return names
+}
+
+// Title is the metric in words, e.g. "CPU/request, data plane".
+func (m Metric) Title() string {
+	if m.row == nil || m.row.Title == "" {
+		return m.Name
+	}
+	return m.words(m.row.Title)
+}
+
+// Heads are the two lines that head a column of the metric. Values are
+// multiplied by scale to be in the unit of the heads.
+func (m Metric) Heads() (heads [2]string, scale float64) {
+	if m.row == nil || m.row.Heads == [2]string{} {
+		return [2]string{m.Name, m.Unit}, 1
+	}
+	scale = m.row.HeadScale
+	if scale == 0 {
+		scale = 1
+	}
+	return [2]string{m.words(m.row.Heads[0]), m.words(m.row.Heads[1])}, scale
+}
+
+// words fills the metric's part into a template.
+func (m Metric) words(template string) string {
+	if !strings.Contains(template, "%s") {
+		return template
+	}
+	_, part, _ := strings.Cut(m.Name, "/")
+	return fmt.Sprintf(template, partTitle(part))
 }

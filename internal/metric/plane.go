@@ -1,6 +1,8 @@
 package metric
 
-// Plane says on whose behalf a task burns CPU and memory. Every task has exactly one.
+import "slices"
+
+// Plane is the owner of a task's CPU and memory. Every task has exactly one.
 type Plane string
 
 const (
@@ -8,7 +10,7 @@ const (
 	Data         Plane = "data"         // sidecars, node proxies, waypoints, gateways
 	Control      Plane = "control"      // the mesh's control plane
 	Load         Plane = "load"         // the load generator itself, without its proxy
-	Platform     Plane = "platform"     // what the platform runs for everyone: kube-system, the kernel's remainder
+	Platform     Plane = "platform"     // shared by everyone: kube-system, the kernel's remainder
 	Harness      Plane = "harness"      // tare itself
 	Unattributed Plane = "unattributed" // matched no attribution rule; reported, never dropped
 )
@@ -18,26 +20,48 @@ func Planes() []Plane {
 	return []Plane{App, Data, Control, Platform, Unattributed, Load, Harness}
 }
 
-// Part is what stands after the slash of a metric's name: a plane, or a sum of planes.
+// Part is a plane, or a sum of planes: the part after the slash of a metric's name.
 type Part struct {
 	Name   string
-	Planes []Plane // what is added up
+	Planes []Plane // that are added up
 	Doc    string
+	Title  string // in words; empty: the name
+	// Boundary names the part as an answer to "what does the mesh cost?"; empty:
+	// it is none. Boundaries may rank two meshes differently, so each is a headline.
+	Boundary string
 }
 
-// Parts lists the planes and their sums. The sums are defined once, here.
-func Parts() []Part {
-	return []Part{
-		{"app", []Plane{App}, "the services under test"},
-		{"data", []Plane{Data}, "the data plane: sidecars, node proxies, waypoints"},
-		{"control", []Plane{Control}, "the mesh's control plane"},
-		{"platform", []Plane{Platform}, "what the platform burns for everyone"},
-		{"unattributed", []Plane{Unattributed}, "tasks that matched no attribution rule"},
-		{"load", []Plane{Load}, "the load generator"},
-		{"harness", []Plane{Harness}, "tare itself"},
-		{"mesh", []Plane{Data, Control}, "data plane and control plane"},
-		{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform"},
-		{"total", []Plane{App, Data, Control, Platform, Unattributed}, "what the owner of the application pays"},
-		{"cluster", []Plane{App, Data, Control, Platform, Unattributed, Load}, "everything but the harness"},
+var parts = []Part{
+	{"app", []Plane{App}, "the services under test", "application", ""},
+	{"data", []Plane{Data}, "the data plane: sidecars, node proxies, waypoints", "data plane", "data plane"},
+	{"control", []Plane{Control}, "the mesh's control plane", "control plane", ""},
+	{"platform", []Plane{Platform}, "shared by everyone: kube-system, the kernel's remainder", "", ""},
+	{"unattributed", []Plane{Unattributed}, "tasks that matched no attribution rule", "", ""},
+	{"load", []Plane{Load}, "the load generator", "load generator", ""},
+	{"harness", []Plane{Harness}, "tare itself", "tare itself", ""},
+	{"mesh", []Plane{Data, Control}, "data plane and control plane", "", "mesh"},
+	{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform", "", "mesh + app + load"},
+	{"total", []Plane{App, Data, Control, Platform, Unattributed}, "paid by the owner of the application", "", ""},
+	{"cluster", []Plane{App, Data, Control, Platform, Unattributed, Load}, "everything but the harness", "", "whole cluster"},
+}
+
+// Parts lists the planes and their sums. The slice is shared; do not change it.
+func Parts() []Part { return parts }
+
+// Boundaries lists the parts that are boundaries, the narrowest first.
+func Boundaries() []Part {
+	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return p.Boundary == "" })
+}
+
+// partTitle is a part in words. Parts of times are quantiles and stages.
+func partTitle(name string) string {
+	if name == "calc" {
+		return "calculation"
 	}
+	for _, p := range parts {
+		if p.Name == name && p.Title != "" {
+			return p.Title
+		}
+	}
+	return name
 }

@@ -15,8 +15,11 @@ var unitScales = map[string]map[string]float64{
 	"B/s":   {"B/s": 1, "kB/s": 1e3, "MB/s": 1e6},
 }
 
-// Scale is what a value in unit is multiplied by to be in the metric's own; no
-// unit is the metric's own.
+// displayUnits are the units that reports print otherwise.
+var displayUnits = map[string]string{"us": "µs", "1/s": "/s", "1": ""}
+
+// Scale is the factor from unit to the metric's own; an empty unit is the
+// metric's own. It is not ok for a unit of another quantity.
 func (m Metric) Scale(unit string) (float64, bool) {
 	if unit == "" {
 		return 1, true
@@ -25,5 +28,16 @@ func (m Metric) Scale(unit string) (float64, bool) {
 	return s, ok
 }
 
-// Units are those that Scale knows, in order.
+// Units are the units that Scale accepts, sorted.
 func (m Metric) Units() []string { return slices.Sorted(maps.Keys(unitScales[m.Unit])) }
+
+// Display is the unit in which reports print the metric, and the factor to it.
+func (m Metric) Display() (unit string, scale float64) {
+	if m.row != nil && m.row.Percent {
+		return "%", 100
+	}
+	if u, ok := displayUnits[m.Unit]; ok {
+		return u, 1
+	}
+	return m.Unit, 1
+}

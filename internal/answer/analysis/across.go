@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // AcrossSchema is the schema of an [Across] as JSON.
@@ -211,7 +211,7 @@ func (a *Across) changes(t plan.Treatment, reference bool, base, next []Trial) {
 		c := Change{
 			Treatment: t.ID, Factors: t.Factors, Control: t.Control, Reference: reference, Metric: m.Name, Unit: m.Unit,
 			NBase: len(b), NNew: len(n), Base: number(stats.Mean(b)), New: number(stats.Mean(n)),
-			Family: familyOf(m.Name, t.Control), Verdict: Insufficient,
+			Family: familyOf(m, t.Control), Verdict: Insufficient,
 			Warnings: union(metricWarnings(base, m.Name), metricWarnings(next, m.Name)),
 		}
 		c.fill(b, n, a.Confidence)

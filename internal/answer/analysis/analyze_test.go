@@ -10,9 +10,10 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 func analyse(t *testing.T, s analysistest.Study) *analysis.Report {
@@ -163,7 +164,7 @@ func TestAnalyzeHolmFamilies(t *testing.T) {
 		}
 	}
 	for _, c := range r.Comparisons {
-		if headline := slices.Contains(analysis.HeadlineMetrics(), c.Metric); headline != (c.Family == analysis.Headline || c.Family == analysis.HeadlineAA) || c.Control != (c.Family == analysis.HeadlineAA || c.Family == analysis.OthersAA) {
+		if headline := slices.Contains(metric.Headlines(), c.Metric); headline != (c.Family == analysis.Headline || c.Family == analysis.HeadlineAA) || c.Control != (c.Family == analysis.HeadlineAA || c.Family == analysis.OthersAA) {
 			t.Errorf("%s of %s is of family %s", c.Metric, c.Treatment, c.Family)
 		}
 	}

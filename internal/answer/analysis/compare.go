@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // treatment estimates every metric of t over its valid trials.
@@ -153,7 +153,7 @@ func (a *analysis) compare(t, base plan.Treatment, trials, baseTrials []Trial) [
 		}
 		c := Comparison{
 			Treatment: t.ID, Factors: t.Factors, Baseline: base.ID, Against: base.Factors, Control: t.Control,
-			Metric: m.Name, Unit: m.Unit, Family: familyOf(m.Name, t.Control),
+			Metric: m.Name, Unit: m.Unit, Family: familyOf(m, t.Control),
 			Warnings: union(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
 		}
 		switch {

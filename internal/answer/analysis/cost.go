@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Cost is what the treatments cost in cores, memory and money.
@@ -154,7 +154,7 @@ func podsByTreatment(records []result.Record) map[string]int {
 }
 
 func (r *Report) unitCost(t Treatment, b Bill, pods int) (UnitCost, bool) {
-	u := UnitCost{Treatment: t.ID, Factors: t.Factors, Bill: b, Pods: pods, Rate: t.Metrics["rate"].Estimate}
+	u := UnitCost{Treatment: t.ID, Factors: t.Factors, Bill: b, Pods: pods, Rate: t.Metrics[metric.Rate].Estimate}
 	if t.Baseline == "" {
 		return u, false // it has no data plane, and adds nothing to itself
 	}
@@ -168,8 +168,8 @@ func (r *Report) unitCost(t Treatment, b Bill, pods int) (UnitCost, bool) {
 		c, _ := r.Find(t.ID, name+"/total")
 		return c.Difference
 	}
-	u.Cores = of("cpu_cores_per_1000_rps")
-	memory := of("memory_mib")
+	u.Cores = of(metric.CPUPer1000)
+	memory := of(metric.Memory)
 	if memory != nil && u.Rate > 0 {
 		u.GiB = scaled(memory, 1000/u.Rate/1024)
 	}
@@ -177,7 +177,7 @@ func (r *Report) unitCost(t Treatment, b Bill, pods int) (UnitCost, bool) {
 		if memory != nil {
 			u.PodGiB = scaled(memory, 1/1024.0/float64(pods))
 		}
-		if cores := of("cpu_cores"); cores != nil {
+		if cores := of(metric.CPUCores); cores != nil {
 			u.PodCores = scaled(cores, 1/float64(pods))
 		}
 	}
@@ -278,8 +278,8 @@ func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interv
 	var points []stats.Point
 	groups := map[string]int{}
 	for _, t := range r.Trials {
-		y, ok := t.Metrics["cpu_cores/"+part]
-		x, rated := t.Metrics["rate"]
+		y, ok := t.Metrics[metric.CPUCores+"/"+part]
+		x, rated := t.Metrics[metric.Rate]
 		if !t.Valid || t.Control || !ok || !rated || fmt.Sprint(withoutRate(t.Factors)) != key {
 			continue
 		}

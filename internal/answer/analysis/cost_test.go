@@ -10,8 +10,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 func costOf(t *testing.T, s analysistest.Study, p analysis.Prices) (*analysis.Report, *analysis.Cost) {

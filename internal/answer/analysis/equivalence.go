@@ -2,10 +2,9 @@ package analysis
 
 import (
 	"math"
-	"slices"
 
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Equivalence says whether treatment and baseline are shown to be the same to
@@ -17,15 +16,10 @@ type Equivalence struct {
 	Within bool     `json:"within"`
 }
 
-// onLogs are the metrics whose verdict is that of their ratio. Latencies are
-// skewed, and a trial on a slow minute is slow in proportion: on logarithms the
-// blocks are alike, and the difference in ms is ruled by the slowest block.
-var onLogs = []string{"latency_ms", "service_ms", "lateness_us"}
-
 // judge takes the verdict of latencies from their ratio, and tests whether both
 // sides are the same to within the margin.
 func (a *analysis) judge(c *Comparison, ratio stats.Result, within func(margin float64) (float64, bool)) {
-	if slices.Contains(onLogs, metric.Base(c.Metric)) && ratio.P != nil {
+	if m, _ := metric.Lookup(c.Metric); m.Judged == metric.ByRatio && ratio.P != nil {
 		c.P, c.OnRatio = ratio.P, true
 	}
 	if a.margin <= 0 {

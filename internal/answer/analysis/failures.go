@@ -7,11 +7,12 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // byTheSecond are the metrics that take more than counts.
-var byTheSecond = []string{"longest_outage_s", "recovery_s"}
+var byTheSecond = []string{metric.LongestOutage, metric.Recovery}
 
 // failureFigures computes what failed requests add up to, and how long they went
 // on. Where none failed the interval log need not be read.
@@ -20,7 +21,7 @@ func failureFigures(f *figures, r *result.Record, path string) {
 		return
 	}
 	for name, n := range r.MeshCounters {
-		f.set("mesh_"+name, float64(n))
+		f.set(metric.MeshPrefix+name, float64(n))
 	}
 	all, lost := int64(0), int64(0)
 	for class, n := range r.Load.Classes {
@@ -32,14 +33,14 @@ func failureFigures(f *figures, r *result.Record, path string) {
 	if all == 0 {
 		return
 	}
-	f.set("requests_lost", float64(lost))
+	f.set(metric.RequestsLost, float64(lost))
 	if n, known := r.Load.Classes[string(loadgen.Timeout)]; known {
-		f.set("timeouts", float64(n))
+		f.set(metric.Timeouts, float64(n))
 	}
 	if lost == 0 {
-		f.set("longest_outage_s", 0)
+		f.set(metric.LongestOutage, 0)
 		if len(r.FaultTimes()) > 0 {
-			f.set("recovery_s", 0)
+			f.set(metric.Recovery, 0)
 		}
 		return
 	}
@@ -63,15 +64,15 @@ func outages(f *figures, r *result.Record, path string) {
 		return
 	}
 	trial := expect.Trial{Seconds: seconds, Faults: r.FaultTimes()}
-	f.set("longest_outage_s", trial.LongestOutage())
+	f.set(metric.LongestOutage, trial.LongestOutage())
 	if len(trial.Faults) == 0 {
 		return
 	}
 	if v, ok := trial.Recovery(false); ok {
-		f.set("recovery_s", v)
+		f.set(metric.Recovery, v)
 		return
 	}
-	f.warn("not-recovered", []string{"recovery_s"}, fmt.Sprintf("after at least one of %d faults requests still failed when the next came, or at the end", len(trial.Faults)),
+	f.warn("not-recovered", []string{metric.Recovery}, fmt.Sprintf("after at least one of %d faults requests still failed when the next came, or at the end", len(trial.Faults)),
 		"the time to recover is longer than what was measured between: see longest_outage_s, or leave more time between faults")
 }
 

@@ -1,16 +1,16 @@
 package analysis
 
-import "slices"
+import "github.com/tare-mesh/tare/internal/metric"
 
 // Family is a set of tests adjusted together: the chance of any false claim in
 // it is at most one minus the confidence.
 //
-// The headline metrics of all treatments are one family, fixed before any
-// result is seen. The some eighty others say the same in other words (cores for
-// CPU per request, mesh for data plane, five quantiles of two latencies); were
-// they one family with the headline, four blocks could show hardly anything, and
-// an A/A pair a third apart would pass for equal. They are a family of their
-// own. A/A pairs make no claims, they look for one: the same two families, apart.
+// The headline metrics of all treatments are one family, fixed before the run.
+// The about eighty others repeat them (cores for CPU per request, mesh for data
+// plane, five quantiles of two latencies) and are a family of their own. In one
+// family with them, four blocks could show almost nothing, and an A/A pair a
+// third apart would pass for equal. A/A pairs have the same two families, apart,
+// since they claim nothing.
 type Family string
 
 const (
@@ -20,18 +20,14 @@ const (
 	OthersAA   Family = "a/a others"
 )
 
-var headlineMetrics = []string{
-	"cpu_us_per_request/total", "cpu_us_per_request/data", "cpu_us_per_request/app", "memory_mib/data",
-	"latency_ms/p50", "latency_ms/p99", "rate", "error_ratio",
-}
-
-// HeadlineMetrics are what reports show first, in that order.
-func HeadlineMetrics() []string { return slices.Clone(headlineMetrics) }
-
-func familyOf(metric string, control bool) Family {
-	families := map[bool][2]Family{false: {Others, OthersAA}, true: {Headline, HeadlineAA}}[slices.Contains(headlineMetrics, metric)]
-	if control {
-		return families[1]
+func familyOf(m metric.Metric, control bool) Family {
+	switch {
+	case m.Headline && control:
+		return HeadlineAA
+	case m.Headline:
+		return Headline
+	case control:
+		return OthersAA
 	}
-	return families[0]
+	return Others
 }

@@ -7,9 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Gate is a bound on the change of one metric from one run to another:
@@ -41,7 +41,7 @@ func (e *GateError) Error() string {
 // Hint says what to write.
 func (e *GateError) Hint() string { return e.Help }
 
-const gateForm = "write a gate as: cpu_us_per_request/data < +3%, or latency_ms/p99{mesh=envoy} < +0.5ms, or rate > -1%"
+const gateForm = "write a gate as: " + metric.CPUPerRequest + "/data < +3%, or " + metric.Latency + "/p99{mesh=envoy} < +0.5ms, or " + metric.Rate + " > -1%"
 
 // ParseGate reads a gate; its errors are [*GateError].
 func ParseGate(text string) (Gate, error) {

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // HistorySchema is the schema of a [History] as JSON.
@@ -102,7 +103,7 @@ func (h *History) add(run int, r *Report, p plan.Plan, index map[string]int) {
 		if t.Control {
 			continue
 		}
-		for _, name := range headlineMetrics {
+		for _, name := range metric.Headlines() {
 			e, ok := t.Metrics[name]
 			if !ok {
 				continue

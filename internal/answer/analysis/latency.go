@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -18,9 +19,9 @@ type latency struct {
 }
 
 var latencies = []latency{
-	{"latency_ms", loadgen.TagResponse + string(loadgen.OK), 1e6},
-	{"service_ms", loadgen.TagService + string(loadgen.OK), 1e6},
-	{"lateness_us", loadgen.TagLateness, 1e3},
+	{metric.Latency, loadgen.TagResponse + string(loadgen.OK), 1e6},
+	{metric.ServiceTime, loadgen.TagService + string(loadgen.OK), 1e6},
+	{metric.Lateness, loadgen.TagLateness, 1e3},
 }
 
 // quantiles by the part of a latency metric's name.
@@ -41,7 +42,7 @@ var quantileValues = func() (qs []float64) {
 // last order statistics and moves by tens of percent from run to run.
 const tailSamples = 10
 
-var latencyNames = []string{"latency_ms", "service_ms", "lateness_us"}
+var latencyNames = []string{metric.Latency, metric.ServiceTime, metric.Lateness}
 
 // latencyFigures adds the metrics of the trial's interval log at path.
 func latencyFigures(f *figures, r *result.Record, path string, method Method) {

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Line is what a part costs as a straight line over the rate: a fixed cost and a
@@ -79,7 +80,7 @@ func (a *analysis) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
 	}
 	for _, p := range linedParts {
 		add(Line{Factors: factors, Part: p}, func(t Trial) (float64, bool) {
-			v, ok := t.Metrics["cpu_cores/"+p]
+			v, ok := t.Metrics[metric.CPUCores+"/"+p]
 			return v, ok
 		})
 	}
@@ -96,7 +97,7 @@ func (a *analysis) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
 	slices.SortFunc(roles, func(a, b taskRole) int { return strings.Compare(a.role+a.component, b.role+b.component) })
 	for _, r := range roles {
 		add(Line{Factors: factors, Part: string(r.plane), Role: r.role, Component: r.component}, func(t Trial) (float64, bool) {
-			v, ok := t.roles[r]["cpu_cores"]
+			v, ok := t.roles[r][metric.CPUCores]
 			return v, ok
 		})
 	}
@@ -109,7 +110,7 @@ func (a *analysis) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)
 	for g, trials := range groups {
 		for _, t := range trials {
 			y, ok := of(t)
-			x, rated := t.Metrics["rate"]
+			x, rated := t.Metrics[metric.Rate]
 			if !ok || !rated {
 				continue
 			}

@@ -5,19 +5,18 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
 // probeMetric is how slow the processors were beside a trial.
-const probeMetric = "probe_us"
+const probeMetric = metric.ProbeTime
 
-// inProportion are the metrics that a slow processor makes more of, by base name:
-// those alone are normalised, and which they are was fixed before any result was seen.
-var inProportion = []string{
-	"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "node_cpu_cores", "latency_ms", "service_ms", "stage_us",
-	"route_client_us", "route_server_us", "route_calc_us",
+// speedSensitive reports whether the probe may normalise the metric.
+func speedSensitive(name string) bool {
+	m, ok := metric.Lookup(name)
+	return ok && m.SpeedSensitive
 }
 
 // Normalisation says what of a comparison was normalised by the calibration probe
@@ -94,7 +93,7 @@ func (p *pairs) probe(t, b Trial) {
 // that stops at a width has chosen by widths once: a second choice, by the same
 // ones, would leave an interval of 95 % that covers 92.
 func (a *analysis) normalise(c *Comparison, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
-	if a.plan.Until != "" || p.unprobed || !slices.Contains(inProportion, metric.Base(c.Metric)) {
+	if a.plan.Until != "" || p.unprobed || !speedSensitive(c.Metric) {
 		return ratio, within
 	}
 	var n Normalisation
@@ -140,7 +139,7 @@ func (r *Report) Probed(metrics []string) (u ProbeUse, ok bool) {
 		case c.Control:
 		case c.Metric == probeMetric && c.P != nil && *c.P < stats.ProbeLevel:
 			u.Differs = append(u.Differs, c.Treatment)
-		case slices.Contains(metrics, c.Metric) && slices.Contains(inProportion, metric.Base(c.Metric)) && c.Difference != nil && c.Difference.Known():
+		case slices.Contains(metrics, c.Metric) && speedSensitive(c.Metric) && c.Difference != nil && c.Difference.Known():
 			u.Of++
 			if c.Probe != nil {
 				u.Normalised = append(u.Normalised, c)

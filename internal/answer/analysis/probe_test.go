@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -49,11 +49,11 @@ func TestProbeNarrows(t *testing.T) {
 	if m := find(t, with, "envoy", "memory_mib/data"); m.Probe != nil {
 		t.Errorf("memory is normalised: %+v", m)
 	}
-	u, ok := with.Probed(analysis.HeadlineMetrics())
+	u, ok := with.Probed(metric.Headlines())
 	if !ok || len(u.Normalised) == 0 || u.Of < len(u.Normalised) || with.Setup.Probe == "" {
 		t.Errorf("%v %+v, work %q", ok, u, with.Setup.Probe)
 	}
-	if _, ok := without.Probed(analysis.HeadlineMetrics()); ok || without.Setup.Probe != "" {
+	if _, ok := without.Probed(metric.Headlines()); ok || without.Setup.Probe != "" {
 		t.Error("a probe is told of where there was none")
 	}
 	if v := with.Treatments[0].Metrics["probe_us"]; v.Estimate < 8 || v.Estimate > 18 {
@@ -95,7 +95,7 @@ func TestProbesThatAreNotUsed(t *testing.T) {
 		if c.Probe != nil || *c.Difference.Low != *want.Difference.Low || *c.Difference.High != *want.Difference.High {
 			t.Errorf("%s: %+v", name, c)
 		}
-		if u, ok := r.Probed(analysis.HeadlineMetrics()); name == "it measured the mesh" && (!ok || len(u.Differs) != 1) {
+		if u, ok := r.Probed(metric.Headlines()); name == "it measured the mesh" && (!ok || len(u.Differs) != 1) {
 			t.Errorf("%s: %+v", name, u)
 		}
 	}
@@ -106,7 +106,7 @@ func TestProbeAndARunThatStops(t *testing.T) {
 	s := wandering(true, nil)
 	s.Until = "cpu_us_per_request/total ±2%"
 	r := analyse(t, s)
-	if _, ok := r.Probed(analysis.HeadlineMetrics()); ok || find(t, r, "envoy", total).Probe != nil {
+	if _, ok := r.Probed(metric.Headlines()); ok || find(t, r, "envoy", total).Probe != nil {
 		t.Error("normalised all the same")
 	}
 }

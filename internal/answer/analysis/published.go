@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -24,9 +25,9 @@ func publishedLatency(f *figures, l *result.Load) {
 	for _, p := range publishedQuantiles {
 		podMean(f, l, p.part, func(d result.Latency) (float64, bool) { return spectrumAt(d, p.q) })
 	}
-	if _, ok := f.values["latency_ms/p98.9"]; ok {
-		f.warn("p99-is-p98.9", []string{"latency_ms/p98.9"}, "what the source calls P99 is the 98.90625 % line of wrk2's spectrum, which has none at 99 %",
-			"the quantile itself is latency_ms/p99 of tare's own method")
+	if _, ok := f.values[metric.Latency+"/p98.9"]; ok {
+		f.warn("p99-is-p98.9", []string{metric.Latency + "/p98.9"}, "what the source calls P99 is the 98.90625 % line of wrk2's spectrum, which has none at 99 %",
+			"the other methods have the quantile itself, as "+metric.Latency+"/p99")
 	}
 	if l.Generator != "oha" {
 		return
@@ -54,7 +55,7 @@ func podMean(f *figures, l *result.Load, part string, of func(result.Latency) (f
 		kept = pods
 	}
 	mean, _ := moments(kept)
-	f.set("latency_ms/"+part, mean)
+	f.set(metric.Latency+"/"+part, mean)
 }
 
 // spectrumAt is the value of the spectrum's line at q.
@@ -111,7 +112,7 @@ func meanings(records []result.Record) []LatencyMeaning {
 // log. It reports whether there were any.
 func wordsOnly(f *figures, l *result.Load) bool {
 	any := false
-	for _, k := range []struct{ of, base string }{{"response", "latency_ms"}, {"service", "service_ms"}} {
+	for _, k := range []struct{ of, base string }{{"response", metric.Latency}, {"service", metric.ServiceTime}} {
 		var ds []result.Latency
 		for _, d := range l.Published {
 			if d.Of == k.of {

@@ -3,8 +3,8 @@ package analysis
 import (
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // Schema of a [Report] as JSON.

@@ -23,7 +23,7 @@ type Role struct {
 	Plane     metric.Plane        `json:"plane"`
 	Role      string              `json:"role"`
 	Component string              `json:"component,omitempty"`
-	Metrics   map[string]Estimate `json:"metrics"` // by base name, e.g. "cpu_cores"
+	Metrics   map[string]Estimate `json:"metrics"` // by base name, e.g. that of CPU cores
 }
 
 // roles computes each role of the data plane, where there is more than one.
@@ -120,9 +120,8 @@ func (a *analysis) roles(trials []Trial) []Role {
 	for _, r := range order {
 		x := Role{Plane: r.plane, Role: r.role, Component: r.component, Metrics: map[string]Estimate{}}
 		for name, v := range values[r] {
-			m, ok := metric.Lookup(name + "/data")
-			if ok {
-				x.Metrics[name] = a.estimate(metric.Metric{Name: name, Unit: m.Unit}, v, trials[:len(v)])
+			if row, ok := metric.LookupBase(name); ok {
+				x.Metrics[name] = a.estimate(metric.Metric{Name: name, Unit: row.Unit}, v, trials[:len(v)])
 			}
 		}
 		out = append(out, x)

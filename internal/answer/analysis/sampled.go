@@ -24,12 +24,12 @@ type sampledResource struct {
 }
 
 var sampledResources = []sampledResource{
-	{"cpu_cores", 1, func(r result.SampledRow) []*float64 { return r.Cores }, []perRequest{{"cpu_us_per_request", 1e6}, {"cpu_cores_per_1000_rps", 1000}}},
-	{"memory_mib", 1.0 / mib, func(r result.SampledRow) []*float64 { return r.Memory }, nil},
+	{metric.CPUCores, 1, func(r result.SampledRow) []*float64 { return r.Cores }, []perRequest{{metric.CPUPerRequest, 1e6}, {metric.CPUPer1000, 1000}}},
+	{metric.Memory, 1.0 / mib, func(r result.SampledRow) []*float64 { return r.Memory }, nil},
 }
 
 // sampledMetrics rest on sampled figures.
-var sampledMetrics = []string{"cpu_cores", "cpu_us_per_request", "cpu_cores_per_1000_rps", "memory_mib", "mesh_ratio", "data_plane_ratio", "node_cpu_cores"}
+var sampledMetrics = metric.Sampled()
 
 // sampled is the state of computing the metrics of sampled figures.
 type sampled struct {
@@ -238,7 +238,7 @@ func (s *sampled) nodes() {
 		}
 	}
 	if x, ok := s.reduce(v); ok {
-		s.f.set("node_cpu_cores", x)
-		s.f.warn("node-of-pods", []string{"node_cpu_cores"}, "the source's figure of a machine is the sum of the pods on it: the kernel and what runs outside pods are not in it", "")
+		s.f.set(metric.NodeCPU, x)
+		s.f.warn("node-of-pods", []string{metric.NodeCPU}, "the source's figure of a machine is the sum of the pods on it: the kernel and what runs outside pods are not in it", "")
 	}
 }

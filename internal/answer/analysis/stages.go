@@ -9,8 +9,8 @@ import (
 
 // stageMetrics are the metrics of the stages that services tell: of all requests, and by route.
 var stageMetrics = map[string][2]string{
-	"total": {"stage_us/server", "route_server_us/"},
-	"calc":  {"stage_us/calc", "route_calc_us/"},
+	"total": {metric.StageTime + "/server", metric.RouteServerTime + "/"},
+	"calc":  {metric.StageTime + "/calc", metric.RouteCalcTime + "/"},
 }
 
 // stageFigures computes where the time of a request went, as the services that
@@ -32,8 +32,8 @@ func stageFigures(f *figures, r *result.Record) {
 			f.set(names[0], 1e6*sums[stage]/float64(counts[stage]))
 		}
 	}
-	if v, ok := f.values["service_ms/mean"]; ok {
-		f.set("stage_us/client", 1e3*v)
+	if v, ok := f.values[metric.ServiceTime+"/mean"]; ok {
+		f.set(metric.StageTime+"/client", 1e3*v)
 	}
 	if len(routes) < 2 {
 		return
@@ -48,7 +48,7 @@ func stageFigures(f *figures, r *result.Record) {
 	}
 	for path, times := range r.Load.Routes {
 		if times.Requests > 0 {
-			f.setRoute("route_client_us/", path, 1e3*times.MeanMS)
+			f.setRoute(metric.RouteClientTime+"/", path, 1e3*times.MeanMS)
 		}
 	}
 }

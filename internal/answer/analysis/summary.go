@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // reportWarnings are one line a code for the whole report, the gravest first.

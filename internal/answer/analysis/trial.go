@@ -77,19 +77,19 @@ func measureSeconds(l *result.Load) float64 {
 // loadFigures computes what the load generator counted and returns the length of the measure window in seconds.
 func loadFigures(f *figures, l *result.Load) float64 {
 	if l == nil {
-		f.warn("load-unknown", []string{"rate", "error_ratio", "bytes_per_s"}, "the load generator left no report",
+		f.warn("load-unknown", []string{metric.Rate, metric.ErrorRatio, metric.Traffic}, "the load generator left no report",
 			"see its log in the trial's provenance/")
 		return 0
 	}
 	seconds := measureSeconds(l)
 	if seconds > 0 {
-		f.set("rate", float64(l.Completed)/seconds)
+		f.set(metric.Rate, float64(l.Completed)/seconds)
 		// No answer is of zero bytes: a zero means that the generator does not count them.
 		if l.BytesIn > 0 {
-			f.set("bytes_per_s/in", float64(l.BytesIn)/seconds)
+			f.set(metric.Traffic+"/in", float64(l.BytesIn)/seconds)
 		}
 		if l.BytesOut > 0 {
-			f.set("bytes_per_s/out", float64(l.BytesOut)/seconds)
+			f.set(metric.Traffic+"/out", float64(l.BytesOut)/seconds)
 		}
 	}
 	ended := int64(0)
@@ -97,7 +97,7 @@ func loadFigures(f *figures, l *result.Load) float64 {
 		ended += n
 	}
 	if ended > 0 {
-		f.set("error_ratio", float64(ended-l.Classes["2xx"])/float64(ended))
+		f.set(metric.ErrorRatio, float64(ended-l.Classes["2xx"])/float64(ended))
 	}
 	return seconds
 }
@@ -108,11 +108,11 @@ func nodeFigures(f *figures, n *result.NodeUsage) {
 	}
 	wall, busy := n.End.At.Sub(n.Start.At), n.End.Busy-n.Start.Busy
 	if wall <= 0 || busy < 0 {
-		f.warn("node-counters", []string{"node_cpu_cores"}, fmt.Sprintf("the machine's CPU counter moved by %d ns in %v", busy, wall),
+		f.warn("node-counters", []string{metric.NodeCPU}, fmt.Sprintf("the machine's CPU counter moved by %d ns in %v", busy, wall),
 			"the clock or the counter was set back: run the trial again")
 		return
 	}
-	f.set("node_cpu_cores", float64(busy)/float64(wall))
+	f.set(metric.NodeCPU, float64(busy)/float64(wall))
 }
 
 // resource is a quantity of tasks that is added up by plane.
@@ -133,15 +133,15 @@ type perRequest struct {
 const mib = 1 << 20
 
 var resources = []resource{
-	{"cpu_cores", taskCores, []perRequest{{"cpu_us_per_request", 1e6}, {"cpu_cores_per_1000_rps", 1000}}},
-	{"memory_mib", func(t result.TaskUsage) (float64, bool) {
+	{metric.CPUCores, taskCores, []perRequest{{metric.CPUPerRequest, 1e6}, {metric.CPUPer1000, 1000}}},
+	{metric.Memory, func(t result.TaskUsage) (float64, bool) {
 		return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended || t.Role == mesh.RoleRemainder
 	}, nil},
-	{"memory_peak_mib", func(t result.TaskUsage) (float64, bool) {
+	{metric.PeakMemory, func(t result.TaskUsage) (float64, bool) {
 		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Role == mesh.RoleRemainder
 	}, nil},
-	{"memory_pss_mib", taskPSS, nil},
-	{"", taskSwitches, []perRequest{{"context_switches_per_request", 1}}},
+	{metric.ProportionalMemory, taskPSS, nil},
+	{"", taskSwitches, []perRequest{{metric.ContextSwitches, 1}}},
 }
 
 // taskCores is CPU time per wall-clock time between the task's own two readings.
@@ -207,14 +207,14 @@ func part(p metric.Part, planes map[metric.Plane]float64) (float64, bool) {
 
 func resourceFigures(f *figures, r *result.Record, seconds float64) {
 	if len(r.Tasks) == 0 {
-		f.warn("tasks-unknown", []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "memory_mib"},
+		f.warn("tasks-unknown", []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000, metric.Memory},
 			"no task was read", "CPU and memory of this trial are unknown: see its events.jsonl")
 		return
 	}
 	missing(f, r.Tasks)
 	for _, res := range resources {
 		planes := planeSums(r.Tasks, res.of)
-		if _, known := planes[metric.Load]; !known && res.name == "cpu_cores" && !has(r.Tasks, metric.Load) {
+		if _, known := planes[metric.Load]; !known && res.name == metric.CPUCores && !has(r.Tasks, metric.Load) {
 			generatorCPU(planes, r.Load, seconds)
 		}
 		for _, p := range metric.Parts() {
@@ -235,7 +235,7 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 		ratios(f, res.name, planes)
 	}
 	if r.Load != nil && r.Load.Completed == 0 {
-		f.warn("no-answers", []string{"cpu_us_per_request", "cpu_cores_per_1000_rps", "context_switches_per_request"},
+		f.warn("no-answers", []string{metric.CPUPerRequest, metric.CPUPer1000, metric.ContextSwitches},
 			"no request was answered: a cost per request is undefined", "see the errors by kind in the record, and the application's log")
 	}
 }
@@ -257,7 +257,7 @@ func has(tasks []result.TaskUsage, p metric.Plane) bool {
 }
 
 // ratioName is the part of mesh_ratio and data_plane_ratio a resource gives.
-var ratioName = map[string]string{"cpu_cores": "cpu", "memory_mib": "memory"}
+var ratioName = map[string]string{metric.CPUCores: "cpu", metric.Memory: "memory"}
 
 // ratios are the mesh, and its data plane, over everything of the cluster that is not mesh.
 func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
@@ -268,10 +268,10 @@ func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
 	mesh, ok1 := part(metric.Part{Planes: []metric.Plane{metric.Data, metric.Control}}, planes)
 	rest, ok2 := part(metric.Part{Planes: []metric.Plane{metric.App, metric.Platform, metric.Unattributed, metric.Load}}, planes)
 	if data, ok := planes[metric.Data]; ok && ok2 && rest > 0 {
-		f.set("data_plane_ratio/"+name, data/rest)
+		f.set(metric.DataPlaneRatio+"/"+name, data/rest)
 	}
 	if ok1 && ok2 && rest > 0 {
-		f.set("mesh_ratio/"+name, mesh/rest)
+		f.set(metric.MeshRatio+"/"+name, mesh/rest)
 	}
 }
 
@@ -293,7 +293,7 @@ func missing(f *figures, tasks []result.TaskUsage) {
 
 // namesOf are the metrics that cannot be known without the tasks of plane.
 func namesOf(plane metric.Plane) []string {
-	names := []string{"mesh_ratio", "data_plane_ratio"}
+	names := []string{metric.MeshRatio, metric.DataPlaneRatio}
 	for _, p := range metric.Parts() {
 		if !slices.Contains(p.Planes, plane) {
 			continue

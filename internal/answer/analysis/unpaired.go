@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 const (
@@ -186,20 +186,13 @@ func (a *analysis) unpaired(c *Comparison, trials, baseTrials []Trial) {
 	a.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
 }
 
-// boundaries are the four answers to "what does the mesh cost", from what the
-// mesh burns itself to all that is burnt where it runs. They may rank two meshes
-// differently, so that each is a headline.
-var boundaries = []string{"data", "mesh", "business", "cluster"}
-
-// Boundaries lists the parts of cpu_cores that stand for them, the narrowest first.
-func Boundaries() []string { return slices.Clone(boundaries) }
-
-// Boundary is the family of what the boundaries claim.
+// Boundary is the family of the comparisons of CPU cores at the boundaries of
+// [metric.Boundaries].
 const Boundary Family = "boundary"
 
 func isBoundary(name string) bool {
-	part, ok := strings.CutPrefix(name, "cpu_cores/")
-	return ok && slices.Contains(boundaries, part)
+	part, ok := metric.PartOf(metric.CPUCores, name)
+	return ok && slices.ContainsFunc(metric.Boundaries(), func(p metric.Part) bool { return p.Name == part })
 }
 
 // estimatePublished is the plain mean over runs, as plotted.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -115,7 +116,7 @@ func (t *trial) countMesh(ctx context.Context, sign int64) {
 	counters, err := t.deployment.MeshCounters.MeshCounters(ctx)
 	if err != nil {
 		t.warn(result.Warning{Code: "mesh-uncounted", Message: fmt.Sprintf("the data plane's counters could not be read: %v", err),
-			Metrics: []string{"mesh_retries", "mesh_timeouts"}})
+			Metrics: []string{metric.MeshRetries, metric.MeshTimeouts}})
 		return
 	}
 	for name, n := range counters {

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -349,7 +350,7 @@ func (t *trial) use(first []platform.Task, begin meter.Look, then []platform.Tas
 }
 
 func (t *trial) unreadNode(why error) {
-	t.warn(result.Warning{Code: "node-unread", Message: fmt.Sprintf("the machine's total could not be read: %v", why), Metrics: []string{"node_cpu_cores"}})
+	t.warn(result.Warning{Code: "node-unread", Message: fmt.Sprintf("the machine's total could not be read: %v", why), Metrics: []string{metric.NodeCPU}})
 }
 
 // missing says why the difference of a task's counters cannot be had; empty: it can.

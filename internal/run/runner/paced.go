@@ -242,6 +242,6 @@ func (t *trial) calm(ctx context.Context) error {
 	}
 	t.warn(result.Warning{Code: "not-drained",
 		Message: fmt.Sprintf("application and data plane were not idle %v after the load: %s", t.Experiment.Phases.Idle.Deadline, did),
-		Hint:    "see in the trial's provenance what they are doing", Metrics: []string{"cpu_cores"}})
+		Hint:    "see in the trial's provenance what they are doing", Metrics: []string{metric.CPUCores}})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -34,7 +35,7 @@ func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Readi
 	if !slices.ContainsFunc(t.record.Warnings, func(w result.Warning) bool { return w.Code == probeUnread }) {
 		t.warn(result.Warning{Code: probeUnread, Message: fmt.Sprintf("how slow the processors were could not be read: %v", err),
 			Hint:    "figures stand as they are and cannot be normalised; `probe: false` in the experiment file leaves the readings out",
-			Metrics: []string{"probe_us"}})
+			Metrics: []string{metric.ProbeTime}})
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -18,7 +19,7 @@ func (t *trial) stageTimes(ctx context.Context) []platform.StageTime {
 	times, err := t.deployment.StageTimer.StageTimes(ctx)
 	if err != nil {
 		t.warn(result.Warning{Code: "stages-unread", Message: fmt.Sprintf("the services' own times could not be read: %v", err),
-			Metrics: []string{"stage_us", "route_server_us", "route_calc_us"}})
+			Metrics: []string{metric.StageTime, metric.RouteServerTime, metric.RouteCalcTime}})
 		return nil
 	}
 	return times

@@ -41,8 +41,8 @@ const (
 )
 
 var (
-	latencies = []string{"latency_ms", "service_ms"}
-	cpus      = []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "mesh_ratio", "data_plane_ratio"}
+	latencies = []string{metric.Latency, metric.ServiceTime}
+	cpus      = []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000, metric.MeshRatio, metric.DataPlaneRatio}
 )
 
 // check is one thing that a trial's figures rest on. find says what is wrong;
@@ -85,7 +85,7 @@ var checks = []check{
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", invalidates, nil},
 	{"response-size", wrongSize, "see that the application answers with the size the treatment asks for", invalidates, nil},
 	{"generator-saturated", saturatedOpen, "give the generator a processor of its own (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
-	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or give it a processor of its own (platform.cpus)", warns, []string{"rate", "latency_ms", "service_ms"}},
+	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or give it a processor of its own (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
 	{"generator-late", grosslyLate, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
 	{"generator-late", late, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", warns, latencies},
 	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop what does not belong to the trial", invalidates, nil},

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,9 +23,9 @@ type AcrossFormat struct {
 // AcrossFormats lists every format of a comparison of two runs; the first is the default.
 func AcrossFormats(o Options) []AcrossFormat {
 	return []AcrossFormat{
-		{"text", "tables for the terminal", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, plainPage) }},
+		{"text", "tables for the terminal", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
 		{"json", "everything, schema " + analysis.AcrossSchema, writeAcrossJSON},
-		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, markdownPage) }},
+		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
 	}
 }
 
@@ -41,25 +41,21 @@ func writeAcrossJSON(w io.Writer, a *analysis.Across) error {
 
 // across is the state of writing one comparison of two runs.
 type across struct {
-	page
+	*page
 	a *analysis.Across
 	o Options
 	l labels
 }
 
-func writeAcross(w io.Writer, a *analysis.Across, o Options, style func(*bytes.Buffer, Options) page) error {
-	var b bytes.Buffer
-	x := across{style(&b, o), a, o, acrossLabels(a)}
+func writeAcross(w io.Writer, a *analysis.Across, o Options, p *page) error {
+	x := across{p, a, o, acrossLabels(a)}
 	x.head()
 	x.gates()
 	x.differing()
 	x.changes()
 	x.warnings()
 	x.foot()
-	if _, err := b.WriteTo(w); err != nil {
-		return fmt.Errorf("write comparison: %w", err)
-	}
-	return nil
+	return p.writeTo(w, "comparison")
 }
 
 func acrossLabels(a *analysis.Across) labels {
@@ -75,14 +71,14 @@ func acrossLabels(a *analysis.Across) labels {
 }
 
 func (x across) head() {
-	x.heading("What changed from " + x.a.Base.Dir + " to " + x.a.New.Dir)
+	x.heading("Changes from " + x.a.Base.Dir + " to " + x.a.New.Dir)
 	for _, s := range []struct {
 		name string
 		side analysis.Side
 	}{{"base", x.a.Base}, {"new", x.a.New}} {
 		line := fmt.Sprintf("%s: %s, %d of %d trials used", s.name, s.side.Experiment, s.side.Count.Used, s.side.Count.Planned)
 		if at := s.side.Setup.FirstStart; at != nil {
-			line += ", begun " + at.UTC().Format(time.DateTime) + " UTC"
+			line += ", started " + at.UTC().Format(time.DateTime) + " UTC"
 		}
 		x.item(line)
 	}
@@ -90,30 +86,24 @@ func (x across) head() {
 
 func (x across) differing() {
 	if len(x.a.Obstacles) > 0 {
-		x.heading("Not run under the same conditions, and compared all the same")
+		x.heading("Different conditions (compared because of --anyway)")
 		x.distinctions(x.a.Obstacles)
 	}
 	if len(x.a.Distinctions) > 0 {
-		x.heading("What differs between the runs")
+		x.heading("Differences between the runs")
 		x.distinctions(x.a.Distinctions)
 	}
 }
 
 func (x across) distinctions(ds []analysis.Distinction) {
-	say := func(s string) string {
-		if s == "" {
-			return unknown
-		}
-		return s
-	}
 	what, base, next := column{heads: []string{""}, left: true}, column{heads: []string{"base"}, left: true}, column{heads: []string{"new"}, left: true}
 	for _, d := range ds {
-		what.cells, base.cells, next.cells = append(what.cells, d.What), append(base.cells, say(d.Base)), append(next.cells, say(d.New))
+		what.cells, base.cells, next.cells = append(what.cells, d.What), append(base.cells, cmp.Or(d.Base, unknown)), append(next.cells, cmp.Or(d.New, unknown))
 	}
 	x.table([]column{what, base, next}, 1)
 }
 
-// gates come first: they are what a pipeline asks.
+// gates come first: a pipeline reads them.
 func (x across) gates() {
 	if len(x.a.Gates) == 0 {
 		return
@@ -150,11 +140,11 @@ func (x across) shows(c analysis.Change) bool {
 	if zero(c.Base) && zero(c.New) {
 		return false
 	}
-	return x.o.All || slices.Contains(compared, c.Metric)
+	return x.o.All || slices.Contains(headlines, c.Metric)
 }
 
 func (x across) changes() {
-	x.heading(fmt.Sprintf("What changed (Welch's %s %% intervals over the trials of both runs, not paired)", fixed(100*x.a.Confidence, decimalsOf(100*x.a.Confidence))))
+	x.heading(fmt.Sprintf("Changes (Welch's %s %% intervals over the trials of both runs, not paired)", fixed(100*x.a.Confidence, decimalsOf(100*x.a.Confidence))))
 	heads := []string{"", "base", "new", "change", "interval", "ratio", "interval", "verdict"}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
@@ -166,7 +156,7 @@ func (x across) changes() {
 		}
 	}
 	treatment := ""
-	for _, c := range x.ordered() {
+	for _, c := range x.shown() {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
 			row(x.l.withControl(analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}))
@@ -176,25 +166,25 @@ func (x across) changes() {
 	x.table(columns, 1)
 }
 
-// ordered keeps the order of treatments and puts headline metrics first in each.
-func (x across) ordered() []analysis.Change {
+// shown keeps the order of treatments and puts headline metrics first in each.
+func (x across) shown() []analysis.Change {
 	rank := map[string]int{}
-	var shown []analysis.Change
+	var list []analysis.Change
 	for _, c := range x.a.Changes {
 		if x.shows(c) {
 			if _, ok := rank[c.Treatment]; !ok {
 				rank[c.Treatment] = len(rank)
 			}
-			shown = append(shown, c)
+			list = append(list, c)
 		}
 	}
-	slices.SortStableFunc(shown, func(a, b analysis.Change) int {
+	slices.SortStableFunc(list, func(a, b analysis.Change) int {
 		if d := rank[a.Treatment] - rank[b.Treatment]; d != 0 {
 			return d
 		}
 		return place(a.Metric) - place(b.Metric)
 	})
-	return shown
+	return list
 }
 
 func (x across) cells(c analysis.Change) []string {
@@ -224,7 +214,7 @@ func (x across) cells(c analysis.Change) []string {
 	}
 	words := string(c.Verdict)
 	if c.Verdict == analysis.Insufficient {
-		words = fmt.Sprintf("too few trials (%d and %d, %d each are needed)", c.NBase, c.NNew, stats.MinN)
+		words = fmt.Sprintf("too few trials (%d and %d, each needs %d)", c.NBase, c.NNew, stats.MinN)
 	}
 	return []string{name, mean(c.Base), mean(c.New), change, interval, rat, ratInterval, words}
 }
@@ -235,7 +225,7 @@ func (x across) warnings() {
 	}
 	x.heading("Warnings")
 	for _, w := range x.a.Warnings {
-		if w.Code == "not-comparable" { // the table above says it
+		if w.Code == "not-comparable" { // in the table above
 			continue
 		}
 		x.item(w.Code + ": " + w.Message + hintText(w.Hint))
@@ -250,9 +240,9 @@ func hintText(hint string) string {
 }
 
 func (x across) foot() {
-	x.note("The trials of two runs share no block and are not paired: intervals hold what varied within the runs. What changed between " +
-		"them beside the thing under test (another day, other neighbours) is part of the difference; the treatment without a mesh, where it moved, says so. " +
-		"Verdicts are adjusted by Holm's method; gates are judged by the interval alone." + marksOf(x.text()))
+	x.note("The trials of two runs share no block and are not paired: intervals cover the variation within the runs. Any other change between " +
+		"them (another day, other neighbours) is part of the difference, and shows in the treatment without a mesh. " +
+		"Verdicts are adjusted by Holm's method; gates use the interval alone." + marksOf(x.text()))
 }
 
 func marksOf(s string) string {

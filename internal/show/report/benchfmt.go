@@ -10,8 +10,8 @@ import (
 	"unicode"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // writeBenchfmt writes the format of Go's benchmarks, a line a valid trial, for

@@ -6,21 +6,22 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// cost shows what the treatments cost, where that was asked for.
-func (t *text) cost() {
+// costSection prices the treatments, if prices were given.
+func costSection(t text) {
 	c := t.r.Cost
 	if c == nil {
 		return
 	}
-	t.title(fmt.Sprintf("What it costs (± half of the %s interval; GiB and pods as far as they are known)", t.percent()))
-	t.unitCosts(c)
-	t.scenarios(c)
-	t.references(c)
+	t.heading(fmt.Sprintf("Cost in resources and money (± half of the %s interval; GiB and pods if known)", t.percent()))
+	unitCostsTable(t, c)
+	scenarioTables(t, c)
+	referencesTable(t, c)
 }
 
-func (t *text) price(what string, p analysis.Price) string {
+func priceSentence(t text, what string, p analysis.Price) string {
 	return fmt.Sprintf("%s: %s %s a month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.r.Cost.Prices.Currency, p.Source, p.Date)
 }
 
@@ -32,7 +33,7 @@ func amount(i *stats.Interval) string {
 	return figure(*i, 1, !known)
 }
 
-func (t *text) unitCosts(c *analysis.Cost) {
+func unitCostsTable(t text, c *analysis.Cost) {
 	heads := [][]string{{"", "treatment"}, {"", "of"}, {"cores per", "1000 req/s"}, {"GiB per", "1000 req/s"}, {"", "pods"}, {"cores", "per pod"}, {"GiB", "per pod"}}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
@@ -47,16 +48,16 @@ func (t *text) unitCosts(c *analysis.Cost) {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
-	t.table(columns, 2, "  ")
+	t.table(columns, 2)
 }
 
-func (t *text) scenarios(c *analysis.Cost) {
+func scenarioTables(t text, c *analysis.Cost) {
 	for _, s := range c.Prices.Scenarios {
 		title := fmt.Sprintf("%s: %s requests/s", s.Name, grouped(s.Rate))
 		if s.Pods > 0 {
 			title += fmt.Sprintf(" over %d pods", s.Pods)
 		}
-		t.title(title)
+		t.heading(title)
 		heads := []string{"treatment", "of", "cores", "GiB", c.Prices.Currency + " a month", "how"}
 		columns := make([]column, len(heads))
 		for i, h := range heads {
@@ -70,29 +71,29 @@ func (t *text) scenarios(c *analysis.Cost) {
 				columns[i].cells = append(columns[i].cells, cell)
 			}
 		}
-		t.table(columns, 2, "  ")
+		t.table(columns, 2)
 	}
 	t.line("")
-	t.wrapped(t.price("A core", c.Prices.Core))
+	t.prose(priceSentence(t, "A core", c.Prices.Core))
 	if g := c.Prices.GiB; g != nil {
-		t.wrapped(t.price("A GiB", *g))
+		t.prose(priceSentence(t, "A GiB", *g))
 	} else {
-		t.wrapped("Memory has no price in the file, and is not in the money.")
+		t.prose("Memory has no price in the file and is not part of the money.")
 	}
-	t.wrapped("The data plane is with the load generator's own proxy." + t.aboutControl())
+	t.prose("The data plane includes the load generator's own proxy." + controlPlaneNote(t))
 }
 
-// aboutControl is a word on a control plane, where there is one.
-func (t *text) aboutControl() string {
+// controlPlaneNote qualifies the cost of a control plane, if there is one.
+func controlPlaneNote(t text) string {
 	for _, tr := range t.r.Treatments {
-		if e, ok := tr.Metrics["cpu_cores/control"]; ok && e.Estimate > 0 {
-			return " The control plane is scaled with the rest, which overstates it: it grows with services and pods, and hardly with requests."
+		if e, ok := tr.Metrics[metric.CPUCores+"/control"]; ok && e.Estimate > 0 {
+			return " The control plane is scaled like the rest, which overstates it: it grows with services and pods, hardly with requests."
 		}
 	}
 	return ""
 }
 
-// grouped writes a rate with its thousands apart.
+// grouped writes a rate with a space between thousands.
 func grouped(v float64) string {
 	s := fixed(v, decimalsOf(v))
 	for i := len(fixed(float64(int64(v)), 0)) - 3; i > 0; i -= 3 {
@@ -101,8 +102,8 @@ func grouped(v float64) string {
 	return s
 }
 
-func (t *text) references(c *analysis.Cost) {
-	t.title("What others have published, for orientation: none was measured under these conditions")
+func referencesTable(t text, c *analysis.Cost) {
+	t.heading("Published figures of others, for orientation: measured under other conditions")
 	heads := []string{"who", "what", "cores per 1000 req/s", "MiB", "date", "conditions"}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
@@ -117,5 +118,5 @@ func (t *text) references(c *analysis.Cost) {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
-	t.table(columns, 1, "  ")
+	t.table(columns, 1)
 }

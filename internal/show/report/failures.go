@@ -6,57 +6,41 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// failureColumns are what the table of failures shows.
-var failureColumns = []struct {
-	metric string
-	heads  [2]string
-	scale  float64
-}{
-	{"error_ratio", [2]string{"failed", "%"}, 100},
-	{"requests_lost", [2]string{"requests", "that failed"}, 1},
-	{"longest_outage_s", [2]string{"longest", "outage, s"}, 1},
-	{"recovery_s", [2]string{"time to", "recover, s"}, 1},
-	{"timeouts", [2]string{"", "time-outs"}, 1},
-	{"mesh_retries", [2]string{"retries", "of the mesh"}, 1},
-	{"mesh_timeouts", [2]string{"time-outs", "of the mesh"}, 1},
+// failureMetrics are the columns of the table of failures.
+var failureMetrics = []string{
+	metric.ErrorRatio, metric.RequestsLost, metric.LongestOutage, metric.Recovery, metric.Timeouts, metric.MeshRetries, metric.MeshTimeouts,
 }
 
-// failures is the table of what failed, where faults were injected or an outage was seen.
-func (t *text) failures() {
+// failuresSection is the table of failures of a run with faults or an outage.
+func failuresSection(t text) {
 	worth := func(tr analysis.Treatment) bool {
-		_, faults := tr.Metrics["recovery_s"]
-		outage := tr.Metrics["longest_outage_s"]
+		_, faults := tr.Metrics[metric.Recovery]
+		outage := tr.Metrics[metric.LongestOutage]
 		return faults || outage.Estimate > 0
 	}
 	if !slices.ContainsFunc(t.r.Treatments, worth) {
 		return
 	}
-	t.title("What failed")
+	t.heading("Failures")
 	columns := t.label.columns(t.r.Treatments)
 	labels := len(columns)
-	for _, h := range failureColumns {
-		c := column{heads: h.heads[:]}
-		known := false
-		for _, tr := range t.r.Treatments {
-			_, has := tr.Metrics[h.metric]
-			known = known || has
-			c.cells = append(c.cells, cell(tr, h.metric, h.scale))
-		}
-		if known {
-			columns = append(columns, c)
+	for _, name := range failureMetrics {
+		if t.known(name) {
+			columns = append(columns, treatmentColumn(name, t.r.Treatments))
 		}
 	}
-	t.table(columns, labels, "  ")
+	t.table(columns, labels)
 }
 
-// expectations is the table of what was expected, and whether it holds.
-func (t *text) expectations() {
+// expectationsSection is the table of the experiment's expectations.
+func expectationsSection(t text) {
 	if len(t.r.Expectations) == 0 {
 		return
 	}
-	t.title("What was expected of each trial")
+	t.heading("Expectations of each trial")
 	treatments := map[string]analysis.Treatment{}
 	for _, tr := range t.r.Treatments {
 		treatments[tr.ID] = tr
@@ -64,11 +48,11 @@ func (t *text) expectations() {
 	columns := []column{{heads: []string{"treatment"}, left: true}, {heads: []string{"expected"}, left: true},
 		{heads: []string{"holds"}, left: true}, {heads: []string{"in trials"}}, {heads: []string{"measured"}}}
 	for _, e := range t.r.Expectations {
-		for i, s := range []string{t.label.withControl(treatments[e.Treatment]), e.Expect, verdictOf(e), fmt.Sprintf("%d of %d", e.Held, e.N), span(e)} {
+		for i, s := range []string{t.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), fmt.Sprintf("%d of %d", e.Held, e.N), span(e)} {
 			columns[i].cells = append(columns[i].cells, s)
 		}
 	}
-	t.table(columns, 2, "  ")
+	t.table(columns, 2)
 	for _, e := range t.r.Expectations {
 		if e.Held < e.N && len(e.Values) < e.N {
 			t.warning(fmt.Sprintf("%s: %s: %s", e.Treatment, e.Expect, e.Detail), "")
@@ -76,7 +60,7 @@ func (t *text) expectations() {
 	}
 }
 
-func verdictOf(e analysis.Expectation) string {
+func holdsWords(e analysis.Expectation) string {
 	switch {
 	case e.Held == e.N:
 		return "yes"
@@ -86,7 +70,7 @@ func verdictOf(e analysis.Expectation) string {
 	return "not always"
 }
 
-// span is the least and the most that was measured over the trials.
+// span is the smallest and the largest measured value over the trials.
 func span(e analysis.Expectation) string {
 	if len(e.Values) == 0 {
 		return unknown

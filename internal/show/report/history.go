@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,20 +18,18 @@ type HistoryFormat struct {
 // HistoryFormats lists every format of a history; the first is the default.
 func HistoryFormats(o Options) []HistoryFormat {
 	return []HistoryFormat{
-		{"text", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, o, plainPage) }},
+		{"text", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
 		{"json", func(w io.Writer, h *analysis.History) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
 			e.SetEscapeHTML(false)
 			return e.Encode(h)
 		}},
-		{"markdown", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, o, markdownPage) }},
+		{"markdown", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
 	}
 }
 
-func writeHistory(w io.Writer, h *analysis.History, o Options, style func(*bytes.Buffer, Options) page) error {
-	var b bytes.Buffer
-	p := style(&b, o)
+func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
 	p.heading(fmt.Sprintf("%d runs from %s to %s", len(h.Runs), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
 	heads := []string{"treatment", "metric", "from run", "before", "after", "change", "p"}
@@ -63,13 +60,12 @@ func writeHistory(w io.Writer, h *analysis.History, o Options, style func(*bytes
 		p.item("no change")
 	}
 	if len(h.Obstacles) > 0 {
-		p.heading("Conditions that changed along the way; a change above may be theirs")
+		p.heading("Conditions that changed between the runs, a possible cause of a change above")
 		for _, d := range h.Obstacles {
-			p.item(h.Runs[d.Run].Dir + ": " + d.What + " was " + d.Base + " and is " + d.New)
+			p.item(h.Runs[d.Run].Dir + ": " + d.What + " changed from " + d.Base + " to " + d.New)
 		}
 	}
-	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. Each series is tested by itself (E-divisive, 999 permutations) at %g: of twenty without a change about one shows one.",
+	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. Each series is tested by itself (E-divisive, 999 permutations) at %g: about one in twenty series without a change shows one.",
 		quiet, len(h.Series), h.Alpha))
-	_, err := b.WriteTo(w)
-	return err
+	return p.writeTo(w, "history")
 }

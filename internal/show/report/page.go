@@ -2,65 +2,122 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
-
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
 
-// page is a text of headings, tables and notes, in one of two styles.
+// proseWidth is the width of sentences without a terminal, in columns. Tables
+// are then as wide as their columns.
+const proseWidth = 120
+
+// page is a text under construction: headings, sentences, lists and tables, for
+// a terminal or as GitHub-flavoured Markdown.
 type page struct {
-	out     *bytes.Buffer
-	width   int
-	heading func(string)
-	item    func(string)
-	note    func(string)
-	table   func(columns []column, labels int)
+	out      *bytes.Buffer
+	markdown bool
+	level    string // of Markdown headings: "##"
+	width    int    // of the terminal in columns; 0: unlimited
 }
 
-func (p page) text() string { return p.out.String() }
-
-// plainPage is for a terminal of o.Width columns.
-func plainPage(b *bytes.Buffer, o Options) page {
-	prose := o.Width
-	if prose == 0 {
-		prose = 120
+// newPage makes the page of a style: Markdown folds its own lines.
+func newPage(o Options, markdown bool, level string) *page {
+	if markdown {
+		return &page{out: &bytes.Buffer{}, markdown: true, level: level}
 	}
-	first := true
-	return page{
-		out: b, width: o.Width,
-		heading: func(s string) {
-			if !first {
-				writeLine(b, "")
-			}
-			first = false
-			writeWrapped(b, s, "", "  ", prose)
-		},
-		item: func(s string) { writeWrapped(b, s, "  ", "    ", prose) },
-		note: func(s string) { writeLine(b, ""); writeWrapped(b, s, "", "  ", prose) },
-		table: func(columns []column, labels int) {
-			writeTable(b, columns, labels, o.Width, "  ")
-		},
+	return &page{out: &bytes.Buffer{}, width: o.Width}
+}
+
+// text is the page so far.
+func (p *page) text() string { return p.out.String() }
+
+// writeTo writes the finished page.
+func (p *page) writeTo(w io.Writer, name string) error {
+	if _, err := p.out.WriteTo(w); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func (p *page) line(format string, args ...any) { writeLine(p.out, fmt.Sprintf(format, args...)) }
+
+// folded writes s over as many lines as it needs: the first line after first, the others after rest.
+func (p *page) folded(s, first, rest string) {
+	width := p.width
+	if width == 0 {
+		width = proseWidth
+	}
+	writeWrapped(p.out, s, first, rest, width)
+}
+
+// heading begins a section.
+func (p *page) heading(s string) {
+	if p.out.Len() > 0 {
+		p.line("")
+	}
+	if p.markdown {
+		writeLine(p.out, p.level+" "+escapeMarkdown(s))
+		p.line("")
+		return
+	}
+	p.folded(s, "", "  ")
+}
+
+// prose is a paragraph.
+func (p *page) prose(s string) {
+	if p.markdown {
+		writeLine(p.out, escapeMarkdown(s))
+		p.line("")
+		return
+	}
+	p.folded(s, "", "  ")
+}
+
+// item is an entry of a list.
+func (p *page) item(s string) {
+	if p.markdown {
+		writeLine(p.out, "- "+escapeMarkdown(s))
+		return
+	}
+	p.folded(s, "  ", "    ")
+}
+
+// note is a paragraph in small print.
+func (p *page) note(s string) {
+	p.line("")
+	if p.markdown {
+		writeLine(p.out, "_"+escapeMarkdown(s)+"_")
+		return
+	}
+	p.folded(s, "", "  ")
+}
+
+// warning is an entry of the list of warnings, with its hint on a line of its own.
+func (p *page) warning(s, hint string) {
+	if p.markdown {
+		line := "- " + escapeMarkdown(s)
+		if hint != "" {
+			line += " _hint: " + escapeMarkdown(hint) + "_"
+		}
+		writeLine(p.out, line)
+		return
+	}
+	p.folded(s, "  "+mark+" ", "    ")
+	if hint != "" {
+		p.folded("hint: "+hint, "    ", "          ")
 	}
 }
 
-// markdownPage is GitHub-flavoured Markdown.
-func markdownPage(b *bytes.Buffer, _ Options) page {
-	first := true
-	return page{
-		out: b,
-		heading: func(s string) {
-			if !first {
-				writeLine(b, "")
-			}
-			first = false
-			writeLine(b, "### "+escapeMarkdown(s))
-			writeLine(b, "")
-		},
-		item:  func(s string) { writeLine(b, "- "+escapeMarkdown(s)) },
-		note:  func(s string) { writeLine(b, ""); writeLine(b, "_"+escapeMarkdown(s)+"_") },
-		table: func(columns []column, _ int) { writeMarkdownTable(b, columns) },
+// table writes columns side by side; the first labels columns name the rows.
+func (p *page) table(columns []column, labels int) { p.tableAt(columns, labels, "  ") }
+
+// tableAt is a table that begins indent from the left.
+func (p *page) tableAt(columns []column, labels int, indent string) {
+	if p.markdown {
+		writeMarkdownTable(p.out, columns)
+		return
 	}
+	writeTable(p.out, columns, labels, p.width, indent)
 }
 
 func writeMarkdownTable(b *bytes.Buffer, columns []column) {
@@ -90,11 +147,6 @@ func writeMarkdownTable(b *bytes.Buffer, columns []column) {
 		}
 		line(cells)
 	}
-}
-
-// writeMarkdown is the text's sections as GitHub-flavoured Markdown.
-func writeMarkdown(w io.Writer, r *analysis.Report, o Options) error {
-	return (&text{out: &bytes.Buffer{}, r: r, o: Options{All: o.All}, label: newLabels(r), markdown: true}).write(w)
 }
 
 var markdownEscapes = strings.NewReplacer("\\", "\\\\", "|", "\\|", "*", "\\*", "_", "\\_", "`", "\\`", "<", "&lt;", ">", "&gt;", "[", "\\[", "]", "\\]", "\n", " ", "\r", " ")

@@ -1,75 +1,66 @@
 package report
 
 import (
-	"slices"
-	"strings"
+	"fmt"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// stageColumns are what the table of stages shows: times at both ends, then the CPU of each.
-var stageColumns = []shown{
-	{"stage_us/client", [2]string{"request at", "the client, µs"}, 1},
-	{"stage_us/server", [2]string{"at the", "server, µs"}, 1},
-	{"stage_us/calc", [2]string{"of it the", "calculation, µs"}, 1},
-	{"cpu_us_per_request/load", [2]string{"CPU/request", "client, µs"}, 1},
-	{"cpu_us_per_request/app", [2]string{"CPU/request", "server, µs"}, 1},
-	{"cpu_us_per_request/data", [2]string{"CPU/request", "sidecar, µs"}, 1},
+// stageMetrics are the columns of the table of stages: times at both ends, then the CPU of each.
+var stageMetrics = []string{
+	metric.StageTime + "/client", metric.StageTime + "/server", metric.StageTime + "/calc",
+	metric.CPUPerRequest + "/load", metric.CPUPerRequest + "/app", metric.CPUPerRequest + "/data",
 }
 
-// routeColumns are the same times by route.
-var routeColumns = []shown{
-	{"route_client_us/", [2]string{"request at", "the client, µs"}, 1},
-	{"route_server_us/", [2]string{"at the", "server, µs"}, 1},
-	{"route_calc_us/", [2]string{"of it the", "calculation, µs"}, 1},
-}
+// routeMetrics are the same times by route.
+var routeMetrics = []string{metric.RouteClientTime, metric.RouteServerTime, metric.RouteCalcTime}
 
-// stages are the tables of where the time of a request went, where services tell.
-func (t *text) stages() {
-	told := func(tr analysis.Treatment) bool { _, ok := tr.Metrics["stage_us/server"]; return ok }
-	if !slices.ContainsFunc(t.r.Treatments, told) {
+// stagesSection divides the time of a request, if services report stages.
+func stagesSection(t text) {
+	if !t.known(metric.StageTime + "/server") {
 		return
 	}
-	t.title("Where the time of a request went (means of n trials ± half of their 95 % interval)")
+	t.heading(fmt.Sprintf("Time of a request by stage (mean of n trials ± half of the %s interval)", t.percent()))
 	columns := t.label.columns(t.r.Treatments)
 	labels := len(columns)
-	for _, h := range stageColumns {
-		c := column{heads: h.heads[:]}
-		for _, tr := range t.r.Treatments {
-			c.cells = append(c.cells, cell(tr, h.metric, h.scale))
-		}
-		columns = append(columns, c)
+	for _, name := range stageMetrics {
+		columns = append(columns, treatmentColumn(name, t.r.Treatments))
 	}
-	t.table(columns, labels, "  ")
-	t.routes()
+	t.table(columns, labels)
+	routesTable(t)
 }
 
-// routes is the table by route of the treatments that ask for several.
-func (t *text) routes() {
+// routesTable has one line a route of the treatments that call several.
+func routesTable(t text) {
 	var rows []analysis.Treatment
 	var routes []string
 	for _, tr := range t.r.Treatments {
 		for _, m := range metric.All() {
-			route, ok := strings.CutPrefix(m.Name, routeColumns[0].metric)
+			route, ok := metric.PartOf(metric.RouteClientTime, m.Name)
 			if _, has := tr.Metrics[m.Name]; ok && has {
-				rows, routes = append(rows, tr), append(routes, "/"+route)
+				rows, routes = append(rows, tr), append(routes, route)
 			}
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
-	t.title("The same by route, where several are called side by side")
+	t.heading("Time of a request by route")
 	columns := t.label.columns(rows)
-	columns = append(columns, column{heads: []string{"", "of the route"}, left: true, cells: routes})
-	labels := len(columns)
-	for _, h := range routeColumns {
-		c := column{heads: h.heads[:]}
-		for i, tr := range rows {
-			c.cells = append(c.cells, cell(tr, h.metric+strings.TrimPrefix(routes[i], "/"), h.scale))
-		}
-		columns = append(columns, c)
+	names := column{heads: []string{"", "route"}, left: true}
+	for _, r := range routes {
+		names.cells = append(names.cells, "/"+r)
 	}
-	t.table(columns, labels, "  ")
+	columns = append(columns, names)
+	labels := len(columns)
+	for _, base := range routeMetrics {
+		columns = append(columns, metricColumn(metric.Of(base, routes[0]), func(scale float64) (cells []string) {
+			for i, tr := range rows {
+				cells = append(cells, cell(tr, metric.Of(base, routes[i]), scale))
+			}
+			return cells
+		}))
+	}
+	t.table(columns, labels)
 }

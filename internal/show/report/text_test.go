@@ -174,12 +174,12 @@ func TestProbeIsTold(t *testing.T) {
 	s := small(nil)
 	s.Blocks, s.Walk, s.Noise, s.Drift, s.Probed = 8, 0.05, 0.004, 0, true
 	text := plain(t, reportOf(t, s))
-	if !strings.Contains(text, "Normalised by the calibration probe") || !strings.Contains(text, "CPU/request, total of envoy by") {
+	if !strings.Contains(text, "Calibration probe: normalises") || !strings.Contains(text, "CPU/request, total of envoy by") {
 		t.Errorf("not told:\n%s", text)
 	}
 	s.Walk, s.Noise = 0, 0.03
 	text = plain(t, reportOf(t, s))
-	if !strings.Contains(text, "narrows none of these") {
+	if !strings.Contains(text, "Calibration probe: not used") {
 		t.Errorf("not told:\n%s", text)
 	}
 	s.Probed = false

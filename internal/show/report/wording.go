@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// quantity is a metric as a person reads it.
+// quantity is a metric as reports print it.
 type quantity struct {
 	name  string
 	unit  string
@@ -27,67 +27,35 @@ func (q quantity) unitText() string {
 	return " " + q.unit
 }
 
-// families names metric families in words; %s is the part.
-var families = map[string]string{
-	"cpu_us_per_request": "CPU/request, %s", "cpu_cores": "CPU, %s", "cpu_cores_per_1000_rps": "cores per 1000 req/s, %s",
-	"memory_mib": "memory, %s", "memory_peak_mib": "peak memory, %s", "memory_pss_mib": "memory (PSS), %s",
-	"context_switches_per_request": "context switches per request, %s",
-	"latency_ms":                   "response time, %s", "service_ms": "service time, %s", "lateness_us": "send lateness, %s",
-	"bytes_per_s": "bytes %s", "mesh_ratio": "mesh over the rest, %s", "data_plane_ratio": "data plane over the rest, %s",
-	"rate": "answered requests", "error_ratio": "errors", "node_cpu_cores": "CPU of the whole machine", "probe_us": "calibration probe",
-	"requests_lost": "requests that failed", "longest_outage_s": "longest outage", "recovery_s": "time to recover",
-	"timeouts": "time-outs", "mesh_retries": "retries of the mesh", "mesh_timeouts": "time-outs of the mesh",
-}
-
-// parts names parts in words where their own name will not do.
-var parts = map[string]string{"data": "data plane", "control": "control plane", "app": "application", "load": "load generator", "harness": "tare itself"}
-
-// units as people write them, and the scale.
-var units = map[string]struct {
-	unit  string
-	scale float64
-}{"us": {"µs", 1}, "1/s": {"/s", 1}, "1": {"", 1}}
-
 func quantityOf(name string) quantity {
-	m, _ := metric.Lookup(name)
-	q := quantity{name: name, unit: m.Unit, scale: 1}
-	if u, ok := units[m.Unit]; ok {
-		q.unit, q.scale = u.unit, u.scale
-	}
-	base := metric.Base(name)
-	if base == "error_ratio" {
-		q.unit, q.scale = "%", 100
-	}
-	words, ok := families[base]
+	m, ok := metric.Lookup(name)
 	if !ok {
-		return q
+		return quantity{name: name, scale: 1}
 	}
-	_, part, has := strings.Cut(name, "/")
-	if !has {
-		q.name = words
-		return q
-	}
-	if p, ok := parts[part]; ok {
-		part = p
-	}
-	q.name = fmt.Sprintf(words, part)
-	return q
+	unit, scale := m.Display()
+	return quantity{name: m.Title(), unit: unit, scale: scale}
 }
 
 // labels names treatments by the factors that vary.
 type labels struct {
 	factors  []string // that vary
-	constant []string // "rate 1000", what all treatments have in common
+	constant []string // common to all treatments, e.g. "rate 1000"
 }
 
-// factorOrder is the order in which factors are told; others follow by name.
-var factorOrder = []string{"mesh", "rate", "connections", "replicas", "requestSize", "responseSize", "protocol", "generator", "route", "topology"}
+// meshFactor and rateFactor have wordings of their own.
+const (
+	meshFactor = "mesh"
+	rateFactor = "rate"
+)
+
+// factorOrder is the order of factors in labels; others follow by name.
+var factorOrder = []string{meshFactor, rateFactor, "connections", "replicas", "requestSize", "responseSize", "protocol", "generator", "route", "topology"}
 
 func newLabels(r *analysis.Report) labels {
 	levels := map[string]map[string]bool{}
 	for _, t := range r.Treatments {
 		for f, v := range t.Factors {
-			if f == plan.ControlFactor { // the A/A pair is marked as such beside its label
+			if f == plan.ControlFactor { // the label marks the A/A pair
 				continue
 			}
 			if levels[f] == nil {
@@ -107,7 +75,7 @@ func newLabels(r *analysis.Report) labels {
 			l.constant = append(l.constant, f+" "+v)
 		}
 	}
-	// Something must name the treatments even where they are all alike.
+	// One factor names the treatments even if all are alike.
 	if len(l.factors) == 0 && len(names) > 0 {
 		l.factors, l.constant = names[:1], l.constant[1:]
 	}
@@ -140,7 +108,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
-		case name == "mesh": // its levels are names and need none
+		case name == meshFactor: // its levels are names already
 			words = append(words, level(v))
 		default:
 			words = append(words, name+" "+level(v))
@@ -149,7 +117,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 	return strings.Join(words, ", ")
 }
 
-// against names t's baseline by what differs from t.
+// against names t's baseline by the factors in which it differs from t.
 func (l labels) against(t analysis.Treatment, r *analysis.Report) string {
 	for _, b := range r.Treatments {
 		if b.ID != t.Baseline {

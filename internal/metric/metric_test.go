@@ -1,0 +1,116 @@
+package metric_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+func TestEveryMetricHasARow(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range metric.All() {
+		if seen[m.Name] {
+			t.Errorf("%s is in the table twice", m.Name)
+		}
+		seen[m.Name] = true
+		if got, ok := metric.Lookup(m.Name); !ok || got != m {
+			t.Errorf("Lookup(%s) is %v, %v", m.Name, got, ok)
+		}
+		if m.Doc == "" || m.Source == "" || strings.Contains(m.Title(), "_") {
+			t.Errorf("%s lacks a sentence, a source or a title", m.Name)
+		}
+	}
+	for _, name := range metric.Headlines() {
+		if m, ok := metric.Lookup(name); !ok || !m.Headline {
+			t.Errorf("%s is among the headlines and its row is not", name)
+		}
+	}
+	for _, base := range metric.Sampled() {
+		if _, ok := metric.LookupBase(base); !ok {
+			t.Errorf("%s has no row", base)
+		}
+	}
+	if _, ok := metric.Lookup(metric.CPUPerRequest); ok {
+		t.Error("the base of a metric with parts is no metric")
+	}
+}
+
+func TestWords(t *testing.T) {
+	for name, want := range map[string][3]string{
+		metric.CPUPerRequest + "/data": {"CPU/request, data plane", "CPU/request", "data plane, µs"},
+		metric.Memory + "/app":         {"memory, application", "application", "memory, MiB"},
+		metric.Latency + "/p99.9":      {"response time, p99.9", "response time", "p99.9, ms"},
+		metric.ErrorRatio:              {"errors", "errors", "%"},
+	} {
+		m, _ := metric.Lookup(name)
+		heads, _ := m.Heads()
+		if got := [3]string{m.Title(), heads[0], heads[1]}; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	m, _ := metric.Lookup(metric.ErrorRatio)
+	if unit, scale := m.Display(); unit != "%" || scale != 100 {
+		t.Errorf("errors are shown in %q, times %v", unit, scale)
+	}
+}
+
+// elsewhere are names of metrics that name something else too: factors, kinds of
+// counters, fields of other formats.
+var elsewhere = map[string]bool{metric.Rate: true, metric.Timeouts: true, metric.ErrorRatio: true, metric.ServiceTime: true, metric.Lateness: true}
+
+// A metric's name is written in its row and in tests. Everything else uses the
+// constant, so that a metric can be renamed or found in one place.
+func TestNamesAreWrittenInTheTableOnly(t *testing.T) {
+	var names []string
+	for _, r := range metric.Rows() {
+		if !elsewhere[r.Name] {
+			names = append(names, r.Name)
+		}
+	}
+	files := token.NewFileSet()
+	checked := 0
+	for _, root := range []string{"../../internal", "../../cmd"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "testdata":
+				return filepath.SkipDir
+			case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			checked++
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Field:
+					n.Tag = nil // of JSON
+				case *ast.BasicLit:
+					s, err := strconv.Unquote(n.Value)
+					if n.Kind == token.STRING && err == nil && slices.ContainsFunc(names, func(name string) bool { return s == name || strings.Contains(s, name+"/") }) && !strings.HasSuffix(path, "metric/table.go") {
+						t.Errorf("%s: %s: use the constant of package metric", files.Position(n.Pos()), n.Value)
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checked < 100 {
+		t.Errorf("%d files checked, which is not the program", checked)
+	}
+}

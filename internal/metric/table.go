@@ -1,0 +1,169 @@
+package metric
+
+// Names of metrics without their parts. Only this file and tests spell them out.
+const (
+	CPUPerRequest      = "cpu_us_per_request"
+	CPUCores           = "cpu_cores"
+	CPUPer1000         = "cpu_cores_per_1000_rps"
+	Memory             = "memory_mib"
+	PeakMemory         = "memory_peak_mib"
+	ProportionalMemory = "memory_pss_mib"
+	ContextSwitches    = "context_switches_per_request"
+	Latency            = "latency_ms"
+	ServiceTime        = "service_ms"
+	StageTime          = "stage_us"
+	RouteClientTime    = "route_client_us"
+	RouteServerTime    = "route_server_us"
+	RouteCalcTime      = "route_calc_us"
+	Lateness           = "lateness_us"
+	Traffic            = "bytes_per_s"
+	MeshRatio          = "mesh_ratio"
+	DataPlaneRatio     = "data_plane_ratio"
+	Rate               = "rate"
+	ErrorRatio         = "error_ratio"
+	RequestsLost       = "requests_lost"
+	LongestOutage      = "longest_outage_s"
+	Recovery           = "recovery_s"
+	Timeouts           = "timeouts"
+	MeshRetries        = "mesh_retries"
+	MeshTimeouts       = "mesh_timeouts"
+	NodeCPU            = "node_cpu_cores"
+	ProbeTime          = "probe_us"
+)
+
+// MeshPrefix begins the names of the proxies' counters: "mesh_" and "retries".
+const MeshPrefix = "mesh_"
+
+// Row is a line of the table: a metric and its parts.
+type Row struct {
+	Name           string // without a part
+	Unit           string
+	Better         Direction
+	Doc            string
+	Parts          []string // empty: the metric has none
+	Headline       []string // parts that reports show first, in their order; "" for a metric without parts
+	Judged         Judgement
+	Source         Source
+	SpeedSensitive bool
+	Title          string    // in words; %s is the part
+	Heads          [2]string // of a column; %s is the part
+	HeadScale      float64   // from Unit to that of Heads; 0 is 1
+	Percent        bool      // shown in percent
+}
+
+var (
+	whole        = []string{""} // of a metric without parts
+	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
+	routeParts   = []string{"adder", "adder-with-sidecar", "adder-with-sidecar-socket", "adder-with-sidecar-grpc", "adder-with-sidecar-grpc-socket"}
+)
+
+// rows is the table, in the order of reports and exports.
+var rows = []Row{
+	{Name: CPUPerRequest, Unit: "us", Better: LowerIsBetter, Doc: "CPU time per answered request",
+		Parts: partNames(), Headline: []string{"total", "data", "app"}, Source: Tasks, SpeedSensitive: true,
+		Title: "CPU/request, %s", Heads: [2]string{"CPU/request", "%s, µs"}},
+	{Name: CPUCores, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time per wall-clock time over the measure phase",
+		Parts: partNames(), Source: Tasks, SpeedSensitive: true,
+		Title: "CPU, %s", Heads: [2]string{"%s", "CPU, mC"}, HeadScale: 1000},
+	{Name: CPUPer1000, Unit: "cores", Better: LowerIsBetter, Doc: "cores needed for 1000 requests/s",
+		Parts: partNames(), Source: Tasks, SpeedSensitive: true,
+		Title: "cores per 1000 req/s, %s", Heads: [2]string{"cores per", "1000 req/s"}},
+	{Name: Memory, Unit: "MiB", Better: LowerIsBetter, Doc: "working set: resident memory at the end of the measure phase",
+		Parts: partNames(), Headline: []string{"data"}, Source: Tasks,
+		Title: "memory, %s", Heads: [2]string{"%s", "memory, MiB"}},
+	{Name: PeakMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "sum of each task's own peak resident memory",
+		Parts: partNames(), Source: Tasks, Title: "peak memory, %s"},
+	{Name: ProportionalMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "proportional set size, shared pages divided among their users",
+		Parts: partNames(), Source: Tasks, Title: "memory (PSS), %s"},
+	{Name: ContextSwitches, Unit: "1", Better: LowerIsBetter, Doc: "voluntary and involuntary context switches per answered request",
+		Parts: partNames(), Source: Tasks, Title: "context switches per request, %s"},
+	{Name: Latency, Unit: "ms", Better: LowerIsBetter, Doc: "response time, from the intended start to the last byte",
+		Parts: latencyParts, Headline: []string{"p50", "p99"}, Judged: ByRatio, Source: LatencyLog, SpeedSensitive: true,
+		Title: "response time, %s", Heads: [2]string{"response time", "%s, ms"}},
+	{Name: ServiceTime, Unit: "ms", Better: LowerIsBetter, Doc: "service time, from the actual send to the last byte",
+		Parts: latencyParts, Judged: ByRatio, Source: LatencyLog, SpeedSensitive: true,
+		Title: "service time, %s", Heads: [2]string{"service time", "%s, ms"}},
+	{Name: StageTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time of a request: at the client (send to last byte), at the server (all of it), and of the server's calculation with the way to it",
+		Parts: []string{"client", "server", "calc"}, Source: Services, SpeedSensitive: true,
+		Title: "time of a request, %s", Heads: [2]string{"mean time,", "%s, µs"}},
+	{Name: RouteClientTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time at the client by route, if several are called",
+		Parts: routeParts, Source: Services, SpeedSensitive: true,
+		Title: "time at the client, %s", Heads: [2]string{"mean time,", "client, µs"}},
+	{Name: RouteServerTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time at the server by route, if several are called",
+		Parts: routeParts, Source: Services, SpeedSensitive: true,
+		Title: "time at the server, %s", Heads: [2]string{"mean time,", "server, µs"}},
+	{Name: RouteCalcTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time of the server's calculation by route, if several are called",
+		Parts: routeParts, Source: Services, SpeedSensitive: true,
+		Title: "time of the calculation, %s", Heads: [2]string{"mean time,", "calculation, µs"}},
+	{Name: Lateness, Unit: "us", Better: LowerIsBetter, Doc: "time from the intended start of a request to its send",
+		Parts: latencyParts, Judged: ByRatio, Source: LatencyLog, Title: "send lateness, %s"},
+	{Name: Traffic, Unit: "B/s", Better: Neither, Doc: "payload and headers counted by the load generator",
+		Parts: []string{"in", "out"}, Source: Generator, Title: "bytes %s"},
+	{Name: MeshRatio, Better: LowerIsBetter, Doc: "the mesh over everything that is not mesh",
+		Parts: []string{"cpu", "memory"}, Source: Tasks, Title: "mesh over the rest, %s"},
+	{Name: DataPlaneRatio, Better: LowerIsBetter, Doc: "the data plane over everything that is not mesh",
+		Parts: []string{"cpu", "memory"}, Source: Tasks, Title: "data plane over the rest, %s"},
+	{Name: Rate, Unit: "1/s", Better: HigherIsBetter, Doc: "answered requests per second of the measure phase",
+		Headline: whole, Source: Generator, Title: "answered requests", Heads: [2]string{"answered", "per second"}},
+	{Name: Latency, Unit: "ms", Better: LowerIsBetter, Doc: "the 98.90625 % line of wrk2's spectrum, mean over generators: published as P99 where wrk2 prints no 99 % line",
+		Parts: []string{"p98.9"}, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
+		Title: "response time, %s", Heads: [2]string{"called P99:", "P98.9, ms"}},
+	{Name: ErrorRatio, Better: LowerIsBetter, Doc: "requests that failed (other statuses, timeouts, connection errors) over all that ended",
+		Headline: whole, Source: Generator, Title: "errors", Heads: [2]string{"errors", "%"}, HeadScale: 100, Percent: true},
+	{Name: RequestsLost, Unit: "1", Better: LowerIsBetter, Doc: "number of requests that failed",
+		Source: Generator, Title: "failed requests", Heads: [2]string{"failed", "requests"}},
+	{Name: LongestOutage, Unit: "s", Better: LowerIsBetter, Doc: "longest run of seconds in each of which more than a thousandth of the requests failed",
+		Source: LatencyLog, Title: "longest outage", Heads: [2]string{"longest", "outage, s"}},
+	{Name: Recovery, Unit: "s", Better: LowerIsBetter, Doc: "longest time from a fault to the last failed request before the next fault, in whole seconds",
+		Source: LatencyLog, Title: "time to recover", Heads: [2]string{"time to", "recover, s"}},
+	{Name: Timeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests the load generator gave up waiting for",
+		Source: Generator, Title: "timeouts", Heads: [2]string{"", "timeouts"}},
+	{Name: MeshRetries, Unit: "1", Better: Neither, Doc: "requests retried by the data plane",
+		Source: Mesh, Title: "mesh retries", Heads: [2]string{"mesh", "retries"}},
+	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests the data plane gave up waiting for",
+		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
+	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
+		Source: Machine, SpeedSensitive: true, Title: "CPU of the whole machine"},
+	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: how slow the processors were",
+		Source: Probe, Title: "calibration probe"},
+}
+
+// Sampled are the base names of the metrics that rest on sampled CPU and memory,
+// in the order in which warnings list them.
+func Sampled() []string {
+	return []string{CPUCores, CPUPerRequest, CPUPer1000, Memory, MeshRatio, DataPlaneRatio, NodeCPU}
+}
+
+// name is the full name of the row's part.
+func (r *Row) name(part string) string {
+	if part == "" {
+		return r.Name
+	}
+	return Of(r.Name, part)
+}
+
+// metrics are the row's metrics, one a part.
+func (r *Row) metrics() []Metric {
+	parts := r.Parts
+	if len(parts) == 0 {
+		parts = whole
+	}
+	ms := make([]Metric, 0, len(parts))
+	for _, p := range parts {
+		headline := false
+		for _, h := range r.Headline {
+			headline = headline || h == p
+		}
+		ms = append(ms, Metric{Name: r.name(p), Unit: r.Unit, Better: r.Better, Doc: r.Doc, Headline: headline,
+			Judged: r.Judged, Source: r.Source, SpeedSensitive: r.SpeedSensitive, row: r})
+	}
+	return ms
+}
+
+func partNames() []string {
+	var names []string
+	for _, p := range Parts() {
+		names = append(names, p.Name)
+	}
+	return names
+}

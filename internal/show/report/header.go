@@ -1,0 +1,111 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// headerSection is the experiment, its trials, its load and its machine.
+func headerSection(t text) {
+	r := t.r
+	title := r.Experiment
+	if r.Description != "" {
+		title += ": " + strings.Join(strings.Fields(r.Description), " ")
+	}
+	t.prose(title)
+	t.prose(sentence(trialsSentence(t), loadSentence(t)))
+	if r.Setup.Way != "" {
+		t.prose(r.Setup.Way)
+	}
+	if len(t.label.constant) > 0 {
+		t.prose("In all treatments: " + strings.Join(t.label.constant, ", "))
+	}
+	t.prose(machineSentence(t))
+}
+
+// trialsSentence is the number of trials, and of those that were lost.
+func trialsSentence(t text) string {
+	c := t.r.Count
+	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.r.Treatments), orderWords(t.r.Order))
+	if x := t.r.Stopping; x != nil && x.Reached {
+		s += fmt.Sprintf(" (max %d; ", x.Max) + x.Words() + ")"
+	}
+	if t.imported() {
+		s = fmt.Sprintf("%d runs of %d treatments, in the order of the original runs", c.Planned, len(t.r.Treatments))
+	}
+	if c.Used == c.Planned {
+		return s + ", all valid"
+	}
+	var lost []string
+	for _, l := range []struct {
+		n    int
+		what string
+	}{{c.Invalid, "invalid"}, {c.Failed, "failed"}, {c.Missing, "not recorded"}} {
+		if l.n > 0 {
+			lost = append(lost, fmt.Sprintf("%d %s", l.n, l.what))
+		}
+	}
+	return s + fmt.Sprintf("; %d used, %s", c.Used, strings.Join(lost, ", "))
+}
+
+// orderWords is the order of the trials in words.
+func orderWords(order string) string {
+	switch order {
+	case experiment.OrderTurns:
+		return "in random order, one mesh after another within each block"
+	case experiment.OrderOnce:
+		return "in random order within each mesh, one mesh after another over all blocks"
+	}
+	return "in random order"
+}
+
+func loadSentence(t text) string {
+	s := t.r.Setup
+	if s.Loop == "" {
+		return ""
+	}
+	out := s.Loop + " loop"
+	if s.Loop == "open" && s.Arrivals != "" {
+		out += ", " + s.Arrivals + " arrivals"
+	}
+	if s.MeasureS != nil && s.WarmupS != nil {
+		if t.imported() {
+			return out + fmt.Sprintf(", load for %s", time.Duration(*s.MeasureS*float64(time.Second)).Round(time.Second))
+		}
+		out += fmt.Sprintf(", %s measured after %s of warm-up", seconds(*s.MeasureS), seconds(*s.WarmupS))
+	}
+	return out
+}
+
+func seconds(v float64) string {
+	return time.Duration(v * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+func machineSentence(t text) string {
+	s := t.r.Setup
+	var parts []string
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(s.CPUModel != "", "%s", s.CPUModel)
+	add(s.CPUs > 0, "%d CPUs", s.CPUs)
+	add(s.OS != "", "%s", strings.TrimSpace(s.OS+" "+s.Kernel))
+	add(s.Platform != "", "platform %s", s.Platform)
+	add(s.Tare != "", "tare %s", s.Tare)
+	for _, name := range slices.Sorted(maps.Keys(s.Versions)) {
+		add(true, "%s %s", name, s.Versions[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sentence joins the parts that are not empty.
+func sentence(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}

@@ -1,0 +1,83 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// latencyMeaningsSection defines the latencies of other generators than tare's own.
+func latencyMeaningsSection(t text) {
+	if len(t.r.Latencies) == 0 {
+		return
+	}
+	t.heading("Meaning of the generators' latencies")
+	for _, l := range t.r.Latencies {
+		t.item(fmt.Sprintf("%s, %s time: %s", l.Generator, l.Of, l.Meaning))
+	}
+}
+
+// warningsSection lists the warnings about the metrics shown, each with its hint.
+func warningsSection(t text) {
+	var shown []analysis.Warning
+	hidden := 0
+	for _, w := range t.r.Warnings {
+		if t.concerns(w) {
+			shown = append(shown, w)
+		} else {
+			hidden++
+		}
+	}
+	if len(shown) > 0 {
+		t.heading("Warnings")
+	}
+	for _, w := range shown {
+		count := ""
+		if w.Trials > 0 {
+			count = fmt.Sprintf(" (%d of %d trials)", w.Trials, t.r.Count.Planned)
+		}
+		t.warning(fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), w.Hint)
+	}
+	if hidden > 0 {
+		t.line("")
+		t.prose(fmt.Sprintf("%d more %s about metrics not shown here: see --all.", hidden, plural(hidden, "warning")))
+	}
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// legendSection explains the verdicts, the sums and the signs of the text so far.
+func legendSection(t text) {
+	t.line("")
+	if n := t.r.Families[analysis.Headline]; n > 0 {
+		t.prose(fmt.Sprintf("Verdicts: %s confidence, after Holm's adjustment for the %d headline comparisons of this run. Intervals are not adjusted: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
+			t.percent(), n, analysis.NotShown))
+	}
+	response := "Response time: from the intended start of each request."
+	if len(t.r.Latencies) > 0 {
+		response = "Response time: from the intended start of each request, as far as its generator records it."
+	}
+	t.prose("total: application, data and control plane, platform; without the load generator. " + response + signsOf(t.text()))
+}
+
+// signsOf explains the signs that occur in s.
+func signsOf(s string) string {
+	var out string
+	for _, sign := range []struct{ sign, means string }{
+		{"±" + unknown, " ±?: too few trials for an interval."},
+		{" " + unknown, " ?: unknown, see the warnings."},
+		{mark, " !: a warning concerns the figure."},
+		{" " + none, " –: no ratio, the baseline is zero."},
+	} {
+		if strings.Contains(s, sign.sign) {
+			out += sign.means
+		}
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// rolesSection shows the roles of data and control plane, if there are several.
+func rolesSection(t text) {
+	var names, cpu, per, mem column
+	var rows []analysis.Treatment
+	for _, tr := range t.r.Treatments {
+		for _, r := range tr.Roles {
+			rows = append(rows, tr)
+			name := roleName(r.Role, r.Component)
+			if r.Plane == metric.Control {
+				name = "control plane: " + name
+			}
+			names.cells = append(names.cells, name)
+			for _, c := range []struct {
+				to    *column
+				base  string
+				scale float64
+			}{{&cpu, metric.CPUCores, 1000}, {&per, metric.CPUPerRequest, 1}, {&mem, metric.Memory, 1}} {
+				c.to.cells = append(c.to.cells, t.estimate(r.Metrics[c.base], c.scale))
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	labels := t.label.columns(rows)
+	t.heading("Parts by role")
+	names.heads, names.left = []string{"role"}, true
+	cpu.heads, per.heads, mem.heads = []string{"CPU,", "millicores"}, []string{"CPU/request,", "µs"}, []string{"memory,", "MiB"}
+	t.table(append(labels, names, cpu, per, mem), len(labels)+1)
+}
+
+func roleName(role, component string) string {
+	switch {
+	case role == result.RoleNamespace:
+		return role + " " + component
+	case component != "":
+		return role + " of the " + component
+	}
+	return role
+}
+
+// linesSection shows fixed cost and cost per request, if there are enough rates.
+func linesSection(t text) {
+	if len(t.r.Lines) == 0 {
+		return
+	}
+	t.heading(fmt.Sprintf("CPU as a line over the rate (± half of the %s interval)", t.percent()))
+	label, part := column{heads: []string{"treatments"}, left: true}, column{heads: []string{"part"}, left: true}
+	fixedCost, per := column{heads: []string{"fixed,", "millicores"}}, column{heads: []string{"a request,", "µs"}}
+	fits := column{heads: []string{"linear?"}, left: true}
+	for _, l := range t.r.Lines {
+		label.cells = append(label.cells, t.withoutRate(l.Factors))
+		name := l.Part
+		if l.Role != "" {
+			name += ": " + roleName(l.Role, l.Component)
+		}
+		part.cells = append(part.cells, name)
+		fixedCost.cells = append(fixedCost.cells, figure(l.FixedCores, 1000, false))
+		per.cells = append(per.cells, figure(l.PerRequestUS, 1, false))
+		fits.cells = append(fits.cells, fitWords(l))
+	}
+	t.table([]column{label, part, fixedCost, per, fits}, 2)
+}
+
+func fitWords(l analysis.Line) string {
+	switch {
+	case l.Misfit == nil:
+		return "not checked"
+	case len(l.Warnings) > 0:
+		return fmt.Sprintf("no (p %s): read it at each rate", pValue(*l.Misfit))
+	}
+	return fmt.Sprintf("not rejected (p %s)", pValue(*l.Misfit))
+}
+
+// pValue writes a p-value.
+func pValue(p float64) string {
+	if p < 0.001 {
+		return "< 0.001"
+	}
+	return fixed(p, 3)
+}

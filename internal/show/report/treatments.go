@@ -1,0 +1,93 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// treatmentMetrics are the columns of the table of treatments.
+var treatmentMetrics = []string{
+	metric.CPUPerRequest + "/total", metric.CPUPerRequest + "/data", metric.CPUPer1000 + "/total", metric.Memory + "/data",
+	metric.Latency + "/p50", metric.Latency + "/p99", metric.Rate, metric.ErrorRatio,
+}
+
+// serviceTimes follow the response times if a generator measures no other.
+var serviceTimes = []string{metric.ServiceTime + "/p50", metric.ServiceTime + "/p99"}
+
+// treatmentColumns are the metrics of this report's table of treatments.
+func (v view) treatmentColumns() []string {
+	for _, tr := range v.r.Treatments {
+		_, response := tr.Metrics[metric.Latency+"/p50"]
+		_, service := tr.Metrics[metric.ServiceTime+"/p50"]
+		if service && !response {
+			return slices.Insert(slices.Clone(treatmentMetrics), slices.Index(treatmentMetrics, metric.Rate), serviceTimes...)
+		}
+	}
+	return slices.Clone(treatmentMetrics)
+}
+
+// treatmentsSection has one line a treatment.
+func treatmentsSection(t text) {
+	if t.r.Method == analysis.AsPublished {
+		publishedTable(t)
+		return
+	}
+	t.heading(fmt.Sprintf("Cost of each treatment (mean of n trials ± half of the %s interval)", t.percent()))
+	columns := append(t.label.columns(t.r.Treatments), countColumn(t.r.Treatments))
+	labels := len(columns)
+	for _, name := range t.treatmentColumns() {
+		columns = append(columns, treatmentColumn(name, t.r.Treatments))
+	}
+	t.table(columns, labels)
+}
+
+// published are the columns of figures that were reduced as their source did.
+var published = []string{
+	metric.CPUCores + "/data", metric.Memory + "/data", metric.CPUCores + "/control", metric.CPUCores + "/app",
+	metric.CPUCores + "/load", metric.CPUCores + "/cluster", metric.Latency + "/p50", metric.Latency + "/p90",
+	metric.Latency + "/p98.9", metric.Latency + "/p99", metric.Rate,
+}
+
+// publishedTable has one line a treatment: means over runs, as plotted, without an interval.
+func publishedTable(t text) {
+	t.heading("As published (the source's filter in each run, then the mean of n runs; latencies are the mean of the generators' quantiles; the source gives no intervals)")
+	columns := append(t.label.columns(t.r.Treatments), countColumn(t.r.Treatments))
+	labels := len(columns)
+	for _, name := range published {
+		if !t.known(name) {
+			continue
+		}
+		columns = append(columns, metricColumn(name, func(scale float64) (cells []string) {
+			for _, tr := range t.r.Treatments {
+				cells = append(cells, t.estimate(tr.Metrics[name], scale))
+			}
+			return cells
+		}))
+	}
+	t.table(columns, labels)
+}
+
+// allMetricsSection lists every metric of every treatment.
+func allMetricsSection(t text) {
+	if !t.o.All {
+		return
+	}
+	t.heading("Every metric")
+	names, units := column{heads: []string{"metric"}, left: true}, column{heads: []string{"unit"}, left: true}
+	ms := t.r.Metrics()
+	for _, m := range ms {
+		names.cells, units.cells = append(names.cells, m.Name), append(units.cells, m.Unit)
+	}
+	columns := []column{names, units}
+	for _, tr := range t.r.Treatments {
+		c := column{heads: []string{t.label.withControl(tr)}}
+		for _, m := range ms {
+			c.cells = append(c.cells, cell(tr, m.Name, 1))
+		}
+		columns = append(columns, c)
+	}
+	t.table(columns, 2)
+}
