@@ -5,13 +5,13 @@ SHELL := /bin/bash
 
 GO        ?= go
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS   := -s -w -X main.buildVersion=$(VERSION)
+LDFLAGS   := -s -w -X github.com/tare-mesh/tare/internal/cli.buildVersion=$(VERSION)
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # Many tests measure: a machine that others use can spoil one. What fails is run again by itself,
 # at most twice, and named at the end; what fails three times is broken.
 tests      = $(TOOL) gotestsum --format pkgname --rerun-fails=2 --packages='$(1)' --
 # Rooms whose tests have a cluster to themselves, one room at a time: some stop its API server. Of
-# cmd/tare those do that are named TestKubernetes….
+# internal/cli/kubecli those do that are named TestKubernetes….
 ROOMS_ON_CLUSTER := ./internal/kube/cluster ./internal/kube/meshes ./internal/run/meter/kubelet ./internal/run/platform/kube
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
@@ -23,6 +23,10 @@ help: ## list the targets
 .PHONY: build
 build: ## build tare and tare-agent into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
+
+.PHONY: build-kube
+build-kube: ## the same, and tare-kube, which measures on Kubernetes clusters
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
 
 .PHONY: quickstart
 quickstart: build ## weigh a real Envoy sidecar on this machine, in about three minutes
@@ -47,7 +51,7 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 	GO='$(GO)' tools/consul/install.sh
 
 .PHONY: e2e
-e2e: build generators consul race bin/tare-cluster ## the race detector, then the tests with real Envoys, Consul, real experiments and a real Kubernetes
+e2e: build-kube generators consul race bin/tare-cluster ## the race detector, then the tests with real Envoys, Consul, real experiments and a real Kubernetes
 	bin/tare-cluster build --with istio
 	tools/prometheus/install.sh
 	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
@@ -55,8 +59,8 @@ e2e: build generators consul race bin/tare-cluster ## the race detector, then th
 
 .PHONY: e2e-here
 e2e-here: # beside the next, which mostly waits
-	$(call tests,$(filter-out ./cmd/tare $(ROOMS_ON_CLUSTER),$(patsubst github.com/tare-mesh/tare%,.%,$(shell $(GO) list ./...)))) -count=1 -timeout 60m -p 1
-	$(call tests,./cmd/tare) -count=1 -timeout 60m -skip '^TestKubernetes'
+	$(call tests,$(filter-out ./internal/cli ./internal/cli/kubecli $(ROOMS_ON_CLUSTER),$(patsubst github.com/tare-mesh/tare%,.%,$(shell $(GO) list ./...)))) -count=1 -timeout 60m -p 1
+	$(call tests,./internal/cli ./internal/cli/kubecli) -count=1 -timeout 60m -p 1 -skip '^TestKubernetes'
 
 .PHONY: e2e-cluster
 e2e-cluster: bin/tare-cluster
@@ -69,7 +73,7 @@ e2e-cadvisor: bin/tare-cluster # whose kubelet refreshes its counters every 10 t
 .PHONY: on-cluster
 on-cluster: # where TARE_TEST_KUBECONFIG names one
 	$(call tests,$(ROOMS_ON_CLUSTER)) -count=1 -timeout 60m -p 1
-	$(call tests,./cmd/tare) -count=1 -timeout 60m -run '^TestKubernetes'
+	$(call tests,./internal/cli/kubecli) -count=1 -timeout 60m -run '^TestKubernetes'
 
 .PHONY: bin/tare-cluster
 bin/tare-cluster:

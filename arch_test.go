@@ -16,7 +16,10 @@ const module = "github.com/tare-mesh/tare/"
 // layers, top first. A package imports only from lower lines; packages on one
 // line do not know each other. Add a line here before adding a package.
 var layers = [][]string{
-	{"cmd/tare", "cmd/tare-agent"},
+	{"cmd/tare", "cmd/tare-kube", "cmd/tare-agent"},
+	{"internal/cli/kubecli"},
+	{"internal/cli"},
+	{"internal/cli/health"},
 	{"internal/run/runner", "internal/show/live", "internal/web"},
 	{"internal/show/report"},
 	{"internal/importer", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
@@ -24,7 +27,7 @@ var layers = [][]string{
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/importer/debatetest"},
 	{"internal/run/platform", "internal/result", "internal/load/loadgen", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image"},
-	{"internal/experiment/plan", "internal/base/proc"},
+	{"internal/experiment/plan", "internal/base/proc", "internal/cli/console"},
 	{"internal/experiment", "internal/kube/chart", "internal/kube/guard", "internal/kube/rbac", "internal/load/worker"},
 	{"internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},
@@ -85,7 +88,7 @@ func TestLayers(t *testing.T) {
 		for _, spec := range f.Imports {
 			imp, _ := strconv.Unquote(spec.Path.Value)
 			if spec.Name != nil && spec.Name.Name == "_" && imp != "embed" {
-				t.Errorf("%s: blank import of %s: variants are listed in cmd/tare/catalog.go, not registered", path, imp)
+				t.Errorf("%s: blank import of %s: variants are listed in internal/cli/catalog.go, not registered", path, imp)
 			}
 			to, inside := strings.CutPrefix(imp, module)
 			if !inside {

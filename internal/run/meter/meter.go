@@ -8,6 +8,7 @@ package meter
 
 import (
 	"context"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -62,3 +63,7 @@ type Meter interface {
 	// read here at all; it wraps errors.ErrUnsupported where that is so.
 	Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error)
 }
+
+// KubeletRefresh is the longest counter refresh interval of kubelets on most clusters. A plan counts with it:
+// the plan must not need a cluster.
+const KubeletRefresh = 16 * time.Second

@@ -38,9 +38,8 @@ const (
 	cadvisorPath = "metrics/cadvisor"
 )
 
-// Refresh is the longest time between two refreshes of a counter that is seen on
-// most clusters: what to plan with as long as nobody has asked ([Meter.Probe]).
-const Refresh = 16 * time.Second
+// Refresh is the counter refresh interval to plan with before [Meter.Probe] has measured it.
+const Refresh = meter.KubeletRefresh
 
 // Source is the cluster. [*cluster.Reader] is one.
 type Source interface {

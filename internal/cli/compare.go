@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// compareOptions are the flags of `tare compare`.
+type compareOptions struct {
+	format     string
+	output     string
+	all        bool
+	anyway     bool
+	confidence float64
+	gates      []string
+	undecided  string
+}
+
+func newCompareCommand(c *CommandLine) *cobra.Command {
+	o := compareOptions{format: "text", undecided: "pass"}
+	names := acrossFormatNames()
+	cmd := &cobra.Command{
+		Use:   "compare BASE NEW",
+		Short: "Say what changed from one run to another, and hold it to gates",
+		Long: `compare pairs the treatments of two results directories that have the same level
+of every factor, and prints what changed with an interval. Runs under different
+conditions (machine, kernel, load, phases, topology, definition of a mesh) are
+refused with a list of what differs, unless --anyway is given.
+
+A gate bounds the change of a metric, relative or absolute, of all treatments or
+of those it names:
+
+  ` + metric.CPUPerRequest + `/data < +3%
+  ` + metric.Latency + `/p99{mesh=envoy} < +0.5ms
+  ` + metric.Rate + ` > -1%
+
+It is breached only where the whole interval is beyond the bound, and holds only
+where the whole interval keeps it; else it cannot be told, and --gate-undecided
+says what follows. Exit codes: 0 every gate holds or cannot be told; 4 a gate is
+breached; 1 the runs cannot be compared; 2 a mistake in a gate.`,
+		Example: `  tare compare runs/before runs/after
+  tare compare runs/before runs/after --gate '` + metric.CPUPerRequest + `/total < +3%' --format markdown
+  tare compare runs/before runs/after --anyway --all`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return c.compare(args[0], args[1], o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(names, ", "))
+	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
+	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
+	f.BoolVar(&o.anyway, "anyway", false, "compare runs under different conditions")
+	f.Float64Var(&o.confidence, "confidence", 0, "confidence of intervals, such as 0.99; default: the experiment's")
+	f.StringArrayVar(&o.gates, "gate", nil, "bound the change of a metric, such as `'rate > -1%'`; may be repeated")
+	f.StringVar(&o.undecided, "gate-undecided", o.undecided, "what a gate that cannot be told means: pass or fail")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("gate-undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func acrossFormatNames() []string {
+	var names []string
+	for _, f := range report.AcrossFormats(report.Options{}) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func (c *CommandLine) compare(base, next string, o compareOptions) error {
+	gates, err := o.parse()
+	if err != nil {
+		return err
+	}
+	across, err := compareDirs(base, next, o)
+	if err != nil {
+		return err
+	}
+	if err := across.Gate(gates); err != nil {
+		return gateMistake(err)
+	}
+	if err := c.writeAcross(across, o); err != nil {
+		return err
+	}
+	return c.verdictOfGates(across, o)
+}
+
+// parse checks what was asked for before anything is read.
+func (o compareOptions) parse() ([]analysis.Gate, error) {
+	if o.undecided != "pass" && o.undecided != "fail" {
+		return nil, console.Usage(fmt.Errorf("--gate-undecided is %q", o.undecided), "write pass or fail")
+	}
+	if o.confidence != 0 && !(o.confidence > 0.5 && o.confidence < 1) {
+		return nil, console.Usage(fmt.Errorf("--confidence is %v", o.confidence), "write a number above 0.5 and below 1, such as 0.95")
+	}
+	if _, ok := acrossFormat(o, nil); !ok {
+		return nil, console.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(acrossFormatNames(), ", "))
+	}
+	var gates []analysis.Gate
+	for _, text := range o.gates {
+		g, err := analysis.ParseGate(text)
+		if err != nil {
+			return nil, gateMistake(err)
+		}
+		gates = append(gates, g)
+	}
+	return gates, nil
+}
+
+// gateMistake is the user's mistake, with the hint of the first.
+func gateMistake(err error) error {
+	hint := ""
+	var mistake *analysis.GateError
+	if errors.As(err, &mistake) {
+		hint = mistake.Hint()
+	}
+	return console.Usage(err, hint)
+}
+
+func compareDirs(base, next string, o compareOptions) (*analysis.Across, error) {
+	b, err := result.Open(base)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	n, err := result.Open(next)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	return analysis.CompareRuns(b, n, analysis.AcrossOptions{Options: analysis.Options{Confidence: o.confidence}, Anyway: o.anyway})
+}
+
+func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
+	for _, f := range report.AcrossFormats(report.Options{All: o.all, Width: console.Width(w)}) {
+		if f.Name == o.format {
+			return f, true
+		}
+	}
+	return report.AcrossFormat{}, false
+}
+
+func (c *CommandLine) writeAcross(a *analysis.Across, o compareOptions) error {
+	if o.output == "" {
+		f, _ := acrossFormat(o, c.Out)
+		return f.Write(c.Out, a)
+	}
+	var b bytes.Buffer
+	f, _ := acrossFormat(o, &b)
+	if err := f.Write(&b, a); err != nil {
+		return err
+	}
+	return console.WriteFile(o.output, b.Bytes())
+}
+
+// verdictOfGates is the exit code, and a line a gate that does not hold.
+func (c *CommandLine) verdictOfGates(a *analysis.Across, o compareOptions) error {
+	breached, undecided := 0, 0
+	for _, g := range a.Gates {
+		switch g.Outcome {
+		case analysis.Breached:
+			breached++
+			fmt.Fprintf(c.Err, "tare: gate %q is breached by %s\n", g.Gate, g.Treatment)
+		case analysis.CannotTell:
+			undecided++
+			fmt.Fprintf(c.Err, "tare: gate %q cannot be told for %s: %s\n", g.Gate, g.Treatment, g.Why)
+		}
+	}
+	switch {
+	case breached > 0:
+		return &console.ExitError{Err: fmt.Errorf("%d of %d checks of gates are breached", breached, len(a.Gates)), Code: console.Gate}
+	case undecided > 0 && o.undecided == "fail":
+		return &console.ExitError{Err: fmt.Errorf("%d of %d checks of gates cannot be told, and --gate-undecided is fail", undecided, len(a.Gates)), Code: console.Gate}
+	case undecided > 0:
+		fmt.Fprintf(c.Err, "tare: %d of %d checks of gates cannot be told and pass; --gate-undecided fail would let them fail\n", undecided, len(a.Gates))
+	}
+	return nil
+}

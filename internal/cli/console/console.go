@@ -1,0 +1,106 @@
+// Package console is what the commands of every program share: streams, tables, questions, errors and exit codes.
+package console
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+)
+
+// Console is where a command reads and writes: results go to Out, everything else to Err.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Notef writes one line to Err, after the program's name.
+func (c Console) Notef(format string, args ...any) {
+	fmt.Fprintf(c.Err, "tare: "+format+"\n", args...)
+}
+
+// Table writes aligned columns to Out.
+func (c Console) Table(header []string, rows [][]string) error {
+	return Table(c.Out, header, rows)
+}
+
+// Confirm asks on the terminal whether to do what. Without a terminal only yes (the flag --yes) confirms.
+func (c Console) Confirm(what string, yes bool) error {
+	if yes {
+		return nil
+	}
+	f, ok := c.In.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return Usage(fmt.Errorf("%s: cannot ask for confirmation without a terminal", what), "add --yes")
+	}
+	fmt.Fprintf(c.Err, "%s? [y/N] ", what)
+	answer, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("%s: read the answer: %w", what, err)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return fmt.Errorf("%s: not confirmed", what)
+	}
+	return nil
+}
+
+// Table writes columns aligned with two spaces between them.
+func Table(w io.Writer, header []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Width is the number of columns of w, or 0 if w is not a terminal.
+func Width(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// Counted is n and a noun, in the plural unless n is 1.
+func Counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// WriteFile replaces the file at path in one step: readers see the old content or the new.
+func WriteFile(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/strict"
+)
+
+// Exit codes of every program. This is the only list.
+const (
+	Done        = 0
+	Failed      = 1
+	BadUsage    = 2 // wrong arguments, or an invalid file
+	Incomplete  = 3 // finished, but some trials failed or were invalid
+	Gate        = 4 // a gate or an expectation does not hold
+	Interrupted = 130
+)
+
+// UsageError is a mistake in the command line or in a file. The exit code is [BadUsage].
+type UsageError struct{ hint.Hinted }
+
+// Usage makes err a [UsageError] with a hint; "" for none.
+func Usage(err error, text string) error {
+	return &UsageError{hint.Hinted{Err: err, Text: text}}
+}
+
+// ExitError ends a program with Code. Nothing is printed if Err is nil.
+type ExitError struct {
+	Err  error
+	Code int
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// InvalidFile marks an error of reading a user's file as a mistake of the user: in the file, in its name, or in an override.
+// A list of mistakes in the file is kept as it is: each is printed with its own hint.
+func InvalidFile(err error) error {
+	var mistakes strict.Problems
+	if err == nil || errors.As(err, &mistakes) {
+		return err
+	}
+	return Usage(err, "")
+}
+
+// Exit prints err as program prints errors, and returns the exit code.
+func Exit(stderr io.Writer, program string, err error) int {
+	if err == nil {
+		return Done
+	}
+	var exit *ExitError
+	isExit := errors.As(err, &exit)
+	if !isExit || exit.Err != nil {
+		printError(stderr, program, err)
+	}
+	var usage *UsageError
+	switch {
+	case isExit:
+		return exit.Code
+	case errors.As(err, &usage), isUnknownCommand(err), isInvalidFile(err):
+		return BadUsage
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	}
+	return Failed
+}
+
+// isInvalidFile recognises mistakes in a file that the user wrote.
+func isInvalidFile(err error) bool {
+	var invalid interface{ InvalidFile() }
+	return errors.As(err, &invalid)
+}
+
+// isUnknownCommand recognises cobra's error, which has no type.
+func isUnknownCommand(err error) bool {
+	return strings.HasPrefix(err.Error(), "unknown command ")
+}
+
+// printError writes "program: message", then the hint. Each mistake of a file has its own hint.
+func printError(w io.Writer, program string, err error) {
+	var mistakes strict.Problems
+	if !errors.As(err, &mistakes) {
+		printLine(w, program, err.Error(), hint.Of(err))
+		return
+	}
+	for _, p := range mistakes {
+		printLine(w, program, p.Error(), p.Hint)
+	}
+}
+
+func printLine(w io.Writer, program, message, text string) {
+	fmt.Fprintf(w, "%s: %s\n", program, strings.TrimRight(message, "\n"))
+	if text != "" {
+		fmt.Fprintf(w, "hint: %s\n", text)
+	}
+}

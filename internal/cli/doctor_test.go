@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+func TestDoctorLooksAtEverything(t *testing.T) {
+	out, err := call(t, newDoctorCommand)
+	if err != nil && !strings.Contains(out, "FAIL  tare-agent") { // where it was not built
+		t.Errorf("%v", err)
+	}
+	for _, c := range doctorChecks {
+		if !strings.Contains(out, "  "+c.name+"  ") {
+			t.Errorf("nothing on %s in\n%s", c.name, out)
+		}
+	}
+	for _, p := range fetch.Known() {
+		if !strings.Contains(out, "  "+p.Name+"  ") {
+			t.Errorf("nothing on %s in\n%s", p.Name, out)
+		}
+	}
+	for _, g := range generator.Others("") {
+		if !strings.Contains(out, "  generator "+g.Name()+"  ") {
+			t.Errorf("nothing on %s in\n%s", g.Name(), out)
+		}
+	}
+}
+
+func TestDoctorRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"../../examples/quickstart.yaml", "--blocks", "2"},
+		{"../../examples/quickstart.yaml", "--measure", "1ms"},
+		{"no-such.yaml"},
+	} {
+		_, err := call(t, newDoctorCommand, args...)
+		if code := console.Exit(new(bytes.Buffer), "tare", err); code != console.BadUsage {
+			t.Errorf("%q: exit code %d (%v), want %d", args, code, err, console.BadUsage)
+		}
+	}
+}
+
+// Counters that a cluster refreshes only so often ask for a measure phase of some length.
+func TestDoctorTellsShortPhases(t *testing.T) {
+	of := func(d time.Duration) experiment.Phases { return experiment.Phases{Measure: experiment.Duration(d)} }
+	for _, c := range []struct {
+		refresh, file, aa time.Duration
+		want              []string
+	}{
+		{0, time.Second, time.Second, nil},
+		{16 * time.Second, 40 * time.Second, 40 * time.Second, nil},
+		{16 * time.Second, 20 * time.Second, 40 * time.Second, []string{"set phases.measure to 40s or more"}},
+		{16 * time.Second, time.Minute, 2 * time.Second, []string{"--measure 40s"}},
+		{20 * time.Second, 2 * time.Second, 2 * time.Second, []string{"set phases.measure to 50s or more", "--measure 50s"}},
+	} {
+		got := shortPhases(of(c.file), of(c.aa), c.refresh)
+		if len(got) != len(c.want) {
+			t.Errorf("%+v: %q", c, got)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.HasSuffix(got[i], want) {
+				t.Errorf("%q, want %q", got[i], want)
+			}
+		}
+	}
+}
+
+// agentBeside builds tare-agent beside the test's binary, where tare looks for it.
+var agentBeside = sync.OnceValue(func() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(self), "tare-agent"), "github.com/tare-mesh/tare/cmd/tare-agent").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build tare-agent: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// The baseline of an experiment against itself, through real processes: every figure is there.
+func TestDoctorRunsAnAA(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs trials")
+	}
+	if err := agentBeside(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	out, err := call(t, newDoctorCommand, "../../examples/quickstart.yaml", "--plain", "--blocks", "3", "--measure", "1s", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range aaMetrics {
+		m, _ := metric.Lookup(name)
+		if !strings.Contains(out, m.Title()) || strings.Contains(out, m.Title()+"   ?") {
+			t.Errorf("no %s in\n%s", m.Title(), out)
+		}
+	}
+	if !strings.Contains(out, "6 trials") {
+		t.Errorf("not 3 blocks of two trials:\n%s", out)
+	}
+}
+
+// The example of all generators, shortened: each is there with its version, its
+// figures and what its latency means.
+func TestGeneratorsSideBySide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real generators")
+	}
+	if err := agentBeside(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir := filepath.Join(t.TempDir(), "run")
+	// The machine that tests may be busy with other things: this is no measurement.
+	out, err := call(t, newRunCommand, "../../examples/generators.yaml", "--plain", "--out", dir, "--set", "blocks=1", "--set", "control=false",
+		"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}", "--set", "factors.rate=[200]", "--set", "validity={rateShortfall: 0.5, lateness: 5s, unattributed: 0.5}")
+	var exit *console.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.Code == console.Incomplete) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	records, err := d.Records()
+	if err != nil || len(records) != 7 {
+		t.Fatalf("%d records, %v\n%s", len(records), err, out)
+	}
+	for _, r := range records {
+		l := r.Load
+		if r.Error != "" || l == nil {
+			t.Errorf("%s: %s", r.Treatment, r.Error)
+			continue
+		}
+		if l.Generator != r.Factors["generator"] || l.Version == "" || l.Completed < 100 {
+			t.Errorf("%s: %+v", r.Treatment, l)
+		}
+		if l.Generator != "tare" && !strings.Contains(out, "\n  "+l.Generator+", ") {
+			t.Errorf("what the latency of %s means is not in\n%s", l.Generator, out)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// aaOptions are of the run of a baseline against itself.
+type aaOptions struct {
+	ExperimentOptions
+	blocks  int
+	measure time.Duration
+	plain   bool
+}
+
+func (o aaOptions) check() error {
+	if o.blocks < stats.MinN || o.blocks > 1000 {
+		return console.Usage(fmt.Errorf("--blocks %d is not between %d and 1000", o.blocks, stats.MinN), "fewer blocks give no interval")
+	}
+	if o.measure < time.Second {
+		return console.Usage(fmt.Errorf("--measure %v is below 1s", o.measure), "")
+	}
+	return nil
+}
+
+// doctorWarmup is the warm-up of the A/A run's trials.
+const doctorWarmup = time.Second
+
+// halfWidth is the interval that blocks are reckoned for: ±2 % of the mean.
+const halfWidth = 0.02
+
+// aaMetrics are those for which doctor says what the machine can show.
+var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50", metric.Latency + "/p99"}
+
+// againstItself runs the baseline of s against itself, by the way every run
+// goes, in a directory that is removed afterwards.
+func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions) (err error) {
+	aa, err := againstItselfStudy(s, o)
+	if err != nil {
+		return err
+	}
+	if err := generator.Missing(generator.FindAll(ctx, aa.used(c.catalog.byName()))); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "tare-doctor-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the A/A run: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	on, err := c.begin(ctx, aa, runOptions{out: filepath.Join(tmp, "run")})
+	if err != nil {
+		return err
+	}
+	dir := on.dir
+	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
+		console.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
+	_, err = c.carryOut(ctx, aa, on, runOptions{plain: o.plain})
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return err
+	}
+	d, err := result.Open(dir.Path())
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		return err
+	}
+	if err := c.writeAA(r, o); err != nil {
+		return err
+	}
+	if counters := on.Platform.CounterRefresh; counters != nil {
+		for _, short := range shortPhases(s.Experiment.Phases, aa.Experiment.Phases, counters.Refresh()) {
+			fmt.Fprintf(c.Out, "\n! measure-short: %s\n", short)
+		}
+	}
+	return nil
+}
+
+// shortPhases says which measure phases are too short for counters that are refreshed only so often: that of the
+// file, and that of the trials of the baseline against itself.
+func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []string) {
+	least := runner.LeastMeasure(refresh)
+	if short := runner.ShortMeasure(file, refresh); short != "" {
+		all = append(all, fmt.Sprintf("in the experiment: %s\n  hint: set phases.measure to %v or more", short, least))
+	}
+	if short := runner.ShortMeasure(aa, refresh); short != "" {
+		all = append(all, fmt.Sprintf("in these trials: %s\n  hint: --measure %v", short, least))
+	}
+	return all
+}
+
+// againstItselfStudy is s cut down to its first baseline and that baseline's control.
+func againstItselfStudy(s *Study, o aaOptions) (*Study, error) {
+	x := *s.Experiment
+	x.Phases.Warmup, x.Phases.Measure = experiment.Duration(doctorWarmup), experiment.Duration(o.measure)
+	x.Blocks, x.Control, x.Faults, x.Expect = experiment.Fixed(o.blocks), true, nil, nil
+	trial := doctorWarmup + o.measure + time.Duration(x.Phases.Drain) + plan.Allowance
+	p, err := s.Plan.AA(firstBaseline(s.Plan), o.blocks, trial)
+	if err != nil {
+		return nil, err
+	}
+	return &Study{Experiment: &x, Plan: p, Meshes: s.Meshes}, nil
+}
+
+// firstBaseline is the first treatment that others are compared with, or else the first of all.
+func firstBaseline(p *plan.Plan) string {
+	for _, t := range p.Treatments {
+		if t.Baseline != "" {
+			return t.Baseline
+		}
+	}
+	return p.Treatments[0].ID
+}
+
+// writeAA says how small a difference shows. A run without one usable pair is an error.
+func (c *CommandLine) writeAA(r *analysis.Report, o aaOptions) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %")
+	known := 0
+	for _, name := range aaMetrics {
+		m, _ := metric.Lookup(name)
+		unit, _ := m.Display()
+		mean, shows, blocks := "?", "?", "?"
+		if e, ok := r.Treatments[0].Metrics[name]; ok {
+			known++
+			mean = fmt.Sprintf("%.3g %s", e.Estimate, unit)
+			shows, blocks = smallest(r, name, unit, e.Estimate)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.Title(), mean, shows, blocks)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if _, err := c.Out.Write([]byte(b.String())); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, `
+Shows: would be found four times in five, with %s of %v. Longer trials and
+more blocks show less; ±2 %% is the %.0f %% interval, reckoned from these few pairs.
+`, console.Counted(o.blocks, "block"), o.measure, 100*r.Confidence)
+	for _, w := range r.Warnings {
+		if w.Invalidates || w.Withholds || w.Code == "aa-differs" || w.Code == "failed-trials" || w.Code == "invalid-trials" || w.Code == "generator-late" {
+			fmt.Fprintf(c.Out, "\n! %s: %s\n  hint: %s\n", w.Code, w.Message, w.Hint)
+		}
+	}
+	if known == 0 {
+		return errors.New("the baseline could not be measured against itself: every trial failed or was invalid")
+	}
+	return nil
+}
+
+// smallest is the smallest difference of a metric the pairs could show, and how
+// many blocks an interval of ±2 % would take.
+func smallest(r *analysis.Report, name, unit string, mean float64) (shows, blocks string) {
+	shows, blocks = "?", "?"
+	for _, f := range r.Floor {
+		if f.Metric != name || f.Difference == nil || !(mean > 0) {
+			continue
+		}
+		if f.Detectable != nil {
+			shows = fmt.Sprintf("%.2g %s (%.1f %%)", *f.Detectable, unit, 100**f.Detectable/mean)
+		}
+		if half, ok := f.Difference.HalfWidth(); ok {
+			if n, ok := stats.PairsFor(math.Abs(half), f.N, halfWidth*mean, r.Confidence); ok {
+				blocks = fmt.Sprint(n)
+			}
+		}
+	}
+	return shows, blocks
+}

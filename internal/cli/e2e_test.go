@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// programs builds tare and tare-agent beside each other.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := exec.Command("go", "build", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-agent").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// carriedOut runs an example and returns its report and exit code.
+func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, int) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	bin := programs(t)
+	args := []string{"run", filepath.Join("../../examples", example), "--plain", "--format", "json", "--out", filepath.Join(t.TempDir(), "run")}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "tare"), args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var r analysis.Report
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	t.Log(stderr.String())
+	return &r, cmd.ProcessState.ExitCode()
+}
+
+// The study's workflow, shortened: servers go away under load. Without help the
+// clients see it; retries to another server make most of it good.
+func TestFaultDrain(t *testing.T) {
+	r, code := carriedOut(t, "fault-drain.yaml", "blocks=1", "factors.rate=[100]", "factors.connections=[30]",
+		"application.services[0].replicas=2", "application.services[1].replicas=4",
+		"phases={warmup: 1s, measure: 9s, drain: 1s}", "faults[0].at=2s", "faults[0].every=3s", "faults[0].count=2")
+	if code != console.Gate {
+		t.Errorf("exit code %d, want %d: what was expected does not hold", code, console.Gate)
+	}
+	lost := map[string]float64{}
+	for _, tr := range r.Treatments {
+		if tr.N != 1 {
+			t.Errorf("%s has %d valid trials: %+v", tr.ID, tr.N, r.Warnings)
+		}
+		lost[tr.ID] = tr.Metrics["requests_lost"].Estimate
+		if cpu, known := tr.Metrics["cpu_us_per_request/app"]; !known || cpu.Estimate <= 0 {
+			t.Errorf("%s: the cost of the application is unknown though what ended is accounted for", tr.ID)
+		}
+	}
+	// Of about 900 requests a quarter of three seconds' and half of four seconds' go to a server that is gone.
+	for _, id := range []string{"none", "envoy"} {
+		if lost[id] < 100 {
+			t.Errorf("%s lost %v requests, though two of four servers went away", id, lost[id])
+		}
+	}
+	if lost["envoy-retries"] > lost["envoy"]/4 {
+		t.Errorf("envoy-retries lost %v requests, envoy %v", lost["envoy-retries"], lost["envoy"])
+	}
+	if len(r.Expectations) != 9 {
+		t.Errorf("%d expectations, want 3 of 3 treatments", len(r.Expectations))
+	}
+	for _, tr := range r.Treatments {
+		if retries := tr.Metrics["mesh_retries"].Estimate; (retries > 0) != (tr.ID == "envoy-retries") {
+			t.Errorf("%s: %v retries", tr.ID, retries)
+		}
+	}
+}
+
+// The scale finds the weight that was put on it: within a tenth, or within its own interval.
+func TestStandardWeight(t *testing.T) {
+	r, code := carriedOut(t, "standard-weight.yaml", "blocks=4", "factors.mesh=[reference, reference-500us]", "control=false",
+		"factors.rate=[300]", "phases={warmup: 1s, measure: 4s, drain: 1s}")
+	if code != console.Done {
+		t.Errorf("exit code %d", code)
+	}
+	c, ok := r.Find("reference-500us", "cpu_us_per_request/data")
+	if !ok || c.Difference == nil || c.Difference.Low == nil || c.Difference.High == nil {
+		t.Fatalf("no interval: %+v", c)
+	}
+	const weight = 500.0
+	d := c.Difference
+	if near := d.Estimate > 0.9*weight && d.Estimate < 1.1*weight; !near && (*d.Low > weight || *d.High < weight) {
+		t.Errorf("weighed %v [%v, %v] µs, %v were put on", d.Estimate, *d.Low, *d.High, weight)
+	}
+	if c.Verdict != analysis.Higher {
+		t.Errorf("verdict %q on a weight of %v µs", c.Verdict, weight)
+	}
+}
+
+// The sidecar study says where the time of a request went, on every route and on all side by side.
+func TestToSidecarOrNot(t *testing.T) {
+	r, _ := carriedOut(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.requestSize=[256KiB]",
+		"phases={warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 1s}")
+	if len(r.Treatments) != 6 {
+		t.Fatalf("%d treatments", len(r.Treatments))
+	}
+	calc := map[string]float64{}
+	for _, tr := range r.Treatments {
+		value := func(name string) float64 { return tr.Metrics[name].Estimate }
+		if c, s, k := value("stage_us/client"), value("stage_us/server"), value("stage_us/calc"); k <= 0 || s <= k || c <= s {
+			t.Errorf("%s: %v µs at the client, %v at the server, %v of it the calculation", tr.ID, c, s, k)
+		}
+		route := tr.Factors["route"].(string)
+		calc[route] = value("stage_us/calc")
+		for _, base := range []string{"route_client_us", "route_server_us", "route_calc_us"} {
+			if _, ok := tr.Metrics[base+"/adder-with-sidecar-grpc"]; ok != (route == "/*") {
+				t.Errorf("%s: %s is there: %v", tr.ID, base, ok)
+			}
+		}
+	}
+	if calc["/adder-with-sidecar"] < 2*calc["/adder"] || calc["/adder-with-sidecar"] < calc["/adder-with-sidecar-grpc"] {
+		t.Errorf("a quarter of a megabyte in JSON is cheaper than in process, or by gRPC: %v", calc)
+	}
+}
+
+// Consul stands beside Envoy and nothing; its agent is killed under load, and nobody notices.
+func TestConsulLosesItsControlPlane(t *testing.T) {
+	r, code := carriedOut(t, "consul-local.yaml", "blocks=1", "control=false", "factors.rate=[100]", "phases={warmup: 1s, measure: 4s, drain: 1s}",
+		"faults=[{kind: kill, at: 1s, target: {plane: control}}]", "expect=['success_ratio == 1']", "validity={lateness: 5s, rateShortfall: 0.5}")
+	if code != console.Done {
+		t.Errorf("exit code %d: a request was lost", code)
+	}
+	for _, tr := range r.Treatments {
+		control, known := tr.Metrics["cpu_us_per_request/control"]
+		if tr.N != 1 || !known || (control.Estimate > 0) != (tr.ID == "consul") {
+			t.Errorf("%s: %d valid trials, control plane %+v: %+v", tr.ID, tr.N, control, r.Warnings)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// exportReport writes a format that is a directory of files.
+func exportReport(f report.Format, dir string, o reportOptions) error {
+	if o.output == "" {
+		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "say where with -o DIR")
+	}
+	if err := emptyDir(o.output); err != nil {
+		return err
+	}
+	d, r, err := analyse(dir, o)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return f.Export(o.output, d, r)
+}
+
+// emptyDir makes dir, or makes sure that nothing in it can be overwritten.
+func emptyDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("create %s: %w", dir, err)
+		}
+	case err != nil:
+		return fmt.Errorf("read %s: %w", dir, err)
+	case len(entries) > 0:
+		return console.Usage(fmt.Errorf("%s is not empty", dir), "give a new directory with -o")
+	}
+	return nil
+}

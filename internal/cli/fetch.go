@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// fetchProgram finds a program by the name a mesh definition gives it, and shows
+// on standard error what takes time.
+func (c *CommandLine) fetchProgram(ctx context.Context, name string) (path, version string, err error) {
+	bar := &progressBar{w: c.Err, what: "fetch " + name, terminal: console.Width(c.Err) > 0}
+	defer bar.close()
+	found, err := fetch.Find(ctx, name, fetch.Options{Progress: bar.show, Log: bar.line})
+	if err != nil {
+		return "", "", err
+	}
+	return found.Path, found.Version, nil
+}
+
+// progressBar shows how far a download is: redrawn on a terminal, a line now and then elsewhere.
+type progressBar struct {
+	w        io.Writer
+	what     string
+	terminal bool
+	drawn    bool
+	last     time.Time
+}
+
+// How often a bar is drawn, on a terminal and elsewhere.
+const (
+	redrawBar = 100 * time.Millisecond
+	repeatBar = 2 * time.Second
+)
+
+const megabyte = 1e6
+
+func (b *progressBar) show(done, total int64) {
+	every := repeatBar
+	if b.terminal {
+		every = redrawBar
+	}
+	if time.Since(b.last) < every && done != total {
+		return
+	}
+	b.last = time.Now()
+	text := fmt.Sprintf("%s: %.1f MB", b.what, float64(done)/megabyte)
+	if total > 0 {
+		const cells = 30
+		filled := int(cells * done / total)
+		text = fmt.Sprintf("%s: [%-*s] %3d %%  %.1f of %.1f MB", b.what, cells, bar[:filled], 100*done/total,
+			float64(done)/megabyte, float64(total)/megabyte)
+	}
+	if b.terminal {
+		fmt.Fprintf(b.w, "\r%s\x1b[K", text)
+		b.drawn = true
+		return
+	}
+	fmt.Fprintln(b.w, text)
+}
+
+const bar = "##############################"
+
+func (b *progressBar) line(text string) {
+	b.close()
+	fmt.Fprintln(b.w, text)
+}
+
+// close leaves a drawn bar where it stands, on a line of its own.
+func (b *progressBar) close() {
+	if b.drawn {
+		fmt.Fprintln(b.w)
+		b.drawn = false
+	}
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+func newHistoryCommand(c *CommandLine) *cobra.Command {
+	format, alpha := "text", 0.05
+	var names []string
+	for _, f := range report.HistoryFormats(report.Options{}) {
+		names = append(names, f.Name)
+	}
+	cmd := &cobra.Command{
+		Use:   "history DIR…",
+		Short: "Find where a series of runs changed",
+		Long: `history takes the runs of one experiment over time, at least 8, and finds from
+which on a headline metric of a treatment is another: what it was, what it is, and
+how likely so large a step is by chance. Conditions that changed along the way are named.`,
+		Example: `  tare history runs/nightly-*`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !(alpha > 0 && alpha < 0.5) {
+				return console.Usage(fmt.Errorf("--alpha is %v", alpha), "write a number above 0 and below 0.5, such as 0.05")
+			}
+			for _, f := range report.HistoryFormats(report.Options{Width: console.Width(c.Out)}) {
+				if f.Name == format {
+					h, err := histories(args, alpha)
+					if err != nil {
+						return err
+					}
+					return f.Write(c.Out, h)
+				}
+			}
+			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&format, "format", format, "format of the answer: "+strings.Join(names, ", "))
+	f.Float64Var(&alpha, "alpha", alpha, "chance of a change where there is none, of each series")
+	return cmd
+}
+
+func histories(paths []string, alpha float64) (*analysis.History, error) {
+	var dirs []*result.Dir
+	for _, p := range paths {
+		d, err := result.Open(p)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		dirs = append(dirs, d)
+	}
+	return analysis.Histories(dirs, alpha, analysis.Options{})
+}

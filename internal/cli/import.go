@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/importer"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// importOptions are the flags of `tare import`.
+type importOptions struct {
+	importer.Options
+	out    string
+	report bool
+}
+
+func newImportCommand(c *CommandLine) *cobra.Command {
+	var o importOptions
+	var names []string
+	list := ""
+	for _, s := range importer.Sources() {
+		names = append(names, s.Name)
+		list += fmt.Sprintf("\n  %-21s %s", s.Name, s.Doc)
+	}
+	cmd := &cobra.Command{
+		Use:   "import SOURCE PATH…",
+		Short: "Turn results of other tools into a results directory",
+		Long: `import reads results that other tools left behind and writes an ordinary results
+directory, which report and compare read like one of tare's own. What a source
+does not hold stays unknown. A run whose files cannot be trusted is kept as a
+failed or invalid trial that names the file and the line; the others are imported.
+
+Sources:` + list,
+		Example: `  tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate
+  tare import great-sidecar-debate V1/Data/* --out runs/debate --report
+  tare import fortio results/*.json --mesh istio --out runs/fortio`,
+		ValidArgs: names,
+		Args:      cobra.MinimumNArgs(2),
+		RunE:      func(_ *cobra.Command, args []string) error { return c.importResults(args[0], args[1:], o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "", "the results `directory` to make; it must be empty or absent")
+	f.BoolVar(&o.report, "report", false, "print the report of the results directory, as tare report does, instead of its name")
+	f.StringVar(&o.Mesh, "mesh", "", "level of the factor mesh for all files; default: the `name` of each file's directory")
+	f.DurationVar(&o.Warmup, "warmup", 60*time.Second, "cut from sampled figures after the load is first seen; negative: nothing")
+	f.DurationVar(&o.Tail, "tail", 30*time.Second, "cut from sampled figures before the load is last seen; negative: nothing")
+	f.Float64Var(&o.Rate, "rate", 0, "requests per second that were asked for, where the files do not say")
+	f.BoolVar(&o.Corrected, "corrected", false, "latencies count from the intended start (oha --latency-correction), which the files do not say")
+	_ = cmd.MarkFlagRequired("out")
+	cmd.AddCommand(newImportIsotopeCommand(c))
+	return cmd
+}
+
+func (c *CommandLine) importResults(source string, paths []string, o importOptions) error {
+	s, ok := importer.Lookup(source)
+	if !ok {
+		var names []string
+		for _, s := range importer.Sources() {
+			names = append(names, s.Name)
+		}
+		return console.Usage(fmt.Errorf("unknown source %q", source), "sources: "+strings.Join(names, ", "))
+	}
+	study, err := s.Read(paths, o.Options)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", source, err)
+	}
+	env := result.Environment{Time: time.Now().UTC(), Tare: Version(), Command: append([]string{"tare", "import", source}, paths...)}
+	if err := importer.Write(o.out, study, env); err != nil {
+		return fmt.Errorf("import %s: %w", source, err)
+	}
+	c.tellImport(study)
+	if err := c.showImport(o); err != nil {
+		return err
+	}
+	return importOutcome(study)
+}
+
+// showImport prints the name of the results directory or, where it is asked for,
+// the report of what is in it.
+func (c *CommandLine) showImport(o importOptions) error {
+	if !o.report {
+		fmt.Fprintln(c.Out, o.out)
+		return nil
+	}
+	fmt.Fprintf(c.Err, "tare: results in %s\n", o.out)
+	return writeReport(c.Out, o.out, defaultReport())
+}
+
+// tellImport says what was imported, what was passed over and what cannot be used.
+func (c *CommandLine) tellImport(s *importer.Study) {
+	for i := range s.Trials {
+		r := &s.Trials[i].Record
+		if r.Error != "" {
+			fmt.Fprintf(c.Err, "tare: failed: %s\n", r.Error)
+		}
+		for _, w := range r.Warnings {
+			if !w.Invalidates {
+				continue
+			}
+			fmt.Fprintf(c.Err, "tare: invalid: %s\n", w.Message)
+			if w.Hint != "" {
+				fmt.Fprintf(c.Err, "hint: %s\n", w.Hint)
+			}
+		}
+	}
+	for _, skipped := range s.Skipped {
+		fmt.Fprintf(c.Err, "tare: passed over: %s\n", skipped)
+	}
+	fmt.Fprintf(c.Err, "tare: imported %s\n", console.Counted(len(s.Trials), "run"))
+}
+
+// importOutcome is an error without a message where a trial cannot be used.
+func importOutcome(s *importer.Study) error {
+	failed, invalid := s.Failed()
+	switch {
+	case failed == len(s.Trials):
+		return &console.ExitError{Err: errors.New("import: no run could be read"), Code: console.Failed}
+	case failed+invalid > 0:
+		return &console.ExitError{Code: console.Incomplete}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package kubecli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/leftover"
+)
+
+// removeWithin bounds the removal of what was found.
+const removeWithin = 5 * time.Minute
+
+// cleanup is what of the leftovers is to go.
+type cleanup struct {
+	clusterFlags
+	run       string
+	namespace string
+	all, yes  bool
+}
+
+func newCleanupCommand(c *cli.CommandLine) *cobra.Command {
+	o := &cleanup{}
+	cmd := &cobra.Command{
+		Use: "cleanup",
+		Long: `cleanup removes what runs of tare left in a Kubernetes cluster whose process on this
+machine is dead; it shows what it found, and asks. Runs that live are left alone, and
+so are those of other machines, of which that cannot be known: --run or --all names them.`,
+		Example: `  tare cleanup --context k3d-tare
+  tare cleanup --run r-4f2a --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.run != "" && o.all {
+				return console.Usage(errors.New("--run and --all exclude each other"), "")
+			}
+			return cleanUp(cmd.Context(), c, o)
+		},
+	}
+	o.add(cmd)
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "look in this namespace alone, which runs were given")
+	cmd.Flags().StringVar(&o.run, "run", "", "remove this run's, whoever's it is")
+	cmd.Flags().BoolVar(&o.all, "all", false, "remove every run's, but those that live on this machine")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
+	k, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	asking, cancel := context.WithTimeout(ctx, askCluster)
+	defer cancel()
+	found, err := leftovers(asking, k, o.namespace)
+	var hidden *cluster.Unlisted
+	if err != nil && !errors.As(err, &hidden) && len(found) == 0 {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(c.Err, "tare: %v\n", err)
+	}
+	chosen, err := o.choose(found)
+	if err != nil {
+		return err
+	}
+	if rest := len(found) - len(chosen); rest > 0 {
+		fmt.Fprintf(c.Out, "%s: left alone: %s", k.Name(), leftoverLines(slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
+			return slices.ContainsFunc(chosen, func(o leftover.Run) bool { return o.ID == l.ID })
+		})))
+	}
+	if len(chosen) == 0 {
+		fmt.Fprintf(c.Out, "%s: nothing to remove\n", k.Name())
+		return nil
+	}
+	fmt.Fprintf(c.Out, "%s: to be removed, with all that is in the namespaces: %s", k.Name(), leftoverLines(chosen))
+	if err := c.Confirm("remove it", o.yes); err != nil {
+		return err
+	}
+	removing, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	if err := leftover.Delete(removing, k, func(s string) { fmt.Fprintf(c.Err, "tare: %s\n", s) }, chosen...); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Out, "removed")
+	return nil
+}
+
+// choose says which of the leftovers go. A run that lives on this machine goes only when it is named.
+func (o *cleanup) choose(found []leftover.Run) ([]leftover.Run, error) {
+	if o.run != "" {
+		var runs []string
+		for _, l := range found {
+			if l.ID == o.run {
+				return []leftover.Run{l}, nil
+			}
+			runs = append(runs, l.ID)
+		}
+		hint := "no run has anything in the cluster"
+		if len(runs) > 0 {
+			hint = "runs there are: " + strings.Join(runs, ", ")
+		}
+		if near, ok := strict.Nearest(o.run, runs); ok {
+			hint = "did you mean " + near + "?"
+		}
+		return nil, console.Usage(fmt.Errorf("run %s has nothing in the cluster", o.run), hint)
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
+		state := l.State()
+		return state == cluster.Alive || !o.all && state != cluster.Dead
+	}), nil
+}
+
+// confirm asks on the terminal; without one only --yes will do.
+func confirm(c *cli.CommandLine, what string, yes bool) error {
+	if yes {
+		return nil
+	}
+	f, ok := c.In.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return console.Usage(fmt.Errorf("%s: there is no terminal to ask on", what), "say --yes")
+	}
+	fmt.Fprintf(c.Err, "%s? [y/N] ", what)
+	answer, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("%s: read the answer: %w", what, err)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return fmt.Errorf("%s: not confirmed", what)
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
+	"github.com/tare-mesh/tare/internal/kube/leftover"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
+)
+
+// askCluster bounds the questions of one command to a cluster.
+const askCluster = time.Minute
+
+// clusterFlags say which cluster a command means, and as whom.
+type clusterFlags struct{ options cluster.Options }
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVar(&f.options.Kubeconfig, "kubeconfig", "", "kubeconfig to read (default $KUBECONFIG, then ~/.kube/config)")
+	cmd.PersistentFlags().StringVar(&f.options.Context, "context", "", "context in it (default the current one)")
+}
+
+func (f *clusterFlags) connect(ctx context.Context) (*cluster.Cluster, error) {
+	return cluster.Connect(ctx, f.options)
+}
+
+func newClusterCommand(c *cli.CommandLine) *cobra.Command {
+	f := &clusterFlags{}
+	cmd := &cobra.Command{
+		Use: "cluster status|adopt|release|rbac",
+		Long: `cluster looks at a Kubernetes cluster that a kubeconfig names. tare measures on a
+cluster only if it has been marked as disposable: what runs there beside tare is
+measured too, and is disturbed.`,
+		Example: `  tare cluster status --context k3d-tare
+  tare cluster adopt                     # show what runs there, then mark it
+  tare cluster rbac --subject user:jo | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f.add(cmd)
+	for _, sub := range []*cobra.Command{newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c)} {
+		sub.Args = cli.UsageArgs(sub.Args)
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// onCluster connects, and carries out what a command does within askCluster.
+func onCluster(f *clusterFlags, do func(context.Context, *cluster.Cluster) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), askCluster)
+		defer cancel()
+		k, err := f.connect(ctx)
+		if err != nil {
+			return err
+		}
+		return do(ctx, k)
+	}
+}
+
+func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	namespace := ""
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say what the cluster is, what runs on it, what runs left, and which rights are missing",
+		Args:  cobra.NoArgs,
+		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+			return clusterStatus(ctx, c, k, namespace)
+		}),
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "which rights are missing, and what runs left, in this namespace alone (platform.namespace)")
+	return cmd
+}
+
+// clusterStatus prints what can be seen; what cannot is said in its place.
+func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, namespace string) error {
+	version, err := k.Version(ctx)
+	if err != nil {
+		return err
+	}
+	var nodes [][]string
+	err = k.Retry(ctx, "list nodes", func(ctx context.Context) error {
+		list, err := k.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		nodes = nil
+		for _, n := range list.Items {
+			nodes = append(nodes, []string{n.Name, n.Status.Allocatable.Cpu().String(), n.Status.Allocatable.Memory().String(),
+				n.Status.NodeInfo.Architecture, n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.KernelVersion})
+		}
+		return nil
+	})
+	fmt.Fprintf(c.Out, "%s, Kubernetes %s\n\n", k.Name(), version)
+	if err != nil {
+		fmt.Fprintf(c.Out, "nodes: %v\n", err)
+	} else if err := c.Table([]string{"NODE", "CPU", "MEMORY", "ARCHITECTURE", "KUBELET", "KERNEL"}, nodes); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		text func(context.Context, *cluster.Cluster) (string, error)
+	}{
+		{"mark", markText}, {"foreign workloads", foreignText},
+		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
+		{"rights", func(ctx context.Context, k *cluster.Cluster) (string, error) { return rightsText(ctx, k, namespace) }},
+	} {
+		text, err := part.text(ctx, k)
+		if ctx.Err() != nil {
+			return fmt.Errorf("look at %s: %w", part.name, ctx.Err())
+		}
+		if err != nil {
+			text += "not known: " + err.Error() + "\n"
+		}
+		fmt.Fprintf(c.Out, "\n%s: %s", part.name, text)
+	}
+	return nil
+}
+
+func markText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	m, marked, err := guard.New(k).Mark(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !marked {
+		return "none: tare run refuses it (`tare cluster adopt` marks it)\n", nil
+	}
+	return fmt.Sprintf("disposable, by %s on %s at %s, with %d foreign workloads\n", m.By, m.Host, m.Time.Format(time.RFC3339), len(m.Workloads)), nil
+}
+
+func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	all, err := guard.New(k).Foreign(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case len(all) == 0:
+		return "none\n", nil
+	}
+	return workloadLines(all), nil
+}
+
+func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
+	all, err := leftovers(ctx, k, namespace)
+	var hidden *cluster.Unlisted
+	if errors.As(err, &hidden) && len(all) > 0 {
+		return leftoverLines(all), err
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "none\n", nil
+	}
+	return leftoverLines(all), nil
+}
+
+// leftovers are what runs have in the cluster, or in one namespace.
+func leftovers(ctx context.Context, k *cluster.Cluster, namespace string) ([]leftover.Run, error) {
+	return leftover.Find(ctx, k, namespace)
+}
+
+func rightsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
+	missing, err := rbac.Missing(ctx, k, namespace)
+	if err != nil {
+		return "", err
+	}
+	if len(missing) == 0 {
+		return "all that a run needs\n", nil
+	}
+	var b strings.Builder
+	b.WriteString("missing (`tare cluster rbac` prints the manifest that grants them)\n")
+	for _, r := range missing {
+		fmt.Fprintf(&b, "  %s %s: %s\n", strings.Join(r.Verbs, ", "), strings.Join(r.Resources, ", "), r.Without)
+	}
+	return b.String(), nil
+}
+
+func workloadLines(all []guard.Workload) string {
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(len(all)) + "\n")
+	for _, w := range all {
+		fmt.Fprintf(&b, "  %s\n", w)
+	}
+	return b.String()
+}
+
+func leftoverLines(all []leftover.Run) string {
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(len(all)) + "\n")
+	for _, l := range all {
+		fmt.Fprintf(&b, "  %s: %s, %s\n", l.ID, l.State(), l.Owner)
+		for _, o := range l.Objects {
+			fmt.Fprintf(&b, "    %s\n", o)
+		}
+	}
+	return b.String()
+}
+
+func newClusterAdopt(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Mark the cluster as disposable, after showing what runs on it",
+		Long: `adopt marks the cluster as one that may be measured on and disturbed: an
+annotation on its namespace kube-system. What runs there now is shown and
+accepted with it; what comes later is refused again.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.RunE = onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+		all, err := guard.New(k).Foreign(ctx)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			fmt.Fprintf(c.Out, "%s: nothing foreign runs on it\n", k.Name())
+		} else {
+			fmt.Fprintf(c.Out, "%s: foreign workloads: %s", k.Name(), workloadLines(all))
+		}
+		if err := c.Confirm("mark it as disposable", yes); err != nil {
+			return err
+		}
+		if _, err := guard.New(k).Adopt(ctx, all); err != nil {
+			return err
+		}
+		fmt.Fprintln(c.Out, "marked as disposable; `tare cluster release` takes the mark away")
+		return nil
+	})
+	return cmd
+}
+
+func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "release",
+		Short: "Take the mark of a disposable cluster away",
+		Args:  cobra.NoArgs,
+		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+			if err := guard.New(k).Release(ctx); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Out, "%s is not marked as disposable\n", k.Name())
+			return nil
+		}),
+	}
+}
+
+func newClusterRBAC(c *cli.CommandLine) *cobra.Command {
+	var namespace, subject string
+	cmd := &cobra.Command{
+		Use:   "rbac",
+		Short: "Print the manifest of the rights tare needs, and no more",
+		Long: `rbac prints a ClusterRole and its binding, each rule with what it is for and what is
+lost without it; with --namespace a Role for that namespace alone. It asks no cluster.`,
+		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := rbac.ParseSubject(subject)
+			if err != nil {
+				return console.Usage(err, "for example --subject user:jo")
+			}
+			return rbac.Write(c.Out, namespace, s)
+		},
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the rights in this namespace only")
+	cmd.Flags().StringVar(&subject, "subject", "serviceaccount:default/tare", "who gets them: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
+	return cmd
+}

@@ -1,0 +1,190 @@
+package kubecli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli/health"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
+	"github.com/tare-mesh/tare/internal/run/platform/kube"
+)
+
+// examinedCluster is what the checks of a cluster look at.
+type examinedCluster struct {
+	k         *cluster.Cluster
+	x         *experiment.Experiment
+	nodes     []corev1.Node
+	forbidden error // why the nodes cannot be seen
+}
+
+// clusterChecks in the order in which they are printed.
+var clusterChecks = []struct {
+	name string
+	hint string
+	look func(context.Context, *examinedCluster) health.Finding
+}{
+	{"use", "", lookUse},
+	{"rights", "`tare cluster rbac` prints the manifest that grants them", lookRights},
+	{"nodes", "", lookNodes},
+	{"placement", "kubectl label node NODE " + kube.LabelRole + "=" + kube.RoleApplication + " (three of them), and " + kube.LabelRole + "=" + kube.RoleLoad + " for the load", lookPlacement},
+	{"image", "`tare image load` puts it onto the nodes", lookImage},
+	{"meter of the cluster", "", lookClusterMeter},
+}
+
+// clusterFindings are a line for each thing about the cluster that an experiment names.
+func examine(ctx context.Context, x *experiment.Experiment) []health.Row {
+	ctx, cancel := context.WithTimeout(ctx, askCluster)
+	defer cancel()
+	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Platform.Kubeconfig, Context: x.Platform.Context})
+	if err != nil {
+		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
+	}
+	e := &examinedCluster{k: k, x: x}
+	version, err := k.Version(ctx)
+	if err != nil {
+		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
+	}
+	rows := []health.Row{{Name: "cluster", Finding: health.Finding{Detail: k.Name() + ", Kubernetes " + version}}}
+	e.forbidden = k.Retry(ctx, "list nodes", func(ctx context.Context) error {
+		list, err := k.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err == nil {
+			e.nodes = list.Items
+		}
+		return err
+	})
+	for _, d := range clusterChecks {
+		f := d.look(ctx, e)
+		if f.Hint == "" {
+			f.Hint = d.hint
+		}
+		rows = append(rows, health.Row{Name: d.name, Finding: f})
+	}
+	return rows
+}
+
+// lookUse says whether a run would be refused because others use the cluster.
+func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
+	err := guard.New(e.k).Check(ctx)
+	var inUse *guard.InUse
+	allowed := e.x.Platform.InUse == "allow"
+	switch {
+	case err == nil:
+		return health.Finding{Detail: "marked as disposable, and nothing foreign runs on it"}
+	case allowed && errors.As(err, &inUse) && len(inUse.Workloads) == 0:
+		return health.Finding{Detail: "not marked as disposable, which platform.inUse allows; nothing foreign runs on it"}
+	case allowed:
+		return health.Finding{Verdict: health.Warn, Detail: err.Error(), Hint: "what else runs there is measured with it"}
+	}
+	return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
+}
+
+// withoutRun is what [rbac.Permission.Without] says where nothing can be done without the right.
+const withoutRun = rbac.NoRun
+
+func lookRights(ctx context.Context, e *examinedCluster) health.Finding {
+	missing, err := rbac.Missing(ctx, e.k, e.x.Platform.Namespace)
+	if err != nil {
+		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
+	}
+	if len(missing) == 0 {
+		where := "in the cluster"
+		if e.x.Platform.Namespace != "" {
+			where = "in namespace " + e.x.Platform.Namespace
+		}
+		return health.Finding{Detail: "all that a run needs " + where}
+	}
+	f := health.Finding{Verdict: health.Warn}
+	var all []string
+	for _, r := range missing {
+		if r.Without == withoutRun || slices.Contains(r.Resources, "namespaces") {
+			f.Verdict = health.Fail
+		}
+		all = append(all, fmt.Sprintf("%s %s (%s)", strings.Join(r.Verbs, ", "), strings.Join(r.Resources, ", "), r.Without))
+	}
+	f.Detail = "missing: " + strings.Join(all, "; ")
+	return f
+}
+
+func lookNodes(_ context.Context, e *examinedCluster) health.Finding {
+	if e.forbidden != nil {
+		return health.Finding{Verdict: health.Warn, Detail: e.forbidden.Error(), Hint: hint.Of(e.forbidden)}
+	}
+	var all []string
+	cores, ready := 0.0, 0
+	for _, n := range e.nodes {
+		what := fmt.Sprintf("%s (%s CPU, %s for pods)", n.Name, n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory())
+		if cluster.TakesPods(n) {
+			ready++
+			cores += n.Status.Allocatable.Cpu().AsApproximateFloat64()
+		} else {
+			what += " takes no pods"
+		}
+		all = append(all, what)
+	}
+	f := health.Finding{Detail: strings.Join(all, ", ")}
+	switch {
+	case ready == 0:
+		f.Verdict, f.Detail = health.Fail, cmp.Or(f.Detail, "there are none")
+	case cores < health.FewProcessors:
+		f.Verdict, f.Hint = health.Warn, "load generator, application and proxy have to share: lower the rate, and run more blocks"
+	}
+	return f
+}
+
+// lookPlacement says whether there are nodes for application and load, where they go by labels.
+func lookPlacement(_ context.Context, e *examinedCluster) health.Finding {
+	if e.x.Platform.Affinity != kube.AffinityLabels {
+		return health.Finding{Detail: "platform.affinity: " + cmp.Or(e.x.Platform.Affinity, "auto")}
+	}
+	if e.forbidden != nil {
+		return health.Finding{Verdict: health.Warn, Detail: "the labels of nodes cannot be seen"}
+	}
+	if err := kube.Labelled(kube.Described(e.nodes), e.x.Outside()); err != nil {
+		return health.Finding{Verdict: health.Fail, Detail: err.Error()}
+	}
+	return health.Finding{Detail: "nodes are labelled for application and load"}
+}
+
+// lookImage says whether nodes have an image that they cannot pull. A node tells of its fifty largest.
+func lookImage(_ context.Context, e *examinedCluster) health.Finding {
+	name := cmp.Or(e.x.Platform.Image, defaultImage())
+	if !kube.OnlyLoaded(name) {
+		return health.Finding{Detail: name + ", which the nodes pull where they have it not"}
+	}
+	var without []string
+	for _, n := range e.nodes {
+		has := slices.ContainsFunc(n.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, name) })
+		if !has && cluster.TakesPods(n) {
+			without = append(without, n.Name)
+		}
+	}
+	switch {
+	case e.forbidden != nil:
+		return health.Finding{Detail: name + "; whether the nodes have it cannot be seen"}
+	case len(without) > 0:
+		return health.Finding{Verdict: health.Warn, Detail: fmt.Sprintf("%s was not seen on %s, which says within a minute what it has", name, strings.Join(without, ", "))}
+	}
+	return health.Finding{Detail: name + ", on every node"}
+}
+
+func lookClusterMeter(ctx context.Context, e *examinedCluster) health.Finding {
+	m, err := openMeter(ctx, e.k, e.x.Platform)
+	switch {
+	case err != nil:
+		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
+	case m.note != "":
+		return health.Finding{Verdict: health.Warn, Detail: m.note, Hint: ""}
+	}
+	return health.Finding{Detail: m.name + " answers"}
+}

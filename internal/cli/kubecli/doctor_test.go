@@ -1,0 +1,88 @@
+package kubecli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/load/generator"
+)
+
+// examinedBy is what doctor says of an experiment, without running it.
+func examinedBy(t *testing.T, text string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nfactors: {rate: [100]}\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c := cli.New(console.Console{Out: &out, Err: &out}, Kubernetes())
+	s, err := c.Read(file, cli.ExperimentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Examine(t.Context(), s)
+	return out.String(), err
+}
+
+// Where trials run on a cluster nothing is asked of this machine that it is not wanted for, and a cluster that is not there is said to be.
+func TestDoctorLooksAtTheCluster(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "kubeconfig")
+	out, err := examinedBy(t, "platform: {kind: kubernetes, kubeconfig: "+none+"}\n")
+	if err == nil || !strings.Contains(out, "FAIL  cluster") || !strings.Contains(out, "hint: ") {
+		t.Errorf("%v in\n%s", err, out)
+	}
+	for _, local := range []string{"tare-agent", "addresses", "meters", "processors", "timer lateness", "envoy", "generator " + generator.Others("")[0].Name()} {
+		if strings.Contains(out, "  "+local+"  ") {
+			t.Errorf("it looks at %s of this machine in\n%s", local, out)
+		}
+	}
+	out, _ = examinedBy(t, "platform: {kind: kubernetes, kubeconfig: "+none+"}\nload: {from: outside}\n")
+	for what, looked := range map[string]bool{"tare-agent": true, "timer lateness": true, "generator " + generator.Others("")[0].Name(): true, "addresses": false, "envoy": false} {
+		if strings.Contains(out, "  "+what+"  ") != looked {
+			t.Errorf("%s: want %v in\n%s", what, looked, out)
+		}
+	}
+}
+
+// A real cluster is found fit for who may do everything, and who may do nothing is told what is missing.
+func TestKubernetesDoctor(t *testing.T) {
+	path := clusterOfTests(t)
+	at := func(kubeconfig, more string) string {
+		return "platform: {kind: kubernetes, inUse: allow, image: 'localhost/no-such:1', kubeconfig: " + kubeconfig + more + "}\n"
+	}
+	out, err := examinedBy(t, at(path, ""))
+	if err != nil {
+		t.Errorf("%v in\n%s", err, out)
+	}
+	for _, want := range []string{"all that a run needs in the cluster", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 was not seen on ", "`tare image load`", "ok    cluster"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out, err = examinedBy(t, at(path, ", affinity: labels"))
+	if err == nil || !strings.Contains(out, "FAIL  placement") || !strings.Contains(out, "kubectl label node") {
+		t.Errorf("%v in\n%s", err, out)
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = "tare-test-nobody"
+	}
+	nobody := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, nobody); err != nil {
+		t.Fatal(err)
+	}
+	out, err = examinedBy(t, at(nobody, ", namespace: default"))
+	if err == nil || !strings.Contains(out, "FAIL  rights") || !strings.Contains(out, "create") || !strings.Contains(out, "tare cluster rbac") || strings.Contains(out, "nodes/proxy (") {
+		t.Errorf("%v in\n%s", err, out)
+	}
+}

@@ -1,0 +1,103 @@
+package kubecli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// dryRun prints, as a stream of YAML, all that one trial of each treatment would put into the cluster, and the
+// commands that do by hand what it would do.
+func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening) error {
+	record := &cluster.Recorder{}
+	on, err := connected(ctx, c, o, record)
+	if err != nil {
+		return err
+	}
+	topologies, err := s.Topologies()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(c.Out)
+	done := map[string]bool{}
+	for _, trial := range s.Plan.Trials {
+		if done[trial.Treatment] {
+			continue
+		}
+		done[trial.Treatment] = true
+		spec := platform.Spec{Trial: trial}
+		for _, t := range s.Plan.Treatments {
+			if t.ID == trial.Treatment {
+				spec.Treatment = t
+			}
+		}
+		spec.Mesh, spec.Topology = s.Meshes[spec.Treatment.Levels.Mesh], topologies[spec.Treatment.Levels.Topology]
+		before := len(record.Steps())
+		load, err := dryTrial(ctx, c, s, on.Platform, spec)
+		if err != nil {
+			return fmt.Errorf("trial %s: %w", trial.ID, err)
+		}
+		fmt.Fprintf(out, "# Trial %d of %d: treatment %s, block %d\n", trial.Ordinal, len(s.Plan.Trials), trial.Treatment, trial.Block)
+		var one cluster.Recorder
+		for _, step := range record.Steps()[before:] {
+			one.Add(step)
+		}
+		if _, err := one.WriteTo(out); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "# The load's standard input: %s\n", load)
+	}
+	if err := dryEnd(ctx, on, record, out); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// dryEnd prints what is done after the last trial.
+func dryEnd(ctx context.Context, on *cli.Opened, record *cluster.Recorder, out io.Writer) error {
+	before := len(record.Steps())
+	if on.End != nil {
+		if err := on.End(ctx); err != nil {
+			return err
+		}
+	}
+	var last cluster.Recorder
+	for _, step := range record.Steps()[before:] {
+		last.Add(step)
+	}
+	if len(last.Steps()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "# After the last trial")
+	_, err := last.WriteTo(out)
+	return err
+}
+
+// dryTrial goes through one trial, and returns what its load generator reads.
+func dryTrial(ctx context.Context, c *cli.CommandLine, s *cli.Study, p platform.Platform, spec platform.Spec) (stdin []byte, err error) {
+	d, err := p.Deploy(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	g := c.Generators()[spec.Treatment.Levels.Generator]
+	cmd, err := g.Command(runner.Profile(s.Experiment, spec.Treatment, g, d.Entry()))
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Stdin != nil {
+		if stdin, err = io.ReadAll(cmd.Stdin); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := d.StartLoad(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(stdin), d.Remove(ctx)
+}

@@ -1,0 +1,51 @@
+package kubecli
+
+import (
+	"cmp"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/run/platform/kube"
+)
+
+// generatorImages are the images of generators in a cluster: those that are known, with what the experiment says.
+func generatorImages(x *experiment.Experiment) (map[string]kube.GeneratorImage, error) {
+	all, err := kube.GeneratorImages()
+	if err != nil {
+		return nil, err
+	}
+	for name, chosen := range x.Platform.Images {
+		if chosen.Image == experiment.ProgramsImage {
+			delete(all, name)
+			continue
+		}
+		all[name] = kube.GeneratorImage{Image: chosen.Image, Path: cmp.Or(chosen.Path, all[name].Path), User: all[name].User}
+	}
+	return all, nil
+}
+
+// generatorsInImages replaces programs by those in images: the load is sent from the cluster, and nothing is looked for on this machine.
+func generatorsInImages(x *experiment.Experiment, all map[string]generator.Generator) (map[string]generator.Generator, error) {
+	images, err := generatorImages(x)
+	if err != nil {
+		return nil, err
+	}
+	for name, g := range all {
+		foreign, ok := g.(generator.Foreign)
+		if !ok {
+			continue
+		}
+		in := "in the image of tare-agent"
+		if i, ok := images[name]; ok {
+			in = "image " + i.Reference()
+			switch digest := x.Platform.Digests[i.Image]; {
+			case digest != "":
+				in += ", held to " + digest
+			case i.Digest == "":
+				in += " (by its tag)"
+			}
+		}
+		all[name] = generator.Elsewhere(foreign, in)
+	}
+	return all, nil
+}

@@ -1,0 +1,145 @@
+package kubecli
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// Generators in images of their own, over two load workers: the shares of the rate add up to it, what the workers say adds
+// up to one result, and they begin together.
+func TestKubernetesGeneratorsInImages(t *testing.T) {
+	r := experimentOnKubernetes(t, `
+factors: {rate: [71], connections: [5], generator: [oha, vegeta]}
+load: {workers: 2, arrivals: constant}
+phases: {warmup: 24s, measure: 20s, drain: 2s}
+blocks: 1
+`, "platform.images={oha: 'tare.test/oha:1', vegeta: {image: 'tare.test/vegeta:1', path: /usr/bin/vegeta}}")
+	loadGeneratorImage(t, "oha", "/bin/oha", "tare.test/oha:1")
+	loadGeneratorImage(t, "vegeta", "/usr/bin/vegeta", "tare.test/vegeta:1")
+	all := r.records(t, console.Done, nil)
+	if len(all) != 2 {
+		t.Fatalf("%d trials", len(all))
+	}
+	for _, one := range all {
+		if !one.Valid || one.Load == nil {
+			t.Fatalf("%+v", one)
+		}
+		l := one.Load
+		if l.AskedRate != 71 || l.Workers != 2 || l.Connections != 5 || len(l.Errors) > 0 {
+			t.Errorf("%s: at %v/s by %d workers over %d connections, errors %v", one.Treatment, l.AskedRate, l.Workers, l.Connections, l.Errors)
+		}
+		// Each worker's window begins and ends between two of its own requests, sent or answered.
+		for what, n := range map[string]int64{"sent": l.Sent, "completed": l.Completed, "answered with 2xx": l.Classes["2xx"]} {
+			if want := int64(71 * 20); n < want-2 || n > want+2 {
+				t.Errorf("%s: %d requests were %s, want %d", one.Treatment, n, what, want)
+			}
+		}
+		if ns, tasks := usedBy(one, metric.Load); ns <= 0 || tasks != 2 {
+			t.Errorf("%s: %d tasks of the load used %d ns", one.Treatment, tasks, ns)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(r.dir, "trials", "*", "provenance", "commands.sh"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	rates := regexp.MustCompile(`(/bin/oha .*-q|/usr/bin/vegeta .*-rate=) ?3([56])\b`)
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := rates.FindAllSubmatch(b, -1); len(found) != 2 || string(found[0][2])+string(found[1][2]) != "65" {
+			t.Errorf("the shares of the rate: %q in\n%s", found, b)
+		}
+	}
+}
+
+// loadGeneratorImage makes an image of a generator that is installed here, with the libraries it needs, and brings it to the nodes.
+func loadGeneratorImage(t *testing.T, name, path, tag string) {
+	t.Helper()
+	installed, _ := filepath.Glob(filepath.Join(generator.GeneratorsDir(), name+"-*", "bin", name)) // the pattern is well formed
+	if len(installed) == 0 {
+		t.Fatalf("%s is not installed: make generators", name)
+	}
+	files := map[string]string{path: installed[len(installed)-1]}
+	if out, err := exec.Command("ldd", installed[len(installed)-1]).Output(); err == nil { // a static one has none
+		for _, library := range regexp.MustCompile(`/\S+\.so\S*`).FindAllString(string(out), -1) {
+			files[library] = library
+		}
+	}
+	ref, err := image.Reference(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), name+".tar")
+	f, err := os.Create(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := image.WriteArchive(f, ref, []image.Image{{Image: imageOf(t, files), Arch: runtime.GOARCH}}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// imageOf is an image of files of this machine, by the paths they have in it.
+func imageOf(t *testing.T, files map[string]string) v1.Image {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for to, from := range files {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(to, "/"), Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := mutate.AppendLayers(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	if img, err = mutate.ConfigFile(img, config); err != nil {
+		t.Fatal(err)
+	}
+	return img
+}

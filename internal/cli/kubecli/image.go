@@ -1,0 +1,232 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/load/generator"
+)
+
+// imageOptions are the flags of `tare image`.
+type imageOptions struct {
+	agents []string // programs, one an architecture
+	with   []string // NAME=PATH
+	tag    string
+	out    string
+	to     string
+	dry    bool
+}
+
+func newImageCommand(c *cli.CommandLine) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "image",
+		Long: `image makes the container image of tare-agent, which plays the services and sends
+the load in a cluster, without a container engine: static programs, an
+unprivileged user, no shell. The same programs make the same image, byte for byte.`,
+		Example: `  tare image load --to kind                              # build, and load into the kind cluster
+  tare image build -o tare-agent.tar                     # an archive that containerd, podman and docker import
+  tare image load --to registry --tag REGISTRY/tare-agent:v1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, sub := range []*cobra.Command{newImageBuildCommand(c), newImageLoadCommand(c)} {
+		sub.Args = cli.UsageArgs(sub.Args)
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+func (o *imageOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.agents, "agent", nil, "`program` to put in, static; again for another architecture (default: the tare-agent beside tare)")
+	f.StringArrayVar(&o.with, "with", nil, "another static program, `NAME=PATH`, e.g. a load generator; may be repeated")
+	f.StringVar(&o.tag, "tag", defaultImage(), "`name` of the image")
+	_ = cmd.MarkFlagFilename("agent")
+}
+
+// defaultImage is the name that an experiment on a cluster uses when it names none.
+func defaultImage() string { return "localhost/tare-agent:" + imageTag(cli.Version()) }
+
+// imageTag makes a tag of a version: what a tag may not have becomes a dash.
+func imageTag(version string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, version)
+}
+
+func newImageBuildCommand(c *cli.CommandLine) *cobra.Command {
+	var o imageOptions
+	cmd := &cobra.Command{
+		Use:   "build",
+		Short: "Write the image as an archive",
+		Example: `  tare image build                                       # tare-agent.tar
+  tare image build --agent amd64/tare-agent --agent arm64/tare-agent -o both.tar
+  tare image build --with vegeta=/usr/local/bin/vegeta   # a load generator beside it`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ref, images, err := o.build()
+			if err != nil {
+				return err
+			}
+			if err := saveImage(o.out, ref, images); err != nil {
+				return err
+			}
+			for _, img := range images {
+				digest, err := img.Digest()
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(c.Out, "%s %s %s\n", ref.Name(), img.Arch, digest)
+			}
+			fmt.Fprintf(c.Err, "tare: written to %s\n", o.out)
+			return nil
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVarP(&o.out, "output", "o", "tare-agent.tar", "`file` to write")
+	return cmd
+}
+
+func newImageLoadCommand(c *cli.CommandLine) *cobra.Command {
+	var o imageOptions
+	destinations := append(image.Destinations(), "registry")
+	cmd := &cobra.Command{
+		Use:   "load [ARCHIVE]",
+		Short: "Bring the image to a cluster or a registry",
+		Long: `load brings an archive to a cluster's nodes, or builds the image first where no
+archive is given. To a registry it goes under the name that --tag gives it, with the
+credentials of the user's docker or podman configuration.`,
+		Example: `  tare image load --to k3d:weigh                         # the k3d cluster named weigh
+  tare image load --to containerd:/run/containerd/containerd.sock tare-agent.tar
+  tare image load --to registry --tag REGISTRY/tare-agent:v1`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.to != "registry":
+				return loadImage(cmd.Context(), c, o, strings.Join(args, ""))
+			case len(args) > 0:
+				return console.Usage(errors.New("an archive cannot be sent to a registry"), "leave it out: the image is built and sent")
+			}
+			return pushImage(cmd.Context(), c, o)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&o.to, "to", "", "`where`: "+strings.Join(destinations, ", ")+"; k3d:NAME, kind:NAME and containerd:SOCKET name which")
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "print the command, and do nothing")
+	_ = cmd.MarkFlagRequired("to")
+	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(destinations, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// build makes an image of each agent that was named.
+func (o imageOptions) build() (name.Tag, []image.Image, error) {
+	ref, err := image.Reference(o.tag)
+	if err != nil {
+		return ref, nil, console.Usage(err, "write --tag NAME:VERSION")
+	}
+	if len(o.agents) == 0 {
+		o.agents = []string{generator.AgentPath()}
+	}
+	var others []image.Program
+	for _, w := range o.with {
+		n, p, ok := strings.Cut(w, "=")
+		if !ok {
+			return ref, nil, console.Usage(fmt.Errorf("--with %s: no program", w), "write --with NAME=PATH")
+		}
+		others = append(others, image.Program{Name: n, Path: p})
+	}
+	var images []image.Image
+	for _, agent := range o.agents {
+		img, err := image.Build(append([]image.Program{{Name: "tare-agent", Path: agent}}, others...),
+			map[string]string{"org.opencontainers.image.title": "tare-agent", "org.opencontainers.image.version": cli.Version()})
+		if err != nil {
+			return ref, nil, err
+		}
+		images = append(images, img)
+	}
+	return ref, images, nil
+}
+
+// saveImage writes an archive beside its place and moves it there when it is whole.
+func saveImage(path string, ref name.Tag, images []image.Image) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tare-image-*")
+	if err != nil {
+		return fmt.Errorf("write image archive: %w", err)
+	}
+	defer os.Remove(f.Name())
+	if err := errors.Join(image.WriteArchive(f, ref, images), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("write image archive: %w", err)
+	}
+	return nil
+}
+
+func loadImage(ctx context.Context, c *cli.CommandLine, o imageOptions, archive string) error {
+	to, err := image.ParseDestination(o.to)
+	if err != nil {
+		return console.Usage(err, "or --to registry")
+	}
+	if o.dry {
+		if archive == "" {
+			archive = "tare-agent.tar"
+			fmt.Fprintf(c.Out, "tare image build --tag %s -o %s\n", o.tag, archive)
+		}
+		fmt.Fprintln(c.Out, to.Import(archive))
+		return nil
+	}
+	if archive == "" {
+		ref, images, err := o.build()
+		if err != nil {
+			return err
+		}
+		dir, err := os.MkdirTemp("", "tare-image-")
+		if err != nil {
+			return fmt.Errorf("write image archive: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		archive = filepath.Join(dir, "tare-agent.tar")
+		if err := saveImage(archive, ref, images); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.Err, "tare: built %s for %s\n", ref.Name(), image.Architectures(images))
+	} else if _, err := os.Stat(archive); err != nil {
+		return fmt.Errorf("load image: %w", err)
+	}
+	if err := to.Load(ctx, archive); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Err, "tare: loaded into %s\n", o.to)
+	return nil
+}
+
+func pushImage(ctx context.Context, c *cli.CommandLine, o imageOptions) error {
+	ref, images, err := o.build()
+	if err != nil {
+		return err
+	}
+	if o.dry {
+		fmt.Fprintf(c.Out, "# push %s for %s\n", ref.Name(), image.Architectures(images))
+		return nil
+	}
+	digest, err := image.Push(ctx, ref, images)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Out, digest)
+	return nil
+}

@@ -1,0 +1,244 @@
+package kubecli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// istioExperiment weighs Istio with an upstream Envoy. What makes a trial invalid on a machine that others use is
+// allowed; that a task belongs to no plane is not.
+const istioExperiment = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: istio}
+platform: {kind: kubernetes, kubeconfig: %q, image: %q, inUse: allow}
+application: {topology: %s}
+meshes:
+  istio: {version: %q, charts: %q, options: {envoy: stock}}
+factors: {mesh: [none, istio], rate: [100], connections: [8]}
+phases: {warmup: 16s, measure: 20s, idle: {cpu: 100, deadline: 1s}}
+validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
+blocks: 1
+`
+
+// What none and Istio with its sidecars cost, on a real cluster: Istio is put in for its trials and is gone after them,
+// its sidecars are in the path by their own counters, and each task is in its plane.
+func TestKubernetesIstio(t *testing.T) {
+	kubeconfig, charts := clusterWithIstio(t)
+	const image = "tare.test/tare-agent:istio"
+	bin := agentInCluster(t, image)
+	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := objectsIn(t, c)
+	perRequest := map[string]float64{}
+	for topology, sidecars := range map[string]int{"echo": 2, "faces": 9} {
+		t.Run(topology, func(t *testing.T) {
+			text := fmt.Sprintf(istioExperiment, kubeconfig, image, topology, os.Getenv("TARE_TEST_ISTIO_TAG"), charts)
+			report, records, dir := weighed(t, bin, text)
+			for _, r := range records {
+				if r.Error != "" || !r.Valid {
+					t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)
+				}
+				under := r.Treatment == "istio"
+				if got := sidecarsOf(r); got != map[bool]int{false: 0, true: sidecars}[under] {
+					t.Errorf("%s: %d sidecars: %+v", r.ID, got, r.Tasks)
+				}
+				verifiedAs(t, r, under)
+			}
+			if !slices.ContainsFunc(report.Warnings, func(w analysis.Warning) bool {
+				return w.Code == "verified-with-caution" && w.Trials == 1 && strings.Contains(w.Message, "the mesh's own telemetry is not in these figures")
+			}) {
+				t.Errorf("the report does not say that the Envoy is without Istio's telemetry: %+v", report.Warnings)
+			}
+			perRequest[topology] = costs(t, report)
+			archived(t, dir)
+		})
+	}
+	// Twice the sidecars in a request's way cost more, however busy the machine is: both were counted in processor time.
+	if one, three := perRequest["echo"], perRequest["faces"]; three < 1.3*one {
+		t.Errorf("four sidecars in the way use %.0f µs a request, and two %.0f", three, one)
+	}
+	nothingAdded(t, c, before)
+}
+
+// clusterWithIstio is a cluster that has Istio's images, and the directory of its charts.
+func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs experiments on a cluster")
+	}
+	kubeconfig, charts = clusterOfTests(t), os.Getenv("TARE_TEST_ISTIO_CHARTS")
+	switch {
+	case charts != "":
+	case os.Getenv("CI") == "true":
+		t.Fatal("TARE_TEST_ISTIO_CHARTS is missing: `tare-cluster run --with istio` sets it")
+	default:
+		t.Skip("there is no cluster with Istio's images: `bin/tare-cluster up --with istio` leaves one up")
+	}
+	return kubeconfig, charts
+}
+
+// agentInCluster builds both programs, and brings the agent's image to the cluster.
+func agentInCluster(t *testing.T, image string) string {
+	t.Helper()
+	bin := programs(t)
+	static := exec.Command("go", "build", "-o", bin, modulePath+"cmd/tare-agent")
+	static.Env = append(os.Environ(), "CGO_ENABLED=0") // there is no C library in the image
+	if out, err := static.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	load := exec.Command(filepath.Join(bin, "tare"), "image", "load", "--to", "containerd:"+os.Getenv("TARE_TEST_CONTAINERD"), "--tag", image)
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("load the image: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// weighed runs an experiment and returns its report, its records and its directory.
+func weighed(t *testing.T, bin, text string) (*analysis.Report, []result.Record, string) {
+	t.Helper()
+	file, dir := filepath.Join(t.TempDir(), "experiment.yaml"), filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, filepath.Join(bin, "tare"), "run", file, "--plain", "--format", "json", "--out", dir)
+	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
+	run.WaitDelay = 3 * time.Minute // until what it has put into the cluster is gone
+	var stdout, stderr bytes.Buffer
+	run.Stdout, run.Stderr = &stdout, &stderr
+	err := run.Run()
+	t.Log(stderr.String())
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !(ok && exit.ExitCode() == console.Incomplete) {
+		t.Fatal(err)
+	}
+	var report analysis.Report
+	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	d, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	records, err := d.Records()
+	if err != nil || len(records) != 2 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	return &report, records, dir
+}
+
+// sidecarsOf counts the sidecars of a trial. Istio's control plane must be there with them, and only then; the load's own
+// is told apart.
+func sidecarsOf(r result.Record) int {
+	count, load, control := 0, 0, 0
+	for _, task := range r.Tasks {
+		switch {
+		case task.Plane == metric.Data && task.Role == "sidecar" && strings.HasSuffix(task.ID, "/istio-proxy"):
+			count++
+			if task.Component == "load" {
+				load++
+			}
+		case task.Plane == metric.Control && strings.HasPrefix(task.ID, "istio-system/istiod-"):
+			control++
+		}
+	}
+	if count > 0 && (load != 1 || control != 1) || count == 0 && control > 0 {
+		return -1
+	}
+	return count
+}
+
+// verifiedAs holds the checks of a trial against what must be among them.
+func verifiedAs(t *testing.T, r result.Record, under bool) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, check := range r.Checks {
+		seen[check.Name] = true
+		if !check.OK {
+			t.Errorf("%s: %s: %s", r.ID, check.Name, check.Detail)
+		}
+	}
+	for _, name := range []string{"each pod has a sidecar", "each pod is enrolled", "requests are understood by the sidecar",
+		"mutual TLS is on at the sidecar", "plaintext is refused", "version"} {
+		if seen[name] != under {
+			t.Errorf("%s: check %q was made: %v", r.ID, name, seen[name])
+		}
+	}
+}
+
+// costs is the processor time of the sidecars by request, µs. Without a mesh there is none.
+func costs(t *testing.T, report *analysis.Report) float64 {
+	t.Helper()
+	of := map[string]map[string]float64{"none": {}, "istio": {}}
+	for _, trial := range report.Trials {
+		for _, plane := range []string{"data", "control", "app"} {
+			of[fmt.Sprint(trial.Factors["mesh"])][plane] = trial.Metrics["cpu_us_per_request/"+plane]
+		}
+	}
+	t.Logf("processor time a request, µs: none %v, istio %v", of["none"], of["istio"])
+	if none := of["none"]; none["data"] != 0 || none["control"] != 0 {
+		t.Errorf("without a mesh its planes used %v", none)
+	}
+	if istio := of["istio"]; istio["data"] <= istio["app"]/4 || istio["control"] <= 0 {
+		t.Errorf("under Istio: %v", istio)
+	}
+	return of["istio"]["data"]
+}
+
+// archived checks that a trial under Istio keeps what was installed, and what its proxies were told.
+func archived(t *testing.T, dir string) {
+	t.Helper()
+	for _, pattern := range []string{"installation.json", "images.json", "chart-istiod.yaml*", "proxies/*-load-0-*-config_dump.json*"} {
+		found, err := filepath.Glob(filepath.Join(dir, result.TrialsDir, "*-istio-*", result.ProvenanceDir, "mesh", pattern))
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s is not in the provenance: %v", pattern, err)
+		}
+	}
+}
+
+// nothingAdded holds that a cluster has no more than it had.
+func nothingAdded(t *testing.T, c *cluster.Cluster, before []string) {
+	t.Helper()
+	for _, ref := range objectsIn(t, c) {
+		if !slices.Contains(before, ref) {
+			t.Errorf("left in the cluster: %s", ref)
+		}
+	}
+}
+
+// objectsIn lists what there is in the cluster but what comes and goes by itself.
+func objectsIn(t *testing.T, c *cluster.Cluster) (refs []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c.Rediscover()
+	all, err := c.Objects(ctx, cluster.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		if o.Kind.Kind != "Lease" && o.Kind.Kind != "Pod" {
+			refs = append(refs, o.Ref.String())
+		}
+	}
+	return refs
+}

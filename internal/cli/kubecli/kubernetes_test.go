@@ -1,0 +1,394 @@
+package kubecli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// onKubernetes is a run on the cluster of the tests.
+type onKubernetes struct {
+	cluster *cluster.Cluster
+	bin     string
+	dir     string // of results
+	args    []string
+}
+
+// kubernetesPrograms are tare and tare-agent, and the image of tare-agent on the cluster's nodes, made once.
+var kubernetesPrograms = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "tare-kubernetes-test-")
+	if err != nil {
+		return "", err
+	}
+	sharedPrograms = dir
+	build := exec.Command("go", "build", "-trimpath", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-kube", modulePath+"cmd/tare-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	archive := filepath.Join(dir, "agent.tar")
+	for _, cmd := range []*exec.Cmd{
+		build,
+		exec.Command(filepath.Join(dir, "tare"), "image", "build", "--tag", kubernetesImage, "-o", archive),
+		exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive),
+	} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", errors.New(cmd.String() + ": " + err.Error() + ": " + string(out))
+		}
+	}
+	return dir, nil
+})
+
+// sharedPrograms is where they are; empty: nowhere yet.
+var sharedPrograms string
+
+const kubernetesImage = "tare.test/tare-agent:cmd-tare"
+
+// clusterOfTests is the kubeconfig of the cluster that tests have.
+func clusterOfTests(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	kubeconfig = os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case kubeconfig != "":
+	case os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG names no cluster: `tare-cluster run` sets it")
+	default:
+		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
+	}
+	return kubeconfig
+}
+
+// experimentOnKubernetes prepares a run of an experiment that says nothing of clusters.
+func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKubernetes {
+	t.Helper()
+	return fileOnKubernetes(t, []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: test}\n"+text), set...)
+}
+
+// fileOnKubernetes is the same for a whole file.
+func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	path := clusterOfTests(t)
+	bin, err := kubernetesPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "experiment.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &onKubernetes{cluster: c, bin: bin, dir: filepath.Join(dir, "run")}
+	r.args = []string{"run", file, "--plain", "--out", r.dir, "--set", "platform={kind: kubernetes, inUse: allow, image: '" + kubernetesImage + "', kubeconfig: " + path + "}"}
+	for _, s := range set {
+		r.args = append(r.args, "--set", s)
+	}
+	t.Cleanup(func() { r.nothingLeft(t) })
+	return r
+}
+
+// start starts tare; what it says goes to the test's log in the end.
+func (r *onKubernetes) start(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(r.bin, "tare"), args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	t.Cleanup(func() { t.Log(out.String()) })
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// records runs it, doing something when the measure phase of the first trial begins, and holds the exit code.
+func (r *onKubernetes) records(t *testing.T, want int, during func()) []result.Record {
+	t.Helper()
+	cmd := r.start(t, r.args...)
+	if during != nil {
+		r.awaitMeasure(t)
+		during()
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		t.Errorf("exit code %d, want %d", code, want)
+	}
+	return r.recorded(t)
+}
+
+func (r *onKubernetes) recorded(t *testing.T) []result.Record {
+	t.Helper()
+	d, err := result.Open(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	all, err := d.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// awaitMeasure returns when a trial is in its measure phase.
+func (r *onKubernetes) awaitMeasure(t *testing.T) {
+	t.Helper()
+	r.awaitPhase(t, "measure")
+}
+
+// awaitPhase returns when a trial is in a phase.
+func (r *onKubernetes) awaitPhase(t *testing.T, phase string) {
+	t.Helper()
+	deadline, tick := time.After(4*time.Minute), time.NewTicker(200*time.Millisecond)
+	defer tick.Stop()
+	for {
+		files, _ := filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*", result.EventsFile))
+		for _, file := range files {
+			if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, []byte(`"phase":"`+phase+`"`)) {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("no phase %s", phase)
+		}
+	}
+}
+
+// nothingLeft holds that the run's namespaces are gone.
+func (r *onKubernetes) nothingLeft(t *testing.T) {
+	t.Helper()
+	list, err := r.cluster.Typed().CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{LabelSelector: cluster.LabelRun})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, ns := range list.Items {
+		if strings.HasPrefix(ns.Name, "tare-test-") {
+			t.Errorf("namespace %s is left", ns.Name)
+		}
+	}
+}
+
+func usedBy(r result.Record, plane metric.Plane) (ns int64, tasks int) {
+	for _, task := range r.Tasks {
+		if task.Plane == plane {
+			ns += task.End.CPU - task.Start.CPU
+			tasks++
+		}
+	}
+	return ns, tasks
+}
+
+func warned(r result.Record, code string) bool {
+	return slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Code == code })
+}
+
+// One service under the load of three workers: every request of the one schedule is sent by one of them.
+func TestKubernetesThreeWorkers(t *testing.T) {
+	r := experimentOnKubernetes(t, `
+factors: {rate: [70], connections: [3]}
+load: {workers: 3, arrivals: constant}
+phases: {warmup: 24s, measure: 20s, drain: 2s}
+blocks: 1
+`)
+	all := r.records(t, console.Done, nil)
+	if len(all) != 1 || !all[0].Valid || all[0].Load == nil {
+		t.Fatalf("%+v", all)
+	}
+	if l := all[0].Load; l.Intended != 70*20 || l.Sent != l.Intended || l.AskedRate != 70 || l.Connections != 3 {
+		t.Errorf("%d requests were intended and %d sent at %v/s over %d connections, want 1400 at 70/s over 3", l.Intended, l.Sent, l.AskedRate, l.Connections)
+	}
+	if ns, tasks := usedBy(all[0], metric.App); ns <= 0 || tasks != 1 {
+		t.Errorf("%d tasks of the application used %d ns", tasks, ns)
+	}
+	if ns, tasks := usedBy(all[0], metric.Load); ns <= 0 || tasks != 3 {
+		t.Errorf("%d tasks of the load used %d ns", tasks, ns)
+	}
+	if ns, tasks := usedBy(all[0], metric.Platform); ns <= 0 || tasks < 2 {
+		t.Errorf("%d tasks of the cluster used %d ns", tasks, ns)
+	}
+	files, err := filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*", result.ProvenanceDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, filepath.Base(f))
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := filepath.Base(f); f == "manifests.yaml" && (!bytes.Contains(b, []byte("token: not kept")) || !bytes.Contains(b, []byte("completions: 3"))) {
+			t.Errorf("%s:\n%s", f, b)
+		}
+	}
+	for _, want := range []string{"manifests.yaml", "pods.yaml", "commands.sh", "echo-0-app.log", "load-0-load.log", "load-profile.json"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no %s in provenance: %v", want, names)
+		}
+	}
+}
+
+// The Faces topology, gRPC and idle services among it; while it is measured the API server stands still for 20 s.
+func TestKubernetesFacesWithoutAPIServer(t *testing.T) {
+	r := experimentOnKubernetes(t, `
+application: {topology: faces}
+factors: {rate: [50], connections: [4]}
+phases: {warmup: 24s, measure: 40s, drain: 2s}
+blocks: 1
+`)
+	all := r.records(t, console.Done, func() {
+		const server = "kube-apiserver"
+		signalDaemon(t, server, "stop")
+		timer := time.NewTimer(20 * time.Second)
+		defer timer.Stop()
+		<-timer.C
+		signalDaemon(t, server, "cont")
+	})
+	if len(all) != 1 || !all[0].Valid {
+		t.Fatalf("%+v", all)
+	}
+	if l := all[0].Load; l.Classes["2xx"] != l.Sent || l.Sent < 1800 {
+		t.Errorf("%d of %d requests were answered", l.Classes["2xx"], l.Sent)
+	}
+	if !warned(all[0], "meter-gap") {
+		t.Errorf("the gap is not marked: %+v", all[0].Warnings)
+	}
+	if _, tasks := usedBy(all[0], metric.App); tasks != 8 {
+		t.Errorf("%d services, want 8", tasks)
+	}
+}
+
+func signalDaemon(t *testing.T, daemon, name string) {
+	t.Helper()
+	if out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "signal", daemon, name).CombinedOutput(); err != nil {
+		t.Errorf("%s %s: %v: %s", name, daemon, err, out)
+	}
+}
+
+// A pod that goes while it is measured makes its trial invalid; the next one is not the worse for it. tare that is
+// killed leaves what the next run removes before it goes on.
+func TestKubernetesKilled(t *testing.T) {
+	r := experimentOnKubernetes(t, `
+application: {topology: chain-2}
+factors: {rate: [50], connections: [4]}
+phases: {warmup: 24s, measure: 10s, drain: 2s}
+blocks: 2
+`)
+	cmd := r.start(t, r.args...)
+	r.awaitMeasure(t)
+	pods := r.cluster.Typed().CoreV1().Pods(metav1.NamespaceAll)
+	list, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: "tare.dev/service=back"})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d pods of back, %v", len(list.Items), err)
+	}
+	back := list.Items[0]
+	if err := r.cluster.Typed().CoreV1().Pods(back.Namespace).Delete(t.Context(), back.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	second := strings.TrimSuffix(back.Namespace, "-1") + "-2"
+	await(t, "the second trial", func() bool {
+		list, err := r.cluster.Typed().CoreV1().Pods(second).List(t.Context(), metav1.ListOptions{LabelSelector: "tare.dev/service=back"})
+		return err == nil && len(list.Items) == 1
+	})
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	all := r.recorded(t)
+	if len(all) != 1 || all[0].Valid || !warned(all[0], "task-died") {
+		t.Fatalf("%+v", all)
+	}
+	for _, w := range all[0].Warnings {
+		if w.Code == "task-died" && !strings.Contains(w.Message, "back-0 of pod "+back.Namespace+"/"+back.Name) {
+			t.Errorf("it is not said which: %s", w.Message)
+		}
+	}
+	// In its place and by its name the second trial is run again.
+	again := r.start(t, "run", "--resume", r.dir, "--plain", "--format", "json")
+	_ = again.Wait()
+	all = r.recorded(t)
+	if len(all) != 2 || !all[1].Valid {
+		b, _ := json.MarshalIndent(all, "", " ")
+		t.Errorf("after the resumption: %s", b)
+	}
+	if code := again.ProcessState.ExitCode(); code != console.Done {
+		t.Errorf("exit code %d of the resumed run, whose own trial was good", code)
+	}
+}
+
+// await waits on a condition that nothing announces.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline, tick := time.After(3*time.Minute), time.NewTicker(100*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+// A pod that is killed, and a replica that is taken away and brought back: the trial is measured all the same, and each
+// of the pods' lives has a line of its own.
+func TestKubernetesFaults(t *testing.T) {
+	r := experimentOnKubernetes(t, `
+application: {topology: chain-2}
+factors: {rate: [40], connections: [4], replicas: [2]}
+phases: {warmup: 5s, measure: 30s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+validity: {generatorCPU: 1, lateness: 10s}
+faults:
+- {kind: kill, at: 2s, for: 1s, target: {service: back, replica: 0}}
+- {kind: scale, by: -1, at: 8s, for: 3s, target: {service: back, replica: 1}}
+blocks: 1
+`)
+	all := r.records(t, console.Done, nil)
+	if len(all) != 1 || !all[0].Valid || all[0].Load == nil {
+		t.Fatalf("%d trials, which must be 1 and valid", len(all))
+	}
+	if f := all[0].Faults; len(f) != 2 || f[0].Healed.IsZero() || f[1].Healed.IsZero() || !slices.Equal(f[0].Targets, []string{"back-0/app"}) || !slices.Equal(f[1].Targets, []string{"back-1"}) {
+		t.Errorf("%+v", f)
+	}
+	if l := all[0].Load; l.Classes["2xx"] < l.Sent/2 {
+		t.Errorf("%d of %d requests were answered", l.Classes["2xx"], l.Sent)
+	}
+	ended := map[string]bool{}
+	for _, task := range all[0].Tasks {
+		if task.Service == "back" {
+			ended[task.ID] = task.Ended
+			if used := task.End.CPU - task.Start.CPU; used <= 0 || task.Missing != "" {
+				t.Errorf("%s used %d ns; %s", task.ID, used, task.Missing)
+			}
+		}
+	}
+	if want := map[string]bool{"back-0/app": true, "back-0/app.2": false, "back-1/app": true, "back-1/app.2": false}; !maps.Equal(ended, want) {
+		t.Errorf("ended: %v, want %v", ended, want)
+	}
+}

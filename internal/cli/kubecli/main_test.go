@@ -1,0 +1,88 @@
+package kubecli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+const modulePath = "github.com/tare-mesh/tare/"
+
+// In scripts both programs are this test's binary, under their names.
+func TestMain(m *testing.M) {
+	testscript.Main(cleaning{m}, map[string]func(){
+		"tare":      func() { os.Exit(cli.Main(nil)) },
+		"tare-kube": func() { os.Exit(cli.Main(Kubernetes())) },
+	})
+}
+
+// cleaning runs the tests, and removes what they share.
+type cleaning struct{ *testing.M }
+
+// Run implements [testscript.TestingM].
+func (m cleaning) Run() int {
+	code := m.M.Run()
+	if sharedPrograms != "" {
+		_ = os.RemoveAll(sharedPrograms)
+	}
+	return code
+}
+
+// Scripts are whole sessions at the command line: testdata/script/*.txtar. Beside
+// testscript's own commands there is
+//
+//	exits CODE COMMAND…       run a command that must exit with CODE
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if err != nil {
+		code = -1
+		if e, ok := err.(interface{ ExitCode() int }); ok {
+			code = e.ExitCode()
+		}
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, expected %s (%v)", code, args[0], err)
+	}
+}
+
+// call runs one command of tare-kube in this process.
+func call(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := cli.New(console.Console{In: strings.NewReader(""), Out: &out, Err: &out}, Kubernetes()).Root()
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// programs builds tare, tare-kube and tare-agent beside each other.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := exec.Command("go", "build", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-kube", modulePath+"cmd/tare-agent").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return dir
+}

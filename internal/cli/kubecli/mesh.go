@@ -1,0 +1,422 @@
+package kubecli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
+)
+
+// meshFlags say which mesh is meant, and how it is wanted.
+type meshFlags struct {
+	clusterFlags
+	files   []string // of definitions
+	file    string   // experiment file whose meshes: is taken
+	choice  experiment.MeshOptions
+	options []string // name=value
+	values  []string // release=file
+	gateway bool     // what its ingress gateway needs comes with it
+	timeout time.Duration
+	image   string // of tare-agent
+}
+
+func newMeshCommand(c *cli.CommandLine) *cobra.Command {
+	f := &meshFlags{}
+	cmd := &cobra.Command{
+		Use: "mesh list|install|verify|uninstall",
+		Long: `mesh carries out what a mesh's definition says of clusters. Charts come from their
+repositories, or from a directory of this machine (--charts). A run installs and removes
+meshes by itself; these commands are for looking at one by hand, or for installing one once.`,
+		Example: `  tare mesh list
+  tare mesh install istio --profile ha
+  tare mesh install linkerd --charts ./charts       # without a way to the internet
+  tare mesh verify istio --namespace shop
+  tare mesh uninstall istio`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f.add(cmd)
+	cmd.PersistentFlags().StringArrayVar(&f.files, "mesh", nil, "add a mesh definition from a `file`, to be used by the name in it; may be repeated")
+	_ = cmd.MarkPersistentFlagFilename("mesh", "yaml", "yml")
+	for _, sub := range []*cobra.Command{newMeshList(c, f), newMeshInstall(c, f), newMeshVerify(c, f), newMeshUninstall(c, f)} {
+		sub.Args = cli.UsageArgs(sub.Args)
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// chosen adds the flags of what can be chosen of a mesh.
+func (f *meshFlags) chosen(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.choice.Version, "version", "", "version of the mesh (default: the definition's)")
+	flags.StringVar(&f.choice.Profile, "profile", "", "size of the mesh: "+strings.Join(mesh.ProfileNames(), " or "))
+	flags.StringVar(&f.choice.Hub, "hub", "", "where the mesh's images come from")
+	flags.StringArrayVar(&f.options, "option", nil, "option of the mesh as `name=value`, see tare mesh list; may be repeated")
+	flags.StringVarP(&f.file, "file", "f", "", "take what an experiment `file` says in meshes:")
+	flags.DurationVar(&f.timeout, "timeout", 0, "how long it may take")
+	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(mesh.ProfileNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// installed adds the flags of how a mesh comes into the cluster.
+func (f *meshFlags) installed(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, in place of their repositories")
+	flags.StringArrayVar(&f.values, "values", nil, "`release=file` of values that go over all others; may be repeated")
+	flags.BoolVar(&f.choice.WithCLI, "with-cli", false, "install by the mesh's own program (linkerd, istioctl), of the version found on PATH")
+	flags.StringArrayVar(&f.choice.Arguments, "argument", nil, "an argument for that program; may be repeated")
+	_ = cmd.MarkFlagDirname("charts")
+}
+
+// named completes the names of meshes that run in clusters.
+func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, d := range mesh.Builtin() {
+		if d.Kubernetes != nil {
+			names = append(names, d.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// meshChoice finds a mesh by name, and what an experiment file says of it.
+func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
+	all, err := mesh.Collect(f.files...)
+	if err != nil {
+		return mesh.Definition{}, f.choice, console.InvalidFile(err)
+	}
+	i := slices.IndexFunc(all, func(d mesh.Definition) bool { return d.Name == name })
+	if i < 0 {
+		var names []string
+		for _, d := range all {
+			names = append(names, d.Name)
+		}
+		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("unknown mesh %q", name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
+	}
+	choice, err := f.complete(c, name)
+	return all[i], choice, err
+}
+
+// complete puts the flags over what an experiment file says of the mesh.
+func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOptions, error) {
+	o := f.choice
+	if f.file != "" {
+		s, err := c.Read(f.file, cli.ExperimentOptions{Meshes: f.files})
+		if err != nil {
+			return o, err
+		}
+		from := s.Experiment.Meshes[name]
+		o.Version, o.Profile, o.Hub, o.Charts = cmp.Or(o.Version, from.Version), cmp.Or(o.Profile, from.Profile), cmp.Or(o.Hub, from.Hub), cmp.Or(o.Charts, from.Charts)
+		o.WithCLI, o.Arguments = o.WithCLI || from.WithCLI, append(slices.Clone(from.Arguments), o.Arguments...)
+		o.Options, o.Values = maps.Clone(from.Options), maps.Clone(from.Values)
+	}
+	for _, text := range f.options {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return o, console.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
+		}
+		if o.Options == nil {
+			o.Options = map[string]string{}
+		}
+		o.Options[key] = value
+	}
+	for _, text := range f.values {
+		release, file, ok := strings.Cut(text, "=")
+		if !ok || release == "" {
+			return o, console.Usage(fmt.Errorf("--values %q is not release=file", text), "write it as --values istiod=values.yaml")
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return o, console.Usage(fmt.Errorf("read values: %w", err), "")
+		}
+		var values map[string]any
+		if err := yaml.Unmarshal(data, &values); err != nil {
+			return o, console.Usage(fmt.Errorf("read values %s: %w", file, err), "")
+		}
+		if o.Values == nil {
+			o.Values = map[string]map[string]any{}
+		}
+		o.Values[release] = values
+	}
+	return o, nil
+}
+
+// meshOn connects and prepares a mesh.
+func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshes.Mesh, error) {
+	d, choice, err := meshChoice(c, f, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	// What cannot be is said before a cluster is asked.
+	if _, err := meshes.New(nil, d, choice.Settings(), meshes.Options{}); err != nil {
+		return nil, nil, console.Usage(err, hint.Of(err))
+	}
+	k, err := f.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := meshOptions(c, choice, archive)
+	o.Gateway = f.gateway
+	o.Image = cmp.Or(f.image, o.Image)
+	m, err := meshes.New(k, d, choice.Settings(), o)
+	return k, m, err
+}
+
+func meshOptions(c *cli.CommandLine, o experiment.MeshOptions, archive func(string, []byte) error) meshes.Options {
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "tare", "charts")
+	}
+	return meshes.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("MT_SERVICECIDR"), Cache: cache, Image: defaultImage(),
+		Archive: archive, Report: func(line string) { fmt.Fprintln(c.Err, "tare: "+line) }}
+}
+
+// bounded gives a command so long as its flag says, or else d.
+func (f *meshFlags) bounded(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(f.timeout, d))
+}
+
+func newMeshList(c *cli.CommandLine, f *meshFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the meshes that run in clusters, and what can be chosen of each",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			all, err := mesh.Collect(f.files...)
+			if err != nil {
+				return console.InvalidFile(err)
+			}
+			return meshList(c, all)
+		},
+	}
+}
+
+func meshList(c *cli.CommandLine, all []mesh.Definition) error {
+	var rows, options [][]string
+	for _, d := range all {
+		k := d.Kubernetes
+		if k == nil {
+			continue
+		}
+		program := "-"
+		if k.CLI != nil {
+			program = k.CLI.Program
+		}
+		rows = append(rows, []string{d.Name, k.Version, strings.Join(slices.Sorted(maps.Keys(k.Profiles)), ", "), cli.Provides(d.Provides), program, d.Description})
+		for _, name := range slices.Sorted(maps.Keys(k.Options)) {
+			o := k.Options[name]
+			values := strings.Join(slices.DeleteFunc(slices.Clone(o.OneOf), func(s string) bool { return s == "" }), ", ")
+			options = append(options, []string{d.Name, name, cmp.Or(o.Default, "-"), cmp.Or(values, "any"), o.Doc})
+		}
+	}
+	if err := c.Table([]string{"MESH", "VERSION", "PROFILES", "PROVIDES", "PROGRAM", "DESCRIPTION"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Out)
+	return c.Table([]string{"MESH", "OPTION", "DEFAULT", "VALUES", "WHAT IT IS"}, options)
+}
+
+func newMeshInstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
+	var dryRun, inUse bool
+	var archive string
+	cmd := &cobra.Command{
+		Use:   "install NAME",
+		Short: "Install a mesh and wait until its control plane is ready",
+		Long: `install puts a mesh into the cluster: CRDs it needs and the cluster lacks, its charts, and
+what the definition says of them. When it fails it takes out again what it had put in.
+The network of services is found; MT_SERVICECIDR says it where it cannot be.`,
+		Example: `  tare mesh install istio --context k3d-tare
+  tare mesh install istio-ambient --profile ha --version 1.31.0
+  tare mesh install istio --charts ./charts --hub registry.example/istio --option mtls=PERMISSIVE
+  tare mesh install linkerd --with-cli --argument=--set --argument=proxy.cores=2
+  tare mesh install istio --charts ./charts --dry-run > istio.yaml`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: named,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := f.bounded(cmd.Context(), meshes.InstallWithin)
+			defer cancel()
+			if dryRun {
+				return meshRender(ctx, c, f, args[0])
+			}
+			k, m, err := meshOn(ctx, c, f, args[0], keepIn(archive))
+			if err != nil {
+				return err
+			}
+			if !inUse {
+				if err := guard.New(k).Check(ctx); err != nil {
+					return err
+				}
+			}
+			i, err := m.Install(ctx)
+			if err != nil {
+				return err
+			}
+			if err := m.Archive(ctx, ""); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Out, "mesh %s %s is installed in namespace %s of %s\n", i.Mesh, i.Version, i.Namespace, k.Name())
+			return nil
+		},
+	}
+	f.chosen(cmd)
+	f.installed(cmd)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the charts render to and ask no cluster")
+	cmd.Flags().BoolVar(&f.gateway, "gateway", false, "bring what the mesh's ingress gateway needs too: the CRDs of the Gateway API")
+	cmd.Flags().BoolVar(&inUse, "in-use", false, "install it although the cluster was not given up for measuring")
+	cmd.Flags().StringVar(&archive, "archive", "", "keep manifests, proxies' configurations, versions and digests in this `directory`")
+	_ = cmd.MarkFlagDirname("archive")
+	return cmd
+}
+
+// keepIn writes what is archived into a directory; empty: nothing is kept.
+func keepIn(dir string) func(string, []byte) error {
+	if dir == "" {
+		return nil
+	}
+	return func(name string, content []byte) error {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return console.WriteFile(path, content)
+	}
+}
+
+func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) error {
+	d, choice, err := meshChoice(c, f, name)
+	if err != nil {
+		return err
+	}
+	if choice.WithCLI {
+		return console.Usage(errors.New("--dry-run renders charts, and --with-cli uses none"), "the mesh's own program prints its manifests itself")
+	}
+	m, err := meshes.New(nil, d, choice.Settings(), meshOptions(c, choice, nil))
+	if err != nil {
+		return console.Usage(err, hint.Of(err))
+	}
+	all, err := m.Rendered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, chart := range d.Kubernetes.Charts {
+		r := all[chart.Release]
+		fmt.Fprintf(c.Out, "# chart %s %s as %s/%s\n%s", r.Chart, r.Version, r.Namespace, r.Name, r.Manifest)
+	}
+	return nil
+}
+
+func newMeshVerify(c *cli.CommandLine, f *meshFlags) *cobra.Command {
+	var namespace, archive string
+	var outside bool
+	cmd := &cobra.Command{
+		Use:   "verify NAME",
+		Short: "Prove that a mesh is in force: control plane, pods, counters, plaintext",
+		Long: `verify looks at the control plane, and with --namespace at an application: that each of
+its pods has its proxy or is enrolled, that the proxies' own counters show requests, mutual
+TLS and, where the mesh refuses it, that plaintext is refused. Exit code 1 where something
+does not hold. It sends no requests: the application must have been asked for something.`,
+		Example: `  tare mesh verify istio
+  tare mesh verify istio-ambient --namespace shop --load-outside`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: named,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := f.bounded(cmd.Context(), time.Minute)
+			defer cancel()
+			_, m, err := meshOn(ctx, c, f, args[0], keepIn(archive))
+			if err != nil {
+				return err
+			}
+			checks, err := m.Verify(ctx, meshes.Target{Namespace: namespace, LoadInside: !outside})
+			if err != nil {
+				return err
+			}
+			if err := m.Archive(ctx, namespace); err != nil {
+				return err
+			}
+			return printChecks(c, args[0], checks)
+		},
+	}
+	f.chosen(cmd)
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the application's namespace")
+	cmd.Flags().BoolVar(&outside, "load-outside", false, "the load generator must be outside of the mesh")
+	cmd.Flags().StringVar(&archive, "archive", "", "keep proxies' configurations and digests in this `directory`")
+	return cmd
+}
+
+func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
+	failed := 0
+	var rows [][]string
+	for _, one := range checks {
+		word := "ok"
+		if !one.OK {
+			word = "FAILED"
+			failed++
+		}
+		rows = append(rows, []string{word, one.Name, one.Detail})
+	}
+	if err := c.Table([]string{"", "CHECK", "SEEN"}, rows); err != nil {
+		return err
+	}
+	for _, one := range checks {
+		if one.Hint != "" && !one.OK {
+			fmt.Fprintf(c.Err, "hint: %s: %s\n", one.Name, one.Hint)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("verify mesh %s: %d of %d checks do not hold", name, failed, len(checks))
+	}
+	return nil
+}
+
+func newMeshUninstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
+	force, image := false, ""
+	cmd := &cobra.Command{
+		Use:   "uninstall NAME",
+		Short: "Take a mesh out of the cluster, and check that nothing is left of it",
+		Long: `uninstall removes a mesh's charts, and what they leave: CRDs, webhook configurations,
+cluster roles, config maps in every namespace. It looks for them again afterwards, and fails
+if any is still there. Where the mesh has a CNI agent, and the cluster is marked as disposable,
+a pod on each node looks for what that should have taken back. Remove applications first that
+are in the mesh.`,
+		Example: `  tare mesh uninstall istio
+  tare mesh uninstall istio --force   # one that tare did not install`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: named,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := f.bounded(cmd.Context(), meshes.UninstallWithin)
+			defer cancel()
+			f.image = image
+			k, m, err := meshOn(ctx, c, f, args[0], nil)
+			if err != nil {
+				return err
+			}
+			if err := m.Uninstall(ctx, force); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Out, "nothing of mesh %s is left in %s\n", args[0], k.Name())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "remove it although tare did not install it")
+	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that look at what is left on nodes (default the one of this version)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take")
+	return cmd
+}

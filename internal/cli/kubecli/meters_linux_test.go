@@ -1,0 +1,287 @@
+package kubecli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// Every meter of a cluster says what a container burned in one window as its own
+// control group does: kubelet and Prometheus, which have counters, within 2 %, the
+// averages of the Metrics API within 5 %.
+func TestKubernetesMetersAgree(t *testing.T) {
+	path := os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case path == "" && os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG is not set: there is no cluster to test against")
+	case path == "" || testing.Short():
+		t.Skip("needs a cluster: set TARE_TEST_KUBECONFIG (`make cluster` leaves one up)")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, group := burn(ctx, t, k)
+	within := map[string]float64{"kubelet": 0.02, "metrics-api": 0.05, experiment.Prometheus: 0.02}
+	at := experiment.Platform{Prometheus: startPrometheus(ctx, t, k)}
+	meters := map[string]clusterMeter{}
+	for name := range within {
+		if at.Meter = name; name == experiment.Prometheus && at.Prometheus == "" {
+			continue
+		}
+		if meters[name], err = openMeter(ctx, k, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := followGroup(t, group)
+	seen, missing := map[string][]result.Reading{}, map[string]error{}
+	begin := time.Now()
+	// Until every meter has two readings a minute apart.
+	for ready := false; !ready; {
+		ready = true
+		for name, m := range meters {
+			l, err := m.Read(ctx, []platform.Task{task}, meter.Counters)
+			if err != nil {
+				t.Fatalf("%s: %v; missing before: %v", name, err, missing)
+			}
+			missing[name] = errors.Join(l.Gap, l.Missing[task.ID])
+			r, ok := l.Tasks[task.ID]
+			all := seen[name]
+			if n := len(all); ok && r.At.After(begin) && (n == 0 || r.At.After(all[n-1].At)) {
+				seen[name] = append(all, r)
+			}
+			all = seen[name]
+			ready = ready && len(all) > 1 && all[len(all)-1].At.Sub(all[0].At) > time.Minute
+		}
+		if err := sleepFor(ctx, time.Second); err != nil {
+			for name := range meters {
+				t.Errorf("%s: %d readings, missing: %v", name, len(seen[name]), missing[name])
+			}
+			t.Fatal("not every meter has readings of the pod over a minute")
+		}
+	}
+	for name, all := range seen {
+		a, b := all[0], all[len(all)-1]
+		wall := b.At.Sub(a.At)
+		got := float64(b.CPU-a.CPU) / float64(wall)
+		want := float64(own(t, b.At)-own(t, a.At)) / float64(wall)
+		refresh, err := meters[name].refresh(ctx)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		t.Logf("%-12s %.4f cores over %v (%d readings, refreshed every %v); the control group %.4f: %+.2f %%", name, got,
+			wall.Round(time.Millisecond), len(all), refresh, want, 100*(got/want-1))
+		if math.Abs(got/want-1) > within[name] {
+			t.Errorf("%s: %.4f cores, the control group %.4f", name, got, want)
+		}
+	}
+}
+
+func sleepFor(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// burn is a pod with one container that burns 0.3 cores; the directory is its control group.
+func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task, string) {
+	t.Helper()
+	space := "tare-test-" + strings.ToLower(rand.Text()[:8])
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := k.Delete(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}); err != nil {
+			t.Errorf("leave nothing: %v", err)
+		}
+	})
+	zero, no := int64(0), false
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "burner"}, Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: &zero, AutomountServiceAccountToken: &no,
+		Containers: []corev1.Container{{Name: "app", Image: os.Getenv("TARE_TEST_TOOLBOX"), ImagePullPolicy: corev1.PullNever,
+			Command:   []string{"/bin/busybox", "sh", "-c", "while :; do :; done"},
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}}}},
+	}}
+	s := cluster.Stamp{Run: space}
+	for _, step := range []func() error{
+		func() error {
+			return k.Apply(ctx, s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}})
+		},
+		func() error { return k.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}) },
+		func() error { return k.Apply(ctx, s, pod) },
+		func() error {
+			return k.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindPod, Namespace: space, Name: "burner"})
+		},
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := k.Reader().Containers(ctx, space)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	return platform.Task{Task: mesh.Task{ID: "burner/app", Namespace: space, Pod: "burner", Container: "app"}}, groupOf(t, all[0].ID)
+}
+
+// groupOf is the directory of a container's control group.
+func groupOf(t *testing.T, id string) string {
+	t.Helper()
+	for _, root := range []string{"/sys/fs/cgroup/cpuacct/*/kubepods/", "/sys/fs/cgroup/*/kubepods/"} {
+		for _, pod := range []string{"*/pod*/", "pod*/"} { // those of the class Guaranteed lie directly below
+			if found, _ := filepath.Glob(root + pod + id); len(found) == 1 {
+				return found[0]
+			}
+		}
+	}
+	t.Fatalf("no control group of container %s: the test needs a cluster on this machine", id)
+	return ""
+}
+
+// followGroup reads a control group's CPU often, and answers for any moment since.
+func followGroup(t *testing.T, dir string) func(*testing.T, time.Time) int64 {
+	var mu sync.Mutex
+	var times []time.Time
+	var used []int64
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for sleepFor(ctx, 50*time.Millisecond) == nil {
+			if ns, err := groupCPU(dir); err == nil {
+				mu.Lock()
+				times, used = append(times, time.Now()), append(used, ns)
+				mu.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	return func(t *testing.T, at time.Time) int64 {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		for i := 1; i < len(times); i++ {
+			if times[i].Before(at) {
+				continue
+			}
+			share := float64(at.Sub(times[i-1])) / float64(times[i].Sub(times[i-1]))
+			return used[i-1] + int64(share*float64(used[i]-used[i-1]))
+		}
+		t.Fatalf("the control group was not read at %v", at)
+		return 0
+	}
+}
+
+func groupCPU(dir string) (int64, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cpuacct.usage"))
+	if err == nil {
+		return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	}
+	if b, err = os.ReadFile(filepath.Join(dir, "cpu.stat")); err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if us, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(us), 10, 64)
+			return 1000 * n, err
+		}
+	}
+	return 0, errors.New("cpu.stat has no usage_usec")
+}
+
+// startPrometheus starts a real one that scrapes the cluster's kubelets, and
+// returns its address; empty, where none is there and none need be.
+func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) string {
+	t.Helper()
+	program := os.Getenv("TARE_PROMETHEUS")
+	if cache, err := os.UserCacheDir(); program == "" && err == nil {
+		program = filepath.Join(cache, "tare", "prometheus", "prometheus")
+	}
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("prometheus"); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal("there is no Prometheus: tools/prometheus/install.sh unpacks one")
+			}
+			t.Log("there is no Prometheus, and it is not tested: tools/prometheus/install.sh unpacks one")
+			return ""
+		}
+	}
+	nodes, err := k.Nodes(ctx)
+	if err != nil || len(nodes) == 0 {
+		t.Fatalf("%+v, %v", nodes, err)
+	}
+	dir := t.TempDir()
+	config := k.Config()
+	for name, data := range map[string][]byte{"ca": config.CAData, "cert": config.CertData, "key": config.KeyData} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text strings.Builder
+	text.WriteString("global: {scrape_interval: 5s}\nscrape_configs:\n")
+	for _, source := range []string{"resource", "cadvisor"} {
+		fmt.Fprintf(&text, "- {job_name: %s, scheme: https, metrics_path: /api/v1/nodes/%s/proxy/metrics/%[1]s, tls_config: {ca_file: ca, cert_file: cert, key_file: key}, "+
+			"static_configs: [{targets: [%[3]q], labels: {node: %[2]s}}]}\n", source, nodes[0].Name, strings.TrimPrefix(config.Host, "https://"))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	p := exec.Command(program, "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path", filepath.Join(dir, "data"),
+		"--web.listen-address", address, "--log.level", "warn")
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var log strings.Builder
+	p.Stdout, p.Stderr = &log, &log
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGTERM); _ = p.Wait() })
+	for end := time.Now().Add(time.Minute); ; {
+		response, err := http.Get("http://" + address + "/-/ready")
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return "http://" + address
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Prometheus does not come up: %v", err)
+		}
+		if err := sleepFor(ctx, 200*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package kubecli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// nodesMesh is a mesh whose agent, if it had one, would put a plug-in into a directory of the nodes.
+const nodesMesh = `name: tare-test-nodes
+description: a mesh with files on nodes
+kubernetes:
+  version: 1.0.0
+  namespace: tare-test-nodes
+  charts: [{release: nodes, chart: nodes, repository: "https://charts.invalid"}]
+  profiles: {dev: {replicas: 1}}
+  nodeFiles: [{doc: its plug-in, dir: %q, holding: tare-test-cni}]
+tasks: [{plane: control, namespace: tare-test-nodes}]
+`
+
+// What a mesh's agent leaves on a node is found by a pod there, on a cluster that was given up for measuring; elsewhere
+// nothing is put on nodes, and that it was not looked for is said.
+func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs charts on a cluster")
+	}
+	kubeconfig := clusterOfTests(t)
+	const image = "tare.test/tare-agent:nodes"
+	bin := agentInCluster(t, image)
+	dir, onNode := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"mesh.yaml":                     fmt.Sprintf(nodesMesh, onNode),
+		"charts/nodes/Chart.yaml":       "apiVersion: v2\nname: nodes\nversion: 1.0.0\nappVersion: 1.0.0\n",
+		"charts/nodes/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small}\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tare := func(args ...string) (string, error) {
+		t.Helper()
+		out, err := exec.Command(filepath.Join(bin, "tare"), append(args, "--kubeconfig", kubeconfig)...).CombinedOutput()
+		t.Logf("tare %s: %v\n%s", strings.Join(args, " "), err, out)
+		return string(out), err
+	}
+	comesAndGoes := func() (string, error) {
+		t.Helper()
+		if _, err := tare("mesh", "install", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--charts", filepath.Join(dir, "charts"), "--in-use"); err != nil {
+			t.Fatal(err)
+		}
+		return tare("mesh", "uninstall", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--image", image)
+	}
+	left := filepath.Join(onNode, "10-net.conflist")
+	if err := os.WriteFile(left, []byte(`{"plugins": [{"type": "tare-test-cni"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := comesAndGoes(); err != nil || !strings.Contains(out, "not looked for on the nodes, the cluster is not marked as disposable: its plug-in") {
+		t.Errorf("on a cluster that was not given up: %v\n%s", err, out)
+	}
+	if _, err := tare("cluster", "adopt", "--yes"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = tare("cluster", "release") })
+	if out, err := comesAndGoes(); err == nil || !strings.Contains(out, "not all of it is gone: on the nodes there is ") || !strings.Contains(out, ":"+left) {
+		t.Errorf("with a file that is left: %v\n%s", err, out)
+	}
+	if err := os.Remove(left); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := comesAndGoes(); err != nil || strings.Contains(out, "not looked for") {
+		t.Errorf("with nothing left: %v\n%s", err, out)
+	}
+	pods, err := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", kubeconfig, "get", "pods", "-n", "default", "-o", "name").CombinedOutput()
+	if err != nil || strings.Contains(string(pods), "tare-looks-") {
+		t.Errorf("pods that looked are left: %v\n%s", err, pods)
+	}
+}

@@ -1,0 +1,157 @@
+// Package kubecli is the part of the command line that needs the Kubernetes libraries.
+package kubecli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
+	"github.com/tare-mesh/tare/internal/run/platform/kube"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// Kubernetes is what cmd/tare-kube adds to the command line of cmd/tare.
+func Kubernetes() *cli.Kubernetes {
+	return &cli.Kubernetes{
+		Cluster:    newClusterCommand,
+		Mesh:       newMeshCommand,
+		Cleanup:    newCleanupCommand,
+		Image:      newImageCommand,
+		Open:       open,
+		DryRun:     dryRun,
+		Generators: generatorsInImages,
+		Examine:    examine,
+	}
+}
+
+// timing is how long things may take in a cluster: images are pulled, an API server may be away for a
+// while, and a namespace goes when all that is in it has.
+func timing(workers int) runner.Timing {
+	return runner.Timing{
+		Deploy: 5 * time.Minute, Verify: 2 * time.Minute, Remove: 4 * time.Minute,
+		// Every worker is asked for the time and given its part, one after another.
+		Lead:     3*time.Second + time.Duration(workers)*time.Second,
+		Overtime: 2 * time.Minute, LoadGrace: 5 * time.Second,
+	}
+}
+
+// open connects to the experiment's cluster for a run.
+func open(ctx context.Context, c *cli.CommandLine, o cli.Opening) (*cli.Opened, error) {
+	return connected(ctx, c, o, nil)
+}
+
+// connected opens the platform. With a recorder nothing is done: the steps are recorded.
+func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *cluster.Recorder) (*cli.Opened, error) {
+	x := o.Experiment.Platform
+	for i, f := range o.Experiment.Faults {
+		if err := kube.CanInject(f); err != nil {
+			return nil, console.Usage(fmt.Errorf("faults[%d]: %w", i, err), hint.Of(err))
+		}
+	}
+	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: dry})
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := kube.Nodes(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	distinct, err := filepath.Abs(o.Results)
+	if err != nil {
+		return nil, fmt.Errorf("find the results directory: %w", err)
+	}
+	workers := o.Experiment.Load.Workers
+	images, err := generatorImages(o.Experiment)
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]mesh.Settings{}
+	for name, chosen := range o.Experiment.Meshes {
+		settings[name] = chosen.Settings()
+	}
+	m := clusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
+	if dry == nil {
+		if m, err = openMeter(ctx, k, x); err != nil {
+			return nil, err
+		}
+	}
+	if o.Experiment.Outside() && dry == nil {
+		here, err := meter.NewLocal()
+		if err != nil {
+			return nil, err
+		}
+		m.Meter = meter.Beside(m.Meter, here) // the load runs here
+	}
+	if m.note != "" {
+		o.Notices.Post(m.note)
+	}
+	run := kube.RunID(o.Experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
+	batches, end, err := takeTurns(ctx, c, k, o, run, dry == nil)
+	if err != nil {
+		return nil, err
+	}
+	return &cli.Opened{
+		Platform: kube.New(kube.Options{
+			Cluster: k, Run: run, Meshes: batches, Namespace: x.Namespace, Resources: x.Resources,
+			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
+			Generators: images, Digests: x.Digests, ChartCache: meshOptions(c, experiment.MeshOptions{}, nil).Cache,
+			Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
+			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
+		}, nodes).Declare(),
+		Meter:       m.Meter,
+		Timing:      timing(workers),
+		Environment: environmentOf(nodes),
+		End:         end,
+	}, nil
+}
+
+// takeTurns has one mesh at a time in the cluster; in a namespace that is given there is none.
+func takeTurns(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, o cli.Opening, run string, check bool) (batches kube.Meshes, end func(context.Context) error, err error) {
+	if o.Experiment.Platform.Namespace != "" {
+		return nil, nil, nil
+	}
+	turns := meshes.NewBatches(k, func(name string) meshes.Choice {
+		chosen := o.Experiment.Meshes[name]
+		options := meshOptions(c, chosen, nil)
+		options.Run, options.Gateway, options.Image = run, o.Experiment.Gateway(), cmp.Or(o.Experiment.Platform.Image, options.Image)
+		return meshes.Choice{Settings: chosen.Settings(), Options: options}
+	}, o.Notices.Post)
+	if check {
+		if err := turns.Possible(ctx, o.Experiment.Factors.Mesh); err != nil {
+			return nil, nil, err
+		}
+	}
+	return turns, turns.End, nil
+}
+
+// environmentOf says what the nodes are, all together.
+func environmentOf(nodes []kube.Node) result.Environment {
+	var e result.Environment
+	add := func(to *string, s string) {
+		if s != "" && !strings.Contains(", "+*to+", ", ", "+s+", ") {
+			*to = strings.TrimPrefix(*to+", "+s, ", ")
+		}
+	}
+	for _, n := range nodes {
+		add(&e.OS, n.OS)
+		add(&e.Arch, n.Arch)
+		add(&e.Kernel, n.Kernel)
+		e.CPUs += n.CPUs
+		e.MemoryMB += n.MemoryMB
+	}
+	return e
+}

@@ -1,0 +1,19 @@
+package kubecli
+
+import (
+	"io"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// MT_SERVICECIDR says the network of the services, to `tare mesh` and to a run alike.
+func TestServiceNetworkOfTheEnvironment(t *testing.T) {
+	t.Setenv("MT_SERVICECIDR", "34.118.224.0/20")
+	c := cli.New(console.Console{Err: io.Discard}, Kubernetes())
+	if got := meshOptions(c, experiment.MeshOptions{}, nil).ServiceCIDR; got != "34.118.224.0/20" {
+		t.Errorf("it is %q", got)
+	}
+}

@@ -1,0 +1,36 @@
+package kubecli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// The quickstart as it is for a laptop, but for its Envoys: one service and what it costs by itself, in two trials
+// between which there is nothing to find.
+func TestKubernetesQuickstart(t *testing.T) {
+	text, err := os.ReadFile("../../../examples/quickstart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A machine that others use misses some of 1000/s; what comes is counted all the same.
+	r := fileOnKubernetes(t, text, "factors.mesh=[none]", "blocks=1", "validity.rateShortfall=0.2")
+	all := r.records(t, console.Done, nil)
+	if len(all) != 2 || all[0].Control == all[1].Control {
+		t.Fatalf("%d trials: %+v", len(all), all)
+	}
+	for _, one := range all {
+		if !one.Valid || one.Load == nil {
+			t.Fatalf("%+v", one)
+		}
+		// Poisson arrivals at 1000/s for 4 s: 4000 with a standard deviation of 63.
+		if l := one.Load; l.AskedRate != 1000 || l.Intended < 3600 || l.Intended > 4400 || l.Classes["2xx"] != l.Sent || l.Sent < l.Intended*4/5 {
+			t.Errorf("%s: %d requests were intended, %d sent, %v", one.Treatment, l.Intended, l.Sent, l.Classes)
+		}
+		if ns, tasks := usedBy(one, metric.App); ns <= 0 || tasks != 1 {
+			t.Errorf("%s: %d tasks of the application used %d ns", one.Treatment, tasks, ns)
+		}
+	}
+}

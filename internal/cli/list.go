@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// listing is one kind of thing tare knows, as a table.
+type listing struct {
+	name, about string
+	header      []string
+	rows        func(catalog) [][]string
+}
+
+var listings = []listing{
+	{"meshes", "what an experiment's mesh factor may name, besides the path of a definition",
+		[]string{"MESH", "PROVIDES", "LOCAL", "KUBERNETES", "DESCRIPTION"}, meshRows},
+	{"apps", "topologies of services that an experiment may load",
+		[]string{"APP", "SERVICES", "CALLS A REQUEST", "DESCRIPTION"}, appRows},
+	{"generators", "load generators, those on this machine with their version, and what their latency means",
+		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
+	{"platforms", "where trials run",
+		[]string{"PLATFORM", "DESCRIPTION"}, platformRows},
+	{"meters", "where the figures of a cluster's containers come from",
+		[]string{"METER", "DESCRIPTION"}, meterRows},
+	{"faults", "what an experiment can make fail",
+		[]string{"FAULT", "NEEDS", "MAY HAVE", "DESCRIPTION"}, faultRows},
+	{"metrics", "everything that is measured",
+		[]string{"METRIC", "UNIT", "BETTER", "MEANING", "PARTS"}, metricRows},
+}
+
+func newListCommand(c *CommandLine) *cobra.Command {
+	var names []string
+	long := "list prints what this tare knows:\n"
+	for _, l := range listings {
+		names = append(names, l.name)
+		long += fmt.Sprintf("\n  %-12s%s", l.name, l.about)
+	}
+	return &cobra.Command{
+		Use:       "list " + strings.Join(names, "|"),
+		Short:     "List the meshes, apps, load generators, platforms and metrics",
+		Long:      long,
+		Example:   "  tare list meshes",
+		ValidArgs: names,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, l := range listings {
+				if l.name == args[0] {
+					return c.Table(l.header, l.rows(c.catalog))
+				}
+			}
+			return fmt.Errorf("list %s: no such listing", args[0])
+		},
+	}
+}
+
+func meshRows(catalog) (rows [][]string) {
+	for _, d := range mesh.Builtin() {
+		local := "no"
+		switch {
+		case d.Local != nil:
+			local = d.Local.Sidecar.Program + " sidecars"
+			for _, c := range d.Local.Control {
+				local += ", " + c.Program
+			}
+		case d.On(mesh.OnLocal) == nil: // no mesh at all runs anywhere
+			local = "yes"
+		}
+		kubernetes := "no"
+		switch {
+		case d.Kubernetes != nil:
+			kubernetes = cmp.Or(d.Kubernetes.Version, "yes")
+		case d.On(mesh.OnKubernetes) == nil:
+			kubernetes = "yes"
+		}
+		rows = append(rows, []string{d.Name, Provides(d.Provides), local, kubernetes, d.Description})
+	}
+	return rows
+}
+
+// Provides lists the features of a mesh.
+func Provides(p mesh.Provides) string {
+	var has []string
+	for _, f := range []struct {
+		name string
+		is   bool
+	}{{"mTLS", p.MTLS}, {"L7", p.L7}, {"retries", p.Retries}, {"telemetry", p.Telemetry}} {
+		if f.is {
+			has = append(has, f.name)
+		}
+	}
+	if len(has) == 0 {
+		return "nothing"
+	}
+	return strings.Join(has, ", ")
+}
+
+func appRows(catalog) (rows [][]string) {
+	for _, t := range app.Builtin() {
+		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), t.Description})
+	}
+	return rows
+}
+
+func generatorRows(c catalog) (rows [][]string) {
+	versions := map[string]string{}
+	for _, s := range generator.FindAll(context.Background(), c.generators) {
+		versions[s.Name] = foundVersion(s)
+	}
+	for _, g := range c.generators {
+		name := g.Name()
+		rows = append(rows, []string{name, strings.Join(generator.Loops(name), ", "), cmp.Or(versions[name], "built in"), latencyOf(name)})
+	}
+	return rows
+}
+
+// foundVersion is the version that was found, or how to come by the generator.
+func foundVersion(s generator.Sought) string {
+	if s.Err == nil {
+		return s.Found.Version
+	}
+	return "none: " + hint.Of(s.Err)
+}
+
+// latencyOf says what a generator's latency is: of response time, where it has that.
+func latencyOf(name string) string {
+	for _, of := range []string{"response", "service"} {
+		if m := generator.Meaning(name, of); m != "" {
+			return of + " time: " + m
+		}
+	}
+	return "unknown"
+}
+
+func platformRows(c catalog) (rows [][]string) {
+	for _, p := range c.platforms {
+		rows = append(rows, []string{p.name, p.doc})
+	}
+	return rows
+}
+
+func meterRows(catalog) (rows [][]string) {
+	for _, m := range clusterMeters {
+		rows = append(rows, []string{m.name, m.doc})
+	}
+	return rows
+}
+
+func faultRows(catalog) (rows [][]string) {
+	none := func(names []string) string {
+		if len(names) == 0 {
+			return "-"
+		}
+		return strings.Join(names, ", ")
+	}
+	for _, k := range experiment.FaultKinds() {
+		doc := k.Doc
+		if k.Network {
+			doc += " (on the local platform with CAP_NET_ADMIN)"
+		}
+		rows = append(rows, []string{k.Name, none(k.Needs), none(k.May), doc})
+	}
+	return rows
+}
+
+// metricRows has one line a metric, with its parts in the last column.
+func metricRows(catalog) (rows [][]string) {
+	for _, r := range metric.Rows() {
+		name, parts := r.Name, strings.Join(r.Parts, ", ")
+		if len(r.Parts) == 1 {
+			name, parts = metric.Of(r.Name, r.Parts[0]), ""
+		}
+		rows = append(rows, []string{name, cmp.Or(r.Unit, "1"), r.Better.String(), r.Doc, cmp.Or(parts, "-")})
+	}
+	return rows
+}

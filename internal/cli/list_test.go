@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+func TestList(t *testing.T) {
+	c := newCatalog(nil)
+	want := map[string]struct {
+		rows int
+		line string // one that must be there, its columns separated by two spaces or more
+	}{
+		"meshes":     {len(mesh.Names()), "envoy-tcp  mTLS, telemetry  envoy sidecars  "},
+		"apps":       {len(app.Builtin()), "chain-3  3  3  "},
+		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the instant"},
+		"platforms":  {len(c.platforms), "local"},
+		"meters":     {len(clusterMeters), "metrics-api  averages"},
+		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},
+		"metrics":    {len(metric.Rows()), "cpu_us_per_request  us  lower  CPU time per answered request  app, data, "},
+	}
+	if len(want) != len(listings) {
+		t.Errorf("%d listings, want %d", len(listings), len(want))
+	}
+	for _, l := range listings {
+		var out bytes.Buffer
+		cmd := newListCommand(testLine(t, &out))
+		cmd.SetArgs([]string{l.name})
+		if err := cmd.Execute(); err != nil {
+			t.Errorf("%s: %v", l.name, err)
+		}
+		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+		if got := len(lines) - 1; got != want[l.name].rows {
+			t.Errorf("%s: %d rows, want %d", l.name, got, want[l.name].rows)
+		}
+		if !hasRow(lines, want[l.name].line) {
+			t.Errorf("%s: %q is not in\n%s", l.name, want[l.name].line, out.String())
+		}
+	}
+}
+
+// hasRow compares without regard to the width of the gaps between columns.
+func hasRow(lines []string, want string) bool {
+	columns := func(s string) string {
+		for strings.Contains(s, "   ") {
+			s = strings.ReplaceAll(s, "   ", "  ")
+		}
+		return s
+	}
+	for _, l := range lines {
+		if strings.HasPrefix(columns(l), want) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestListRefuses(t *testing.T) {
+	for _, args := range [][]string{{}, {"everything"}, {"meshes", "apps"}} {
+		cmd := newListCommand(testLine(t, nil))
+		cmd.SetArgs(args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.Execute(); err == nil {
+			t.Errorf("list %q is accepted", args)
+		}
+	}
+}

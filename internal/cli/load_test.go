@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+)
+
+// runLoadCommand runs `tare load` with args against url; GC settings of the process stay changed.
+func runLoadCommand(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out, diag bytes.Buffer
+	c := New(console.Console{In: strings.NewReader(""), Out: &out, Err: &diag}, nil)
+	cmd := newLoadCommand(c)
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&diag)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func hello(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("hello"))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestLoadPrintsASummary(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "--rate", "200", "-d", "500ms", "--warmup", "100ms", "--arrivals", "constant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + out)
+	for _, want := range []string{" in 500ms: ", "/s of 200.0/s asked for", "2xx: 100 (100.0 %)", "200: 100", "open loop, constant arrivals", "response ms", "service ms", "lateness µs", "verdict"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("summary lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestLoadWithARamp(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "--ramp", "500ms@100,500ms@100-300", "--arrivals", "constant", "-d", "1s", "--warmup", "0s", "-H", "X-A: b")
+	if err != nil || !strings.Contains(out, "2xx: 150 (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestLoadWithARampLastsAsLongAsTheRamp(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "--ramp", "200ms@100,200ms@100-300", "--arrivals", "constant")
+	if err != nil || !strings.Contains(out, "2xx: 60 (") || !strings.Contains(out, " in 400ms") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A whole period of the sine has as many requests as the steady rate, its first half more.
+func TestLoadWithASine(t *testing.T) {
+	for _, test := range []struct{ duration, want string }{{"1s", "2xx: 200 ("}, {"500ms", "2xx: 148 ("}} { // 100 + 150·(1/π)
+		out, err := runLoadCommand(t, hello(t), "--rate", "200", "--sine", "1s@150", "--arrivals", "constant", "-d", test.duration, "--warmup", "0s")
+		if err != nil || !strings.Contains(out, test.want) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+func TestLoadChecksAnswers(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/missing" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(`{"smiley": "?", "errors": ["no smiley"], "data": {"errors": []}}`))
+	}))
+	t.Cleanup(s.Close)
+	for _, test := range []struct {
+		args      []string
+		says, out string // says "": the checks hold
+	}{
+		{[]string{s.URL, "--refuse-json", "errors"}, "20 answers had not the JSON fields expected", "wrong JSON field: 20 (100.0 %)"},
+		{[]string{s.URL, "--refuse-json", "data.errors", "--expect-json", "errors", "--expect-json", "smiley"}, "", "2xx: 20 (100.0 %)"},
+		{[]string{s.URL, "--expect-status", "201,4xx"}, "20 answers had another status than expected", "wrong status: 20 (100.0 %)"},
+		{[]string{s.URL + "/missing", "--expect-status", "404"}, "", "404 as expected: 20 (100.0 %)"},
+		{[]string{s.URL + "/missing"}, "", "other answers: 20 (100.0 %)"},
+		{[]string{s.URL, "--expect-body", "nothing of the kind"}, "20 answers had not the body expected", "wrong body: 20"},
+		{[]string{hello(t), "--expect-json", "a"}, "20 answers were no JSON", "not JSON: 20"},
+	} {
+		out, err := runLoadCommand(t, append(test.args, "-n", "20", "-c", "2")...)
+		var exit *console.ExitError
+		if test.says == "" && err != nil || test.says != "" && (!errors.As(err, &exit) || exit.Code != console.Gate || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%q: %v", test.args, err)
+		}
+		if !strings.Contains(out, test.out) {
+			t.Errorf("%q lacks %q:\n%s", test.args, test.out, out)
+		}
+	}
+}
+
+func TestLoadAsJSON(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "-c", "2", "-d", "200ms", "--warmup", "0s", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(out), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"requests", "rate", "latency_ms", "service_ms", "lateness_us", "errors", "cpu_seconds", "verdict", "warnings", "statuses"} {
+		if _, ok := fields[name]; !ok {
+			t.Errorf("report lacks %q:\n%s", name, out)
+		}
+	}
+	var r loadgen.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Loop != "closed" || r.Requests == 0 {
+		t.Errorf("%v: %+v", err, r)
+	}
+}
+
+func TestLoadRefusesMistakes(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"ftp://127.0.0.1/"}, "does not begin with http://"},
+		{[]string{"http://127.0.0.1:99999/"}, "port 99999"},
+		{[]string{"http://127.0.0.1/", "--rate", "fast"}, `rate "fast"`},
+		{[]string{"http://127.0.0.1/", "--rate", "-1"}, `rate "-1"`},
+		{[]string{"http://127.0.0.1/", "--arrivals", "monthly"}, `arrivals "monthly"`},
+		{[]string{"http://127.0.0.1/", "--ramp", "10s"}, `ramp "10s"`},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s"}, `sine "10s"`},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@1-5"}, `sine "10s@1-5"`},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@11"}, "amplitude 11 is not between"},
+		{[]string{"http://127.0.0.1/", "--sine", "10s@11"}, "needs a --rate"},
+		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@5", "--ramp", "10s@5"}, "both segments and a sine"},
+		{[]string{"http://127.0.0.1/", "--expect-status", "ok"}, `expected status "ok"`},
+		{[]string{"http://127.0.0.1/", "--refuse-json", "a..b"}, `JSON field "a..b"`},
+		{[]string{"http://127.0.0.1/", "--cert", "x"}, "both a certificate and a key"},
+		{[]string{"http://127.0.0.1/", "-H", "nonsense"}, `header "nonsense"`},
+		{[]string{"http://127.0.0.1/", "-d", "0s"}, "measure window is 0s long"},
+		{[]string{"http://127.0.0.1/", "-o", "xml"}, `output "xml"`},
+		{[]string{"http://127.0.0.1/", "-m", "GE T"}, "method"},
+	} {
+		_, err := runLoadCommand(t, test.args...)
+		var usage *console.UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got %v, want a usage error with %q", test.args, err, test.want)
+		}
+	}
+}
+
+func TestLoadFailsWhenNothingAnswersOrTheSizeIsWrong(t *testing.T) {
+	if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-d", "200ms", "--warmup", "0s", "--rate", "50"); err == nil || !strings.Contains(err.Error(), "no request was answered") {
+		t.Errorf("nobody listens: %v", err)
+	}
+	_, err := runLoadCommand(t, hello(t), "-d", "200ms", "--warmup", "0s", "--rate", "50", "--expect-size", "6")
+	var exit *console.ExitError
+	if !errors.As(err, &exit) || exit.Code != console.Gate {
+		t.Errorf("wrong size: %v", err)
+	}
+}
+
+func TestLoadOfANumberOfRequests(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "-n", "57", "-c", "4", "-w", "2")
+	if err != nil || !strings.Contains(out, "2xx: 57 (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "csv")
+	if lines := strings.Split(out, "\n"); err != nil || !strings.HasPrefix(out, "second,2xx,status,timeout,conn,response_ms_p50,") || !strings.HasPrefix(lines[1], "0,57,0,0,0,") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "hdr")
+	if err != nil || !strings.Contains(out, "Tag=response.2xx,") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A number of requests is exact over processes that do not divide it.
+func TestLoadInSeveralProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds tare-agent")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir, modulePath+"cmd/tare-agent").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, rate := range []string{"max", "100"} {
+		out, err := runLoadCommand(t, hello(t), "-n", "7", "--processes", "3", "-c", "5", "--rate", rate, "-o", "json", "--hdr", filepath.Join(dir, "log"))
+		var r loadgen.Report
+		if errors.Join(err, json.Unmarshal([]byte(out), &r)) != nil || r.Requests != 7 || r.Completed != 7 || r.Connected != 5 || r.Parts != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if log, err := os.ReadFile(filepath.Join(dir, "log")); err != nil || !bytes.Contains(log, []byte("Tag=response.2xx")) {
+			t.Errorf("log: %v", err)
+		}
+	}
+}
+
+func TestLoadOverHTTP2(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+		}
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	out, err := runLoadCommand(t, s.URL, "-n", "100", "-c", "2", "--streams", "8", "--http2")
+	if err != nil || !strings.Contains(out, "2xx: 100 (") || !strings.Contains(out, "HTTP/2, 2 connections of up to 8 streams") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	_, err = runLoadCommand(t, s.URL, "--grpc", "a.B/C", "-n", "10", "-c", "2") // no gRPC server: 200 without a status
+	if err == nil {
+		t.Error("an answer without grpc-status counts as one")
+	}
+}
+
+func TestLoadOfAnEcho(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c) }()
+		}
+	}()
+	out, err := runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "100", "-c", "2", "--body-size", "300")
+	if err != nil || !strings.Contains(out, "2xx: 100 (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "1", "--expect-size", "3"); err == nil || !strings.Contains(err.Error(), "leave out --expect-size") {
+		t.Errorf("an echo of another size: %v", err)
+	}
+}
+
+func TestLoadOfAStreamingCall(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: "a.B", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
+		StreamName: "C", ServerStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			return errors.Join(s.RecvMsg(&emptypb.Empty{}), s.SendMsg(&emptypb.Empty{}), s.SendMsg(&emptypb.Empty{}))
+		},
+	}}}, struct{}{})
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	out, err := runLoadCommand(t, l.Addr().String(), "--grpc", "a.B/C", "--grpc-stream", "-n", "50", "-c", "2")
+	if err != nil || !strings.Contains(out, "grpc-0: 50 (") || !strings.Contains(out, "messages   100, 2.000 a call") || !strings.Contains(out, "first message ms") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestLoadFollowsRedirects(t *testing.T) {
+	end := hello(t)
+	s := httptest.NewServer(http.RedirectHandler(end, http.StatusFound))
+	t.Cleanup(s.Close)
+	out, err := runLoadCommand(t, s.URL, "--follow", "-n", "50", "-c", "2")
+	if err != nil || !strings.Contains(out, "200: 50 (") || !strings.Contains(out, "redirects  50 followed, 1.000 a request") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runLoadCommand(t, s.URL, "-n", "50", "-c", "2")
+	if err != nil || !strings.Contains(out, "302: 50 (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Over TLS the summary says what was agreed on.
+func TestLoadOverTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	for want, args := range map[string][]string{
+		"HTTP/2, 2 connections of up to 16 streams over TLS 1.3 TLS_": {"--protocol", "auto"},
+		", 2 connections over TLS 1.3 TLS_":                           {"--full-handshake"},
+		"resumed a session":                                           {"--no-keepalive"},
+	} {
+		out, err := runLoadCommand(t, append(args, s.URL, "-k", "-c", "2", "-n", "20")...)
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "2xx: 20 (100.0 %)") || !strings.Contains(out, "TLS ms") {
+			t.Errorf("%v: %v, lacks %q:\n%s", args, err, want, out)
+		}
+	}
+}

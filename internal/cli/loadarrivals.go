@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+)
+
+// vary says how the rate changes with time.
+func (f *loadFlags) vary(p *loadgen.Profile) error {
+	var errs []error
+	var all time.Duration
+	for _, r := range f.ramp {
+		segment, err := parseSegment(r)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		p.Segments = append(p.Segments, segment)
+		all += segment.For
+	}
+	if all > 0 && !f.given("duration") && p.Requests == 0 {
+		if !f.given("warmup") {
+			p.Warmup = 0
+		}
+		f.duration = max(0, all-p.Warmup)
+	}
+	if f.sine != "" {
+		swing, err := parseSegment(f.sine)
+		if err != nil || swing.From != swing.To {
+			errs = append(errs, fmt.Errorf("sine %q is not of the form 30s@200, a period and by how many requests/s the rate swings", f.sine))
+		}
+		if p.Rate == 0 {
+			errs = append(errs, errors.New("--sine needs a --rate to swing about"))
+		}
+		p.Sine = &loadgen.Sine{Amplitude: swing.From, Period: swing.For}
+	}
+	return errors.Join(errs...)
+}
+
+// parseSegment reads "30s@100" or "30s@100-500".
+func parseSegment(text string) (s loadgen.Segment, err error) {
+	length, rates, ok := strings.Cut(text, "@")
+	from, to, ramp := strings.Cut(rates, "-")
+	if !ramp {
+		to = from
+	}
+	if ok {
+		s.For, err = time.ParseDuration(length)
+		var errFrom, errTo error
+		s.From, errFrom = strconv.ParseFloat(from, 64)
+		s.To, errTo = strconv.ParseFloat(to, 64)
+		err = errors.Join(err, errFrom, errTo)
+	}
+	if !ok || err != nil {
+		return s, fmt.Errorf("ramp %q is not of the form 30s@100 or 30s@100-500", text)
+	}
+	return s, nil
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+)
+
+// writeLoad writes the outcome in one of loadOutputs. For csv and hdr the
+// interval log is at p.HDRPath.
+func writeLoad(w io.Writer, output string, p *loadgen.Profile, r *loadgen.Report) error {
+	switch output {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	case "text":
+		return writeLoadSummary(w, p, r)
+	}
+	log, err := os.Open(p.HDRPath)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if output == "csv" {
+		return writeLoadCSV(w, log)
+	}
+	_, err = io.Copy(w, log)
+	return err
+}
+
+// loadClasses are the CSV's columns of counts, in order.
+var loadClasses = []loadgen.Class{loadgen.OK, loadgen.Status, loadgen.Timeout, loadgen.Conn}
+
+// loadQuantiles are its columns of times.
+var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
+
+// writeLoadCSV writes a line for each second of the schedule, warm-up included:
+// how many of the requests intended in it ended how, and quantiles of the times
+// of those answered with success, ms, and of the lateness of all, µs.
+func writeLoadCSV(w io.Writer, log io.Reader) error {
+	seconds := map[int]map[string]*hdrhistogram.Histogram{}
+	err := loadgen.ReadLog(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		if seconds[second] == nil {
+			seconds[second] = map[string]*hdrhistogram.Histogram{}
+		}
+		seconds[second][tag] = h
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	times := []struct {
+		column, tag string
+		unit        float64 // ns
+	}{
+		{"response_ms", loadgen.TagResponse + string(loadgen.OK), 1e6}, {"service_ms", loadgen.TagService + string(loadgen.OK), 1e6},
+		{"lateness_us", loadgen.TagLateness, 1e3},
+	}
+	header := []string{"second"}
+	for _, class := range loadClasses {
+		header = append(header, string(class))
+	}
+	for _, t := range times {
+		for _, q := range loadQuantiles {
+			header = append(header, t.column+"_"+strings.Replace("p"+strconv.FormatFloat(q, 'g', -1, 64), "p100", "max", 1))
+		}
+	}
+	out := csv.NewWriter(w)
+	errs := []error{out.Write(header)}
+	for _, second := range slices.Sorted(maps.Keys(seconds)) {
+		tags := seconds[second]
+		row := []string{strconv.Itoa(second)}
+		for _, class := range loadClasses {
+			var n int64
+			if h := tags[loadgen.TagResponse+string(class)]; h != nil {
+				n = h.TotalCount()
+			}
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		for _, t := range times {
+			for _, q := range loadQuantiles {
+				cell := ""
+				if h := tags[t.tag]; h != nil && h.TotalCount() > 0 {
+					cell = strconv.FormatFloat(float64(h.ValueAtPercentile(q))/t.unit, 'f', 6, 64)
+				}
+				row = append(row, cell)
+			}
+		}
+		errs = append(errs, out.Write(row))
+	}
+	out.Flush()
+	return errors.Join(append(errs, out.Error())...)
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+)
+
+// partsLead is how long before the agreed instant the processes are started: time
+// to open their connections, beside that for measuring the floor.
+const partsLead = 2 * time.Second
+
+// loadInParts shares p among n processes that start at one instant, and merges
+// what they report. The processes end with ctx.
+func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(loadgen.Progress), diag io.Writer) (loadgen.Report, error) {
+	dir, err := os.MkdirTemp("", "tare-load-")
+	if err != nil {
+		return loadgen.Report{}, fmt.Errorf("share load: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	whole := p.HDRPath
+	p.Start = time.Now().Add(partsLead + 2*p.Calibrate)
+	shared := p
+	if whole != "" {
+		shared.HDRPath = filepath.Join(dir, filepath.Base(whole))
+	}
+	parts, err := generator.Split(generator.Tare{}, shared, n)
+	if err != nil {
+		return loadgen.Report{}, err
+	}
+	for _, part := range parts {
+		if err := os.MkdirAll(filepath.Dir(part.HDRPath), 0o700); whole != "" && err != nil {
+			return loadgen.Report{}, fmt.Errorf("share load: %w", err)
+		}
+	}
+	var (
+		running sync.WaitGroup
+		reports = make([]loadgen.Report, n)
+		errs    = make([]error, n)
+		sum     = generator.SumProgress(n, progress)
+	)
+	for i, part := range parts {
+		if i > 0 {
+			part.Calibrate = 0 // one floor is enough, and the others would disturb it
+		}
+		running.Go(func() { reports[i], errs[i] = loadPart(ctx, part, sum, diag) })
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return loadgen.Report{}, err
+	}
+	report, err := loadgen.Merge(reports)
+	if err == nil && whole != "" {
+		err = generator.MergeLogs(whole, report.Started, parts)
+	}
+	return report, err
+}
+
+// loadPart runs one process to its end.
+func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Progress), diag io.Writer) (loadgen.Report, error) {
+	fail := func(err error) (loadgen.Report, error) {
+		return loadgen.Report{}, fmt.Errorf("load process %d: %w", p.Part, err)
+	}
+	cmd := exec.CommandContext(ctx, generator.AgentPath(), "load")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
+	cmd.WaitDelay = p.Drain + 5*time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, errIn := cmd.StdinPipe()
+	stdout, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		return fail(err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fail(err)
+	}
+	var report *loadgen.Report
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, 16<<20)
+	skew, err := tellPart(stdin, lines, p)
+	for err == nil && lines.Scan() {
+		var line loadgen.Line
+		if err = json.Unmarshal(lines.Bytes(), &line); err != nil {
+			break
+		}
+		if line.Progress != nil {
+			progress(*line.Progress)
+		}
+		if line.Report != nil {
+			report = line.Report
+		}
+	}
+	err = errors.Join(err, lines.Err())
+	_, _ = io.Copy(io.Discard, stdout)
+	waited := cmd.Wait()
+	switch {
+	case report != nil && err == nil:
+		report.OnClock(skew)
+		return *report, nil // also where ctx has ended it
+	case err == nil:
+		err = errors.Join(errors.New("ended without a report"), waited)
+	}
+	_, _ = diag.Write(stderr.Bytes())
+	return fail(err)
+}
+
+// tellPart compares the process's clock with this one's, and gives it its profile with
+// the start as its own clock tells it.
+func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p loadgen.Profile) (loadgen.Clock, error) {
+	defer stdin.Close()
+	tell := json.NewEncoder(stdin)
+	ahead, bound, err := clock.Measure(time.Now, func() (clock.Stamps, error) {
+		if err := tell.Encode(loadgen.Question{Clock: true}); err != nil {
+			return clock.Stamps{}, err
+		}
+		var line loadgen.Line
+		if !lines.Scan() {
+			return clock.Stamps{}, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Clock == nil {
+			return clock.Stamps{}, fmt.Errorf("answer %.60q has no clock", lines.Text())
+		}
+		return *line.Clock, nil
+	})
+	if err != nil {
+		return loadgen.Clock{}, err
+	}
+	p.Start = p.Start.Add(ahead)
+	return loadgen.ClockOf(ahead, bound), tell.Encode(p)
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// planFormats are the ways to print a plan, the default first.
+var planFormats = []struct {
+	name  string
+	write func(io.Writer, *plan.Plan) error
+}{
+	{"text", writePlanText},
+	{"json", writePlanJSON},
+}
+
+func newPlanCommand(c *CommandLine) *cobra.Command {
+	var o ExperimentOptions
+	var names []string
+	for _, f := range planFormats {
+		names = append(names, f.name)
+	}
+	format := names[0]
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Print what an experiment would run, in which order and for how long",
+		Long: `plan reads an experiment file and prints its treatments, what each is compared
+with, its trials in the order in which they would run, and the expected time. It
+starts nothing and writes nothing. The same file gives the same plan on every machine.`,
+		Example: `  tare plan examples/quickstart.yaml
+  tare plan examples/quickstart.yaml --set blocks=10 --set 'factors.rate=[500, 1000]'
+  tare plan examples/quickstart.yaml --format json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, f := range planFormats {
+				if f.name == format {
+					s, err := c.Read(args[0], o)
+					if err != nil {
+						return err
+					}
+					refresh := c.catalog.platform(s.Experiment.Platform.Kind).refresh
+					if short := runner.ShortMeasure(s.Experiment.Phases, refresh); short != "" {
+						fmt.Fprintf(c.Err, "tare: %s\n", short)
+					}
+					return f.write(c.Out, s.Plan)
+				}
+			}
+			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&format, "format", format, "format of the plan: "+strings.Join(names, " or "))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func writePlanJSON(w io.Writer, p *plan.Plan) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(p)
+}
+
+func writePlanText(w io.Writer, p *plan.Plan) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s × %s = %s, seed %d\n", p.Experiment, console.Counted(len(p.Treatments), "treatment"),
+		console.Counted(p.Blocks, "block"), console.Counted(len(p.Trials), "trial"), p.Seed)
+	if p.Until != "" {
+		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
+	}
+	if p.Order != "" {
+		fmt.Fprintf(&b, "order %s: the trials of one mesh stand together%s\n", p.Order, map[string]string{experiment.OrderTurns: " within a block"}[p.Order])
+	}
+	fmt.Fprintf(&b, "about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
+	if n := p.MeshChanges; n > 0 {
+		fmt.Fprintf(&b, "%v of it for meshes, which are put in or taken out %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
+	}
+	b.WriteString("\n")
+
+	if p.Way != "" {
+		fmt.Fprintf(&b, "%s\n\n", p.Way)
+	}
+	factors := factorNames(p)
+	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(append([]string{"TREATMENT", "COMPARED WITH"}, factors...), "\t"))
+	for _, t := range p.Treatments {
+		row := []string{t.ID, against(p, t)}
+		for _, f := range factors {
+			row = append(row, shown(f, t.Factors[f]))
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(&b, "\nThe trials in order:\n\n")
+	tw = tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, "BLOCK\tTRIAL\tTREATMENT")
+	for _, t := range p.Trials {
+		fmt.Fprintf(tw, "%d\t%d\t%s\n", t.Block, t.Ordinal, t.Treatment)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// factorNames are the columns: the factors that the file names, in its order of fields.
+func factorNames(p *plan.Plan) []string {
+	var names []string
+	for _, f := range experiment.FactorNames() {
+		if _, ok := p.Treatments[0].Factors[f]; ok {
+			names = append(names, f)
+		}
+	}
+	return names
+}
+
+// against says in words what a treatment is compared with.
+func against(p *plan.Plan, t plan.Treatment) string {
+	switch {
+	case t.Control:
+		return t.Baseline + " (control: no difference expected)"
+	case t.Baseline != "":
+		return t.Baseline
+	}
+	for _, other := range p.Treatments {
+		if other.Baseline == t.ID {
+			return "is a baseline"
+		}
+	}
+	return "nothing"
+}
+
+// shown writes a level as the experiment file does.
+func shown(factor string, level any) string {
+	number, ok := level.(float64)
+	switch {
+	case !ok:
+		return fmt.Sprint(level)
+	case strings.HasSuffix(factor, "Size"):
+		return experiment.Size(number).String()
+	}
+	return strconv.FormatFloat(number, 'f', -1, 64)
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// testLine is a command line without Kubernetes. It writes to out; nil discards.
+func testLine(t *testing.T, out io.Writer) *CommandLine {
+	t.Helper()
+	if out == nil {
+		out = io.Discard
+	}
+	c := New(console.Console{In: strings.NewReader(""), Out: out, Err: out}, nil)
+	c.kill = t.Context()
+	return c
+}
+
+// call runs one command as main would, without its root.
+func call(t *testing.T, newCommand func(*CommandLine) *cobra.Command, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newCommand(testLine(t, &out))
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	err = cmd.Execute()
+	return out.String(), err
+}
+
+func TestPlanText(t *testing.T) {
+	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/plan-quickstart.golden")
+	if err != nil || got != string(want) {
+		t.Errorf("%v: got\n%swant\n%s", err, got, want)
+	}
+}
+
+// A plan says where the load goes where it is not to the entry.
+func TestPlanSaysTheWayOfTheLoad(t *testing.T) {
+	for want, set := range map[string]string{"either is a service of type nodeport": "seed=1", "either is a service of type loadbalancer": "platform.expose=loadBalancer"} {
+		got, err := call(t, newPlanCommand, "../../examples/gateway-kubernetes.yaml", "--set", set)
+		if err != nil || !strings.Contains(strings.ToLower(got), want) {
+			t.Errorf("%s: %v, %q is not in\n%s", set, err, want, got)
+		}
+	}
+}
+
+func TestPlanJSON(t *testing.T) {
+	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p plan.Plan
+	if err := json.Unmarshal([]byte(got), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Schema != plan.Schema || len(p.Trials) != 18 || p.Expected <= 0 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestPlanNamesEveryMistakeWithItsHint(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bad.yaml")
+	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoi]}\nblocks: -1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t, newPlanCommand, file)
+	var stderr bytes.Buffer
+	if code := console.Exit(&stderr, "tare", err); code != console.BadUsage {
+		t.Errorf("exit code %d, want %d", code, console.BadUsage)
+	}
+	want := `tare: bad.yaml:4:24: factors.mesh[1]: unknown mesh "envoi"
+hint: did you mean envoy?
+tare: bad.yaml:5:9: blocks: -1 is not between 1 and 10000
+hint: a block runs every treatment once; 6 or more give intervals
+`
+	if got := strings.ReplaceAll(stderr.String(), filepath.Dir(file)+"/", ""); got != want {
+		t.Errorf("said\n%swant\n%s", got, want)
+	}
+}
+
+func TestPlanRefusesAnUnknownFormat(t *testing.T) {
+	_, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "xml")
+	var usage *console.UsageError
+	if !errors.As(err, &usage) {
+		t.Errorf("said %v", err)
+	}
+}
+
+func TestSchemaIsJSON(t *testing.T) {
+	got, err := call(t, newSchemaCommand)
+	if err != nil || !json.Valid([]byte(got)) {
+		t.Errorf("%v: %.200s", err, got)
+	}
+}
+
+// Meshes are put in and taken out as the order of the trials has it, and the plan's time has that in it.
+func TestPlanCountsMeshChanges(t *testing.T) {
+	p := &plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "a"}, {ID: "b"}, {ID: "a2"}}}
+	for i, name := range []string{"none", "a", "b", "a"} {
+		p.Treatments[i].Levels.Mesh = name
+	}
+	meshes := map[string]mesh.Definition{"none": {Name: "none"}, "a": {Name: "a", Kubernetes: &mesh.Kubernetes{}}, "b": {Name: "b", Kubernetes: &mesh.Kubernetes{}}}
+	for _, id := range []string{"a", "a2", "none", "b", "a"} { // in; stays; out; in; out and in; out
+		p.Trials = append(p.Trials, plan.Trial{Treatment: id})
+	}
+	changes(meshes, p)
+	if p.Expected != 6*meshChange || p.MeshChanges != 6 {
+		t.Errorf("%v, expected %v", p.Expected, 6*meshChange)
+	}
+}

@@ -1,0 +1,3 @@
+package cli
+
+const modulePath = "github.com/tare-mesh/tare/"

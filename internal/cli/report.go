@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// reportOptions are the flags of `tare report`.
+type reportOptions struct {
+	format string
+	output string // file; empty: standard output
+	all    bool
+	// method and baseline as the flags give them; empty: what the results bear.
+	method   string
+	baseline []string
+	cost     string // file of prices; empty: none
+	// attribution classifies tasks anew: the name or the file of a classification; empty: as the run had them.
+	attribution string
+	same        string // margin that counts as the same; empty: the experiment's
+}
+
+// defaultReport is what tare report prints without a flag.
+func defaultReport() reportOptions { return reportOptions{format: "text"} }
+
+func newReportCommand(c *CommandLine) *cobra.Command {
+	o := defaultReport()
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "Print the answer of a results directory, from its raw record",
+		Long: `report computes every figure anew from the raw record in a results directory:
+what each treatment costs, what it adds to the baseline with an interval and a
+verdict, the noise floor, and warnings that name their cure. It runs nothing,
+and may be used while a run goes on.
+
+Formats:
+` + formatList(),
+		Example: `  tare report runs/quickstart-20260301T120000Z
+  tare report runs/quickstart-20260301T120000Z --all
+  tare report runs/quickstart-20260301T120000Z --cost examples/prices.yaml
+  tare report runs/quickstart-20260301T120000Z --format json -o report.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.report(args[0], o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(formatNames(), ", "))
+	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output; a directory for formats that are one")
+	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
+	f.StringVar(&o.method, "method", "", "how trials become figures: "+methodNames()+"; default: what the results bear")
+	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
+	f.StringVar(&o.same, "same-within", "", "tell what is the same to within a `margin` of the ratio, such as 2%, from what shows no difference")
+	f.StringVar(&o.cost, "cost", "", "tell what it costs, by the prices and scenarios in a `file` such as examples/prices.yaml")
+	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
+	o.attributed(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// attributed adds the flag of another classification.
+func (o *reportOptions) attributed(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.attribution, "attribution", "", "tell control plane, data plane and the rest apart by another `classification`: "+strings.Join(mesh.Attributions(), ", ")+", or a file")
+	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(mesh.Attributions(), cobra.ShellCompDirectiveDefault))
+}
+
+func formatNames() []string {
+	var names []string
+	for _, f := range report.Formats(report.Options{}) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func formatList() string {
+	var b strings.Builder
+	for _, f := range report.Formats(report.Options{}) {
+		fmt.Fprintf(&b, "  %-21s %s\n", f.Name, f.Doc)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func (c *CommandLine) report(dir string, o reportOptions) error {
+	if f, ok := report.Lookup(o.format, report.Options{}); ok && f.Export != nil {
+		return exportReport(f, dir, o)
+	}
+	if o.output == "" {
+		return writeReport(c.Out, dir, o)
+	}
+	var b bytes.Buffer
+	if err := writeReport(&b, dir, o); err != nil {
+		return err
+	}
+	return console.WriteFile(o.output, b.Bytes())
+}
+
+// writeReport analyses the results in dir and writes the answer to w. `tare run`
+// ends with it, so that both print the same from the same files.
+func writeReport(w io.Writer, dir string, o reportOptions) error {
+	f, err := reportFormat(o, console.Width(w))
+	if err != nil {
+		return err
+	}
+	d, r, err := analyse(dir, o)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return f.Write(w, r)
+}
+
+// analyse opens a results directory and computes its answer.
+func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error) {
+	d, err := result.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err := levelsOf(o.baseline)
+	var margin experiment.Share
+	if err == nil && o.same != "" {
+		if e := margin.UnmarshalScalar(o.same); e != nil {
+			err = console.Usage(fmt.Errorf("--same-within: %w", e), "write it as --same-within 2%")
+		}
+	}
+	attribute, wrong := attributionOf(o.attribution)
+	if err == nil {
+		err = wrong
+	}
+	if err == nil {
+		var r *analysis.Report
+		r, err = analysis.Analyze(d, analysis.Options{Attribute: attribute, Method: analysis.Method(o.method), Baseline: base, SameWithin: float64(margin)})
+		if err == nil {
+			err = addCost(d, r, o.cost)
+		}
+		if err == nil {
+			return d, r, nil
+		}
+	}
+	_ = d.Close()
+	return nil, nil, err
+}
+
+// attributionOf is how tasks are put into planes anew; nil: they are not.
+func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
+	if nameOrPath == "" {
+		return nil, nil
+	}
+	a, err := mesh.LoadAttribution(nameOrPath)
+	if err != nil {
+		return nil, console.InvalidFile(err)
+	}
+	return a.Attribute, nil
+}
+
+// reportFormat finds the format asked for, to be laid out for width columns; 0: no limit.
+func reportFormat(o reportOptions, width int) (report.Format, error) {
+	f, ok := report.Lookup(o.format, report.Options{All: o.all, Width: width})
+	if !ok {
+		return f, console.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(formatNames(), ", "))
+	}
+	return f, nil
+}
+
+// addCost works out the cost where a file of prices is given.
+func addCost(d *result.Dir, r *analysis.Report, file string) error {
+	if file == "" {
+		return nil
+	}
+	p, err := analysis.ReadPrices(file)
+	if err != nil {
+		return console.InvalidFile(err)
+	}
+	return r.AddCost(d, *p)
+}
+
+func methodNames() string {
+	var names []string
+	for _, m := range analysis.Methods() {
+		names = append(names, string(m))
+	}
+	return strings.Join(names, ", ")
+}
+
+// levelsOf reads factor=level.
+func levelsOf(flags []string) (map[string]string, error) {
+	levels := map[string]string{}
+	for _, f := range flags {
+		name, level, ok := strings.Cut(f, "=")
+		if !ok || name == "" || level == "" {
+			return nil, console.Usage(fmt.Errorf("--baseline %q is not factor=level", f), "write it as --baseline mesh=linkerd")
+		}
+		levels[name] = level
+	}
+	return levels, nil
+}

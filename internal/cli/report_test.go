@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// results writes a small results directory of known truth and returns its path.
+func results(t *testing.T) string {
+	t.Helper()
+	s := analysistest.Quickstart()
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
+	dir := filepath.Join(t.TempDir(), "run")
+	s.Write(t, dir)
+	return dir
+}
+
+func TestReport(t *testing.T) {
+	dir := results(t)
+	text, err := call(t, newReportCommand, dir)
+	if err != nil || !strings.Contains(text, "envoy-plaintext against none") || !strings.Contains(text, "The noise floor") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	all, err := call(t, newReportCommand, dir, "--all")
+	if err != nil || len(all) < 2*len(text) {
+		t.Errorf("--all: %v, %d bytes beside %d", err, len(all), len(text))
+	}
+	document, err := call(t, newReportCommand, dir, "--format", "json")
+	var r analysis.Report
+	if err != nil || json.Unmarshal([]byte(document), &r) != nil || r.Schema != analysis.Schema || len(r.Trials) != 15 {
+		t.Errorf("json: %v, %d trials", err, len(r.Trials))
+	}
+}
+
+// The file has what standard output would have had, and standard output nothing.
+func TestReportToFile(t *testing.T) {
+	dir := results(t)
+	want, err := call(t, newReportCommand, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "report.txt")
+	if err := os.WriteFile(out, []byte("what stood there before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := call(t, newReportCommand, dir, "-o", out)
+	if err != nil || stdout != "" {
+		t.Errorf("%v, %q", err, stdout)
+	}
+	if got, err := os.ReadFile(out); err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(out), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestReportRefuses(t *testing.T) {
+	dir := results(t)
+	var usage *console.UsageError
+	if _, err := call(t, newReportCommand, dir, "--format", "pdf"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "text, json") {
+		t.Errorf("unknown format: %v", err)
+	}
+	if _, err := call(t, newReportCommand, t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a results directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	out := filepath.Join(t.TempDir(), "missing", "report.txt")
+	if _, err := call(t, newReportCommand, dir, "-o", out); err == nil || !strings.Contains(err.Error(), out) {
+		t.Errorf("a file in no directory: %v", err)
+	}
+}

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/show/live"
+)
+
+// runOptions are the flags of `tare run`.
+type runOptions struct {
+	ExperimentOptions
+	out    string // results directory
+	resume string // results directory of an earlier run
+	plain  bool
+	dry    bool // print what would be done
+	report reportOptions
+}
+
+func newRunCommand(c *CommandLine) *cobra.Command {
+	o := runOptions{report: defaultReport()}
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run an experiment and print the answer",
+		Long: `run carries out the trials of an experiment file, one after another, and ends
+with the report of what it found. Everything measured is kept in a results
+directory, from which ` + "`tare report`" + ` computes the same answer again.
+
+The first interrupt (Ctrl-C) removes what runs and keeps every finished trial;
+--resume goes on from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
+finished, and some trials failed or were invalid; 4 a condition of expect does not
+hold; 130 interrupted.`,
+		Example: `  tare run examples/quickstart.yaml
+  tare run examples/quickstart.yaml --set blocks=10 --out runs/mine
+  tare run --resume runs/mine
+  tare run experiment.yaml --mesh ./my-mesh.yaml
+  tare run experiment.yaml --set platform.kind=kubernetes --dry-run`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.resume != "" {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.resume != "" && o.out != "" {
+				return console.Usage(errors.New("--out and --resume exclude each other"), "a resumed run goes on in its own directory")
+			}
+			file := filepath.Join(o.resume, result.ExperimentFile)
+			if len(args) == 1 {
+				file = args[0]
+			}
+			return c.run(cmd.Context(), file, o)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
+	f.StringVar(&o.resume, "resume", "", "go on with the interrupted run in `DIR`; FILE may be left out, and must be what it was")
+	f.BoolVar(&o.dry, "dry-run", false, "do nothing, and print the manifests and commands of one trial a treatment (kubernetes)")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	f.StringVar(&o.report.format, "format", o.report.format, "format of the answer, as in tare report")
+	o.report.attributed(cmd)
+	_ = cmd.MarkFlagDirname("out")
+	_ = cmd.MarkFlagDirname("resume")
+	return cmd
+}
+
+func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error {
+	study, err := c.Read(file, o.ExperimentOptions)
+	if err != nil {
+		return err
+	}
+	if err := c.needs(study.Experiment); err != nil {
+		return err
+	}
+	if o.dry {
+		return c.dryRun(ctx, study, o)
+	}
+	f, err := reportFormat(o.report, 0)
+	if err != nil {
+		return err
+	}
+	if f.Export != nil {
+		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format "+f.Name+" -o DIR`")
+	}
+	if _, err := attributionOf(o.report.attribution); err != nil {
+		return err
+	}
+	// Before there is a directory: what is not installed is the user's to mend first.
+	generators, err := c.generatorsOf(study.Experiment)
+	if err != nil {
+		return err
+	}
+	if err := generator.Missing(generator.FindAll(ctx, study.used(generators))); err != nil {
+		return err
+	}
+	on, err := c.begin(ctx, study, o)
+	if err != nil {
+		return err
+	}
+	dir := on.dir
+	summary, err := c.carryOut(ctx, study, on, o)
+	if closed := dir.Close(); err == nil {
+		err = closed
+	}
+	if recorded := summary.Earlier + summary.Recorded; recorded == 0 {
+		return err
+	}
+	// What was recorded is worth a report even when the run could not go on.
+	reported := c.report(dir.Path(), o.report)
+	if err == nil {
+		err = reported
+	}
+	if err == nil && summary.Failed+summary.Invalid > 0 {
+		err = &console.ExitError{Err: fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",
+			summary.Failed, summary.Trials, summary.Invalid, filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}
+	}
+	if err == nil {
+		err = unmet(dir)
+	}
+	return err
+}
+
+// dryRun prints what a run would do, where the platform can.
+func (c *CommandLine) dryRun(ctx context.Context, s *Study, o runOptions) error {
+	if kind := s.Experiment.Platform.Kind; kind != mesh.OnKubernetes {
+		return console.Usage(fmt.Errorf("--dry-run: %w on platform %s", errors.ErrUnsupported, kind), "`tare plan` prints the trials and their order")
+	}
+	return c.kubernetes.DryRun(ctx, c, s, Opening{Experiment: s.Experiment, Results: o.results(s.Experiment, time.Now().UTC()), Notices: &Notices{to: c.Err}})
+}
+
+// unmet says what the trials were expected to come up to and did not.
+func unmet(dir *result.Dir) error {
+	records, err := dir.Records()
+	if err != nil {
+		return err
+	}
+	conditions, trials := 0, 0
+	for _, r := range records {
+		before := conditions
+		for _, o := range r.Expectations {
+			if !o.OK {
+				conditions++
+			}
+		}
+		if conditions > before {
+			trials++
+		}
+	}
+	if conditions == 0 {
+		return nil
+	}
+	return &console.ExitError{Err: fmt.Errorf("what was expected does not hold: %d times, in %d of %d trials", conditions, trials, len(records)), Code: console.Gate}
+}
+
+// results is the directory of the run.
+func (o runOptions) results(x *experiment.Experiment, now time.Time) string {
+	return cmp.Or(o.resume, o.out, filepath.Join("runs", x.Metadata.Name+"-"+now.Format("20060102T150405Z")))
+}
+
+// begun is a run that has a place to be carried out at, and one for its results.
+type begun struct {
+	*Opened
+	dir     *result.Dir
+	notices *Notices
+}
+
+// begin opens the platform, and then the directory of a new run or of an earlier one: what the platform
+// cannot do leaves no directory behind.
+func (c *CommandLine) begin(ctx context.Context, s *Study, o runOptions) (*begun, error) {
+	path := o.results(s.Experiment, time.Now().UTC())
+	told := &Notices{to: c.Err}
+	on, err := c.catalog.platform(s.Experiment.Platform.Kind).open(ctx, c, Opening{Experiment: s.Experiment, Results: path, Notices: told})
+	if err != nil {
+		return nil, err
+	}
+	if err := runner.Refused(s.Experiment, on.Platform); err != nil {
+		return nil, err
+	}
+	dir, err := c.openResults(s, path, o.resume != "", on.Environment)
+	if err != nil {
+		return nil, err
+	}
+	return &begun{on, dir, told}, nil
+}
+
+// openResults makes the directory of a new run, or takes up that of an earlier one.
+func (c *CommandLine) openResults(s *Study, path string, resume bool, env result.Environment) (*result.Dir, error) {
+	text, err := s.Experiment.YAML()
+	if err != nil {
+		return nil, err
+	}
+	env.Time = time.Now().UTC()
+	env.Tare = Version()
+	env.Command = os.Args
+	env.Platform = s.Experiment.Platform.Kind
+	if env.Meshes, err = s.meshDigests(); err != nil {
+		return nil, err
+	}
+	env.Provides = s.provides()
+	if resume {
+		return result.Resume(path, text, env)
+	}
+	return result.Create(path, text, s.Plan, env)
+}
+
+// carryOut runs the trials that have no record yet, under the live view.
+func (c *CommandLine) carryOut(ctx context.Context, s *Study, on *begun, o runOptions) (_ runner.Summary, err error) {
+	topologies, err := s.Topologies()
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	generators, err := c.generatorsOf(s.Experiment)
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	view := tui.New(c.Err, o.plain)
+	defer view.Close()
+	on.notices.show(view)
+	defer on.notices.show(nil)
+	if on.End != nil {
+		// The first interrupt is no reason to leave a mesh behind; after the second the next run takes it out.
+		late := cmp.Or(c.kill, context.WithoutCancel(ctx))
+		defer func() { err = errors.Join(err, on.End(late)) }()
+	}
+	return runner.Run(ctx, runner.Config{
+		Experiment: s.Experiment,
+		Topologies: topologies,
+		Meshes:     s.Meshes,
+		Platform:   on.Platform,
+		Generators: generators,
+		Meter:      on.Meter,
+		Timing:     on.Timing,
+		Dir:        on.dir,
+		Stop:       stopRule(on.dir, s.Experiment.Blocks),
+		Sinks:      []result.Sink{view},
+		Kill:       c.kill,
+	})
+}

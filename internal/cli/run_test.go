@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/run/meter"
+)
+
+// A run that is refused before its first trial leaves no directory behind.
+func TestARefusedRunLeavesNoDirectory(t *testing.T) {
+	file, out := filepath.Join(t.TempDir(), "partition.yaml"), filepath.Join(t.TempDir(), "results")
+	const text = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: partition}
+factors: {mesh: [none], rate: [50]}
+faults: [{kind: partition, at: 1s}]
+phases: {warmup: 1s, measure: 3s, drain: 1s}
+blocks: 1
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := testLine(t, nil)
+	opens := 0
+	for i := range c.catalog.platforms {
+		c.catalog.platforms[i].open = func(context.Context, *CommandLine, Opening) (*Opened, error) {
+			opens++
+			return &Opened{Environment: meter.Host()}, nil
+		}
+	}
+	root := c.Root()
+	root.SetArgs([]string{"run", file, "--out", out})
+	if err := root.ExecuteContext(t.Context()); !errors.Is(err, errors.ErrUnsupported) || opens != 1 {
+		t.Errorf("%v, opened %d times", err, opens)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is %s: %v", out, err)
+	}
+}
+
+// A classification that is not there is said before anything runs, and not after hours of trials.
+func TestRunWithAnUnknownAttribution(t *testing.T) {
+	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
+	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := testLine(t, nil)
+	for i := range c.catalog.platforms {
+		c.catalog.platforms[i].open = func(context.Context, *CommandLine, Opening) (*Opened, error) {
+			t.Error("the platform was opened")
+			return nil, errors.ErrUnsupported
+		}
+	}
+	root := c.Root()
+	root.SetArgs([]string{"run", file, "--out", out, "--attribution", "mine"})
+	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `unknown attribution "mine": known are great-sidecar-debate`) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is %s: %v", out, err)
+	}
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tare": func() { os.Exit(Main(nil)) }})
+}
+
+// Scripts are whole sessions at the command line: testdata/script/*.txtar. Beside
+// what testscript knows there are
+//
+//	exits CODE COMMAND…       run a command that must exit with CODE
+//	study DIR [KEY=VALUE]…    write a synthetic results directory of known truth
+//	edit FILE OLD NEW         replace text in a file
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "study": writeStudy, "edit": edit,
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if err != nil {
+		code = -1
+		if e, ok := err.(interface{ ExitCode() int }); ok {
+			code = e.ExitCode()
+		}
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, expected %s (%v)", code, args[0], err)
+	}
+}
+
+// writeStudy knows the keys seed, blocks, noise, data (factor on the data plane's CPU), base (factor on the application's), median.
+func writeStudy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: study DIR [KEY=VALUE]…")
+	}
+	s := analysistest.Quickstart()
+	s.Warmup, s.Measure, s.Rate, s.Drift = 1, 2, 200, 0
+	s.Treatments = s.Treatments[:3]
+	for _, a := range args[1:] {
+		key, value, _ := strings.Cut(a, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		ts.Check(err)
+		for i := range s.Treatments {
+			truth := &s.Treatments[i].Truth
+			switch key {
+			case "data":
+				truth.DataUS *= v
+			case "base":
+				truth.AppUS *= v
+			case "median":
+				truth.MedianMS *= v
+			}
+		}
+		switch key {
+		case "seed":
+			s.Seed = uint64(v)
+		case "blocks":
+			s.Blocks = int(v)
+		case "noise":
+			s.Noise = v
+		}
+	}
+	d, err := s.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Check(d.Close())
+}
+
+// edit replaces OLD by NEW in a file of a results directory.
+func edit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: edit FILE OLD NEW")
+	}
+	path := ts.MkAbs(args[0])
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	if !strings.Contains(string(b), args[1]) {
+		ts.Fatalf("%s does not hold %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(path, []byte(strings.ReplaceAll(string(b), args[1], args[2])), 0o644))
+}

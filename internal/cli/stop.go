@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// stopRule tells the runner after each block whether the intervals are narrow
+// enough; nil where every block is to be run. It is here because neither the
+// runner nor analysis may know the other: both know the results directory.
+func stopRule(dir *result.Dir, b experiment.Blocks) func(block int) (string, error) {
+	if b.Until == nil {
+		return nil
+	}
+	return func(block int) (string, error) {
+		reachedAt := block - stats.ExtraBlocks
+		if reachedAt < b.Min {
+			return "", nil
+		}
+		r, err := analysis.Analyze(dir, analysis.Options{Blocks: reachedAt})
+		if err != nil || r.Stopping == nil || !r.Stopping.Reached {
+			return "", err
+		}
+		return fmt.Sprintf("after block %d %s; %d more were run, as the rule has it", reachedAt, r.Stopping.Words(), stats.ExtraBlocks), nil
+	}
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// The studies run, cut short, with the real Envoy: one block, a second or two of
+// load. What they measure so is worth nothing; that every trial is deployed,
+// verified, loaded and recorded is what is held here.
+func TestStudiesRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the real Envoy")
+	}
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, modulePath+"cmd/tare", modulePath+"cmd/tare-agent").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	for file, cut := range map[string][]string{
+		"max-throughput":       {"factors.connections=[20]"},
+		"k3s-sidecar-baseline": {"factors.rate=[50]", "factors.replicas=[1, 5]"},
+		"istio-linkerd-cpu":    {"factors.rate=[60]"},
+		"great-sidecar-debate": {"platform.kind=local", "meshes={}", "factors.mesh=[none, envoy]", "factors.rate=[60]", "factors.replicas=[1]"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			args := []string{"run", "../../examples/" + file + ".yaml", "--plain", "--out", dir, "--set", "blocks=1",
+				"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}"}
+			for _, c := range cut {
+				args = append(args, "--set", c)
+			}
+			// A busy machine may make a trial invalid; nothing may make one fail.
+			cmd := exec.Command(filepath.Join(bin, "tare"), args...)
+			if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != console.Incomplete {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			d, err := result.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			records, err := d.Records()
+			if err != nil || len(records) != len(d.Plan().Trials) {
+				t.Fatalf("%d records of %d trials, %v", len(records), len(d.Plan().Trials), err)
+			}
+			for _, r := range records {
+				if r.Error != "" || r.Load == nil || r.Load.Completed == 0 || len(r.Tasks) == 0 {
+					t.Errorf("%s: %s, %+v", r.ID, r.Error, r.Load)
+				}
+				for _, w := range r.Warnings {
+					if w.Code == "verify-failed" || w.Code == "not-verified" || w.Code == "task-died" {
+						t.Errorf("%s: %s: %s", r.ID, w.Code, w.Message)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The debate's file as it stands is the whole of it: every mesh, both ways of calling, every rate, five runs of 300 s by
+// three workers, on a cluster; each mesh comes once a block, and the time that takes is in the plan's.
+func TestGreatSidecarDebateWhole(t *testing.T) {
+	c := testLine(t, nil)
+	s, err := c.Read("../../examples/great-sidecar-debate.yaml", ExperimentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, levels := s.Experiment, map[string]bool{}
+	for _, treatment := range s.Plan.Treatments {
+		l := treatment.Levels
+		levels[fmt.Sprint(l.Mesh, " ", l.Topology, " ", l.Rate)] = true
+		if l.Replicas != 3 || treatment.Control != (treatment.Factors[plan.ControlFactor] == true) {
+			t.Errorf("%+v", treatment)
+		}
+	}
+	for _, m := range []string{"none", "linkerd", "istio", "istio-ambient"} {
+		for _, topology := range []string{"faces", "faces-as-published"} {
+			for _, rate := range []int{60, 120, 240, 600, 1200} {
+				if !levels[fmt.Sprint(m, " ", topology, " ", experiment.Rate(rate))] {
+					t.Errorf("%s, %s and %d are not among the treatments", m, topology, rate)
+				}
+			}
+		}
+		if m != "none" && x.Meshes[m].Profile != mesh.ProfileHA {
+			t.Errorf("profile of %s is %q", m, x.Meshes[m].Profile)
+		}
+	}
+	if len(levels) != 40 || x.Blocks.Max != 5 || x.Load.Workers != 3 || time.Duration(x.Phases.Measure) != 300*time.Second || x.Platform.Kind != mesh.OnKubernetes {
+		t.Errorf("%d treatments, %+v", len(levels), x)
+	}
+	// Three meshes come and go in each block; one that ends a block may begin the next.
+	if n := s.Plan.MeshChanges; n < 2*(3*5-4) || n > 2*3*5 {
+		t.Errorf("meshes come and go %d times", n)
+	}
+	if least := time.Duration(len(s.Plan.Trials))*s.Plan.TrialTime + time.Duration(s.Plan.MeshChanges)*meshChange; s.Plan.Expected != least {
+		t.Errorf("it takes %v, expected %v", s.Plan.Expected, least)
+	}
+}
+
+// Every example that the page names is there, and every study is on the page.
+func TestStudiesPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/published-studies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`examples/([a-z0-9-]+\.yaml)|^## ([a-z0-9-]+\.yaml)`).FindAllStringSubmatch(string(page), -1)
+	if len(named) < 4 {
+		t.Errorf("%d examples are named", len(named))
+	}
+	for _, n := range named {
+		if _, err := os.Stat("../../examples/" + n[1] + n[2]); err != nil {
+			t.Error(err)
+		}
+	}
+}

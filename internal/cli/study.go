@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// ExperimentOptions are the flags of every command that reads an experiment file.
+type ExperimentOptions struct {
+	Set    []string // key=value
+	Meshes []string // files of mesh definitions
+}
+
+func (o *ExperimentOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.Set, "set", nil, "override a field of the file, such as `blocks=3` or factors.rate=[100,200]; may be repeated")
+	f.StringArrayVar(&o.Meshes, "mesh", nil, "add a mesh definition from a `file`, to be used by the name in it; may be repeated")
+	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
+}
+
+// Study is an experiment file with everything it refers to.
+type Study struct {
+	Experiment *experiment.Experiment
+	Plan       *plan.Plan
+	Meshes     map[string]mesh.Definition // by name
+}
+
+// Read reads an experiment file and expands it to a plan.
+func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
+	definitions, err := mesh.Collect(o.Meshes...)
+	if err != nil {
+		return nil, console.InvalidFile(err)
+	}
+	s := &Study{Meshes: map[string]mesh.Definition{}}
+	known := c.catalog.known()
+	known.Meshes = nil
+	for _, d := range definitions {
+		s.Meshes[d.Name] = d
+		known.Meshes = append(known.Meshes, d.Name)
+	}
+	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
+	if s.Experiment, err = experiment.Read(file, known, o.Set...); err != nil {
+		return nil, console.InvalidFile(err)
+	}
+	if s.Plan, err = plan.Expand(s.Experiment); err != nil {
+		return nil, err
+	}
+	if err := runner.Suited(s.Experiment, s.Plan, c.catalog.byName()); err != nil {
+		return nil, err
+	}
+	runner.Prolong(s.Experiment, s.Plan, c.catalog.byName())
+	c.catalog.platform(s.Experiment.Platform.Kind).prolong(s.Experiment, s.Plan)
+	changes(s.Meshes, s.Plan)
+	return s, nil
+}
+
+// Topologies are the applications under test, by the level of the factor; by no name where it is none.
+func (s *Study) Topologies() (map[string]app.Topology, error) {
+	all := map[string]app.Topology{}
+	for _, t := range s.Plan.Treatments {
+		topology, err := s.Experiment.TopologyOf(t.Levels)
+		if err != nil {
+			return nil, err
+		}
+		all[t.Levels.Topology] = topology
+	}
+	return all, nil
+}
+
+// meshDigests are the SHA-256 of the definitions that the plan uses, so that
+// two runs can be told apart in which one name means two things.
+func (s *Study) meshDigests() (map[string]string, error) {
+	digests := map[string]string{}
+	for _, t := range s.Plan.Treatments {
+		name := t.Levels.Mesh
+		definition, ok := s.Meshes[name]
+		if _, done := digests[name]; done || !ok {
+			continue
+		}
+		b, err := json.Marshal(definition)
+		if err != nil {
+			return nil, fmt.Errorf("digest of mesh %s: %w", name, err)
+		}
+		sum := sha256.Sum256(b)
+		digests[name] = hex.EncodeToString(sum[:])
+	}
+	return digests, nil
+}
+
+// provides is what each mesh of the plan does for its users.
+func (s *Study) provides() map[string]mesh.Provides {
+	all := map[string]mesh.Provides{}
+	for _, t := range s.Plan.Treatments {
+		all[t.Levels.Mesh] = s.Meshes[t.Levels.Mesh].Provides
+	}
+	return all
+}
