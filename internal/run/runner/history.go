@@ -1,9 +1,6 @@
 package runner
 
 import (
-	"cmp"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/result"
@@ -77,20 +74,4 @@ func (h *history) cores(tasks []platform.Task) map[string]float64 {
 		}
 	}
 	return cores
-}
-
-// warnGaps tells of the times under load in which nothing could be read.
-func (t *trial) warnGaps(from, to time.Time) {
-	var told []string
-	for _, g := range t.sampler.history.gaps {
-		until := cmp.Or(g.to, t.clock.now())
-		if until.After(from) && g.from.Before(to) {
-			told = append(told, fmt.Sprintf("for %v from %s on (%v)", until.Sub(g.from).Round(time.Second), g.from.UTC().Format(time.TimeOnly), g.why))
-		}
-	}
-	if told == nil {
-		return
-	}
-	t.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(told, "; ") + ": they count on meanwhile, and what they came to was read afterwards",
-		Hint: "see that the API server and the nodes' kubelets can be reached", Metrics: cpus})
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -87,22 +88,17 @@ type Summary struct {
 	Stopped string
 }
 
-// Interrupted says that a run was ended from outside. It is context.Canceled.
+// Interrupted is a run that was ended from outside. It is [context.Canceled]; Err is the cause.
 type Interrupted struct {
+	hint.Hinted
 	Dir      string
 	Recorded int // in Dir
 	Trials   int
-	Cause    error
 }
 
 func (e *Interrupted) Error() string {
 	return fmt.Sprintf("interrupted: %d of %d trials are recorded in %s", e.Recorded, e.Trials, e.Dir)
 }
-
-// Hint says how to go on.
-func (e *Interrupted) Hint() string { return "go on with: tare run --resume " + e.Dir }
-
-func (e *Interrupted) Unwrap() error { return e.Cause }
 
 // Is makes every interrupt a cancellation, whatever its cause.
 func (e *Interrupted) Is(target error) bool { return target == context.Canceled }
@@ -205,9 +201,9 @@ func (r *run) ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	interrupted := &Interrupted{Dir: r.Dir.Path(), Recorded: r.summary.Earlier + r.summary.Recorded,
-		Trials: r.summary.Trials, Cause: context.Cause(ctx)}
-	if err == nil || errors.Is(err, interrupted.Cause) || errors.Is(err, context.Canceled) {
+	interrupted := &Interrupted{Hinted: hint.Hinted{Err: context.Cause(ctx), Text: "go on with: tare run --resume " + r.Dir.Path()},
+		Dir: r.Dir.Path(), Recorded: r.summary.Earlier + r.summary.Recorded, Trials: r.summary.Trials}
+	if err == nil || errors.Is(err, interrupted.Err) || errors.Is(err, context.Canceled) {
 		return interrupted
 	}
 	return errors.Join(interrupted, err)
@@ -282,15 +278,4 @@ func (r *run) tell(e result.Event) {
 			_ = s.Event(result.Event{Time: e.Time, Kind: result.KindLog, Message: "an output of events failed and is left out from here on: " + err.Error()})
 		}
 	}
-}
-
-// hint is what err says can be done about it; empty: nothing.
-func hint(err error) string {
-	if h, ok := errors.AsType[interface {
-		error
-		Hint() string
-	}](err); ok {
-		return h.Hint()
-	}
-	return ""
 }

@@ -5,18 +5,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
+
+// setup is fixed before a trial begins.
+type setup struct {
+	*run
+	of        plan.Trial
+	treatment plan.Treatment
+	mesh      mesh.Definition
+	topology  app.Topology
+	dir       *result.TrialDir
+	clock     *clock
+}
+
+// trial is one trial in progress. Its parts are made when the deployment is ready.
+type trial struct {
+	setup   *setup
+	journal *journal
+
+	deployment  *platform.Deployment // nil before it is ready
+	load        *loadRun
+	sampler     *sampler
+	faults      *faultPhase
+	idle        *idleWait
+	measurement *measurement
+
+	outcome  error // why the trial failed or is invalid; nil so far
+	recorded bool
+	seen     seen
+}
 
 // workflow is what a trial goes through, in this order. A phase whose error
 // ends the trial is followed only by those marked always. What was deployed is
@@ -35,71 +60,31 @@ var workflow = []struct {
 	{name: "record", do: (*trial).keep, always: true},
 }
 
-// trial is one trial under way.
-type trial struct {
-	*run
-	of        plan.Trial
-	treatment plan.Treatment
-	mesh      mesh.Definition
-	topology  app.Topology
-	dir       *result.TrialDir
-	clock     *clock
-	abort     context.CancelCauseFunc // ends the trial, and with it the run: its directory cannot be written
-
-	deployment *platform.Deployment
-	generator  generator.Generator // from the warm-up on
-	profile    loadgen.Profile
-	loading    *loading
-	edges      edges
-	sampler    sampler
-	faults     *fault.Timeline // nil before the measure phase
-
-	outcome  error // why the trial is not a good one; nil so far
-	recorded bool
-	record   result.Record
-	seen     seen
-
-	mu       sync.Mutex // of lost and progress, which the generator's output reaches
-	lost     error      // an event that could not be kept
-	progress []loadgen.Progress
-}
-
-// invalid is a trial that ran and cannot be used.
-type invalid struct{ result.Warning }
-
-func (e *invalid) Error() string { return e.Message }
-
-// Hint says what to do about it.
-func (e *invalid) Hint() string { return e.Warning.Hint }
-
-func unusable(code, message, hint string) error {
-	return &invalid{result.Warning{Code: code, Message: message, Hint: hint, Invalidates: true}}
-}
-
 // one runs one trial. The error says that the run cannot go on.
 func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	ctx, abort := context.WithCancelCause(parent)
 	defer abort(nil)
 	treatment := r.treatments[of.Treatment]
-	t := &trial{run: r, of: of, treatment: treatment, mesh: r.Meshes[treatment.Levels.Mesh], topology: r.Topology, clock: newClock(r.Wall), abort: abort}
+	su := &setup{run: r, of: of, treatment: treatment, mesh: r.Meshes[treatment.Levels.Mesh], topology: r.Topology, clock: newClock(r.Wall)}
 	if topology, ok := r.Topologies[treatment.Levels.Topology]; ok {
-		t.topology = topology
+		su.topology = topology
 	}
-	t.record = result.Record{
+	t := &trial{setup: su, journal: &journal{setup: su, abort: abort}}
+	t.journal.record = result.Record{
 		ID: of.ID, Ordinal: of.Ordinal, Block: of.Block, Treatment: of.Treatment,
-		Factors: treatment.Factors, Control: treatment.Control, Started: t.clock.now(), Phases: []result.Phase{},
+		Factors: treatment.Factors, Control: treatment.Control, Started: su.clock.now(), Phases: []result.Phase{},
 	}
-	if t.dir, err = r.Dir.Trial(of); err != nil {
+	if su.dir, err = r.Dir.Trial(of); err != nil {
 		return err
 	}
-	t.emit(result.Event{Kind: result.KindTrial})
+	t.journal.emit(result.Event{Kind: result.KindTrial})
 	t.walk(ctx)
 	removal := t.remove(ctx)
-	abandoned := t.dir.Abandon() // no more than a close where the trial is recorded
+	abandoned := su.dir.Abandon() // no more than a close where the trial is recorded
 	if t.recorded {
 		return removal
 	}
-	if lost := t.lostEvent(); lost != nil {
+	if lost := t.journal.lostEvent(); lost != nil {
 		return errors.Join(lost, removal)
 	}
 	if parent.Err() != nil {
@@ -117,59 +102,35 @@ func (t *trial) walk(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		t.emit(result.Event{Kind: result.KindPhase, Phase: p.name})
-		phase := result.Phase{Name: p.name, Start: t.clock.now()}
+		t.journal.emit(result.Event{Kind: result.KindPhase, Phase: p.name})
+		phase := result.Phase{Name: p.name, Start: t.setup.clock.now()}
 		err := p.do(t, ctx)
-		phase.End = t.clock.now()
-		t.record.Phases = append(t.record.Phases, phase)
+		phase.End = t.setup.clock.now()
+		t.journal.record.Phases = append(t.journal.record.Phases, phase)
 		if err != nil && t.outcome == nil {
 			t.outcome = err
 		}
 	}
 }
 
-// emit gives an event to the trial's directory and to every sink. A directory
-// that cannot be written ends the run.
-func (t *trial) emit(e result.Event) {
-	e.Trial = t.of.ID
-	if e.Time.IsZero() {
-		e.Time = t.clock.now()
-	}
-	if err := t.dir.Event(e); err != nil {
-		t.mu.Lock()
-		t.lost = err
-		t.mu.Unlock()
-		t.abort(err)
-	}
-	t.tell(e)
-}
-
-func (t *trial) lostEvent() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.lost
-}
-
-func (t *trial) warn(w result.Warning) { t.record.Warnings = append(t.record.Warnings, w) }
-
 // keep writes the record, the last thing of a trial.
 func (t *trial) keep(context.Context) error {
 	t.judge()
-	t.record.Ended = t.clock.now()
-	if err := t.lostEvent(); err != nil {
+	t.journal.record.Ended = t.setup.clock.now()
+	if err := t.journal.lostEvent(); err != nil {
 		return err
 	}
-	done := result.Event{Time: t.clock.now(), Kind: result.KindDone, Trial: t.of.ID}
-	if err := t.dir.Event(done); err != nil {
+	done := result.Event{Time: t.setup.clock.now(), Kind: result.KindDone, Trial: t.setup.of.ID}
+	if err := t.setup.dir.Event(done); err != nil {
 		return err
 	}
-	if err := t.dir.Finish(t.record); err != nil {
+	if err := t.setup.dir.Finish(t.journal.record); err != nil {
 		t.outcome = err // what the trial was no longer matters: it could not be kept
 		return err
 	}
 	t.recorded = true
 	t.count()
-	t.tell(done)
+	t.setup.tell(done)
 	return nil
 }
 
@@ -178,52 +139,52 @@ func (t *trial) judge() {
 	bad, isInvalid := errors.AsType[*invalid](t.outcome)
 	switch {
 	case isInvalid:
-		t.warn(bad.Warning)
+		t.journal.warn(bad.warning)
 	case t.outcome != nil:
-		t.record.Error = t.outcome.Error()
-		if h := hint(t.outcome); h != "" {
-			t.warn(result.Warning{Code: "failed", Message: "the trial failed", Hint: h, Invalidates: true})
+		t.journal.record.Error = t.outcome.Error()
+		if h := hint.Of(t.outcome); h != "" {
+			t.journal.warn(result.Warning{Code: "failed", Message: "the trial failed", Hint: h, Invalidates: true})
 		}
-		t.emit(result.Event{Kind: result.KindError, Message: t.outcome.Error(), Hint: hint(t.outcome)})
+		t.journal.emit(result.Event{Kind: result.KindError, Message: t.outcome.Error(), Hint: hint.Of(t.outcome)})
 		return
 	default:
-		t.record.Warnings = append(t.record.Warnings, t.checked()...)
+		t.journal.record.Warnings = append(t.journal.record.Warnings, t.checked()...)
 		t.expect()
 	}
-	for _, w := range t.record.Warnings {
+	for _, w := range t.journal.record.Warnings {
 		if w.Invalidates {
-			t.emit(result.Event{Kind: result.KindInvalid, Message: w.Message, Hint: w.Hint})
+			t.journal.emit(result.Event{Kind: result.KindInvalid, Message: w.Message, Hint: w.Hint})
 			return
 		}
 	}
-	t.record.Valid = true
+	t.journal.record.Valid = true
 }
 
 func (t *trial) count() {
-	t.summary.Recorded++
+	t.setup.summary.Recorded++
 	switch {
-	case t.record.Error != "":
-		t.summary.Failed++
-	case !t.record.Valid:
-		t.summary.Invalid++
+	case t.journal.record.Error != "":
+		t.setup.summary.Failed++
+	case !t.journal.record.Valid:
+		t.setup.summary.Invalid++
 	}
 }
 
 // remove stops the load and removes the deployment. It goes on when ctx has
 // ended, for as long as [Timing.Remove], and gives up at the second interrupt.
 func (t *trial) remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.Timing.Remove, errors.New("it took too long"))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.setup.Timing.Remove, errors.New("it took too long"))
 	defer cancel()
-	defer context.AfterFunc(t.Kill, cancel)()
-	if t.loading != nil {
-		t.loading.stop(ctx, t.Timing.LoadGrace)
-	}
+	defer context.AfterFunc(t.setup.Kill, cancel)()
 	if t.deployment == nil {
 		return nil
 	}
-	if t.faults != nil {
+	if t.load.loading != nil {
+		t.load.loading.stop(ctx, t.setup.Timing.LoadGrace)
+	}
+	if t.faults.timeline != nil {
 		// What cannot be healed is removed all the same; what hampers the removal shows in its error.
-		_ = t.faults.Heal(ctx, false)
+		_ = t.faults.timeline.Heal(ctx, false)
 	}
 	removed := make(chan error, 1)
 	go func() { removed <- t.deployment.Remove(ctx) }()
@@ -241,18 +202,6 @@ func (t *trial) remove(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	return &removalError{fmt.Errorf("remove trial %s: %w", t.of.ID, err), t.Dir.Path()}
-}
-
-// removalError ends a run: further trials would be measured beside what is left.
-type removalError struct {
-	error
-	dir string
-}
-
-func (e *removalError) Unwrap() error { return e.error }
-
-// Hint says how to go on.
-func (e *removalError) Hint() string {
-	return "what is left would weigh on the trials to come; end it, then go on with: tare run --resume " + e.dir
+	return hint.Wrap(fmt.Errorf("remove trial %s: %w", t.setup.of.ID, err),
+		"end the processes or objects that are left, which would distort later trials; then continue with: tare run --resume "+t.setup.Dir.Path())
 }

@@ -101,13 +101,13 @@ var checks = []check{
 // checked makes every check on the trial.
 func (t *trial) checked() []result.Warning {
 	s := t.seen
-	s.record, s.load, s.limits = &t.record, t.record.Load, t.Experiment.Validity
-	s.open = t.profile.Rate > 0
-	s.faults = len(t.Experiment.Faults) > 0
-	s.unsure = t.edges.began - t.edges.told
-	t.mu.Lock()
-	s.p50 = medianP50(t.progress)
-	t.mu.Unlock()
+	s.record, s.load, s.limits = &t.journal.record, t.journal.record.Load, t.setup.Experiment.Validity
+	s.open = t.load.profile.Rate > 0
+	s.faults = len(t.setup.Experiment.Faults) > 0
+	s.unsure = t.load.edges.began - t.load.edges.told
+	t.load.mu.Lock()
+	s.p50 = medianP50(t.load.progress)
+	t.load.mu.Unlock()
 	var warnings []result.Warning
 	said := map[string]bool{}
 	for _, c := range checks {
@@ -116,7 +116,7 @@ func (t *trial) checked() []result.Warning {
 		}
 		if message := c.find(s); message != "" {
 			said[c.code] = true
-			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hintOn(t.Experiment.Platform.Kind),
+			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hintOn(t.setup.Experiment.Platform.Kind),
 				Invalidates: c.effect == invalidates, Withholds: c.effect == withholds, Metrics: c.metrics})
 		}
 	}
@@ -247,7 +247,8 @@ func lateBy(s seen, times time.Duration) string {
 }
 
 func grosslyLate(s seen) string { return lateBy(s, grossly) }
-func late(s seen) string        { return lateBy(s, 1) }
+
+func late(s seen) string { return lateBy(s, 1) }
 
 func unattributed(s seen) string {
 	var all, unknown int64

@@ -17,11 +17,11 @@ import (
 // soundTrial is a measured trial with nothing wrong.
 func soundTrial() *trial {
 	at := time.Unix(1000, 0)
-	t := &trial{run: &run{Config: Config{Experiment: &experiment.Experiment{Validity: experiment.Validity{
-		ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9}}}}}
-	t.profile.Rate = 1000
+	t := &trial{setup: &setup{run: &run{Config: Config{Experiment: &experiment.Experiment{Validity: experiment.Validity{
+		ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9}}}}}, journal: &journal{}, load: &loadRun{}}
+	t.load.profile.Rate = 1000
 	ratio, late := 0.5, 200.0
-	t.record = result.Record{
+	t.journal.record = result.Record{
 		Load: &result.Load{Intended: 10_000, Sent: 10_000, Completed: 10_000, ThreadCPURatio: &ratio, LatenessP99US: &late,
 			Classes: map[string]int64{"2xx": 10_000}, Statuses: map[string]int64{"200": 10_000}, Errors: map[string]int64{}},
 		Tasks: []result.TaskUsage{
@@ -31,7 +31,7 @@ func soundTrial() *trial {
 		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at}, End: result.NodeReading{At: at.Add(10 * time.Second), Busy: 5e9, Steal: 5e8}},
 	}
 	for range 10 {
-		t.progress = append(t.progress, loadgen.Progress{Phase: "measure", P50MS: 2})
+		t.load.progress = append(t.load.progress, loadgen.Progress{Phase: "measure", P50MS: 2})
 	}
 	return t
 }
@@ -55,7 +55,7 @@ func TestHintsOnClusters(t *testing.T) {
 	}
 	late := 1500.0
 	tr := soundTrial()
-	tr.record.Load.LatenessP99US, tr.Experiment.Platform.Kind = &late, mesh.OnKubernetes
+	tr.journal.record.Load.LatenessP99US, tr.setup.Experiment.Platform.Kind = &late, mesh.OnKubernetes
 	if w := tr.checked(); len(w) != 1 || w[0].Code != "generator-late" || !strings.Contains(w[0].Hint, "platform.affinity") {
 		t.Errorf("%+v", w)
 	}
@@ -72,47 +72,49 @@ func TestChecks(t *testing.T) {
 		effect effect
 	}{
 		{name: "nothing", spoil: func(*trial) {}},
-		{"rate at its limit", func(t *trial) { t.record.Load.Completed = 9950 }, "", "", warns},
-		{"rate missed", func(t *trial) { t.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", invalidates},
-		{"nothing intended", func(t *trial) { t.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
-		{"closed loop has no rate", func(t *trial) { t.profile.Rate = 0; t.record.Load.Completed = 1 }, "", "", warns},
-		{"errors at their limit", func(t *trial) { t.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", warns},
+		{"rate at its limit", func(t *trial) { t.journal.record.Load.Completed = 9950 }, "", "", warns},
+		{"rate missed", func(t *trial) { t.journal.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", invalidates},
+		{"nothing intended", func(t *trial) { t.journal.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
+		{"closed loop has no rate", func(t *trial) { t.load.profile.Rate = 0; t.journal.record.Load.Completed = 1 }, "", "", warns},
+		{"errors at their limit", func(t *trial) { t.journal.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", warns},
 		{"errors", func(t *trial) {
-			t.record.Load.Classes = map[string]int64{"2xx": 9000, "status": 600, "conn": 400}
-			t.record.Load.Statuses, t.record.Load.Errors = map[string]int64{"200": 9000, "503": 600}, map[string]int64{"reset": 400}
+			t.journal.record.Load.Classes = map[string]int64{"2xx": 9000, "status": 600, "conn": 400}
+			t.journal.record.Load.Statuses, t.journal.record.Load.Errors = map[string]int64{"200": 9000, "503": 600}, map[string]int64{"reset": 400}
 		}, "errors", "1000 of 10000 requests failed (10.00 %, at most 0.10 % may): status 503 (600), reset (400)", invalidates},
-		{"no request ended", func(t *trial) { t.record.Load.Classes = nil }, "errors", "not one request", invalidates},
-		{"wrong size", func(t *trial) { t.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", invalidates},
-		{"generator saturated", func(t *trial) { t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", invalidates},
-		{"generator saturated in a closed loop", func(t *trial) { t.profile.Rate = 0; t.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", warns},
-		{"generator that does not know", func(t *trial) { t.record.Load.ThreadCPURatio, t.record.Load.LatenessP99US = nil, nil }, "", "", warns},
-		{"a little late", func(t *trial) { t.record.Load.LatenessP99US = float(1500) }, "generator-late", "p99 1.5ms, more than 1ms", warns},
+		{"no request ended", func(t *trial) { t.journal.record.Load.Classes = nil }, "errors", "not one request", invalidates},
+		{"wrong size", func(t *trial) { t.journal.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", invalidates},
+		{"generator saturated", func(t *trial) { t.journal.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", invalidates},
+		{"generator saturated in a closed loop", func(t *trial) { t.load.profile.Rate = 0; t.journal.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", warns},
+		{"generator that does not know", func(t *trial) { t.journal.record.Load.ThreadCPURatio, t.journal.record.Load.LatenessP99US = nil, nil }, "", "", warns},
+		{"a little late", func(t *trial) { t.journal.record.Load.LatenessP99US = float(1500) }, "generator-late", "p99 1.5ms, more than 1ms", warns},
 		{"late for a quick server is not late for a slow one", func(t *trial) {
-			t.record.Load.LatenessP99US = float(1500)
-			for i := range t.progress {
-				t.progress[i].P50MS = 20
+			t.journal.record.Load.LatenessP99US = float(1500)
+			for i := range t.load.progress {
+				t.load.progress[i].P50MS = 20
 			}
 		}, "", "", warns},
 		{"late by the file's limit", func(t *trial) {
-			t.Experiment.Validity.Lateness = experiment.Duration(100 * time.Microsecond)
+			t.setup.Experiment.Validity.Lateness = experiment.Duration(100 * time.Microsecond)
 		}, "generator-late", "more than 100µs", warns},
-		{"grossly late", func(t *trial) { t.record.Load.LatenessP99US = float(11_000) }, "generator-late", "11ms", withholds},
+		{"grossly late", func(t *trial) { t.journal.record.Load.LatenessP99US = float(11_000) }, "generator-late", "11ms", withholds},
 		{"late for want of connections", func(t *trial) {
-			t.record.Load.LatenessP99US, t.record.Load.OwnLatenessP99US = float(11_000), float(10)
+			t.journal.record.Load.LatenessP99US, t.journal.record.Load.OwnLatenessP99US = float(11_000), float(10)
 		}, "", "", warns},
-		{"unattributed", func(t *trial) { t.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", invalidates},
-		{"task missing", func(t *trial) { t.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", invalidates},
+		{"unattributed", func(t *trial) { t.journal.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", invalidates},
+		{"task missing", func(t *trial) { t.journal.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", invalidates},
 		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "set by -1s during", warns},
 		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", warns},
-		{"clock stepped before the start", func(t *trial) { t.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", invalidates},
-		{"CPU stolen", func(t *trial) { t.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", warns},
-		{"restarted", func(t *trial) { t.record.Tasks[0].End.Restarts, t.record.Tasks[0].End.OOMKills = 2, 1 }, "restarted",
+		{"clock stepped before the start", func(t *trial) { t.load.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", invalidates},
+		{"CPU stolen", func(t *trial) { t.journal.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", warns},
+		{"restarted", func(t *trial) { t.journal.record.Tasks[0].End.Restarts, t.journal.record.Tasks[0].End.OOMKills = 2, 1 }, "restarted",
 			"echo-0/app was started again 2 times, after it was killed for want of memory", invalidates},
-		{"restarted before", func(t *trial) { t.record.Tasks[0].Start.Restarts, t.record.Tasks[0].End.Restarts = 2, 2 }, "", "", warns},
-		{"throttled", func(t *trial) { held(&t.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app for 15ms (0.1 % of the time)", warns},
-		{"hardly throttled", func(t *trial) { held(&t.record.Tasks[0], 9*time.Millisecond) }, "", "", warns},
-		{"a container whose throttling is not known", func(t *trial) { t.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
-		{"no node", func(t *trial) { t.record.Node = nil }, "", "", warns},
+		{"restarted before", func(t *trial) {
+			t.journal.record.Tasks[0].Start.Restarts, t.journal.record.Tasks[0].End.Restarts = 2, 2
+		}, "", "", warns},
+		{"throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app for 15ms (0.1 % of the time)", warns},
+		{"hardly throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 9*time.Millisecond) }, "", "", warns},
+		{"a container whose throttling is not known", func(t *trial) { t.journal.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
+		{"no node", func(t *trial) { t.journal.record.Node = nil }, "", "", warns},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := soundTrial()

@@ -28,13 +28,14 @@ func TestPacedUsageUnderFaults(t *testing.T) {
 		"is born and ends":  {seconds: []int{8, 10}, born: 5, ended: true, cpu: 5 * time.Second},
 		"lives too briefly": {born: 5, missing: true},
 	} {
-		tr := &trial{run: &run{Config: Config{Experiment: &experiment.Experiment{Faults: []experiment.Fault{{Kind: "kill"}}}}}}
+		faulty := &setup{run: &run{Config: Config{Experiment: &experiment.Experiment{Faults: []experiment.Fault{{Kind: "kill"}}}}}}
+		tr := &refreshedUsage{setup: faulty, sampler: &sampler{}}
 		tr.sampler.history.tasks = map[string][]result.Reading{}
 		for _, second := range c.seconds {
 			tr.sampler.history.tasks["x"] = append(tr.sampler.history.tasks["x"],
 				result.Reading{At: at.Add(time.Duration(second) * time.Second), CPU: int64(time.Duration(second-c.born) * time.Second)})
 		}
-		u, _, _ := tr.pacedUsage(platform.Task{Task: mesh.Task{ID: "x"}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
+		u, _, _ := tr.of(platform.Task{Task: mesh.Task{ID: "x"}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
 		if (u.Missing != "") != c.missing || u.Ended != c.ended || time.Duration(u.End.CPU-u.Start.CPU) != c.cpu {
 			t.Errorf("%s: %+v, want %v", name, u, c.cpu)
 		}

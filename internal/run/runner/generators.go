@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // needs of a generator; tare's own has none.
@@ -87,19 +87,11 @@ func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions
 	return generator.Missing(sought)
 }
 
-// Unsuited is a plan with treatments that their load generators cannot carry out.
-type Unsuited struct {
-	lines []string
-	hint  string
-}
+// Unsuited is a plan with treatments that their load generators cannot run. It has a line for each reason.
+type Unsuited struct{ hint.Hinted }
 
-// InvalidFile says that the experiment file is what is to be changed.
+// InvalidFile marks an error of the experiment file.
 func (*Unsuited) InvalidFile() {}
-
-func (e *Unsuited) Error() string { return strings.Join(e.lines, "\n") }
-
-// Hint says what to change.
-func (e *Unsuited) Hint() string { return e.hint }
 
 // Suited checks that every generator can carry out its treatments, as far as
 // that is known without starting anything. The error is an [*Unsuited], with
@@ -133,19 +125,20 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 	if order == nil {
 		return nil
 	}
-	e := &Unsuited{hint: "leave the generator out of factors.generator, or change what it cannot do; docs/reference/generators.md lists what each can"}
+	text := "leave the generator out of factors.generator, or change what it cannot do; docs/reference/generators.md lists what each can"
 	if poisson {
-		e.hint = "write load: {arrivals: constant}; docs/reference/generators.md lists what each generator can do"
+		text = "write load: {arrivals: constant}; docs/reference/generators.md lists what each generator can do"
 	}
+	var lines []error
 	for _, r := range order {
 		ids := of[r]
 		who := strings.Join(ids[:min(len(ids), 3)], ", ")
 		if n := len(ids) - 3; n > 0 {
 			who += fmt.Sprintf(" and %d more", n)
 		}
-		e.lines = append(e.lines, fmt.Sprintf("generator %s cannot carry out %s: %s", r.generator, who, r.why))
+		lines = append(lines, fmt.Errorf("generator %s cannot carry out %s: %s", r.generator, who, r.why))
 	}
-	return e
+	return &Unsuited{hint.Hinted{Err: errors.Join(lines...), Text: text}}
 }
 
 // Prolong adds to p's expected times what generators need of a longer warm-up than x
@@ -166,30 +159,4 @@ func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]gener
 	}
 	p.Expected += all
 	p.TrialTime += all / time.Duration(len(p.Trials))
-}
-
-// foreign says of a generator that is not tare's own what a reader of its figures must know.
-func (t *trial) foreign(l *result.Load) {
-	if _, ok := t.generator.(generator.Foreign); !ok {
-		return
-	}
-	if l.Version == "" {
-		l.Version = t.versions[t.generator.Name()]
-	}
-	if len(l.Warnings) > 0 {
-		t.warn(result.Warning{Code: "generator-" + l.Generator, Message: strings.Join(l.Warnings, "; "),
-			Hint: "docs/reference/generators.md says what each generator's figures are", Metrics: latencies})
-	}
-}
-
-// longer says that the warm-up is longer than asked for, for the generator's sake.
-func (t *trial) longer() {
-	g := t.generator
-	asked := time.Duration(t.Experiment.Phases.Warmup)
-	if need := needs(g).Warmup; need <= asked || need < t.profile.Warmup {
-		return
-	}
-	t.warn(result.Warning{Code: "warm-up-raised-" + g.Name(),
-		Message: fmt.Sprintf("%s needs a warm-up of %v: it had that in place of the %v asked for", g.Name(), t.profile.Warmup, asked),
-		Hint:    fmt.Sprintf("set phases.warmup to %v, so that every generator has the same", t.profile.Warmup)})
 }

@@ -1,0 +1,46 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/tare-mesh/tare/internal/experiment/expect"
+	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// expect evaluates what is expected of the trial on its seconds.
+func (t *trial) expect() {
+	if len(t.setup.Experiment.Expect) == 0 {
+		return
+	}
+	seen, err := t.secondsOf()
+	for _, text := range t.setup.Experiment.Expect {
+		o := expect.Outcome{Expect: text}
+		condition, bad := expect.Parse(text)
+		switch {
+		case bad != nil: // the file was checked: this is a file of another tare
+			o.Detail = bad.Error()
+		case err != nil:
+			o.Detail = err.Error()
+		default:
+			o = condition.Evaluate(seen)
+		}
+		t.journal.record.Expectations = append(t.journal.record.Expectations, o)
+		if !o.OK {
+			t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("does not hold: %s: %s", o.Expect, o.Detail)})
+		}
+	}
+}
+
+// secondsOf reads the seconds of the measure phase, and the faults in it.
+func (t *trial) secondsOf() (expect.Trial, error) {
+	l := t.journal.record.Load
+	first, n := l.Window()
+	seconds, err := loadgen.Seconds(t.setup.dir.Path(result.LatencyFile), first, n)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("generator %s keeps no latencies by the second: %w", l.Generator, errors.ErrUnsupported)
+	}
+	return expect.Trial{Seconds: seconds, Status: l.Statuses, Faults: t.journal.record.FaultTimes()}, err
+}

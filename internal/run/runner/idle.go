@@ -1,0 +1,164 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// idleWait waits until application and data plane are idle.
+type idleWait struct {
+	setup      *setup
+	journal    *journal
+	deployment *platform.Deployment
+	sampler    *sampler
+}
+
+const (
+	// settled is the CPU of application and data plane, in cores, below which they are at rest.
+	settled = 0.05
+	// settleLook is the time between two looks at it.
+	settleLook = 200 * time.Millisecond
+)
+
+// rest waits until application and data plane are idle: below the thresholds of
+// phases.idle between two refreshes that both came after it began to wait. Where
+// they are not it says what they did.
+func (w *idleWait) rest(ctx context.Context) (idle bool, did string, err error) {
+	limits := w.setup.Experiment.Phases.Idle
+	deadline := time.Now().Add(time.Duration(limits.Deadline))
+	began := w.setup.clock.now()
+	for {
+		if err := w.sampler.list(ctx); err != nil {
+			return false, "", err
+		}
+		if err := w.sampler.look(ctx, meter.Counters); err != nil {
+			return false, "", err
+		}
+		cores, memory, known := w.resting(began)
+		if known && cores < limits.CPU && (limits.Memory == 0 || memory <= int64(limits.Memory)) {
+			return true, "", nil
+		}
+		if time.Now().After(deadline) {
+			return false, atWork(cores, memory, known), nil
+		}
+		if err := broken(w.deployment); err != nil {
+			return false, "", err
+		}
+		if err := await(ctx, time.Now().Add(max(samplePeriod, w.sampler.period()/2))); err != nil {
+			return false, "", err
+		}
+	}
+}
+
+// atWork says what application and data plane do.
+func atWork(cores float64, memory int64, known bool) string {
+	if !known {
+		return "their counters were not refreshed meanwhile"
+	}
+	return fmt.Sprintf("they used %.2f cores and held %.0f MiB", cores, float64(memory)/(1<<20))
+}
+
+// resting is what application and data plane used between their last two
+// refreshes since a moment, and hold; not known as long as one has fewer.
+func (w *idleWait) resting(since time.Time) (cores float64, memory int64, known bool) {
+	for _, task := range w.sampler.tasks {
+		if task.Plane != metric.App && task.Plane != metric.Data {
+			continue
+		}
+		all := w.sampler.history.tasks[task.ID]
+		n := len(all)
+		if n < 2 || all[n-1].At.Before(since) {
+			return 0, 0, false
+		}
+		cores += float64(all[n-1].CPU-all[n-2].CPU) / float64(all[n-1].At.Sub(all[n-2].At))
+		memory += all[n-1].RSS
+	}
+	return cores, memory, true
+}
+
+// settle waits until the deployment is idle, for no longer than the limit.
+func (w *idleWait) settle(ctx context.Context) error {
+	if w.sampler.refreshed() {
+		return w.settleRefreshed(ctx)
+	}
+	runtime.GC() // tare's own garbage is collected now, not during the measurement
+	limit := w.setup.Timing.Settle
+	deadline := time.Now().Add(limit)
+	tasks, err := w.deployment.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := w.setup.Meter.Read(ctx, tasks, meter.Counters)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := await(ctx, time.Now().Add(settleLook)); err != nil {
+			return err
+		}
+		after, err := w.setup.Meter.Read(ctx, tasks, meter.Counters)
+		if err != nil {
+			return err
+		}
+		cores := coresByPlane(tasks, before, after)
+		if c := cores[string(metric.App)] + cores[string(metric.Data)]; c < settled {
+			return nil
+		} else if time.Now().After(deadline) {
+			w.journal.warn(result.Warning{Code: "not-settled",
+				Message: fmt.Sprintf("application and data plane still used %.2f cores %v after they were ready, without a load", c, limit),
+				Hint:    "raise phases.warmup, or see their logs in the trial's provenance"})
+			return nil
+		}
+		before = after
+	}
+}
+
+// settleRefreshed is [idleWait.settle] where counters are refreshed only so often: the
+// study's state STARTING.
+func (w *idleWait) settleRefreshed(ctx context.Context) error {
+	runtime.GC() // what tare itself left behind is collected now, not while it measures
+	w.sampler.reset(history{})
+	idle, did, err := w.rest(ctx)
+	if err != nil || idle {
+		return err
+	}
+	w.journal.warn(result.Warning{Code: "not-settled",
+		Message: fmt.Sprintf("application and data plane were not idle %v after they were up, without any load: %s", w.setup.Experiment.Phases.Idle.Deadline, did),
+		Hint:    "raise phases.idle.deadline or its thresholds, or see in the trial's provenance what they are doing"})
+	return nil
+}
+
+// drained waits after the load until application and data plane are idle: the study's state DRAINING.
+func (w *idleWait) drained(ctx context.Context) error {
+	if !w.sampler.refreshed() {
+		return nil
+	}
+	idle, did, err := w.rest(ctx)
+	if err != nil || idle {
+		return err
+	}
+	w.journal.warn(result.Warning{Code: "not-drained",
+		Message: fmt.Sprintf("application and data plane were not idle %v after the load: %s", w.setup.Experiment.Phases.Idle.Deadline, did),
+		Hint:    "see in the trial's provenance what they are doing", Metrics: []string{metric.CPUCores}})
+	return nil
+}
+
+// coresByPlane is the CPU each plane used between two looks.
+func coresByPlane(tasks []platform.Task, before, after meter.Look) map[string]float64 {
+	cores := map[string]float64{}
+	for _, task := range tasks {
+		b, ok := before.Tasks[task.ID]
+		a, ok2 := after.Tasks[task.ID]
+		if wall := a.At.Sub(b.At); ok && ok2 && wall > 0 {
+			cores[string(task.Plane)] += float64(a.CPU-b.CPU) / float64(wall)
+		}
+	}
+	return cores
+}

@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// measurement reads every task at both edges of the measure phase, and between them.
+type measurement struct {
+	deployment *platform.Deployment
+	load       *loadRun
+	sampler    *sampler
+	faults     *faultPhase
+	times      *serviceTimes
+	usage      *usage
+	refreshed  *refreshedUsage
+}
+
+// run returns after the measure phase, with the usage of every task in the record.
+func (m *measurement) run(ctx context.Context) error {
+	measure := m.measureCurrent
+	if m.sampler.refreshed() {
+		measure = m.measureRefreshed
+	}
+	if err := measure(ctx); err != nil {
+		return err
+	}
+	return m.faults.end(ctx)
+}
+
+// measureCurrent reads the counters at the edges.
+func (m *measurement) measureCurrent(ctx context.Context) error {
+	stages := m.times.read(ctx)
+	if err := m.sampler.look(ctx, meter.Edge); err != nil {
+		return err
+	}
+	begin, tasks := m.sampler.last, m.sampler.tasks
+	if err := m.duringMeasure(ctx, &begin); err != nil {
+		return err
+	}
+	if err := m.sampler.look(ctx, meter.Full); err != nil {
+		return err
+	}
+	m.usage.use(tasks, begin, m.sampler.tasks, m.sampler.last)
+	m.times.keep(stages, m.times.read(ctx))
+	return nil
+}
+
+// measureRefreshed looks at the counters until the end of the measure phase, and
+// beyond it as long as the load goes on, until each was refreshed.
+func (m *measurement) measureRefreshed(ctx context.Context) error {
+	if err := m.sampler.look(ctx, meter.Edge); err != nil {
+		return err
+	}
+	begin, first, stages := m.sampler.last, m.sampler.tasks, m.times.read(ctx)
+	if err := m.duringMeasure(ctx, nil); err != nil {
+		return err
+	}
+	if err := m.sampler.look(ctx, meter.Edge); err != nil {
+		return err
+	}
+	end, then := m.sampler.last, m.sampler.tasks
+	m.times.keep(stages, m.times.read(ctx))
+	last := m.load.edges.end.Add(m.load.profile.Tail)
+	for next := time.Now(); !m.refreshed.covered() && next.Before(last); {
+		next = next.Add(m.sampler.period())
+		if err := await(ctx, next); err != nil {
+			return err
+		}
+		if err := m.sampler.look(ctx, meter.Edge); err != nil {
+			return err
+		}
+	}
+	m.refreshed.use(first, then, begin, end)
+	return nil
+}
+
+// duringMeasure returns at the end of the measure phase.
+func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) error {
+	if err := m.faults.plan(); err != nil {
+		return err
+	}
+	// All that happens at once in a trial happens here, a line each.
+	group, during := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.load.healthy(during, m.load.edges.end) })
+	group.Go(func() error { return m.until(during, m.load.edges.end, begin) })
+	group.Go(func() error { return m.faults.timeline.Run(during, m.load.edges.begin, m.load.edges.end) })
+	return group.Wait()
+}
+
+// until samples once a second until the edge, which it leaves to its caller. The
+// tasks are listed anew shortly before it; the look at begin, where there is
+// one, is where the seconds are counted from.
+func (m *measurement) until(ctx context.Context, edge time.Time, begin *meter.Look) error {
+	from, period := time.Now(), m.sampler.period()
+	if begin != nil {
+		from = m.load.edges.begin
+	}
+	listAt := edge.Add(-listLead)
+	for next := from.Add(period); next.Before(listAt); next = next.Add(period) {
+		if err := await(ctx, next); err != nil {
+			return err
+		}
+		if begin == nil {
+			if err := broken(m.deployment); err != nil {
+				return err
+			}
+			if err := m.sampler.relist(ctx); err != nil {
+				return err
+			}
+		}
+		if err := m.sampler.look(ctx, meter.Counters); err != nil {
+			return err
+		}
+	}
+	if err := await(ctx, listAt); err != nil {
+		return err
+	}
+	if err := m.sampler.list(ctx); err != nil {
+		return err
+	}
+	if err := m.load.loading.early(m.load.edges.end); err != nil {
+		return err
+	}
+	return await(ctx, edge)
+}
+
+// broken is the error of a deployment that can no longer be measured.
+func broken(d *platform.Deployment) error {
+	if d.Watcher == nil {
+		return nil
+	}
+	err := d.Watcher.Err()
+	if err == nil {
+		return nil
+	}
+	return unusable("task-died", err.Error(), hint.Of(err))
+}

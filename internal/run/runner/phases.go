@@ -1,0 +1,165 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// deploy deploys the trial and makes its parts.
+func (t *trial) deploy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Deploy, fmt.Errorf("it was not up after %v", t.setup.Timing.Deploy))
+	defer cancel()
+	provenance, err := filepath.Abs(t.setup.dir.Provenance())
+	if err != nil {
+		return fmt.Errorf("find provenance directory: %w", err)
+	}
+	t.journal.record.Edges = t.setup.topology.Edges()
+	t.deployment, err = t.setup.Platform.Deploy(ctx, platform.Spec{
+		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Mesh: t.setup.mesh,
+		CPUs: t.setup.Experiment.Platform.CPUs, Provenance: provenance,
+	})
+	if err != nil {
+		return err
+	}
+	t.makeParts()
+	if t.deployment.Warner != nil {
+		for _, w := range t.deployment.Warner.Warnings() {
+			t.journal.warn(result.Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Metrics: latencies})
+		}
+	}
+	return nil
+}
+
+// makeParts makes the parts that work on the deployment.
+func (t *trial) makeParts() {
+	d := t.deployment
+	t.sampler = &sampler{setup: t.setup, journal: t.journal, deployment: d}
+	t.load = &loadRun{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
+	t.faults = &faultPhase{setup: t.setup, journal: t.journal, deployment: d}
+	t.idle = &idleWait{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
+	t.measurement = &measurement{
+		deployment: d, load: t.load, sampler: t.sampler, faults: t.faults,
+		times:     &serviceTimes{journal: t.journal, timer: d.StageTimer},
+		usage:     &usage{setup: t.setup, journal: t.journal, deployment: d, load: t.load},
+		refreshed: &refreshedUsage{setup: t.setup, journal: t.journal, load: t.load, sampler: t.sampler},
+	}
+}
+
+// verify has the deployment prove that it is what is to be measured.
+func (t *trial) verify(ctx context.Context) error {
+	if t.deployment.Verifier == nil {
+		return unusable("not-verified", fmt.Sprintf("platform %s cannot show that the data plane is in the path: %v", t.setup.Experiment.Platform.Kind, errors.ErrUnsupported),
+			"use a platform that verifies")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Verify, fmt.Errorf("it took longer than %v", t.setup.Timing.Verify))
+	defer cancel()
+	checks, err := t.deployment.Verifier.Verify(ctx)
+	for _, c := range checks {
+		t.journal.record.Checks = append(t.journal.record.Checks, result.Check(c))
+	}
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	for _, c := range checks {
+		if !c.OK {
+			return unusable("verify-failed", fmt.Sprintf("%s: %s", c.Name, c.Detail), c.Hint)
+		}
+		if c.Caution != "" {
+			t.journal.warn(result.Warning{Code: "verified-with-caution", Message: c.Caution, Hint: c.Hint})
+		}
+	}
+	if len(checks) == 0 {
+		return unusable("not-verified", "the deployment verified nothing", "")
+	}
+	return nil
+}
+
+// settle waits until the deployment is idle, so that its start is not measured.
+func (t *trial) settle(ctx context.Context) error { return t.idle.settle(ctx) }
+
+// warmUp starts the load and waits for the first edge.
+func (t *trial) warmUp(ctx context.Context) error {
+	var err error
+	if t.load.generator, err = t.setup.generatorOf(t.setup.treatment); err != nil {
+		return err
+	}
+	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
+		return err
+	}
+	t.faults.countMesh(ctx, -1)
+	if err := t.load.begin(ctx); err != nil {
+		return err
+	}
+	t.sampler.reset(t.sampler.history)
+	if err := t.sampler.list(ctx); err != nil {
+		return err
+	}
+	return t.measurement.until(ctx, t.load.edges.begin, nil)
+}
+
+// measure reads every task at both edges, and once a second between.
+func (t *trial) measure(ctx context.Context) error {
+	t.load.edges.began = t.setup.clock.drift()
+	if err := t.measurement.run(ctx); err != nil {
+		return err
+	}
+	return broken(t.deployment)
+}
+
+// drain waits until the generator has ended: it continues the load during the
+// tail, and then waits for requests in flight.
+func (t *trial) drain(ctx context.Context) error {
+	l, err := t.load.result(ctx)
+	if err != nil {
+		return err
+	}
+	t.journal.record.Load = &l
+	t.load.mergeMeasured()
+	t.seen.stepped = t.setup.clock.drift()
+	t.faults.countMesh(ctx, 1)
+	if err := t.idle.drained(ctx); err != nil {
+		return err
+	}
+	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.After = r }); err != nil {
+		return err
+	}
+	return broken(t.deployment)
+}
+
+const probeUnread = "probe-unread"
+
+// probe takes a reading of how slow the processors are. One stands before the load
+// and one after it, never beside it: under load it would measure what the trial
+// does to the processors, which is what is asked for.
+func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Reading)) error {
+	if t.deployment.Prober == nil || !t.setup.Experiment.Probe {
+		return nil
+	}
+	runtime.GC() // now, and not beside the reading
+	r, err := t.deployment.Prober.Probe(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if t.journal.record.Probe == nil {
+		t.journal.record.Probe = &result.Probe{}
+	}
+	if err == nil {
+		keep(t.journal.record.Probe, &r)
+		return nil
+	}
+	if !slices.ContainsFunc(t.journal.record.Warnings, func(w result.Warning) bool { return w.Code == probeUnread }) {
+		t.journal.warn(result.Warning{Code: probeUnread, Message: fmt.Sprintf("how slow the processors were could not be read: %v", err),
+			Hint:    "figures stand as they are and cannot be normalised; `probe: false` in the experiment file leaves the readings out",
+			Metrics: []string{metric.ProbeTime}})
+	}
+	return nil
+}

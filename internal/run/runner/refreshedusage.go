@@ -1,0 +1,226 @@
+package runner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// span is when the load had its rate, and the measure phase within it.
+type span struct{ loaded, begin, end, done time.Time }
+
+// refreshedUsage records what each task used, from the counter readings nearest to the edges.
+type refreshedUsage struct {
+	setup   *setup
+	journal *journal
+	load    *loadRun
+	sampler *sampler
+}
+
+// span is the span of the trial, in its own time.
+func (ru *refreshedUsage) span() span {
+	steady := ru.setup.clock.steady
+	return span{loaded: steady(ru.load.profile.Start.Add(ramp)), begin: steady(ru.load.edges.begin),
+		end: steady(ru.load.edges.end), done: steady(ru.load.edges.end.Add(ru.load.profile.Tail))}
+}
+
+// window are the two of times, ascending, that stand for the edges: of all pairs
+// under the load the one that is nearest to both, and of two as near the later
+// first and the earlier last. -1: there is no pair.
+func window(times []time.Time, s span) (first, last int) {
+	first, last = -1, -1
+	best := time.Duration(math.MaxInt64)
+	for i, a := range times {
+		if a.Before(s.loaded) {
+			continue
+		}
+		for j := len(times) - 1; j > i; j-- {
+			off := a.Sub(s.begin).Abs() + times[j].Sub(s.end).Abs()
+			if b := times[j]; !b.After(s.done) && b.After(a) && off <= best {
+				first, last, best = i, j, off
+			}
+		}
+	}
+	return first, last
+}
+
+func timesOf(readings []result.Reading) []time.Time {
+	times := make([]time.Time, len(readings))
+	for i, r := range readings {
+		times[i] = r.At
+	}
+	return times
+}
+
+// use keeps of each task the two readings that stand for the edges, and
+// says how far they may be off. begin and end are the looks at the edges: what is
+// no counter that is refreshed, peaks and restarts, say, is taken from them.
+func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look) {
+	s := ru.span()
+	known := map[string]bool{}
+	var off offset
+	for _, task := range slices.Concat(first, then, ru.sampler.reborn) {
+		if known[task.ID] {
+			continue
+		}
+		known[task.ID] = true
+		u, i, j := ru.of(task, s, lists(first, task.ID), lists(then, task.ID))
+		if own(task) && u.Missing != "" {
+			ru.journal.nodeUnread(fmt.Errorf("%s: %s", task.ID, u.Missing))
+			continue
+		}
+		u.Start, u.End = edged(u.Start, begin.Tasks[task.ID]), edged(u.End, end.Tasks[task.ID])
+		if i >= 0 && j >= 0 {
+			off.add(ru.sampler.history.tasks[task.ID], i, j, s)
+		}
+		ru.journal.record.Tasks = append(ru.journal.record.Tasks, u)
+	}
+	ru.useNode(s, end)
+	if w, ok := off.warning(ru.sampler.refresh()); ok {
+		ru.journal.warn(w)
+	}
+	ru.warnGaps(s.loaded, s.end)
+}
+
+// own are the tasks that a node has of its own. Where one of them cannot be read,
+// the node's total falls short, and nothing else.
+func own(task platform.Task) bool {
+	return task.Role == mesh.RoleDaemon || task.Role == mesh.RoleRemainder
+}
+
+func lists(tasks []platform.Task, id string) bool {
+	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
+}
+
+// of is what a task used, and the readings that stand for the edges; -1 where there are none.
+func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
+	u = result.TaskUsage{Task: task.Task}
+	readings := ru.sampler.history.tasks[task.ID]
+	if n := len(readings); len(ru.setup.Experiment.Faults) > 0 && n > 0 && !(atFirst && atLast) {
+		return ru.changed(u, readings, s, atFirst, atLast), -1, -1
+	}
+	i, j = window(timesOf(readings), s)
+	switch {
+	case !atFirst && !own(task):
+		u.Missing = "not read at the beginning: it started during the measure phase"
+	case !atLast && !own(task):
+		u.Missing = "not read at the end: it ended during the measure phase"
+	case i < 0 || j < 0:
+		u.Missing = fmt.Sprintf("its counters were refreshed %d times under load, and it takes two", count(readings, s))
+		if err := ru.sampler.last.Missing[task.ID]; err != nil {
+			u.Missing = err.Error()
+		}
+	default:
+		u.Start, u.End = readings[i], readings[j]
+		if u.End.CPU < u.Start.CPU {
+			u.Missing = "its CPU counter went backwards: it was started again"
+		}
+	}
+	return u, i, j
+}
+
+// changed is the usage of a task that a fault ended, as far as its counters were
+// seen to come, or that was started in the place of one: it had used nothing before.
+// One may have come and gone between the edges.
+func (ru *refreshedUsage) changed(u result.TaskUsage, readings []result.Reading, s span, atFirst, atLast bool) result.TaskUsage {
+	u.Start, u.End = result.Reading{At: s.begin}, readings[len(readings)-1]
+	if atLast {
+		return u
+	}
+	u.Ended = true
+	if !atFirst {
+		u.End.At, u.End.RSS = s.end, 0
+		return u
+	}
+	if i := slices.IndexFunc(readings, func(r result.Reading) bool { return !r.At.Before(s.loaded) }); i >= 0 {
+		u.Start = readings[i]
+		for _, r := range readings[i:] {
+			if r.At.Sub(s.begin).Abs() < u.Start.At.Sub(s.begin).Abs() {
+				u.Start = r
+			}
+		}
+	} else {
+		u.Missing = "its counters were not refreshed under load before a fault ended it"
+	}
+	u.End.At, u.End.RSS = s.end, 0
+	return u
+}
+
+// edged adds to a reading what was asked for at the edge it stands for.
+func edged(r, edge result.Reading) result.Reading {
+	r.Peak, r.Throttled, r.Restarts, r.OOMKills = max(r.Peak, edge.Peak), edge.Throttled, edge.Restarts, edge.OOMKills
+	return r
+}
+
+func count(readings []result.Reading, s span) (n int) {
+	for _, r := range readings {
+		if !r.At.Before(s.loaded) && !r.At.After(s.done) {
+			n++
+		}
+	}
+	return n
+}
+
+func (ru *refreshedUsage) useNode(s span, end meter.Look) {
+	i, j := window(nodeTimes(ru.sampler.history.node), s)
+	if i < 0 || j < 0 {
+		ru.journal.nodeUnread(cmp.Or(ru.sampler.last.NodeErr, errFewRefreshes))
+		return
+	}
+	node := ru.sampler.history.node
+	u := &result.NodeUsage{CPUs: cmp.Or(end.NodeCPUs, ru.setup.Dir.Environment().CPUs), Start: node[i], End: node[j]}
+	for _, m := range end.Nodes {
+		readings := ru.sampler.history.nodes[m.Name]
+		if i, j := window(nodeTimes(readings), s); i >= 0 && j >= 0 {
+			u.Nodes = append(u.Nodes, result.MachineUsage{Name: m.Name, CPUs: m.CPUs, AllocatableCPU: m.AllocatableCPU,
+				AllocatableMemory: m.AllocatableMemory, Start: readings[i], End: readings[j]})
+		}
+	}
+	ru.journal.record.Node = u
+}
+
+var errFewRefreshes = errors.New("its counters were not refreshed twice under load")
+
+func nodeTimes(readings []result.NodeReading) []time.Time {
+	times := make([]time.Time, len(readings))
+	for i, r := range readings {
+		times[i] = r.At
+	}
+	return times
+}
+
+// covered tells whether every task has a reading for each edge.
+func (ru *refreshedUsage) covered() bool {
+	s := ru.span()
+	for _, task := range ru.sampler.tasks {
+		if i, j := window(timesOf(ru.sampler.history.tasks[task.ID]), s); (i < 0 || j < 0) && !own(task) {
+			return false
+		}
+	}
+	return true
+}
+
+// warnGaps tells of the times under load in which nothing could be read.
+func (ru *refreshedUsage) warnGaps(from, to time.Time) {
+	var told []string
+	for _, g := range ru.sampler.history.gaps {
+		until := cmp.Or(g.to, ru.setup.clock.now())
+		if until.After(from) && g.from.Before(to) {
+			told = append(told, fmt.Sprintf("for %v from %s on (%v)", until.Sub(g.from).Round(time.Second), g.from.UTC().Format(time.TimeOnly), g.why))
+		}
+	}
+	if told == nil {
+		return
+	}
+	ru.journal.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(told, "; ") + ": they count on meanwhile, and what they came to was read afterwards",
+		Hint: "see that the API server and the nodes' kubelets can be reached", Metrics: cpus})
+}

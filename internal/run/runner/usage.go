@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"errors"
+
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// usage records what each task used between the edges, from counters that are read at them.
+type usage struct {
+	setup      *setup
+	journal    *journal
+	deployment *platform.Deployment
+	load       *loadRun
+}
+
+// use keeps what every task used between the edges.
+func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Task, end meter.Look) {
+	known, ended := map[string]bool{}, us.endedTasks()
+	for _, task := range append(append([]platform.Task{}, first...), then...) {
+		if known[task.ID] {
+			continue
+		}
+		known[task.ID] = true
+		if e, ok := ended[task.ID]; ok {
+			us.journal.record.Tasks = append(us.journal.record.Tasks, us.departed(e, begin))
+			continue
+		}
+		u := result.TaskUsage{Task: task.Task, Start: begin.Tasks[task.ID], End: end.Tasks[task.ID]}
+		if task.Restarted {
+			u.Start = us.unborn(task.ID, begin)
+		}
+		u.Missing = missing(task, u, begin, end)
+		us.journal.record.Tasks = append(us.journal.record.Tasks, u)
+	}
+	for _, e := range ended {
+		if !known[e.ID] {
+			us.journal.record.Tasks = append(us.journal.record.Tasks, us.departed(e, begin))
+		}
+	}
+	if begin.Node != nil && end.Node != nil {
+		us.journal.record.Node = &result.NodeUsage{CPUs: us.setup.Dir.Environment().CPUs, Start: *begin.Node, End: *end.Node}
+		return
+	}
+	us.journal.nodeUnread(errors.Join(begin.NodeErr, end.NodeErr))
+}
+
+// endedTasks are the tasks that faults have ended, by their ID.
+func (us *usage) endedTasks() map[string]platform.Ended {
+	ended := map[string]platform.Ended{}
+	if us.deployment.EndedTasks == nil {
+		return ended
+	}
+	for _, e := range us.deployment.EndedTasks.Ended() {
+		ended[e.ID] = e
+	}
+	return ended
+}
+
+// departed is the usage of a task that a fault ended: its counters stand where they
+// stood when it did, to the end of the measure phase.
+func (us *usage) departed(e platform.Ended, begin meter.Look) result.TaskUsage {
+	u := result.TaskUsage{Task: e.Task.Task, Ended: true, Start: begin.Tasks[e.ID]}
+	if e.Restarted {
+		u.Start = us.unborn(e.ID, begin)
+	} else if _, ok := begin.Tasks[e.ID]; !ok {
+		u.Missing = "not read at the beginning, and ended by a fault"
+	}
+	none := int64(0)
+	u.End = result.Reading{At: us.setup.clock.steady(us.load.edges.end), CPU: int64(e.CPU), Peak: e.Peak, PSS: &none,
+		Voluntary: e.Voluntary, Involuntary: e.Involuntary}
+	// The kernel tells the whole of a process to the microsecond, the clock at the
+	// beginning to the nanosecond: one that did nothing must not come out below nothing.
+	u.End.CPU = max(u.End.CPU, u.Start.CPU)
+	return u
+}
+
+// unborn is what a task stood at that was started in place of another: nothing, unless it was there already.
+func (us *usage) unborn(id string, begin meter.Look) result.Reading {
+	if r, ok := begin.Tasks[id]; ok {
+		return r
+	}
+	return result.Reading{At: us.setup.clock.steady(us.load.edges.begin)}
+}
+
+// missing says why the difference of a task's counters cannot be had; empty: it can.
+func missing(task platform.Task, u result.TaskUsage, begin, end meter.Look) string {
+	id := task.ID
+	_, atBegin := begin.Tasks[id]
+	_, atEnd := end.Tasks[id]
+	why := func(l meter.Look, otherwise string) string {
+		if err := l.Missing[id]; err != nil {
+			return err.Error()
+		}
+		return otherwise
+	}
+	switch {
+	case !atBegin && !task.Restarted:
+		return "not read at the beginning: " + why(begin, "it started during the measure phase")
+	case !atEnd:
+		return "not read at the end: " + why(end, "it ended during the measure phase")
+	case u.End.CPU < u.Start.CPU:
+		return "its CPU counter went backwards: another process has taken its number"
+	}
+	return ""
+}
