@@ -30,6 +30,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	imageCommand.newCommand,
 	newListCommand,
 	newSchemaCommand,
+	newReferenceCommand,
 }
 
 // catalog is every variant, built by a call and passed down.

@@ -72,8 +72,10 @@ func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	namespace := ""
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say what the cluster is, what runs on it, what runs left, and which rights are missing",
-		Args:  cobra.NoArgs,
+		Short: "Print nodes, mark, foreign workloads, leftovers of runs, and missing RBAC permissions",
+		Example: `  tare cluster status
+  tare cluster status --context k3d-tare --namespace tare-trials`,
+		Args: cobra.NoArgs,
 		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
 			return clusterStatus(ctx, c, k, namespace)
 		}),
@@ -214,7 +216,8 @@ func newClusterAdopt(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 		Long: `adopt marks the cluster as one that may be measured on and disturbed: an
 annotation on its namespace kube-system. What runs there now is shown and
 accepted with it; what comes later is refused again.`,
-		Args: cobra.NoArgs,
+		Example: "  tare cluster adopt --context k3d-tare",
+		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.RunE = onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
@@ -241,9 +244,10 @@ accepted with it; what comes later is refused again.`,
 
 func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "release",
-		Short: "Take the mark of a disposable cluster away",
-		Args:  cobra.NoArgs,
+		Use:     "release",
+		Short:   "Remove the mark of a disposable cluster",
+		Example: "  tare cluster release --context k3d-tare",
+		Args:    cobra.NoArgs,
 		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
 			if err := guard.New(k).Release(ctx); err != nil {
 				return err

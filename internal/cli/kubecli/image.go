@@ -50,7 +50,8 @@ func (o *imageOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.agents, "agent", nil, "`program` to put in, static; again for another architecture (default: the tare-agent beside tare)")
 	f.StringArrayVar(&o.with, "with", nil, "another static program, `NAME=PATH`, e.g. a load generator; may be repeated")
-	f.StringVar(&o.tag, "tag", defaultImage(), "`name` of the image")
+	f.StringVar(&o.tag, "tag", defaultImage(), "`name` of the image (default localhost/tare-agent, tagged with this version)")
+	f.Lookup("tag").DefValue = "" // the same help text in every build
 	_ = cmd.MarkFlagFilename("agent")
 }
 

@@ -196,9 +196,10 @@ func (f *meshFlags) bounded(ctx context.Context, d time.Duration) (context.Conte
 
 func newMeshList(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the meshes that run in clusters, and what can be chosen of each",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Short:   "List the meshes for clusters, with their versions, profiles and options",
+		Example: "  tare mesh list",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all, err := mesh.Collect(f.files...)
 			if err != nil {
