@@ -8,8 +8,12 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/study/debate"
+	"github.com/tare-mesh/tare/internal/study/uds"
 )
 
 // Every variant is listed in this file, one line each.
@@ -31,6 +35,16 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newListCommand,
 	newSchemaCommand,
 	newReferenceCommand,
+}
+
+// importSources are the sources of `tare import`: published studies, then load generators.
+func importSources() []importer.Source {
+	return append([]importer.Source{debate.Source(), uds.Source()}, importer.Generators()...)
+}
+
+// reportFormats are the formats of `tare report`, the default first; those of published studies last.
+func reportFormats(o report.Options) []report.Format {
+	return append(report.Formats(o), debate.Format())
 }
 
 // catalog is every variant, built by a call and passed down.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func newImportCommand(c *CommandLine) *cobra.Command {
 	var o importOptions
 	var names []string
 	list := ""
-	for _, s := range importer.Sources() {
+	for _, s := range importSources() {
 		names = append(names, s.Name)
 		list += fmt.Sprintf("\n  %-21s %s", s.Name, s.Doc)
 	}
@@ -58,15 +59,15 @@ Sources:` + list,
 }
 
 func (c *CommandLine) importResults(source string, paths []string, o importOptions) error {
-	s, ok := importer.Lookup(source)
-	if !ok {
+	i := slices.IndexFunc(importSources(), func(s importer.Source) bool { return s.Name == source })
+	if i < 0 {
 		var names []string
-		for _, s := range importer.Sources() {
+		for _, s := range importSources() {
 			names = append(names, s.Name)
 		}
 		return console.Usage(fmt.Errorf("unknown source %q", source), "sources: "+strings.Join(names, ", "))
 	}
-	study, err := s.Read(paths, o.Options)
+	study, err := importSources()[i].Read(paths, o.Options)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", source, err)
 	}

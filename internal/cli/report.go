@@ -74,7 +74,7 @@ func (o *reportOptions) attributed(cmd *cobra.Command) {
 
 func formatNames() []string {
 	var names []string
-	for _, f := range report.Formats(report.Options{}) {
+	for _, f := range reportFormats(report.Options{}) {
 		names = append(names, f.Name)
 	}
 	return names
@@ -82,14 +82,24 @@ func formatNames() []string {
 
 func formatList() string {
 	var b strings.Builder
-	for _, f := range report.Formats(report.Options{}) {
+	for _, f := range reportFormats(report.Options{}) {
 		fmt.Fprintf(&b, "  %-21s %s\n", f.Name, f.Doc)
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
+// findFormat finds a format by name.
+func findFormat(name string, o report.Options) (report.Format, bool) {
+	for _, f := range reportFormats(o) {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return report.Format{}, false
+}
+
 func (c *CommandLine) report(dir string, o reportOptions) error {
-	if f, ok := report.Lookup(o.format, report.Options{}); ok && f.Export != nil {
+	if f, ok := findFormat(o.format, report.Options{}); ok && f.Export != nil {
 		return exportReport(f, dir, o)
 	}
 	if o.output == "" {
@@ -162,7 +172,7 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 
 // reportFormat finds the format asked for, to be laid out for width columns; 0: no limit.
 func reportFormat(o reportOptions, width int) (report.Format, error) {
-	f, ok := report.Lookup(o.format, report.Options{All: o.all, Width: width})
+	f, ok := findFormat(o.format, report.Options{All: o.all, Width: width})
 	if !ok {
 		return f, console.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(formatNames(), ", "))
 	}

@@ -77,10 +77,10 @@ func fine(buckets []result.Bucket) bool { return len(buckets) > 24 }
 // so that with more connections than requests in 2 s all of them are "timed out"
 // at every check: the count is then a whole multiple of the connections, while
 // every request that was due was answered.
-func (o *output) falseTimeouts() {
+func (o *Output) falseTimeouts() {
 	const limit = 2.0 // seconds; wrk2's default
 	n, c := o.errors["timeout"], int64(o.connections)
-	idle := c > 0 && float64(c) > limit*float64(o.requests)/o.seconds
+	idle := c > 0 && float64(c) > limit*float64(o.requests)/o.Seconds
 	if o.generator != "wrk2" || n == 0 || !idle || n%c != 0 || n <= o.requests/100 {
 		return
 	}
@@ -88,5 +88,5 @@ func (o *output) falseTimeouts() {
 	o.errors["false timeout"] = n
 	o.classes["timeout"] -= n
 	o.warn("false-timeouts", fmt.Sprintf("wrk2 reports %d time-outs, %d for each of its %d connections: it counts connections that were idle for longer than %g s, not requests; they are not taken for errors",
-		n, n/c, c, limit), fmt.Sprintf("use fewer connections than %.0f at this rate, or another load generator", math.Max(1, limit*float64(o.requests)/o.seconds)), metric.ErrorRatio)
+		n, n/c, c, limit), fmt.Sprintf("use fewer connections than %.0f at this rate, or another load generator", math.Max(1, limit*float64(o.requests)/o.Seconds)), metric.ErrorRatio)
 }

@@ -2,70 +2,11 @@ package importer
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/tare-mesh/tare/internal/importer/debatetest"
-	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
-
-var time0 = debatetest.Start
-
-func timeDuration(i int) time.Duration { return time.Duration(i) }
-
-// possible fails on a figure that cannot be: what a reader lets through goes into a record.
-func possible(t *testing.T, s *result.Sampled) {
-	t.Helper()
-	last := s.Rows[0].At
-	for _, r := range s.Rows {
-		if r.At.Before(last) {
-			t.Error("the time goes back")
-		}
-		last = r.At
-		for _, vs := range [][]*float64{r.Cores, r.Memory} {
-			if vs != nil && len(vs) != len(s.Tasks) {
-				t.Fatal("a row is not as wide as its tasks")
-			}
-			for _, v := range vs {
-				if v != nil && !(*v >= 0 && *v < math.MaxFloat64) {
-					t.Errorf("figure %v", *v)
-				}
-			}
-		}
-	}
-}
-
-func FuzzDebateCSV(f *testing.F) {
-	for _, q := range []debatetest.Sequence{{Mesh: "linkerd"}, {Mesh: "ambient", Nodes: 2}, {Mesh: "unmeshed", LF: true}} {
-		f.Add(q.CSV(60, debatetest.Start, rand.New(rand.NewPCG(1, 2)))[:4000])
-		q.Seconds = 60
-		f.Add(q.CSV(60, debatetest.Start, rand.New(rand.NewPCG(1, 2))))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		table, err := parseTable("fuzz.csv", b)
-		if err != nil {
-			return
-		}
-		s, _, err := table.planes()
-		if err != nil {
-			return
-		}
-		possible(t, s)
-		tr := Trial{Record: result.Record{Valid: true, Sampled: s}}
-		tr.phases(table, Options{}, nil)
-	})
-}
-
-func FuzzUDS(f *testing.F) {
-	f.Add([]byte(udsHead + "2025-01-02 03:04:05,nginx,9,55\n2025-01-02 03:04:10,nginx,9m,12m,55Mi,20Mi\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := parseUDS("fuzz.log", b); err == nil {
-			possible(t, s)
-		}
-	})
-}
 
 // fuzzOutput: whatever a file says, what is taken from it can be.
 func fuzzOutput(f *testing.F, generator string, seeds ...string) {
@@ -73,11 +14,11 @@ func fuzzOutput(f *testing.F, generator string, seeds ...string) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o, err := parseOutput(generator, "fuzz", b, true)
+		o, err := ParseOutput(generator, "fuzz", b, true)
 		if err != nil {
 			return
 		}
-		l, _, _, err := pool([]*output{o})
+		l, _, _, err := pool([]*Output{o})
 		if err != nil {
 			return
 		}
@@ -138,7 +79,7 @@ func FuzzNighthawk(f *testing.F) { fuzzOutput(f, "nighthawk", outputSeeds["night
 func TestEveryOutputIsRead(t *testing.T) {
 	for generator, seeds := range outputSeeds {
 		for i, s := range seeds {
-			o, err := parseOutput(generator, "x", []byte(s), false)
+			o, err := ParseOutput(generator, "x", []byte(s), false)
 			if err != nil {
 				t.Errorf("%s %d: %v", generator, i, err)
 				continue
@@ -149,3 +90,13 @@ func TestEveryOutputIsRead(t *testing.T) {
 		}
 	}
 }
+
+const vegetaReport = `Requests      [total, rate, throughput]         6000, 20.00, 20.00
+Duration      [total, attack, wait]             5m0s, 5m0s, 1.217ms
+Latencies     [min, mean, 50, 90, 95, 99, max]  588.001µs, 1.036ms, 996.513µs, 1.325ms, 1.47ms, 1.822ms, 21ms
+Bytes In      [total, mean]                     3690000, 615.00
+Bytes Out     [total, mean]                     0, 0.00
+Success       [ratio]                           100.00%
+Status Codes  [code:count]                      200:6000
+Error Set:
+`

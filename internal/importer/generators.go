@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -70,7 +71,7 @@ var generators = []generatorSource{
 // read makes a trial of every file.
 func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 	s := &Study{Source: g.name, Name: "imported-" + g.name, Description: "Imported: results of " + g.name + "."}
-	files, err := listFiles(s, paths)
+	files, err := s.ListFiles(paths)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +84,9 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 		s.Trials = append(s.Trials, t)
 	}
 	if len(s.Trials) == 0 {
-		return nil, &FileError{Path: strings.Join(paths, ", "), Err: errors.New("no file is there")}
+		return nil, &FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file is there")}}
 	}
-	s.checkRates()
+	s.CheckRates()
 	return s, nil
 }
 
@@ -93,7 +94,7 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 var rateInName = regexp.MustCompile(`^(\d+)-(\d+)\b`)
 
 func (g generatorSource) trial(path string, o Options) Trial {
-	t := Trial{Mesh: cmp.Or(o.Mesh, meshOf(filepath.Dir(path))), Run: path, Files: []string{path}}
+	t := Trial{Mesh: cmp.Or(o.Mesh, MeshOf(filepath.Dir(path))), Run: path, Files: []string{path}}
 	t.Record.Valid = true
 	if err := t.output(g.name, path, o); err != nil {
 		t.Record.Valid, t.Record.Error = false, err.Error()
@@ -102,41 +103,41 @@ func (g generatorSource) trial(path string, o Options) Trial {
 }
 
 func (t *Trial) output(generator, path string, o Options) error {
-	b, err := readWhole(path)
+	b, err := ReadFile(path)
 	if err != nil {
 		return err
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
-		return &FileError{Path: path, Err: errors.New("the file is empty")}
+		return &FileError{Path: path, Hinted: hint.Hinted{Err: errors.New("the file is empty")}}
 	}
-	out, err := parseOutput(generator, path, b, o.Corrected)
+	out, err := ParseOutput(generator, path, b, o.Corrected)
 	if err != nil {
 		return err
 	}
 	t.asked(out, o, filepath.Base(path))
-	return t.take([]*output{out})
+	return t.Take([]*Output{out})
 }
 
 // asked settles what rate was asked for: the source's own word, then the user's, then the file's name.
-func (t *Trial) asked(out *output, o Options, name string) {
-	rate := cmp.Or(out.rate, o.Rate)
-	if m := rateInName.FindStringSubmatch(name); rate == 0 && m != nil && out.loop != "closed" {
+func (t *Trial) asked(out *Output, o Options, name string) {
+	rate := cmp.Or(out.Rate, o.Rate)
+	if m := rateInName.FindStringSubmatch(name); rate == 0 && m != nil && out.Loop != "closed" {
 		rate, _ = strconv.ParseFloat(m[1], 64) // digits only
 	}
-	out.rate = rate
+	out.Rate = rate
 	switch {
 	case rate > 0:
 		t.Rate, t.RateKnown = experiment.Rate(rate), true
-		out.loop = cmp.Or(out.loop, "open")
-	case out.loop == "closed":
+		out.Loop = cmp.Or(out.Loop, "open")
+	case out.Loop == "closed":
 		t.Rate, t.RateKnown = experiment.Max, true
 	default:
-		t.warn("loop-unknown", fmt.Sprintf("%s does not say at what rate the load was, or whether there was one", out.path), "give it with --rate")
+		t.Warn("loop-unknown", fmt.Sprintf("%s does not say at what rate the load was, or whether there was one", out.path), "give it with --rate")
 	}
 }
 
-// take makes the outputs of one run the trial's load.
-func (t *Trial) take(outs []*output) error {
+// Take makes the outputs of one run the trial's load.
+func (t *Trial) Take(outs []*Output) error {
 	l, log, warnings, err := pool(outs)
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (t *Trial) take(outs []*output) error {
 		t.Record.Valid = t.Record.Valid && !w.Invalidates
 	}
 	if l.Loop == "open" && outs[0].latency.Of == service {
-		t.warn("latency-from-send", outs[0].generator+" counts from the actual send: how long a request waited to be sent is in none of its latencies",
+		t.Warn("latency-from-send", outs[0].generator+" counts from the actual send: how long a request waited to be sent is in none of its latencies",
 			"read service_ms; latency_ms, from the intended start, is unknown", metric.Latency, metric.ServiceTime)
 	}
 	return nil

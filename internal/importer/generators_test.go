@@ -3,6 +3,7 @@ package importer
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -13,11 +14,11 @@ const realOutputs = "../load/generator/testdata"
 
 func importOne(t *testing.T, generator, file string) *Trial {
 	t.Helper()
-	src, ok := Lookup(generator)
-	if !ok {
+	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == generator })
+	if i < 0 {
 		t.Fatalf("no source %s", generator)
 	}
-	s, err := src.Read([]string{filepath.Join(realOutputs, file)}, Options{Mesh: "m"})
+	s, err := Generators()[i].Read([]string{filepath.Join(realOutputs, file)}, Options{Mesh: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestFormsOfOneRunAgree(t *testing.T) {
 
 // A histogram keeps the counts of its bins, and quantiles where they were printed.
 func TestBinsKeepCounts(t *testing.T) {
-	o, err := parseOutput("wrk2", "x", []byte(wrk2Seed()), true)
+	o, err := ParseOutput("wrk2", "x", []byte(wrk2Seed()), true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestDamagedOutputs(t *testing.T) {
 	for generator, seeds := range outputSeeds {
 		for i, seed := range seeds {
 			text := strings.TrimSpace(seed)
-			whole, err := parseOutput(generator, "whole.file", []byte(text), true)
+			whole, err := ParseOutput(generator, "whole.file", []byte(text), true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,15 +53,15 @@ func TestDamagedOutputs(t *testing.T) {
 				"a number below zero": figures(text, "-7"),
 				"out of all range":    figures(text, "1e300"),
 			} {
-				o, err := parseOutput(generator, "hostile.file", []byte(damaged), true)
+				o, err := ParseOutput(generator, "hostile.file", []byte(damaged), true)
 				switch {
 				case err != nil && !strings.Contains(err.Error(), "hostile.file"):
 					t.Errorf("%s %d, %s: the error does not name the file: %v", generator, i, name, err)
 				case err != nil:
 				case strings.HasPrefix(name, "cut off"), name == "empty", name == "zero bytes", name == "another file's":
-					t.Errorf("%s %d, %s: read as %d requests in %v s", generator, i, name, o.requests, o.seconds)
-				case o.requests != whole.requests || o.seconds != whole.seconds || !maps.Equal(o.classes, whole.classes) || !maps.Equal(o.errors, whole.errors):
-					t.Errorf("%s %d, %s: read as %d requests in %v s, %v and %v; in truth %d in %v s", generator, i, name, o.requests, o.seconds, o.classes, o.errors, whole.requests, whole.seconds)
+					t.Errorf("%s %d, %s: read as %d requests in %v s", generator, i, name, o.requests, o.Seconds)
+				case o.requests != whole.requests || o.Seconds != whole.Seconds || !maps.Equal(o.classes, whole.classes) || !maps.Equal(o.errors, whole.errors):
+					t.Errorf("%s %d, %s: read as %d requests in %v s, %v and %v; in truth %d in %v s", generator, i, name, o.requests, o.Seconds, o.classes, o.errors, whole.requests, whole.Seconds)
 				}
 			}
 		}

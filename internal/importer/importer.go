@@ -9,10 +9,6 @@
 package importer
 
 import (
-	"bytes"
-	"fmt"
-	"io"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -29,26 +25,13 @@ type Source struct {
 	Read func(paths []string, o Options) (*Study, error)
 }
 
-// Sources lists every kind of results that can be imported.
-func Sources() []Source {
-	sources := []Source{
-		{"great-sidecar-debate", "sequences of the Great Sidecar Debate: {rate}-{run}-metrics.csv with wrk2 or oha logs", readDebate},
-		{"uds-core", "resource-usage.log with its vegeta results, one directory {rate}_{replicas} a run", readUDS},
-	}
+// Generators are the sources of load generators' own outputs, one a generator.
+func Generators() []Source {
+	var sources []Source
 	for _, g := range generators {
 		sources = append(sources, Source{g.name, g.doc, g.read})
 	}
 	return sources
-}
-
-// Lookup finds a source by its name.
-func Lookup(name string) (Source, bool) {
-	for _, s := range Sources() {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return Source{}, false
 }
 
 // Options say what the files do not. The zero value is the default.
@@ -67,6 +50,14 @@ type Options struct {
 	memory *atomic.Int64 // bytes of originals that may still be kept in memory
 }
 
+// KeepOriginals returns o with room in memory for the originals of one import,
+// so that they are read once.
+func (o Options) KeepOriginals() Options {
+	o.memory = new(atomic.Int64)
+	o.memory.Store(maxOriginals)
+	return o
+}
+
 // The Metrics API shows what was used up to two of its periods ago: with a
 // period of up to 30 s, readings that still hold some of the start are over
 // after a minute, and the tail is clear of the end after half of that.
@@ -75,7 +66,8 @@ const (
 	defaultTail   = 30 * time.Second
 )
 
-func (o Options) cuts() (warmup, tail time.Duration) {
+// Cuts are the warm-up and the tail to cut, with their defaults.
+func (o Options) Cuts() (warmup, tail time.Duration) {
 	pick := func(v, otherwise time.Duration) time.Duration {
 		if v == 0 {
 			return otherwise
@@ -128,82 +120,20 @@ func (s *Study) Failed() (failed, invalid int) {
 	return failed, invalid
 }
 
-// invalidate adds a warning that makes the trial unusable.
-func (t *Trial) invalidate(code, message, hint string) {
+// Invalidate adds a warning that makes the trial unusable.
+func (t *Trial) Invalidate(code, message, hint string) {
 	t.Record.Valid = false
 	t.Record.Warnings = append(t.Record.Warnings, result.Warning{Code: code, Message: message, Hint: hint, Invalidates: true})
 }
 
-// warn adds a warning about some metrics; none: about all.
-func (t *Trial) warn(code, message, hint string, metrics ...string) {
+// Warn adds a warning about some metrics; none: about all.
+func (t *Trial) Warn(code, message, hint string, metrics ...string) {
 	t.Record.Warnings = append(t.Record.Warnings, result.Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }
 
-// FileError is a foreign file that cannot be trusted.
-type FileError struct {
-	Path string
-	Line int // from 1; 0: the file as a whole
-	Err  error
-	Help string
-}
-
-func (e *FileError) Error() string {
-	if e.Line > 0 {
-		return fmt.Sprintf("read %s:%d: %v", e.Path, e.Line, e.Err)
-	}
-	return fmt.Sprintf("read %s: %v", e.Path, e.Err)
-}
-
-func (e *FileError) Unwrap() error { return e.Err }
-
-// Hint says what the user can do.
-func (e *FileError) Hint() string { return e.Help }
-
-// InvalidFile marks the error as a mistake in a file, not a failure of tare.
-func (*FileError) InvalidFile() {}
-
-// maxFile bounds a file that is read whole. An hour at 1 Hz of the widest CSV
-// known has 4 MiB; raw results of load generators are read as streams.
-const maxFile = 256 << 20
-
-// maxOriginals bounds the originals of an import that are kept in memory until they are written.
-const maxOriginals = 64 << 20
-
-// read reads a file of the trial, and keeps what it reads as far as there is room.
-func (t *Trial) read(path string, o Options) ([]byte, error) {
-	b, err := readWhole(path)
-	if err != nil || o.memory == nil || len(b) > maxCopy {
-		return b, err
-	}
-	if o.memory.Add(-int64(len(b))) < 0 {
-		return b, nil
-	}
-	if t.originals == nil {
-		t.originals = map[string][]byte{}
-	}
-	t.originals[path] = b
-	return b, nil
-}
-
-// readWhole reads a file of bounded size.
-func readWhole(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, &FileError{Path: path, Err: err}
-	}
-	defer f.Close()
-	var size int64
-	if info, err := f.Stat(); err == nil {
-		size = min(info.Size(), maxFile)
-	}
-	whole := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	_, err = whole.ReadFrom(io.LimitReader(f, maxFile+1))
-	b := whole.Bytes()
-	switch {
-	case err != nil:
-		return nil, &FileError{Path: path, Err: err}
-	case len(b) > maxFile:
-		return nil, &FileError{Path: path, Err: fmt.Errorf("it has more than %d MiB", maxFile>>20)}
-	}
-	return b, nil
+// Fail keeps the trial with its error alone.
+func (t *Trial) Fail(err error) {
+	r := &t.Record
+	r.Valid, r.Error = false, err.Error()
+	r.Sampled, r.Load, t.Latency = nil, nil, nil
 }

@@ -13,16 +13,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// parseOutput reads what a load generator left behind, and holds its figures to
+// ParseOutput reads what a load generator left behind, and holds its figures to
 // one another: a file that was edited, cut or joined agrees with itself no longer.
-func parseOutput(generator, path string, b []byte, corrected bool) (*output, error) {
+func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, error) {
 	f, ok := formats[generator]
 	if !ok {
-		return nil, &FileError{Path: path, Err: fmt.Errorf("no reader for %s", generator)}
+		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("no reader for %s", generator)}}
 	}
 	if err := f.whole(path, b); err != nil {
 		return nil, err
@@ -31,16 +32,17 @@ func parseOutput(generator, path string, b []byte, corrected bool) (*output, err
 	if err != nil {
 		return nil, parseError(path, b, err)
 	}
-	o := &output{path: path, generator: oc.Generator, version: oc.Version, seconds: oc.Elapsed.Seconds(), loop: f.loop, arrivals: f.arrivals,
+	o := &Output{path: path, generator: oc.Generator, version: oc.Version, Seconds: oc.Elapsed.Seconds(), Loop: f.loop, Arrivals: f.arrivals,
 		classes: map[string]int64{}, statuses: oc.Statuses, errors: map[string]int64{}}
 	if err := o.take(oc); err != nil {
-		return nil, &FileError{Path: path, Line: lines(b), Err: err, Help: "the file was damaged or cut off, or is not " + generator + "'s: restore it, or leave this run out"}
+		return nil, &FileError{Path: path, Line: Lines(b), Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off, or is not " + generator + "'s: restore it, or leave this run out"}}
 	}
 	o.falseTimeouts()
 	return o, nil
 }
 
-func lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
+// Lines is the number of the last line of b, from 1.
+func Lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
 
 // whole looks for what a complete text has exactly once.
 func (f format) whole(path string, b []byte) error {
@@ -50,12 +52,10 @@ func (f format) whole(path string, b []byte) error {
 	for _, mark := range f.once {
 		switch n := bytes.Count(b, []byte(mark)); {
 		case n == 0:
-			return &FileError{Path: path, Line: lines(b), Err: fmt.Errorf("it has no %q: it was cut off, or is of another program", mark),
-				Help: "restore the file, or leave this run out"}
+			return &FileError{Path: path, Line: Lines(b), Hinted: hint.Hinted{Err: fmt.Errorf("it has no %q: it was cut off, or is of another program", mark), Text: "restore the file, or leave this run out"}}
 		case n > 1:
 			second := bytes.LastIndex(b, []byte(mark))
-			return &FileError{Path: path, Line: lines(b[:second]), Err: fmt.Errorf("%q is there %d times: files were joined", mark, n),
-				Help: "restore the file, or leave this run out"}
+			return &FileError{Path: path, Line: Lines(b[:second]), Hinted: hint.Hinted{Err: fmt.Errorf("%q is there %d times: files were joined", mark, n), Text: "restore the file, or leave this run out"}}
 		}
 	}
 	return nil
@@ -63,27 +63,27 @@ func (f format) whole(path string, b []byte) error {
 
 // parseError names the line where the parser's error only has an offset, or nothing.
 func parseError(path string, b []byte, err error) error {
-	e := &FileError{Path: path, Line: 1, Err: err, Help: "the file was damaged or cut off: restore it, or leave this run out"}
+	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off: restore it, or leave this run out"}}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		e.Line = lines(b[:min(len(b), int(max(syntax.Offset, 0)))])
+		e.Line = Lines(b[:min(len(b), int(max(syntax.Offset, 0)))])
 	case errors.As(err, &kind):
-		e.Line = lines(b[:min(len(b), int(max(kind.Offset, 0)))])
+		e.Line = Lines(b[:min(len(b), int(max(kind.Offset, 0)))])
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		e.Line = lines(b)
+		e.Line = Lines(b)
 	case strings.Contains(err.Error(), "line "):
 		e.Line = 0 // the error says it already
 	}
 	return e
 }
 
-func (o *output) take(oc generator.Outcome) error {
+func (o *Output) take(oc generator.Outcome) error {
 	for _, v := range []struct {
 		from *float64
 		to   *float64
-	}{{oc.AskedRate, &o.rate}} {
+	}{{oc.AskedRate, &o.Rate}} {
 		if v.from != nil {
 			*v.to = *v.from
 		}
@@ -124,7 +124,7 @@ func (o *output) take(oc generator.Outcome) error {
 }
 
 // count works out how many requests there were and what became of them.
-func (o *output) count(oc generator.Outcome) error {
+func (o *Output) count(oc generator.Outcome) error {
 	if oc.Records == nil {
 		if err := o.answers(oc); err != nil {
 			return err
@@ -142,23 +142,23 @@ func (o *output) count(oc generator.Outcome) error {
 		return errors.New("its Requests/sec is not a number")
 	}
 	if oc.Rate == nil {
-		return o.check(float64(o.requests)/math.Max(o.seconds, 1e-9), tried)
+		return o.check(float64(o.requests)/math.Max(o.Seconds, 1e-9), tried)
 	}
-	if o.seconds <= 0 && *oc.Rate > 0 {
-		o.seconds = float64(o.requests) / *oc.Rate
+	if o.Seconds <= 0 && *oc.Rate > 0 {
+		o.Seconds = float64(o.requests) / *oc.Rate
 	}
 	if err := o.check(*oc.Rate, tried); err != nil {
 		return err
 	}
 	if o.generator == "wrk2" || o.generator == "wrk" {
 		// Their duration is "5.00m"; their rate has two decimals.
-		o.seconds = float64(o.requests) / *oc.Rate
+		o.Seconds = float64(o.requests) / *oc.Rate
 	}
 	return nil
 }
 
 // answers are counted by status, or by good and bad where there are no statuses.
-func (o *output) answers(oc generator.Outcome) error {
+func (o *Output) answers(oc generator.Outcome) error {
 	for code, n := range oc.Statuses {
 		switch {
 		case n < 0:
@@ -200,7 +200,7 @@ func errorClass(kind string) string {
 }
 
 // distribution takes the response times where the source has them, else the service times.
-func (o *output) distribution(ls []result.Latency) error {
+func (o *Output) distribution(ls []result.Latency) error {
 	for _, l := range ls {
 		if l.Of != response && l.Of != service {
 			continue
@@ -224,7 +224,7 @@ func (o *output) distribution(ls []result.Latency) error {
 }
 
 // records counts a generator's own record of every request.
-func (o *output) records(oc generator.Outcome) error {
+func (o *Output) records(oc generator.Outcome) error {
 	if len(oc.Records) == 0 {
 		return errors.New("it has no request")
 	}
@@ -260,10 +260,10 @@ func (o *output) records(oc generator.Outcome) error {
 		o.requests++
 	}
 	o.statuses = statuses
-	if o.seconds <= 0 {
+	if o.Seconds <= 0 {
 		// From the first to the last request is one interval short of the whole.
 		n := float64(len(oc.Records))
-		o.seconds = (last - first).Seconds() * n / math.Max(n-1, 1)
+		o.Seconds = (last - first).Seconds() * n / math.Max(n-1, 1)
 	}
 	slices.Sort(took)
 	for i := 0; i < len(took); {

@@ -6,21 +6,22 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// output is what one load generator said of one run. What it did not say is
+// Output is what one load generator said of one run. What it did not say is
 // zero, or nil where zero could be an answer.
-type output struct {
+type Output struct {
 	path        string
 	generator   string
 	version     string
-	loop        string // open | closed; empty: not said
-	arrivals    string
-	rate        float64 // asked, 1/s; 0: not said, or a closed loop
+	Loop        string // open | closed; empty: not said
+	Arrivals    string
+	Rate        float64 // asked, 1/s; 0: not said, or a closed loop
 	connections int
-	seconds     float64 // of the load
+	Seconds     float64 // of the load
 	requests    int64   // that ended, whatever the outcome
 	classes     map[string]int64
 	statuses    map[string]int64
@@ -48,25 +49,25 @@ func tag(kind string) string {
 	return map[string]string{response: loadgen.TagResponse, service: loadgen.TagService}[kind] + string(loadgen.OK)
 }
 
-func (o *output) warn(code, message, hint string, metrics ...string) {
+func (o *Output) warn(code, message, hint string, metrics ...string) {
 	o.warnings = append(o.warnings, result.Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }
 
 // pool adds up the generators of one trial, which ran side by side.
-func pool(outs []*output) (result.Load, []byte, []result.Warning, error) {
+func pool(outs []*Output) (result.Load, []byte, []result.Warning, error) {
 	first := outs[0]
 	l := result.Load{
-		Generator: first.generator, Version: first.version, Loop: first.loop, Arrivals: first.arrivals,
+		Generator: first.generator, Version: first.version, Loop: first.Loop, Arrivals: first.Arrivals,
 		Classes: map[string]int64{}, Statuses: map[string]int64{}, Errors: map[string]int64{},
 	}
 	var warnings []result.Warning
 	for _, o := range outs {
 		if o.generator != l.Generator {
-			return l, nil, nil, &FileError{Path: o.path, Err: fmt.Errorf("it is of %s, and %s of %s", o.generator, first.path, first.generator)}
+			return l, nil, nil, &FileError{Path: o.path, Hinted: hint.Hinted{Err: fmt.Errorf("it is of %s, and %s of %s", o.generator, first.path, first.generator)}}
 		}
-		l.AskedRate += o.rate
+		l.AskedRate += o.Rate
 		l.Connections += o.connections
-		l.MeasureSeconds += o.seconds / float64(len(outs))
+		l.MeasureSeconds += o.Seconds / float64(len(outs))
 		l.Completed += o.requests
 		l.BytesIn += o.bytesIn
 		l.BytesOut += o.bytesOut
@@ -79,9 +80,9 @@ func pool(outs []*output) (result.Load, []byte, []result.Warning, error) {
 				warnings = append(warnings, w)
 			}
 		}
-		if math.Abs(o.seconds-first.seconds) > 0.05*first.seconds+1 {
+		if math.Abs(o.Seconds-first.Seconds) > 0.05*first.Seconds+1 {
 			warnings = append(warnings, result.Warning{Code: "generators-apart", Invalidates: true,
-				Message: fmt.Sprintf("%s ran for %.0f s and %s for %.0f s: they are not of one run", first.path, first.seconds, o.path, o.seconds),
+				Message: fmt.Sprintf("%s ran for %.0f s and %s for %.0f s: they are not of one run", first.path, first.Seconds, o.path, o.Seconds),
 				Hint:    "keep each run's files together, and leave this run out"})
 		}
 	}
@@ -93,7 +94,7 @@ func pool(outs []*output) (result.Load, []byte, []result.Warning, error) {
 	defer c.free()
 	l.Recorded = c.total
 	tags := []string{tag(first.latency.Of)}
-	if first.loop == "closed" && first.latency.Of == service {
+	if first.Loop == "closed" && first.latency.Of == service {
 		tags = append(tags, tag(response)) // a closed loop intends a request when it sends it
 	}
 	log, err := c.intervalLog(l.MeasureSeconds, tags...)
@@ -116,7 +117,7 @@ const (
 )
 
 // merged adds up the generators' distributions; nil unless every one gave counts.
-func merged(outs []*output) *counts {
+func merged(outs []*Output) *counts {
 	highest := 60e9
 	for _, o := range outs {
 		if len(o.bins) == 0 || o.latency.Of != outs[0].latency.Of {
@@ -156,19 +157,17 @@ func extra(count, points, k int64) int64 {
 	return 0
 }
 
-func ptr(v float64) *float64 { return &v }
-
 // check holds the counts to the rate the source printed: between the answers and all that was tried.
-func (o *output) check(rate float64, tried int64) error {
-	if !(o.seconds > 0) || o.seconds > 1e8 {
-		return fmt.Errorf("the run had a duration of %g s", o.seconds)
+func (o *Output) check(rate float64, tried int64) error {
+	if !(o.Seconds > 0) || o.Seconds > 1e8 {
+		return fmt.Errorf("the run had a duration of %g s", o.Seconds)
 	}
 	if o.requests == 0 {
 		return errors.New("no request was answered")
 	}
 	low, high := 0.98*float64(o.requests)-2, 1.02*float64(tried)+2
-	if n := rate * o.seconds; !(n >= low && n <= high) {
-		return fmt.Errorf("%g requests a second for %.1f s are not the %d that were answered", rate, o.seconds, o.requests)
+	if n := rate * o.Seconds; !(n >= low && n <= high) {
+		return fmt.Errorf("%g requests a second for %.1f s are not the %d that were answered", rate, o.Seconds, o.requests)
 	}
 	return nil
 }

@@ -8,26 +8,36 @@ import (
 	"strings"
 )
 
-// unit is a suffix and what it multiplies by.
-type unit struct {
+// Unit is a suffix of quantities and its factor.
+type Unit struct {
 	suffix string
 	scale  float64
 }
 
 // The suffixes of Kubernetes quantities: cores, and bytes. The longest come first.
 var (
-	cpuUnits    = []unit{{"n", 1e-9}, {"u", 1e-6}, {"µ", 1e-6}, {"m", 1e-3}, {"", 1}}
-	memoryUnits = []unit{
+	CPUUnits    = []Unit{{"n", 1e-9}, {"u", 1e-6}, {"µ", 1e-6}, {"m", 1e-3}, {"", 1}}
+	MemoryUnits = []Unit{
 		{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
 		{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"m", 1e-3}, {"", 1},
 	}
 )
 
+// TimeLayout is the layout of times without a zone, as kubectl scripts print them.
+const TimeLayout = "2006-01-02 15:04:05"
+
+// Limits of one cell. They reveal a shifted or damaged file.
+const (
+	MaxCores  = 1e6
+	MaxMemory = 1 << 60 // bytes
+	MaxRows   = 1 << 20 // of a file
+)
+
 var errNumber = errors.New("not a number")
 
-// number reads a finite decimal number. Go's own parser also takes NaN,
+// Number reads a finite decimal number. Go's own parser also takes NaN,
 // infinities, hexadecimal and underscores, none of which a tool means.
-func number(s string) (float64, error) {
+func Number(s string) (float64, error) {
 	if s == "" || strings.ContainsAny(s, "xXpP_nNiI") {
 		return 0, fmt.Errorf("%.40q is %w", s, errNumber)
 	}
@@ -39,14 +49,14 @@ func number(s string) (float64, error) {
 }
 
 // quantity reads a number with one of the units.
-func quantity(s string, units []unit) (float64, error) {
+func quantity(s string, units []Unit) (float64, error) {
 	s = strings.TrimSpace(s)
 	for _, u := range units {
 		digits, ok := strings.CutSuffix(s, u.suffix)
 		if !ok {
 			continue
 		}
-		v, err := number(digits)
+		v, err := Number(digits)
 		if err != nil {
 			return 0, fmt.Errorf("%.40q is not a quantity", s)
 		}
@@ -55,8 +65,8 @@ func quantity(s string, units []unit) (float64, error) {
 	return 0, fmt.Errorf("%.40q has no unit that is known here", s)
 }
 
-// amount is a quantity that cannot be negative.
-func amount(s string, units []unit) (float64, error) {
+// Amount is a quantity that cannot be negative.
+func Amount(s string, units []Unit) (float64, error) {
 	v, err := quantity(s, units)
 	if err == nil && (v < 0 || math.Signbit(v)) {
 		return 0, fmt.Errorf("%.40q is negative", s)

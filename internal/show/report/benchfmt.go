@@ -51,7 +51,7 @@ func writeBenchLine(b *bufio.Writer, t *analysis.Trial, factors []string) {
 	name := []string{"BenchmarkTare"}
 	for _, f := range factors {
 		if v, ok := t.Factors[f]; ok {
-			name = append(name, benchToken(f)+"="+benchToken(level(v)))
+			name = append(name, benchToken(f)+"="+benchToken(Level(v)))
 		}
 	}
 	if t.Control {

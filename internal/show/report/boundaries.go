@@ -89,7 +89,7 @@ func verdictsByRate(cs []analysis.Comparison) (words, rank string) {
 		if rates[c.Verdict] == nil {
 			order = append(order, c.Verdict)
 		}
-		rates[c.Verdict] = append(rates[c.Verdict], level(c.Factors[rateFactor]))
+		rates[c.Verdict] = append(rates[c.Verdict], Level(c.Factors[rateFactor]))
 	}
 	var list []string
 	for _, v := range order {

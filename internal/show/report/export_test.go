@@ -15,7 +15,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -262,66 +261,5 @@ func TestFortioFiles(t *testing.T) {
 		if total != h.Response.TotalCount() {
 			t.Errorf("%s: %d in buckets, %d in all", r.ID, total, h.Response.TotalCount())
 		}
-	}
-}
-
-// The debate's script takes these names, this header, these units, and these lines of a log.
-func TestDebateFiles(t *testing.T) {
-	d, dir := exported(t, "great-sidecar-debate")
-	name := regexp.MustCompile(`^(\d+)-(\d+)-(metrics\.csv|wrk2(-[a-z0-9]{5})\.log)$`)
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
-	if len(files) != 2*len(d.Plan().Trials) {
-		t.Fatalf("%d files of %d trials: %v", len(files), len(d.Plan().Trials), files)
-	}
-	for _, f := range files {
-		if !name.MatchString(filepath.Base(f)) {
-			t.Errorf("the script would refuse %s", f)
-		}
-	}
-	records, _ := d.Records()
-	for _, r := range records {
-		if r.Treatment != "envoy-rate1000" || r.Block != 2 {
-			continue
-		}
-		b, err := os.ReadFile(filepath.Join(dir, "envoy", "1000-2-metrics.csv"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
-		if err != nil || !bytes.Contains(b, []byte("\r\n")) {
-			t.Fatal(err)
-		}
-		cores := 0.0
-		for _, task := range r.Tasks {
-			if task.Plane == metric.Data {
-				cores += float64(task.End.CPU-task.Start.CPU) / float64(task.End.At.Sub(task.Start.At))
-			}
-		}
-		for i, head := range rows[0] {
-			if head == "data-plane CPU" && rows[1][i] != strconv.FormatInt(int64(math.Round(cores*1e9)), 10) {
-				t.Errorf("%s nanocores of %v cores", rows[1][i], cores)
-			}
-		}
-	}
-	for _, want := range []string{"unmeshed-control", "unmeshed", "envoy"} {
-		if _, err := os.Stat(filepath.Join(dir, want)); err != nil {
-			t.Error(err)
-		}
-	}
-	log, err := os.ReadFile(filepath.Join(dir, "envoy", "1000-2-wrk2-tare0.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`Detailed Percentile spectrum`, `\n\s+\d+\.\d+\s+0\.5\d*\s+\d+`, `\n#\[Mean`, `\nRequests/sec:\s+\d+\.\d+\n`} {
-		if !regexp.MustCompile(want).Match(log) {
-			t.Errorf("the log has no %s:\n%s", want, log)
-		}
-	}
-}
-
-func TestDebateNamesCannotLeaveTheDirectory(t *testing.T) {
-	r := reportOf(t, twoRates())
-	if got := debateMesh(r, &result.Record{Factors: plan.Factors{"mesh": "../../etc/x"}}); strings.Contains(got, "/") {
-		t.Errorf("%q", got)
 	}
 }

@@ -41,7 +41,6 @@ func Formats(o Options) []Format {
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},
 		{Name: "fortio", Doc: "a directory of fortio's JSON, for fortio report -data-dir", Export: exportFortio},
-		{Name: "great-sidecar-debate", Doc: "a directory in that project's layout, for its plot script", Export: exportDebate},
 	}
 }
 

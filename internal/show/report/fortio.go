@@ -81,7 +81,7 @@ func exportFortio(dir string, d *result.Dir, r *analysis.Report) error {
 			return fmt.Errorf("write results for fortio: %w", err)
 		}
 		// Fortio sorts its list by name: the time comes first, as in its own files.
-		name := record.Load.Start.UTC().Format("2006-01-02-150405") + "_" + fileToken(record.ID) + ".json"
+		name := record.Load.Start.UTC().Format("2006-01-02-150405") + "_" + FileName(record.ID) + ".json"
 		if err := os.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o644); err != nil {
 			return fmt.Errorf("write results for fortio: %w", err)
 		}
@@ -150,8 +150,8 @@ func fortioHistogramOf(h *hdrhistogram.Histogram) fortioHistogram {
 	return out
 }
 
-// fileToken is s with what a file's name cannot bear replaced.
-func fileToken(s string) string {
+// FileName is s with every character that a file's name cannot have replaced.
+func FileName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == '.' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r

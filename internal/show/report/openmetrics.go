@@ -62,7 +62,7 @@ func omFamilies(r *analysis.Report) []omFamily {
 		labels := []string{"experiment", r.Experiment, "treatment", treatment}
 		for _, factor := range factors {
 			if v, ok := f[factor]; ok {
-				labels = append(labels, "factor_"+omName(factor), level(v))
+				labels = append(labels, "factor_"+omName(factor), Level(v))
 			}
 		}
 		if control {

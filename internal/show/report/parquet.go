@@ -45,7 +45,7 @@ func writeParquet(w io.Writer, r *analysis.Report) error {
 			Metric: x.metric.Name, Unit: x.metric.Unit, Value: x.value,
 		}
 		if v, ok := x.trial.Factors["mesh"]; ok {
-			mesh := level(v)
+			mesh := Level(v)
 			row.Mesh = &mesh
 		}
 		_, err = p.Write([]parquetRow{row})

@@ -72,7 +72,7 @@ func writeCSV(w io.Writer, r *analysis.Report) error {
 				row = append(row, "")
 				continue
 			}
-			row = append(row, level(v))
+			row = append(row, Level(v))
 		}
 		row = append(row, strconv.FormatBool(x.trial.Control), strconv.FormatBool(x.trial.Valid), x.metric.Name, x.metric.Unit,
 			strconv.FormatFloat(x.value, 'g', -1, 64))

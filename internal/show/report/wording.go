@@ -61,7 +61,7 @@ func newLabels(r *analysis.Report) labels {
 			if levels[f] == nil {
 				levels[f] = map[string]bool{}
 			}
-			levels[f][level(v)] = true
+			levels[f][Level(v)] = true
 		}
 	}
 	var l labels
@@ -82,6 +82,9 @@ func newLabels(r *analysis.Report) labels {
 	return l
 }
 
+// VaryingFactors lists the factors with several levels, in the order of labels.
+func VaryingFactors(r *analysis.Report) []string { return newLabels(r).factors }
+
 func byRank(a, b string) int {
 	rank := func(f string) int {
 		if i := slices.Index(factorOrder, f); i >= 0 {
@@ -92,7 +95,8 @@ func byRank(a, b string) int {
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
-func level(v any) string {
+// Level is a factor's level in words.
+func Level(v any) string {
 	if f, ok := v.(float64); ok {
 		return strconv.FormatFloat(f, 'f', -1, 64)
 	}
@@ -109,9 +113,9 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		switch {
 		case !ok:
 		case name == meshFactor: // its levels are names already
-			words = append(words, level(v))
+			words = append(words, Level(v))
 		default:
-			words = append(words, name+" "+level(v))
+			words = append(words, name+" "+Level(v))
 		}
 	}
 	return strings.Join(words, ", ")
@@ -125,7 +129,7 @@ func (l labels) against(t analysis.Treatment, r *analysis.Report) string {
 		}
 		var differ []string
 		for _, f := range l.factors {
-			if level(b.Factors[f]) != level(t.Factors[f]) {
+			if Level(b.Factors[f]) != Level(t.Factors[f]) {
 				differ = append(differ, f)
 			}
 		}
@@ -162,7 +166,7 @@ func (l labels) columns(ts []analysis.Treatment) []column {
 		for _, t := range ts {
 			v := none
 			if x, ok := t.Factors[f]; ok {
-				v = level(x)
+				v = Level(x)
 			}
 			if i == 0 && t.Control {
 				v += " (A/A)"

@@ -1,4 +1,4 @@
-package importer
+package debate
 
 import (
 	"cmp"
@@ -9,17 +9,18 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // crossCheck compares the runs with their names and with one another: a file in
 // the wrong place is as wrong as a damaged one, and nothing in it tells.
-func (s *Study) crossCheck() {
-	s.checkMeshes()
-	s.checkRates()
-	s.checkSiblings()
-	s.checkOverlap()
+func crossCheck(s *importer.Study) {
+	checkMeshes(s)
+	s.CheckRates()
+	checkSiblings(s)
+	checkOverlap(s)
 }
 
 // marks say which mesh a directory's name claims and how its metrics show it.
@@ -34,7 +35,7 @@ var marks = []struct {
 }
 
 // checkMeshes looks for the tasks of another mesh than the directory names.
-func (s *Study) checkMeshes() {
+func checkMeshes(s *importer.Study) {
 	for i := range s.Trials {
 		t := &s.Trials[i]
 		if t.Record.Sampled == nil {
@@ -56,76 +57,21 @@ func (s *Study) checkMeshes() {
 			if shown >= 0 {
 				found = marks[shown].marker
 			}
-			t.invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, found),
+			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, found),
 				"move the files to where they belong, or rename the directory")
 		case claimed >= 0 && shown >= 0 && shown < claimed && marks[claimed].claim == "istio":
-			t.invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, marks[shown].marker),
+			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, marks[shown].marker),
 				"move the files to where they belong, or rename the directory")
 		case unmeshed && shown >= 0:
-			t.invalidate("other-mesh", fmt.Sprintf("%s is in a directory for no mesh, and its metrics show %s", t.Files[0], marks[shown].marker),
+			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for no mesh, and its metrics show %s", t.Files[0], marks[shown].marker),
 				"move the files to where they belong, or rename the directory")
 		}
 	}
-}
-
-// rateSlack forgives that a rate is divided among generators in whole requests.
-const rateSlack = 0.02
-
-// checkRates compares what was achieved with what the file's name says.
-func (s *Study) checkRates() {
-	generators := s.generators()
-	for i := range s.Trials {
-		t := &s.Trials[i]
-		l := t.Record.Load
-		if l == nil || !t.RateKnown || t.Rate == 0 || l.MeasureSeconds <= 0 {
-			continue
-		}
-		asked, achieved := float64(t.Rate), float64(l.Completed)/l.MeasureSeconds
-		if math.Abs(achieved-asked) <= rateSlack*asked {
-			continue
-		}
-		message := fmt.Sprintf("%s says %g requests a second, and %.1f were answered", t.Run, asked, achieved)
-		hint := "leave this run out; if the mesh could not bear the rate, that is an answer of its own"
-		if n, usual := len(l.Published), generators[t.Mesh]; n < usual {
-			message += fmt.Sprintf(": %d logs are there, and other runs have %d", n, usual)
-			hint = "restore the missing logs, or leave this run out"
-		} else if other, ok := s.nearRate(t, achieved); ok {
-			message += fmt.Sprintf(": the logs are those of a run at %g", other)
-			hint = "move the files to where they belong, or leave this run out"
-		}
-		t.invalidate("other-rate", message, hint)
-	}
-}
-
-// generators is how many logs a run has, by mesh: what most of them have.
-func (s *Study) generators() map[string]int {
-	counts := map[string][]int{}
-	for i := range s.Trials {
-		if l := s.Trials[i].Record.Load; l != nil {
-			counts[s.Trials[i].Mesh] = append(counts[s.Trials[i].Mesh], len(l.Published))
-		}
-	}
-	usual := map[string]int{}
-	for name, c := range counts {
-		slices.Sort(c)
-		usual[name] = c[len(c)/2]
-	}
-	return usual
-}
-
-// nearRate is a rate of the study, other than the trial's, that the achieved one fits.
-func (s *Study) nearRate(t *Trial, achieved float64) (float64, bool) {
-	for i := range s.Trials {
-		if r := float64(s.Trials[i].Rate); s.Trials[i].Rate != t.Rate && math.Abs(achieved-r) <= rateSlack*r {
-			return r, true
-		}
-	}
-	return 0, false
 }
 
 // checkSiblings compares the application's CPU with that of the same mesh at the
 // same rate. A CSV of another run says nothing of its rate; its figures do.
-func (s *Study) checkSiblings() {
+func checkSiblings(s *importer.Study) {
 	type key struct {
 		mesh string
 		rate float64
@@ -134,7 +80,7 @@ func (s *Study) checkSiblings() {
 	used := make([]float64, len(s.Trials))
 	for i := range s.Trials {
 		t := &s.Trials[i]
-		used[i] = t.applicationCores()
+		used[i] = applicationCores(t)
 		if used[i] > 0 && t.Record.Valid {
 			k := key{t.Mesh, float64(t.Rate)}
 			byRate[k] = append(byRate[k], used[i])
@@ -154,7 +100,7 @@ func (s *Study) checkSiblings() {
 			if k.mesh != t.Mesh || k.rate == own.rate || math.Abs(math.Log(used[i]/median(byRate[k]))) > off/3 {
 				continue
 			}
-			t.invalidate("other-rate", fmt.Sprintf("%s: the application used %.3g cores, and %.3g in the other runs at %g requests a second: it looks like a run at %g",
+			t.Invalidate("other-rate", fmt.Sprintf("%s: the application used %.3g cores, and %.3g in the other runs at %g requests a second: it looks like a run at %g",
 				t.Files[0], used[i], median(byRate[own]), own.rate, k.rate), "move the files to where they belong, or leave this run out")
 			break
 		}
@@ -162,7 +108,7 @@ func (s *Study) checkSiblings() {
 }
 
 // applicationCores is the application's mean CPU over the measure phase; 0 where it is unknown.
-func (t *Trial) applicationCores() float64 {
+func applicationCores(t *importer.Trial) float64 {
 	s := t.Record.Sampled
 	if s == nil || len(t.Record.Phases) < 2 {
 		return 0
@@ -190,19 +136,19 @@ func median(v []float64) float64 {
 
 // checkOverlap: one cluster runs one thing at a time. Runs of one directory that
 // overlap in time are copies of one another, or a clock was set between them.
-func (s *Study) checkOverlap() {
+func checkOverlap(s *importer.Study) {
 	for i := range s.Trials {
 		for k := i + 1; k < len(s.Trials); k++ {
 			a, b := &s.Trials[i], &s.Trials[k]
 			if !b.Record.Started.Before(a.Record.Ended) {
 				break // in order of their start: later ones begin later still
 			}
-			if a.Record.Sampled == nil || b.Record.Sampled == nil || a.Mesh != b.Mesh || a.dir() != b.dir() {
+			if a.Record.Sampled == nil || b.Record.Sampled == nil || a.Mesh != b.Mesh || dirOf(a) != dirOf(b) {
 				continue
 			}
-			for _, t := range []*Trial{a, b} {
+			for _, t := range []*importer.Trial{a, b} {
 				if !slices.ContainsFunc(t.Record.Warnings, func(w result.Warning) bool { return w.Code == "overlap" }) {
-					t.invalidate("overlap", fmt.Sprintf("%s and %s were measured at the same time: one is a copy of the other, or the clock was set back between them", a.Files[0], b.Files[0]),
+					t.Invalidate("overlap", fmt.Sprintf("%s and %s were measured at the same time: one is a copy of the other, or the clock was set back between them", a.Files[0], b.Files[0]),
 						"leave out the copy")
 				}
 			}
@@ -210,4 +156,4 @@ func (s *Study) checkOverlap() {
 	}
 }
 
-func (t *Trial) dir() string { return t.Run[:strings.LastIndexByte(t.Run, '/')+1] }
+func dirOf(t *importer.Trial) string { return t.Run[:strings.LastIndexByte(t.Run, '/')+1] }

@@ -1,11 +1,13 @@
-package importer
+package debate
 
 import (
 	"fmt"
 	"math"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -157,9 +159,7 @@ func (t *table) checkIdentities() error {
 					added += r.value(p)
 				}
 				if math.Abs(added-r.value(sum)) > slack(added)+slack(r.value(sum)) {
-					return &FileError{Path: t.path, Line: r.line,
-						Err:  fmt.Errorf("%s %s is %g, and %s add up to %g", id.sum, q, r.value(sum), strings.Join(id.parts, " and "), added),
-						Help: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}
+					return &importer.FileError{Path: t.path, Line: r.line, Hinted: hint.Hinted{Err: fmt.Errorf("%s %s is %g, and %s add up to %g", id.sum, q, r.value(sum), strings.Join(id.parts, " and "), added), Text: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}}
 				}
 			}
 		}
@@ -180,8 +180,7 @@ func (t *table) checkNodes() error {
 				sum += r.value(i)
 			}
 			if all && math.Abs(sum-r.value(total)) > 4*slack(sum) {
-				return &FileError{Path: t.path, Line: r.line, Err: fmt.Errorf("the nodes' %s adds up to %g, and the total is %g", q, sum, r.value(total)),
-					Help: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}
+				return &importer.FileError{Path: t.path, Line: r.line, Hinted: hint.Hinted{Err: fmt.Errorf("the nodes' %s adds up to %g, and the total is %g", q, sum, r.value(total)), Text: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}}
 			}
 		}
 	}
@@ -290,8 +289,7 @@ func (t *table) fill(g *group) error {
 				rest -= r.value(q.of(p))
 			}
 			if rest < -slack(sum)*float64(1+len(g.parts)) {
-				return &FileError{Path: t.path, Line: r.line, Err: fmt.Errorf("the components of %s add up to %g %s more than it", g.what, -rest, q.name),
-					Help: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}
+				return &importer.FileError{Path: t.path, Line: r.line, Hinted: hint.Hinted{Err: fmt.Errorf("the components of %s add up to %g %s more than it", g.what, -rest, q.name), Text: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}}
 			}
 			if rest <= slack(sum)*float64(1+len(g.parts)) {
 				rest = 0

@@ -1,4 +1,4 @@
-package importer
+package debate
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/importer"
 )
 
 // table is a CSV of the debate's metrics: a time and cells for every row. A cell
@@ -30,15 +33,6 @@ type column struct {
 	quantity string // cpu, mem, allocatable cpu, allocatable mem
 }
 
-const stampLayout = "2006-01-02 15:04:05"
-
-// What no cell may exceed, so that a shifted or damaged file is seen as one.
-const (
-	maxCores  = 1e6
-	maxMemory = 1 << 60
-	maxRows   = 1 << 20
-)
-
 // scale turns the figures of a kind of column into cores and bytes.
 type scale struct {
 	ending, quantity string
@@ -47,16 +41,16 @@ type scale struct {
 
 // quantities by the ending of a column's name, the longest first.
 var quantities = []scale{
-	{" allocatable CPU", "allocatable cpu", 1e-9, maxCores},
-	{" allocatable mem", "allocatable mem", 1, maxMemory},
-	{" CPU", "cpu", 1e-9, maxCores}, // nanocores
-	{" mem", "mem", 1, maxMemory},   // bytes
+	{" allocatable CPU", "allocatable cpu", 1e-9, importer.MaxCores},
+	{" allocatable mem", "allocatable mem", 1, importer.MaxMemory},
+	{" CPU", "cpu", 1e-9, importer.MaxCores}, // nanocores
+	{" mem", "mem", 1, importer.MaxMemory},   // bytes
 }
 
 // parseTable reads the CSV. Its errors name the line.
 func parseTable(path string, b []byte) (*table, error) {
 	fail := func(line int, help, format string, args ...any) (*table, error) {
-		return nil, &FileError{Path: path, Line: line, Err: fmt.Errorf(format, args...), Help: help}
+		return nil, &importer.FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: fmt.Errorf(format, args...), Text: help}}
 	}
 	if len(b) == 0 {
 		return fail(0, "the run was stopped before its first sample", "the file is empty")
@@ -81,11 +75,11 @@ func parseTable(path string, b []byte) (*table, error) {
 		if err != nil {
 			return nil, csvError(path, err)
 		}
-		if len(t.rows) == maxRows {
-			return fail(line, "", "more than %d rows", maxRows)
+		if len(t.rows) == importer.MaxRows {
+			return fail(line, "", "more than %d rows", importer.MaxRows)
 		}
 		if err := t.add(line, cells); err != nil {
-			return nil, &FileError{Path: path, Line: line, Err: err, Help: "restore the file from where it was copied, or leave this run out"}
+			return nil, &importer.FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: "restore the file from where it was copied, or leave this run out"}}
 		}
 	}
 	// A last line that was cut inside its last number would still have every field.
@@ -102,13 +96,13 @@ func parseTable(path string, b []byte) (*table, error) {
 func csvError(path string, err error) error {
 	var p *csv.ParseError
 	if errors.As(err, &p) {
-		return &FileError{Path: path, Line: p.Line, Err: p.Err, Help: "the file was cut off or damaged: restore it, or leave this run out"}
+		return &importer.FileError{Path: path, Line: p.Line, Hinted: hint.Hinted{Err: p.Err, Text: "the file was cut off or damaged: restore it, or leave this run out"}}
 	}
-	return &FileError{Path: path, Err: err}
+	return &importer.FileError{Path: path, Hinted: hint.Hinted{Err: err}}
 }
 
 func (t *table) add(line int, cells [][]byte) error {
-	at, err := time.Parse(stampLayout, string(cells[0]))
+	at, err := time.Parse(importer.TimeLayout, string(cells[0]))
 	if err != nil {
 		return fmt.Errorf("%.40q is not a time such as 2025-03-27 17:08:11", cells[0])
 	}
@@ -118,7 +112,7 @@ func (t *table) add(line int, cells [][]byte) error {
 			return fmt.Errorf("the time %s is that of the row before: a row was doubled", cells[0])
 		case at.Before(last):
 			return fmt.Errorf("the time goes back from %s to %s: rows were reordered, files were joined, or the clock was set",
-				last.Format(stampLayout), cells[0])
+				last.Format(importer.TimeLayout), cells[0])
 		}
 	}
 	values, places := t.room.row(len(t.columns))
@@ -130,7 +124,7 @@ func (t *table) add(line int, cells [][]byte) error {
 		}
 		v, whole := wholeNumber(text)
 		if !whole {
-			if v, err = number(string(text)); err != nil {
+			if v, err = importer.Number(string(text)); err != nil {
 				return fmt.Errorf("column %s: %w", t.names[i], err)
 			}
 		}

@@ -1,4 +1,4 @@
-package importer
+package debate
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/importer/debatetest"
+	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
 
 // lineOf changes line n (from 1) of a text.
@@ -101,7 +101,7 @@ func TestDamagedFiles(t *testing.T) {
 				}
 				return b
 			}}
-			s := read(t, q.Write(t, t.TempDir()))
+			s := imported(t, q.Write(t, t.TempDir()))
 			failed, _ := s.Failed()
 			if failed != 1 || len(s.Trials) != 4 {
 				t.Fatalf("%d of %d trials failed", failed, len(s.Trials))
@@ -196,7 +196,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()
 			c.arrange(t, root)
-			s := read(t, root)
+			s := imported(t, root)
 			n, text := 0, ""
 			for i := range s.Trials {
 				r := &s.Trials[i].Record
@@ -234,27 +234,4 @@ func match(t *testing.T, dir, pattern string) []string {
 		t.Fatalf("%s: %v", pattern, err)
 	}
 	return paths
-}
-
-func TestUnits(t *testing.T) {
-	for _, c := range []struct {
-		text  string
-		units []unit
-		want  float64
-	}{
-		{"250000000n", cpuUnits, 0.25}, {"250u", cpuUnits, 0.00025}, {"250m", cpuUnits, 0.25}, {"2", cpuUnits, 2}, {"0", cpuUnits, 0}, {"1.5", cpuUnits, 1.5},
-		{"4Ki", memoryUnits, 4096}, {"4K", memoryUnits, 4000}, {"4k", memoryUnits, 4000}, {"55Mi", memoryUnits, 55 << 20}, {"55M", memoryUnits, 55e6},
-		{"2Gi", memoryUnits, 2 << 30}, {"2G", memoryUnits, 2e9}, {"1Ti", memoryUnits, 1 << 40}, {"128974848", memoryUnits, 128974848}, {"1500m", memoryUnits, 1.5},
-	} {
-		if got, err := amount(c.text, c.units); err != nil || got != c.want {
-			t.Errorf("%s: %v, %v; expected %v", c.text, got, err, c.want)
-		}
-	}
-	for _, bad := range []string{"", "m", "Mi", "nan", "NaNm", "inf", "1e999", "-1", "-0", "0x10", "1_000", "5 5", "5q", "１"} {
-		for _, units := range [][]unit{cpuUnits, memoryUnits} {
-			if v, err := amount(bad, units); err == nil {
-				t.Errorf("%q was read as %v", bad, v)
-			}
-		}
-	}
 }

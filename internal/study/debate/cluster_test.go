@@ -1,4 +1,4 @@
-package report
+package debate
 
 import (
 	"math"
@@ -47,7 +47,7 @@ func TestDebateOfACluster(t *testing.T) {
 			t.Fatalf("after %v: known %v", at, known)
 		}
 	}
-	for _, c := range debateColumns {
+	for _, c := range columns {
 		want := map[string]float64{"faces": 0.5, "load": 0, "gke": 0.05, "k8s": 0.1, "data-plane": 0.25, "control-plane": 0, "mesh": 0.25,
 			"non-mesh": 0.51, "business": 0.76, "overhead": 0.15, "total": 0.91}[c.name]
 		got := 0.0
@@ -58,7 +58,7 @@ func TestDebateOfACluster(t *testing.T) {
 			t.Errorf("%s: %v cores, want %v", c.name, got, want)
 		}
 	}
-	lines := strings.Split(string(debateCSV(debateNodes(record), []planeSample{s})), "\r\n")
+	lines := strings.Split(string(metricsCSV(nodesOf(record), []planeSample{s})), "\r\n")
 	if want := "timestamp,n1 CPU,n1 allocatable CPU,n1 mem,n1 allocatable mem,n2 CPU,n2 allocatable CPU,n2 mem,n2 allocatable mem,faces CPU,faces mem,"; !strings.HasPrefix(lines[0], want) {
 		t.Errorf("the columns are %s", lines[0])
 	}

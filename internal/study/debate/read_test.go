@@ -1,4 +1,4 @@
-package importer
+package debate
 
 import (
 	"bytes"
@@ -10,15 +10,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/importer/debatetest"
+	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
 
-// read imports sequences and fails on anything but trials.
-func read(t *testing.T, paths ...string) *Study {
+// imported reads sequences and fails on anything but trials.
+func imported(t *testing.T, paths ...string) *importer.Study {
 	t.Helper()
-	s, err := readDebate(paths, Options{})
+	s, err := read(paths, importer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func read(t *testing.T, paths ...string) *Study {
 }
 
 // sound fails on any trial that failed, is invalid or lacks something.
-func sound(t *testing.T, s *Study) {
+func sound(t *testing.T, s *importer.Study) {
 	t.Helper()
 	for i := range s.Trials {
 		r := &s.Trials[i].Record
@@ -65,7 +66,7 @@ var everyForm = []debatetest.Sequence{
 func TestEveryFormOfASequence(t *testing.T) {
 	for _, q := range everyForm {
 		t.Run(fmt.Sprintf("%s-%s", q.Mesh, q.Oha), func(t *testing.T) {
-			s := read(t, q.Write(t, t.TempDir()))
+			s := imported(t, q.Write(t, t.TempDir()))
 			sound(t, s)
 			for i := range s.Trials {
 				tr := &s.Trials[i]
@@ -94,7 +95,7 @@ func TestEveryFormOfASequence(t *testing.T) {
 func TestTasksAddUpToTheTotal(t *testing.T) {
 	for _, q := range everyForm {
 		dir := q.Write(t, t.TempDir())
-		s := read(t, dir)
+		s := imported(t, dir)
 		tr := &s.Trials[0]
 		b, err := os.ReadFile(tr.Files[0])
 		if err != nil {
@@ -131,7 +132,7 @@ func TestRolesOfTheDataPlane(t *testing.T) {
 		{"linkerd", "face/mesh", "sidecar", ""},
 		{"linkerd", "load/mesh", "sidecar", "load"},
 	} {
-		s := read(t, debatetest.Sequence{Mesh: c.mesh, Runs: 1, Rates: []int{60}}.Write(t, t.TempDir()))
+		s := imported(t, debatetest.Sequence{Mesh: c.mesh, Runs: 1, Rates: []int{60}}.Write(t, t.TempDir()))
 		found := false
 		for _, task := range s.Trials[0].Record.Sampled.Tasks {
 			if task.ID == c.task {
@@ -149,7 +150,7 @@ func TestRolesOfTheDataPlane(t *testing.T) {
 
 func TestWarmupAndTailAreCutByTime(t *testing.T) {
 	dir := debatetest.Sequence{Mesh: "linkerd", Runs: 1, Rates: []int{60}}.Write(t, t.TempDir())
-	s, err := readDebate([]string{dir}, Options{Warmup: 40e9, Tail: -1})
+	s, err := read([]string{dir}, importer.Options{Warmup: 40e9, Tail: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestWarmupAndTailAreCutByTime(t *testing.T) {
 }
 
 func TestPooledLatencyIsOfAllPods(t *testing.T) {
-	s := read(t, debatetest.Sequence{Mesh: "linkerd", Runs: 1, Rates: []int{120}}.Write(t, t.TempDir()))
+	s := imported(t, debatetest.Sequence{Mesh: "linkerd", Runs: 1, Rates: []int{120}}.Write(t, t.TempDir()))
 	l := s.Trials[0].Record.Load
 	want := int64(0)
 	for _, p := range l.Published {
@@ -192,11 +193,11 @@ func TestWhatIsNoPartOfASequenceIsPassedOver(t *testing.T) {
 		}
 	}
 	debatetest.Sequence{Mesh: "ambient", Dir: "ERROR-ambient"}.Write(t, root)
-	s := read(t, root)
+	s := imported(t, root)
 	if len(s.Trials) != 2 || len(s.Skipped) < 3 {
 		t.Errorf("%d trials, skipped %v", len(s.Trials), s.Skipped)
 	}
-	if _, err := readDebate([]string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "no file of a sequence") {
+	if _, err := read([]string{t.TempDir()}, importer.Options{}); err == nil || !strings.Contains(err.Error(), "no file of a sequence") {
 		t.Errorf("an empty directory: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package importer
+package debate
 
 import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"

@@ -1,4 +1,4 @@
-package report
+package debate
 
 import (
 	"bytes"
@@ -20,12 +20,13 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// debateColumns are columns of the great-sidecar-debate's CSV that tare has
+// columns are columns of the great-sidecar-debate's CSV that tare has
 // something for, each the sum of planes. Its other columns name parts of an
 // application that is not ours, and are left out: unknown, not zero.
-var debateColumns = []struct {
+var columns = []struct {
 	name   string
 	planes []metric.Plane
 }{
@@ -46,9 +47,9 @@ var debateColumns = []struct {
 // gke is the part of the platform that the debate shows by itself: what GKE adds to Kubernetes.
 const gke metric.Plane = "gke"
 
-// debatePlane is where the debate counts a task; empty: nowhere. It knows pods
+// planeOf is where the debate counts a task; empty: nowhere. It knows pods
 // alone, and not what nodes burn beside them.
-func debatePlane(t mesh.Task) metric.Plane {
+func planeOf(t mesh.Task) metric.Plane {
 	switch {
 	case t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder || t.Plane == metric.Harness:
 		return ""
@@ -58,10 +59,10 @@ func debatePlane(t mesh.Task) metric.Plane {
 	return t.Plane
 }
 
-// exportDebate writes every valid trial as a run in the layout of the
+// export writes every valid trial as a run in the layout of the
 // great-sidecar-debate: <mesh>/<rate>-<block>-metrics.csv, and the latencies as
 // wrk2 would have printed them. Its plot script reads the directory.
-func exportDebate(dir string, d *result.Dir, r *analysis.Report) error {
+func export(dir string, d *result.Dir, r *analysis.Report) error {
 	fail := func(err error) error { return fmt.Errorf("write results in the debate's layout: %w", err) }
 	records, err := d.Records()
 	if err != nil {
@@ -73,8 +74,8 @@ func exportDebate(dir string, d *result.Dir, r *analysis.Report) error {
 		if !record.Valid || record.Load == nil {
 			continue
 		}
-		sub := filepath.Join(dir, debateMesh(r, record))
-		run := fmt.Sprintf("%d-%d", int(math.Round(debateRate(record))), record.Block)
+		sub := filepath.Join(dir, meshDir(r, record))
+		run := fmt.Sprintf("%d-%d", int(math.Round(rateOf(record))), record.Block)
 		if other, twice := taken[filepath.Join(sub, run)]; twice {
 			return fail(fmt.Errorf("trials %s and %s would be the same run: the layout tells runs apart by mesh, rate and number alone", other, record.ID))
 		}
@@ -82,7 +83,7 @@ func exportDebate(dir string, d *result.Dir, r *analysis.Report) error {
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			return fail(err)
 		}
-		if err := writeDebateRun(filepath.Join(sub, run), d, record); err != nil {
+		if err := writeRun(filepath.Join(sub, run), d, record); err != nil {
 			return fail(err)
 		}
 	}
@@ -92,8 +93,8 @@ func exportDebate(dir string, d *result.Dir, r *analysis.Report) error {
 	return nil
 }
 
-// debateRate is what was asked for; in a closed loop what was achieved.
-func debateRate(record *result.Record) float64 {
+// rateOf is what was asked for; in a closed loop what was achieved.
+func rateOf(record *result.Record) float64 {
 	if rate, ok := record.Factors["rate"].(float64); ok {
 		return rate
 	}
@@ -104,16 +105,16 @@ func debateRate(record *result.Record) float64 {
 	return l.AskedRate
 }
 
-// debateMesh is the directory of a run's mesh, with what else tells treatments
+// meshDir is the directory of a run's mesh, with what else tells treatments
 // apart behind it. Without a mesh the debate says unmeshed.
-func debateMesh(r *analysis.Report, record *result.Record) string {
+func meshDir(r *analysis.Report, record *result.Record) string {
 	mesh := "unmeshed"
-	if v, ok := record.Factors["mesh"]; ok && level(v) != "none" {
-		mesh = fileToken(level(v))
+	if v, ok := record.Factors["mesh"]; ok && report.Level(v) != "none" {
+		mesh = report.FileName(report.Level(v))
 	}
-	for _, f := range newLabels(r).factors {
+	for _, f := range report.VaryingFactors(r) {
 		if v, ok := record.Factors[f]; ok && f != "mesh" && f != "rate" {
-			mesh += "-" + fileToken(f+level(v))
+			mesh += "-" + report.FileName(f+report.Level(v))
 		}
 	}
 	if record.Control {
@@ -122,12 +123,12 @@ func debateMesh(r *analysis.Report, record *result.Record) string {
 	return mesh
 }
 
-func writeDebateRun(path string, d *result.Dir, record *result.Record) error {
+func writeRun(path string, d *result.Dir, record *result.Record) error {
 	samples, err := planeSamples(d, record)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+"-metrics.csv", debateCSV(debateNodes(record), samples), 0o644); err != nil {
+	if err := os.WriteFile(path+"-metrics.csv", metricsCSV(nodesOf(record), samples), 0o644); err != nil {
 		return err
 	}
 	h, err := analysis.TrialHistograms(d, record)
@@ -213,7 +214,7 @@ func newLooks(record *result.Record) *looks {
 		two: map[string][2]result.Reading{}, nodes: map[string][2]result.NodeReading{}}
 	for _, t := range record.Tasks {
 		if t.Missing == "" {
-			l.planes[t.ID] = debatePlane(t.Task)
+			l.planes[t.ID] = planeOf(t.Task)
 		}
 	}
 	return l
@@ -275,8 +276,8 @@ func importedSamples(x *result.Sampled) []planeSample {
 	return out
 }
 
-// debateCSV has nanocores and bytes, CRLF, and naive times, as the original, whose first columns are the nodes'.
-func debateCSV(nodes []debateNode, samples []planeSample) []byte {
+// metricsCSV has nanocores and bytes, CRLF, and naive times, as the original, whose first columns are the nodes'.
+func metricsCSV(nodes []node, samples []planeSample) []byte {
 	var b bytes.Buffer
 	c := csv.NewWriter(&b)
 	c.UseCRLF = true
@@ -284,7 +285,7 @@ func debateCSV(nodes []debateNode, samples []planeSample) []byte {
 	for _, n := range nodes {
 		head = append(head, n.columns()...)
 	}
-	for _, col := range debateColumns {
+	for _, col := range columns {
 		head = append(head, col.name+" CPU", col.name+" mem")
 	}
 	_ = c.Write(head) // to memory: it cannot fail
@@ -293,7 +294,7 @@ func debateCSV(nodes []debateNode, samples []planeSample) []byte {
 		for _, n := range nodes {
 			row = append(row, n.cells(s.nodes[n.name])...)
 		}
-		for _, col := range debateColumns {
+		for _, col := range columns {
 			row = append(row, planeCell(s.cores, col.planes, 1e9), planeCell(s.bytes, col.planes, 1))
 		}
 		_ = c.Write(row)
@@ -313,7 +314,7 @@ func planeCell(of map[metric.Plane]float64, planes []metric.Plane, scale float64
 	if !known {
 		return ""
 	}
-	return wholeNumber(sum * scale)
+	return roundedText(sum * scale)
 }
 
 // wrk2Text is a distribution as wrk2 prints it with --latency.

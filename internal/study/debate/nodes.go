@@ -1,4 +1,4 @@
-package report
+package debate
 
 import (
 	"math"
@@ -7,8 +7,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// debateNode is a node as the debate's CSV has it, in four columns: what it used, and what of it pods may have.
-type debateNode struct {
+// node is a node as the debate's CSV has it, in four columns: what it used, and what of it pods may have.
+type node struct {
 	name          string
 	cores, memory *float64 // allocatable, cores and bytes; nil: not known
 }
@@ -16,11 +16,11 @@ type debateNode struct {
 // nodeSample is what a node used in one interval; nil: not known.
 type nodeSample struct{ cores, bytes *float64 }
 
-// debateNodes are those of a trial on a cluster, in the order of the record.
-func debateNodes(record *result.Record) (nodes []debateNode) {
+// nodesOf are those of a trial on a cluster, in the order of the record.
+func nodesOf(record *result.Record) (nodes []node) {
 	if record.Sampled != nil {
 		for _, n := range record.Sampled.Nodes {
-			nodes = append(nodes, debateNode{n.Name, n.AllocatableCores, n.AllocatableMemory})
+			nodes = append(nodes, node{n.Name, n.AllocatableCores, n.AllocatableMemory})
 		}
 		return nodes
 	}
@@ -29,16 +29,16 @@ func debateNodes(record *result.Record) (nodes []debateNode) {
 	}
 	for _, n := range record.Node.Nodes {
 		cores, memory := n.AllocatableCPU, float64(n.AllocatableMemory)
-		nodes = append(nodes, debateNode{n.Name, &cores, &memory})
+		nodes = append(nodes, node{n.Name, &cores, &memory})
 	}
 	return nodes
 }
 
-func (n debateNode) columns() []string {
+func (n node) columns() []string {
 	return []string{n.name + " CPU", n.name + " allocatable CPU", n.name + " mem", n.name + " allocatable mem"}
 }
 
-func (n debateNode) cells(used nodeSample) []string {
+func (n node) cells(used nodeSample) []string {
 	return []string{wholeCell(used.cores, 1e9), wholeCell(n.cores, 1e9), wholeCell(used.bytes, 1), wholeCell(n.memory, 1)}
 }
 
@@ -46,10 +46,10 @@ func wholeCell(v *float64, scale float64) string {
 	if v == nil {
 		return ""
 	}
-	return wholeNumber(*v * scale)
+	return roundedText(*v * scale)
 }
 
-func wholeNumber(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
+func roundedText(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
 
 // addNodes takes what nodes were refreshed in a look.
 func (l *looks) addNodes(now map[string]result.NodeReading) {

@@ -1,4 +1,4 @@
-package importer
+package uds
 
 import (
 	"math"
@@ -6,26 +6,28 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-const udsHead = "Timestamp, Namespace, Total CPU(mCPU), Total Memory(MiB)\n"
+const head = "Timestamp, Namespace, Total CPU(mCPU), Total Memory(MiB)\n"
 
-// udsRun is a run of uds-core's test at 20 requests/s: five minutes in steps of five seconds.
-func udsRun(t *testing.T, dir string) string {
+// runOf is a run of uds-core's test at 20 requests/s: five minutes in steps of five seconds.
+func runOf(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString(udsHead)
+	b.WriteString(head)
 	for i := range 60 {
-		stamp := time0.Add(5e9 * timeDuration(i)).Format(stampLayout)
+		stamp := time.Date(2025, 3, 27, 17, 0, 0, 0, time.UTC).Add(5e9 * time.Duration(i)).Format(importer.TimeLayout)
 		b.WriteString(stamp + ",istio-tenant-gateway,7,48\n" + stamp + ",nginx,9,55\n" + stamp + ",istio-system,1,84\n")
 	}
 	run := filepath.Join(dir, "sidecar", "20_1")
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{udsLog: b.String(), "vegeta-report.txt": vegetaReport, "namespace-metrics-summary.txt": "x"} {
+	for name, text := range map[string]string{usageLog: b.String(), "vegeta-report.txt": vegetaReport, "namespace-metrics-summary.txt": "x"} {
 		if err := os.WriteFile(filepath.Join(run, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -43,8 +45,8 @@ Status Codes  [code:count]                      200:6000
 Error Set:
 `
 
-func TestUDSRun(t *testing.T) {
-	s, err := readUDS([]string{filepath.Dir(udsRun(t, t.TempDir()))}, Options{})
+func TestRun(t *testing.T) {
+	s, err := read([]string{filepath.Dir(runOf(t, t.TempDir()))}, importer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,31 +68,31 @@ func TestUDSRun(t *testing.T) {
 		}
 	}
 	l := r.Load
-	if l == nil || l.Completed != 6000 || l.Classes["2xx"] != 6000 || l.MeasureSeconds != 300 || len(l.Published) != 1 || l.Published[0].Of != service {
+	if l == nil || l.Completed != 6000 || l.Classes["2xx"] != 6000 || l.MeasureSeconds != 300 || len(l.Published) != 1 || l.Published[0].Of != "service" {
 		t.Errorf("load %+v", l)
 	}
 }
 
-func TestDamagedUDSLogs(t *testing.T) {
+func TestDamagedLogs(t *testing.T) {
 	row := "2025-01-02 03:04:05,nginx,9,55\n"
 	for _, c := range []struct{ name, text, says string }{
 		{"empty", "", "cut off"},
-		{"cut off", udsHead + row + row[:len(row)-2], "cut off"},
-		{"no row", udsHead, "no row"},
+		{"cut off", head + row + row[:len(row)-2], "cut off"},
+		{"no row", head, "no row"},
 		{"another file", "a,b\n" + row, ":1: "},
-		{"doubled", udsHead + row + row, ":3: "},
-		{"reordered", udsHead + row + strings.Replace(row, "05,", "04,", 1), ":3: "},
-		{"NaN", udsHead + strings.Replace(row, ",9,", ",nan,", 1), ":2: "},
-		{"negative", udsHead + strings.Replace(row, ",9,", ",-9,", 1), ":2: "},
-		{"too few fields", udsHead + "2025-01-02 03:04:05,nginx,9\n", ":2: "},
-		{"no namespace", udsHead + strings.Replace(row, "nginx", "", 1), ":2: "},
-		{"a unit that is not CPU's", udsHead + strings.Replace(row, ",9,", ",9Mi,", 1), ":2: "},
+		{"doubled", head + row + row, ":3: "},
+		{"reordered", head + row + strings.Replace(row, "05,", "04,", 1), ":3: "},
+		{"NaN", head + strings.Replace(row, ",9,", ",nan,", 1), ":2: "},
+		{"negative", head + strings.Replace(row, ",9,", ",-9,", 1), ":2: "},
+		{"too few fields", head + "2025-01-02 03:04:05,nginx,9\n", ":2: "},
+		{"no namespace", head + strings.Replace(row, "nginx", "", 1), ":2: "},
+		{"a unit that is not CPU's", head + strings.Replace(row, ",9,", ",9Mi,", 1), ":2: "},
 	} {
-		if _, err := parseUDS("resource-usage.log", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := parse("resource-usage.log", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	s, err := parseUDS("x", []byte(udsHead+"2025-01-02 03:04:05,nginx,9m,12m,55Mi,20Mi\n"))
+	s, err := parse("x", []byte(head+"2025-01-02 03:04:05,nginx,9m,12m,55Mi,20Mi\n"))
 	if err != nil || math.Abs(*s.Rows[0].Cores[0]-0.009) > 1e-12 || *s.Rows[0].Memory[0] != 55<<20 {
 		t.Errorf("six fields: %v", err)
 	}

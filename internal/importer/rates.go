@@ -1,0 +1,62 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// rateSlack forgives that a rate is divided among generators in whole requests.
+const rateSlack = 0.02
+
+// CheckRates compares what was achieved with what the file's name says.
+func (s *Study) CheckRates() {
+	generators := s.generators()
+	for i := range s.Trials {
+		t := &s.Trials[i]
+		l := t.Record.Load
+		if l == nil || !t.RateKnown || t.Rate == 0 || l.MeasureSeconds <= 0 {
+			continue
+		}
+		asked, achieved := float64(t.Rate), float64(l.Completed)/l.MeasureSeconds
+		if math.Abs(achieved-asked) <= rateSlack*asked {
+			continue
+		}
+		message := fmt.Sprintf("%s says %g requests a second, and %.1f were answered", t.Run, asked, achieved)
+		hint := "leave this run out; if the mesh could not bear the rate, that is an answer of its own"
+		if n, usual := len(l.Published), generators[t.Mesh]; n < usual {
+			message += fmt.Sprintf(": %d logs are there, and other runs have %d", n, usual)
+			hint = "restore the missing logs, or leave this run out"
+		} else if other, ok := s.nearRate(t, achieved); ok {
+			message += fmt.Sprintf(": the logs are those of a run at %g", other)
+			hint = "move the files to where they belong, or leave this run out"
+		}
+		t.Invalidate("other-rate", message, hint)
+	}
+}
+
+// generators is how many logs a run has, by mesh: what most of them have.
+func (s *Study) generators() map[string]int {
+	counts := map[string][]int{}
+	for i := range s.Trials {
+		if l := s.Trials[i].Record.Load; l != nil {
+			counts[s.Trials[i].Mesh] = append(counts[s.Trials[i].Mesh], len(l.Published))
+		}
+	}
+	usual := map[string]int{}
+	for name, c := range counts {
+		slices.Sort(c)
+		usual[name] = c[len(c)/2]
+	}
+	return usual
+}
+
+// nearRate is a rate of the study, other than the trial's, that the achieved one fits.
+func (s *Study) nearRate(t *Trial, achieved float64) (float64, bool) {
+	for i := range s.Trials {
+		if r := float64(s.Trials[i].Rate); s.Trials[i].Rate != t.Rate && math.Abs(achieved-r) <= rateSlack*r {
+			return r, true
+		}
+	}
+	return 0, false
+}

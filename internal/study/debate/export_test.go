@@ -1,0 +1,123 @@
+package debate
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// twoRates is a study of a mesh and its A/A pair at two rates.
+func twoRates() analysistest.Study {
+	s := analysistest.Quickstart()
+	s.Name, s.Blocks, s.Warmup, s.Measure, s.Rate = "two-rates", 4, 1, 2, 100
+	one := s.Treatments[:3]
+	s.Treatments = nil
+	for _, rate := range []float64{100, 1000} {
+		for _, t := range one {
+			if t.Control && rate == 100 {
+				continue
+			}
+			suffix := fmt.Sprintf("-rate%.0f", rate)
+			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
+			t.ID += suffix
+			if t.Baseline != "" {
+				t.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, t)
+		}
+	}
+	return s
+}
+
+// exported writes the study in the debate's layout.
+func exported(t *testing.T) (*result.Dir, string) {
+	t.Helper()
+	d := twoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := export(dir, d, r); err != nil {
+		t.Fatal(err)
+	}
+	return d, dir
+}
+
+// The debate's script takes these names, this header, these units, and these lines of a log.
+func TestExportedFiles(t *testing.T) {
+	d, dir := exported(t)
+	name := regexp.MustCompile(`^(\d+)-(\d+)-(metrics\.csv|wrk2(-[a-z0-9]{5})\.log)$`)
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if len(files) != 2*len(d.Plan().Trials) {
+		t.Fatalf("%d files of %d trials: %v", len(files), len(d.Plan().Trials), files)
+	}
+	for _, f := range files {
+		if !name.MatchString(filepath.Base(f)) {
+			t.Errorf("the script would refuse %s", f)
+		}
+	}
+	records, _ := d.Records()
+	for _, r := range records {
+		if r.Treatment != "envoy-rate1000" || r.Block != 2 {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "envoy", "1000-2-metrics.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+		if err != nil || !bytes.Contains(b, []byte("\r\n")) {
+			t.Fatal(err)
+		}
+		cores := 0.0
+		for _, task := range r.Tasks {
+			if task.Plane == metric.Data {
+				cores += float64(task.End.CPU-task.Start.CPU) / float64(task.End.At.Sub(task.Start.At))
+			}
+		}
+		for i, head := range rows[0] {
+			if head == "data-plane CPU" && rows[1][i] != strconv.FormatInt(int64(math.Round(cores*1e9)), 10) {
+				t.Errorf("%s nanocores of %v cores", rows[1][i], cores)
+			}
+		}
+	}
+	for _, want := range []string{"unmeshed-control", "unmeshed", "envoy"} {
+		if _, err := os.Stat(filepath.Join(dir, want)); err != nil {
+			t.Error(err)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "envoy", "1000-2-wrk2-tare0.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`Detailed Percentile spectrum`, `\n\s+\d+\.\d+\s+0\.5\d*\s+\d+`, `\n#\[Mean`, `\nRequests/sec:\s+\d+\.\d+\n`} {
+		if !regexp.MustCompile(want).Match(log) {
+			t.Errorf("the log has no %s:\n%s", want, log)
+		}
+	}
+}
+
+func TestNamesCannotLeaveTheDirectory(t *testing.T) {
+	d := twoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := meshDir(r, &result.Record{Factors: plan.Factors{"mesh": "../../etc/x"}}); strings.Contains(got, "/") {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,264 @@
+package debate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/importer"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// runFile is {rate}-{run}-metrics.csv or {rate}-{run}-{generator}[-{pod}].log.
+var runFile = regexp.MustCompile(`^(\d+)-(\d+)-(?:(metrics\.csv)|(wrk2|oha)(?:-[A-Za-z0-9]+)*\.log)$`)
+
+// sequenceRun is the files of one run.
+type sequenceRun struct {
+	dir  string
+	mesh string
+	rate int
+	run  int
+	csv  string
+	logs []string
+}
+
+// read reads sequences of the debate: directories, or files as a shell expands them.
+func read(paths []string, o importer.Options) (*importer.Study, error) {
+	s := &importer.Study{Source: name, Name: name,
+		Description: "Imported: sequences of the Great Sidecar Debate's benchmark."}
+	runs, err := listRuns(s, paths, o)
+	if err != nil {
+		return nil, err
+	}
+	s.Trials = make([]importer.Trial, len(runs))
+	o = o.KeepOriginals()
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range runs {
+		group.Go(func() error {
+			s.Trials[i] = runs[i].trial(o)
+			return nil
+		})
+	}
+	_ = group.Wait() // what is wrong with a run is in its trial
+	slices.SortStableFunc(s.Trials, func(a, b importer.Trial) int { return a.Record.Started.Compare(b.Record.Started) })
+	crossCheck(s)
+	return s, nil
+}
+
+func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenceRun, error) {
+	files, err := s.ListFiles(paths)
+	if err != nil {
+		return nil, err
+	}
+	byKey := map[string]*sequenceRun{}
+	var runs []*sequenceRun
+	for _, path := range files {
+		m := runFile.FindStringSubmatch(filepath.Base(path))
+		if m == nil {
+			s.Skipped = append(s.Skipped, path+": not a file of a sequence")
+			continue
+		}
+		rate, err1 := strconv.Atoi(m[1])
+		run, err2 := strconv.Atoi(m[2])
+		if err := errors.Join(err1, err2); err != nil || rate == 0 {
+			return nil, &importer.FileError{Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("%s is not a rate and a run", m[1]+"-"+m[2])}}
+		}
+		dir := filepath.Dir(path)
+		key := fmt.Sprintf("%s\x00%d\x00%d", dir, rate, run)
+		r := byKey[key]
+		if r == nil {
+			r = &sequenceRun{dir: dir, mesh: cmp.Or(o.Mesh, importer.MeshOf(dir)), rate: rate, run: run}
+			byKey[key], runs = r, append(runs, r)
+			if !slices.Contains(s.Meshes, r.mesh) {
+				s.Meshes = append(s.Meshes, r.mesh)
+			}
+		}
+		if m[3] != "" {
+			r.csv = path
+		} else {
+			r.logs = append(r.logs, path)
+		}
+	}
+	if len(runs) == 0 {
+		return nil, &importer.FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file of a sequence is there"), Text: "name directories such as V1/Data/linkerd or OUT/linkerd-00, with files such as 60-1-metrics.csv"}}
+	}
+	slices.SortStableFunc(runs, func(a, b *sequenceRun) int {
+		return cmp.Or(cmp.Compare(slices.Index(s.Meshes, a.mesh), slices.Index(s.Meshes, b.mesh)), cmp.Compare(a.rate, b.rate), cmp.Compare(a.dir, b.dir), cmp.Compare(a.run, b.run))
+	})
+	return runs, nil
+}
+
+// trial reads the files of one run.
+func (r *sequenceRun) trial(o importer.Options) importer.Trial {
+	t := importer.Trial{Mesh: r.mesh, Rate: experiment.Rate(r.rate), RateKnown: true, Run: fmt.Sprintf("%s/%d-%d", r.dir, r.rate, r.run)}
+	t.Record.Valid = true
+	if r.csv != "" {
+		t.Files = append(t.Files, r.csv)
+	}
+	t.Files = append(t.Files, r.logs...)
+	outs, err := r.outputs(&t, o)
+	if err == nil {
+		err = r.resources(&t, o, outs)
+	}
+	if err == nil {
+		err = r.requests(&t, outs)
+	}
+	if err != nil {
+		t.Fail(err)
+	}
+	return t
+}
+
+// outputs reads the logs of the run's load generators.
+func (r *sequenceRun) outputs(t *importer.Trial, o importer.Options) ([]*importer.Output, error) {
+	var outs []*importer.Output
+	for _, path := range r.logs {
+		b, err := t.Read(path, o)
+		if err != nil {
+			return nil, err
+		}
+		name := runFile.FindStringSubmatch(filepath.Base(path))[4]
+		out, err := importer.ParseOutput(name, path, b, true) // the debate's job runs oha with --latency-correction
+		if err != nil {
+			return nil, err
+		}
+		out.Loop, out.Arrivals = "open", "constant" // both get a rate
+		outs = append(outs, out)
+	}
+	return outs, nil
+}
+
+// resources reads the run's metrics and finds its measure phase.
+func (r *sequenceRun) resources(t *importer.Trial, o importer.Options, outs []*importer.Output) error {
+	if r.csv == "" {
+		t.Warn("metrics-missing", "the run has no metrics CSV", "CPU and memory of this run are unknown", resourceMetrics...)
+		return nil
+	}
+	b, err := t.Read(r.csv, o)
+	if err != nil {
+		return err
+	}
+	table, err := parseTable(r.csv, b)
+	if err != nil {
+		return err
+	}
+	sampled, strange, err := table.planes()
+	if err != nil {
+		return err
+	}
+	if len(strange) > 0 {
+		t.Warn("unknown-columns", fmt.Sprintf("%s has columns that are not known: %s", r.csv, strings.Join(strange, ", ")),
+			"their figures are not imported; if they matter, say so with the file", resourceMetrics...)
+	}
+	sampled.Shorten()
+	t.Record.Sampled = sampled
+	phases(t, table, o, outs)
+	return nil
+}
+
+// resourceMetrics rest on the sampled figures.
+var resourceMetrics = metric.Sampled()
+
+// phases cuts warm-up and tail off the time in which the load generator was
+// seen: by time, never by what the figures were.
+func phases(t *importer.Trial, table *table, o importer.Options, outs []*importer.Output) {
+	rows := table.rows
+	first, last := table.loaded()
+	if first < 0 {
+		t.Warn("load-unseen", "no row of "+table.path+" shows the load generator: warm-up and tail are cut from the ends of the file", "", resourceMetrics...)
+		first, last = 0, len(rows)-1
+	}
+	warmup, tail := o.Cuts()
+	start, end := rows[first].at, rows[last].at
+	from, to := start.Add(warmup), end.Add(-tail)
+	r := &t.Record
+	r.Started, r.Ended = rows[0].at, rows[len(rows)-1].at
+	if !from.Before(to) {
+		t.Invalidate("too-short", fmt.Sprintf("%s shows the load for %v, and %v and %v are cut from its ends", table.path, end.Sub(start), warmup, tail),
+			"import with a shorter --warmup and --tail")
+		from, to = start, end
+	}
+	r.Phases = []result.Phase{{Name: "warmup", Start: start, End: from}, {Name: "measure", Start: from, End: to}, {Name: "drain", Start: to, End: r.Ended}}
+	checkClock(t, table, first, last, outs)
+}
+
+// loaded are the first and the last row in which the load generator was seen; -1 where it never was.
+func (t *table) loaded() (first, last int) {
+	first = -1
+	columns := []int{t.of("load", "mem"), t.of("iperf", "mem")}
+	for i, r := range t.rows {
+		if r.value(columns[0]) <= 0 && r.value(columns[1]) <= 0 {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		last = i
+	}
+	return first, last
+}
+
+// checkClock notices a clock that was set forward, and a sampler that stood still.
+func checkClock(t *importer.Trial, table *table, first, last int, outs []*importer.Output) {
+	rows := table.rows
+	var steps []time.Duration
+	for i := 1; i < len(rows); i++ {
+		steps = append(steps, rows[i].at.Sub(rows[i-1].at))
+	}
+	slices.Sort(steps)
+	if len(steps) < 3 {
+		return
+	}
+	usual := steps[len(steps)/2]
+	seen := rows[last].at.Sub(rows[first].at)
+	for i := first + 1; i <= last; i++ {
+		step := rows[i].at.Sub(rows[i-1].at)
+		if step <= 3*usual+30*time.Second {
+			continue
+		}
+		if len(outs) > 0 && seen > seconds(outs[0].Seconds)+3*usual+60*time.Second {
+			t.Invalidate("clock-jumped", fmt.Sprintf("%s:%d: %v passed since the row before, and the load was there for %v of the %.0f s it ran: the clock was set forward",
+				table.path, rows[i].line, step, seen, outs[0].Seconds), "leave this run out")
+			return
+		}
+		t.Warn("samples-missing", fmt.Sprintf("%s:%d: no sample for %v", table.path, rows[i].line, step), "the figures of that time are missing from the average", resourceMetrics...)
+		return
+	}
+	if len(outs) > 0 && seen > seconds(outs[0].Seconds)+3*usual+60*time.Second {
+		t.Invalidate("other-run", fmt.Sprintf("%s shows the load for %v, and it ran for %.0f s: the CSV is of another run than the logs", table.path, seen, outs[0].Seconds),
+			"keep each run's files together, and leave this run out")
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// requests adds what the load generators said.
+func (r *sequenceRun) requests(t *importer.Trial, outs []*importer.Output) error {
+	if len(outs) == 0 {
+		t.Warn("logs-missing", "the run has no log of a load generator: how many requests there were is not known", "restore the logs beside the CSV")
+		return nil
+	}
+	if err := t.Take(outs); err != nil {
+		return err
+	}
+	l := t.Record.Load
+	l.AskedRate = float64(r.rate)
+	if len(t.Record.Phases) > 0 {
+		l.Start = t.Record.Phases[0].Start
+		l.End = l.Start.Add(seconds(l.MeasureSeconds))
+	}
+	return nil
+}
