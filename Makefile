@@ -7,12 +7,23 @@ GO        ?= go
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X github.com/tare-mesh/tare/internal/cli.buildVersion=$(VERSION)
 TOOL      := $(GO) tool -modfile=tools/go.mod
-# Many tests measure: a machine that others use can spoil one. What fails is run again by itself,
-# at most twice, and named at the end; what fails three times is broken.
-tests      = $(TOOL) gotestsum --format pkgname --rerun-fails=2 --packages='$(1)' --
-# Rooms whose tests have a cluster to themselves, one room at a time: some stop its API server. Of
-# internal/cli/kubecli those do that are named TestKubernetes….
-ROOMS_ON_CLUSTER := ./internal/kube/cluster ./internal/kube/meshes ./internal/run/meter/kubelet ./internal/run/platform/kube
+# Many tests measure, and a busy machine can spoil one. gotestsum runs a failed test again, at most
+# twice. A test that then passes is flaky: tools/flaky.sh counts them over all reports of a run.
+FLAKY := bin/flaky
+# $(call tests,PACKAGES,REPORT): REPORT is a file name that no other call uses.
+tests      = mkdir -p $(FLAKY) && $(TOOL) gotestsum --format pkgname --rerun-fails=2 --rerun-fails-report=$(FLAKY)/$(2).txt --packages='$(1)' --
+# Packages that link the Kubernetes client: `make e2e` tests them, with a cluster.
+KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
+              ./internal/run/meter/metricsapi/... ./internal/run/meter/prometheus/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
+MODULE     := github.com/tare-mesh/tare
+# All other packages; evaluated only where it is used, because listing packages takes a second.
+UNIT        = $(patsubst $(MODULE)%,.%,$(filter-out $(shell $(GO) list $(KUBE)),$(shell $(GO) list ./...)))
+# Packages with goroutines that share state.
+RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... ./internal/load/... ./internal/run/runner ./internal/run/platform/local ./internal/show/live
+# Tests with Istio have a cluster of their own: a mesh is an object of the whole cluster.
+WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
+# Load generators that `make e2e` installs and runs; empty: all.
+GENERATORS ?= wrk vegeta fortio
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 
@@ -34,16 +45,17 @@ quickstart: build ## weigh a real Envoy sidecar on this machine, in about three 
 	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 
 .PHONY: test
-test: ## unit tests, in about three minutes
-	$(GO) vet ./...
-	$(call tests,./...) -short
+test: ## unit tests, in about a minute
+	@rm -f $(FLAKY)/unit*.txt
+	$(call tests,$(UNIT),unit) -short -p 4
+	@tools/flaky.sh $(FLAKY)
 
 .PHONY: race
-race: ## the same with the race detector
-	$(call tests,./...) -race -short -p 2 -timeout 30m
+race: ## the race detector on all packages, in about six minutes
+	$(call tests,./...,race) -race -short -p 2 -timeout 30m
 
 .PHONY: generators
-generators: ## install the load generators that can be had (oha, wrk, hey, h2load, vegeta, fortio, k6, ghz) into the user's cache
+generators: ## install the load generators of the package registries into the user's cache
 	GO='$(GO)' tools/generators/install.sh
 
 .PHONY: consul
@@ -51,29 +63,53 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 	GO='$(GO)' tools/consul/install.sh
 
 .PHONY: e2e
-e2e: build-kube generators consul race bin/tare-cluster ## the race detector, then the tests with real Envoys, Consul, real experiments and a real Kubernetes
-	bin/tare-cluster build --with istio
-	tools/prometheus/install.sh
-	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
-	$(MAKE) --no-print-directory -j 3 e2e-here e2e-cluster e2e-cadvisor
+e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
+	@rm -f $(FLAKY)/e2e*.txt
+	$(MAKE) --no-print-directory -j 3 e2e-here e2e-cluster e2e-istio
+	@tools/flaky.sh $(FLAKY)
 
+# The three parts run side by side: the two with a cluster mostly wait. A cold cache costs most in the last two,
+# which build Kubernetes and Istio first.
 .PHONY: e2e-here
-e2e-here: # beside the next, which mostly waits
-	$(call tests,$(filter-out ./internal/cli ./internal/cli/kubecli $(ROOMS_ON_CLUSTER),$(patsubst github.com/tare-mesh/tare%,.%,$(shell $(GO) list ./...)))) -count=1 -timeout 60m -p 1
-	$(call tests,./internal/cli ./internal/cli/kubecli) -count=1 -timeout 60m -p 1 -skip '^TestKubernetes'
+e2e-here:
+	GO='$(GO)' tools/generators/install.sh $(GENERATORS)
+	GO='$(GO)' tools/consul/install.sh
+	$(call tests,$(RACED),e2e-race) -race -short -p 2 -timeout 30m
+	$(call tests,$(filter-out ./internal/cli,$(UNIT)),e2e-here) -count=1 -timeout 60m -p 1
+	$(call tests,./internal/cli,e2e-cli) -count=1 -timeout 60m
 
 .PHONY: e2e-cluster
 e2e-cluster: bin/tare-cluster
-	bin/tare-cluster run --name e2e --with istio -- env -u MAKEFLAGS make --no-print-directory on-cluster
+	tools/prometheus/install.sh
+	bin/tare-cluster run --name e2e -- env -u MAKEFLAGS make --no-print-directory on-cluster
 
-.PHONY: e2e-cadvisor
-e2e-cadvisor: bin/tare-cluster # whose kubelet refreshes its counters every 10 to 20 s, as most do: it waits, beside the others
-	bin/tare-cluster run --name e2ecad --cadvisor -- $(call tests,./internal/run/meter/kubelet) -count=1 -run AgainstControlGroup
+.PHONY: e2e-istio
+e2e-istio: bin/tare-cluster
+	bin/tare-cluster build --with istio
+	bin/tare-cluster run --name e2eistio --with istio -- env -u MAKEFLAGS make --no-print-directory on-istio
 
 .PHONY: on-cluster
-on-cluster: # where TARE_TEST_KUBECONFIG names one
-	$(call tests,$(ROOMS_ON_CLUSTER)) -count=1 -timeout 60m -p 1
-	$(call tests,./internal/cli/kubecli) -count=1 -timeout 60m -run '^TestKubernetes'
+on-cluster: # needs TARE_TEST_KUBECONFIG
+	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(shell $(GO) list $(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 4
+	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout 60m -skip '$(WITH_ISTIO)'
+
+.PHONY: on-istio
+on-istio: # needs TARE_TEST_KUBECONFIG and Istio's charts and images
+	$(call tests,./internal/kube/meshes,e2e-meshes) -count=1 -timeout 60m
+	$(call tests,./internal/cli/kubecli,e2e-meshcli) -count=1 -timeout 60m -run '$(WITH_ISTIO)'
+
+.PHONY: on-cadvisor
+on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 s, as most do
+	$(call tests,./internal/run/meter/kubelet,e2e-cadvisor) -count=1 -run AgainstControlGroup
+
+.PHONY: e2e-all
+e2e-all: export TARE_TEST_ALL := 1
+e2e-all: ## make e2e, and what does not fit into it: the race detector everywhere, a kubelet with cAdvisor, the test cluster's own tests, every generator, long measurements
+	$(MAKE) --no-print-directory e2e GENERATORS=
+	$(MAKE) --no-print-directory race
+	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
+	bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor
+	@tools/flaky.sh $(FLAKY)
 
 .PHONY: bin/tare-cluster
 bin/tare-cluster:
@@ -125,5 +161,5 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s) each
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: clean
-clean: ## remove what was built; results in runs/ stay
+clean: ## remove built programs; results in runs/ stay
 	rm -rf bin
