@@ -16,7 +16,7 @@ import (
 type applier struct {
 	*trial
 	archive archive
-	created []cluster.Ref // objects to delete; what a created namespace contains is not listed
+	created []cluster.Ref // objects to delete, without those in a created namespace
 }
 
 // stamp marks the objects of the trial and records their manifests.

@@ -110,7 +110,7 @@ func (c *chartObjects) template(pod *corev1.Pod) (podTemplate, bool) {
 	return c.templates[i], true
 }
 
-// service is the Service that selects a pod, those of the topology first; "" if there is none.
+// service is the Service that selects a pod, those of the topology first; or "".
 func (c *chartObjects) service(pod *corev1.Pod, topology app.Topology) string {
 	for _, s := range topology.Services {
 		if selects(c.services[s.Name], pod.Labels) {

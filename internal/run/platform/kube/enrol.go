@@ -16,7 +16,7 @@ import (
 // labels and annotations of the namespace and of pod templates, and the objects created before any pod.
 type enrolment struct {
 	mesh.Enrolled
-	enrolled bool // there is a mesh
+	enrolled bool // false without a mesh
 	// loadInside: the load workers are in the mesh as well.
 	loadInside bool
 	// gateway is the mesh's ingress gateway if the load goes through it, and front its destination; else nil.

@@ -100,7 +100,7 @@ func asUser(t *testing.T, name string) *cluster.Cluster {
 
 func TestPermissionsMissing(t *testing.T) {
 	realCluster(t)
-	p := New(Options{Cluster: asUser(t, "tare-test-nobody"), Run: RunID(t.Name(), t.TempDir()), Image: agentImage}, nil)
+	p := New(Options{Cluster: asUser(t, "tare-test-nopermissions"), Run: RunID(t.Name(), t.TempDir()), Image: agentImage}, nil)
 	_, err := p.Prepare(t.Context(), nil)
 	wantError(t, err, "forbidden", "tare cluster rbac", "platform.inUse")
 	p.options.InUse = true
@@ -182,13 +182,13 @@ func TestStuckInDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	maps := c.Typed().CoreV1().ConfigMaps(d.namespace)
-	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"tare.test/nobody"}}}
+	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"tare.test/never-removed"}}}
 	if _, err := maps.Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
-	wantError(t, d.Remove(ctx), "deletion of namespace "+d.namespace, "configmap "+d.namespace+"/held, held by finalizers tare.test/nobody", "kubectl patch")
+	wantError(t, d.Remove(ctx), "deletion of namespace "+d.namespace, "configmap "+d.namespace+"/held, held by finalizers tare.test/never-removed", "kubectl patch")
 	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

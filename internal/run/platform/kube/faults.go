@@ -21,7 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Faults are the supported kinds: those that change a service's configuration, and those that end pods.
+// Faults are the supported kinds. They change a service's configuration or end pods.
 func Faults() []string {
 	return []string{"latency", "errors", "rate-limit", "cpu-burn", "memory", "kill", "terminate", "restart", "scale"}
 }

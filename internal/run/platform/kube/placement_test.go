@@ -64,13 +64,13 @@ func bareNodes(t *testing.T, c *cluster.Cluster, labels ...string) {
 func bareName(i int) string { return fmt.Sprintf("tare-bare-%d", i) }
 
 // awaitCondition polls a condition for less time than a node without a kubelet stays ready.
-func awaitCondition(t *testing.T, what string, holds func() (bool, error)) {
+func awaitCondition(t *testing.T, condition string, holds func() (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var last error
 	if err := poll(ctx, 30*time.Second, func() bool { ok, err := holds(); last = err; return ok }); err != nil {
-		t.Fatalf("waited for %s: %v; %v", what, err, last)
+		t.Fatalf("waited for %s: %v; %v", condition, err, last)
 	}
 }
 

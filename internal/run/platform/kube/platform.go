@@ -8,7 +8,7 @@
 //
 // The parts of a deployment, each a type of its own:
 //
-//	trial        what all parts read: options, specification, namespace
+//	trial        common data: options, specification, namespace, enrolment
 //	applier      creates and deletes objects
 //	manifests    builds the objects: services, workloads, load Job
 //	helmRelease  installs an application from a chart

@@ -114,7 +114,7 @@ func (m *podMonitor) Err() error {
 	return m.lost
 }
 
-// lossOf returns what happened to a pod that must run on, and to which container; "" if nothing did.
+// lossOf returns the reason why a pod or one of its containers no longer runs as before, or "".
 func lossOf(pod *corev1.Pod, deleted bool, before containerStates) (container, reason, advice string) {
 	switch {
 	case pod.Status.Reason != "": // Evicted, NodeLost, …
@@ -137,15 +137,15 @@ func lossOf(pod *corev1.Pod, deleted bool, before containerStates) (container, r
 	return "", "", ""
 }
 
-// describeEnd adds exit status and reason of a container to what happened.
-func describeEnd(what string, t *corev1.ContainerStateTerminated) (reason, advice string) {
+// describeEnd adds a container's exit status and reason to event.
+func describeEnd(event string, t *corev1.ContainerStateTerminated) (reason, advice string) {
 	const logs = "its log is in the trial's provenance directory"
 	if t == nil {
-		return what, logs
+		return event, logs
 	}
-	reason = fmt.Sprintf("%s: exit status %d", what, t.ExitCode)
+	reason = fmt.Sprintf("%s: exit status %d", event, t.ExitCode)
 	if t.ExitCode == killedStatus || t.Signal == 9 {
-		reason = what + ": it was killed"
+		reason = event + ": it was killed"
 	}
 	if t.Reason != "" {
 		reason += " (" + t.Reason + ")"

@@ -65,7 +65,7 @@ func (l *taskLister) ofChart(pod *corev1.Pod, container string) bool {
 	return ok && slices.Contains(t.containers, container)
 }
 
-// attribute applies the mesh's rules and corrects what they cannot know. Containers of a chart are the application. An
+// attribute applies the mesh's rules and corrects their result. Containers of a chart are the application. An
 // application or a load of another run is unattributed. A pod with a system priority belongs to the cluster. Other
 // containers stay unattributed: they may belong to the mesh.
 func (l *taskLister) attribute(t mesh.Task, ofChart, own, system bool) mesh.Task {

@@ -45,8 +45,8 @@ func trafficByService(s platform.Spec, loadInside, gateway bool) map[string]mesh
 	return all
 }
 
-// requestsToReach is the number of requests or connections that miss one of n replicas with a probability below 0.001
-// if each goes to a random replica: n (ln n + 7), by Erdős and Rényi's limit for the coupon collector's problem.
+// requestsToReach is the number of requests or connections to random replicas that reach all n of them with a probability
+// above 0.999. It is n (ln n + 7), by Erdős and Rényi's limit for the coupon collector's problem.
 func requestsToReach(n int) int {
 	return int(math.Ceil(float64(n) * (math.Log(float64(n)) + 7)))
 }

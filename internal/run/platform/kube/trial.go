@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// trial holds what every part of one deployment reads. It changes only while the deployment is made.
+// trial is the common data of the parts of one deployment. It changes only while the deployment is made.
 type trial struct {
 	options   *Options
 	nodes     nodeList

@@ -19,7 +19,7 @@ const (
 	endTimeout = time.Minute
 	// replaceTimeout bounds how long the replacement of a pod may take to be ready.
 	replaceTimeout = 3 * time.Minute
-	// pollInterval is the interval of looks at the followed pods while a change is awaited.
+	// pollInterval is the interval of checks of the followed pods for an awaited change.
 	pollInterval = 50 * time.Millisecond
 )
 

@@ -96,7 +96,7 @@ func (v *verifier) checkContainers() platform.Check {
 		}
 		if v.spec.Mesh.Kubernetes == nil && !slices.Equal(got, want) {
 			c.Detail = fmt.Sprintf("pod %s has the containers %s, its manifest has %s", pod.Name, strings.Join(got, ", "), strings.Join(want, ", "))
-			c.Hint = "the cluster injects containers into every namespace: look for an admission webhook without a namespace selector"
+			c.Hint = "the cluster injects containers into every namespace: find an admission webhook without a namespace selector"
 			return c
 		}
 		for _, proxy := range proxies {

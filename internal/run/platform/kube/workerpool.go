@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -175,20 +176,12 @@ func (p *workerPool) reserve(i int) error {
 	lost := p.lost()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := errorOr(p.closed, lost); err != nil {
+	if err := cmp.Or(p.closed, lost); err != nil {
 		return err
 	}
 	p.active++
 	p.next = max(p.next, i+1)
 	return nil
-}
-
-// errorOr is the first error that is not nil.
-func errorOr(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 // release returns a load worker whose command has ended.
@@ -258,7 +251,7 @@ func (p *workerPool) send(ctx context.Context, w *loadWorker, cmd proc.Command) 
 func (p *workerPool) abandon(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = errorOr(p.closed, why)
+	p.closed = cmp.Or(p.closed, why)
 	for _, c := range p.commands {
 		c.cancel(why)
 	}
