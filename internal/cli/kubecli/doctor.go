@@ -150,7 +150,7 @@ func lookPlacement(_ context.Context, e *examinedCluster) health.Finding {
 	if e.forbidden != nil {
 		return health.Finding{Verdict: health.Warn, Detail: "the labels of nodes cannot be seen"}
 	}
-	if err := kube.Labelled(kube.Described(e.nodes), e.x.Outside()); err != nil {
+	if err := kube.CheckLabels(kube.NodesFrom(e.nodes), e.x.Outside()); err != nil {
 		return health.Finding{Verdict: health.Fail, Detail: err.Error()}
 	}
 	return health.Finding{Detail: "nodes are labelled for application and load"}
@@ -159,7 +159,7 @@ func lookPlacement(_ context.Context, e *examinedCluster) health.Finding {
 // lookImage says whether nodes have an image that they cannot pull. A node tells of its fifty largest.
 func lookImage(_ context.Context, e *examinedCluster) health.Finding {
 	name := cmp.Or(e.x.Platform.Image, defaultImage())
-	if !kube.OnlyLoaded(name) {
+	if !kube.NeverPulled(name) {
 		return health.Finding{Detail: name + ", which the nodes pull where they have it not"}
 	}
 	var without []string

@@ -110,7 +110,7 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, Digests: x.Digests, ChartCache: meshOptions(c, experiment.MeshOptions{}, nil).Cache,
 			Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
-			Refresh: m.usual, Pace: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
+			Refresh: m.usual, MeasureRefresh: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
 		}, nodes).Declare(),
 		Meter:       m.Meter,
 		Timing:      timing(workers),

@@ -51,11 +51,11 @@ func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Described(list.Items), nil
+	return NodesFrom(list.Items), nil
 }
 
-// Described converts nodes of the API server, sorted by name.
-func Described(all []corev1.Node) (nodes []Node) {
+// NodesFrom converts nodes of the API server, sorted by name.
+func NodesFrom(all []corev1.Node) (nodes []Node) {
 	for _, n := range all {
 		nodes = append(nodes, describe(n))
 	}

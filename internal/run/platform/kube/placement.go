@@ -21,8 +21,8 @@ const (
 	RoleLoad        = "load"
 )
 
-// Labelled returns an error unless a schedulable node has each role. A load from outside needs no node.
-func Labelled(nodes []Node, outside bool) error {
+// CheckLabels returns an error unless a schedulable node has each role. A load from outside needs no node.
+func CheckLabels(nodes []Node, outside bool) error {
 	has := map[string]bool{}
 	for _, n := range nodes {
 		has[n.Role] = has[n.Role] || n.Schedulable
@@ -41,7 +41,7 @@ func (p *Platform) checkLabels() error {
 	if p.options.Affinity != AffinityLabels || len(p.nodes) == 0 {
 		return nil
 	}
-	return Labelled(p.nodes, p.options.Outside)
+	return CheckLabels(p.nodes, p.options.Outside)
 }
 
 // place sets the nodes that pods are placed on, the same for every treatment. On one node it sets nothing. On several,

@@ -75,9 +75,9 @@ type Options struct {
 	Gateway bool
 	// Refresh is the longest interval between two refreshes of the meter's counters.
 	Refresh time.Duration
-	// Pace measures Refresh before the first trial; nil keeps Refresh. Meter is the meter's name.
-	Pace  func(context.Context) (time.Duration, error)
-	Meter string
+	// MeasureRefresh measures Refresh before the first trial; nil keeps Refresh. Meter is the meter's name.
+	MeasureRefresh func(context.Context) (time.Duration, error)
+	Meter          string
 	// Meshes installs the mesh of a trial; nil allows only trials without a mesh.
 	Meshes Meshes
 	// Settings are the user's choices for each mesh, by mesh.
@@ -149,10 +149,10 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 // measureRefresh measures the refresh interval of the meter's counters and adds the meter to versions.
 // When the measurement fails, Options.Refresh stays.
 func (p *Platform) measureRefresh(ctx context.Context, versions map[string]string) error {
-	if p.options.Pace == nil {
+	if p.options.MeasureRefresh == nil {
 		return nil
 	}
-	refresh, err := p.options.Pace(ctx)
+	refresh, err := p.options.MeasureRefresh(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -54,14 +54,14 @@ func (m manifests) container(name string, memory app.Size, args ...string) corev
 
 // pullPolicy never pulls an image of localhost: a node has no registry there.
 func pullPolicy(image string) corev1.PullPolicy {
-	if OnlyLoaded(image) {
+	if NeverPulled(image) {
 		return corev1.PullNever
 	}
 	return corev1.PullIfNotPresent
 }
 
-// OnlyLoaded reports whether an image must be loaded into the nodes, since no registry serves it.
-func OnlyLoaded(image string) bool { return strings.HasPrefix(image, "localhost/") }
+// NeverPulled reports whether the kubelet never pulls an image, so that it must be loaded into the nodes.
+func NeverPulled(image string) bool { return strings.HasPrefix(image, "localhost/") }
 
 // restrictedPod is a pod that passes Kubernetes' restricted pod security standard.
 func restrictedPod(containers ...corev1.Container) corev1.PodSpec {

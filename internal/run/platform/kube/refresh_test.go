@@ -21,7 +21,7 @@ func TestMeasureRefresh(t *testing.T) {
 	} {
 		reports := 0
 		p := New(Options{Refresh: 16 * time.Second, Meter: "kubelet", Report: func(string) { reports++ },
-			Pace: func(context.Context) (time.Duration, error) { return c.measured, c.err }}, nil)
+			MeasureRefresh: func(context.Context) (time.Duration, error) { return c.measured, c.err }}, nil)
 		versions := map[string]string{}
 		if err := p.measureRefresh(t.Context(), versions); err != nil || versions["meter"] != c.version || (reports > 0) != (c.err != nil) {
 			t.Errorf("%s: %v, %q, %d reports", name, err, versions["meter"], reports)
