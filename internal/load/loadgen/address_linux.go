@@ -28,20 +28,20 @@ func (w *worker) reach(c *conn) {
 func (w *worker) lookUp(c *conn) {
 	at, t, began := c.place(), c.pool.target, w.now
 	w.aides.Go(func() {
-		ctx, cancel := context.WithTimeout(w.lookups, w.engine.profile.Timeout)
+		ctx, cancel := context.WithTimeout(w.lookups, w.job.profile.Timeout)
 		defer cancel()
-		addrs, err := w.engine.lookup.addresses(ctx, t.url, w.engine.profile.IPVersion)
+		addrs, err := w.job.lookup.addresses(ctx, t.url, w.job.profile.IPVersion)
 		w.post(func() {
 			if !at.current() || c.state != connConnecting {
 				return // given up
 			}
 			w.tick()
-			put(w.rec.lookup, w.now-began)
+			w.rec.resolved(w.now - began)
 			if err != nil {
 				w.openFailed(c, lookupKind(err))
 				return
 			}
-			if w.engine.profile.Resolve != ResolveConnection {
+			if w.job.profile.Resolve != ResolveConnection {
 				t.addrs = addrs // of a host that a redirect led to
 			}
 			w.turnTo(c, addrs)
@@ -122,8 +122,5 @@ func (w *worker) passOver(c *conn) {
 
 // reached counts the address of a connection that is there.
 func (w *worker) reached(c *conn) {
-	put(w.rec.connect, w.now-c.opened)
-	if len(c.addrs) > 0 {
-		w.rec.addresses[c.address()]++
-	}
+	w.rec.reached(c.address(), w.now-c.opened)
 }

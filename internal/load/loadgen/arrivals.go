@@ -48,7 +48,7 @@ func newSchedule(p *Profile, instants []int64, i, n int) schedule {
 	if p.Arrivals == Replay {
 		return &replay{instants: instants, k: i, step: n}
 	}
-	a := &arrivals{law: p.law(), number: p.numbers(), step: n}
+	a := &arrivals{law: lawOf(p), number: numbersOf(p), step: n}
 	for range i {
 		a.number()
 	}
@@ -77,7 +77,7 @@ func (a *arrivals) next() int64 {
 }
 
 // numbers returns the positions of successive requests on the axis of requests.
-func (p *Profile) numbers() func() float64 {
+func numbersOf(p *Profile) func() float64 {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x7461_7265))
 	k, at := -1.0, 0.0
 	switch p.Arrivals {
@@ -96,7 +96,7 @@ type law interface {
 	reach(x float64) float64
 }
 
-func (p *Profile) law() law {
+func lawOf(p *Profile) law {
 	switch {
 	case len(p.Segments) > 0:
 		return &segmented{segments: p.Segments}

@@ -33,7 +33,7 @@ func calibrate(ctx context.Context, p Profile) (Quantiles, error) {
 	})
 	// What shapes the load stays; what shapes the request goes.
 	r, err := Run(ctx, Profile{
-		Targets: []string{"http://" + l.Addr().String()}, Rate: p.Rate, Arrivals: p.calibrationArrivals(), Seed: p.Seed,
+		Targets: []string{"http://" + l.Addr().String()}, Rate: p.Rate, Arrivals: calibrationArrivals(&p), Seed: p.Seed,
 		Connections: min(p.Connections, 256), Workers: p.Workers, Timeout: p.Timeout, CPUs: p.CPUs, Spin: p.Spin, Engine: p.Engine,
 		Warmup: p.Calibrate / 4, Measure: p.Calibrate, Drain: time.Second, ExpectSize: -1,
 	}, nil)
@@ -46,7 +46,7 @@ func calibrate(ctx context.Context, p Profile) (Quantiles, error) {
 }
 
 // calibrationArrivals is the arrival process without its file.
-func (p *Profile) calibrationArrivals() string {
+func calibrationArrivals(p *Profile) string {
 	if p.Arrivals == Replay {
 		return Poisson
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Bounds of what a profile may ask; beyond them it is a mistake, not a wish.
@@ -142,6 +144,10 @@ func (p *Profile) mayHTTP2() bool {
 	return p.Protocol == protocolHTTP2 || p.Protocol == protocolGRPC || p.Protocol == protocolAuto
 }
 
+// forbiddenH2 are header fields that speak of an HTTP/1.1 connection and have no
+// place in HTTP/2 (RFC 9113 section 8.2.2).
+var forbiddenH2 = []string{"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
+
 // validateHTTP2 names what is wrong with a load over HTTP/2.
 func (p *Profile) validateHTTP2() (errs []error) {
 	unsupported := func(when bool, what string) {
@@ -154,7 +160,7 @@ func (p *Profile) validateHTTP2() (errs []error) {
 	}
 	if p.Protocol != protocolAuto {
 		unsupported(p.NoKeepAlive, "a connection for every request")
-		unsupported(p.Engine == enginePortable || nativeEngine == enginePortable, "the portable engine")
+		unsupported(p.portable(), "the portable engine")
 	}
 	for i, raw := range p.Targets {
 		u, err := parseTarget(raw)
@@ -188,7 +194,7 @@ func (p Profile) Validate() error {
 			errs = append(errs, err)
 		}
 	}
-	refuse(!validName([]byte(p.Method)) || strings.Contains(p.Method, " "), "method %q is not a token", p.Method)
+	refuse(!httpguts.ValidHeaderFieldName(p.Method), "method %q is not a token", p.Method)
 	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > maxRate, "rate %v is not between 0 and %d requests/s", p.Rate, maxRate)
 	errs = append(errs, p.validateArrivals()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
@@ -196,7 +202,7 @@ func (p Profile) Validate() error {
 	refuse(p.Workers < 1 || p.Workers > maxWorkers, "%d workers are not between 1 and %d", p.Workers, maxWorkers)
 	for _, h := range p.Headers {
 		name, value, ok := strings.Cut(h, ":")
-		refuse(!ok || name == "" || strings.Contains(name, " ") || !validName([]byte(name)) || !validValue([]byte(value)), "header %q is not of the form Name: value", h)
+		refuse(!ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value), "header %q is not of the form Name: value", h)
 	}
 	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
 	refuse(p.RequestSize < 0 || p.RequestSize > maxRequestSize, "request size %d is not between 0 and %d bytes", p.RequestSize, maxRequestSize)
@@ -212,7 +218,7 @@ func (p Profile) Validate() error {
 	for _, cpu := range p.CPUs {
 		refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
-	refuse(p.Engine != "" && p.Engine != enginePortable, "engine %q is neither empty nor %q", p.Engine, enginePortable)
+	refuse(p.Engine != "" && p.Engine != EnginePortable, "engine %q is neither empty nor %q", p.Engine, EnginePortable)
 	refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
 	refuse(networks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
 	refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)

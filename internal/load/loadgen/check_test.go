@@ -61,7 +61,7 @@ func TestSpinOnlyWithACoreToSpare(t *testing.T) {
 		{Profile{Rate: 1, Workers: 1, Spin: time.Microsecond}, 1, time.Microsecond},
 		{Profile{Rate: 1, Workers: 1, Spin: -1}, 64, 0},
 	} {
-		if got := test.p.spin(test.cpus); got != test.want {
+		if got := spinWindow(&test.p, test.cpus); got != test.want {
 			t.Errorf("%+v on %d processors: %v, want %v", test.p, test.cpus, got, test.want)
 		}
 	}

@@ -27,7 +27,7 @@ func TestStatusAndJSONChecks(t *testing.T) {
 		}
 	}
 	protocols := map[string]string{protocolHTTP1: httpServer(t, handler)}
-	if nativeEngine != enginePortable {
+	if NativeEngine() != EnginePortable {
 		protocols[protocolHTTP2] = h2Server(t, handler)
 	}
 	for _, test := range []struct {
@@ -52,7 +52,7 @@ func TestStatusAndJSONChecks(t *testing.T) {
 	} {
 		eachEngine(t, func(t *testing.T, engine string) {
 			for protocol, url := range protocols {
-				if protocol == protocolHTTP2 && engine == enginePortable {
+				if protocol == protocolHTTP2 && engine == EnginePortable {
 					continue
 				}
 				p := profile(url + test.path).on(engine)

@@ -35,7 +35,7 @@ func (r *Report) OnClock(c Clock) {
 const skewLimit = 1000.0
 
 // judgeClocks compares the clocks of all parts, where each has been measured.
-func (r *Report) judgeClocks(parts []Report) {
+func judgeClocks(r *Report, parts []Report) {
 	var least, most, bound float64
 	for i := range parts {
 		c := parts[i].Clock

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"io"
 	"sync"
 	"time"
 
@@ -137,7 +138,7 @@ func (c *collector) tick(t tick) {
 
 func (c *collector) tell(t *tick) {
 	c.progress(Progress{
-		Second: t.index, Phase: c.profile.phase(t.index),
+		Second: t.index, Phase: phaseOf(c.profile, t.index),
 		Intended: t.intended, Completed: t.completed, Errors: t.errors,
 		P50MS: float64(t.latency.ValueAtPercentile(50)) / 1e6,
 		P99MS: float64(t.latency.ValueAtPercentile(99)) / 1e6,
@@ -145,7 +146,7 @@ func (c *collector) tell(t *tick) {
 }
 
 // phase the beginning of a second lies in.
-func (p *Profile) phase(second int) string {
+func phaseOf(p *Profile, second int) string {
 	at := time.Duration(second) * time.Second
 	switch {
 	case at < p.Warmup:
@@ -166,3 +167,6 @@ func (s *second) reset() {
 	}
 	s.lateness.Reset()
 }
+
+// writeLog writes the interval log; its seconds are counted from t0.
+func (c *collector) writeLog(w io.Writer, t0 time.Time) error { return writeLog(w, t0, c.seconds) }

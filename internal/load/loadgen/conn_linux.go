@@ -40,14 +40,23 @@ type conn struct {
 	awaited
 
 	parser  parser
-	session *session // HTTP/2; nil for HTTP/1.1
-	secure  *secure  // nil: plaintext, or no socket
+	session *session     // HTTP/2; nil for HTTP/1.1
+	calls   []streamCall // by the session's streams
+	listed  bool         // in its pool's ring of free connections
+	queued  bool         // in the worker's list of sessions with something to send
+	secure  *secure      // nil: plaintext, or no socket
 
 	// Of redirects:
 	home    *conn            // the place that a detour is of; nil: it is one itself
 	detours map[string]*conn // by origin
 	hop     *hop             // the request under way; nil: the target's
 	hops    int              // redirects that the request has followed
+}
+
+// streamCall is the request on one stream; instants are ns from t0.
+type streamCall struct {
+	awaited
+	intended, free, sent int64
 }
 
 // pool is one target's connections of one worker, and the requests that wait for one.
@@ -69,6 +78,13 @@ type place struct {
 }
 
 func (c *conn) place() place { return place{c, c.generation} }
+
+// unlist notes that c has left its pool's ring of free connections. It reports
+// whether c can take a request.
+func (c *conn) unlist() bool {
+	c.listed = false
+	return c.session == nil || c.session.room()
+}
 
 func (p place) current() bool { return p.generation == p.conn.generation }
 
@@ -174,7 +190,7 @@ func (w *worker) release(c *conn) {
 		return
 	}
 	if c.session != nil {
-		c.session.listed = false
+		c.listed = false
 		w.fill(c)
 		return
 	}

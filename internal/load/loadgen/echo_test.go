@@ -19,7 +19,7 @@ func tcpTarget(t *testing.T, handle func(net.Conn)) string {
 
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{nativeEngine, enginePortable} {
+	for _, engine := range []string{NativeEngine(), EnginePortable} {
 		for _, size := range []int64{0, 1, 100, 12 << 20} { // the last is more than the sockets hold
 			for _, rate := range []float64{100, 0} {
 				p := profile(tcpTarget(t, echoing)).on(engine)
@@ -72,7 +72,7 @@ func TestEchoFailures(t *testing.T) {
 		{"silent", answer("", true), Timeout, "timeout|timeout before a connection was free"},
 		{"too few", answer("xxxxx", true), Timeout, "timeout|timeout before a connection was free"},
 	} {
-		for _, engine := range []string{nativeEngine, enginePortable} {
+		for _, engine := range []string{NativeEngine(), EnginePortable} {
 			for _, rate := range []float64{50, 0} {
 				target := strings.Replace(refusedTarget(t), "http", "tcp", 1)
 				if test.server != nil {

@@ -41,18 +41,44 @@ const (
 // that a server's accept queue is not flooded.
 const maxOpening = 64
 
-// engine is one load run.
-type engine struct {
-	name    string // "epoll" or "portable"
+// job is one load, prepared: all that its workers need. Only the collector changes.
+type job struct {
 	profile Profile
 	targets []target
 	turns   []int   // order in which the targets are visited
 	replay  []int64 // instants to replay
 	collect *collector
-	host    *hostWatch
 	spin    time.Duration
 	body    []byte // of every request
 	lookup  lookup
+}
+
+// prepareJob reads the profile's files, looks the targets' hosts up and encodes the
+// requests. p is complete and valid.
+func prepareJob(ctx context.Context, p Profile, progress func(Progress), look lookup) (*job, error) {
+	body, err := requestBody(&p)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := resolveTargets(ctx, &p, body, look)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{profile: p, body: body, lookup: look, targets: targets, turns: turnsOf(&p), spin: spinWindow(&p, allowedCPUs())}
+	if p.Arrivals == Replay && p.Rate > 0 {
+		if j.replay, err = readInstants(p.ReplayFile); err != nil {
+			return nil, err
+		}
+	}
+	j.collect = newCollector(&j.profile, progress)
+	return j, nil
+}
+
+// engine is one load run.
+type engine struct {
+	*job
+	name string // EngineEpoll or EnginePortable
+	host *hostWatch
 }
 
 // Run carries out p and reports what happened. progress, unless nil, is called
@@ -69,21 +95,11 @@ func run(ctx context.Context, p Profile, progress func(Progress), look lookup) (
 		return Report{}, fmt.Errorf("load profile: %w", err)
 	}
 	p = p.withDefaults()
-	body, err := p.body()
+	j, err := prepareJob(ctx, p, progress, look)
 	if err != nil {
 		return Report{}, err
 	}
-	targets, err := resolveTargets(ctx, &p, body, look)
-	if err != nil {
-		return Report{}, err
-	}
-	e := &engine{profile: p, body: body, lookup: look, targets: targets, turns: p.turns(), spin: p.spin(allowedCPUs())}
-	if p.Arrivals == Replay && p.Rate > 0 {
-		if e.replay, err = readInstants(p.ReplayFile); err != nil {
-			return Report{}, err
-		}
-	}
-	e.collect = newCollector(&e.profile, progress)
+	e := &engine{job: j}
 	e.name = e.choose()
 	lanes, err := e.lanes()
 	defer func() {
@@ -105,26 +121,38 @@ func run(ctx context.Context, p Profile, progress func(Progress), look lookup) (
 	return r, err
 }
 
-// choose names the engine: the system's own, unless the profile asks for the
-// portable one.
-func (e *engine) choose() string { return cmp.Or(e.profile.Engine, nativeEngine) }
+// choose names the engine: the profile's, or the system's own.
+func (e *engine) choose() string { return cmp.Or(e.profile.Engine, NativeEngine()) }
 
+// lanes builds the workers. Also in case of an error, those it returns are to be closed.
 func (e *engine) lanes() ([]lane, error) {
-	if e.name == enginePortable {
-		return e.portableLanes()
+	lanes := make([]lane, 0, e.profile.Workers)
+	for i := range e.profile.Workers {
+		l, err := e.newLane(i)
+		if err != nil {
+			return lanes, err
+		}
+		lanes = append(lanes, l)
 	}
-	return e.nativeLanes()
+	return lanes, nil
 }
 
-// schedule is worker i's share.
-func (e *engine) schedule(i int) schedule {
-	p := &e.profile
-	return newSchedule(p, e.replay, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
+func (e *engine) newLane(i int) (lane, error) {
+	if e.name == EnginePortable {
+		return newPortableLane(e.job, i), nil
+	}
+	return nativeLane(e.job, i)
+}
+
+// schedule is worker i's sharj.
+func (j *job) schedule(i int) schedule {
+	p := &j.profile
+	return newSchedule(p, j.replay, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
 }
 
 // quota is how many requests worker i may send in the measure window.
-func (e *engine) quota(i int) int64 {
-	p := &e.profile
+func (j *job) quota(i int) int64 {
+	p := &j.profile
 	if p.Requests == 0 {
 		return math.MaxInt64
 	}
@@ -132,13 +160,13 @@ func (e *engine) quota(i int) int64 {
 }
 
 // quotas are those of all workers of this process.
-func (e *engine) quotas() int64 {
-	if e.profile.Requests == 0 {
+func (j *job) quotas() int64 {
+	if j.profile.Requests == 0 {
 		return math.MaxInt64
 	}
 	var sum int64
-	for i := range e.profile.Workers {
-		sum += e.quota(i)
+	for i := range j.profile.Workers {
+		sum += j.quota(i)
 	}
 	return sum
 }
@@ -146,7 +174,7 @@ func (e *engine) quotas() int64 {
 // spin is the spin window to use where n processors may be used: by default
 // only where a core is left for each worker beside one for its server, since a
 // core taken from the system under test is worse than a late send.
-func (p *Profile) spin(cpus int) time.Duration {
+func spinWindow(p *Profile, cpus int) time.Duration {
 	switch {
 	case p.Spin < 0 || p.Rate == 0:
 		return 0
@@ -210,7 +238,7 @@ func (e *engine) run(ctx context.Context, lanes []lane) (Report, error) {
 	running.Wait()
 	close(ended)
 	e.collect.finish()
-	report := e.report(t0, results)
+	report := e.collect.report(Facts{Engine: e.name, Protocols: spoken(e.targets), Started: t0, Quota: e.quotas()}, results, e.host.ratios)
 	if late > 0 {
 		report.warn("the load started %v after the agreed start: opening the connections took longer than expected", late.Round(time.Millisecond))
 	}
@@ -219,7 +247,7 @@ func (e *engine) run(ctx context.Context, lanes []lane) (Report, error) {
 
 func (e *engine) prepare(i int, l lane) error {
 	cpu := -1
-	if n := len(e.profile.CPUs); n > 0 && e.name != enginePortable {
+	if n := len(e.profile.CPUs); n > 0 && e.name != EnginePortable {
 		cpu = e.profile.CPUs[i%n]
 	}
 	if err := prepareThread(cpu); err != nil {
@@ -254,7 +282,7 @@ func (e *engine) writeLog(t0 time.Time) (err error) {
 			err = fmt.Errorf("write interval log: %w", err)
 		}
 	}()
-	if err = errors.Join(writeLog(f, t0, e.collect.seconds), f.Close()); err != nil {
+	if err = errors.Join(e.collect.writeLog(f, t0), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

@@ -28,14 +28,14 @@ func profile(urls ...string) Profile {
 
 // eachEngine runs test with every engine there is.
 func eachEngine(t *testing.T, test func(t *testing.T, engine string)) {
-	for _, engine := range []string{nativeEngine, enginePortable} {
+	for _, engine := range []string{NativeEngine(), EnginePortable} {
 		t.Run(engine, func(t *testing.T) { test(t, engine) })
 	}
 }
 
 // on asks for an engine by the name its report must bear.
 func (p Profile) on(engine string) Profile {
-	if engine == enginePortable {
+	if engine == EnginePortable {
 		p.Engine = engine
 	}
 	return p

@@ -139,7 +139,7 @@ func TestAgainstEnvoyOverTLS(t *testing.T) {
 				if r.Requests != 10 || r.Errors["alpn mismatch"] != 10 {
 					t.Errorf("%s, rate %v: %v", test.protocol, rate, r.Errors)
 				}
-			case r.Classes[OK] != r.Requests || r.Requests == 0 || r.Protocol != test.spoken || r.Engine != nativeEngine,
+			case r.Classes[OK] != r.Requests || r.Requests == 0 || r.Protocol != test.spoken || r.Engine != NativeEngine(),
 				rate > 0 && r.Requests != 100, !strings.HasPrefix(r.TLS, tls.VersionName(tls.VersionTLS13)),
 				test.fresh && r.TLSResumed == 0:
 				t.Errorf("%s, rate %v: %+v", test.protocol, rate, r)

@@ -62,7 +62,7 @@ type expectation struct {
 	jsonHas    int        // how many must be there
 }
 
-func (p *Profile) expectation() expectation {
+func newExpectation(p *Profile) expectation {
 	e := expectation{wanted: p.wanted(), named: len(p.ExpectStatus) > 0, size: p.ExpectSize, jsonHas: len(p.JSONHas)}
 	for _, text := range p.BodyHas {
 		e.has = append(e.has, []byte(text))

@@ -77,7 +77,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, test := range failures() {
 		for _, run := range []struct{ loop, engine string }{
-			{"open", nativeEngine}, {"closed", nativeEngine}, {"open", enginePortable}, {"closed", enginePortable},
+			{"open", NativeEngine()}, {"closed", NativeEngine()}, {"open", EnginePortable}, {"closed", EnginePortable},
 		} {
 			t.Run(test.name+"/"+run.loop+"/"+run.engine, func(t *testing.T) {
 				t.Parallel()

@@ -111,16 +111,13 @@ func (r *route) request(h *hop) []byte {
 }
 
 // hopTarget is where to connect to for h. Its name is looked up when that is done first.
-func (p *Profile) hopTarget(h *hop) (*target, error) {
+func hopTarget(p *Profile, h *hop) (*target, error) {
 	t := &target{url: h.url, socket: p.Socket, protocol: protocolHTTP1, addrs: literal(h.url), root: h}
 	if h.url.Scheme == "https" {
 		var err error
-		if t.tls, err = p.TLS.config(h.url.Hostname(), offered[protocolHTTP1]); err != nil {
+		if t.tls, err = tlsConfig(p.TLS, h.url.Hostname(), offered[protocolHTTP1]); err != nil {
 			return nil, fmt.Errorf("redirect to %s: %w", h.origin, err)
 		}
 	}
 	return t, nil
 }
-
-// moved says whether the answer is a redirect with a place to go.
-func (p *parser) moved() bool { return len(p.location) > 0 && redirects(p.status) }

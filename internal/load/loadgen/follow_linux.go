@@ -103,7 +103,7 @@ func (w *worker) poolTo(to *hop) (*pool, kind) {
 	if p := w.origins[to.origin]; p != nil {
 		return p, kindNone
 	}
-	t, err := w.engine.profile.hopTarget(to)
+	t, err := hopTarget(&w.job.profile, to)
 	if err != nil {
 		return nil, kindTLS
 	}

@@ -121,7 +121,7 @@ func TestRedirects(t *testing.T) {
 		{"/to?u=http://none.test/", "GET", 10, false, Conn, "no such host", 1},
 		{"/to?u=" + secure.URL + "/", "GET", 10, false, OK, "200", 1},
 	} {
-		for _, engine := range []string{nativeEngine, enginePortable} {
+		for _, engine := range []string{NativeEngine(), EnginePortable} {
 			for _, rate := range []float64{200, 0} {
 				conns[0].Store(0)
 				conns[1].Store(0)
@@ -178,7 +178,7 @@ func TestRedirectsToManyHosts(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 	}))
 	t.Cleanup(s.Close)
-	for _, engine := range []string{nativeEngine, enginePortable} {
+	for _, engine := range []string{NativeEngine(), EnginePortable} {
 		p := brieflyAt(s.URL, engine)
 		p.Follow, p.Rate, p.Connections, p.Requests, p.Measure = 1, 0, 2, 10*maxDetours, 20*time.Second
 		r, err := run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"strconv"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -23,7 +24,7 @@ func (s *session) field(f hpack.HeaderField) {
 	h := &s.head
 	h.size += uint64(f.Size())
 	if len(f.Name) > 0 && f.Name[0] == ':' {
-		n, ok := decimal([]byte(f.Value))
+		n, ok := number(f.Value)
 		if f.Name != ":status" || h.regular || h.status != 0 || !ok || len(f.Value) != 3 || n < 100 {
 			h.malformed = true
 			return
@@ -34,13 +35,13 @@ func (s *session) field(f hpack.HeaderField) {
 	h.regular = true
 	switch f.Name {
 	case "grpc-status":
-		n, ok := decimal([]byte(f.Value))
+		n, ok := number(f.Value)
 		if !ok || n >= grpcCodes {
 			n = grpcUnknown
 		}
 		h.grpc = int(n)
 	case "content-length":
-		n, ok := decimal([]byte(f.Value))
+		n, ok := number(f.Value)
 		if !ok || h.length >= 0 && h.length != n {
 			h.malformed = true
 		}
@@ -48,6 +49,12 @@ func (s *session) field(f hpack.HeaderField) {
 	case "connection", "transfer-encoding":
 		h.malformed = true
 	}
+}
+
+// number reads decimal digits, at most 63 bits of them.
+func number(text string) (n int64, ok bool) {
+	u, err := strconv.ParseUint(text, 10, 63)
+	return int64(u), err == nil
 }
 
 func (s *session) takeHeaders(f frame) kind {

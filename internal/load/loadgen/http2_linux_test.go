@@ -332,7 +332,7 @@ func TestHTTP2ValidatesWhatItCannotDo(t *testing.T) {
 	for want, change := range map[string]func(*Profile){
 		"header Connection":              func(p *Profile) { p.Headers = []string{"Connection: close"} },
 		"a connection for every request": func(p *Profile) { p.NoKeepAlive = true },
-		"the portable engine":            func(p *Profile) { p.Engine = enginePortable },
+		"the portable engine":            func(p *Profile) { p.Engine = EnginePortable },
 		"-1 streams":                     func(p *Profile) { p.Streams = -1 },
 		"/package.Service/Method":        func(p *Profile) { p.Protocol = protocolGRPC },
 	} {
@@ -366,7 +366,7 @@ func FuzzSession(f *testing.F) {
 				t.Fatal(k)
 			}
 			for s.room() {
-				s.begin(outcome{})
+				s.begin()
 			}
 			var k kind
 			for left := b; len(left) > 0 && k == kindNone; {

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a look at JSON.
-const (
-	maxNesting   = 1024 // objects and arrays within one another; beyond it a body is given up as none
-	maxJSONPaths = 64
-)
+// maxNesting bounds the objects and arrays within one another; a body beyond it is no JSON.
+const maxNesting = 1024
+
+// maxJSONPaths bounds the JSON fields of a profile.
+const maxJSONPaths = 64
 
 // jsonPath names a field from the top of a JSON document: the keys of the objects
 // that lead to it. It does not lead through arrays.

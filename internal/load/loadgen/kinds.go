@@ -82,6 +82,9 @@ var kindNames = [kinds]string{
 	kindOther:          "other",
 }
 
+// String is the name of k in a report.
+func (k kind) String() string { return kindNames[k] }
+
 // classIndex is a [Class] as an array index.
 type classIndex uint8
 
@@ -95,8 +98,8 @@ const (
 
 var classNames = [classCount]Class{OK, Status, Timeout, Conn}
 
-// class a request that ended with k belongs to.
-func (k kind) class() classIndex {
+// classOf is the class of a request that ended with k.
+func classOf(k kind) classIndex {
 	switch k {
 	case kindNone:
 		return classOK

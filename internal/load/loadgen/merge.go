@@ -37,7 +37,7 @@ func (t *totals) distributions() *Distributions {
 }
 
 // totals is r as it was before it was a report.
-func (r *Report) totals() (totals, error) {
+func totalsOf(r *Report) (totals, error) {
 	t := newTotals()
 	if r.Parts == nil {
 		return t, errors.New("the report has no distributions: it was not made as one of several parts")
@@ -59,8 +59,8 @@ func (r *Report) totals() (totals, error) {
 		t.classes[i] = r.Classes[name]
 	}
 	t.connected, t.resumed, t.secured = r.Connected, r.TLSResumed, r.TLS
-	for k, name := range kindNames {
-		t.kinds[k], t.openKinds[k] = r.Errors[name], r.ConnectErrors[name]
+	for k := range kinds {
+		t.kinds[k], t.openKinds[k] = r.Errors[k.String()], r.ConnectErrors[k.String()]
 	}
 	for text, n := range r.Addresses {
 		if addr, err := netip.ParseAddrPort(text); err == nil {
@@ -88,7 +88,7 @@ func Merge(reports []Report) (Report, error) {
 	first, last, gapDistance := m.Started, m.Started, 0.0
 	for i := range reports {
 		r := &reports[i]
-		t, err := r.totals()
+		t, err := totalsOf(r)
 		if err != nil {
 			return Report{}, fmt.Errorf("merge load report %d: %w", i, err)
 		}
@@ -108,14 +108,14 @@ func Merge(reports []Report) (Report, error) {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("part %d: %s", i, r.Verdict))
 		}
 	}
-	m.fill(&sum)
+	fill(&m, &sum)
 	m.Routes = mergeRoutes(reports)
 	m.GapDistance = gapDistance // of a merged schedule nothing can be said: the worst part's
 	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
 		m.Rate = float64(sum.completed) / window
 	}
-	m.judge(&sum, false)
-	m.judgeClocks(reports)
+	judge(&m, &sum, false)
+	judgeClocks(&m, reports)
 	if skew := last.Sub(first); skew > time.Millisecond {
 		m.invalid("the parts started %v apart", skew.Round(time.Microsecond))
 	}

@@ -52,7 +52,7 @@ type parser struct {
 	follow   bool   // a redirect's target is of interest
 	location []byte // that target
 
-	content // of the body
+	content content // of the body
 
 	partial []byte // the beginning of a line whose end is yet to come
 	value   []byte // the value of the pending header field
@@ -336,3 +336,6 @@ func (p *parser) headerDone() bool {
 	}
 	return true
 }
+
+// moved says whether the answer is a redirect with a place to go.
+func (p *parser) moved() bool { return len(p.location) > 0 && redirects(p.status) }

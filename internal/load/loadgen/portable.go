@@ -9,15 +9,10 @@ import (
 	"time"
 )
 
-// enginePortable is a goroutine for each connection over package net. It runs
-// wherever Go runs and speaks TLS. Its sends are as punctual as Go's timers, which
-// on Linux round to a millisecond: the lateness it reports says so.
-const enginePortable = "portable"
-
 // portableLane is one worker: a pacer that makes requests due, and connections
 // that carry them out.
 type portableLane struct {
-	engine *engine
+	job    *job
 	number int
 	dialer net.Dialer
 	expect expectation
@@ -50,33 +45,34 @@ type portablePool struct {
 	turn  int         // the next of the target's addresses
 }
 
-func (e *engine) portableLanes() ([]lane, error) {
-	p := &e.profile
-	lanes := make([]lane, p.Workers)
-	for i := range lanes {
-		l := &portableLane{
-			engine: e, number: i, expect: p.expectation(), rec: e.collect.recorder(), pools: make([]portablePool, len(e.targets)),
-			end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1), quota: e.quota(i),
-		}
-		l.idle.L = &l.mu
-		l.opening, l.endOpening = context.WithCancel(context.Background())
-		for k := range l.pools {
-			l.pools[k].turn = i
-			l.pools[k].due.L = &l.mu
-		}
-		l.conns = make([]*portableConn, share(p.Connections, p.Workers, i))
-		seats := p.seats(len(l.conns))
-		for k := range l.conns {
-			t := seats[k]
-			l.conns[k] = &portableConn{lane: l, parser: parser{content: l.expect.content(), echo: e.targets[t].echo, follow: p.Follow > 0}, route: route{profile: p, body: e.body}, pool: &l.pools[t], target: &e.targets[t], buffer: make([]byte, 32<<10)}
-		}
-		lanes[i] = l
+// newPortableLane makes worker i of j; it must be closed.
+func newPortableLane(j *job, i int) *portableLane {
+	p := &j.profile
+	l := &portableLane{
+		job: j, number: i, expect: newExpectation(p), rec: j.collect.recorder(), pools: make([]portablePool, len(j.targets)),
+		end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1), quota: j.quota(i),
 	}
-	return lanes, nil
+	l.idle.L = &l.mu
+	l.opening, l.endOpening = context.WithCancel(context.Background())
+	for k := range l.pools {
+		l.pools[k].turn = i
+		l.pools[k].due.L = &l.mu
+	}
+	l.conns = make([]*portableConn, share(p.Connections, p.Workers, i))
+	seats := seatsOf(p, len(l.conns))
+	for k := range l.conns {
+		t := seats[k]
+		l.conns[k] = &portableConn{
+			lane: l, pool: &l.pools[t], target: &j.targets[t], buffer: make([]byte, 32<<10),
+			parser: parser{content: l.expect.content(), echo: j.targets[t].echo, follow: p.Follow > 0},
+			route:  route{profile: p, body: j.body},
+		}
+	}
+	return l
 }
 
 func (l *portableLane) prewarm() error {
-	if l.engine.profile.NoKeepAlive {
+	if l.job.profile.NoKeepAlive {
 		return nil
 	}
 	slots := make(chan struct{}, maxOpening)
@@ -165,8 +161,8 @@ func (l *portableLane) sleepUntil(at int64) bool {
 func (l *portableLane) pace() {
 	var s schedule
 	next := int64(never)
-	if l.engine.profile.Rate > 0 {
-		s = l.engine.schedule(l.number)
+	if l.job.profile.Rate > 0 {
+		s = l.job.schedule(l.number)
 		next = s.next()
 	}
 	turn := 0
@@ -177,8 +173,8 @@ func (l *portableLane) pace() {
 		now := l.now()
 		for next <= now && next < l.end && !l.sated() {
 			l.rec.due(next)
-			l.offer(&l.pools[l.engine.turns[turn]], next)
-			turn = (turn + 1) % len(l.engine.turns)
+			l.offer(&l.pools[l.job.turns[turn]], next)
+			turn = (turn + 1) % len(l.job.turns)
 			next = s.next()
 		}
 		clock.look(&l.rec, l.number, now)
@@ -212,7 +208,7 @@ func (l *portableLane) sated() bool { return l.rec.intended >= l.quota }
 
 // offer makes a request due that was intended at an instant; the lane is locked.
 func (l *portableLane) offer(p *portablePool, intended int64) {
-	if l.engine.profile.Overflow == overflowDrop && p.queue.size >= p.free {
+	if l.job.profile.Overflow == overflowDrop && p.queue.size >= p.free {
 		l.rec.drop(intended)
 		return
 	}
@@ -233,7 +229,7 @@ func (l *portableLane) cut(now int64) {
 
 // drain waits for what is under way, then sends the connections home.
 func (l *portableLane) drain() {
-	expire := time.AfterFunc(l.engine.profile.Drain, func() {
+	expire := time.AfterFunc(l.job.profile.Drain, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.closed = true

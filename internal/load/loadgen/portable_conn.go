@@ -42,7 +42,7 @@ func (c *portableConn) take() bool {
 		if l.closed {
 			return false
 		}
-		if l.engine.profile.Rate == 0 {
+		if l.job.profile.Rate == 0 {
 			if l.stopped || now >= l.end {
 				return false
 			}
@@ -67,7 +67,7 @@ func (c *portableConn) begin(intended, free int64) bool {
 	c.lane.busy++
 	// Where a connection must be opened first, that is part of the service.
 	c.request = outcome{intended: intended, sent: c.lane.now(), free: free, path: c.target.path}
-	if c.lane.engine.profile.Rate == 0 {
+	if c.lane.job.profile.Rate == 0 {
 		c.request.sent = intended // the same instant, by definition of the closed loop
 	}
 	return true
@@ -91,7 +91,7 @@ func (c *portableConn) finish(k kind, status int) {
 
 // work carries out requests until there are none left.
 func (c *portableConn) work() {
-	p := &c.lane.engine.profile
+	p := &c.lane.job.profile
 	for c.take() {
 		if c.conn == nil {
 			if k := c.open(); k != kindNone {
@@ -111,7 +111,7 @@ func (c *portableConn) work() {
 // rest waits out the backoff of a closed loop, which would otherwise try again at once.
 func (c *portableConn) rest() {
 	c.backoff = min(max(time.Duration(firstBackoff), 2*c.backoff), time.Duration(lastBackoff))
-	if c.lane.engine.profile.Rate == 0 {
+	if c.lane.job.profile.Rate == 0 {
 		time.Sleep(c.backoff)
 	}
 }
@@ -121,7 +121,7 @@ func (c *portableConn) reopen() {
 	c.drop()
 	l := c.lane
 	l.mu.Lock()
-	over := l.closed || l.stopped || l.engine.profile.NoKeepAlive || l.now() >= l.end && c.pool.queue.size == 0
+	over := l.closed || l.stopped || l.job.profile.NoKeepAlive || l.now() >= l.end && c.pool.queue.size == 0
 	l.mu.Unlock()
 	if !over {
 		c.open()
@@ -204,7 +204,7 @@ func (c *portableConn) open() kind {
 // connect connects, and shakes hands where the target is https.
 func (c *portableConn) connect() kind {
 	l := c.lane
-	ctx, cancel := context.WithTimeout(l.opening, l.engine.profile.Timeout)
+	ctx, cancel := context.WithTimeout(l.opening, l.job.profile.Timeout)
 	defer cancel()
 	conn, dialled, k := c.dial(ctx)
 	if k != kindNone {
@@ -226,10 +226,7 @@ func (c *portableConn) connect() kind {
 		_ = conn.Close()
 		return kindTimeout
 	}
-	put(l.rec.connect, int64(connected.Sub(dialled.began)))
-	if dialled.addr.IsValid() {
-		l.rec.addresses[dialled.addr]++
-	}
+	l.rec.reached(dialled.addr, int64(connected.Sub(dialled.began)))
 	if secured != nil {
 		l.rec.shook(secured.ConnectionState(), int64(time.Since(connected)))
 	}
@@ -258,9 +255,9 @@ func (c *portableConn) dial(ctx context.Context) (conn net.Conn, d dialled, k ki
 	addrs := t.addrs
 	if len(addrs) == 0 {
 		var err error
-		addrs, err = l.engine.lookup.addresses(ctx, t.url, l.engine.profile.IPVersion)
+		addrs, err = l.job.lookup.addresses(ctx, t.url, l.job.profile.IPVersion)
 		l.mu.Lock()
-		put(l.rec.lookup, int64(time.Since(d.began)))
+		l.rec.resolved(int64(time.Since(d.began)))
 		l.mu.Unlock()
 		if err != nil {
 			return nil, d, lookupKind(err)

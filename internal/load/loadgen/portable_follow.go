@@ -45,7 +45,7 @@ func (c *portableConn) detourTo(to *hop) (*portableConn, kind) {
 	if d := c.detours[to.origin]; d != nil {
 		return d, kindNone
 	}
-	t, err := c.lane.engine.profile.hopTarget(to)
+	t, err := hopTarget(&c.lane.job.profile, to)
 	if err != nil {
 		return nil, kindTLS
 	}

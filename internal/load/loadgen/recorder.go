@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"crypto/tls"
 	"math"
 	"net/netip"
 	"time"
@@ -158,7 +159,7 @@ type outcome struct {
 
 // finish records one request's outcome.
 func (r *recorder) finish(o outcome) {
-	class := o.kind.class()
+	class := classOf(o.kind)
 	if class == classOK && !r.wanted[o.status] {
 		class = classStatus
 	}
@@ -216,6 +217,28 @@ func (r *recorder) count(o *outcome, class classIndex, response int64) {
 		}
 	}
 }
+
+// shook records a TLS handshake that took ns.
+func (r *recorder) shook(s tls.ConnectionState, ns int64) {
+	put(r.handshake, ns)
+	if s.DidResume {
+		r.resumed++
+	}
+	if r.secured == "" {
+		r.secured = tls.VersionName(s.Version) + " " + tls.CipherSuiteName(s.CipherSuite)
+	}
+}
+
+// reached records a connect that took ns. addr is invalid for a Unix socket.
+func (r *recorder) reached(addr netip.AddrPort, ns int64) {
+	put(r.connect, ns)
+	if addr.IsValid() {
+		r.addresses[addr]++
+	}
+}
+
+// resolved records a name look-up that took ns.
+func (r *recorder) resolved(ns int64) { put(r.lookup, ns) }
 
 // drop counts a request that was due and is not sent, by the profile's wish.
 func (r *recorder) drop(intended int64) {

@@ -18,51 +18,71 @@ const (
 	threadCPULimit = 0.90  // of one core
 )
 
-// report merges what the workers counted.
-func (e *engine) report(t0 time.Time, results []*totals) Report {
-	t := newTotals()
-	r := Report{Engine: e.name, Version: version(), Loop: "open", Protocol: spoken(e.targets), Arrivals: e.profile.Arrivals, AskedRequests: e.profile.Requests, Verdict: "ok", Warnings: []string{}}
-	if e.profile.Rate == 0 {
-		r.Loop, r.Arrivals = "closed", ""
-	}
-	wall := e.profile.Measure
-	if e.profile.Requests > 0 {
+// Facts are what a report holds beside what the workers counted.
+type Facts struct {
+	Engine    string
+	Protocols string // of the targets, each once
+	Started   time.Time
+	// Quota is the number of requests after which all workers stop; math.MaxInt64: none.
+	Quota int64
+}
+
+// window is the measured part of the measure window.
+func (c *collector) window(results []*totals) time.Duration {
+	limited := c.profile.Requests > 0
+	wall := c.profile.Measure
+	if limited {
 		wall = 0
 	}
 	for _, w := range results {
-		t.add(w)
-		if e.profile.Requests > 0 {
+		if limited {
 			wall = max(wall, w.covered) // workers end one after another
 		} else {
 			wall = min(wall, w.covered)
 		}
+	}
+	return wall
+}
+
+// report merges the workers' totals. host returns the state of the machine in a
+// window of the given length.
+func (c *collector) report(f Facts, results []*totals, host func(wall time.Duration) Host) Report {
+	t := newTotals()
+	p := c.profile
+	r := Report{Engine: f.Engine, Version: version(), Loop: "open", Protocol: f.Protocols, Arrivals: p.Arrivals, AskedRequests: p.Requests, Verdict: "ok", Warnings: []string{}}
+	if p.Rate == 0 {
+		r.Loop, r.Arrivals = "closed", ""
+	}
+	wall := c.window(results)
+	for _, w := range results {
+		t.add(w)
 		if w.wall > 0 {
 			// Polling takes only what nothing else is to be done with.
 			worked := max(0, w.threadCPU-w.polled)
 			r.ThreadCPURatio = max(r.ThreadCPURatio, worked.Seconds()/w.wall.Seconds())
 		}
 	}
-	r.Started = t0.Round(0)
-	r.MeasureStart = r.Started.Add(e.profile.Warmup)
+	r.Started = f.Started.Round(0)
+	r.MeasureStart = r.Started.Add(p.Warmup)
 	r.MeasureEnd = r.MeasureStart.Add(wall)
-	r.fill(&t)
-	paths, _ := e.profile.routes()
+	fill(&r, &t)
+	paths, _ := p.routes()
 	r.Routes = byRoute(paths, t.routes)
-	if e.profile.Parts > 0 {
+	if p.Parts > 0 {
 		r.Parts = t.distributions()
 	}
 	if wall > 0 {
 		r.Rate = float64(t.completed) / wall.Seconds()
 	}
-	r.Host = e.host.ratios(wall)
-	r.judge(&t, wall < e.profile.Measure && t.intended != e.quotas())
-	if want := int64(e.profile.Connections); t.connected < want && !e.profile.NoKeepAlive {
+	r.Host = host(wall)
+	judge(&r, &t, wall < p.Measure && t.intended != f.Quota)
+	if want := int64(p.Connections); t.connected < want && !p.NoKeepAlive {
 		r.warn("%d of %d connections were open when the load began: %v", t.connected, want, r.ConnectErrors)
 	}
-	if wall == e.profile.Measure {
-		r.judgeHalves(e.collect.seconds, e.profile.Warmup, e.profile.Measure)
+	if wall == p.Measure {
+		judgeHalves(&r, c.seconds, p.Warmup, p.Measure)
 	}
-	r.judgeHost()
+	judgeHost(&r)
 	return r
 }
 
@@ -111,7 +131,7 @@ func (t *totals) add(w *totals) {
 	}
 }
 
-func (r *Report) fill(t *totals) {
+func fill(r *Report, t *totals) {
 	r.Intended, r.Sent, r.Completed = t.intended, t.sent, t.completed
 	r.BytesIn, r.BytesOut = t.bytesIn, t.bytesOut
 	r.QueueMax, r.Reconnects, r.IdleClosed = t.queueMax, t.reconnects, t.idleClosed
@@ -147,7 +167,7 @@ func byName(counts *[kinds]int64) map[string]int64 {
 	named := map[string]int64{}
 	for k, n := range counts {
 		if k != int(kindNone) && n > 0 {
-			named[kindNames[k]] = n
+			named[kind(k).String()] = n
 		}
 	}
 	return named
@@ -167,7 +187,7 @@ func quantiles(h *hdrhistogram.Histogram, unit float64) Quantiles {
 }
 
 // judge says whether the generator was the limit, and which limit it was.
-func (r *Report) judge(t *totals, cut bool) {
+func judge(r *Report, t *totals, cut bool) {
 	if r.MeasureEnd.Equal(r.MeasureStart) {
 		r.invalid("stopped before the measure window began")
 		return
@@ -176,7 +196,7 @@ func (r *Report) judge(t *totals, cut bool) {
 		r.warn("stopped before the measure window was over: it is %v long", r.MeasureEnd.Sub(r.MeasureStart).Round(time.Millisecond))
 	}
 	if r.Loop == "open" {
-		r.judgeOpen(t)
+		judgeOpen(r, t)
 	}
 	if r.ThreadCPURatio > threadCPULimit {
 		r.invalid("the busiest worker used %.0f %% of a core (limit %.0f %%): use more workers or fewer requests",
@@ -187,7 +207,7 @@ func (r *Report) judge(t *totals, cut bool) {
 	}
 }
 
-func (r *Report) judgeOpen(t *totals) {
+func judgeOpen(r *Report, t *totals) {
 	failed := r.Classes[Conn] + r.Classes[Timeout]
 	if done := r.Completed + failed; float64(done) < reachedRate*float64(r.Intended) {
 		r.invalid("rate missed: %d of %d requests ended in the window (%.1f %%, limit %.1f %%), %d were dropped",

@@ -24,10 +24,6 @@ type requestH2 struct {
 // defaultTable is the size in bytes of a header table nobody has spoken of.
 const defaultTable = 4096
 
-// forbiddenH2 are header fields that speak of an HTTP/1.1 connection and have no
-// place in HTTP/2 (RFC 9113 section 8.2.2).
-var forbiddenH2 = []string{"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
-
 // buildRequestH2 encodes the request to u.
 func buildRequestH2(u *url.URL, p *Profile, body []byte) *requestH2 {
 	if p.Protocol == protocolGRPC {

@@ -116,7 +116,7 @@ func TestAddressesAreUsedInTurn(t *testing.T) {
 	a, b := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 	look := nameServer(t, map[string][]netip.Addr{"two.test": {a, b}}, nil, &asked)
 	port := onAddresses(t, saying(helloResponse), a.String(), b.String())
-	for _, engine := range []string{nativeEngine, enginePortable} {
+	for _, engine := range []string{NativeEngine(), EnginePortable} {
 		for _, workers := range []int{1, 2} {
 			for _, resolve := range []string{ResolveOnce, ResolveConnection} {
 				asked.Store(0)
@@ -145,7 +145,7 @@ func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.1")}, nil
 	}
 	port := onAddresses(t, saying(helloResponse), "127.0.0.1")
-	for _, engine := range []string{nativeEngine, enginePortable} {
+	for _, engine := range []string{NativeEngine(), EnginePortable} {
 		r, err := run(t.Context(), brieflyAt("http://one.test:"+port, engine), nil, look)
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 		{"broken.test", "name look-up failed", Conn},
 		{"silent.test", "timeout before the name was resolved", Timeout},
 	} {
-		for _, engine := range []string{nativeEngine, enginePortable} {
+		for _, engine := range []string{NativeEngine(), EnginePortable} {
 			for _, rate := range []float64{30, 0} {
 				p := brieflyAt("http://"+test.name, engine)
 				p.Resolve, p.Rate, p.Connections, p.Timeout = ResolveConnection, rate, 2, 5*time.Second
@@ -195,7 +195,7 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 			continue
 		}
 		var dns *net.DNSError
-		if _, err := run(t.Context(), brieflyAt("http://"+test.name, nativeEngine), nil, look); !errors.As(err, &dns) {
+		if _, err := run(t.Context(), brieflyAt("http://"+test.name, NativeEngine()), nil, look); !errors.As(err, &dns) {
 			t.Errorf("%s once: %v", test.name, err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 // A load that is stopped does not wait for a name server that says nothing.
 func TestLookUpEndsWithTheLoad(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{nativeEngine, enginePortable} {
+	for _, engine := range []string{NativeEngine(), EnginePortable} {
 		p := brieflyAt("http://silent.test", engine)
 		p.Resolve, p.Timeout, p.Drain = ResolveConnection, time.Minute, 100*time.Millisecond
 		ctx, cancel := context.WithCancel(t.Context())
@@ -236,7 +236,7 @@ func TestIPv6(t *testing.T) {
 		host, version string
 		six, four     int64
 	}{{"[::1]", "", 8, 0}, {"both.test", "", 4, 4}, {"both.test", "6", 8, 0}, {"both.test", "4", 0, 8}} {
-		for _, engine := range []string{nativeEngine, enginePortable} {
+		for _, engine := range []string{NativeEngine(), EnginePortable} {
 			p := brieflyAt("http://"+test.host+":"+port, engine)
 			p.IPVersion = test.version
 			r, err := run(t.Context(), p, nil, both)

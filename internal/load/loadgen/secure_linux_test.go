@@ -192,7 +192,7 @@ func TestBodiesOverTLS(t *testing.T) {
 			for _, rate := range []float64{100, 0} {
 				r := mustRun(t, p.at(rate, 50))
 				if r.Requests != 50 || r.Classes[OK] != r.Requests || r.Reconnects != 0 ||
-					!strings.HasPrefix(r.TLS, tls.VersionName(version)) || r.Engine != nativeEngine {
+					!strings.HasPrefix(r.TLS, tls.VersionName(version)) || r.Engine != NativeEngine() {
 					t.Errorf("%s: %+v", protocol, r)
 				}
 			}
@@ -349,7 +349,7 @@ func TestEchoOverTLS(t *testing.T) {
 	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, a.pool()
 	for name, config := range map[string]*tls.Config{"TLS": a.config(t, "server"), "mutual TLS": mutual} {
 		url := strings.Replace(rawServer(t, over(config, echoing)), "http://", "tls://", 1)
-		for _, engine := range []string{nativeEngine, enginePortable} {
+		for _, engine := range []string{NativeEngine(), EnginePortable} {
 			for _, size := range []int64{1, 100, 4 << 20} {
 				p := a.trusting(profile(url).on(engine).at(0, 5))
 				p.Protocol, p.RequestSize, p.Warmup, p.Connections = protocolTCP, size, 0, 2

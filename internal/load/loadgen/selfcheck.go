@@ -60,7 +60,7 @@ func (g *gaps) distance() float64 {
 }
 
 // judgeHalves warns where the median response time changed within the window.
-func (r *Report) judgeHalves(seconds map[int]*logSecond, warmup, measure time.Duration) {
+func judgeHalves(r *Report, seconds map[int]*logSecond, warmup, measure time.Duration) {
 	first, last := int((warmup+time.Second-1)/time.Second), int((warmup+measure)/time.Second)
 	if last-first < 2*minHalf {
 		return
@@ -83,7 +83,7 @@ func (r *Report) judgeHalves(seconds map[int]*logSecond, warmup, measure time.Du
 }
 
 // judgeHost warns of a machine that others kept from working.
-func (r *Report) judgeHost() {
+func judgeHost(r *Report) {
 	if r.Host.StealRatio > stealLimit {
 		r.warn("the hypervisor took %.1f %% of the machine's CPU time in the window (limit %.0f %%)", 100*r.Host.StealRatio, 100*stealLimit)
 	}

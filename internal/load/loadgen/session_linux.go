@@ -45,8 +45,6 @@ type session struct {
 	greeted bool // the server's settings have come
 	closing bool // no more streams here
 	goneBy  bool // by GOAWAY
-	listed  bool // in its pool's ring of free connections
-	queued  bool // in the worker's list of those with something to send
 	primed  bool // the server's table has the request's header
 	plain   bool // the server's table is too small
 
@@ -65,10 +63,19 @@ type session struct {
 	head     head
 }
 
+// result is the outcome of one request on a stream; instants are those of feed.
+type result struct {
+	kind     kind
+	status   int   // 0: no answer
+	first    int64 // when the first byte of the answer came
+	messages int   // of gRPC
+	message  int64 // when the first of them was whole
+}
+
 // stream is one request and its answer.
 type stream struct {
-	outcome
-	awaited
+	slot int // its index in session.streams
+	result
 	id       uint32 // 0: free
 	ended    bool   // in session.done
 	answered bool   // the final header has come
@@ -98,7 +105,7 @@ func newSession(request *requestH2, expect *expectation, most int, bodily, grpc 
 	}
 	s := &session{request: request, expect: expect, most: most, bodily: bodily, grpc: grpc, streams: make([]stream, places)}
 	for i := range s.streams {
-		s.streams[i].content = expect.content()
+		s.streams[i].slot, s.streams[i].content = i, expect.content()
 	}
 	s.decoder = hpack.NewDecoder(defaultTable, s.field)
 	s.decoder.SetMaxStringLength(maxHeader)
@@ -110,7 +117,7 @@ func (s *session) reset() {
 	*s = session{
 		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, many: s.many, streams: s.streams,
 		decoder: hpack.NewDecoder(defaultTable, s.field), done: s.done[:0], pending: s.pending[:0], out: s.out[:0], partial: s.partial[:0],
-		block: s.block[:0], next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow, queued: s.queued,
+		block: s.block[:0], next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow,
 	}
 	s.decoder.SetMaxStringLength(maxHeader)
 	s.out = append(s.out, preface...)
@@ -133,25 +140,21 @@ func (s *session) stream(id uint32) *stream {
 	return nil
 }
 
+// size is the number of places for streams.
+func (s *session) size() int { return len(s.streams) }
+
 // room says whether another request may begin.
 func (s *session) room() bool { return s.greeted && !s.closing && s.active < s.limit }
 
-// unlist takes note that the session has left the ring of free connections, and
-// says whether it has room.
-func (s *session) unlist() bool {
-	s.listed = false
-	return s.room()
-}
-
 // begin starts a request; there must be room.
-func (s *session) begin(o outcome) *stream {
+func (s *session) begin() *stream {
 	st := s.slot(s.next)
 	for st.id != 0 {
 		s.next += 2
 		st = s.slot(s.next)
 	}
 	st.content.again()
-	*st = stream{outcome: o, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content}
+	*st = stream{slot: st.slot, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content}
 	s.active++
 	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
 		s.closing = true // the numbers are used up
@@ -236,6 +239,53 @@ func (s *session) cancel(id uint32, code uint32) {
 	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameReset, 0, id, 4), code)
 }
 
+// abort gives st up for k and resets it; the connection stays.
+func (s *session) abort(st *stream, k kind) {
+	s.cancel(st.id, codeCancel)
+	s.end(st, k, 0)
+}
+
+// abandon ends every stream for what happened to the connection.
+func (s *session) abandon(k kind) {
+	for i := range s.streams {
+		st := &s.streams[i]
+		if st.id == 0 || st.ended {
+			continue
+		}
+		st.ended, st.kind, st.status = true, k, 0
+		if k == kindClosedEarly && st.answered {
+			st.kind = kindHalfResponse
+		}
+		s.done = append(s.done, st)
+	}
+	s.pending = s.pending[:0]
+}
+
+// takeDone returns the streams that have ended since the last call. Each must be
+// retired before the session takes more bytes.
+func (s *session) takeDone() []*stream {
+	done := s.done
+	s.done = s.done[:0]
+	return done
+}
+
+// unsent are the bytes for the server.
+func (s *session) unsent() []byte { return s.out[s.written:] }
+
+// sent takes n bytes off unsent.
+func (s *session) sent(n int) {
+	if s.written += n; s.written == len(s.out) {
+		s.out, s.written = s.out[:0], 0
+		s.pump()
+	}
+}
+
+// compact frees the memory of bytes that were sent.
+func (s *session) compact() {
+	s.out = append(s.out[:0], s.out[s.written:]...)
+	s.written = 0
+}
+
 // retire frees the place of a stream that has ended.
 func (s *session) retire(st *stream) {
 	st.id, st.ended = 0, false
@@ -245,4 +295,15 @@ func (s *session) retire(st *stream) {
 // giveWindow lets the server send n more bytes.
 func (s *session) giveWindow(id uint32, n int64) {
 	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameWindow, 0, id, 4), uint32(n))
+}
+
+// eof says what the end of the stream means for what is under way.
+func (s *session) eof() kind {
+	switch {
+	case s.goneBy:
+		return kindGoAway
+	case len(s.partial) > 0 || s.blockID != 0:
+		return kindHalfResponse
+	}
+	return kindClosedEarly
 }

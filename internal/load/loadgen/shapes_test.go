@@ -56,7 +56,7 @@ func TestRatesThatChange(t *testing.T) {
 func TestPoissonUnderASine(t *testing.T) {
 	const n = 20_000
 	p := Profile{Rate: 1000, Sine: &Sine{Amplitude: 900, Period: time.Second}, Arrivals: Poisson, Seed: 5}
-	s := p.law().(*sine)
+	s := lawOf(&p).(*sine)
 	starts := all(p, 1, n)
 	for i, at := range starts {
 		starts[i] = int64(s.cumulated(float64(at)/1e9) * 1e6) // axis of requests, in millionths
@@ -102,7 +102,7 @@ func TestPartsShareTheSchedule(t *testing.T) {
 		for part := range 3 {
 			p := whole
 			p.Part, p.Parts = part, 3
-			e := engine{profile: p}
+			e := job{profile: p}
 			for worker := range p.Workers {
 				s := e.schedule(worker)
 				for range 35 {
@@ -122,13 +122,13 @@ func TestPartsShareTheSchedule(t *testing.T) {
 func TestWeightedTurns(t *testing.T) {
 	p := Profile{Targets: []string{"a", "b", "c"}, Weights: []int{5, 1, 1}}
 	var got strings.Builder
-	for _, i := range p.turns() {
+	for _, i := range turnsOf(&p) {
 		got.WriteString(p.Targets[i])
 	}
 	if got.String() != "aabacaa" {
 		t.Errorf("turns %s", got.String())
 	}
-	seats := p.seats(4)
+	seats := seatsOf(&p, 4)
 	if len(seats) != 4 || seats[0] != 0 || seats[1] != 1 || seats[2] != 2 {
 		t.Errorf("seats %v", seats)
 	}

@@ -10,15 +10,15 @@ import (
 // greet begins the session on a socket that has just connected. The deadline of
 // the connect holds for the server's greeting too.
 func (w *worker) greet(c *conn) {
-	c.state = connGreeting
+	c.state, c.listed = connGreeting, false
 	c.session.reset()
 	w.say(c)
 }
 
 // say sees to it that what the session has to send is sent before the worker waits.
 func (w *worker) say(c *conn) {
-	if !c.session.queued {
-		c.session.queued = true
+	if !c.queued {
+		c.queued = true
 		w.dirty = append(w.dirty, c)
 	}
 }
@@ -29,7 +29,7 @@ func (w *worker) flushAll() {
 	for len(w.dirty) > 0 {
 		c := w.dirty[len(w.dirty)-1]
 		w.dirty = w.dirty[:len(w.dirty)-1]
-		c.session.queued = false
+		c.queued = false
 		if c.state == connGreeting || c.state == connSession {
 			w.flush(c)
 		}
@@ -42,21 +42,21 @@ func (w *worker) flush(c *conn) {
 		return
 	}
 	s := c.session
-	for s.written < len(s.out) {
-		n, errno := sysWrite(c.fd, s.out[s.written:])
+	for {
+		b := s.unsent()
+		if len(b) == 0 {
+			return
+		}
+		n, errno := sysWrite(c.fd, b)
 		switch errno {
 		case 0:
-			if s.written += n; s.written == len(s.out) {
-				s.out, s.written = s.out[:0], 0
-				s.pump()
-			}
+			s.sent(n)
 			if w.rec.in(w.now) {
 				w.rec.bytesOut += int64(n)
 			}
 		case unix.EINTR:
 		case unix.EAGAIN:
-			s.out = append(s.out[:0], s.out[s.written:]...)
-			s.written = 0
+			s.compact()
 			return
 		default:
 			w.flushFailed(c, errno)
@@ -122,17 +122,6 @@ func (w *worker) talk(c *conn) {
 	}
 }
 
-// eof says what the end of the stream means for what is under way.
-func (s *session) eof() kind {
-	switch {
-	case s.goneBy:
-		return kindGoAway
-	case len(s.partial) > 0 || s.blockID != 0:
-		return kindHalfResponse
-	}
-	return kindClosedEarly
-}
-
 // settle records what has ended on c and gives its streams new work.
 func (w *worker) settle(c *conn) {
 	s := c.session
@@ -142,17 +131,13 @@ func (w *worker) settle(c *conn) {
 		}
 		w.greeted(c)
 	}
-	for _, st := range s.done {
-		w.unawait(&st.awaited)
-		w.finishStream(s, st)
-	}
-	s.done = s.done[:0]
+	w.finishStreams(c)
 	if s.closing && s.active == 0 {
 		w.reopen(c)
 		return
 	}
 	w.fill(c)
-	if len(s.out) > 0 {
+	if len(s.unsent()) > 0 {
 		w.say(c)
 	}
 }
@@ -170,7 +155,7 @@ func (w *worker) greeted(c *conn) {
 			w.finish(c, kindStreamRefused, 0)
 			return
 		}
-		w.attach(c, outcome{intended: c.intended, free: c.free, sent: c.sent, path: c.pool.target.path})
+		w.attach(c, c.intended, c.free, c.sent)
 	}
 }
 
@@ -196,8 +181,8 @@ func (w *worker) fill(c *conn) {
 // list offers c to requests that will be due, once for all its streams, so that
 // they spread over the connections.
 func (w *worker) list(c *conn) {
-	if s := c.session; s.room() && !s.listed {
-		s.listed = true
+	if c.session.room() && !c.listed {
+		c.listed = true
 		c.pool.idle.push(c.place())
 	}
 }
@@ -206,52 +191,45 @@ func (w *worker) beginStream(c *conn, intended, free int64) {
 	if w.closedLoop() {
 		w.rec.due(intended)
 	}
-	w.attach(c, outcome{intended: intended, free: free, sent: w.now, path: c.pool.target.path})
+	w.attach(c, intended, free, w.now)
 }
 
-func (w *worker) attach(c *conn, o outcome) {
+func (w *worker) attach(c *conn, intended, free, sent int64) {
 	w.inFlight++
 	w.lastSend = w.now
-	st := c.session.begin(o)
-	st.awaited = awaited{of: c, stream: st, deadline: w.now + w.timeout}
-	w.await(&st.awaited)
+	st := c.session.begin()
+	call := &c.calls[st.slot]
+	*call = streamCall{awaited{of: c, stream: st, deadline: w.now + w.timeout}, intended, free, sent}
+	w.await(&call.awaited)
 	w.say(c)
 }
 
 // cancel gives up a request whose time is over; the connection stays.
 func (w *worker) cancel(c *conn, st *stream) {
-	c.session.cancel(st.id, codeCancel)
-	c.session.end(st, kindTimeout, 0)
+	c.session.abort(st, kindTimeout)
 	w.say(c)
 	w.settle(c)
 }
 
-// finishStream records what became of a request and frees its stream.
-func (w *worker) finishStream(s *session, st *stream) {
-	w.inFlight--
-	st.end = w.now
-	w.learnReply(st.end - st.sent)
-	w.rec.finish(st.outcome)
-	s.retire(st)
+// finishStreams records the requests on c that have ended, and frees their streams.
+func (w *worker) finishStreams(c *conn) {
+	for _, st := range c.session.takeDone() {
+		call := &c.calls[st.slot]
+		w.unawait(&call.awaited)
+		w.inFlight--
+		w.learnReply(w.now - call.sent)
+		w.rec.finish(outcome{
+			intended: call.intended, sent: call.sent, free: call.free, first: st.first, end: w.now,
+			status: st.status, kind: st.kind, path: c.pool.target.path, messages: st.messages, message: st.message,
+		})
+		c.session.retire(st)
+	}
 }
 
 // endStreams ends all that is under way on c.
 func (w *worker) endStreams(c *conn, k kind) {
-	s := c.session
-	for i := range s.streams {
-		st := &s.streams[i]
-		if st.id == 0 {
-			continue
-		}
-		if w.unawait(&st.awaited); !st.ended {
-			st.status = 0
-			if st.kind = k; k == kindClosedEarly && st.answered {
-				st.kind = kindHalfResponse
-			}
-		}
-		w.finishStream(s, st)
-	}
-	s.done, s.pending = s.done[:0], s.pending[:0]
+	c.session.abandon(k)
+	w.finishStreams(c)
 }
 
 // lose ends the connection for what happened to it, and all that is under way on it.

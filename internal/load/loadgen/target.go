@@ -75,7 +75,7 @@ func resolveTargets(ctx context.Context, p *Profile, body []byte, look lookup) (
 			}
 		}
 		if p.Protocol == protocolAuto {
-			if t.protocol, err = p.choose(ctx, &t); err != nil {
+			if t.protocol, err = chooseProtocol(ctx, p, &t); err != nil {
 				return nil, fmt.Errorf("ask target %s for its protocol: %w", raw, err)
 			}
 		}
@@ -83,7 +83,7 @@ func resolveTargets(ctx context.Context, p *Profile, body []byte, look lookup) (
 			t.h2 = buildRequestH2(u, p, body)
 		}
 		if u.Scheme == "https" || u.Scheme == schemeTLS {
-			if t.tls, err = p.TLS.config(u.Hostname(), offered[t.protocol]); err != nil {
+			if t.tls, err = tlsConfig(p.TLS, u.Hostname(), offered[t.protocol]); err != nil {
 				return nil, fmt.Errorf("target %s: %w", raw, err)
 			}
 		}
@@ -105,11 +105,11 @@ func (t *target) dial() (network, address string) {
 
 // choose finds the protocol of an automatic choice: what the server at t chooses, in
 // a connection made for nothing else.
-func (p *Profile) choose(ctx context.Context, t *target) (string, error) {
-	if t.url.Scheme != "https" || p.NoKeepAlive || p.Follow > 0 || p.Engine == enginePortable || nativeEngine == enginePortable {
+func chooseProtocol(ctx context.Context, p *Profile, t *target) (string, error) {
+	if t.url.Scheme != "https" || p.NoKeepAlive || p.Follow > 0 || p.portable() {
 		return protocolHTTP1, nil
 	}
-	config, err := p.TLS.config(t.url.Hostname(), offered[protocolHTTP2])
+	config, err := tlsConfig(p.TLS, t.url.Hostname(), offered[protocolHTTP2])
 	if err != nil {
 		return "", err
 	}
@@ -139,7 +139,7 @@ func spoken(targets []target) string {
 }
 
 // body is what every request carries.
-func (p *Profile) body() ([]byte, error) {
+func requestBody(p *Profile) ([]byte, error) {
 	if p.BodyFile == "" {
 		return bytes.Repeat([]byte{'x'}, int(p.RequestSize)), nil
 	}
@@ -191,7 +191,7 @@ func buildRequest(u *url.URL, p *Profile, body []byte) []byte {
 // turns is the order in which targets are visited: by their weights, and as
 // evenly spread as that allows (smooth weighted round robin: each target gains
 // its weight every turn, and the richest pays the sum for being visited).
-func (p *Profile) turns() []int {
+func turnsOf(p *Profile) []int {
 	if len(p.Weights) == 0 {
 		order := make([]int, len(p.Targets))
 		for i := range order {
@@ -219,8 +219,8 @@ func (p *Profile) turns() []int {
 }
 
 // seats shares n connections out among the targets: one each, the rest by weight.
-func (p *Profile) seats(n int) []int {
-	order := p.turns()
+func seatsOf(p *Profile, n int) []int {
+	order := turnsOf(p)
 	seats := make([]int, 0, n)
 	for i := range min(n, len(p.Targets)) {
 		seats = append(seats, i)

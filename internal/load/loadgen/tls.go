@@ -25,7 +25,7 @@ var offered = map[string][]string{
 
 // config reads the files and makes a client configuration for host, which offers
 // the named protocols. A nil t means the defaults.
-func (t *TLS) config(host string, protocols []string) (*tls.Config, error) {
+func tlsConfig(t *TLS, host string, protocols []string) (*tls.Config, error) {
 	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, NextProtos: protocols,
 		// A request is not made smaller records because the connection is young.
 		DynamicRecordSizingDisabled: true}
@@ -76,15 +76,4 @@ func tlsKind(err error) kind {
 		return k
 	}
 	return kindTLS
-}
-
-// shook takes note of a handshake that succeeded in ns.
-func (r *recorder) shook(s tls.ConnectionState, ns int64) {
-	put(r.handshake, ns)
-	if s.DidResume {
-		r.resumed++
-	}
-	if r.secured == "" {
-		r.secured = tls.VersionName(s.Version) + " " + tls.CipherSuiteName(s.CipherSuite)
-	}
 }

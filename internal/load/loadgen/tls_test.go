@@ -148,7 +148,7 @@ func TestTLS(t *testing.T) {
 		{"not TLS", "https" + rawServer(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })[len("http"):], &trust, Conn, "tls failed"},
 	} {
 		for _, way := range []struct{ engine, protocol string }{
-			{nativeEngine, protocolHTTP1}, {nativeEngine, protocolHTTP2}, {enginePortable, protocolHTTP1},
+			{NativeEngine(), protocolHTTP1}, {NativeEngine(), protocolHTTP2}, {EnginePortable, protocolHTTP1},
 		} {
 			t.Run(test.name+"/"+way.engine+"/"+way.protocol, func(t *testing.T) {
 				t.Parallel()

@@ -21,9 +21,9 @@ func BenchmarkUserCode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e := &engine{profile: p, targets: targets, turns: p.turns()}
-	e.collect = newCollector(&e.profile, nil)
-	w, err := newWorker(e, 0)
+	j := &job{profile: p, targets: targets, turns: turnsOf(&p)}
+	j.collect = newCollector(&j.profile, nil)
+	w, err := newWorker(j, 0)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -156,10 +156,11 @@ func (w *worker) flushSecure(c *conn) {
 			w.flushFailed(c, errno)
 			return
 		}
-		if t.unsent() || len(s.out) == 0 {
+		b := s.unsent()
+		if t.unsent() || len(b) == 0 {
 			return
 		}
-		n, err := t.tls.Write(s.out)
+		n, err := t.tls.Write(b)
 		if err != nil {
 			w.lose(c, tlsKind(err))
 			return
@@ -167,8 +168,7 @@ func (w *worker) flushSecure(c *conn) {
 		if w.rec.in(w.now) {
 			w.rec.bytesOut += int64(n)
 		}
-		s.out = s.out[:0]
-		s.pump()
+		s.sent(n)
 	}
 }
 

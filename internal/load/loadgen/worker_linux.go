@@ -17,7 +17,7 @@ const readBuffer = 256 << 10
 // the schedule and histograms. Nothing of it is shared while load runs.
 type worker struct {
 	number int
-	engine *engine
+	job    *job
 	poll   *poller
 	rec    recorder
 	pools  []pool
@@ -197,8 +197,8 @@ func (w *worker) fire() {
 	for w.nextDue <= w.now {
 		intended := w.nextDue
 		w.rec.due(intended)
-		p := &w.pools[w.engine.turns[w.nextTurn]]
-		if w.nextTurn++; w.nextTurn == len(w.engine.turns) {
+		p := &w.pools[w.job.turns[w.nextTurn]]
+		if w.nextTurn++; w.nextTurn == len(w.job.turns) {
 			w.nextTurn = 0
 		}
 		w.advance()
@@ -230,7 +230,7 @@ func (p *pool) take() *conn {
 		if !ok {
 			break
 		}
-		if c.current() && (c.session == nil || c.session.unlist()) {
+		if c.current() && c.unlist() {
 			return c.conn
 		}
 	}

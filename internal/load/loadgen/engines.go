@@ -1,0 +1,22 @@
+package loadgen
+
+import "runtime"
+
+// Engines by the names that [Profile.Engine] and [Report.Engine] have for them.
+const (
+	EngineEpoll    = "epoll"    // Linux only
+	EnginePortable = "portable" // every system
+)
+
+// NativeEngine is the engine that this operating system gets by default.
+func NativeEngine() string {
+	if runtime.GOOS == "linux" {
+		return EngineEpoll
+	}
+	return EnginePortable
+}
+
+// portable reports whether the portable engine carries out p.
+func (p *Profile) portable() bool {
+	return p.Engine == EnginePortable || NativeEngine() == EnginePortable
+}
