@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/engine"
+	"github.com/tare-mesh/tare/internal/load/host"
 )
 
 // maxProfile bounds what is read as a profile.
@@ -37,15 +39,15 @@ measured.`,
 
 func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	lines := json.NewEncoder(stdout)
-	profile, err := readProfile(stdin, func(s clock.Stamps) error { return lines.Encode(loadgen.Line{Clock: &s}) })
+	profile, err := readProfile(stdin, func(s clock.Stamps) error { return lines.Encode(load.Line{Clock: &s}) })
 	if err != nil {
 		return err
 	}
-	loadgen.TuneProcess(profile.Workers)
+	host.TuneProcess(profile.Workers)
 	var broken error
-	report, err := loadgen.Run(ctx, profile, func(p loadgen.Progress) {
+	report, err := engine.Run(ctx, profile, func(p load.Progress) {
 		if broken == nil {
-			broken = lines.Encode(loadgen.Line{Progress: &p})
+			broken = lines.Encode(load.Line{Progress: &p})
 		}
 	})
 	if err != nil {
@@ -54,7 +56,7 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 	for _, w := range report.Warnings {
 		fmt.Fprintf(stderr, "tare-agent: warning: %s\n", w)
 	}
-	if err := errors.Join(broken, lines.Encode(loadgen.Line{Report: &report})); err != nil {
+	if err := errors.Join(broken, lines.Encode(load.Line{Report: &report})); err != nil {
 		return fmt.Errorf("write load report: %w", err)
 	}
 	return nil
@@ -62,8 +64,8 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 
 // readProfile is strict: a field this agent does not know would be a wish that
 // is silently not granted. Questions after the clock that come before it are answered.
-func readProfile(r io.Reader, tell func(clock.Stamps) error) (loadgen.Profile, error) {
-	var p loadgen.Profile
+func readProfile(r io.Reader, tell func(clock.Stamps) error) (load.Profile, error) {
+	var p load.Profile
 	d := json.NewDecoder(io.LimitReader(r, maxProfile))
 	for {
 		var text json.RawMessage
@@ -72,7 +74,7 @@ func readProfile(r io.Reader, tell func(clock.Stamps) error) (loadgen.Profile, e
 		if err != nil {
 			return p, fmt.Errorf("read load profile: %w", err)
 		}
-		var q loadgen.Question
+		var q load.Question
 		if strictly(text, &q) != nil || !q.Clock {
 			if err := strictly(text, &p); err != nil {
 				return p, fmt.Errorf("read load profile: %w", err)

@@ -18,7 +18,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/engine"
+	"github.com/tare-mesh/tare/internal/load/host"
 )
 
 // loadOutputs are what the outcome may be written as.
@@ -31,14 +33,14 @@ const (
 
 // loadFlags are what the command line says of a load.
 type loadFlags struct {
-	profile  loadgen.Profile
+	profile  load.Profile
 	rate     string
 	output   string
 	duration time.Duration
 	ramp     []string // segments of a rate that changes
 	sine     string   // a rate that swings
 	drop     bool
-	tls      loadgen.TLS
+	tls      load.TLS
 	http2    bool
 	grpc     string // method
 	ipv4     bool
@@ -93,14 +95,14 @@ The verdict says whether the generator itself was the limit.`,
 	flags.DurationVarP(&f.duration, "duration", "d", 10*time.Second, "how long to measure")
 	flags.Int64VarP(&f.profile.Requests, "requests", "n", 0, "send so many requests, and measure until they are answered (without a warm-up, unless one is asked for)")
 	flags.IntVar(&f.parts, "processes", 1, "share the load among so many processes of tare-agent, started at one instant")
-	flags.IntVarP(&f.profile.Connections, "connections", "c", loadgen.DefaultConnections, "connections to use")
-	flags.StringVar(&f.profile.Arrivals, "arrivals", loadgen.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
-	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", loadgen.DefaultTimeout, "how long to wait for one answer")
+	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
+	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "when requests are due: constant, poisson (exponential gaps), uniform (each at random in its own interval) or replay")
+	flags.DurationVarP(&f.profile.Timeout, "timeout", "t", load.DefaultTimeout, "how long to wait for one answer")
 	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2 (by ALPN over TLS, else by prior knowledge), grpc, tcp, or auto: http2 where an https server chooses it (default http1, and tcp for a tcp:// or tls:// URL)")
 	flags.BoolVar(&f.http2, "http2", false, "the same as --protocol http2")
 	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`; the message is empty, that of --body-file, or has --body-size bytes in its field 1")
 	flags.BoolVar(&f.profile.GRPCStream, "grpc-stream", false, "the gRPC method is server-streaming: count its messages, and time each call to its status")
-	flags.IntVar(&f.profile.Streams, "streams", loadgen.DefaultStreams, "requests under way at once on one HTTP/2 connection")
+	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "requests under way at once on one HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "threads to send from")
 	flags.DurationVar(&f.profile.Warmup, "warmup", time.Second, "load before the measurement begins")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
@@ -120,8 +122,8 @@ The verdict says whether the generator itself was the limit.`,
 	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request's body")
 	flags.IntSliceVar(&f.profile.Weights, "weights", nil, "shares of the URLs, in their order")
 	flags.IntVar(&f.profile.Follow, "follow", 0, "follow redirects, also to other hosts, at most `N` a request; the response time is the whole chain's (default 10 where N is left out)")
-	flags.Lookup("follow").NoOptDefVal = strconv.Itoa(loadgen.DefaultFollow)
-	flags.StringVar(&f.profile.Resolve, "resolve", loadgen.ResolveOnce, "look the hosts' names up once, before the load, or for every connection; several addresses of a name are used in turn")
+	flags.Lookup("follow").NoOptDefVal = strconv.Itoa(load.DefaultFollow)
+	flags.StringVar(&f.profile.Resolve, "resolve", load.ResolveOnce, "look the hosts' names up once, before the load, or for every connection; several addresses of a name are used in turn")
 	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use only the IPv4 addresses of a name")
 	flags.BoolVarP(&f.ipv6, "ipv6", "6", false, "use only the IPv6 addresses of a name")
 	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
@@ -141,7 +143,7 @@ The verdict says whether the generator itself was the limit.`,
 }
 
 // build makes the profile; every mistake is named.
-func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
+func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	p := f.profile
 	var errs []error
 	for _, u := range urls {
@@ -160,7 +162,7 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 	}
 	errs = append(errs, f.vary(&p))
 	if p.ReplayFile != "" {
-		p.Arrivals = loadgen.Replay
+		p.Arrivals = load.Replay
 		p.Rate = max(p.Rate, 1)
 	}
 	switch {
@@ -174,7 +176,7 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 	if f.drop {
 		p.Overflow = "drop"
 	}
-	if f.tls != (loadgen.TLS{}) {
+	if f.tls != (load.TLS{}) {
 		p.TLS = &f.tls
 	}
 	if !slices.Contains(loadOutputs, f.output) {
@@ -205,7 +207,7 @@ func (f *loadFlags) build(urls []string) (loadgen.Profile, error) {
 }
 
 // speak says in which protocol, and of gRPC which method.
-func (f *loadFlags) speak(p *loadgen.Profile) error {
+func (f *loadFlags) speak(p *load.Profile) error {
 	if f.http2 {
 		p.Protocol = cmp.Or(p.Protocol, "http2")
 	}
@@ -234,9 +236,9 @@ func (f *loadFlags) speak(p *loadgen.Profile) error {
 }
 
 // load runs p, with a live line on a terminal, and prints the outcome.
-func (c *CommandLine) load(cmd *cobra.Command, p loadgen.Profile, f *loadFlags) error {
+func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) error {
 	live := liveLine{w: c.Err, profile: &p}
-	var progress func(loadgen.Progress)
+	var progress func(load.Progress)
 	if f, ok := c.Err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		progress = live.show
 	}
@@ -249,13 +251,13 @@ func (c *CommandLine) load(cmd *cobra.Command, p loadgen.Profile, f *loadFlags) 
 		defer os.RemoveAll(dir)
 		p.HDRPath = filepath.Join(dir, "log.hdr")
 	}
-	var report loadgen.Report
+	var report load.Report
 	var err error
 	if f.parts > 1 {
 		report, err = loadInParts(cmd.Context(), p, f.parts, progress, c.Err)
 	} else {
-		loadgen.TuneProcess(p.Workers)
-		report, err = loadgen.Run(cmd.Context(), p, progress)
+		host.TuneProcess(p.Workers)
+		report, err = engine.Run(cmd.Context(), p, progress)
 	}
 	live.clear()
 	if err != nil {
@@ -277,7 +279,7 @@ var checksFailed = []struct{ kind, says string }{
 }
 
 // loadOutcome is the command's error: nobody answered, or an expectation did not hold.
-func loadOutcome(r *loadgen.Report) error {
+func loadOutcome(r *load.Report) error {
 	var failed []string
 	for _, c := range checksFailed {
 		if n := r.Errors[c.kind]; n > 0 {
@@ -287,7 +289,7 @@ func loadOutcome(r *loadgen.Report) error {
 	if failed != nil {
 		return &console.ExitError{Err: errors.New(strings.Join(failed, ", ")), Code: console.Gate}
 	}
-	if r.Requests > 0 && r.Classes[loadgen.OK]+r.Classes[loadgen.Status] == 0 {
+	if r.Requests > 0 && r.Classes[load.OK]+r.Classes[load.Status] == 0 {
 		return errors.New("no request was answered")
 	}
 	return nil
@@ -296,11 +298,11 @@ func loadOutcome(r *loadgen.Report) error {
 // liveLine is one line on a terminal, written over once a second.
 type liveLine struct {
 	w       io.Writer
-	profile *loadgen.Profile
+	profile *load.Profile
 	shown   bool
 }
 
-func (l *liveLine) show(p loadgen.Progress) {
+func (l *liveLine) show(p load.Progress) {
 	l.shown = true
 	total := l.profile.Warmup + l.profile.Measure + l.profile.Tail
 	fmt.Fprintf(l.w, "\r\x1b[K%-7s %3d s of %.0f   %d requests/s   p50 %s ms   p99 %s ms   errors %d",

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // runLoadCommand runs `tare load` with args against url; GC settings of the process stay changed.
@@ -125,7 +125,7 @@ func TestLoadAsJSON(t *testing.T) {
 			t.Errorf("report lacks %q:\n%s", name, out)
 		}
 	}
-	var r loadgen.Report
+	var r load.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Loop != "closed" || r.Requests == 0 {
 		t.Errorf("%v: %+v", err, r)
 	}
@@ -201,7 +201,7 @@ func TestLoadInSeveralProcesses(t *testing.T) {
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, rate := range []string{"max", "100"} {
 		out, err := runLoadCommand(t, hello(t), "-n", "7", "--processes", "3", "-c", "5", "--rate", rate, "-o", "json", "--hdr", filepath.Join(dir, "log"))
-		var r loadgen.Report
+		var r load.Report
 		if errors.Join(err, json.Unmarshal([]byte(out), &r)) != nil || r.Requests != 7 || r.Completed != 7 || r.Connected != 5 || r.Parts != nil {
 			t.Errorf("%v\n%s", err, out)
 		}

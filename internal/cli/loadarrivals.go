@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // vary says how the rate changes with time.
-func (f *loadFlags) vary(p *loadgen.Profile) error {
+func (f *loadFlags) vary(p *load.Profile) error {
 	var errs []error
 	var all time.Duration
 	for _, r := range f.ramp {
@@ -36,13 +36,13 @@ func (f *loadFlags) vary(p *loadgen.Profile) error {
 		if p.Rate == 0 {
 			errs = append(errs, errors.New("--sine needs a --rate to swing about"))
 		}
-		p.Sine = &loadgen.Sine{Amplitude: swing.From, Period: swing.For}
+		p.Sine = &load.Sine{Amplitude: swing.From, Period: swing.For}
 	}
 	return errors.Join(errs...)
 }
 
 // parseSegment reads "30s@100" or "30s@100-500".
-func parseSegment(text string) (s loadgen.Segment, err error) {
+func parseSegment(text string) (s load.Segment, err error) {
 	length, rates, ok := strings.Cut(text, "@")
 	from, to, ramp := strings.Cut(rates, "-")
 	if !ramp {

@@ -13,12 +13,13 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 )
 
 // writeLoad writes the outcome in one of loadOutputs. For csv and hdr the
 // interval log is at p.HDRPath.
-func writeLoad(w io.Writer, output string, p *loadgen.Profile, r *loadgen.Report) error {
+func writeLoad(w io.Writer, output string, p *load.Profile, r *load.Report) error {
 	switch output {
 	case "json":
 		e := json.NewEncoder(w)
@@ -40,7 +41,7 @@ func writeLoad(w io.Writer, output string, p *loadgen.Profile, r *loadgen.Report
 }
 
 // loadClasses are the CSV's columns of counts, in order.
-var loadClasses = []loadgen.Class{loadgen.OK, loadgen.Status, loadgen.Timeout, loadgen.Conn}
+var loadClasses = []load.Class{load.OK, load.Status, load.Timeout, load.Conn}
 
 // loadQuantiles are its columns of times.
 var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
@@ -50,7 +51,7 @@ var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
 // of those answered with success, ms, and of the lateness of all, µs.
 func writeLoadCSV(w io.Writer, log io.Reader) error {
 	seconds := map[int]map[string]*hdrhistogram.Histogram{}
-	err := loadgen.ReadLog(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	err := record.ReadLog(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if seconds[second] == nil {
 			seconds[second] = map[string]*hdrhistogram.Histogram{}
 		}
@@ -64,8 +65,8 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 		column, tag string
 		unit        float64 // ns
 	}{
-		{"response_ms", loadgen.TagResponse + string(loadgen.OK), 1e6}, {"service_ms", loadgen.TagService + string(loadgen.OK), 1e6},
-		{"lateness_us", loadgen.TagLateness, 1e3},
+		{"response_ms", load.TagResponse + string(load.OK), 1e6}, {"service_ms", load.TagService + string(load.OK), 1e6},
+		{"lateness_us", load.TagLateness, 1e3},
 	}
 	header := []string{"second"}
 	for _, class := range loadClasses {
@@ -83,7 +84,7 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 		row := []string{strconv.Itoa(second)}
 		for _, class := range loadClasses {
 			var n int64
-			if h := tags[loadgen.TagResponse+string(class)]; h != nil {
+			if h := tags[load.TagResponse+string(class)]; h != nil {
 				n = h.TotalCount()
 			}
 			row = append(row, strconv.FormatInt(n, 10))

@@ -17,8 +17,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load/record"
 )
 
 // partsLead is how long before the agreed instant the processes are started: time
@@ -27,10 +28,10 @@ const partsLead = 2 * time.Second
 
 // loadInParts shares p among n processes that start at one instant, and merges
 // what they report. The processes end with ctx.
-func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(loadgen.Progress), diag io.Writer) (loadgen.Report, error) {
+func loadInParts(ctx context.Context, p load.Profile, n int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
 	dir, err := os.MkdirTemp("", "tare-load-")
 	if err != nil {
-		return loadgen.Report{}, fmt.Errorf("share load: %w", err)
+		return load.Report{}, fmt.Errorf("share load: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	whole := p.HDRPath
@@ -41,16 +42,16 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 	}
 	parts, err := generator.Split(generator.Tare{}, shared, n)
 	if err != nil {
-		return loadgen.Report{}, err
+		return load.Report{}, err
 	}
 	for _, part := range parts {
 		if err := os.MkdirAll(filepath.Dir(part.HDRPath), 0o700); whole != "" && err != nil {
-			return loadgen.Report{}, fmt.Errorf("share load: %w", err)
+			return load.Report{}, fmt.Errorf("share load: %w", err)
 		}
 	}
 	var (
 		running sync.WaitGroup
-		reports = make([]loadgen.Report, n)
+		reports = make([]load.Report, n)
 		errs    = make([]error, n)
 		sum     = generator.SumProgress(n, progress)
 	)
@@ -62,9 +63,9 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return loadgen.Report{}, err
+		return load.Report{}, err
 	}
-	report, err := loadgen.Merge(reports)
+	report, err := record.Merge(reports)
 	if err == nil && whole != "" {
 		err = generator.MergeLogs(whole, report.Started, parts)
 	}
@@ -72,9 +73,9 @@ func loadInParts(ctx context.Context, p loadgen.Profile, n int, progress func(lo
 }
 
 // loadPart runs one process to its end.
-func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Progress), diag io.Writer) (loadgen.Report, error) {
-	fail := func(err error) (loadgen.Report, error) {
-		return loadgen.Report{}, fmt.Errorf("load process %d: %w", p.Part, err)
+func loadPart(ctx context.Context, p load.Profile, progress func(load.Progress), diag io.Writer) (load.Report, error) {
+	fail := func(err error) (load.Report, error) {
+		return load.Report{}, fmt.Errorf("load process %d: %w", p.Part, err)
 	}
 	cmd := exec.CommandContext(ctx, generator.AgentPath(), "load")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
@@ -89,12 +90,12 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
-	var report *loadgen.Report
+	var report *load.Report
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 16<<20)
 	skew, err := tellPart(stdin, lines, p)
 	for err == nil && lines.Scan() {
-		var line loadgen.Line
+		var line load.Line
 		if err = json.Unmarshal(lines.Bytes(), &line); err != nil {
 			break
 		}
@@ -121,14 +122,14 @@ func loadPart(ctx context.Context, p loadgen.Profile, progress func(loadgen.Prog
 
 // tellPart compares the process's clock with this one's, and gives it its profile with
 // the start as its own clock tells it.
-func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p loadgen.Profile) (loadgen.Clock, error) {
+func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p load.Profile) (load.Clock, error) {
 	defer stdin.Close()
 	tell := json.NewEncoder(stdin)
 	ahead, bound, err := clock.Measure(time.Now, func() (clock.Stamps, error) {
-		if err := tell.Encode(loadgen.Question{Clock: true}); err != nil {
+		if err := tell.Encode(load.Question{Clock: true}); err != nil {
 			return clock.Stamps{}, err
 		}
-		var line loadgen.Line
+		var line load.Line
 		if !lines.Scan() {
 			return clock.Stamps{}, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 		}
@@ -138,8 +139,8 @@ func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p loadgen.Profile) (lo
 		return *line.Clock, nil
 	})
 	if err != nil {
-		return loadgen.Clock{}, err
+		return load.Clock{}, err
 	}
 	p.Start = p.Start.Add(ahead)
-	return loadgen.ClockOf(ahead, bound), tell.Encode(p)
+	return load.ClockOf(ahead, bound), tell.Encode(p)
 }

@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // writeLoadSummary prints what a person wants to know of one load, the verdict
 // and what it rests on included.
-func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error {
+func writeLoadSummary(w io.Writer, p *load.Profile, r *load.Report) error {
 	t := &strings.Builder{}
 	fmt.Fprintf(t, "%s\n%s\n\n", strings.Join(p.Targets, "\n"), describeLoad(p, r))
 	measured := r.MeasureEnd.Sub(r.MeasureStart)
 	fmt.Fprintf(t, "requests   %d in %v: %s/s", r.Completed, measured.Round(time.Millisecond), figure(r.Rate))
-	if p.Rate > 0 && p.Arrivals != loadgen.Replay {
+	if p.Rate > 0 && p.Arrivals != load.Replay {
 		fmt.Fprintf(t, " of %s/s asked for", figure(p.Rate))
 	}
 	fmt.Fprintf(t, "\noutcome    %s\n", counts(classWords(p, r), r.Requests))
@@ -66,7 +66,7 @@ func writeLoadSummary(w io.Writer, p *loadgen.Profile, r *loadgen.Report) error 
 	return err
 }
 
-func describeLoad(p *loadgen.Profile, r *loadgen.Report) string {
+func describeLoad(p *load.Profile, r *load.Report) string {
 	loop := "closed loop (capacity; the times are service times under saturation)"
 	if r.Loop == "open" {
 		loop = fmt.Sprintf("open loop, %s arrivals", r.Arrivals)
@@ -81,10 +81,10 @@ func describeLoad(p *loadgen.Profile, r *loadgen.Report) string {
 	return fmt.Sprintf("%s, %s, %s, warm-up %v", loop, connections, console.Counted(max(1, p.Workers), "worker"), p.Warmup)
 }
 
-func writeLatencies(w io.Writer, r *loadgen.Report) {
+func writeLatencies(w io.Writer, r *load.Report) {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tmean\tp50\tp90\tp99\tp99.9\tmax\t\t")
-	row := func(name string, q loadgen.Quantiles, from string) {
+	row := func(name string, q load.Quantiles, from string) {
 		if q.Count == 0 {
 			return
 		}
@@ -105,16 +105,16 @@ func writeLatencies(w io.Writer, r *loadgen.Report) {
 	t.Flush()
 }
 
-func classWords(p *loadgen.Profile, r *loadgen.Report) map[string]int64 {
-	success := string(loadgen.OK)
+func classWords(p *load.Profile, r *load.Report) map[string]int64 {
+	success := string(load.OK)
 	if len(p.ExpectStatus) > 0 {
 		success = strings.Join(p.ExpectStatus, ", ") + " as expected"
 	}
 	return map[string]int64{
-		success:             r.Classes[loadgen.OK],
-		"other answers":     r.Classes[loadgen.Status],
-		"time-outs":         r.Classes[loadgen.Timeout],
-		"connection errors": r.Classes[loadgen.Conn],
+		success:             r.Classes[load.OK],
+		"other answers":     r.Classes[load.Status],
+		"time-outs":         r.Classes[load.Timeout],
+		"connection errors": r.Classes[load.Conn],
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -46,7 +46,7 @@ const (
 
 // tag of the interval log's line for a kind of latency.
 func tag(kind string) string {
-	return map[string]string{response: loadgen.TagResponse, service: loadgen.TagService}[kind] + string(loadgen.OK)
+	return map[string]string{response: load.TagResponse, service: load.TagService}[kind] + string(load.OK)
 }
 
 func (o *Output) warn(code, message, hint string, metrics ...string) {

@@ -6,7 +6,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/engine"
 )
 
 // allocsLines runs the engine in this process, for the same time at a low rate
@@ -46,10 +47,10 @@ type alloc struct {
 
 func allocations(ctx context.Context, url string, rate float64) (alloc, error) {
 	p := profile(url)
-	p.Rate, p.Arrivals, p.Measure = rate, loadgen.Constant, 2*time.Second
+	p.Rate, p.Arrivals, p.Measure = rate, load.Constant, 2*time.Second
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	r, err := loadgen.Run(ctx, p, nil)
+	r, err := engine.Run(ctx, p, nil)
 	runtime.ReadMemStats(&after)
 	return alloc{after.Mallocs - before.Mallocs, r.Requests}, err
 }

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // bench is one run of this program.
@@ -174,13 +174,13 @@ func complete(ctx context.Context, c proc.Command, limit time.Duration, while fu
 }
 
 // profile is the load that every line varies: 64 connections, one worker, on the client's processor.
-func profile(url string) loadgen.Profile {
-	return loadgen.Profile{Targets: []string{url}, Connections: 64, Workers: 1, CPUs: []int{clientCPU},
+func profile(url string) load.Profile {
+	return load.Profile{Targets: []string{url}, Connections: 64, Workers: 1, CPUs: []int{clientCPU},
 		Timeout: 5 * time.Second, ExpectSize: -1, Drain: time.Second}
 }
 
 // report runs tare's engine to its end.
-func (b *bench) report(ctx context.Context, p loadgen.Profile, while func() error) (r loadgen.Report, u proc.Usage, err error) {
+func (b *bench) report(ctx context.Context, p load.Profile, while func() error) (r load.Report, u proc.Usage, err error) {
 	c, err := b.tare.Command(p)
 	if err != nil {
 		return r, u, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // maxRounds bounds -rounds.
@@ -24,7 +24,7 @@ var closedPeers = []struct {
 }{{"wrk", 1}, {"oha", 3}, {"fortio", 3}, {"hey", 4}, {"vegeta", 4}}
 
 // closed is a closed loop of the given length for the generator called name.
-func (b *bench) closed(name string, change func(*loadgen.Profile)) func(string) (proc.Command, error) {
+func (b *bench) closed(name string, change func(*load.Profile)) func(string) (proc.Command, error) {
 	g := b.generator(name)
 	if g == nil {
 		return nil
@@ -43,7 +43,7 @@ func (b *bench) closed(name string, change func(*loadgen.Profile)) func(string) 
 	}
 }
 
-func (b *bench) contenders(peers map[string]int, change func(*loadgen.Profile)) (all []contender) {
+func (b *bench) contenders(peers map[string]int, change func(*load.Profile)) (all []contender) {
 	for _, name := range append([]string{"tare"}, closedOrder(peers)...) {
 		if c := b.closed(name, change); c != nil {
 			all = append(all, contender{name, max(1, peers[name]), c})

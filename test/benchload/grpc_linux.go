@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // grpcPath is the call that is made: the health check, which every grpc-go server can answer.
@@ -77,8 +77,8 @@ func grpcClient(url string) error {
 }
 
 // streams makes a profile one of many streams on a few connections.
-func streams(protocol string) func(*loadgen.Profile) {
-	return func(p *loadgen.Profile) {
+func streams(protocol string) func(*load.Profile) {
+	return func(p *load.Profile) {
 		p.Protocol, p.Connections = protocol, h2Connections
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load/host"
 )
 
 // fewerRounds suffice for all parts but cpu and rate.
@@ -76,7 +76,7 @@ func start(args []string) error {
 			return fmt.Errorf("-only %s: the parts are %s", name, strings.Join(names, ", "))
 		}
 	}
-	loadgen.TuneProcess(1) // for the part that runs the engine in this process
+	host.TuneProcess(1) // for the part that runs the engine in this process
 	b := &bench{rounds: *rounds, fewer: min(*rounds, fewerRounds), order: rand.New(rand.NewPCG(*seed, 0)), tare: generator.Tare{Agent: *agent}, log: os.Stderr}
 	return b.table(ctx, chosen, *seed)
 }

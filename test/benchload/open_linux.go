@@ -11,24 +11,24 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-func lastReport(out []byte) (loadgen.Report, error) {
-	var last *loadgen.Report
+func lastReport(out []byte) (load.Report, error) {
+	var last *load.Report
 	for _, text := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
-		var l loadgen.Line
+		var l load.Line
 		if err := json.Unmarshal(text, &l); err != nil {
-			return loadgen.Report{}, fmt.Errorf("read tare-agent's line %.60q: %w", text, err)
+			return load.Report{}, fmt.Errorf("read tare-agent's line %.60q: %w", text, err)
 		}
 		if l.Report != nil {
 			last = l.Report
 		}
 	}
 	if last == nil {
-		return loadgen.Report{}, errors.New("tare-agent ended without a report")
+		return load.Report{}, errors.New("tare-agent ended without a report")
 	}
 	return *last, nil
 }
@@ -38,11 +38,11 @@ type pacedRun struct {
 	p50, p90, p999 float64 // µs, of the latency the generator puts first
 	requests       int64
 	server         serverStats
-	report         loadgen.Report // tare's only
+	report         load.Report // tare's only
 }
 
 // spun makes tare poll before each send; the core is its own in these lines.
-func spun(p *loadgen.Profile) { p.Spin = 60 * time.Microsecond }
+func spun(p *load.Profile) { p.Spin = 60 * time.Microsecond }
 
 // parsers of the other generators' outputs.
 var parsers = map[string]func(io.Reader, bool) (generator.Outcome, error){
@@ -53,7 +53,7 @@ var parsers = map[string]func(io.Reader, bool) (generator.Outcome, error){
 }
 
 // paced runs the generator called name with p against s and collects both reports.
-func (b *bench) paced(ctx context.Context, name string, p loadgen.Profile, s *subject, while func() error) (t pacedRun, err error) {
+func (b *bench) paced(ctx context.Context, name string, p load.Profile, s *subject, while func() error) (t pacedRun, err error) {
 	if _, err = s.order(ctx, "/_reset"); err != nil {
 		return t, err
 	}
@@ -110,7 +110,7 @@ func at(l result.Latency, q float64) float64 {
 var openPeers = []struct {
 	label, name string
 	every       int
-	change      func(*loadgen.Profile)
+	change      func(*load.Profile)
 }{
 	{"tare", "tare", 1, nil},
 	{"tare, polling", "tare", 1, spun},
@@ -135,12 +135,12 @@ func latencyLines(ctx context.Context, b *bench) []line {
 		i := slices.IndexFunc(openPeers, func(p struct {
 			label, name string
 			every       int
-			change      func(*loadgen.Profile)
+			change      func(*load.Profile)
 		}) bool {
 			return p.label == c.name
 		})
 		p := profile(b.stamp.url)
-		p.Rate, p.Arrivals = 5000, loadgen.Constant
+		p.Rate, p.Arrivals = 5000, load.Constant
 		p.Warmup, p.Measure = 300*time.Millisecond, 1200*time.Millisecond
 		if openPeers[i].change != nil {
 			openPeers[i].change(&p)
@@ -185,7 +185,7 @@ func latenessLines(ctx context.Context, b *bench) []line {
 	for round := range b.fewer {
 		b.note("lateness: round %d of %d", round+1, b.fewer)
 		p := profile(b.stamp.url)
-		p.Rate, p.Arrivals = 10000, loadgen.Constant
+		p.Rate, p.Arrivals = 10000, load.Constant
 		p.Warmup, p.Measure = 200*time.Millisecond, 1200*time.Millisecond
 		spun(&p)
 		r, _, err := b.report(ctx, p, nil)
@@ -221,17 +221,17 @@ func orExact(r stats.Result, x []float64) stats.Interval {
 func connectionsLines(ctx context.Context, b *bench) []line {
 	l := line{figure: "10,000 connections, 20,000 requests/s", target: "< 400 MiB, no error"}
 	p := profile(b.own.url)
-	p.Connections, p.Rate, p.Arrivals = 10000, 20000, loadgen.Constant
+	p.Connections, p.Rate, p.Arrivals = 10000, 20000, load.Constant
 	p.Warmup, p.Measure = 500*time.Millisecond, 2*time.Second
 	r, u, err := b.report(ctx, p, nil)
 	if err != nil {
 		l.verdict, l.compare = failed, why(err)
 		return []line{l}
 	}
-	bad := r.Requests - r.Classes[loadgen.OK]
+	bad := r.Requests - r.Classes[load.OK]
 	l.ours = fmt.Sprintf("%.0f MiB at its peak", float64(u.Peak)/(1<<20))
 	l.compare = fmt.Sprintf("%d of %d requests answered, %d errors, %.0f/s, %d reconnects, p50 %.0f µs, verdict %.50s",
-		r.Classes[loadgen.OK], r.Intended, bad, r.Rate, r.Reconnects, r.ResponseMS.P50*1e3, r.Verdict)
+		r.Classes[load.OK], r.Intended, bad, r.Rate, r.Reconnects, r.ResponseMS.P50*1e3, r.Verdict)
 	l.verdict = yes(u.Peak < 400<<20 && bad == 0 && r.Requests == r.Intended)
 	return []line{l}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // starters are the generators whose first request is timed, tare's own for comparison.
@@ -65,7 +65,7 @@ func firstRequest(ctx context.Context, g generator.Generator) (time.Duration, er
 		}
 	}()
 	p := profile("http://" + l.Addr().String() + "/")
-	p.Connections, p.Warmup, p.Measure, p.Rate, p.Arrivals = 4, time.Second, 2*time.Second, 1000, loadgen.Constant
+	p.Connections, p.Warmup, p.Measure, p.Rate, p.Arrivals = 4, time.Second, 2*time.Second, 1000, load.Constant
 	if len(generator.Loops(g.Name())) == 1 && generator.Loops(g.Name())[0] == "closed" {
 		p.Rate = 0
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 const (
@@ -26,9 +26,9 @@ var slowerThan = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond,
 // backlog is the most that the server may take, in seconds, for what waited.
 const backlog = 0.05
 
-func stopProfile(url string) loadgen.Profile {
+func stopProfile(url string) load.Profile {
 	p := profile(url)
-	p.Rate, p.Arrivals = stopRate, loadgen.Constant
+	p.Rate, p.Arrivals = stopRate, load.Constant
 	p.Warmup, p.Measure, p.Drain = 500*time.Millisecond, 3*time.Second, 3*time.Second
 	return p
 }
@@ -86,7 +86,7 @@ func stopLines(ctx context.Context, b *bench) []line {
 
 // judgeStop compares tare's counts with those expected from the schedule and the
 // server's own clock.
-func (l *line) judgeStop(t pacedRun, p loadgen.Profile) error {
+func (l *line) judgeStop(t pacedRun, p load.Profile) error {
 	h, err := responses(p.HDRPath)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *line) judgeStop(t pacedRun, p loadgen.Profile) error {
 	r := t.report
 	pause := time.Duration(t.server.ResumedAt - t.server.PausedAt)
 	want := int64(math.Round(p.Rate * p.Measure.Seconds()))
-	exact := r.Intended == want && r.Requests == want && r.Classes[loadgen.OK] == want
+	exact := r.Intended == want && r.Requests == want && r.Classes[load.OK] == want
 	l.compare = fmt.Sprintf("stopped %.1f ms;", pause.Seconds()*1e3)
 	for _, limit := range slowerThan {
 		n, due := countAbove(h, limit), (pause-limit).Seconds()*p.Rate
@@ -129,7 +129,7 @@ func responses(path string) (*hdrhistogram.Histogram, error) {
 		if h == nil {
 			break
 		}
-		if h.Tag() == loadgen.TagResponse+string(loadgen.OK) {
+		if h.Tag() == load.TagResponse+string(load.OK) {
 			all.Merge(h)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -41,11 +42,11 @@ func hours(tb testing.TB) *result.Dir {
 	}
 	path := filepath.Join(tb.TempDir(), "run")
 	d := s.Write(tb, path)
-	var log loadgen.Log
+	var log record.Log
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range seconds * rate {
 		service := time.Duration(2e5 * math.Exp(0.5*random.NormFloat64()))
-		if err := log.Add(loadgen.Sample{Second: 1 + i/rate, Class: loadgen.OK, Service: service, Response: service + 5000, Lateness: 5000}); err != nil {
+		if err := log.Add(record.Sample{Second: 1 + i/rate, Class: load.OK, Service: service, Response: service + 5000, Lateness: 5000}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -54,7 +55,7 @@ func hours(tb testing.TB) *result.Dir {
 	if err := log.Write(&full, start); err != nil {
 		tb.Fatal(err)
 	}
-	if err := loadgen.MergeWindow(&full, &sums, start, time.Second, (seconds+1)*time.Second); err != nil {
+	if err := record.MergeWindow(&full, &sums, start, time.Second, (seconds+1)*time.Second); err != nil {
 		tb.Fatal(err)
 	}
 	events := bytes.Repeat([]byte(`{"time":"2026-03-01T12:00:00Z","kind":"sample","sample":{"tasks":{"echo-0/app":{"at":"2026-03-01T12:00:00Z","cpu":1}}}}`+"\n"), seconds)
@@ -111,7 +112,7 @@ func TestMeasuredSums(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := loadgen.MergeWindow(bytes.NewReader(in), &out, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), from, to); err != nil {
+		if err := record.MergeWindow(bytes.NewReader(in), &out, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), from, to); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(d.TrialFile(id, result.MeasuredFile), out.Bytes(), 0o644); err != nil {

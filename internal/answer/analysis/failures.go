@@ -6,7 +6,8 @@ import (
 	"io/fs"
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -26,7 +27,7 @@ func failureFigures(f *figures, r *result.Record, path string) {
 	all, lost := int64(0), int64(0)
 	for class, n := range r.Load.Classes {
 		all += n
-		if class != string(loadgen.OK) {
+		if class != string(load.OK) {
 			lost += n
 		}
 	}
@@ -34,7 +35,7 @@ func failureFigures(f *figures, r *result.Record, path string) {
 		return
 	}
 	f.set(metric.RequestsLost, float64(lost))
-	if n, known := r.Load.Classes[string(loadgen.Timeout)]; known {
+	if n, known := r.Load.Classes[string(load.Timeout)]; known {
 		f.set(metric.Timeouts, float64(n))
 	}
 	if lost == 0 {
@@ -54,7 +55,7 @@ func outages(f *figures, r *result.Record, path string) {
 		return
 	}
 	first, n := r.Load.Window()
-	seconds, err := loadgen.Seconds(path, first, n)
+	seconds, err := record.Seconds(path, first, n)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.warn("failures-unplaced", byTheSecond, "the trial has no latency log: when requests failed is not known", "use a load generator that keeps one")

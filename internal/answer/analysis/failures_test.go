@@ -10,7 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -34,7 +34,7 @@ func failing(t *testing.T, failed ...int64) string {
 		for _, part := range []struct {
 			tag string
 			n   int64
-		}{{loadgen.TagResponse + string(loadgen.OK), 100 - n}, {loadgen.TagResponse + string(loadgen.Conn), n}} {
+		}{{load.TagResponse + string(load.OK), 100 - n}, {load.TagResponse + string(load.Conn), n}} {
 			if part.n == 0 {
 				continue
 			}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -36,7 +36,7 @@ func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
 func readMeasured(path string, w window, l *result.Load) (sums, error) {
 	want := l.Recorded
 	if want == 0 {
-		want = l.Classes[string(loadgen.OK)]
+		want = l.Classes[string(load.OK)]
 	}
 	merged, err := readLog(filepath.Join(filepath.Dir(path), result.MeasuredFile), w)
 	if err == nil && want > 0 && merged.answers().total() == want {

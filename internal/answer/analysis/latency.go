@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"math"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -19,9 +19,9 @@ type latency struct {
 }
 
 var latencies = []latency{
-	{metric.Latency, loadgen.TagResponse + string(loadgen.OK), 1e6},
-	{metric.ServiceTime, loadgen.TagService + string(loadgen.OK), 1e6},
-	{metric.Lateness, loadgen.TagLateness, 1e3},
+	{metric.Latency, load.TagResponse + string(load.OK), 1e6},
+	{metric.ServiceTime, load.TagService + string(load.OK), 1e6},
+	{metric.Lateness, load.TagLateness, 1e3},
 }
 
 // quantiles by the part of a latency metric's name.
@@ -93,7 +93,7 @@ func distribution(f *figures, base string, perUnit float64, s *sum) {
 // requests when the window is of whole seconds; a log that was cut, doubled or
 // belongs to another trial is noticed here.
 func checkCount(f *figures, l *result.Load, got int64) {
-	want, counted := l.Classes[string(loadgen.OK)]
+	want, counted := l.Classes[string(load.OK)]
 	switch {
 	case l.Recorded > 0:
 		want = l.Recorded // the generator records fewer than it counts, and says how many

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -24,7 +24,7 @@ func (Fortio) Name() string { return fortioTraits.name }
 
 // Command spreads the connections' requests evenly (fortio's default is all at
 // once) and takes a resolution of 10 µs (its default is 1 ms).
-func (g Fortio) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Fortio) Command(p load.Profile) (proc.Command, error) {
 	if err := fortioTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -51,7 +51,7 @@ func (g Fortio) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // Parse reads fortio's JSON.
-func (Fortio) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (Fortio) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseFortio(stdout)
 	if err != nil {
 		return result.Load{}, err

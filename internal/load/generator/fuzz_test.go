@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // fuzz holds one parser to what every outcome must be, whatever the input was:
@@ -28,7 +28,7 @@ func fuzz(f *testing.F, parser string, tr traits, files string) {
 	}
 	f.Add([]byte{})
 	f.Add([]byte("\x00{'"))
-	p := loadgen.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Connections: 4, Measure: time.Second, Warmup: time.Second, ExpectSize: -1}
+	p := load.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Connections: 4, Measure: time.Second, Warmup: time.Second, ExpectSize: -1}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		o, err := parsers[parser](bytes.NewReader(text))
 		if err != nil {

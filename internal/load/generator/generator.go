@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -16,8 +16,8 @@ type Generator interface {
 	Name() string
 	// Command translates p. It wraps errors.ErrUnsupported, with the reason, for
 	// a profile the generator cannot carry out.
-	Command(p loadgen.Profile) (proc.Command, error)
+	Command(p load.Profile) (proc.Command, error)
 	// Parse reads the generator's standard output to its end. It calls progress
 	// once a second where the generator says how it is getting on.
-	Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error)
+	Parse(stdout io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -24,7 +24,7 @@ type Ghz struct{ program }
 func (Ghz) Name() string { return ghzTraits.name }
 
 // Command opens the loop with --async where there is a rate.
-func (g Ghz) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Ghz) Command(p load.Profile) (proc.Command, error) {
 	if err := ghzTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -60,7 +60,7 @@ func (g Ghz) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // Parse reads ghz's JSON and cuts out the measure window.
-func (Ghz) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (Ghz) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseGhz(stdout)
 	if err != nil {
 		return result.Load{}, err

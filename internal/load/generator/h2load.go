@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -24,7 +24,7 @@ type H2load struct{ program }
 func (H2load) Name() string { return h2loadTraits.name }
 
 // Command splits the rate over the clients, each of which keeps its own.
-func (g H2load) Command(p loadgen.Profile) (proc.Command, error) {
+func (g H2load) Command(p load.Profile) (proc.Command, error) {
 	if err := h2loadTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -42,7 +42,7 @@ func (g H2load) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // Parse reads h2load's text and, in between, its log.
-func (H2load) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (H2load) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseH2load(stdout)
 	if err != nil {
 		return result.Load{}, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -22,7 +22,7 @@ type Hey struct{ program }
 func (Hey) Name() string { return heyTraits.name }
 
 // Command splits the rate over hey's workers, each of which keeps its own.
-func (g Hey) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Hey) Command(p load.Profile) (proc.Command, error) {
 	if err := heyTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -49,7 +49,7 @@ func (g Hey) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // Parse reads what Command made hey print.
-func (Hey) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (Hey) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	parse := ParseHey
 	if p.HDRPath != "" {
 		parse = ParseHeyCSV

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -59,7 +59,7 @@ export function handleSummary(data) { return { stdout: JSON.stringify(data) }; }
 `))
 
 // Command gives k6 a script on its standard input.
-func (g K6) Command(p loadgen.Profile) (proc.Command, error) {
+func (g K6) Command(p load.Profile) (proc.Command, error) {
 	if err := k6Traits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -117,7 +117,7 @@ const (
 )
 
 // Parse reads the summary of the scenario that was measured.
-func (K6) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (K6) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseK6(stdout)
 	if err != nil {
 		return result.Load{}, err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -25,7 +25,7 @@ func (Nighthawk) Name() string { return nighthawkTraits.name }
 
 // Command runs one worker, so that rate and connections are the run's and not
 // each worker's, open loop where there is a rate.
-func (g Nighthawk) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Nighthawk) Command(p load.Profile) (proc.Command, error) {
 	if err := nighthawkTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -54,7 +54,7 @@ func (g Nighthawk) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // Parse reads nighthawk's JSON.
-func (Nighthawk) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (Nighthawk) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseNighthawk(stdout)
 	if err != nil {
 		return result.Load{}, err

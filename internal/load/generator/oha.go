@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -29,7 +29,7 @@ type Oha struct {
 func (Oha) Name() string { return ohaTraits.name }
 
 // Command corrects for coordinated omission as far as oha can.
-func (g Oha) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Oha) Command(p load.Profile) (proc.Command, error) {
 	if err := ohaTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -64,7 +64,7 @@ func (g Oha) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // Parse reads what Command made oha print.
-func (g Oha) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (g Oha) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	t := ohaTraits
 	var o Outcome
 	var err error

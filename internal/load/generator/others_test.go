@@ -9,21 +9,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
-func openLoop() loadgen.Profile {
-	return loadgen.Profile{Targets: []string{"http://127.0.0.1:8080/a b"[:23]}, Rate: 500, Connections: 16, Workers: 2,
+func openLoop() load.Profile {
+	return load.Profile{Targets: []string{"http://127.0.0.1:8080/a b"[:23]}, Rate: 500, Connections: 16, Workers: 2,
 		Timeout: 1500 * time.Millisecond, Warmup: 5 * time.Second, Measure: 20 * time.Second, Tail: 500 * time.Millisecond, ExpectSize: -1}
 }
 
-func closedLoop() loadgen.Profile {
+func closedLoop() load.Profile {
 	p := openLoop()
 	p.Rate, p.Workers = 0, 0
 	return p
 }
 
-func logged(p loadgen.Profile) loadgen.Profile { p.HDRPath = "latency.hdr"; return p }
+func logged(p load.Profile) load.Profile { p.HDRPath = "latency.hdr"; return p }
 
 func TestOthersSayWhatTheyNeed(t *testing.T) {
 	for _, g := range Others("") {
@@ -47,7 +47,7 @@ func TestCommands(t *testing.T) {
 	const url = "http://127.0.0.1:8080/a"
 	for _, c := range []struct {
 		g    Generator
-		p    loadgen.Profile
+		p    load.Profile
 		want string
 	}{
 		{Oha{}, openLoop(), "oha --no-tui -c 16 -z 25500ms -m GET -q 500 --latency-correction -t 1500ms --worker-threads 2 --output-format json " + url},
@@ -102,13 +102,13 @@ func TestWhatTravelsOnStandardInput(t *testing.T) {
 }
 
 func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
-	change := func(f func(*loadgen.Profile)) loadgen.Profile { p := openLoop(); f(&p); return p }
-	poisson := change(func(p *loadgen.Profile) { p.Arrivals = "poisson" })
-	started := change(func(p *loadgen.Profile) { p.Start = time.Now() })
-	grpc := change(func(p *loadgen.Profile) { p.Protocol = "grpc" })
-	bodied := change(func(p *loadgen.Profile) { p.RequestSize = 10 })
+	change := func(f func(*load.Profile)) load.Profile { p := openLoop(); f(&p); return p }
+	poisson := change(func(p *load.Profile) { p.Arrivals = "poisson" })
+	started := change(func(p *load.Profile) { p.Start = time.Now() })
+	grpc := change(func(p *load.Profile) { p.Protocol = "grpc" })
+	bodied := change(func(p *load.Profile) { p.RequestSize = 10 })
 	for _, g := range Others("") {
-		for _, p := range []loadgen.Profile{poisson, started} {
+		for _, p := range []load.Profile{poisson, started} {
 			if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), g.Name()) {
 				t.Errorf("%s: %v", g.Name(), err)
 			}
@@ -116,21 +116,21 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 	}
 	for _, c := range []struct {
 		g    Generator
-		p    loadgen.Profile
+		p    load.Profile
 		want string
 	}{
 		{Wrk{}, openLoop(), "keeps no rate"},
 		{Wrk2{}, closedLoop(), "has no closed loop"},
-		{Wrk2{}, change(func(p *loadgen.Profile) { p.Rate = 0.5 }), "whole requests per second"},
-		{Oha{}, change(func(p *loadgen.Profile) { p.Rate = 10.5 }), "whole requests per second"},
+		{Wrk2{}, change(func(p *load.Profile) { p.Rate = 0.5 }), "whole requests per second"},
+		{Oha{}, change(func(p *load.Profile) { p.Rate = 10.5 }), "whole requests per second"},
 		{Oha{}, grpc, "does not speak grpc, only http1, http2"},
 		{Ghz{}, openLoop(), "does not speak http1"},
-		{K6{}, change(func(p *loadgen.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
-		{Hey{}, change(func(p *loadgen.Profile) { p.Protocol = "http2" }), "HTTP/2 over TLS only"},
+		{K6{}, change(func(p *load.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
+		{Hey{}, change(func(p *load.Profile) { p.Protocol = "http2" }), "HTTP/2 over TLS only"},
 		{H2load{}, bodied, "no request bodies"},
-		{H2load{}, change(func(p *loadgen.Profile) { p.Method = "PUT" }), "no PUT requests"},
-		{Oha{}, change(func(p *loadgen.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},
-		{Fortio{}, change(func(p *loadgen.Profile) { p.Targets = append(p.Targets, p.Targets[0]) }), "one target, not 2"},
+		{H2load{}, change(func(p *load.Profile) { p.Method = "PUT" }), "no PUT requests"},
+		{Oha{}, change(func(p *load.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},
+		{Fortio{}, change(func(p *load.Profile) { p.Targets = append(p.Targets, p.Targets[0]) }), "one target, not 2"},
 		{Fortio{}, poisson, "no poisson arrivals"},
 		{Vegeta{}, started, "start the process at the instant"},
 	} {
@@ -142,15 +142,15 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 }
 
 func TestAProfileThatIsNoneIsRefused(t *testing.T) {
-	for _, change := range []func(*loadgen.Profile){
-		func(p *loadgen.Profile) { p.Targets = nil },
-		func(p *loadgen.Profile) { p.Targets[0] = "--output=/etc/passwd" },
-		func(p *loadgen.Profile) { p.Targets[0] = "file:///etc/passwd" },
-		func(p *loadgen.Profile) { p.Targets[0] = "http://a/\n--x" },
-		func(p *loadgen.Profile) { p.Method = "GET /" },
-		func(p *loadgen.Profile) { p.Rate = math.Inf(1) },
-		func(p *loadgen.Profile) { p.Connections = 0 },
-		func(p *loadgen.Profile) { p.Measure = 0 },
+	for _, change := range []func(*load.Profile){
+		func(p *load.Profile) { p.Targets = nil },
+		func(p *load.Profile) { p.Targets[0] = "--output=/etc/passwd" },
+		func(p *load.Profile) { p.Targets[0] = "file:///etc/passwd" },
+		func(p *load.Profile) { p.Targets[0] = "http://a/\n--x" },
+		func(p *load.Profile) { p.Method = "GET /" },
+		func(p *load.Profile) { p.Rate = math.Inf(1) },
+		func(p *load.Profile) { p.Connections = 0 },
+		func(p *load.Profile) { p.Measure = 0 },
 	} {
 		p := openLoop()
 		change(&p)
@@ -204,7 +204,7 @@ func TestUnits(t *testing.T) {
 // Only tare's own generator looks at answers; to leave a check out in silence would pass what it is to find.
 func TestChecksAreRefused(t *testing.T) {
 	for _, g := range Others("") {
-		p := loadgen.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Arrivals: "constant", Connections: 4, Measure: time.Second, ExpectSize: -1, JSONLacks: []string{"errors"}}
+		p := load.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Arrivals: "constant", Connections: 4, Measure: time.Second, ExpectSize: -1, JSONLacks: []string{"errors"}}
 		if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not check") {
 			t.Errorf("%s: %v", g.Name(), err)
 		}

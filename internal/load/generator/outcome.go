@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -82,28 +82,28 @@ func (o *Outcome) note(text string) {
 }
 
 // class of a finished request.
-func (r Record) class(wantSize int64) loadgen.Class {
+func (r Record) class(wantSize int64) load.Class {
 	switch {
 	case r.Code == 0:
 		return classOfError(r.Error)
 	case r.Code/100 != 2, wantSize >= 0 && r.Size >= 0 && r.Size != wantSize:
-		return loadgen.Status
+		return load.Status
 	}
-	return loadgen.OK
+	return load.OK
 }
 
 // timeoutWords are how generators speak of a request that was given up.
 var timeoutWords = []string{"timeout", "timed out", "deadline exceeded", "time-out"}
 
 // classOfError tells a time-out from every other error by the generator's words.
-func classOfError(text string) loadgen.Class {
+func classOfError(text string) load.Class {
 	text = strings.ToLower(text)
 	for _, w := range timeoutWords {
 		if strings.Contains(text, w) {
-			return loadgen.Timeout
+			return load.Timeout
 		}
 	}
-	return loadgen.Conn
+	return load.Conn
 }
 
 // distribution builds a published latency; every figure in seconds times unit.

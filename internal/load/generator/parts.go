@@ -13,13 +13,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Part is what one of several processes is asked to do of one load, and what it wrote.
 type Part struct {
-	Profile loadgen.Profile
+	Profile load.Profile
 	Stdout  io.Reader
 	// Ahead is how far the clock of the process is ahead of the one that the
 	// whole load's Start is told by.
@@ -31,7 +32,7 @@ type Part struct {
 // merging is a generator that makes one result of the outputs of its parts
 // better than their results can be added up.
 type merging interface {
-	merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error)
+	merge(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error)
 }
 
 // Split shares p among n processes that together send exactly p. Tare's engine
@@ -39,9 +40,9 @@ type merging interface {
 // requests per second (7 among 3 are 3, 2 and 2) and a part of the connections. Each
 // process writes its interval log under a directory of its own beside p's. The
 // error wraps errors.ErrUnsupported where p cannot be shared so.
-func Split(g Generator, p loadgen.Profile, n int) ([]loadgen.Profile, error) {
+func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
 	if n <= 1 {
-		return []loadgen.Profile{p}, nil
+		return []load.Profile{p}, nil
 	}
 	if p.Connections < n {
 		return nil, fmt.Errorf("share load: %d connections among %d load workers: %w", p.Connections, n, errors.ErrUnsupported)
@@ -51,7 +52,7 @@ func Split(g Generator, p loadgen.Profile, n int) ([]loadgen.Profile, error) {
 		return nil, fmt.Errorf("share load: %s sends whole requests per second, and %v/s cannot be shared so among %d load workers: %w",
 			g.Name(), p.Rate, n, errors.ErrUnsupported)
 	}
-	parts := make([]loadgen.Profile, n)
+	parts := make([]load.Profile, n)
 	for i := range parts {
 		part := p
 		part.Connections = shareOf(p.Connections, n, i)
@@ -80,7 +81,7 @@ func shareOf(total, n, i int) int {
 // ParseParts reads the outputs of all parts of one load, at the same time and
 // each to its end, and makes one result of them: counts are added, and the
 // lateness is the worst of the parts. progress tells of a second once every part has.
-func ParseParts(g Generator, parts []Part, whole loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
+func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
 	if len(parts) == 1 {
 		l, err := g.Parse(parts[0].Stdout, parts[0].Profile, progress)
 		return moved(l, -parts[0].Ahead), err
@@ -119,8 +120,8 @@ func moved(l result.Load, by time.Duration) result.Load {
 }
 
 // merge adds up the reports of the engine, whose distributions are merged bucket by bucket.
-func (Tare) merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
-	reports := make([]loadgen.Report, len(parts))
+func (Tare) merge(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
+	reports := make([]load.Report, len(parts))
 	var reading errgroup.Group
 	for i, part := range parts {
 		reading.Go(func() error {
@@ -128,7 +129,7 @@ func (Tare) merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Pro
 			if err != nil {
 				return ofPart(i, err)
 			}
-			r.OnClock(loadgen.ClockOf(part.Ahead, part.Unsure))
+			r.OnClock(load.ClockOf(part.Ahead, part.Unsure))
 			reports[i] = *r
 			return nil
 		})
@@ -136,7 +137,7 @@ func (Tare) merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Pro
 	if err := reading.Wait(); err != nil {
 		return result.Load{}, err
 	}
-	m, err := loadgen.Merge(reports)
+	m, err := record.Merge(reports)
 	if err != nil {
 		return result.Load{}, err
 	}
@@ -155,7 +156,7 @@ func (Tare) merge(parts []Part, whole loadgen.Profile, progress func(loadgen.Pro
 }
 
 // added is the sum of what the parts say.
-func added(parts []result.Load, whole loadgen.Profile) result.Load {
+func added(parts []result.Load, whole load.Profile) result.Load {
 	sum := parts[0]
 	sum.Classes, sum.Statuses, sum.Errors = map[string]int64{}, map[string]int64{}, map[string]int64{}
 	sum.Intended, sum.Sent, sum.Completed, sum.BytesIn, sum.BytesOut, sum.Recorded = 0, 0, 0, 0, 0, 0
@@ -218,7 +219,7 @@ func valueOf(f *float64) float64 {
 
 // MergeLogs makes one interval log at path of those of the parts. Without any
 // there is none; one that is missing among others is an error.
-func MergeLogs(path string, start time.Time, parts []loadgen.Profile) (err error) {
+func MergeLogs(path string, start time.Time, parts []load.Profile) (err error) {
 	var logs []io.Reader
 	for _, p := range parts {
 		f, err := os.Open(p.HDRPath)
@@ -242,7 +243,7 @@ func MergeLogs(path string, start time.Time, parts []loadgen.Profile) (err error
 	if err != nil {
 		return fmt.Errorf("merge interval logs: %w", err)
 	}
-	if err := errors.Join(loadgen.MergeLogs(out, start, logs...), out.Close()); err != nil {
+	if err := errors.Join(record.MergeLogs(out, start, logs...), out.Close()); err != nil {
 		_ = os.Remove(path)
 		return err
 	}
@@ -252,22 +253,22 @@ func MergeLogs(path string, start time.Time, parts []loadgen.Profile) (err error
 // SumProgress is what each of n processes tells its seconds to; tell hears of a
 // second once every one has told it. Counts are sums; of the percentiles the
 // worst is told, since they cannot be added.
-func SumProgress(n int, tell func(loadgen.Progress)) func(loadgen.Progress) {
+func SumProgress(n int, tell func(load.Progress)) func(load.Progress) {
 	if tell == nil {
-		return func(loadgen.Progress) {}
+		return func(load.Progress) {}
 	}
 	type second struct {
-		loadgen.Progress
+		load.Progress
 		seen int
 	}
 	var mu sync.Mutex
 	seconds := map[int]*second{}
-	return func(p loadgen.Progress) {
+	return func(p load.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
 		at := seconds[p.Second]
 		if at == nil {
-			at = &second{Progress: loadgen.Progress{Second: p.Second, Phase: p.Phase}}
+			at = &second{Progress: load.Progress{Second: p.Second, Phase: p.Phase}}
 			seconds[p.Second] = at
 		}
 		at.Intended += p.Intended

@@ -21,7 +21,8 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -69,7 +70,7 @@ func grpcServer(t *testing.T) (url string, hits *atomic.Int64) {
 }
 
 // run starts a generator as the platform does and reads it while it runs.
-func run(t *testing.T, g Generator, p loadgen.Profile) result.Load {
+func run(t *testing.T, g Generator, p load.Profile) result.Load {
 	t.Helper()
 	cmd, err := g.Command(p)
 	if err != nil {
@@ -112,7 +113,7 @@ func TestRealGenerators(t *testing.T) {
 				t.Fatalf("%v\nhint: make generators", err)
 			}
 			t.Logf("%s %s", found.Path, found.Version)
-			p := loadgen.Profile{Connections: 4, Rate: 100, Timeout: time.Second, Warmup: 500 * time.Millisecond,
+			p := load.Profile{Connections: 4, Rate: 100, Timeout: time.Second, Warmup: 500 * time.Millisecond,
 				Measure: 1500 * time.Millisecond, Tail: 200 * time.Millisecond, ExpectSize: -1}
 			url, hits := server(t)
 			switch g.Name() {
@@ -148,7 +149,7 @@ func TestRealGeneratorsSpeakHTTP2(t *testing.T) {
 		t.Skip("starts real generators")
 	}
 	for _, g := range Others(GeneratorsDir()) {
-		p := loadgen.Profile{Connections: 2, Rate: 40, Timeout: time.Second, Measure: time.Second, ExpectSize: -1, Protocol: "http2"}
+		p := load.Profile{Connections: 2, Rate: 40, Timeout: time.Second, Measure: time.Second, ExpectSize: -1, Protocol: "http2"}
 		url, hits := serverOf(t, 2)
 		p.Targets = []string{url}
 		if _, err := g.Command(p); errors.Is(err, errors.ErrUnsupported) || notHad[g.Name()] {
@@ -159,17 +160,17 @@ func TestRealGeneratorsSpeakHTTP2(t *testing.T) {
 }
 
 // judge holds a result to what the server saw and to itself.
-func judge(t *testing.T, l result.Load, p loadgen.Profile, hits int64) {
+func judge(t *testing.T, l result.Load, p load.Profile, hits int64) {
 	t.Helper()
 	asked := p.Rate * p.Measure.Seconds()
-	ok := l.Classes[string(loadgen.OK)]
+	ok := l.Classes[string(load.OK)]
 	if p.Rate > 0 && (float64(ok) < 0.7*asked || float64(ok) > 1.3*asked) {
 		t.Errorf("%d answers in the measure window, asked for %.0f: %+v", ok, asked, l)
 	}
 	if ok < 1 || ok > hits || l.Completed < 1 || l.Completed > hits {
 		t.Errorf("%d answers of class 2xx, %d completed, the server saw %d", ok, l.Completed, hits)
 	}
-	if l.Classes[string(loadgen.Conn)]+l.Classes[string(loadgen.Timeout)]+l.Classes[string(loadgen.Status)] > ok/10 {
+	if l.Classes[string(load.Conn)]+l.Classes[string(load.Timeout)]+l.Classes[string(load.Status)] > ok/10 {
 		t.Errorf("classes %v, errors %v", l.Classes, l.Errors)
 	}
 	if l.Published == nil {
@@ -187,7 +188,7 @@ func judge(t *testing.T, l result.Load, p loadgen.Profile, hits int64) {
 }
 
 // saneLatency: min <= mean <= max, quantiles in order, nothing longer than the run.
-func saneLatency(t *testing.T, d result.Latency, p loadgen.Profile) {
+func saneLatency(t *testing.T, d result.Latency, p load.Profile) {
 	t.Helper()
 	if d.Meaning == "" && d.Of != ofFirstByte {
 		t.Errorf("latency %q has no meaning", d.Of)
@@ -209,7 +210,7 @@ func saneLatency(t *testing.T, d result.Latency, p loadgen.Profile) {
 
 // holds compares the interval log with the counts. The log has whole seconds:
 // it may hold what was due before or after the window in a second they share.
-func holds(t *testing.T, p loadgen.Profile, l result.Load) {
+func holds(t *testing.T, p load.Profile, l result.Load) {
 	t.Helper()
 	f, err := os.Open(p.HDRPath)
 	if err != nil {
@@ -217,14 +218,14 @@ func holds(t *testing.T, p loadgen.Profile, l result.Load) {
 	}
 	defer f.Close()
 	tags := map[string]int64{}
-	if err := loadgen.ReadLog(f, func(_ int, tag string, h *hdrhistogram.Histogram) error {
+	if err := record.ReadLog(f, func(_ int, tag string, h *hdrhistogram.Histogram) error {
 		tags[tag] += h.TotalCount()
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ok := l.Classes[string(loadgen.OK)]
-	if n := max(tags[loadgen.TagResponse+string(loadgen.OK)], tags[loadgen.TagService+string(loadgen.OK)]); n < ok {
+	ok := l.Classes[string(load.OK)]
+	if n := max(tags[load.TagResponse+string(load.OK)], tags[load.TagService+string(load.OK)]); n < ok {
 		t.Errorf("the interval log holds %v, the window %d", tags, ok)
 	}
 }

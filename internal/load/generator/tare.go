@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -49,7 +49,7 @@ func (Tare) Name() string { return "tare" }
 
 // Command runs `tare-agent load` with p as JSON on its standard input, in the
 // directory of its interval log.
-func (t Tare) Command(p loadgen.Profile) (proc.Command, error) {
+func (t Tare) Command(p load.Profile) (proc.Command, error) {
 	if err := p.Validate(); err != nil {
 		return proc.Command{}, fmt.Errorf("load profile for tare: %w", err)
 	}
@@ -68,8 +68,8 @@ func (t Tare) Command(p loadgen.Profile) (proc.Command, error) {
 // code there is has some ten kilobytes.
 const maxLine = 1 << 20
 
-// Parse reads the engine's lines ([loadgen.Line]); the report is the last.
-func (Tare) Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
+// Parse reads the engine's lines ([load.Line]); the report is the last.
+func (Tare) Parse(stdout io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error) {
 	report, err := readReport(stdout, progress)
 	if err != nil {
 		return result.Load{}, err
@@ -77,15 +77,15 @@ func (Tare) Parse(stdout io.Reader, p loadgen.Profile, progress func(loadgen.Pro
 	return fromReport(report, p), nil
 }
 
-func readReport(stdout io.Reader, progress func(loadgen.Progress)) (*loadgen.Report, error) {
+func readReport(stdout io.Reader, progress func(load.Progress)) (*load.Report, error) {
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, maxLine)
-	var report *loadgen.Report
+	var report *load.Report
 	for lines.Scan() {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var line loadgen.Line
+		var line load.Line
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			return nil, fmt.Errorf("read load engine's output %.60q: %w", lines.Text(), err)
 		}
@@ -105,7 +105,7 @@ func readReport(stdout io.Reader, progress func(loadgen.Progress)) (*loadgen.Rep
 	return report, nil
 }
 
-func fromReport(r *loadgen.Report, p loadgen.Profile) result.Load {
+func fromReport(r *load.Report, p load.Profile) result.Load {
 	l := result.Load{
 		Generator: "tare", Version: r.Version, Loop: r.Loop, Arrivals: r.Arrivals,
 		Start: r.MeasureStart, End: r.MeasureEnd,

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 func TestTareCommandCarriesTheProfile(t *testing.T) {
-	p := loadgen.Profile{Targets: []string{"http://127.0.0.1:8080/"}, Rate: 100, Connections: 4, Measure: time.Second, ExpectSize: -1}
+	p := load.Profile{Targets: []string{"http://127.0.0.1:8080/"}, Rate: 100, Connections: 4, Measure: time.Second, ExpectSize: -1}
 	c, err := Tare{Agent: "/opt/tare-agent"}.Command(p)
 	if err != nil {
 		t.Fatal(err)
@@ -20,34 +20,34 @@ func TestTareCommandCarriesTheProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got loadgen.Profile
+	var got load.Profile
 	if err := json.Unmarshal(b, &got); err != nil {
 		t.Fatal(err)
 	}
 	if c.Path != "/opt/tare-agent" || len(c.Args) != 1 || c.Args[0] != "load" || got.Targets[0] != p.Targets[0] || got.Rate != 100 || got.ExpectSize != -1 {
 		t.Errorf("%s %q with %s", c.Path, c.Args, b)
 	}
-	if _, err := (Tare{}).Command(loadgen.Profile{}); err == nil {
+	if _, err := (Tare{}).Command(load.Profile{}); err == nil {
 		t.Error("an empty profile is accepted")
 	}
 }
 
 func TestTareParse(t *testing.T) {
 	start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	report := loadgen.Report{
+	report := load.Report{
 		Version: "v1", Loop: "open", Arrivals: "poisson", Started: start, MeasureStart: start.Add(2 * time.Second), MeasureEnd: start.Add(12 * time.Second),
-		Intended: 10, Sent: 9, Completed: 8, Classes: map[loadgen.Class]int64{loadgen.OK: 7, loadgen.Conn: 1},
+		Intended: 10, Sent: 9, Completed: 8, Classes: map[load.Class]int64{load.OK: 7, load.Conn: 1},
 		Statuses: map[string]int64{"200": 7}, Errors: map[string]int64{"reset": 1}, BytesIn: 1, BytesOut: 2, CPUSeconds: 0.5, ThreadCPURatio: 0.1,
-		LatenessUS: loadgen.Quantiles{Count: 9, P50: 1, P99: 2, Max: 3}, OwnLatenessUS: loadgen.Quantiles{Count: 9, P99: 1.5}, Verdict: "ok",
+		LatenessUS: load.Quantiles{Count: 9, P50: 1, P99: 2, Max: 3}, OwnLatenessUS: load.Quantiles{Count: 9, P99: 1.5}, Verdict: "ok",
 	}
 	var out strings.Builder
 	e := json.NewEncoder(&out)
 	for i := range 3 {
-		_ = e.Encode(loadgen.Line{Progress: &loadgen.Progress{Second: i}})
+		_ = e.Encode(load.Line{Progress: &load.Progress{Second: i}})
 	}
-	_ = e.Encode(loadgen.Line{Report: &report})
+	_ = e.Encode(load.Line{Report: &report})
 	var seconds []int
-	l, err := Tare{}.Parse(strings.NewReader(out.String()), loadgen.Profile{Rate: 100, Connections: 4}, func(p loadgen.Progress) { seconds = append(seconds, p.Second) })
+	l, err := Tare{}.Parse(strings.NewReader(out.String()), load.Profile{Rate: 100, Connections: 4}, func(p load.Progress) { seconds = append(seconds, p.Second) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +55,10 @@ func TestTareParse(t *testing.T) {
 		l.Classes["2xx"] != 7 || l.Classes["conn"] != 1 || *l.LatenessP99US != 2 || *l.OwnLatenessP99US != 1.5 || *l.CPUSeconds != 0.5 || l.Completed != 8 {
 		t.Errorf("%v %+v", seconds, l)
 	}
-	if _, err := (Tare{}).Parse(strings.NewReader(`{"progress":{"second":1}}`), loadgen.Profile{}, nil); err == nil {
+	if _, err := (Tare{}).Parse(strings.NewReader(`{"progress":{"second":1}}`), load.Profile{}, nil); err == nil {
 		t.Error("an output without a report is accepted")
 	}
-	if _, err := (Tare{}).Parse(strings.NewReader("panic: no\n"), loadgen.Profile{}, nil); err == nil || !strings.Contains(err.Error(), "panic: no") {
+	if _, err := (Tare{}).Parse(strings.NewReader("panic: no\n"), load.Profile{}, nil); err == nil || !strings.Contains(err.Error(), "panic: no") {
 		t.Errorf("garbage: %v", err)
 	}
 }
@@ -66,6 +66,6 @@ func TestTareParse(t *testing.T) {
 func FuzzTareParse(f *testing.F) {
 	f.Add(`{"progress":{"second":1}}` + "\n" + `{"report":{"engine":"epoll","verdict":"ok"}}`)
 	f.Fuzz(func(_ *testing.T, out string) {
-		_, _ = Tare{}.Parse(strings.NewReader(out), loadgen.Profile{}, func(loadgen.Progress) {})
+		_, _ = Tare{}.Parse(strings.NewReader(out), load.Profile{}, func(load.Progress) {})
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // Loops a generator can run.
@@ -70,7 +70,7 @@ func Loops(generator string) []string {
 const maxArgument = 64 << 10
 
 // check wraps errors.ErrUnsupported with every reason for which p cannot be carried out.
-func (t traits) check(p loadgen.Profile) error {
+func (t traits) check(p load.Profile) error {
 	var why []string
 	refuse := func(when bool, format string, args ...any) {
 		if when {
@@ -96,7 +96,7 @@ func (t traits) check(p loadgen.Profile) error {
 }
 
 // valid refuses what no generator could carry out, and what a command line would misread.
-func (t traits) valid(p loadgen.Profile) error {
+func (t traits) valid(p load.Profile) error {
 	var errs []error
 	refuse := func(when bool, format string, args ...any) {
 		if when {
@@ -122,7 +122,7 @@ func (t traits) valid(p loadgen.Profile) error {
 
 // duration of the whole run. What a generator leaves out at its beginning comes
 // out of the warm-up, which is made as long as that takes.
-func (t traits) duration(p loadgen.Profile) time.Duration {
+func (t traits) duration(p load.Profile) time.Duration {
 	d := max(p.Warmup, t.calibration) + p.Measure + p.Tail
 	if step := t.step; step > 0 {
 		d = (d + step - 1) / step * step
@@ -136,7 +136,7 @@ type program struct {
 	Path string
 }
 
-func (g program) command(name string, p loadgen.Profile, args ...string) proc.Command {
+func (g program) command(name string, p load.Profile, args ...string) proc.Command {
 	cpus := make([]string, len(p.CPUs))
 	for i, n := range p.CPUs {
 		cpus[i] = strconv.Itoa(n)
@@ -144,9 +144,9 @@ func (g program) command(name string, p loadgen.Profile, args ...string) proc.Co
 	return proc.Command{Path: cmp.Or(g.Path, name), Args: args, CPUs: strings.Join(cpus, ",")}
 }
 
-func protocol(p loadgen.Profile) string { return cmp.Or(p.Protocol, "http1") }
+func protocol(p load.Profile) string { return cmp.Or(p.Protocol, "http1") }
 
-func method(p loadgen.Profile) string {
+func method(p load.Profile) string {
 	if p.Method == "" && p.RequestSize > 0 {
 		return "POST"
 	}
@@ -154,10 +154,10 @@ func method(p loadgen.Profile) string {
 }
 
 // body of a request, the same bytes whichever generator sends it.
-func body(p loadgen.Profile) string { return strings.Repeat("x", int(p.RequestSize)) }
+func body(p load.Profile) string { return strings.Repeat("x", int(p.RequestSize)) }
 
 // threads is at least one, and no more than there are connections.
-func threads(p loadgen.Profile) string {
+func threads(p load.Profile) string {
 	return strconv.Itoa(max(1, min(p.Workers, p.Connections)))
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -25,7 +25,7 @@ func (Vegeta) Name() string { return vegetaTraits.name }
 
 // Command caps the workers at the connections asked for: without a cap vegeta
 // starts one more whenever all are busy, until the server or itself gives way.
-func (g Vegeta) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Vegeta) Command(p load.Profile) (proc.Command, error) {
 	if err := vegetaTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -60,7 +60,7 @@ func vegetaRate(rate float64) string {
 }
 
 // vegetaTargets is one JSON object a line.
-func vegetaTargets(p loadgen.Profile) string {
+func vegetaTargets(p load.Profile) string {
 	var out strings.Builder
 	for _, url := range p.Targets {
 		target := map[string]string{"method": method(p), "url": url}
@@ -75,7 +75,7 @@ func vegetaTargets(p loadgen.Profile) string {
 
 // Parse reads vegeta's results and works out, from their sequence numbers, how
 // late each was sent.
-func (Vegeta) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (Vegeta) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseVegeta(stdout)
 	if err != nil {
 		return result.Load{}, err

@@ -11,14 +11,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // result is o as the record of the measure window of p. With a record of every
 // request the window is cut out exactly; without, the counts are the whole run's
 // in proportion, and a warning says so. p.Start is when the process was started.
-func (t traits) result(o Outcome, p loadgen.Profile) (result.Load, error) {
+func (t traits) result(o Outcome, p load.Profile) (result.Load, error) {
 	l := result.Load{
 		Generator: t.name, Version: o.Version, Loop: loopClosed,
 		AskedRate: p.Rate, Connections: p.Connections,
@@ -50,7 +51,7 @@ func (t traits) result(o Outcome, p loadgen.Profile) (result.Load, error) {
 }
 
 // scale takes the measure window's share of the whole run's counts.
-func (t traits) scale(l *result.Load, o Outcome, p loadgen.Profile, warn func(string, ...any)) {
+func (t traits) scale(l *result.Load, o Outcome, p load.Profile, warn func(string, ...any)) {
 	run := o.Elapsed
 	if run <= 0 {
 		run = t.duration(p)
@@ -74,8 +75,8 @@ func (t traits) scale(l *result.Load, o Outcome, p loadgen.Profile, warn func(st
 	}
 	l.Statuses, l.Errors = mapValues(o.Statuses, part), mapValues(o.Errors, part)
 	t.classes(l, o, part)
-	answers := l.Classes[string(loadgen.OK)] + l.Classes[string(loadgen.Status)]
-	failed := l.Classes[string(loadgen.Timeout)] + l.Classes[string(loadgen.Conn)]
+	answers := l.Classes[string(load.OK)] + l.Classes[string(load.Status)]
+	failed := l.Classes[string(load.Timeout)] + l.Classes[string(load.Conn)]
 	l.Completed, l.Sent, l.Intended = answers, answers+failed, answers+failed
 	if l.Loop == loopOpen {
 		l.Intended = int64(math.Round(p.Rate * p.Measure.Seconds()))
@@ -90,7 +91,7 @@ func (t traits) scale(l *result.Load, o Outcome, p loadgen.Profile, warn func(st
 
 // classes are by status where there are statuses, else by the split the generator gives.
 func (t traits) classes(l *result.Load, o Outcome, part func(int64) int64) {
-	add := func(c loadgen.Class, n int64) {
+	add := func(c load.Class, n int64) {
 		if n > 0 {
 			l.Classes[string(c)] += n
 		}
@@ -101,23 +102,23 @@ func (t traits) classes(l *result.Load, o Outcome, part func(int64) int64) {
 			add(classOfStatus(code), part(n))
 		}
 	case o.OK != nil:
-		add(loadgen.OK, part(*o.OK))
+		add(load.OK, part(*o.OK))
 		if o.NotOK != nil {
-			add(loadgen.Status, part(*o.NotOK))
+			add(load.Status, part(*o.NotOK))
 		}
 	case o.Requests != nil:
-		add(loadgen.OK, part(*o.Requests))
+		add(load.OK, part(*o.Requests))
 	}
 	for text, n := range o.Errors {
 		add(classOfError(text), part(n))
 	}
 }
 
-func classOfStatus(code string) loadgen.Class {
+func classOfStatus(code string) load.Class {
 	if len(code) == 3 && code[0] == '2' || code == grpcOK {
-		return loadgen.OK
+		return load.OK
 	}
-	return loadgen.Status
+	return load.Status
 }
 
 func mapValues(m map[string]int64, f func(int64) int64) map[string]int64 {
@@ -134,7 +135,7 @@ func mapValues(m map[string]int64, f func(int64) int64) map[string]int64 {
 }
 
 // cut counts the requests of the measure window and writes the interval log.
-func (t traits) cut(l *result.Load, o Outcome, p loadgen.Profile, start time.Time, warn func(string, ...any)) error {
+func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, warn func(string, ...any)) error {
 	// Output without times of day counts from the start of its process.
 	var shift time.Duration
 	if !o.Started.IsZero() {
@@ -143,7 +144,7 @@ func (t traits) cut(l *result.Load, o Outcome, p loadgen.Profile, start time.Tim
 	from, to := p.Warmup, p.Warmup+p.Measure
 	within := func(d time.Duration) bool { return d+shift >= from && d+shift < to }
 	l.Statuses, l.Errors = map[string]int64{}, map[string]int64{}
-	var log loadgen.Log
+	var log record.Log
 	var lateness, responses, services []time.Duration
 	var inWindow, scheduled int64
 	for _, r := range o.Records {
@@ -157,7 +158,7 @@ func (t traits) cut(l *result.Load, o Outcome, p loadgen.Profile, start time.Tim
 			l.BytesIn += max(r.Size, 0)
 		}
 		if second := int(math.Floor((due + shift).Seconds())); second >= 0 && p.HDRPath != "" {
-			if err := log.Add(loadgen.Sample{Second: second, Class: class, Response: r.response(), Service: r.Service, Lateness: r.Late}); err != nil {
+			if err := log.Add(record.Sample{Second: second, Class: class, Response: r.response(), Service: r.Service, Lateness: r.Late}); err != nil {
 				return err
 			}
 		}
@@ -171,7 +172,7 @@ func (t traits) cut(l *result.Load, o Outcome, p loadgen.Profile, start time.Tim
 		} else {
 			l.Errors[r.Error]++
 		}
-		if class == loadgen.OK {
+		if class == load.OK {
 			responses, services = appendKnown(responses, r.response()), appendKnown(services, r.Service)
 		}
 		if r.Late >= 0 {
@@ -211,7 +212,7 @@ func appendKnown(to []time.Duration, d time.Duration) []time.Duration {
 
 // absent counts the requests an open loop owed and its output does not hold.
 // Those in flight at the end are cut off by the generator and no error.
-func (t traits) absent(l *result.Load, o Outcome, p loadgen.Profile, warn func(string, ...any)) {
+func (t traits) absent(l *result.Load, o Outcome, p load.Profile, warn func(string, ...any)) {
 	warn("%s leaves requests without an answer out of this output: what failed, and why, is not known", t.name)
 	if l.Loop != loopOpen {
 		return
@@ -223,7 +224,7 @@ func (t traits) absent(l *result.Load, o Outcome, p loadgen.Profile, warn func(s
 	}
 	share := max(1, int64(math.Round(float64(missing)*float64(p.Measure)/float64(run))))
 	l.Errors["due, and not in the output"] = share
-	l.Classes[string(loadgen.Conn)] += share
+	l.Classes[string(load.Conn)] += share
 }
 
 // response time from the intended start, as the generator has it or as its parts give it.
@@ -249,7 +250,7 @@ func setLateness(l *result.Load, late []time.Duration) {
 }
 
 // writeLog writes to a temporary name first: a log is there whole or not at all.
-func writeLog(path string, start time.Time, log *loadgen.Log) (err error) {
+func writeLog(path string, start time.Time, log *record.Log) (err error) {
 	if path == "" {
 		return nil
 	}

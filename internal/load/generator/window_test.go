@@ -10,7 +10,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 )
 
 func has(warnings []string, part string) bool {
@@ -38,8 +39,8 @@ func tenASecond() Outcome {
 	return o
 }
 
-func windowProfile(t *testing.T) loadgen.Profile {
-	return loadgen.Profile{Targets: []string{"http://127.0.0.1:1/"}, Rate: 10, Connections: 2, Start: time.Unix(1000, 0),
+func windowProfile(t *testing.T) load.Profile {
+	return load.Profile{Targets: []string{"http://127.0.0.1:1/"}, Rate: 10, Connections: 2, Start: time.Unix(1000, 0),
 		Warmup: time.Second, Measure: 2 * time.Second, Tail: time.Second, ExpectSize: 10, HDRPath: filepath.Join(t.TempDir(), "latency.hdr")}
 }
 
@@ -71,7 +72,7 @@ func TestTheMeasureWindowIsCutOut(t *testing.T) {
 	}
 	defer f.Close()
 	got := map[int]map[string]int64{}
-	if err := loadgen.ReadLog(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := record.ReadLog(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if got[second] == nil {
 			got[second] = map[string]int64{}
 		}

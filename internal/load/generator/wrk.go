@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -19,7 +19,7 @@ type Wrk struct{ program }
 func (Wrk) Name() string { return wrkTraits.name }
 
 // Command runs wrk with its latency distribution.
-func (g Wrk) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Wrk) Command(p load.Profile) (proc.Command, error) {
 	if err := wrkTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -27,7 +27,7 @@ func (g Wrk) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // wrkArgs are those wrk and wrk2 have in common. Both know whole seconds only.
-func wrkArgs(t traits, p loadgen.Profile) []string {
+func wrkArgs(t traits, p load.Profile) []string {
 	args := []string{"-t", threads(p), "-c", strconv.Itoa(p.Connections), "-d", strconv.FormatInt(wholeSeconds(t.duration(p)), 10) + "s"}
 	if p.Timeout > 0 {
 		args = append(args, "--timeout", strconv.FormatInt(wholeSeconds(p.Timeout), 10)+"s")
@@ -36,7 +36,7 @@ func wrkArgs(t traits, p loadgen.Profile) []string {
 }
 
 // Parse reads wrk's text.
-func (Wrk) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (Wrk) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseWrk(stdout)
 	if err != nil {
 		return result.Load{}, err
@@ -61,7 +61,7 @@ func (Wrk2) Name() string { return wrk2Traits.name }
 
 // Command makes the warm-up at least as long as the ten seconds wrk2 leaves out,
 // and asks for both its latencies.
-func (g Wrk2) Command(p loadgen.Profile) (proc.Command, error) {
+func (g Wrk2) Command(p load.Profile) (proc.Command, error) {
 	if err := wrk2Traits.check(p); err != nil {
 		return proc.Command{}, err
 	}
@@ -72,7 +72,7 @@ func (g Wrk2) Command(p loadgen.Profile) (proc.Command, error) {
 }
 
 // Parse reads wrk2's text.
-func (Wrk2) Parse(stdout io.Reader, p loadgen.Profile, _ func(loadgen.Progress)) (result.Load, error) {
+func (Wrk2) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseWrk2(stdout)
 	if err != nil {
 		return result.Load{}, err

@@ -15,8 +15,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -130,7 +130,7 @@ const modeEnv = "TARE_RUNNER_TEST_LOAD"
 
 func (fakeGenerator) Name() string { return "fake" }
 
-func (g fakeGenerator) Command(p loadgen.Profile) (proc.Command, error) {
+func (g fakeGenerator) Command(p load.Profile) (proc.Command, error) {
 	if g.mode == "unsupported" {
 		return proc.Command{}, fmt.Errorf("poisson arrivals: %w", errors.ErrUnsupported)
 	}
@@ -138,13 +138,13 @@ func (g fakeGenerator) Command(p loadgen.Profile) (proc.Command, error) {
 	return proc.Command{Path: os.Args[0], Env: []string{roleEnv + "=load", modeEnv + "=" + g.mode, noExitSleep}, Stdin: bytesReader(b)}, err
 }
 
-func (fakeGenerator) Parse(out io.Reader, p loadgen.Profile, progress func(loadgen.Progress)) (result.Load, error) {
+func (fakeGenerator) Parse(out io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error) {
 	return generator.Tare{}.Parse(out, p, progress)
 }
 
 // fakeLoad is the generator's process: it keeps the schedule and sends nothing.
 func fakeLoad(in io.Reader, out io.Writer) error {
-	var p loadgen.Profile
+	var p load.Profile
 	if err := json.NewDecoder(in).Decode(&p); err != nil {
 		return err
 	}
@@ -152,13 +152,13 @@ func fakeLoad(in io.Reader, out io.Writer) error {
 	mode := os.Getenv(modeEnv)
 	time.Sleep(time.Until(p.Start.Add(p.Warmup)))
 	n := max(int64(p.Rate*p.Measure.Seconds()), 10)
-	report := loadgen.Report{Engine: "fake", Loop: "open", Started: p.Start, MeasureStart: p.Start.Add(p.Warmup), MeasureEnd: p.Start.Add(p.Warmup + p.Measure),
-		Intended: n, Sent: n, Completed: n, Classes: map[loadgen.Class]int64{loadgen.OK: n}, Statuses: map[string]int64{"200": n}}
-	if err := enc.Encode(loadgen.Line{Progress: &loadgen.Progress{Phase: "measure", Completed: n, P50MS: 1}}); err != nil {
+	report := load.Report{Engine: "fake", Loop: "open", Started: p.Start, MeasureStart: p.Start.Add(p.Warmup), MeasureEnd: p.Start.Add(p.Warmup + p.Measure),
+		Intended: n, Sent: n, Completed: n, Classes: map[load.Class]int64{load.OK: n}, Statuses: map[string]int64{"200": n}}
+	if err := enc.Encode(load.Line{Progress: &load.Progress{Phase: "measure", Completed: n, P50MS: 1}}); err != nil {
 		return err
 	}
 	if mode == "early" {
-		return enc.Encode(loadgen.Line{Report: &report})
+		return enc.Encode(load.Line{Report: &report})
 	}
 	time.Sleep(p.Measure / 3)
 	switch mode {
@@ -174,13 +174,13 @@ func fakeLoad(in io.Reader, out io.Writer) error {
 	case "stuck":
 		time.Sleep(time.Hour)
 	case "500":
-		report.Classes = map[loadgen.Class]int64{loadgen.Status: n}
+		report.Classes = map[load.Class]int64{load.Status: n}
 		report.Statuses = map[string]int64{"500": n}
 	case "slow":
 		report.Completed = n / 2
 	}
 	time.Sleep(time.Until(report.MeasureEnd.Add(p.Tail)))
-	return enc.Encode(loadgen.Line{Report: &report})
+	return enc.Encode(load.Line{Report: &report})
 }
 
 const fakeText = `apiVersion: tare.dev/v1alpha1

@@ -15,7 +15,8 @@ import (
 	"github.com/google/nftables"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
@@ -174,12 +175,12 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 	}
 	defer file.Close()
 	first, n := r.Load.Window()
-	if err := loadgen.ReadLog(file, func(second int, tag string, h *hdrhistogram.Histogram) error {
-		if i := second - first; i >= 0 && i < n && strings.HasPrefix(tag, loadgen.TagResponse) {
+	if err := record.ReadLog(file, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		if i := second - first; i >= 0 && i < n && strings.HasPrefix(tag, load.TagResponse) {
 			if seconds[i] == nil {
 				seconds[i] = map[string]*hdrhistogram.Histogram{}
 			}
-			seconds[i][strings.TrimPrefix(tag, loadgen.TagResponse)] = h
+			seconds[i][strings.TrimPrefix(tag, load.TagResponse)] = h
 		}
 		return nil
 	}); err != nil {
@@ -190,7 +191,7 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 	for i, by := range seconds {
 		from := r.Load.Start.Add(time.Duration(i) * time.Second)
 		to := from.Add(time.Second)
-		ok := by[string(loadgen.OK)]
+		ok := by[string(load.OK)]
 		switch {
 		case !from.Before(f.Done) && !to.After(heal):
 			within++
@@ -209,7 +210,7 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 			answered += ok.TotalCount()
 		}
 		for tag, h := range by {
-			if tag != string(loadgen.OK) && !machine.late(from.Add(-callTimeout), to.Add(callTimeout)) {
+			if tag != string(load.OK) && !machine.late(from.Add(-callTimeout), to.Add(callTimeout)) {
 				t.Errorf("%s: second %d: %d requests failed (%s), the fault was from %v to %v", r.ID, i, h.TotalCount(), tag,
 					f.Start.Sub(r.Load.Start), f.Healed.Sub(r.Load.Start))
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 )
 
 // needs of a generator; tare's own has none.
@@ -26,13 +26,13 @@ func needs(g generator.Generator) generator.Needs {
 
 // profileOf is the load of one treatment but for what only its deployment
 // knows: targets, start and files. The warm-up is as long as the generator needs it.
-func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) loadgen.Profile {
+func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) load.Profile {
 	checks := x.Load.Checks
 	statuses := make([]string, len(checks.Status))
 	for i, s := range checks.Status {
 		statuses[i] = string(s)
 	}
-	return loadgen.Profile{
+	return load.Profile{
 		RequestSize: int64(levels.RequestSize), ExpectSize: -1,
 		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
 		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals,
@@ -43,7 +43,7 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.G
 }
 
 // Profile is the load of one treatment as it is known before anything runs: without a start, files and a seed.
-func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) loadgen.Profile {
+func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 	p.Targets = targets
 	return p

@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -29,12 +30,12 @@ type loadRun struct {
 	sampler    *sampler // its refresh interval sets the warm-up
 
 	generator generator.Generator
-	profile   loadgen.Profile
+	profile   load.Profile
 	loading   *loading // nil before it is started
 	edges     edges
 
 	mu       sync.Mutex // of progress, which the generator's output reaches
-	progress []loadgen.Progress
+	progress []load.Progress
 }
 
 // edges are the two moments at which counters are read.
@@ -142,7 +143,7 @@ func (lr *loadRun) healthy(ctx context.Context, edge time.Time) error {
 }
 
 // heard passes on what the generator says of one second.
-func (lr *loadRun) heard(p loadgen.Progress) {
+func (lr *loadRun) heard(p load.Progress) {
 	lr.mu.Lock()
 	lr.progress = append(lr.progress, p)
 	lr.mu.Unlock()
@@ -229,5 +230,5 @@ func mergeWindow(dir *result.TrialDir, l *result.Load) (err error) {
 	}()
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	from := seconds(l.WarmupSeconds)
-	return loadgen.MergeWindow(log, out, l.Start.Add(-from), from, from+seconds(l.MeasureSeconds))
+	return record.MergeWindow(log, out, l.Start.Add(-from), from, from+seconds(l.MeasureSeconds))
 }

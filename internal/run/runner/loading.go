@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -46,7 +46,7 @@ func loadWorkers(d *platform.Deployment) int {
 
 // startLoad starts the generator. progress is called from another goroutine. A
 // profile without a start begins when the process does.
-func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generator, p loadgen.Profile, progress func(loadgen.Progress)) (*loading, error) {
+func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generator, p load.Profile, progress func(load.Progress)) (*loading, error) {
 	parts, err := generator.Split(g, p, loadWorkers(d))
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ const (
 )
 
 // startWorker starts one process. Its profile says the start by its own clock.
-func startWorker(ctx context.Context, d *platform.Deployment, g generator.Generator, p loadgen.Profile, i int, together time.Time) (*loadWorker, error) {
+func startWorker(ctx context.Context, d *platform.Deployment, g generator.Generator, p load.Profile, i int, together time.Time) (*loadWorker, error) {
 	w := &loadWorker{}
 	if d.LoadWorkers != nil {
 		var err error
@@ -142,7 +142,7 @@ func (l *loading) each(do func(*loadWorker)) {
 }
 
 // follow reads the generator's output to its end and waits for its processes.
-func (l *loading) follow(g generator.Generator, p loadgen.Profile, progress func(loadgen.Progress)) {
+func (l *loading) follow(g generator.Generator, p load.Profile, progress func(load.Progress)) {
 	defer close(l.done)
 	var parsed error
 	var all errgroup.Group
@@ -176,11 +176,11 @@ func (l *loading) follow(g generator.Generator, p loadgen.Profile, progress func
 }
 
 // mergeLogs makes one interval log of those of the workers.
-func (l *loading) mergeLogs(p loadgen.Profile) error {
+func (l *loading) mergeLogs(p load.Profile) error {
 	if len(l.workers) == 1 || p.HDRPath == "" {
 		return nil
 	}
-	var parts []loadgen.Profile
+	var parts []load.Profile
 	for _, w := range l.workers {
 		parts = append(parts, w.part.Profile)
 	}

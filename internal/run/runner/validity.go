@@ -9,7 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -124,7 +124,7 @@ func (t *trial) checked() []result.Warning {
 }
 
 // medianP50 is the median over the seconds of the measure phase: a limit, not a result.
-func medianP50(seconds []loadgen.Progress) time.Duration {
+func medianP50(seconds []load.Progress) time.Duration {
 	var all []float64
 	for _, p := range seconds {
 		if p.Phase == "measure" {
@@ -163,7 +163,7 @@ func tooManyErrors(s seen) string {
 	for _, n := range s.load.Classes {
 		all += n
 	}
-	bad := all - s.load.Classes[string(loadgen.OK)]
+	bad := all - s.load.Classes[string(load.OK)]
 	switch {
 	case s.faults:
 		return ""

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -31,7 +31,7 @@ func soundTrial() *trial {
 		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at}, End: result.NodeReading{At: at.Add(10 * time.Second), Busy: 5e9, Steal: 5e8}},
 	}
 	for range 10 {
-		t.load.progress = append(t.load.progress, loadgen.Progress{Phase: "measure", P50MS: 2})
+		t.load.progress = append(t.load.progress, load.Progress{Phase: "measure", P50MS: 2})
 	}
 	return t
 }

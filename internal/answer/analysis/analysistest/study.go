@@ -14,11 +14,11 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/load/loadgen"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -269,7 +269,7 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 		if second < s.Warmup {
 			slow = 20 // what warm-up leaks into the measurement shows
 		}
-		response, service, late := histogram(loadgen.TagResponse+"2xx"), histogram(loadgen.TagService+"2xx"), histogram(loadgen.TagLateness)
+		response, service, late := histogram(load.TagResponse+"2xx"), histogram(load.TagService+"2xx"), histogram(load.TagLateness)
 		for range s.Rate {
 			v := slow * median * math.Exp(0.35*m.rand.NormFloat64())
 			lateness := 5e3 * m.rand.ExpFloat64()

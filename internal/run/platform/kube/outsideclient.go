@@ -17,7 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/worker"
 )
 
@@ -50,7 +50,7 @@ func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32
 			return false, "", fmt.Errorf("create a pod outside the mesh: %w", err)
 		}
 	}
-	profile := loadgen.Profile{
+	profile := load.Profile{
 		Targets:     []string{fmt.Sprintf("http://%s/", net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(port)))},
 		Connections: 1, Workers: 1, Protocol: o.protocol(pod), Timeout: outsideClientTimeout, Measure: outsideClientTimeout, Requests: 1, Drain: outsideClientTimeout,
 	}
@@ -89,7 +89,7 @@ var (
 
 // admission judges one request by its end. Any response, even a malformed one, comes from the application, except a
 // proxy's status 403.
-func admission(r loadgen.Report) (admitted bool, detail string, err error) {
+func admission(r load.Report) (admitted bool, detail string, err error) {
 	for status := range r.Statuses {
 		return status != "403", "status " + status, nil
 	}

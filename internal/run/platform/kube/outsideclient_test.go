@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
 
@@ -28,7 +28,7 @@ func TestAdmission(t *testing.T) {
 		"no answer in time":      {nil, map[string]int64{"timeout": 1}, false, "", "timeout"},
 		"nothing was sent":       {nil, nil, false, "", "did not end"},
 	} {
-		admitted, detail, err := admission(loadgen.Report{Statuses: c.statuses, Errors: c.errors})
+		admitted, detail, err := admission(load.Report{Statuses: c.statuses, Errors: c.errors})
 		if admitted != c.admitted || detail != c.detail || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %v, %q, %v", name, admitted, detail, err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 const (
@@ -38,7 +38,7 @@ type prober struct {
 }
 
 // send sends the probes from one load source.
-func (p *prober) send(ctx context.Context) (loadgen.Report, error) {
+func (p *prober) send(ctx context.Context) (load.Report, error) {
 	return p.sendFrom(ctx, probes, p.load.StartLoad)
 }
 
@@ -55,7 +55,7 @@ func (p *prober) reachAll(ctx context.Context) (int, error) {
 			if err != nil {
 				return err
 			}
-			if counts[i] = int(report.Classes[loadgen.OK]); counts[i] < int(report.Requests) {
+			if counts[i] = int(report.Classes[load.OK]); counts[i] < int(report.Requests) {
 				return fmt.Errorf("load worker %d: %d of %d probes succeeded; the others: %s", i, counts[i], report.Requests, failures(report))
 			}
 			return nil
@@ -83,29 +83,29 @@ func (p *prober) maxReplicas() int {
 
 // sendFrom sends n requests with a load engine that start starts. More than [probes] go over a connection each, since a
 // balancer of connections must reach every replica too.
-func (p *prober) sendFrom(ctx context.Context, n int, start starter) (loadgen.Report, error) {
+func (p *prober) sendFrom(ctx context.Context, n int, start starter) (load.Report, error) {
 	connections := probeConnections
 	if n > probes {
 		connections = min(n, maxProbeConnections)
 	}
 	targets := p.entry.Entry()
-	profile := loadgen.Profile{
+	profile := load.Profile{
 		Targets: targets, RequestSize: int64(p.spec.Treatment.Levels.RequestSize), ExpectSize: p.responseSize(),
 		Connections: max(connections, len(targets)), Workers: 1, Protocol: p.spec.Protocol(p.spec.Entry()), Timeout: probeTimeout,
 		Measure: probeTimeout, Requests: int64(n), Drain: probeTimeout,
 	}
 	stdin, err := json.Marshal(profile)
 	if err != nil {
-		return loadgen.Report{}, fmt.Errorf("write load profile: %w", err)
+		return load.Report{}, fmt.Errorf("write load profile: %w", err)
 	}
 	var out bytes.Buffer
 	process, err := start(ctx, proc.Command{Path: p.agent(), Args: []string{"load"}, Stdin: bytes.NewReader(stdin), Stdout: &out})
 	if err != nil {
-		return loadgen.Report{}, err
+		return load.Report{}, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = process.Stop(context.WithoutCancel(ctx), 0) })()
 	if err := process.Wait(); err != nil {
-		return loadgen.Report{}, fmt.Errorf("send probes: %w", err)
+		return load.Report{}, fmt.Errorf("send probes: %w", err)
 	}
 	return lastReport(out.Bytes())
 }
@@ -127,7 +127,7 @@ func (p *prober) responseSize() int64 {
 }
 
 // failures counts the failed requests of a report, by status and error.
-func failures(r loadgen.Report) string {
+func failures(r load.Report) string {
 	var all []string
 	for _, counts := range []map[string]int64{r.Statuses, r.Errors} {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -143,16 +143,16 @@ func failures(r loadgen.Report) string {
 }
 
 // lastReport is the report at the end of the load engine's output.
-func lastReport(out []byte) (loadgen.Report, error) {
+func lastReport(out []byte) (load.Report, error) {
 	lines := json.NewDecoder(bytes.NewReader(out))
 	for lines.More() {
-		var line loadgen.Line
+		var line load.Line
 		if err := lines.Decode(&line); err != nil {
-			return loadgen.Report{}, fmt.Errorf("read the load engine's output: %w", err)
+			return load.Report{}, fmt.Errorf("read the load engine's output: %w", err)
 		}
 		if line.Report != nil {
 			return *line.Report, nil
 		}
 	}
-	return loadgen.Report{}, fmt.Errorf("read the load engine's output: no report in %d bytes", len(out))
+	return load.Report{}, fmt.Errorf("read the load engine's output: no report in %d bytes", len(out))
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
-	"github.com/tare-mesh/tare/internal/load/loadgen"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -56,7 +56,7 @@ func (v *verifier) checkAnswers(ctx context.Context) (platform.Check, error) {
 		if err != nil {
 			return c, err
 		}
-		good := report.Classes[loadgen.OK]
+		good := report.Classes[load.OK]
 		c.OK = good == probes && report.Requests == probes
 		c.Detail = fmt.Sprintf("%d of %d probes were answered with status 200%s", good, report.Requests, ofLength(v.prober.responseSize()))
 		if c.OK {

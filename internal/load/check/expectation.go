@@ -1,0 +1,112 @@
+// Package check compares answers with what a profile expects of them.
+package check
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Expectation is what an answer must be like to count as a success.
+type Expectation struct {
+	wanted     *load.StatusSet
+	named      bool  // the statuses were named: any other is a mistake
+	Size       int64 // of the body in bytes; negative: any
+	has, lacks [][]byte
+	json       []load.JsonPath // those that must be there, then those that must not
+	jsonHas    int             // how many must be there
+}
+
+func New(p *load.Profile) Expectation {
+	e := Expectation{wanted: p.Success(), named: len(p.ExpectStatus) > 0, Size: p.ExpectSize, jsonHas: len(p.JSONHas)}
+	for _, text := range p.BodyHas {
+		e.has = append(e.has, []byte(text))
+	}
+	for _, text := range p.BodyLacks {
+		e.lacks = append(e.lacks, []byte(text))
+	}
+	for _, text := range slices.Concat(p.JSONHas, p.JSONLacks) {
+		path, _ := load.ParseJSONPath(text) // validated
+		e.json = append(e.json, path)
+	}
+	return e
+}
+
+// Content is what is kept of an answer's body, or seen in it, to be checked.
+type Content struct {
+	keep bool
+	kept []byte       // at most maxKept bytes
+	json *jsonScanner // nil: it is not looked at as JSON
+}
+
+// NewContent makes a connection's memory for what is looked at in bodies.
+func (e *Expectation) NewContent() Content {
+	c := Content{keep: len(e.has)+len(e.lacks) > 0}
+	if len(e.json) > 0 {
+		c.json = newJSONScanner(e.json)
+	}
+	return c
+}
+
+// Reset prepares for the next answer.
+func (c *Content) Reset() {
+	if c.json != nil {
+		c.json.reset()
+	}
+	c.kept = c.kept[:0]
+}
+
+// Add looks at some of the body.
+func (c *Content) Add(b []byte) {
+	if c.keep {
+		c.kept = append(c.kept, b[:min(len(b), maxKept-len(c.kept))]...)
+	}
+	if c.json != nil {
+		c.json.feed(b)
+	}
+}
+
+// Check says how a complete answer, with so many bytes of body, differs from what
+// was expected. An answer of a status that is not wanted is looked at no further.
+func (e *Expectation) Check(status int, body int64, of *Content) load.Failure {
+	switch {
+	case !e.wanted[status] && e.named:
+		return load.FailureWrongStatus
+	case !e.wanted[status]:
+		return load.FailureNone // the status says it all
+	case e.Size >= 0 && body != e.Size:
+		return load.FailureWrongSize
+	case of.keep && !e.holds(of.kept):
+		return load.FailureWrongBody
+	case of.json != nil:
+		return e.checkJSON(of.json)
+	}
+	return load.FailureNone
+}
+
+func (e *Expectation) holds(body []byte) bool {
+	for _, text := range e.has {
+		if !bytes.Contains(body, text) {
+			return false
+		}
+	}
+	for _, text := range e.lacks {
+		if bytes.Contains(body, text) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Expectation) checkJSON(seen *jsonScanner) load.Failure {
+	if !seen.whole() {
+		return load.FailureNotJSON
+	}
+	for i := range e.json {
+		if seen.has(i) != (i < e.jsonHas) {
+			return load.FailureWrongJSON
+		}
+	}
+	return load.FailureNone
+}

@@ -1,0 +1,92 @@
+package load
+
+import (
+	"net/http"
+	"time"
+)
+
+// Bounds of what a profile may ask; beyond them it is a mistake, not a wish.
+const (
+	maxRate        = 10_000_000 // 1/s
+	maxConnections = 1_000_000
+	MaxRequestSize = 1 << 30 // bytes
+	maxWorkers     = 1024
+	maxStreams     = 100_000 // on a connection
+	MaxDuration    = 30 * 24 * time.Hour
+)
+
+// Defaults of what a profile leaves open.
+const (
+	DefaultConnections = 64
+	DefaultTimeout     = 10 * time.Second
+	DefaultStreams     = 16 // on an HTTP/2 connection
+	DefaultSpin        = 60 * time.Microsecond
+)
+
+// WithDefaults fills in what p leaves open.
+func (p Profile) WithDefaults() Profile {
+	if p.Method == "" {
+		p.Method = http.MethodGet
+		if p.RequestSize > 0 || p.BodyFile != "" {
+			p.Method = http.MethodPost
+		}
+	}
+	if p.Arrivals == "" {
+		p.Arrivals = Poisson
+	}
+	if p.Resolve == "" {
+		p.Resolve = ResolveOnce
+	}
+	if p.Overflow == "" {
+		p.Overflow = overflowQueue
+	}
+	if p.Rate == 0 && len(p.Segments) > 0 {
+		p.Rate = meanRate(p.Segments)
+	}
+	if p.Connections == 0 {
+		p.Connections = DefaultConnections
+	}
+	if p.Timeout == 0 {
+		p.Timeout = DefaultTimeout
+	}
+	if p.Workers == 0 {
+		p.Workers = 1
+	}
+	// A worker without a connection to every target cannot take its share.
+	if most := max(1, p.Connections/max(1, len(p.Targets))); p.Workers > most {
+		p.Workers = most
+	}
+	if known, ok := protocols[p.Protocol]; ok {
+		p.Protocol = known
+	}
+	if p.Protocol == ProtocolGRPC {
+		p.Method = http.MethodPost
+	}
+	if p.Streams == 0 {
+		p.Streams = DefaultStreams
+	}
+	return p
+}
+
+// What becomes of a request that finds no free connection.
+const (
+	overflowQueue = "queue"
+	OverflowDrop  = "drop"
+)
+
+// meanRate is the mean over the segments, for what needs one figure.
+func meanRate(segments []Segment) float64 {
+	var requests, seconds float64
+	for _, g := range segments {
+		requests += (g.From + g.To) / 2 * g.For.Seconds()
+		seconds += g.For.Seconds()
+	}
+	if seconds == 0 {
+		return 0
+	}
+	return requests / seconds
+}
+
+// DefaultFollow is how many redirects a request is taken through at most where they
+// are followed and nothing else is said: as many as net/http's client does.
+const DefaultFollow = 10

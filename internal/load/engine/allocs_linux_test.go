@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"bufio"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// aloneEnv makes the test program a server: "http1 dir", "http2 dir" or "grpc dir",
+// where dir, if there is one, has its certificate. It prints its address and serves
+// until its standard input ends.
+const aloneEnv = "TARE_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	what := os.Getenv(aloneEnv)
+	if what == "" {
+		// Most loads of these tests only wait: many at once take no longer than one.
+		flag.Parse()
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+		os.Exit(m.Run())
+	}
+	alone := serveAlone
+	if strings.HasPrefix(what, poorPrefix) {
+		alone = runPoor
+	}
+	if err := alone(what); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serveAlone(what string) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	protocol, dir, secured := strings.Cut(what, " ")
+	var config *tls.Config
+	if secured {
+		cert, err := tls.LoadX509KeyPair(dir+"/server.pem", dir+"/server.key")
+		if err != nil {
+			return err
+		}
+		config = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+		if protocol == load.ProtocolHTTP1 {
+			config.NextProtos = []string{"http/1.1"}
+		}
+	}
+	switch {
+	case protocol == load.ProtocolGRPC:
+		options := []grpc.ServerOption{}
+		if secured {
+			options = append(options, grpc.Creds(credentials.NewTLS(config)))
+		}
+		s := grpc.NewServer(options...)
+		grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+		go func() { _ = s.Serve(l) }()
+	default:
+		s := &http.Server{TLSConfig: config, Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`"hello"`))
+		})}
+		s.Protocols.SetHTTP1(protocol == load.ProtocolHTTP1)
+		s.Protocols.SetHTTP2(protocol == load.ProtocolHTTP2 && secured)
+		s.Protocols.SetUnencryptedHTTP2(protocol == load.ProtocolHTTP2 && !secured)
+		if secured {
+			go func() { _ = s.ServeTLS(l, "", "") }()
+		} else {
+			go func() { _ = s.Serve(l) }()
+		}
+	}
+	fmt.Println(l.Addr())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// startAlone runs a server in a process of its own, so that what it allocates is
+// not counted, and returns its URL. A nil authority: without TLS.
+func startAlone(t testing.TB, protocol string, a *authority) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	scheme, what := "http://", protocol
+	if a != nil {
+		scheme, what = "https://", protocol+" "+a.dir
+	}
+	cmd.Env = append(os.Environ(), aloneEnv+"="+what)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := scheme + strings.TrimSpace(address) + "/"
+	if protocol == load.ProtocolGRPC {
+		url += "grpc.health.v1.Health/Check"
+	}
+	return url
+}
+
+// allocations is how many a request costs: those of a long load less those of a
+// short one, so that what a load costs once is not counted.
+func allocations(t testing.TB, p load.Profile) float64 {
+	t.Helper()
+	measure := func(requests int64) float64 {
+		p.Requests, p.Measure = requests, time.Minute
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := mustRun(t, p)
+		runtime.ReadMemStats(&after)
+		if r.Classes[load.OK] != requests {
+			t.Fatalf("%d of %d requests succeeded: %v", r.Classes[load.OK], requests, r.Errors)
+		}
+		return float64(after.Mallocs - before.Mallocs)
+	}
+	const few, many = 1000, 11_000
+	measure(few) // what the process does once
+	return (measure(many) - measure(few)) / (many - few)
+}
+
+// No request allocates, in any protocol; over TLS crypto/tls allocates 24 bytes for
+// each record it is given, the reader by which it limits itself.
+func TestAllocationsOfEveryProtocol(t *testing.T) {
+	long(t) // and the race detector, which runs with the short tests, allocates too
+	a := serverAuthority(t)
+	for _, protocol := range []string{load.ProtocolHTTP1, load.ProtocolHTTP2, load.ProtocolGRPC} {
+		for _, secured := range []*authority{nil, a} {
+			name, limit := protocol, 0.05
+			if secured != nil {
+				name, limit = name+" over TLS", 1.05
+			}
+			t.Run(name, func(t *testing.T) {
+				p := profileH2(startAlone(t, protocol, secured))
+				if secured != nil {
+					p = secured.trusting(p)
+				}
+				p.Protocol, p.Warmup = protocol, 0
+				if protocol != load.ProtocolGRPC { // looking at answers costs none either
+					p.ExpectStatus, p.BodyHas, p.JSONLacks = []string{"200"}, []string{"hello"}, []string{"errors", "data.errors"}
+				}
+				for _, rate := range []float64{0, 10_000} {
+					p.Rate = rate
+					per := allocations(t, p)
+					t.Logf("rate %v: %.4f allocations a request", rate, per)
+					if per > limit {
+						t.Errorf("rate %v: %.3f allocations a request, limit %v", rate, per, limit)
+					}
+				}
+			})
+		}
+	}
+}

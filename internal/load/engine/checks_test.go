@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Checks of status and JSON, by every engine and over HTTP/2 where there is one.
+func TestStatusAndJSONChecks(t *testing.T) {
+	t.Parallel()
+	const failing, fine = `{"smiley": "\"errors\": 1", "errors": ["no color"], "data": {"errors": null}}`, `{"smiley": 1, "errors": []}`
+	answers := map[string]struct {
+		status int
+		body   string
+	}{"/failing": {200, failing}, "/fine": {200, fine}, "/text": {200, "hello"}, "/half": {200, `{"a": [1`}, "/none": {404, fine}, "/teapot": {418, ""}}
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		a := answers[r.URL.Path]
+		w.WriteHeader(a.status)
+		for b := []byte(a.body); len(b) > 0; { // in pieces, so chunked
+			n := min(7, len(b))
+			_, _ = w.Write(b[:n])
+			w.(http.Flusher).Flush()
+			b = b[n:]
+		}
+	}
+	protocols := map[string]string{load.ProtocolHTTP1: httpServer(t, handler)}
+	if load.NativeEngine() != load.EnginePortable {
+		protocols[load.ProtocolHTTP2] = h2Server(t, handler)
+	}
+	for _, test := range []struct {
+		path               string
+		status, has, lacks []string
+		class              load.Class
+		kind               string
+	}{
+		{"/fine", nil, nil, []string{"errors"}, load.OK, ""},
+		{"/failing", nil, nil, []string{"errors"}, load.Status, "wrong JSON field"},
+		{"/failing", nil, nil, []string{"data.errors", "x"}, load.OK, ""},
+		{"/failing", nil, []string{"smiley", "errors"}, nil, load.OK, ""},
+		{"/fine", nil, []string{"errors"}, nil, load.Status, "wrong JSON field"},
+		{"/text", nil, nil, []string{"errors"}, load.Status, "not JSON"},
+		{"/half", nil, nil, []string{"errors"}, load.Status, "not JSON"},
+		{"/fine", []string{"200"}, nil, nil, load.OK, ""},
+		{"/fine", []string{"201", "3xx"}, nil, nil, load.Status, "wrong status"},
+		{"/none", []string{"2xx", "404"}, nil, nil, load.OK, ""},
+		{"/none", []string{"404"}, nil, []string{"smiley"}, load.Status, "wrong JSON field"},
+		{"/none", nil, nil, []string{"smiley"}, load.Status, ""},
+		{"/teapot", []string{"4xx"}, nil, nil, load.OK, ""},
+	} {
+		eachEngine(t, func(t *testing.T, engine string) {
+			for protocol, url := range protocols {
+				if protocol == load.ProtocolHTTP2 && engine == load.EnginePortable {
+					continue
+				}
+				p := on(profile(url+test.path), engine)
+				p.Protocol, p.Rate, p.Warmup, p.Tail, p.Measure = protocol, 100, 0, 0, 100*time.Millisecond
+				p.ExpectStatus, p.JSONHas, p.JSONLacks = test.status, test.has, test.lacks
+				r := mustRun(t, p)
+				var want int64
+				if test.kind != "" {
+					want = 10
+				}
+				if r.Classes[test.class] != 10 || r.Errors[test.kind] != want || len(r.Errors) > 1 {
+					t.Errorf("%s over %s, %v %v %v: %v, %v", test.path, protocol, test.status, test.has, test.lacks, r.Classes, r.Errors)
+				}
+			}
+		})
+	}
+}
+
+// What cannot be checked is refused, every mistake by name.
+func TestChecksThatAreNone(t *testing.T) {
+	for _, test := range []struct {
+		protocol, method   string
+		status, has, lacks []string
+		want               string
+	}{
+		{"", "", []string{"20"}, nil, nil, `expected status "20"`},
+		{"", "", []string{"ok"}, nil, nil, `expected status "ok"`},
+		{"", "", []string{"6xx"}, nil, nil, `expected status "6xx"`},
+		{"", "", []string{"0200"}, nil, nil, `expected status "0200"`},
+		{"", "", []string{"grpc-0"}, nil, nil, "expected status grpc-0 with protocol http1"},
+		{load.ProtocolGRPC, "", []string{"200"}, nil, nil, "expected status 200 with protocol grpc"},
+		{load.ProtocolGRPC, "", []string{"grpc-17"}, nil, nil, `expected status "grpc-17"`},
+		{load.ProtocolTCP, "", []string{"200"}, nil, nil, "checks of the status with protocol tcp"},
+		{load.ProtocolTCP, "", nil, nil, []string{"errors"}, "checks of the body with protocol tcp"},
+		{load.ProtocolGRPC, "", nil, nil, []string{"errors"}, "checks of JSON fields with protocol grpc"},
+		{"", http.MethodHead, nil, []string{"a"}, nil, "an answer to HEAD"},
+		{"", "", nil, []string{"a..b"}, nil, `JSON field "a..b"`},
+		{"", "", nil, nil, slices.Repeat([]string{"a"}, 65), "65 JSON fields"},
+	} {
+		p := profile("http://127.0.0.1:1/a/b")
+		p.Protocol, p.Method, p.ExpectStatus, p.JSONHas, p.JSONLacks = test.protocol, test.method, test.status, test.has, test.lacks
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// echoing sends back what comes.
+func echoing(c net.Conn) { _, _ = io.Copy(c, c) }
+
+func tcpTarget(t *testing.T, handle func(net.Conn)) string {
+	return strings.Replace(rawServer(t, handle), "http://", "tcp://", 1)
+}
+
+func TestEcho(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
+		for _, size := range []int64{0, 1, 100, 12 << 20} { // the last is more than the sockets hold
+			for _, rate := range []float64{100, 0} {
+				p := on(profile(tcpTarget(t, echoing)), engine)
+				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail, p.Connections = load.ProtocolTCP, size, rate, 0, 0, 2
+				p.Measure, p.Timeout, p.Drain = brief(), 20*time.Second, 20*time.Second
+				if p = at(p, rate, 100); size > 1000 {
+					p.Requests, p.Measure = 3, 20*time.Second
+				}
+				r := mustRun(t, p)
+				if r.Requests == 0 || r.Classes[load.OK] != r.Requests || len(r.Statuses) > 0 || r.Reconnects > 0 || r.ResponseMS.Count != r.Requests {
+					t.Errorf("%s, %d bytes, rate %v: %+v", engine, size, rate, r)
+				}
+				if want := int64(brief().Seconds() * 100); rate > 0 && size < 1000 && r.Requests != want {
+					t.Errorf("%s, %d bytes: %d requests, want %d", engine, size, r.Requests, want)
+				}
+				if least := r.Completed * max(1, size); r.BytesOut < least || r.BytesIn < least {
+					t.Errorf("%s, %d bytes, rate %v: %d answers, %d bytes sent, %d received", engine, size, rate, r.Completed, r.BytesOut, r.BytesIn)
+				}
+			}
+		}
+	}
+}
+
+func TestEchoFailures(t *testing.T) {
+	t.Parallel()
+	const size = 10
+	answer := func(b string, more bool) func(net.Conn) {
+		return func(c net.Conn) {
+			for {
+				if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
+					return
+				}
+				if _, _ = io.WriteString(c, b); !more {
+					return
+				}
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		server func(net.Conn)
+		class  load.Class
+		kind   string
+	}{
+		{"refused", nil, load.Conn, "connect refused"},
+		{"other bytes", answer("xxxxxxxxxy", true), load.Conn, "other bytes than were sent"},
+		{"too many", answer("xxxxxxxxxxx", true), load.Conn, "bytes after the response"},
+		{"half", answer("xxxxx", false), load.Conn, "half a response"},
+		{"closes", answer("", false), load.Conn, "closed before an answer"},
+		{"silent", answer("", true), load.Timeout, "timeout|timeout before a connection was free"},
+		{"too few", answer("xxxxx", true), load.Timeout, "timeout|timeout before a connection was free"},
+	} {
+		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
+			for _, rate := range []float64{50, 0} {
+				target := strings.Replace(refusedTarget(t), "http", "tcp", 1)
+				if test.server != nil {
+					target = tcpTarget(t, test.server)
+				}
+				p := on(profile(target), engine)
+				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail = load.ProtocolTCP, size, rate, 0, 0
+				p.Measure, p.Drain, p.Timeout = brief(), 10*time.Second, 10*time.Second
+				if test.class == load.Timeout {
+					p.Timeout = 100 * time.Millisecond
+				}
+				r := mustRun(t, at(p, rate, 10))
+				named := int64(0)
+				for kind, n := range r.Errors {
+					if strings.Contains("|"+test.kind+"|", "|"+kind+"|") {
+						named += n
+					}
+				}
+				if r.Requests == 0 || r.Classes[test.class] != r.Requests || named != r.Requests {
+					t.Errorf("%s, %s, rate %v: %v, %v of %d", test.name, engine, rate, r.Classes, r.Errors, r.Requests)
+				}
+			}
+		}
+	}
+}
+
+func TestEchoRefusesWhatItCannotDo(t *testing.T) {
+	for _, test := range []struct {
+		change      func(*load.Profile)
+		want        string
+		unsupported bool
+	}{
+		{func(p *load.Profile) { p.Protocol = "" }, "is of protocol tcp, not http1", false},
+		{func(p *load.Profile) { p.Targets[0] = "tcp://127.0.0.1" }, "names no port", false},
+		{func(p *load.Profile) { p.Targets[0] = "tls://127.0.0.1" }, "names no port", false},
+		{func(p *load.Profile) { p.Targets[0], p.Protocol = "tls://127.0.0.1:1", load.ProtocolHTTP1 }, "is of protocol tcp", false},
+		{func(p *load.Profile) { p.Headers = []string{"A: b"} }, "headers with protocol tcp", true},
+		{func(p *load.Profile) { p.BodyHas = []string{"b"} }, "checks of the body", true},
+	} {
+		p := profile("tcp://127.0.0.1:1")
+		p.Protocol = load.ProtocolTCP
+		test.change(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, errors.ErrUnsupported) != test.unsupported {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+// Package engine carries out a load profile and reports the result.
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/load/job"
+	"github.com/tare-mesh/tare/internal/load/portable"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// worker is one worker as the engine sees it. All methods but stop are called, in
+// this order, on the worker's own locked thread.
+type worker interface {
+	// Prewarm opens the connections.
+	Prewarm() error
+	// Run carries out the worker's share of the schedule from t0 and returns what it counted.
+	Run(t0 time.Time) *record.Totals
+	// Stop makes run stop sending and return when nothing is under way. Any thread may call it.
+	Stop()
+	// Close frees what the worker holds, once run has returned and nobody calls stop.
+	Close()
+}
+
+// lead is the time between the agreement on t0 and t0: enough for every worker
+// to be woken and waiting.
+const lead = 5 * time.Millisecond
+
+// engine is one load run.
+type engine struct {
+	*job.Job
+	name string // EngineEpoll or EnginePortable
+	host *host.Watch
+}
+
+// Run carries out p and reports what happened. progress, unless nil, is called
+// once a second, from one goroutine. When ctx ends, Run stops sending, waits for
+// what is under way, at most p.Drain, and reports what was measured so far; that
+// is no error. It fails if p is invalid ([Profile.Validate]), a host cannot be
+// looked up, or the machine refuses what the engine needs.
+func Run(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
+	return run(ctx, p, progress, net.DefaultResolver.LookupNetIP)
+}
+
+func run(ctx context.Context, p load.Profile, progress func(load.Progress), look target.Lookup) (load.Report, error) {
+	if err := p.Validate(); err != nil {
+		return load.Report{}, fmt.Errorf("load profile: %w", err)
+	}
+	p = p.WithDefaults()
+	j, err := job.Prepare(ctx, p, progress, look)
+	if err != nil {
+		return load.Report{}, err
+	}
+	e := &engine{Job: j}
+	e.name = e.choose()
+	lanes, err := e.workers()
+	defer func() {
+		for _, l := range lanes {
+			l.Close()
+		}
+	}()
+	if err != nil {
+		return load.Report{}, fmt.Errorf("prepare load worker: %w", err)
+	}
+	var floor load.Quantiles
+	if p.Calibrate > 0 {
+		if floor, err = calibrate(ctx, p); err != nil {
+			return load.Report{}, err
+		}
+	}
+	r, err := e.run(ctx, lanes)
+	r.FloorMS = floor
+	return r, err
+}
+
+// choose names the engine: the profile's, or the system's own.
+func (e *engine) choose() string { return cmp.Or(e.Profile.Engine, load.NativeEngine()) }
+
+// workers builds the workers. Also in case of an error, those it returns are to be closed.
+func (e *engine) workers() ([]worker, error) {
+	lanes := make([]worker, 0, e.Profile.Workers)
+	for i := range e.Profile.Workers {
+		l, err := e.newWorker(i)
+		if err != nil {
+			return lanes, err
+		}
+		lanes = append(lanes, l)
+	}
+	return lanes, nil
+}
+
+func (e *engine) newWorker(i int) (worker, error) {
+	if e.name == load.EnginePortable {
+		return portable.NewWorker(e.Job, i), nil
+	}
+	return newNativeWorker(e.Job, i)
+}
+
+func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
+	var (
+		begin   = make(chan time.Time)
+		ready   = make(chan error, len(lanes))
+		results = make([]*record.Totals, len(lanes))
+		running sync.WaitGroup
+	)
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-over:
+		case <-ctx.Done():
+			for _, l := range lanes {
+				l.Stop()
+			}
+		}
+	}()
+	defer func() {
+		close(over)
+		<-watched
+	}()
+	for i, l := range lanes {
+		running.Go(func() {
+			// Never unlocked: the thread, with its timer slack and its pinning,
+			// ends with the goroutine.
+			runtime.LockOSThread()
+			ready <- e.prepare(i, l)
+			if t0, ok := <-begin; ok {
+				results[i] = l.Run(t0)
+			}
+		})
+	}
+	var errs []error
+	for range lanes {
+		errs = append(errs, <-ready)
+	}
+	if err := errors.Join(errs...); err != nil {
+		close(begin)
+		running.Wait()
+		return load.Report{}, fmt.Errorf("prepare load worker: %w", err)
+	}
+	t0, late := e.startTime(time.Now())
+	e.Collector.Start(len(lanes))
+	for range lanes {
+		begin <- t0
+	}
+	ended := make(chan struct{})
+	e.host = host.StartWatch(t0.Add(e.Profile.Warmup), e.Profile.Measure, ended)
+	running.Wait()
+	close(ended)
+	e.Collector.Finish()
+	report := e.Collector.Report(record.Facts{Engine: e.name, Protocols: target.Protocols(e.Targets), Started: t0, Quota: e.Quotas()}, results, e.host.Shares)
+	if late > 0 {
+		report.Warn("the load started %v after the agreed start: opening the connections took longer than expected", late.Round(time.Millisecond))
+	}
+	return report, e.writeLog(t0)
+}
+
+func (e *engine) prepare(i int, l worker) error {
+	cpu := -1
+	if n := len(e.Profile.CPUs); n > 0 && e.name != load.EnginePortable {
+		cpu = e.Profile.CPUs[i%n]
+	}
+	if err := host.PrepareThread(cpu); err != nil {
+		return fmt.Errorf("pin worker %d to cpu %d: %w", i, cpu, err)
+	}
+	return l.Prewarm()
+}
+
+// startTime is t0, with the monotonic clock from here on, and how much later it
+// is than the profile asked.
+func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
+	if e.Profile.Start.IsZero() {
+		return now.Add(lead), 0
+	}
+	wait := e.Profile.Start.Round(0).Sub(now.Round(0)) // by the wall clock, which others share
+	return now.Add(max(wait, lead)), max(0, lead-wait)
+}
+
+// writeLog writes the interval log to a temporary name first: a log is there whole or not at all.
+func (e *engine) writeLog(t0 time.Time) (err error) {
+	path := e.Profile.HDRPath
+	if path == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".hdr-*")
+	if err != nil {
+		return fmt.Errorf("write interval log: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("write interval log: %w", err)
+		}
+	}()
+	if err = errors.Join(e.Collector.WriteLog(f, t0), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// countConns counts connections on their way to handle.
+func countConns(n *atomic.Int64, handle func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) {
+		n.Add(1)
+		handle(c)
+	}
+}
+
+func TestDropSendsOnlyWhatFindsAConnection(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := on(profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
+			time.Sleep(50 * time.Millisecond)
+			_, err := c.Write([]byte(helloResponse))
+			return err == nil
+		}))), engine)
+		p.Connections, p.Overflow, p.Warmup = 2, load.OverflowDrop, 0
+		r, err := Run(t.Context(), p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Two connections at 50 ms an answer carry 40 requests/s of the 500 asked for.
+		if r.Intended != 250 || r.Dropped+r.Requests != 250 || r.Requests < 4 || r.Requests > 24 {
+			t.Errorf("%d intended, %d sent, %d dropped", r.Intended, r.Requests, r.Dropped)
+		}
+		if r.QueueMax > 0 || !strings.Contains(r.Verdict, "rate missed") || !strings.Contains(r.Verdict, "dropped") {
+			t.Errorf("queue of %d, verdict %q", r.QueueMax, r.Verdict)
+		}
+	})
+}
+
+func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		for _, rate := range []float64{200, 0} {
+			var conns atomic.Int64
+			p := on(profile(rawServer(t, countConns(&conns, sayingOnce(helloResponse)))), engine)
+			p.NoKeepAlive, p.Warmup, p.Tail = true, 0, 0
+			r := mustRun(t, at(p, rate, 100))
+			if r.Requests != 100 || r.Classes[load.OK] != r.Requests || conns.Load() != r.Requests {
+				t.Errorf("rate %v: %d requests on %d connections, %v", rate, r.Requests, conns.Load(), r.Errors)
+			}
+		}
+	})
+}
+
+// Where a connection must be opened for a request, that is part of its service and
+// not the generator's lateness, however long it takes: here, to look up the name.
+func TestOpeningIsPartOfTheService(t *testing.T) {
+	t.Parallel()
+	url := rawServer(t, sayingOnce(helloResponse))
+	const slow = 200 * time.Millisecond
+	p := profile(strings.Replace(url, "127.0.0.1", "slow.test", 1))
+	p.NoKeepAlive, p.Resolve, p.Connections, p.Rate, p.Warmup, p.Tail = true, load.ResolveConnection, 64, 50, 0, 0
+	r, err := run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
+		time.Sleep(slow) // what a resolver takes
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := slow.Seconds() * 1e3
+	if r.Classes[load.OK] != 25 || r.ServiceMS.P50 < least {
+		t.Errorf("%v, service %+v", r.Classes, r.ServiceMS)
+	}
+}
+
+func TestWhatIsSent(t *testing.T) {
+	t.Parallel()
+	body := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(body, []byte(`{"a": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var wrong atomic.Value
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if got := fmt.Sprint(r.Method, r.URL, r.Host, r.Header, string(b)); !strings.Contains(got, `PUT/p?q=1example.test`) ||
+			!strings.Contains(got, `X-One:[two: three]`) || !strings.Contains(got, "Content-Type:[application/json]") || !strings.HasSuffix(got, `{"a": 1}`) {
+			wrong.Store(got)
+		}
+	}))
+	defer s.Close()
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := on(profile(s.URL+"/p?q=1"), engine)
+		p.Method, p.BodyFile, p.Rate = http.MethodPut, body, 50
+		p.Headers = []string{"host: example.test", "X-One: two: three", "Content-Type: application/json"}
+		if r := mustRun(t, p); r.Classes[load.OK] != 25 || wrong.Load() != nil {
+			t.Errorf("%v: %v", r.Classes, wrong.Load())
+		}
+	})
+}
+
+func TestWeights(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		var n [2]atomic.Int64
+		server := func(i int) string {
+			return rawServer(t, answering(func(c net.Conn, _ int) bool {
+				n[i].Add(1)
+				_, err := c.Write([]byte(helloResponse))
+				return err == nil
+			}))
+		}
+		p := on(profile(server(0), server(1)), engine)
+		p.Weights, p.Warmup, p.Tail = []int{4, 1}, 0, 0
+		mustRun(t, p)
+		if n[0].Load() != 200 || n[1].Load() != 50 {
+			t.Errorf("%d and %d requests", n[0].Load(), n[1].Load())
+		}
+	})
+}
+
+// A server that sends its header at once and its body later.
+func TestFirstByteAndConnectTimes(t *testing.T) {
+	t.Parallel()
+	const rest = 100 * time.Millisecond
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := on(profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
+			head, body, _ := strings.Cut(helloResponse, "\r\n\r\n")
+			_, _ = io.WriteString(c, head+"\r\n\r\n")
+			time.Sleep(rest)
+			_, err := io.WriteString(c, body)
+			return err == nil
+		}))), engine)
+		p.Rate = 40
+		r := mustRun(t, p)
+		least := rest.Seconds() * 1e3
+		if r.TTFBMS.Count != 20 || r.ServiceMS.Mean-r.TTFBMS.Mean < least/2 || r.ServiceMS.P50 < least {
+			t.Errorf("first byte %+v, whole %+v", r.TTFBMS, r.ServiceMS)
+		}
+		if r.ConnectMS.Count != 8 {
+			t.Errorf("connects %+v", r.ConnectMS)
+		}
+	})
+}
+
+func TestBodyChecks(t *testing.T) {
+	t.Parallel()
+	url := rawServer(t, saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n{\"smile\r\n14\r\n\": 1, \"errors\": [5]}\r\n0\r\n\r\n"))
+	for _, test := range []struct {
+		has, lacks []string
+		class      load.Class
+	}{
+		{[]string{`"smiley"`}, nil, load.Status},
+		{[]string{`"smile": 1`, "[5]"}, nil, load.OK}, // across chunks
+		{nil, []string{`"errors"`}, load.Status},
+		{nil, []string{`"failures"`}, load.OK},
+	} {
+		eachEngine(t, func(t *testing.T, engine string) {
+			p := on(profile(url), engine)
+			p.Rate, p.Warmup, p.Tail, p.Measure, p.BodyHas, p.BodyLacks = 100, 0, 0, 200*time.Millisecond, test.has, test.lacks
+			r := mustRun(t, p)
+			if r.Classes[test.class] != 20 || test.class == load.Status && r.Errors["wrong body"] != 20 {
+				t.Errorf("has %q, lacks %q: %v, %v", test.has, test.lacks, r.Classes, r.Errors)
+			}
+		})
+	}
+}
+
+// A server that is asked to say whether it wants the body says so, and its answer is
+// still the one that counts. The body is not held back meanwhile.
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	const sent = 3000
+	var wrong atomic.Int64
+	url := httpServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); n != sent || err != nil || r.Header.Get("Expect") != "100-continue" {
+			wrong.Add(1)
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := on(profile(url), engine)
+		p.RequestSize, p.Headers, p.Warmup, p.Measure = sent, []string{"Expect: 100-continue"}, 0, 200*time.Millisecond
+		if r := mustRun(t, p); r.Classes[load.OK] != 100 || r.Statuses["201"] != 100 || r.Reconnects > 0 || wrong.Load() > 0 {
+			t.Errorf("%v, %v, %v, %d reconnects, %d wrong", r.Classes, r.Statuses, r.Errors, r.Reconnects, wrong.Load())
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// authority is a certificate authority made for one test.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	dir  string
+}
+
+func newAuthority(t testing.TB) *authority {
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.issue(t, "ca", time.Now().Add(time.Hour))
+	return a
+}
+
+// issue writes <name>.pem and <name>.key; the first certificate signs itself.
+func (a *authority) issue(t testing.TB, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, IsCA: a.cert == nil, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := template, key
+	if a.cert != nil {
+		parent, signer = a.cert, a.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for suffix, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(a.file(name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// pool has a alone.
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// config is a server's, with the named certificate.
+func (a *authority) config(t testing.TB, name string) *tls.Config {
+	t.Helper()
+	cert, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}}
+}
+
+// over is handle behind TLS. What handle is given is a *tls.Conn.
+func over(config *tls.Config, handle func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) {
+		s := tls.Server(c, config)
+		handle(s)
+		_ = s.Close()
+	}
+}
+
+// secured is the URL of a raw server as one of TLS.
+func secured(url string) string { return "https" + strings.TrimPrefix(url, "http") }
+
+// serve answers "hello" over TLS with the named certificate, and asks for a client's
+// own; over HTTP/2 too, if a client wants it.
+func (a *authority) serve(t testing.TB, name string, mutual bool) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("hello"))
+	}))
+	s.TLS = a.config(t, name)
+	s.TLS.ClientCAs = a.pool()
+	s.EnableHTTP2 = true
+	if mutual {
+		s.TLS.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.issue(t, "server", time.Now().Add(time.Hour))
+	a.issue(t, "expired", time.Now().Add(-time.Hour))
+	a.issue(t, "client", time.Now().Add(time.Hour))
+	plain, mutual, expired := a.serve(t, "server", false), a.serve(t, "server", true), a.serve(t, "expired", false)
+	trust := load.TLS{CAFile: a.file("ca.pem")}
+	withClient := trust
+	withClient.CertFile, withClient.KeyFile = a.file("client.pem"), a.file("client.key")
+	for _, test := range []struct {
+		name  string
+		url   string
+		tls   *load.TLS
+		class load.Class
+		kind  string
+	}{
+		{"trusted", plain, &trust, load.OK, ""},
+		{"insecure", plain, &load.TLS{Insecure: true}, load.OK, ""},
+		{"mutual", mutual, &withClient, load.OK, ""},
+		{"unknown authority", plain, nil, load.Conn, "certificate refused"},
+		{"expired", expired, &trust, load.Conn, "certificate refused"},
+		{"wrong name", plain, &load.TLS{CAFile: trust.CAFile, ServerName: "example.test"}, load.Conn, "certificate refused"},
+		{"no client certificate", mutual, &trust, load.Conn, "tls failed"},
+		{"not TLS", "https" + rawServer(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })[len("http"):], &trust, load.Conn, "tls failed"},
+	} {
+		for _, way := range []struct{ engine, protocol string }{
+			{load.NativeEngine(), load.ProtocolHTTP1}, {load.NativeEngine(), load.ProtocolHTTP2}, {load.EnginePortable, load.ProtocolHTTP1},
+		} {
+			t.Run(test.name+"/"+way.engine+"/"+way.protocol, func(t *testing.T) {
+				t.Parallel()
+				p := on(profile(test.url), way.engine)
+				p.Protocol, p.Timeout, p.Drain = way.protocol, 20*time.Second, 20*time.Second // a busy machine is no failure
+				p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
+				r := mustRun(t, p)
+				if r.Engine != way.engine || r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {
+					t.Errorf("%s: %v, %v", r.Engine, r.Classes, r.Errors)
+				}
+				if test.class == load.OK && (r.TLSMS.Count < 2 || r.TLSMS.Mean <= 0 || r.ConnectMS.Count < 2 || !strings.HasPrefix(r.TLS, "TLS 1.3 TLS_")) {
+					t.Errorf("handshakes are not told: %+v, %+v, %q", r.TLSMS, r.ConnectMS, r.TLS)
+				}
+			})
+		}
+	}
+	p := profile(plain)
+	p.TLS = &load.TLS{CAFile: a.file("missing.pem")}
+	if _, err := Run(t.Context(), p, nil); err == nil {
+		t.Error("a missing file of roots is not reported")
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go saying(helloResponse)(c)
+		}
+	}()
+	eachEngine(t, func(t *testing.T, engine string) {
+		p := on(profile("http://service.test/path"), engine)
+		p.Socket = path
+		if r := mustRun(t, p); r.Classes[load.OK] != 250 {
+			t.Errorf("%+v", r)
+		}
+		p.Socket = path + "-missing"
+		if r := mustRun(t, p); r.Errors["connect refused"] != 250 {
+			t.Errorf("%+v", r.Errors)
+		}
+	})
+}

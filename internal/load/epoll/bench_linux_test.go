@@ -1,0 +1,52 @@
+package epoll
+
+import (
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/job"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// BenchmarkUserCode is what the engine does for a request of a closed loop between
+// the read of one answer and the write of the next request, which goes nowhere here.
+func BenchmarkUserCode(b *testing.B) {
+	sink, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer sink.Close()
+	const nginx = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 09:00:00 GMT\r\nContent-Type: application/octet-stream\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello"
+	p := load.Profile{Targets: []string{"http://127.0.0.1:80/"}, Method: http.MethodGet, Connections: 64, Measure: time.Hour, ExpectSize: -1}.WithDefaults()
+	targets, err := target.Resolve(b.Context(), &p, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	j := &job.Job{Profile: p, Targets: targets, Rotation: schedule.Rotation(&p)}
+	j.Collector = record.NewCollector(&j.Profile, nil)
+	w, err := NewWorker(j, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.start(time.Now())
+	w.started, w.NextTick = true, load.Never
+	for i := range w.conns {
+		c := &w.conns[i]
+		c.fd, c.state = int32(sink.Fd()), connIdle
+		w.begin(c, w.now, w.now)
+	}
+	answer := []byte(nginx)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		w.tick()
+		w.feed(&w.conns[i%len(w.conns)], answer)
+	}
+	for i := range w.conns {
+		w.conns[i].fd = -1
+	}
+}

@@ -1,0 +1,60 @@
+package epoll
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// A worker with a spin window is awake when the answer comes, and sleeps when it is
+// overdue, when answers take long, and where polling would take the whole core.
+func TestPauseUntilTheAnswer(t *testing.T) {
+	const now, window = int64(time.Second), 60 * time.Microsecond
+	for _, c := range []struct {
+		name       string
+		spin       time.Duration
+		rate       float64
+		inFlight   int
+		sent, took time.Duration // the last request, ago; the answers before it
+		sleeps     bool
+	}{
+		{"just sent", window, 1000, 1, 10 * time.Microsecond, 50 * time.Microsecond, false},
+		{"overdue", window, 1000, 1, 150 * time.Microsecond, 50 * time.Microsecond, true},
+		{"nothing under way", window, 1000, 0, 10 * time.Microsecond, 50 * time.Microsecond, true},
+		{"a slow server", window, 1000, 1, 10 * time.Microsecond, time.Millisecond, true},
+		{"no room for it", window, 10_000, 1, 10 * time.Microsecond, 50 * time.Microsecond, true},
+		{"no core to spare", 0, 1000, 1, 10 * time.Microsecond, 50 * time.Microsecond, true},
+	} {
+		p := load.Profile{Rate: c.rate, Workers: 1}
+		w := &Worker{spin: int64(c.spin), replyRoom: replyRoom(&p, c.spin), inFlight: c.inFlight, now: now, lastSend: now - int64(c.sent),
+			nextDue: now + int64(10*time.Millisecond), nextRetry: load.Never, end: 2 * now, drainEnd: 3 * now}
+		w.NextTick, w.NextEdge = load.Never, load.Never
+		for range 5000 {
+			w.learnReply(int64(c.took))
+		}
+		if got := w.pause() > 0; got != c.sleeps {
+			t.Errorf("%s: sleeps %v, want %v (answers taken for %v)", c.name, got, c.sleeps, time.Duration(w.reply))
+		}
+	}
+}
+
+// The share of the core is that of the highest rate there will be, and of one worker.
+func TestReplyRoom(t *testing.T) {
+	for _, c := range []struct {
+		p    load.Profile
+		want time.Duration
+	}{
+		{load.Profile{Rate: 5000, Workers: 1}, 90 * time.Microsecond},
+		{load.Profile{Rate: 5000, Workers: 2}, 240 * time.Microsecond},
+		{load.Profile{Rate: 5000, Workers: 1, Parts: 2}, 240 * time.Microsecond},
+		{load.Profile{Rate: 10, Workers: 1}, time.Duration(replyMost)},
+		{load.Profile{Rate: 100, Workers: 1, Segments: []load.Segment{{For: time.Second, From: 100, To: 5000}}}, 90 * time.Microsecond},
+		{load.Profile{Rate: 4000, Workers: 1, Sine: &load.Sine{Amplitude: 1000, Period: time.Second}}, 90 * time.Microsecond},
+		{load.Profile{Rate: 20_000, Workers: 1}, 0},
+	} {
+		if got := time.Duration(replyRoom(&c.p, 60*time.Microsecond)); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.p, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package load
+
+// Failure says what went wrong with one request; kindNone is nothing. Every kind
+// is counted under its own name in [Report.Errors].
+type Failure uint8
+
+const (
+	FailureNone Failure = iota
+	FailureRefused
+	FailureUnreachable
+	FailureReset
+	FailureClosedEarly
+	FailureHalfResponse
+	FailureMalformed
+	FailureHeaderTooLarge
+	FailureExtraBytes
+	FailureTimeout
+	FailureNotSent
+	FailureNoDescriptors
+	FailureNoPorts
+	FailureTLS
+	FailureCertificate
+	FailureALPN
+	FailureWrongStatus
+	FailureWrongSize
+	FailureWrongBody
+	FailureNotJSON
+	FailureWrongJSON
+	FailureProtocol
+	FailureStreamReset
+	FailureStreamRefused
+	FailureGoAway
+	FailureNoGRPCStatus
+	FailureWrongEcho
+	FailureRedirects
+	FailureBadRedirect
+	FailureNoName
+	FailureLookup
+	FailureLookupTimeout
+	FailureOther
+	FailureCount
+)
+
+// failureNames are part of the report's contract: scripts match on them.
+var failureNames = [FailureCount]string{
+	FailureRefused:        "connect refused",
+	FailureUnreachable:    "connect failed",
+	FailureReset:          "reset",
+	FailureClosedEarly:    "closed before an answer",
+	FailureHalfResponse:   "half a response",
+	FailureMalformed:      "malformed response",
+	FailureHeaderTooLarge: "header too large",
+	FailureExtraBytes:     "bytes after the response",
+	FailureTimeout:        "timeout",
+	FailureNotSent:        "timeout before a connection was free",
+	FailureNoDescriptors:  "out of file descriptors",
+	FailureNoPorts:        "out of local ports",
+	FailureTLS:            "tls failed",
+	FailureCertificate:    "certificate refused",
+	FailureALPN:           "alpn mismatch", // the server speaks other protocols over TLS
+	FailureWrongStatus:    "wrong status",
+	FailureWrongSize:      "wrong size",
+	FailureWrongBody:      "wrong body",
+	FailureNotJSON:        "not JSON",
+	FailureWrongJSON:      "wrong JSON field",
+	FailureProtocol:       "http2 protocol error",
+	FailureStreamReset:    "stream reset",
+	FailureStreamRefused:  "stream refused",
+	FailureGoAway:         "goaway",
+	FailureNoGRPCStatus:   "no grpc-status",
+	FailureWrongEcho:      "other bytes than were sent",
+	FailureRedirects:      "too many redirects",
+	FailureBadRedirect:    "redirect to nowhere",
+	FailureNoName:         "no such host",
+	FailureLookup:         "name look-up failed",
+	FailureLookupTimeout:  "timeout before the name was resolved",
+	FailureOther:          "other",
+}
+
+// String is the name of k in a report.
+func (k Failure) String() string { return failureNames[k] }

@@ -1,0 +1,29 @@
+package host
+
+import (
+	"github.com/prometheus/procfs"
+)
+
+// reading is one look at the machine.
+type reading struct {
+	steal, all float64 // CPU seconds since boot
+	pressure   float64 // s since boot in which some task waited for a CPU
+}
+
+// read looks at /proc; what it cannot read is zero.
+func read() (h reading) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return h
+	}
+	if s, err := fs.Stat(); err == nil {
+		c := s.CPUTotal
+		h.steal = c.Steal
+		// Guest time is part of user time already.
+		h.all = c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal
+	}
+	if p, err := fs.PSIStatsForResource("cpu"); err == nil && p.Some != nil {
+		h.pressure = float64(p.Some.Total) / 1e6
+	}
+	return h
+}

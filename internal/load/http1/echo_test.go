@@ -1,0 +1,24 @@
+package http1
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// An echo is compared however it is cut into pieces.
+func TestEchoInPieces(t *testing.T) {
+	sent := []byte("0123456789")
+	for cut := range sent {
+		p := Parser{Echo: sent}
+		p.Reset(true)
+		n, done, k := p.Feed(sent[:cut])
+		if n != cut || done || k != load.FailureNone || p.Started() != (cut > 0) {
+			t.Errorf("%d bytes: %d taken, done %v, %v", cut, n, done, k)
+		}
+		if n, done, k = p.Feed(bytes.Join([][]byte{sent[cut:], []byte("!")}, nil)); n != len(sent)-cut || !done || k != load.FailureNone {
+			t.Errorf("the rest after %d bytes: %d taken, done %v, %v", cut, n, done, k)
+		}
+	}
+}

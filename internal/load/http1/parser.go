@@ -1,0 +1,338 @@
+// Package http1 writes HTTP/1.1 requests and parses responses from pieces of any size.
+// It has no sockets and no clocks.
+package http1
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
+)
+
+// maxChunkLine bounds a chunk's size line with its extensions, as net/http does.
+const maxChunkLine = 4096
+
+type parserState uint8
+
+const (
+	atStatusLine parserState = iota
+	atHeader
+	atBody // of a known length
+	atBodyToEnd
+	atChunkSize
+	atChunkData
+	atChunkEnd // the CRLF after a chunk's data
+	atTrailer
+	atEcho // protocol tcp: every byte that was sent comes back, and nothing else
+	atDone
+)
+
+// Parser reads one HTTP/1.x response from pieces of any size (RFC 9112). It
+// keeps nothing of the body but its length and allocates only when a line is
+// split between two pieces. It accepts and refuses what net/http.ReadResponse
+// accepts and refuses, so that a server that works for Go clients works here.
+type Parser struct {
+	header
+	bodily bool // the method allows a body: all but HEAD
+
+	pending     field
+	Body        int64 // bytes of body seen
+	excess      int64 // bytes of chunk framing beyond what is reasonable
+	endSeen     int   // bytes of atChunkEnd seen
+	firstHeader bool
+	bareLine    bool // the trailer line before ended in a bare line feed
+
+	Memo *HeaderMemo // what headers said before; nil: it is not remembered
+	Echo []byte      // protocol tcp: what was sent, and must come back; nil: HTTP
+
+	Follow   bool   // a redirect's target is of interest
+	Location []byte // that target
+
+	Content check.Content // of the body
+
+	partial []byte // the beginning of a line whose end is yet to come
+	value   []byte // the value of the pending header field
+}
+
+// header is what status line and header said of the answer, and where its reading stands.
+type header struct {
+	state     parserState
+	http10    bool
+	chunked   bool
+	Closing   bool // the connection cannot be used again
+	keepAlive bool // "Connection: keep-alive" was seen
+	hasLength bool
+	foreign   bool // a transfer encoding other than chunked
+	encodings int  // Transfer-Encoding headers seen
+	Status    int
+	length    int64 // Content-Length
+	remain    int64 // bytes of body, or of the chunk, still to come
+	head      int   // bytes of header seen
+}
+
+// HeaderMemo remembers the last header that came in one piece and what it said. A
+// server's headers differ from answer to answer only where its clock has moved on, and
+// the same bytes say the same: to compare them costs a tenth of reading them.
+type HeaderMemo struct {
+	bytes  []byte
+	header header
+}
+
+// maxMemo bounds a header that is remembered, bytes.
+const maxMemo = 4 << 10
+
+// recall takes a header that is the same as the last, at the front of b, and says how
+// long it is; 0: it is not.
+func (p *Parser) recall(b []byte) int {
+	m := p.Memo
+	if m == nil || len(m.bytes) == 0 || p.head+len(p.partial) > 0 || len(b) < len(m.bytes) || !bytes.Equal(b[:len(m.bytes)], m.bytes) {
+		return 0
+	}
+	p.header = m.header
+	return len(m.bytes)
+}
+
+// remember keeps a whole header, which p has just read from one piece.
+func (p *Parser) remember(whole []byte) {
+	if p.Memo != nil && len(whole) <= maxMemo {
+		p.Memo.bytes, p.Memo.header = append(p.Memo.bytes[:0], whole...), p.header
+	}
+}
+
+// Reset prepares for the answer to the next request. bodily is false for HEAD.
+func (p *Parser) Reset(bodily bool) {
+	p.header = header{}
+	p.bodily, p.pending, p.Body, p.excess, p.endSeen, p.firstHeader, p.bareLine = bodily, fieldOther, 0, 0, 0, false, false
+	p.Content.Reset()
+	p.Location, p.partial, p.value = p.Location[:0], p.partial[:0], p.value[:0]
+	if p.Echo != nil {
+		p.state, p.Status = atEcho, load.StatusEcho
+	}
+}
+
+// Started says whether any byte of the response has been seen.
+func (p *Parser) Started() bool {
+	if p.state == atEcho {
+		return p.Body > 0
+	}
+	return p.state != atStatusLine || len(p.partial) > 0 || p.head > 0
+}
+
+// Feed consumes the next bytes. It returns how many of them belong to the
+// response, whether the response is complete, and what is wrong with it.
+func (p *Parser) Feed(b []byte) (n int, done bool, k load.Failure) {
+	if p.state == atStatusLine {
+		if n = p.recall(b); p.state == atDone {
+			return n, true, load.FailureNone
+		}
+	}
+	for n < len(b) {
+		switch p.state {
+		case atBody:
+			n += p.take(b[n:])
+			if p.remain == 0 {
+				p.state = atDone
+			}
+		case atEcho:
+			used, k := p.takeEcho(b[n:])
+			if n += used; k != load.FailureNone {
+				return n, false, k
+			}
+		case atBodyToEnd:
+			p.remain = math.MaxInt64
+			n += p.take(b[n:])
+		case atChunkData:
+			n += p.take(b[n:])
+			if p.remain == 0 {
+				p.state, p.endSeen = atChunkEnd, 0
+			}
+		case atChunkEnd:
+			if b[n] != "\r\n"[p.endSeen] {
+				return n, false, load.FailureMalformed
+			}
+			n++
+			if p.endSeen++; p.endSeen == 2 {
+				p.state = atChunkSize
+			}
+		default:
+			used, k := p.feedLine(b[n:])
+			n += used
+			if k != load.FailureNone {
+				return n, false, k
+			}
+			if n == p.head && p.state >= atBody {
+				p.remember(b[:n])
+			}
+		}
+		if p.state == atDone {
+			return n, true, load.FailureNone
+		}
+	}
+	return n, false, load.FailureNone
+}
+
+// Eof tells the parser that the peer has closed the connection.
+func (p *Parser) Eof() (done bool, k load.Failure) {
+	switch {
+	case p.state == atBodyToEnd:
+		p.state = atDone
+		return true, load.FailureNone
+	case p.Started():
+		return false, load.FailureHalfResponse
+	}
+	return false, load.FailureClosedEarly
+}
+
+// take passes over what b has of the rest of the body or chunk.
+func (p *Parser) take(b []byte) int {
+	if int64(len(b)) > p.remain {
+		b = b[:p.remain]
+	}
+	p.remain -= int64(len(b))
+	p.Body += int64(len(b))
+	p.Content.Add(b)
+	return len(b)
+}
+
+// feedLine takes one line, or what there is of it, from the front of b.
+func (p *Parser) feedLine(b []byte) (used int, k load.Failure) {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		used = len(b)
+		p.partial = append(p.partial, b...)
+	} else {
+		used = end + 1
+	}
+	if p.state != atChunkSize {
+		if p.head += used; p.head > check.MaxHeader {
+			return used, load.FailureHeaderTooLarge
+		}
+	} else if len(p.partial) > maxChunkLine {
+		return used, load.FailureMalformed
+	}
+	if end < 0 {
+		return used, load.FailureNone
+	}
+	line := b[:end]
+	if len(p.partial) > 0 {
+		p.partial = append(p.partial, line...)
+		line = p.partial
+		p.partial = p.partial[:0]
+	}
+	if !p.takeLine(line) {
+		return used, load.FailureMalformed
+	}
+	return used, load.FailureNone
+}
+
+// takeLine handles one line without its line feed; false means malformed.
+func (p *Parser) takeLine(line []byte) bool {
+	if p.state == atChunkSize {
+		return p.takeChunkSize(line)
+	}
+	bare := true
+	if l := len(line); l > 0 && line[l-1] == '\r' {
+		line, bare = line[:l-1], false
+	}
+	switch p.state {
+	case atStatusLine:
+		return p.takeStatus(line)
+	case atHeader:
+		return p.takeHeader(line)
+	}
+	return p.takeTrailer(line, bare)
+}
+
+// takeStatus handles "HTTP/1.1 200 OK".
+func (p *Parser) takeStatus(line []byte) bool {
+	const version = len("HTTP/1.1")
+	if len(line) < version+4 || string(line[:5]) != "HTTP/" || line[6] != '.' || line[version] != ' ' ||
+		!digit(line[5]) || !digit(line[7]) {
+		return false
+	}
+	p.http10 = line[5] == '0' || line[5] == '1' && line[7] == '0'
+	rest := bytes.TrimLeft(line[version+1:], " ")
+	if len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' || !digit(rest[0]) || !digit(rest[1]) || !digit(rest[2]) {
+		return false
+	}
+	p.Status = int(rest[0]-'0')*100 + int(rest[1]-'0')*10 + int(rest[2]-'0')
+	p.state, p.firstHeader = atHeader, true
+	return true
+}
+
+// takeChunkSize handles "1f4;extension\r". A bare line feed is refused here, as
+// RFC 9112 section 7.1 demands against request smuggling.
+func (p *Parser) takeChunkSize(line []byte) bool {
+	if cr := bytes.IndexByte(line, '\r'); cr < 0 || cr != len(line)-1 || len(line) > maxChunkLine {
+		return false
+	}
+	overhead := int64(len(line) + 3)
+	line = line[:len(line)-1]
+	line = bytes.TrimRight(line, " \t\r\n")
+	if semi := bytes.IndexByte(line, ';'); semi >= 0 {
+		line = line[:semi]
+	}
+	size, ok := hex(line)
+	if !ok {
+		return false
+	}
+	// A byte a chunk is allowed; endless extensions are not.
+	if p.excess = max(0, p.excess+overhead-16-2*size); p.excess > 16<<10 {
+		return false
+	}
+	p.remain, p.state = size, atChunkData
+	if size == 0 {
+		p.state, p.firstHeader = atTrailer, true
+	}
+	return true
+}
+
+// takeTrailer checks a trailer field and drops it. Like net/http it wants the
+// end of the trailer, and so of the response, to be two full line ends.
+func (p *Parser) takeTrailer(line []byte, bare bool) bool {
+	if len(line) == 0 {
+		p.state = atDone
+		return !bare && !p.bareLine
+	}
+	first := p.firstHeader
+	p.firstHeader, p.bareLine = false, bare
+	if space(line[0]) {
+		return !first && validValue(line)
+	}
+	name, value, ok := splitField(line)
+	return ok && validName(name) && validValue(value)
+}
+
+// headerDone decides, at the end of the header, what follows it (RFC 9112 section 6.3).
+func (p *Parser) headerDone() bool {
+	if p.foreign && !p.http10 || p.encodings > 1 && !p.http10 {
+		return false
+	}
+	p.chunked = p.encodings == 1 && !p.http10
+	switch {
+	case p.Status/100 == 1 && p.Status != 101:
+		head := p.head
+		p.Reset(p.bodily)
+		p.head = head // the limit holds for all interim answers together
+		return true
+	case p.http10 && !p.keepAlive, p.Status == 101:
+		p.Closing = true
+	}
+	switch {
+	case !p.bodily, p.Status == 101, p.Status == 204, p.Status == 304:
+		p.state = atDone
+	case p.chunked:
+		p.state = atChunkSize
+	case p.hasLength && p.length == 0:
+		p.state = atDone
+	case p.hasLength:
+		p.state, p.remain = atBody, p.length
+	default:
+		p.state, p.Closing = atBodyToEnd, true
+	}
+	return true
+}
+
+// Redirected says whether the answer is a redirect with a place to go.
+func (p *Parser) Redirected() bool { return len(p.Location) > 0 && isRedirect(p.Status) }

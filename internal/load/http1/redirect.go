@@ -1,0 +1,108 @@
+package http1
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Bounds of what is kept of redirects, beyond which it is begun anew: a server that
+// makes up names must not fill the memory.
+const (
+	MaxHops    = 4096
+	MaxDetours = 16 // connections of one place to other origins
+)
+
+// Hop is one request of a chain of redirects (RFC 9110 section 15.4).
+type Hop struct {
+	Url     *url.URL
+	Origin  string // scheme, host and port
+	method  string
+	bodily  bool // has the profile's body
+	foreign bool // has left the target's origin: what is meant for that alone is left out
+	Request []byte
+}
+
+// RootHop is the request that a chain begins with.
+func RootHop(u *url.URL, p *load.Profile) *Hop {
+	return &Hop{Url: u, Origin: originOf(u), method: p.Method, bodily: true}
+}
+
+func originOf(u *url.URL) string {
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + strconv.Itoa(int(load.PortOf(u)))
+}
+
+// Redirects finds where redirects lead, and remembers. It is for one thread.
+type Redirects struct {
+	Profile *load.Profile
+	Body    []byte
+	hops    map[step]*Hop
+}
+
+// step is one redirect.
+type step struct {
+	from     *Hop
+	status   int
+	location string
+}
+
+// isRedirect says whether a status is that of a redirect to be followed.
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// Next is where an answer to from, after so many hops before, leads.
+func (r *Redirects) Next(from *Hop, before, status int, location []byte) (*Hop, load.Failure) {
+	if before >= r.Profile.Follow {
+		return nil, load.FailureRedirects
+	}
+	if to := r.hops[step{from, status, string(location)}]; to != nil {
+		return to, load.FailureNone
+	}
+	u, err := from.Url.Parse(string(location))
+	if err == nil {
+		u.Fragment, u.RawFragment = "", ""
+		_, err = load.ParseTarget(u.String())
+	}
+	if err != nil || u.Scheme == load.SchemeTCP {
+		return nil, load.FailureBadRedirect
+	}
+	to := &Hop{Url: u, Origin: originOf(u), method: from.method, bodily: from.bodily, foreign: from.foreign || originOf(u) != from.Origin}
+	seeOther := status == http.StatusSeeOther || status < http.StatusSeeOther && from.method == http.MethodPost
+	if seeOther && from.method != http.MethodHead {
+		to.method, to.bodily = http.MethodGet, false
+	}
+	to.Request = r.request(to)
+	if r.hops == nil || len(r.hops) >= MaxHops {
+		r.hops = map[step]*Hop{}
+	}
+	r.hops[step{from, status, string(location)}] = to
+	return to, load.FailureNone
+}
+
+// request is what is sent for h: as the profile says, but for what a redirect changes.
+func (r *Redirects) request(h *Hop) []byte {
+	p, body := *r.Profile, r.Body
+	p.Method = h.method
+	var gone []string
+	if h.foreign {
+		gone = append(gone, "authorization", "cookie", "host")
+	}
+	if !h.bodily {
+		body = nil
+		gone = append(gone, "content-type", "content-length", "content-encoding", "transfer-encoding")
+	}
+	p.Headers = slices.DeleteFunc(slices.Clone(p.Headers), func(line string) bool {
+		name, _, _ := strings.Cut(line, ":")
+		return slices.Contains(gone, strings.ToLower(name))
+	})
+	return BuildRequest(h.Url, &p, body)
+}

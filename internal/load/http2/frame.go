@@ -1,0 +1,309 @@
+package http2
+
+import (
+	"encoding/binary"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Frames of HTTP/2 (RFC 9113 section 6).
+const (
+	frameData         = 0
+	frameHeaders      = 1
+	framePriority     = 2
+	frameReset        = 3
+	frameSettings     = 4
+	framePush         = 5
+	framePing         = 6
+	frameGoAway       = 7
+	frameWindow       = 8
+	frameContinuation = 9
+	frameTypes        = 10
+
+	flagEndStream  = 0x1
+	flagAck        = 0x1
+	flagEndHeaders = 0x4
+	flagPadded     = 0x8
+	flagPriority   = 0x20
+
+	frameHeader = 9       // bytes
+	maxFrame    = 1 << 14 // bytes of payload, unless settings allow more: ours do not
+
+	settingTableSize     = 1
+	settingEnablePush    = 2
+	settingMaxStreams    = 3
+	settingInitialWindow = 4
+	settingMaxFrame      = 5
+	settingMaxHeaderList = 6
+
+	codeNone     = 0
+	codeProtocol = 1
+	codeRefused  = 7
+	codeCancel   = 8
+)
+
+// appendFrame appends the header of a frame of n bytes.
+func appendFrame(b []byte, kind, flags byte, id uint32, n int) []byte {
+	return append(b, byte(n>>16), byte(n>>8), byte(n), kind, flags, byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
+}
+
+// writeHeaders appends a header block, in as many frames as it needs.
+func (s *Session) writeHeaders(id uint32, flags byte, block []byte) {
+	kind := byte(frameHeaders)
+	for {
+		n := min(len(block), maxFrame)
+		if n == len(block) {
+			flags |= flagEndHeaders
+		}
+		s.out = append(appendFrame(s.out, kind, flags, id, n), block[:n]...)
+		if block = block[n:]; len(block) == 0 {
+			return
+		}
+		kind, flags = frameContinuation, 0
+	}
+}
+
+// frame is one frame that was received.
+type frame struct {
+	kind, flags byte
+	id          uint32
+	payload     []byte
+}
+
+func parseFrameHeader(b []byte) (f frame, size int) {
+	return frame{kind: b[3], flags: b[4], id: binary.BigEndian.Uint32(b[5:]) & lastStreamID}, int(b[0])<<16 | int(b[1])<<8 | int(b[2])
+}
+
+// Feed takes the next bytes from the server, at the given instant. Anything but
+// kindNone is the end of the connection. Requests that ended are in s.done.
+func (s *Session) Feed(b []byte, now int64) load.Failure {
+	s.now = now
+	for len(s.partial) > 0 && len(b) > 0 {
+		// Complete the one frame of which a part is here.
+		need := frameHeader
+		if len(s.partial) >= frameHeader {
+			_, size := parseFrameHeader(s.partial)
+			need += size
+		}
+		n := min(max(need-len(s.partial), 0), len(b))
+		s.partial, b = append(s.partial, b[:n]...), b[n:]
+		used, k := s.frames(s.partial)
+		if k != load.FailureNone {
+			return k
+		}
+		if used > 0 {
+			s.partial = s.partial[:0]
+		}
+	}
+	used, k := s.frames(b)
+	if k == load.FailureNone && used < len(b) {
+		s.partial = append(s.partial, b[used:]...)
+	}
+	return k
+}
+
+// frames handles the whole frames at the front of b, and says how many bytes they are.
+func (s *Session) frames(b []byte) (used int, k load.Failure) {
+	for len(b)-used >= frameHeader {
+		f, size := parseFrameHeader(b[used:])
+		if size > maxFrame || !s.Greeted && (f.kind != frameSettings || f.flags&flagAck != 0) {
+			return used, load.FailureProtocol
+		}
+		end := used + frameHeader + size
+		if end > len(b) {
+			break
+		}
+		f.payload = b[used+frameHeader : end]
+		if k := s.handle(f); k != load.FailureNone {
+			return used, k
+		}
+		if len(s.out)-s.written > maxReplies+maxUnsent+len(s.request.plain)*s.most {
+			return used, load.FailureProtocol // a flood of what must be answered
+		}
+		used = end
+	}
+	return used, load.FailureNone
+}
+
+// frameRule says what every frame of a type must be like.
+type frameRule struct {
+	onStream, onSession bool
+	size                int // exact; negative: any
+	handle              func(*Session, frame) load.Failure
+}
+
+var frameRules = [frameTypes]frameRule{
+	frameData:         {onStream: true, size: -1, handle: (*Session).takeData},
+	frameHeaders:      {onStream: true, size: -1, handle: (*Session).takeHeaders},
+	framePriority:     {onStream: true, size: 5, handle: func(*Session, frame) load.Failure { return load.FailureNone }},
+	frameReset:        {onStream: true, size: 4, handle: (*Session).takeReset},
+	frameSettings:     {onSession: true, size: -1, handle: (*Session).takeSettings},
+	framePush:         {onStream: true, size: -1, handle: func(*Session, frame) load.Failure { return load.FailureProtocol }}, // we said that we take none
+	framePing:         {onSession: true, size: 8, handle: (*Session).takePing},
+	frameGoAway:       {onSession: true, size: -1, handle: (*Session).takeGoAway},
+	frameWindow:       {onStream: true, onSession: true, size: 4, handle: (*Session).takeWindow},
+	frameContinuation: {onStream: true, size: -1, handle: (*Session).takeContinuation},
+}
+
+func (s *Session) handle(f frame) load.Failure {
+	if s.blockID != 0 && f.kind != frameContinuation {
+		return load.FailureProtocol // nothing may come between the parts of a header
+	}
+	if f.kind >= frameTypes {
+		return load.FailureNone
+	}
+	rule := &frameRules[f.kind]
+	switch {
+	case f.id == 0 && !rule.onSession, f.id != 0 && !rule.onStream, rule.size >= 0 && len(f.payload) != rule.size:
+		return load.FailureProtocol
+	case f.id != 0 && f.kind != framePriority && (f.id%2 == 0 || f.id >= s.next):
+		return load.FailureProtocol // a stream that nobody has opened
+	}
+	return rule.handle(s, f)
+}
+
+// unpad takes the padding off a payload.
+func (f *frame) unpad() bool {
+	if f.flags&flagPadded == 0 {
+		return true
+	}
+	if len(f.payload) == 0 || int(f.payload[0]) >= len(f.payload) {
+		return false
+	}
+	f.payload = f.payload[1 : len(f.payload)-int(f.payload[0])]
+	return true
+}
+
+func (s *Session) takeData(f frame) load.Failure {
+	size := int64(len(f.payload)) // padding included: it all counts
+	if s.received += size; s.received >= windowBatch {
+		s.giveWindow(0, s.received)
+		s.received = 0
+	}
+	if !f.unpad() {
+		return load.FailureProtocol
+	}
+	st := s.stream(f.id)
+	if st == nil {
+		return load.FailureNone // given up
+	}
+	if !st.answered {
+		s.refuse(st, load.FailureMalformed)
+		return load.FailureNone
+	}
+	if st.received += size; st.received >= windowBatch {
+		s.giveWindow(f.id, st.received)
+		st.received = 0
+	}
+	s.takeBody(st, f.payload)
+	if f.flags&flagEndStream != 0 {
+		s.complete(st)
+	}
+	return load.FailureNone
+}
+
+func (s *Session) takeBody(st *Stream, b []byte) {
+	st.body += int64(len(b))
+	if s.grpc {
+		s.takeMessages(st, b)
+		return
+	}
+	st.content.Add(b)
+}
+
+func (s *Session) takeReset(f frame) load.Failure {
+	st := s.stream(f.id)
+	if st == nil {
+		return load.FailureNone
+	}
+	k := load.FailureStreamReset
+	if binary.BigEndian.Uint32(f.payload) == codeRefused {
+		k = load.FailureStreamRefused
+	}
+	s.end(st, k, 0)
+	return load.FailureNone
+}
+
+func (s *Session) takePing(f frame) load.Failure {
+	if f.flags&flagAck == 0 {
+		s.out = append(appendFrame(s.out, framePing, flagAck, 0, len(f.payload)), f.payload...)
+	}
+	return load.FailureNone
+}
+
+// takeGoAway ends the streams that the server has not looked at; those below its
+// last number will still be answered.
+func (s *Session) takeGoAway(f frame) load.Failure {
+	if len(f.payload) < 8 {
+		return load.FailureProtocol
+	}
+	last := binary.BigEndian.Uint32(f.payload) & lastStreamID
+	s.Closing, s.GoneBy = true, true
+	for i := range s.streams {
+		if st := &s.streams[i]; st.id > last && !st.ended {
+			s.end(st, load.FailureGoAway, 0)
+		}
+	}
+	return load.FailureNone
+}
+
+func (s *Session) takeWindow(f frame) load.Failure {
+	n := int64(binary.BigEndian.Uint32(f.payload) & maxWindow)
+	if f.id == 0 {
+		if s.window += n; n == 0 || s.window > maxWindow {
+			return load.FailureProtocol
+		}
+	} else if st := s.stream(f.id); st != nil {
+		if st.window += n; n == 0 || st.window > maxWindow {
+			s.refuse(st, load.FailureProtocol)
+		}
+	}
+	s.pump()
+	return load.FailureNone
+}
+
+func (s *Session) takeSettings(f frame) load.Failure {
+	if f.flags&flagAck != 0 {
+		if len(f.payload) > 0 {
+			return load.FailureProtocol
+		}
+		return load.FailureNone
+	}
+	if len(f.payload)%6 != 0 {
+		return load.FailureProtocol
+	}
+	for b := f.payload; len(b) > 0; b = b[6:] {
+		if !s.set(binary.BigEndian.Uint16(b), binary.BigEndian.Uint32(b[2:])) {
+			return load.FailureProtocol
+		}
+	}
+	s.Greeted = true
+	s.out = appendFrame(s.out, frameSettings, flagAck, 0, 0)
+	s.pump()
+	return load.FailureNone
+}
+
+// set takes one setting; false if its value is none.
+func (s *Session) set(id uint16, value uint32) bool {
+	switch id {
+	case settingTableSize:
+		// Below the default, requests go without a table: after the change of its
+		// size that the first of them must begin with.
+		s.plain = s.plain || value < defaultTable
+	case settingEnablePush:
+		return value == 0
+	case settingMaxStreams:
+		s.limit = min(s.most, int(min(value, neverPromised)))
+	case settingInitialWindow:
+		if value > maxWindow {
+			return false
+		}
+		for i := range s.streams {
+			s.streams[i].window += int64(value) - s.initial
+		}
+		s.initial = int64(value)
+	case settingMaxFrame:
+		return value >= maxFrame && value < 1<<24
+	}
+	return true
+}

@@ -1,0 +1,41 @@
+package http2
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
+)
+
+// Messages are found however the bytes are cut up, and are counted when they are whole.
+func TestGRPCMessagesInPieces(t *testing.T) {
+	message := grpcMessage(&load.Profile{}, []byte("hello"))
+	all := bytes.Join([][]byte{message, {0, 0, 0, 0, 0}, message}, nil)
+	expect := check.New(&load.Profile{ExpectSize: -1, BodyHas: []string{"hello"}})
+	for cut := range all {
+		s := &Session{grpc: true, Many: true, expect: &expect}
+		st := &Stream{content: s.expect.NewContent()}
+		s.now = 1
+		s.takeMessages(st, all[:cut])
+		if whole := st.Messages; whole > 3 || whole == 0 != (st.Message == 0) {
+			t.Fatalf("%d bytes: %d messages, the first at %d", cut, whole, st.Message)
+		}
+		s.now = 2
+		for _, b := range all[cut:] {
+			s.takeMessages(st, []byte{b})
+		}
+		if k := expect.Check(load.StatusGRPC, -1, &st.content); st.Messages != 3 || st.prefixed != 0 || k != load.FailureNone || st.flaw != load.FailureNone {
+			t.Fatalf("%d bytes: %d messages, %v", cut, st.Messages, k)
+		}
+	}
+}
+
+func TestGRPCPayload(t *testing.T) {
+	for _, n := range []int64{0, 1, 2, 126, 127, 128, 129, 16383, 16384, 16385, 1 << 21, 1<<21 + 1} {
+		b := grpcMessage(&load.Profile{}, make([]byte, n))
+		if got := grpcPayload(int64(len(b)) - grpcPrefixSize); got != n {
+			t.Errorf("message of %d bytes: payload %d, want %d", len(b), got, n)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+// Package http2 is the client's side of HTTP/2 and gRPC: bytes in, bytes out, and requests
+// on streams. It has no sockets and no clocks.
+package http2
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
+)
+
+// Windows in bytes (RFC 9113 section 5.2) that no server has to wait for: the
+// engine reads as fast as it can, and what it reads it drops.
+const (
+	streamWindow  = 1 << 30
+	sessionWindow = 1<<31 - 1
+	windowBatch   = 1 << 28 // returned at once
+	defaultWindow = 65535
+	maxWindow     = 1<<31 - 1
+)
+
+const (
+	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	lastStreamID  = 1<<31 - 1
+	maxUnsent     = 256 << 10 // bytes of bodies that are framed ahead
+	maxReplies    = 1 << 20   // bytes a server may make us say without reading them
+	neverPromised = 1 << 20   // streams, until the server says how many it takes
+)
+
+// Session is the client's side of one HTTP/2 connection (RFC 9113): bytes in, bytes
+// out and requests on streams. It knows neither sockets nor clocks.
+type Session struct {
+	request *Request
+	expect  *check.Expectation
+	grpc    bool
+	Many    bool // a gRPC answer may have any number of messages, not just one
+	bodily  bool
+
+	decoder *hpack.Decoder
+	streams []Stream // by number, see slot
+	done    []*Stream
+	pending []*Stream // with body left to be sent
+	most    int       // streams asked for
+	limit   int       // streams the server takes
+	Active  int
+	next    uint32 // the next stream's number
+
+	Greeted bool // the server's settings have come
+	Closing bool // no more streams here
+	GoneBy  bool // by GOAWAY
+	primed  bool // the server's table has the request's header
+	plain   bool // the server's table is too small
+
+	out     []byte
+	written int // bytes of out
+	partial []byte
+	now     int64 // of the bytes being fed
+
+	window   int64 // that may be sent, of the connection
+	initial  int64 // of a stream
+	received int64 // bytes for which the window is yet to be returned
+
+	block    []byte // header block whose end is yet to come
+	blockID  uint32 // its stream; 0: none
+	blockEnd bool   // it ends the stream
+	head     head
+}
+
+// result is the outcome of one request on a stream; instants are those of feed.
+type result struct {
+	Kind     load.Failure
+	Status   int   // 0: no answer
+	First    int64 // when the first byte of the answer came
+	Messages int   // of gRPC
+	Message  int64 // when the first of them was whole
+}
+
+// Stream is one request and its answer.
+type Stream struct {
+	Slot int // its index in session.streams
+	result
+	id       uint32 // 0: free
+	ended    bool   // in session.done
+	answered bool   // the final header has come
+	sentBody int
+	unsent   bool // in session.pending
+	window   int64
+	received int64
+	length   int64 // Content-Length; negative: not said
+	body     int64
+	grpc     int // status; negative: not said
+	content  check.Content
+
+	// Of gRPC:
+	prefix   [grpcPrefixSize]byte
+	prefixed int          // bytes of prefix that are here; all of them: a message is under way
+	left     int64        // of the message
+	flaw     load.Failure // what is wrong with a message
+}
+
+// NewSession makes a session for at most so many streams. Every one has a fixed
+// place by its number, so that finding it costs nothing; numbers whose place is
+// still taken are left out, as the protocol allows.
+func NewSession(request *Request, expect *check.Expectation, most int, bodily, grpc bool) *Session {
+	places := 1
+	for places < 2*most {
+		places *= 2
+	}
+	s := &Session{request: request, expect: expect, most: most, bodily: bodily, grpc: grpc, streams: make([]Stream, places)}
+	for i := range s.streams {
+		s.streams[i].Slot, s.streams[i].content = i, expect.NewContent()
+	}
+	s.decoder = hpack.NewDecoder(defaultTable, s.field)
+	s.decoder.SetMaxStringLength(check.MaxHeader)
+	return s
+}
+
+// Reset prepares for a new connection, and says what a client says first.
+func (s *Session) Reset() {
+	*s = Session{
+		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, Many: s.Many, streams: s.streams,
+		decoder: hpack.NewDecoder(defaultTable, s.field), done: s.done[:0], pending: s.pending[:0], out: s.out[:0], partial: s.partial[:0],
+		block: s.block[:0], next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow,
+	}
+	s.decoder.SetMaxStringLength(check.MaxHeader)
+	s.out = append(s.out, preface...)
+	s.out = appendFrame(s.out, frameSettings, 0, 0, 3*6)
+	for _, setting := range [][2]uint32{{settingEnablePush, 0}, {settingInitialWindow, streamWindow}, {settingMaxHeaderList, check.MaxHeader}} {
+		s.out = binary.BigEndian.AppendUint16(s.out, uint16(setting[0]))
+		s.out = binary.BigEndian.AppendUint32(s.out, setting[1])
+	}
+	s.giveWindow(0, sessionWindow-defaultWindow)
+}
+
+// slot is the place of a stream's number.
+func (s *Session) slot(id uint32) *Stream { return &s.streams[int(id>>1)&(len(s.streams)-1)] }
+
+// stream finds one that is under way; nil if there is none.
+func (s *Session) stream(id uint32) *Stream {
+	if st := s.slot(id); st.id == id && !st.ended {
+		return st
+	}
+	return nil
+}
+
+// Size is the number of places for streams.
+func (s *Session) Size() int { return len(s.streams) }
+
+// Room says whether another request may begin.
+func (s *Session) Room() bool { return s.Greeted && !s.Closing && s.Active < s.limit }
+
+// Begin starts a request; there must be room.
+func (s *Session) Begin() *Stream {
+	st := s.slot(s.next)
+	for st.id != 0 {
+		s.next += 2
+		st = s.slot(s.next)
+	}
+	st.content.Reset()
+	*st = Stream{Slot: st.Slot, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content}
+	s.Active++
+	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
+		s.Closing = true // the numbers are used up
+	}
+	block := s.request.later
+	switch {
+	case s.plain:
+		block = s.request.plain
+	case !s.primed:
+		block, s.primed = s.request.first, true
+	}
+	flags := byte(0)
+	if len(s.request.body) == 0 {
+		flags = flagEndStream
+	}
+	s.writeHeaders(st.id, flags, block)
+	if len(s.request.body) > 0 {
+		st.unsent = true
+		s.pending = append(s.pending, st)
+		s.pump()
+	}
+	return st
+}
+
+// pump frames bodies as far as the windows allow.
+func (s *Session) pump() {
+	left := s.pending[:0]
+	for _, st := range s.pending {
+		for len(s.out)-s.written < maxUnsent {
+			rest := s.request.body[st.sentBody:]
+			n := int(min(int64(len(rest)), maxFrame, s.window, st.window))
+			if n <= 0 {
+				break
+			}
+			flags := byte(0)
+			if n == len(rest) {
+				flags = flagEndStream
+			}
+			s.out = append(appendFrame(s.out, frameData, flags, st.id, n), rest[:n]...)
+			st.sentBody += n
+			s.window -= int64(n)
+			st.window -= int64(n)
+			if n == len(rest) {
+				break
+			}
+		}
+		if st.unsent = st.sentBody < len(s.request.body); st.unsent {
+			left = append(left, st)
+		}
+	}
+	s.pending = left
+}
+
+// end notes that st's request is over; the worker takes it from s.done.
+func (s *Session) end(st *Stream, k load.Failure, status int) {
+	st.ended, st.Kind, st.Status = true, k, status
+	if st.unsent {
+		s.forget(st)
+	}
+	s.done = append(s.done, st)
+}
+
+// forget takes st out of those with body left to be sent.
+func (s *Session) forget(st *Stream) {
+	left := s.pending[:0]
+	for _, other := range s.pending {
+		if other != st {
+			left = append(left, other)
+		}
+	}
+	s.pending, st.unsent = left, false
+}
+
+// refuse ends st for what is wrong with its answer; the connection stays.
+func (s *Session) refuse(st *Stream, k load.Failure) {
+	s.cancel(st.id, codeProtocol)
+	s.end(st, k, 0)
+}
+
+// cancel tells the server that a stream is of no interest any more.
+func (s *Session) cancel(id uint32, code uint32) {
+	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameReset, 0, id, 4), code)
+}
+
+// Abort gives st up for k and resets it; the connection stays.
+func (s *Session) Abort(st *Stream, k load.Failure) {
+	s.cancel(st.id, codeCancel)
+	s.end(st, k, 0)
+}
+
+// Abandon ends every stream for what happened to the connection.
+func (s *Session) Abandon(k load.Failure) {
+	for i := range s.streams {
+		st := &s.streams[i]
+		if st.id == 0 || st.ended {
+			continue
+		}
+		st.ended, st.Kind, st.Status = true, k, 0
+		if k == load.FailureClosedEarly && st.answered {
+			st.Kind = load.FailureHalfResponse
+		}
+		s.done = append(s.done, st)
+	}
+	s.pending = s.pending[:0]
+}
+
+// TakeDone returns the streams that have ended since the last call. Each must be
+// retired before the session takes more bytes.
+func (s *Session) TakeDone() []*Stream {
+	done := s.done
+	s.done = s.done[:0]
+	return done
+}
+
+// Unsent are the bytes for the server.
+func (s *Session) Unsent() []byte { return s.out[s.written:] }
+
+// Sent takes n bytes off unsent.
+func (s *Session) Sent(n int) {
+	if s.written += n; s.written == len(s.out) {
+		s.out, s.written = s.out[:0], 0
+		s.pump()
+	}
+}
+
+// Compact frees the memory of bytes that were sent.
+func (s *Session) Compact() {
+	s.out = append(s.out[:0], s.out[s.written:]...)
+	s.written = 0
+}
+
+// Retire frees the place of a stream that has ended.
+func (s *Session) Retire(st *Stream) {
+	st.id, st.ended = 0, false
+	s.Active--
+}
+
+// giveWindow lets the server send n more bytes.
+func (s *Session) giveWindow(id uint32, n int64) {
+	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameWindow, 0, id, 4), uint32(n))
+}
+
+// Eof says what the end of the stream means for what is under way.
+func (s *Session) Eof() load.Failure {
+	switch {
+	case s.GoneBy:
+		return load.FailureGoAway
+	case len(s.partial) > 0 || s.blockID != 0:
+		return load.FailureHalfResponse
+	}
+	return load.FailureClosedEarly
+}

@@ -1,0 +1,82 @@
+package http2
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
+)
+
+// FuzzSession feeds a session, with requests under way, whatever a server may say,
+// whole and in pieces: both end the same, and no stream is lost.
+func FuzzSession(f *testing.F) {
+	ok := headBlock(":status", "200", "content-length", "2")
+	add := func(piece int, frames ...[]byte) { f.Add(bytes.Join(frames, nil), piece) }
+	add(1, framed(frameHeaders, flagEndHeaders, 1, ok), framed(frameData, flagEndStream, 1, "hi"))
+	add(7, framed(frameHeaders, 0, 3, ok[:1]), framed(frameContinuation, flagEndHeaders, 3, ok[1:]), framed(frameReset, 0, 1, "\x00\x00\x00\x07"))
+	add(2, framed(frameGoAway, 0, 0, "\x00\x00\x00\x01\x00\x00\x00\x00"), framed(frameWindow, 0, 0, "\x00\x00\x00\x09"))
+	add(5, framed(frameHeaders, flagPadded|flagEndHeaders, 1, "\x02"+ok+"  "), framed(framePing, 0, 0, "12345678"), framed(frameSettings, 0, 0, "\x00\x04\x00\x00\x00\x09"))
+	u, err := url.Parse("http://127.0.0.1/")
+	if err != nil {
+		f.Fatal(err)
+	}
+	request := BuildRequest(u, &load.Profile{Method: http.MethodPost}, make([]byte, 100_000))
+	expect := check.New(&load.Profile{ExpectSize: -1})
+	f.Fuzz(func(t *testing.T, b []byte, piece int) {
+		run := func(piece int) string {
+			s := NewSession(request, &expect, 4, true, false)
+			s.Reset()
+			if k := s.Feed(framed(frameSettings, 0, 0, ""), 1); k != load.FailureNone {
+				t.Fatal(k)
+			}
+			for s.Room() {
+				s.Begin()
+			}
+			var k load.Failure
+			for left := b; len(left) > 0 && k == load.FailureNone; {
+				n := min(piece, len(left))
+				k = s.Feed(left[:n], 1)
+				left = left[n:]
+			}
+			said := fmt.Sprintln(k, s.Closing, s.limit)
+			for _, st := range s.done {
+				said += fmt.Sprintln(st.id, st.Kind, st.Status, st.body)
+				s.Retire(st)
+			}
+			var busy int
+			for i := range s.streams {
+				if s.streams[i].id != 0 {
+					busy++
+				}
+			}
+			if busy != s.Active {
+				t.Errorf("%d streams under way, %d counted", busy, s.Active)
+			}
+			return said
+		}
+		if whole, pieces := run(max(1, len(b))), run(1+(piece&63)); whole != pieces {
+			t.Errorf("whole: %s in pieces: %s", whole, pieces)
+		}
+	})
+}
+
+// framed is one frame.
+func framed(kind, flags byte, id uint32, payload string) []byte {
+	return append(appendFrame(nil, kind, flags, id, len(payload)), payload...)
+}
+
+// headBlock encodes header fields, given as names and values.
+func headBlock(fields ...string) string {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for i := 0; i < len(fields); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	return b.String()
+}

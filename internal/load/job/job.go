@@ -1,0 +1,99 @@
+// Package job holds one load, prepared: all that its workers need.
+package job
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// Backoff of a connection that cannot be opened, doubling from first to last.
+const (
+	FirstBackoff = int64(time.Millisecond)
+	LastBackoff  = int64(time.Second)
+)
+
+// MaxOpening bounds the connections a worker opens at once before the start, so
+// that a server's accept queue is not flooded.
+const MaxOpening = 64
+
+// Job is one load, prepared: all that its workers need. Only the collector changes.
+type Job struct {
+	Profile   load.Profile
+	Targets   []target.Target
+	Rotation  []int   // order in which the targets are visited
+	replay    []int64 // instants to replay
+	Collector *record.Collector
+	Spin      time.Duration
+	Body      []byte // of every request
+	Lookup    target.Lookup
+}
+
+// Prepare reads the profile's files, looks the targets' hosts up and encodes the
+// requests. p is complete and valid.
+func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), look target.Lookup) (*Job, error) {
+	body, err := target.Body(&p)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := target.Resolve(ctx, &p, body, look)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{Profile: p, Body: body, Lookup: look, Targets: targets, Rotation: schedule.Rotation(&p), Spin: spinWindow(&p, host.AllowedCPUs())}
+	if p.Arrivals == load.Replay && p.Rate > 0 {
+		if j.replay, err = schedule.ReadInstants(p.ReplayFile); err != nil {
+			return nil, err
+		}
+	}
+	j.Collector = record.NewCollector(&j.Profile, progress)
+	return j, nil
+}
+
+// Schedule is worker i's sharj.
+func (j *Job) Schedule(i int) schedule.Schedule {
+	p := &j.Profile
+	return schedule.New(p, j.replay, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
+}
+
+// Quota is how many requests worker i may send in the measure window.
+func (j *Job) Quota(i int) int64 {
+	p := &j.Profile
+	if p.Requests == 0 {
+		return math.MaxInt64
+	}
+	return int64(schedule.Share(int(p.Requests), max(1, p.Parts)*p.Workers, p.Part*p.Workers+i))
+}
+
+// Quotas are those of all workers of this process.
+func (j *Job) Quotas() int64 {
+	if j.Profile.Requests == 0 {
+		return math.MaxInt64
+	}
+	var sum int64
+	for i := range j.Profile.Workers {
+		sum += j.Quota(i)
+	}
+	return sum
+}
+
+// spin is the spin window to use where n processors may be used: by default
+// only where a core is left for each worker beside one for its server, since a
+// core taken from the system under test is worse than a late send.
+func spinWindow(p *load.Profile, cpus int) time.Duration {
+	switch {
+	case p.Spin < 0 || p.Rate == 0:
+		return 0
+	case p.Spin > 0:
+		return p.Spin
+	case len(p.CPUs) >= p.Workers+1, len(p.CPUs) == 0 && cpus >= 2*p.Workers+2:
+		return load.DefaultSpin
+	}
+	return 0
+}

@@ -1,0 +1,8 @@
+package load
+
+import (
+	"math"
+)
+
+// Never is later than anything.
+const Never = math.MaxInt64

@@ -1,0 +1,300 @@
+package portable
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/http1"
+	"github.com/tare-mesh/tare/internal/load/job"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// longEcho is the size in bytes above which an echo may come back before all is sent.
+const longEcho = 32 << 10
+
+// conn is one connection and what it is doing.
+type conn struct {
+	worker  *Worker
+	pool    *pool
+	target  *target.Target
+	conn    net.Conn // nil: to be opened
+	backoff time.Duration
+	parser  http1.Parser
+	buffer  []byte
+	request record.Outcome // under way
+
+	// Of redirects:
+	detours map[string]*conn // to other origins
+	detour  bool             // this is one
+	hop     *http1.Hop       // what is asked for; nil: the target's request
+	route   http1.Redirects
+}
+
+// take waits for the next request of c's target; false means that there is none left.
+func (c *conn) take() bool {
+	l := c.worker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	free := l.now()
+	for {
+		now := l.now()
+		if l.closed {
+			return false
+		}
+		if l.job.Profile.Rate == 0 {
+			if l.stopped || now >= l.end {
+				return false
+			}
+			if l.sated() {
+				l.Stop()
+				return false
+			}
+			l.rec.Due(now)
+			return c.begin(now, now)
+		}
+		if intended, ok := c.pool.queue.Pop(); ok {
+			return c.begin(intended, free)
+		}
+		c.pool.free++
+		c.pool.due.Wait()
+		c.pool.free--
+	}
+}
+
+// begin attaches a request; the lane is locked.
+func (c *conn) begin(intended, free int64) bool {
+	c.worker.busy++
+	// Where a connection must be opened first, that is part of the service.
+	c.request = record.Outcome{Intended: intended, Sent: c.worker.now(), Free: free, Path: c.target.Path}
+	if c.worker.job.Profile.Rate == 0 {
+		c.request.Sent = intended // the same instant, by definition of the closed loop
+	}
+	return true
+}
+
+// finish records the request's outcome.
+func (c *conn) finish(k load.Failure, status int) {
+	l := c.worker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed && k != load.FailureNone {
+		k = load.FailureTimeout // ended by the end of the drain
+		l.rec.Unfinished++
+	}
+	c.request.End, c.request.Kind, c.request.Status = l.now(), k, status
+	l.rec.Finish(c.request)
+	if l.busy--; l.busy == 0 {
+		l.idle.Broadcast()
+	}
+}
+
+// work carries out requests until there are none left.
+func (c *conn) work() {
+	p := &c.worker.job.Profile
+	for c.take() {
+		if c.conn == nil {
+			if k := c.open(); k != load.FailureNone {
+				c.finish(k, 0)
+				c.rest()
+				continue
+			}
+		}
+		status, k, reusable := c.chase(p)
+		c.finish(k, status)
+		if !reusable {
+			c.reopen()
+		}
+	}
+}
+
+// rest waits out the backoff of a closed loop, which would otherwise try again at once.
+func (c *conn) rest() {
+	c.backoff = min(max(time.Duration(job.FirstBackoff), 2*c.backoff), time.Duration(job.LastBackoff))
+	if c.worker.job.Profile.Rate == 0 {
+		time.Sleep(c.backoff)
+	}
+}
+
+// reopen replaces the connection ahead of the next request.
+func (c *conn) reopen() {
+	c.drop()
+	l := c.worker
+	l.mu.Lock()
+	over := l.closed || l.stopped || l.job.Profile.NoKeepAlive || l.now() >= l.end && c.pool.queue.Size == 0
+	l.mu.Unlock()
+	if !over {
+		c.open()
+	}
+}
+
+// exchange sends the request and reads the answer.
+func (c *conn) exchange(p *load.Profile) (status int, k load.Failure, reusable bool) {
+	l := c.worker
+	_ = c.conn.SetDeadline(time.Now().Add(p.Timeout))
+	if err := c.write(); err != nil {
+		return 0, target.NetFailure(err), false
+	}
+	c.parser.Reset(p.Method != http.MethodHead)
+	for {
+		n, err := c.conn.Read(c.buffer)
+		l.traffic(n, 0)
+		if !c.parser.Started() {
+			c.request.First = l.now()
+		}
+		used, done, k := c.parser.Feed(c.buffer[:n])
+		switch {
+		case k != load.FailureNone:
+			return 0, k, false
+		case done && used < n:
+			return 0, load.FailureExtraBytes, false
+		case errors.Is(err, io.EOF) && !done:
+			if done, k = c.parser.Eof(); !done {
+				return 0, k, false
+			}
+		case err != nil && !done:
+			return 0, target.NetFailure(err), false
+		}
+		if done {
+			return c.parser.Status, l.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content), !p.NoKeepAlive && !c.parser.Closing && err == nil
+		}
+	}
+}
+
+// write sends the request. A long one whose echo is awaited goes out while the
+// echo is read: else both ends would wait for the other to read.
+func (c *conn) write() error {
+	send := func() error {
+		request := c.target.Request
+		if c.hop != nil {
+			request = c.hop.Request
+		}
+		n, err := c.conn.Write(request)
+		c.worker.traffic(0, n)
+		return err
+	}
+	if len(c.target.Echo) <= longEcho {
+		return send()
+	}
+	go func() { _ = send() }() // ends with the connection; what fails, the read sees
+	return nil
+}
+
+// traffic counts bytes that moved inside the window.
+func (l *Worker) traffic(in, out int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rec.InWindow(l.now()) {
+		l.rec.BytesIn += int64(in)
+		l.rec.BytesOut += int64(out)
+	}
+}
+
+// open connects, and counts a failure.
+func (c *conn) open() load.Failure {
+	k := c.connect()
+	if k != load.FailureNone {
+		c.worker.mu.Lock()
+		defer c.worker.mu.Unlock()
+		c.worker.rec.OpenKinds[k]++
+	}
+	return k
+}
+
+// connect connects, and shakes hands where the target is https.
+func (c *conn) connect() load.Failure {
+	l := c.worker
+	ctx, cancel := context.WithTimeout(l.opening, l.job.Profile.Timeout)
+	defer cancel()
+	conn, dialled, k := c.dial(ctx)
+	if k != load.FailureNone {
+		return k
+	}
+	connected := time.Now()
+	var secured *tls.Conn
+	if c.target.TLS != nil {
+		t := tls.Client(conn, c.target.TLS)
+		if err := t.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return target.TLSFailure(err)
+		}
+		conn, secured = t, t
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = conn.Close()
+		return load.FailureTimeout
+	}
+	l.rec.Connected(dialled.addr, int64(connected.Sub(dialled.began)))
+	if secured != nil {
+		l.rec.Handshaken(secured.ConnectionState(), int64(time.Since(connected)))
+	}
+	c.conn, c.backoff = conn, 0
+	if !l.zero.IsZero() && !c.detour {
+		l.rec.Reconnects++
+	}
+	return load.FailureNone
+}
+
+// dialled is when and to which address, if it is not a Unix socket, a connection began.
+type dialled struct {
+	began time.Time
+	addr  netip.AddrPort
+}
+
+// dial connects to one of the host's addresses: each in turn, and on to the next
+// where one does not take the connection.
+func (c *conn) dial(ctx context.Context) (conn net.Conn, d dialled, k load.Failure) {
+	l, t := c.worker, c.target
+	d.began = time.Now()
+	if t.Socket != "" {
+		conn, err := l.dialer.DialContext(ctx, "unix", t.Socket)
+		return conn, d, target.NetFailure(err)
+	}
+	addrs := t.Addrs
+	if len(addrs) == 0 {
+		var err error
+		addrs, err = l.job.Lookup.Addresses(ctx, t.URL, l.job.Profile.IPVersion)
+		l.mu.Lock()
+		l.rec.Resolved(int64(time.Since(d.began)))
+		l.mu.Unlock()
+		if err != nil {
+			return nil, d, target.LookupFailure(err)
+		}
+	}
+	l.mu.Lock()
+	first := c.pool.turn
+	c.pool.turn++
+	l.mu.Unlock()
+	for i := range addrs {
+		d = dialled{time.Now(), addrs[(first+i)%len(addrs)]}
+		conn, err := l.dialer.DialContext(ctx, "tcp", d.addr.String())
+		if err == nil {
+			return conn, d, load.FailureNone
+		}
+		if k = target.NetFailure(err); i < len(addrs)-1 {
+			l.mu.Lock()
+			l.rec.OpenKinds[k]++
+			l.mu.Unlock()
+		}
+	}
+	return nil, d, k
+}
+
+func (c *conn) drop() {
+	l := c.worker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}

@@ -1,0 +1,288 @@
+// Package portable is a worker that runs wherever Go runs: a goroutine for each connection
+// over package net. Its sends are as punctual as Go's timers, which on Linux round to a
+// millisecond; the reported lateness shows it.
+package portable
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/http1"
+	"github.com/tare-mesh/tare/internal/load/job"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/schedule"
+)
+
+// Worker is one worker: a pacer that makes requests due, and connections
+// that carry them out.
+type Worker struct {
+	job    *job.Job
+	number int
+	dialer net.Dialer
+	expect check.Expectation
+
+	mu      sync.Mutex // guards all below
+	rec     record.Recorder
+	pools   []pool    // by target
+	busy    int       // requests under way
+	idle    sync.Cond // busy has become 0, or closed true
+	conns   []*conn
+	zero    time.Time // t0
+	end     int64     // of sending
+	quota   int64     // requests to be sent in the measure window
+	clock   record.Ticker
+	stopped bool
+	closed  bool // no more requests: connections go home
+
+	wake chan struct{} // stop was called
+
+	opening    context.Context // ends with the drain, or by a stop before the load
+	endOpening context.CancelFunc
+	started    atomic.Bool
+}
+
+// pool is what waits for the connections of one target.
+type pool struct {
+	queue job.Queue[int64] // intended starts
+	due   sync.Cond        // the queue has grown, or the end has come
+	free  int              // connections that wait for it to grow
+	turn  int              // the next of the target's addresses
+}
+
+// NewWorker makes worker i of j; it must be closed.
+func NewWorker(j *job.Job, i int) *Worker {
+	p := &j.Profile
+	l := &Worker{
+		job: j, number: i, expect: check.New(p), rec: j.Collector.Recorder(), pools: make([]pool, len(j.Targets)),
+		end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1), quota: j.Quota(i),
+	}
+	l.idle.L = &l.mu
+	l.opening, l.endOpening = context.WithCancel(context.Background())
+	for k := range l.pools {
+		l.pools[k].turn = i
+		l.pools[k].due.L = &l.mu
+	}
+	l.conns = make([]*conn, schedule.Share(p.Connections, p.Workers, i))
+	seats := schedule.Assign(p, len(l.conns))
+	for k := range l.conns {
+		t := seats[k]
+		l.conns[k] = &conn{
+			worker: l, pool: &l.pools[t], target: &j.Targets[t], buffer: make([]byte, 32<<10),
+			parser: http1.Parser{Content: l.expect.NewContent(), Echo: j.Targets[t].Echo, Follow: p.Follow > 0},
+			route:  http1.Redirects{Profile: p, Body: j.Body},
+		}
+	}
+	return l
+}
+
+func (l *Worker) Prewarm() error {
+	if l.job.Profile.NoKeepAlive {
+		return nil
+	}
+	slots := make(chan struct{}, job.MaxOpening)
+	var opening sync.WaitGroup
+	for _, c := range l.conns {
+		opening.Go(func() {
+			slots <- struct{}{}
+			c.open() // a failure is met again by the first request
+			<-slots
+		})
+	}
+	opening.Wait()
+	return nil
+}
+
+func (l *Worker) Stop() {
+	if !l.started.Load() {
+		l.endOpening()
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Worker) Close() {
+	l.endOpening()
+	for _, c := range l.conns {
+		c.drop()
+	}
+}
+
+// now is the time since t0 in ns.
+func (l *Worker) now() int64 { return int64(time.Since(l.zero)) }
+
+func (l *Worker) Run(t0 time.Time) *record.Totals {
+	// The pacer must not be late because it is tied to one thread.
+	runtime.UnlockOSThread()
+	l.zero = t0
+	l.started.Store(true)
+	var running sync.WaitGroup
+	stopped := l.sleepUntil(0)
+	if !stopped {
+		for _, c := range l.conns {
+			if c.conn != nil {
+				l.rec.Open++
+			}
+		}
+		for _, c := range l.conns {
+			running.Go(c.work)
+		}
+		l.pace()
+	} else {
+		l.cut(0)
+	}
+	l.drain()
+	running.Wait()
+	if !l.stopped && l.sated() { // the window ends with the last answer
+		l.cut(l.now())
+		l.clock.NextEdge = min(l.clock.NextEdge, l.rec.Window[1])
+		l.clock.Advance(&l.rec, l.number, l.now())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.giveUp()
+	return &l.rec.Totals
+}
+
+// sleepUntil waits for an instant after t0; true means that stop was called.
+func (l *Worker) sleepUntil(at int64) bool {
+	d := time.Duration(at - l.now())
+	if d <= 0 {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false
+	case <-l.wake:
+		return true
+	}
+}
+
+// pace makes requests due by the schedule, and looks at the clocks, until the end.
+func (l *Worker) pace() {
+	var s schedule.Schedule
+	next := int64(load.Never)
+	if l.job.Profile.Rate > 0 {
+		s = l.job.Schedule(l.number)
+		next = s.Next()
+	}
+	turn := 0
+	l.clock = record.Ticker{NextTick: int64(time.Second), NextEdge: l.rec.Window[0]}
+	clock := &l.clock
+	for {
+		l.mu.Lock()
+		now := l.now()
+		for next <= now && next < l.end && !l.sated() {
+			l.rec.Due(next)
+			l.offer(&l.pools[l.job.Rotation[turn]], next)
+			turn = (turn + 1) % len(l.job.Rotation)
+			next = s.Next()
+		}
+		clock.Advance(&l.rec, l.number, now)
+		sated := l.sated()
+		l.mu.Unlock()
+		if sated {
+			return
+		}
+		if now >= l.end && clock.NextEdge == load.Never {
+			return
+		}
+		if l.sleepUntil(min(next, l.end, clock.NextTick, clock.NextEdge)) {
+			l.mu.Lock()
+			sated := l.sated()
+			l.mu.Unlock()
+			if sated {
+				return
+			}
+			l.cut(l.now())
+			l.mu.Lock()
+			clock.NextEdge = min(clock.NextEdge, l.rec.Window[1])
+			clock.Advance(&l.rec, l.number, l.now())
+			l.mu.Unlock()
+			return
+		}
+	}
+}
+
+// sated says that all of a given number of requests have become due; the lane is locked.
+func (l *Worker) sated() bool { return l.rec.Intended >= l.quota }
+
+// offer makes a request due that was intended at an instant; the lane is locked.
+func (l *Worker) offer(p *pool, intended int64) {
+	if l.job.Profile.Overflow == load.OverflowDrop && p.queue.Size >= p.free {
+		l.rec.Drop(intended)
+		return
+	}
+	p.queue.Push(intended)
+	p.due.Signal()
+	l.rec.QueueMax = max(l.rec.QueueMax, int64(p.queue.Size-p.free))
+}
+
+// cut ends sending and the measure window now.
+func (l *Worker) cut(now int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped, l.end = true, now
+	for i := range l.rec.Window {
+		l.rec.Window[i] = min(l.rec.Window[i], now)
+	}
+}
+
+// drain waits for what is under way, then sends the connections home.
+func (l *Worker) drain() {
+	expire := time.AfterFunc(l.job.Profile.Drain, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.closed = true
+		l.idle.Broadcast()
+	})
+	defer expire.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed && l.waiting() > 0 {
+		l.idle.Wait()
+	}
+	l.closed = true
+	l.endOpening()
+	for _, c := range l.conns {
+		if c.conn != nil {
+			_ = c.conn.SetDeadline(time.Unix(1, 0)) // ends a read under way
+		}
+	}
+	for i := range l.pools {
+		l.pools[i].due.Broadcast()
+	}
+}
+
+// waiting counts requests that are due or under way; the lane is locked.
+func (l *Worker) waiting() int {
+	n := l.busy
+	for i := range l.pools {
+		n += l.pools[i].queue.Size
+	}
+	return n
+}
+
+func (l *Worker) giveUp() {
+	now := l.now()
+	for i := range l.pools {
+		for q := &l.pools[i].queue; q.Size > 0; {
+			intended, _ := q.Pop()
+			l.rec.Unfinished++
+			l.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: now, Kind: load.FailureNotSent})
+		}
+	}
+	// Its goroutines have no thread of their own whose CPU time would mean something.
+	l.rec.ThreadCPU = 0
+	l.rec.Publish(int(max(0, now) / 1e9))
+	l.rec.Flush()
+}

@@ -1,0 +1,172 @@
+// Package load is the contract of tare's own load engine: [Profile] is its input,
+// [Report] and the lines before it are its output.
+package load
+
+import (
+	"time"
+)
+
+// Arrival processes of the open loop.
+const (
+	Constant = "constant" // the k-th request at k/rate: no drift, no randomness
+	Poisson  = "poisson"  // exponential gaps: what independent users do, the default
+	Uniform  = "uniform"  // the k-th request at a random moment of its own 1/rate
+	Replay   = "replay"   // at the instants of a file
+)
+
+// Segment is a stretch of the schedule over which the rate goes in a straight
+// line from From to To (1/s): a step where they are equal, else a ramp.
+type Segment struct {
+	For  time.Duration `json:"for"`
+	From float64       `json:"from"`
+	To   float64       `json:"to"`
+}
+
+// Sine makes the rate swing about Profile.Rate: Rate + Amplitude·sin(2πt/Period).
+type Sine struct {
+	Amplitude float64       `json:"amplitude"` // 1/s, at most Rate
+	Period    time.Duration `json:"period"`
+}
+
+// Profile is one load, complete and serialisable: `tare-agent load` reads it as
+// JSON, `tare load` builds it from flags, and every other generator's adapter
+// translates it into that generator's command line.
+type Profile struct {
+	// Targets are URLs of equal weight, visited in turn; usually one, or one per replica.
+	Targets []string `json:"targets"`
+	Method  string   `json:"method,omitempty"` // default GET, POST with a body
+	// RequestSize is the length of the request's body in bytes.
+	RequestSize int64 `json:"requestSize,omitempty"`
+	// Rate is the requests per second of the open loop; 0 is a closed loop at the maximum.
+	Rate        float64 `json:"rate"`
+	Arrivals    string  `json:"arrivals,omitempty"` // constant | poisson | uniform | replay
+	Seed        uint64  `json:"seed,omitempty"`
+	Connections int     `json:"connections"`
+	Workers     int     `json:"workers,omitempty"` // OS threads; default 1
+	// Protocol is http1 (default), http2, grpc (unary calls; a target's path is the
+	// method, the body one message: that of BodyFile, or one whose field 1 has
+	// RequestSize bytes) or tcp (the body, at least one byte, is sent as it is and must
+	// come back; a target is tcp://host:port, over TLS tls://host:port, or an http or
+	// https URL of which only host and port count, and ExpectSize is of no effect). Over
+	// TLS http2 and grpc are agreed on by ALPN, else they are spoken by prior knowledge. Or auto: http2 for an https
+	// target whose server chooses it, asked once before the load, http1 for any other.
+	Protocol string `json:"protocol,omitempty"`
+	// Streams is how many requests HTTP/2 and gRPC have under way on one connection
+	// at most; default 16. The server may allow fewer.
+	Streams int `json:"streams,omitempty"`
+	// GRPCStream says that the method is server-streaming: its answer is any number
+	// of messages, and the response time lasts until the status after the last.
+	// ExpectSize is then the size of every message.
+	GRPCStream bool `json:"grpcStream,omitempty"`
+
+	Timeout time.Duration `json:"timeout"` // ns
+
+	// The schedule starts at Start (zero: at once). Requests intended before
+	// Start+Warmup are warm-up; those intended in the Measure that follows are
+	// the measurement; load goes on for Tail so that meters can be read under it.
+	Start   time.Time     `json:"start,omitzero"`
+	Warmup  time.Duration `json:"warmup"`
+	Measure time.Duration `json:"measure"`
+	Tail    time.Duration `json:"tail"`
+	// Requests, if not zero, ends the measure window when so many requests have been
+	// sent in it and answered; Measure is then its longest.
+	Requests int64         `json:"requests,omitempty"`
+	Drain    time.Duration `json:"drain"` // how long to wait for requests in flight at the end
+
+	// Calibrate is for how long to measure the generator's own floor before the
+	// load, against a server inside this process; zero: not.
+	Calibrate time.Duration `json:"calibrate,omitempty"`
+
+	// HDRPath receives the HdrHistogram interval log; empty: none.
+	HDRPath string `json:"hdrPath,omitempty"`
+	// Segments and Sine let the rate change with time, counted from the schedule's
+	// start; then Rate, where it is zero, is their mean. ReplayFile has the
+	// instants of arrivals "replay": seconds, one a line.
+	Segments   []Segment `json:"segments,omitempty"`
+	Sine       *Sine     `json:"sine,omitempty"`
+	ReplayFile string    `json:"replayFile,omitempty"`
+	// Overflow says what becomes of a request that is due while every connection
+	// is busy: "queue" (default; it waits and the wait counts) or "drop" (it is
+	// counted as dropped and never sent).
+	Overflow string `json:"overflow,omitempty"`
+	// Part of Parts: this process sends requests Part, Part+Parts, … of the one
+	// schedule that all parts share (by workers). Zero Parts: the whole of it.
+	Part  int `json:"part,omitempty"`
+	Parts int `json:"parts,omitempty"`
+
+	// Weights of the targets, in their order; empty: all equal.
+	Weights []int `json:"weights,omitempty"`
+	// Headers are sent with every request, "Name: value".
+	Headers []string `json:"headers,omitempty"`
+	// BodyFile has the request's body, in place of RequestSize bytes of nothing in particular.
+	BodyFile string `json:"bodyFile,omitempty"`
+	// Resolve says when the names of hosts are looked up: "once" (default), before the
+	// load, or "connection", for every connection that is opened; then the look-up is
+	// part of opening it. Several addresses of one name are used in turn, and one
+	// that cannot be connected to is passed over for a second.
+	Resolve string `json:"resolve,omitempty"`
+	// IPVersion is "4" or "6" to use only such addresses of a name; empty: all.
+	IPVersion string `json:"ipVersion,omitempty"`
+	// Follow is how many redirects a request follows at most, each to whatever host it
+	// names; 0: none, a redirect counts as its status. The response time is that of
+	// the whole chain, Timeout is for each of its answers. HTTP/1.1 only.
+	Follow int `json:"follow,omitempty"`
+	// NoKeepAlive opens a connection for every request; the service time begins with it.
+	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
+
+	// CPUs pins the workers; empty: wherever the process may run.
+	CPUs []int `json:"cpus,omitempty"`
+	// Spin is how long before a send a worker stops sleeping and polls (ns). With it a
+	// worker polls for answers too, while they are due as others before them were and
+	// as long as both take no more than three quarters of its core. It makes sends
+	// punctual to the microsecond, takes waking up out of the response times (some 20 µs
+	// each on a virtual machine), and costs CPU that the system under test may need. Zero: 60 µs if the process has a core to spare for each worker,
+	// none otherwise; negative: none.
+	Spin time.Duration `json:"spin,omitempty"`
+	// Engine is "" for the best there is, or "portable": a goroutine for each
+	// connection, which runs everywhere and is less punctual.
+	Engine string `json:"engine,omitempty"`
+	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
+	Socket string `json:"socket,omitempty"`
+	// TLS says how https targets are spoken to; nil: by the system's roots.
+	TLS *TLS `json:"tls,omitempty"`
+	// ExpectStatus are the statuses that count as success: codes ("404"), classes
+	// ("3xx"), of gRPC "grpc-0" to "grpc-16". Answers of any other are counted as
+	// "wrong status". Empty: 2xx and gRPC's 0 are success, others are counted by
+	// their status alone. The checks below are of answers that count as success.
+	ExpectStatus []string `json:"expectStatus,omitempty"`
+	// ExpectSize is the size every body must have in bytes; negative: any.
+	// For gRPC it is the size of the bytes in field 1 of the answer's message, as in
+	// RequestSize.
+	ExpectSize int64 `json:"expectSize"`
+	// BodyHas and BodyLacks are texts that every body must and must not contain,
+	// looked for in its first MiB: some servers report failures in the body of a
+	// 200. Checking keeps a copy of each body, which costs CPU.
+	BodyHas   []string `json:"bodyHas,omitempty"`
+	BodyLacks []string `json:"bodyLacks,omitempty"`
+	// JSONHas and JSONLacks are fields that every body, which then must be JSON, must
+	// and must not have: "errors", or "data.errors" for one within another (\. is a
+	// dot in a name). A field that is null, an empty list or an empty object counts as
+	// absent. The body is read as it comes and not kept. Not for gRPC.
+	JSONHas   []string `json:"jsonHas,omitempty"`
+	JSONLacks []string `json:"jsonLacks,omitempty"`
+}
+
+// TLS are the files of a TLS or mutual TLS connection, PEM.
+type TLS struct {
+	CAFile     string `json:"caFile,omitempty"`   // roots to trust in place of the system's
+	CertFile   string `json:"certFile,omitempty"` // the client's own certificate, with KeyFile
+	KeyFile    string `json:"keyFile,omitempty"`
+	ServerName string `json:"serverName,omitempty"` // default: the target's host
+	Insecure   bool   `json:"insecure,omitempty"`   // accept any certificate
+	// FullHandshake makes every connection shake hands from scratch. By default those
+	// opened after the first resume its session where the server allows it, as browsers
+	// and most clients do.
+	FullHandshake bool `json:"fullHandshake,omitempty"`
+}
+
+// When the names of hosts are looked up.
+const (
+	ResolveOnce       = "once"       // before the load begins
+	ResolveConnection = "connection" // for every connection that is opened
+)

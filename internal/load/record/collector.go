@@ -1,0 +1,174 @@
+package record
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Collector merges what the workers hand over once a second. It is the only
+// other goroutine that does anything while load runs.
+type Collector struct {
+	profile  *load.Profile
+	progress func(load.Progress)
+	workers  int
+
+	in        chan *second
+	spare     chan *second
+	ticks     chan tick
+	spareLive chan *hdrhistogram.Histogram
+	done      chan struct{}
+	idle      sync.WaitGroup
+
+	seconds map[int]*logSecond
+	pending map[int]*pendingTick
+	next    int // the second to be told next
+}
+
+// pendingTick waits for the other workers' share of the same second.
+type pendingTick struct {
+	tick
+	seen int
+}
+
+func NewCollector(p *load.Profile, progress func(load.Progress)) *Collector {
+	if progress == nil {
+		progress = func(load.Progress) {}
+	}
+	return &Collector{
+		profile: p, progress: progress,
+		// Room for some seconds of every worker: a worker never waits for the collector.
+		in: make(chan *second, 64*p.Workers), spare: make(chan *second, 64*p.Workers),
+		ticks: make(chan tick, 64*p.Workers), spareLive: make(chan *hdrhistogram.Histogram, 64*p.Workers),
+		done:    make(chan struct{}),
+		seconds: map[int]*logSecond{}, pending: map[int]*pendingTick{},
+	}
+}
+
+// Recorder returns one worker's recorder.
+func (c *Collector) Recorder() Recorder {
+	from := int64(c.profile.Warmup)
+	t := newTotals()
+	paths, _ := c.profile.Paths()
+	t.routes = make([]routeTotal, len(paths))
+	return Recorder{
+		Window:  [2]int64{from, from + int64(c.profile.Measure)},
+		seconds: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,
+		live:       tick{latency: newLive()},
+		closedLoop: c.profile.Rate == 0, wanted: c.profile.Success(),
+		Totals: t,
+	}
+}
+
+// Start begins to collect from so many workers.
+func (c *Collector) Start(workers int) {
+	c.workers = workers
+	c.idle.Go(func() {
+		for {
+			select {
+			case s := <-c.in:
+				c.merge(s)
+			case t := <-c.ticks:
+				c.tick(t)
+			case <-c.done:
+				c.drain()
+				return
+			}
+		}
+	})
+}
+
+// Finish collects the rest, once every worker has returned.
+func (c *Collector) Finish() {
+	close(c.done)
+	c.idle.Wait()
+}
+
+func (c *Collector) drain() {
+	for {
+		select {
+		case s := <-c.in:
+			c.merge(s)
+		case t := <-c.ticks:
+			c.tick(t)
+		default:
+			return
+		}
+	}
+}
+
+func (c *Collector) merge(s *second) {
+	sum := c.seconds[s.index]
+	if sum == nil {
+		sum = &logSecond{}
+		c.seconds[s.index] = sum
+	}
+	sum.merge(s)
+	s.reset()
+	select {
+	case c.spare <- s:
+	default:
+	}
+}
+
+func (c *Collector) tick(t tick) {
+	p := c.pending[t.index]
+	if p == nil {
+		p = &pendingTick{tick: tick{index: t.index, latency: newLive()}}
+		c.pending[t.index] = p
+	}
+	p.seen++
+	p.intended += t.intended
+	p.completed += t.completed
+	p.errors += t.errors
+	p.latency.Merge(t.latency)
+	t.latency.Reset()
+	select {
+	case c.spareLive <- t.latency:
+	default:
+	}
+	for c.pending[c.next] != nil && c.pending[c.next].seen >= c.workers {
+		c.tell(&c.pending[c.next].tick)
+		delete(c.pending, c.next)
+		c.next++
+	}
+}
+
+func (c *Collector) tell(t *tick) {
+	c.progress(load.Progress{
+		Second: t.index, Phase: phaseOf(c.profile, t.index),
+		Intended: t.intended, Completed: t.completed, Errors: t.errors,
+		P50MS: float64(t.latency.ValueAtPercentile(50)) / 1e6,
+		P99MS: float64(t.latency.ValueAtPercentile(99)) / 1e6,
+	})
+}
+
+// phase the beginning of a second lies in.
+func phaseOf(p *load.Profile, second int) string {
+	at := time.Duration(second) * time.Second
+	switch {
+	case at < p.Warmup:
+		return "warm-up"
+	case at < p.Warmup+p.Measure:
+		return "measure"
+	}
+	return "tail"
+}
+
+func (s *second) reset() {
+	for c := range classCount {
+		for _, h := range []*hdrhistogram.Histogram{s.response[c], s.service[c]} {
+			if h != nil && h.TotalCount() > 0 {
+				h.Reset()
+			}
+		}
+	}
+	s.lateness.Reset()
+}
+
+// WriteLog writes the interval log; its seconds are counted from t0.
+func (c *Collector) WriteLog(w io.Writer, t0 time.Time) error { return writeLog(w, t0, c.seconds) }

@@ -1,0 +1,131 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// totals is r as it was before it was a report.
+func totalsOf(r *load.Report) (Totals, error) {
+	t := newTotals()
+	if r.Parts == nil {
+		return t, errors.New("the report has no distributions: it was not made as one of several parts")
+	}
+	err := t.each(r.Parts, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
+		*h, err = hdrhistogram.Decode(*encoded)
+		return err
+	})
+	if err != nil {
+		return t, fmt.Errorf("decode distribution: %w", err)
+	}
+	t.Intended, t.sent, t.completed, t.dropped = r.Intended, r.Sent, r.Completed, r.Dropped
+	t.messages, t.redirects = r.Messages, r.Redirects
+	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
+	t.QueueMax, t.Reconnects, t.IdleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
+	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
+	t.Spin = time.Duration(r.SpinUS * 1e3)
+	for i, name := range classNames {
+		t.classes[i] = r.Classes[name]
+	}
+	t.Open, t.resumed, t.TLS = r.Connected, r.TLSResumed, r.TLS
+	for k := range load.FailureCount {
+		t.kinds[k], t.OpenKinds[k] = r.Errors[k.String()], r.ConnectErrors[k.String()]
+	}
+	for text, n := range r.Addresses {
+		if addr, err := netip.ParseAddrPort(text); err == nil {
+			t.addresses[addr] = n
+		}
+	}
+	for code, n := range r.Statuses {
+		if c := load.StatusOf(code); c > 0 {
+			t.statuses[c] = n
+		}
+	}
+	return t, nil
+}
+
+// Merge makes one report of those of all parts of one load (see [Profile.Parts]),
+// which must have run at the same time. Counts are added and distributions
+// merged bucket by bucket; the verdict is that of the whole and of every part.
+func Merge(reports []load.Report) (load.Report, error) {
+	if len(reports) == 0 {
+		return load.Report{}, errors.New("merge load reports: there are none")
+	}
+	sum := newTotals()
+	m := reports[0]
+	m.Verdict, m.Warnings, m.Parts = "ok", []string{}, nil
+	first, last, gapDistance := m.Started, m.Started, 0.0
+	for i := range reports {
+		r := &reports[i]
+		t, err := totalsOf(r)
+		if err != nil {
+			return load.Report{}, fmt.Errorf("merge load report %d: %w", i, err)
+		}
+		sum.add(&t)
+		if r.Started.Before(first) {
+			first = r.Started
+		}
+		if r.Started.After(last) {
+			last = r.Started
+		}
+		if ends := m.MeasureEnd.Compare(r.MeasureEnd); m.AskedRequests > 0 && ends < 0 || m.AskedRequests == 0 && ends > 0 {
+			m.MeasureEnd = r.MeasureEnd
+		}
+		m.ThreadCPURatio = max(m.ThreadCPURatio, r.ThreadCPURatio)
+		gapDistance = max(gapDistance, r.GapDistance)
+		if r.Verdict != "ok" {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("part %d: %s", i, r.Verdict))
+		}
+	}
+	fill(&m, &sum)
+	m.Routes = mergeRoutes(reports)
+	m.GapDistance = gapDistance // of a merged schedule nothing can be said: the worst part's
+	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
+		m.Rate = float64(sum.completed) / window
+	}
+	judge(&m, &sum, false)
+	judgeClocks(&m, reports)
+	if skew := last.Sub(first); skew > time.Millisecond {
+		m.Invalidate("the parts started %v apart", skew.Round(time.Microsecond))
+	}
+	return m, nil
+}
+
+// MergeLogs writes one interval log of those of all parts: lines of the same
+// second and tag become one, by adding counts. start is the start of the load.
+func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
+	seconds := map[int]*logSecond{}
+	for i, log := range logs {
+		err := ReadLog(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
+			if seconds[second] == nil {
+				seconds[second] = &logSecond{}
+			}
+			place := seconds[second].tagged(tag)
+			if place == nil {
+				return fmt.Errorf("unknown tag %q", tag)
+			}
+			mergePacked(place, h)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("merge interval log %d: %w", i, err)
+		}
+	}
+	return writeLog(w, start, seconds)
+}
+
+// tagged is the histogram that the log's tag names; nil if it names none.
+func (l *logSecond) tagged(tag string) **hdrhistogram.PackedHistogram {
+	places := map[string]**hdrhistogram.PackedHistogram{load.TagLateness: &l.lateness}
+	for c, name := range classNames {
+		places[load.TagResponse+string(name)], places[load.TagService+string(name)] = &l.response[c], &l.service[c]
+	}
+	return places[tag]
+}

@@ -1,0 +1,266 @@
+// Package record counts the outcomes of requests, and makes the interval log and the report of them.
+package record
+
+import (
+	"crypto/tls"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// The histograms' range in ns and their precision; values beyond are clamped.
+const (
+	lowestNS  = int64(time.Microsecond)
+	highestNS = int64(60 * time.Second)
+	digits    = 3
+)
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, digits) }
+
+// put records ns, clamped to the histogram's range: a latency is never dropped.
+func put(h *hdrhistogram.Histogram, ns int64) {
+	// RecordValue fails only beyond the range, which the clamp rules out.
+	_ = h.RecordValue(min(max(ns, 0), highestNS))
+}
+
+// second holds what became of the requests intended in one second of the
+// schedule. It is open until every one of them has ended.
+type second struct {
+	index       int // from t0
+	outstanding int
+	closed      bool // the schedule has passed it
+	response    [classCount]*hdrhistogram.Histogram
+	service     [classCount]*hdrhistogram.Histogram
+	lateness    *hdrhistogram.Histogram
+}
+
+// tick is what one worker did within one second of time, for the live line.
+type tick struct {
+	index     int
+	intended  int64
+	completed int64
+	errors    int64
+	latency   *hdrhistogram.Histogram // of the answers that came in this second
+}
+
+// Recorder is one worker's memory: no other thread touches it while load runs.
+// Finished seconds and ticks leave it through channels, once a second each.
+type Recorder struct {
+	Window     [2]int64 // measure window, ns from t0
+	open       []*second
+	base       int // index of open[0]
+	seconds    chan<- *second
+	spare      <-chan *second
+	ticks      chan<- tick
+	spareLive  <-chan *hdrhistogram.Histogram
+	live       tick
+	closedLoop bool
+	wanted     *load.StatusSet // statuses of success
+	Totals
+}
+
+// newLive is coarser than the log's histograms: it only feeds the live line.
+func newLive() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, 2) }
+
+func newSecond() *second {
+	s := &second{lateness: newHistogram()}
+	s.response[classOK], s.service[classOK] = newHistogram(), newHistogram()
+	return s
+}
+
+// InWindow says whether an instant, ns from t0, lies in the measure window.
+func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
+
+// at returns the second an intended start belongs to.
+func (r *Recorder) at(intended int64) *second {
+	i := int(intended / 1e9)
+	for i-r.base >= len(r.open) {
+		r.open = append(r.open, nil)
+	}
+	s := r.open[i-r.base]
+	if s == nil {
+		select {
+		case s = <-r.spare:
+		default:
+			s = newSecond()
+		}
+		s.index, s.closed, s.outstanding = i, false, 0
+		r.open[i-r.base] = s
+	}
+	return s
+}
+
+// Due counts a request that the schedule asks for at intended.
+func (r *Recorder) Due(intended int64) {
+	r.at(intended).outstanding++
+	r.live.intended++
+	if r.InWindow(intended) {
+		r.Intended++
+	}
+}
+
+// Outcome of one request; instants are ns from t0.
+type Outcome struct {
+	Intended int64
+	Sent     int64 // negative: never sent
+	Free     int64 // when a connection was free for it
+	First    int64 // when the first byte of the answer came
+	End      int64
+	Status   int // 0: no answer
+	Kind     load.Failure
+
+	Hops     int   // redirects followed
+	Path     int   // of the profile's paths
+	Messages int   // of gRPC
+	Message  int64 // when the first of them was whole
+}
+
+// Finish records one request's outcome.
+func (r *Recorder) Finish(o Outcome) {
+	class := classOf(o.Kind)
+	if class == classOK && !r.wanted[o.Status] {
+		class = classStatus
+	}
+	response := o.End - o.Intended
+	s := r.at(o.Intended)
+	put(orNew(&s.response[class]), response)
+	window := r.InWindow(o.Intended)
+	if o.Sent >= 0 {
+		put(orNew(&s.service[class]), o.End-o.Sent)
+		if !r.closedLoop {
+			put(s.lateness, o.Sent-o.Intended)
+		}
+	}
+	if window {
+		r.count(&o, class, response)
+	}
+	if o.Status != 0 {
+		r.live.completed++
+		if r.InWindow(o.End) {
+			r.completed++
+		}
+	}
+	if class != classOK {
+		r.live.errors++
+	}
+	put(r.live.latency, response)
+	if s.outstanding--; s.outstanding == 0 && s.closed {
+		r.deliver(s)
+	}
+}
+
+func (r *Recorder) count(o *Outcome, class classIndex, response int64) {
+	r.classes[class]++
+	r.kinds[o.Kind]++
+	r.statuses[o.Status]++
+	r.messages += int64(o.Messages)
+	r.redirects += int64(o.Hops)
+	if o.Sent >= 0 {
+		r.sent++
+		if !r.closedLoop {
+			put(r.lateness, o.Sent-o.Intended)
+			put(r.ownDelay, o.Sent-max(o.Intended, o.Free))
+		}
+	}
+	if class == classOK {
+		put(r.response, response)
+		put(r.service, o.End-o.Sent)
+		put(r.firstByte, o.First-o.Sent)
+		if len(r.routes) > 0 {
+			r.routes[o.Path].n++
+			r.routes[o.Path].sum += o.End - o.Sent
+		}
+		if o.Messages > 0 {
+			put(r.message, o.Message-o.Sent)
+		}
+	}
+}
+
+// Handshaken records a TLS handshake that took ns.
+func (r *Recorder) Handshaken(s tls.ConnectionState, ns int64) {
+	put(r.handshake, ns)
+	if s.DidResume {
+		r.resumed++
+	}
+	if r.TLS == "" {
+		r.TLS = tls.VersionName(s.Version) + " " + tls.CipherSuiteName(s.CipherSuite)
+	}
+}
+
+// Connected records a connect that took ns. addr is invalid for a Unix socket.
+func (r *Recorder) Connected(addr netip.AddrPort, ns int64) {
+	put(r.connect, ns)
+	if addr.IsValid() {
+		r.addresses[addr]++
+	}
+}
+
+// Resolved records a name look-up that took ns.
+func (r *Recorder) Resolved(ns int64) { put(r.lookup, ns) }
+
+// Drop counts a request that was due and is not sent, by the profile's wish.
+func (r *Recorder) Drop(intended int64) {
+	if r.InWindow(intended) {
+		r.dropped++
+	}
+	s := r.at(intended)
+	if s.outstanding--; s.outstanding == 0 && s.closed {
+		r.deliver(s)
+	}
+}
+
+// pass closes every second before now: no more requests will be intended in them.
+func (r *Recorder) pass(now int64) {
+	current := int(now / 1e9)
+	for i, s := range r.open {
+		if r.base+i >= current {
+			break
+		}
+		if s == nil || s.closed {
+			continue
+		}
+		if s.closed = true; s.outstanding == 0 {
+			r.deliver(s)
+		}
+	}
+	passed := 0
+	for passed < len(r.open) && r.base+passed < current && r.open[passed] == nil {
+		passed++
+	}
+	r.open = append(r.open[:0], r.open[passed:]...)
+	if r.base += passed; len(r.open) == 0 {
+		r.base = max(r.base, current)
+	}
+}
+
+// deliver hands a finished second over; its place becomes empty.
+func (r *Recorder) deliver(s *second) {
+	r.open[s.index-r.base] = nil
+	r.seconds <- s
+}
+
+// Publish hands over what happened since the last tick and begins the next.
+func (r *Recorder) Publish(index int) {
+	r.live.index = index
+	r.ticks <- r.live
+	r.live = tick{}
+	select {
+	case r.live.latency = <-r.spareLive:
+	default:
+		r.live.latency = newLive()
+	}
+}
+
+// Flush hands over every second that is still open, at the end of the run.
+func (r *Recorder) Flush() { r.pass(math.MaxInt64) }
+
+func orNew(h **hdrhistogram.Histogram) *hdrhistogram.Histogram {
+	if *h == nil {
+		*h = newHistogram()
+	}
+	return *h
+}

@@ -1,0 +1,131 @@
+package record
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+func BenchmarkRecord(b *testing.B) {
+	p := profile()
+	c := NewCollector(&p, nil)
+	r := c.Recorder()
+	rng := rand.New(rand.NewPCG(1, 1))
+	outcomes := make([]Outcome, 4096)
+	for i := range outcomes {
+		at := int64(p.Warmup) + int64(i)
+		outcomes[i] = Outcome{Intended: at, Sent: at + 1000, Free: at, End: at + 50_000 + rng.Int64N(100_000), Status: 200}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o := outcomes[i%len(outcomes)]
+		r.Due(o.Intended)
+		r.Finish(o)
+	}
+}
+
+func TestRecordingAllocatesNothing(t *testing.T) {
+	p := profile()
+	r := NewCollector(&p, nil).Recorder()
+	o := Outcome{Intended: int64(p.Warmup), Sent: int64(p.Warmup), End: int64(p.Warmup) + 1000, Status: 200}
+	r.Due(o.Intended)
+	r.Finish(o)
+	if n := testing.AllocsPerRun(1000, func() {
+		r.Due(o.Intended)
+		r.Finish(o)
+	}); n != 0 {
+		t.Errorf("%v allocations per request", n)
+	}
+}
+
+// A late answer belongs to the second in which its request was intended, however
+// many seconds have passed; seconds leave the recorder once, and only then.
+func TestLateAnswersBelongToTheirSecond(t *testing.T) {
+	p := profile()
+	c := NewCollector(&p, nil)
+	r := c.Recorder()
+	const s = int64(time.Second)
+	r.Due(s / 2)
+	r.Due(3 * s / 2)
+	r.Finish(Outcome{Intended: 3 * s / 2, Sent: 3 * s / 2, End: 2 * s, Status: 200})
+	r.pass(5 * s)
+	if len(c.in) != 1 || (<-c.in).index != 1 {
+		t.Fatal("second 1 was not handed over alone")
+	}
+	r.Finish(Outcome{Intended: s / 2, Sent: s, End: 70 * s, Kind: load.FailureTimeout})
+	late := <-c.in
+	if late.index != 0 || late.response[classTimeout].TotalCount() != 1 {
+		t.Errorf("%+v", late)
+	}
+	if got := late.response[classTimeout].Max(); got < highestNS*999/1000 {
+		t.Errorf("a latency beyond the range was recorded as %v", time.Duration(got))
+	}
+	r.pass(6 * s)
+	if len(r.open) != 0 || len(c.in) != 0 {
+		t.Errorf("%d seconds still open, %d handed over twice", len(r.open), len(c.in))
+	}
+}
+
+// Other tools read the log: here the library's own reader, at whole seconds from
+// an awkward start time, with nothing lost to rounding.
+func TestLogIsReadBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decodes 1800 histograms")
+	}
+	seconds := map[int]*logSecond{}
+	for i := range 300 {
+		s := newSecond()
+		put(s.response[classOK], int64(i+1)*int64(time.Millisecond))
+		put(s.lateness, 1500)
+		seconds[i] = &logSecond{}
+		seconds[i].merge(s)
+	}
+	for _, t0 := range []time.Time{time.UnixMilli(1795251609123), time.Unix(1795251609, 999_999_999), time.Unix(1795251600, 0)} {
+		var b bytes.Buffer
+		if err := writeLog(&b, t0, seconds); err != nil {
+			t.Fatal(err)
+		}
+		reader := hdrhistogram.NewHistogramLogReader(bytes.NewReader(b.Bytes()))
+		for line := 0; ; line++ {
+			h, err := reader.NextIntervalHistogram()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h == nil {
+				if line != 600 {
+					t.Errorf("%d lines, want 600", line)
+				}
+				break
+			}
+			if got := h.StartTimeMs() - t0.UnixMilli(); got != int64(line/2)*1000 || h.EndTimeMs()-h.StartTimeMs() != 1000 {
+				t.Errorf("line %d begins %d ms after the start and ends %d ms later", line, got, h.EndTimeMs()-h.StartTimeMs())
+			}
+			if want := []string{"response.2xx", "lateness"}[line%2]; h.Tag() != want || h.TotalCount() != 1 {
+				t.Errorf("line %d: tag %q, count %d", line, h.Tag(), h.TotalCount())
+			}
+		}
+		next := 0
+		if err := ReadLog(&b, func(second int, tag string, h *hdrhistogram.Histogram) error {
+			if second != next/2 {
+				t.Errorf("ReadLog: line %d is second %d", next, second)
+			}
+			next++
+			return nil
+		}); err != nil || next != 600 {
+			t.Errorf("ReadLog: %d lines, %v", next, err)
+		}
+	}
+}
+
+// profile is an open loop of half a second.
+func profile() load.Profile {
+	return load.Profile{
+		Targets: []string{"http://127.0.0.1/"}, Rate: 500, Connections: 8,
+		Warmup: 200 * time.Millisecond, Measure: 500 * time.Millisecond, ExpectSize: -1,
+	}.WithDefaults()
+}

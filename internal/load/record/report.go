@@ -1,0 +1,141 @@
+package record
+
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Facts are what a report holds beside what the workers counted.
+type Facts struct {
+	Engine    string
+	Protocols string // of the targets, each once
+	Started   time.Time
+	// Quota is the number of requests after which all workers stop; math.MaxInt64: none.
+	Quota int64
+}
+
+// window is the measured part of the measure window.
+func (c *Collector) window(results []*Totals) time.Duration {
+	limited := c.profile.Requests > 0
+	wall := c.profile.Measure
+	if limited {
+		wall = 0
+	}
+	for _, w := range results {
+		if limited {
+			wall = max(wall, w.covered) // workers end one after another
+		} else {
+			wall = min(wall, w.covered)
+		}
+	}
+	return wall
+}
+
+// Report merges the workers' totals. host returns the state of the machine in a
+// window of the given length.
+func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Duration) load.Host) load.Report {
+	t := newTotals()
+	p := c.profile
+	r := load.Report{Engine: f.Engine, Version: version(), Loop: "open", Protocol: f.Protocols, Arrivals: p.Arrivals, AskedRequests: p.Requests, Verdict: "ok", Warnings: []string{}}
+	if p.Rate == 0 {
+		r.Loop, r.Arrivals = "closed", ""
+	}
+	wall := c.window(results)
+	for _, w := range results {
+		t.add(w)
+		if w.wall > 0 {
+			// Polling takes only what nothing else is to be done with.
+			worked := max(0, w.ThreadCPU-w.Polled)
+			r.ThreadCPURatio = max(r.ThreadCPURatio, worked.Seconds()/w.wall.Seconds())
+		}
+	}
+	r.Started = f.Started.Round(0)
+	r.MeasureStart = r.Started.Add(p.Warmup)
+	r.MeasureEnd = r.MeasureStart.Add(wall)
+	fill(&r, &t)
+	paths, _ := p.Paths()
+	r.Routes = byRoute(paths, t.routes)
+	if p.Parts > 0 {
+		r.Parts = t.distributions()
+	}
+	if wall > 0 {
+		r.Rate = float64(t.completed) / wall.Seconds()
+	}
+	r.Host = host(wall)
+	judge(&r, &t, wall < p.Measure && t.Intended != f.Quota)
+	if want := int64(p.Connections); t.Open < want && !p.NoKeepAlive {
+		r.Warn("%d of %d connections were open when the load began: %v", t.Open, want, r.ConnectErrors)
+	}
+	if wall == p.Measure {
+		judgeHalves(&r, c.seconds, p.Warmup, p.Measure)
+	}
+	judgeHost(&r)
+	return r
+}
+
+func fill(r *load.Report, t *Totals) {
+	r.Intended, r.Sent, r.Completed = t.Intended, t.sent, t.completed
+	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
+	r.QueueMax, r.Reconnects, r.IdleClosed = t.QueueMax, t.Reconnects, t.IdleClosed
+	r.CPUSeconds = t.processCPU.Seconds()
+	r.SpinUS = float64(t.Spin) / 1e3
+	r.Classes, r.Requests = map[load.Class]int64{}, 0
+	for i, n := range t.classes {
+		r.Classes[classNames[i]] = n
+		r.Requests += n
+	}
+	r.Connected, r.ConnectErrors = t.Open, byName(&t.OpenKinds)
+	r.ResolveMS, r.Addresses = quantiles(t.lookup, 1e6), make(map[string]int64, len(t.addresses))
+	for addr, n := range t.addresses {
+		r.Addresses[addr.String()] = n
+	}
+	r.Statuses, r.Errors = map[string]int64{}, byName(&t.kinds)
+	for code, n := range t.statuses {
+		if code > 0 && code != load.StatusEcho && n > 0 {
+			r.Statuses[load.StatusName(code)] = n
+		}
+	}
+	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
+	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
+	r.TLS, r.TLSResumed = t.TLS, t.resumed
+	r.Dropped, r.Redirects = t.dropped, t.redirects
+	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
+	r.GapDistance = t.Gaps.distance()
+	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)
+}
+
+// byName lists what occurred.
+func byName(counts *[load.FailureCount]int64) map[string]int64 {
+	named := map[string]int64{}
+	for k, n := range counts {
+		if k != int(load.FailureNone) && n > 0 {
+			named[load.Failure(k).String()] = n
+		}
+	}
+	return named
+}
+
+// quantiles of h (ns) in units of so many ns.
+func quantiles(h *hdrhistogram.Histogram, unit float64) load.Quantiles {
+	if h.TotalCount() == 0 {
+		return load.Quantiles{}
+	}
+	at := h.ValueAtPercentilesSlice([]float64{50, 90, 99, 99.9, 99.99})
+	in := func(i int) float64 { return float64(at[i]) / unit }
+	return load.Quantiles{
+		Count: h.TotalCount(), Mean: h.Mean() / unit,
+		P50: in(0), P90: in(1), P99: in(2), P999: in(3), P9999: in(4), Max: float64(h.Max()) / unit,
+	}
+}
+
+// version is what the build recorded.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}

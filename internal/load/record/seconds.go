@@ -1,0 +1,41 @@
+package record
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/experiment/expect"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Seconds reads n seconds of an interval log, from the given one on, counted
+// from the log's start time. A second in which nothing was intended is empty.
+func Seconds(path string, first, n int) ([]expect.Second, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read interval log: %w", err)
+	}
+	defer f.Close()
+	seconds := make([]expect.Second, max(0, n))
+	err = ReadLog(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		if i := second - first; i >= 0 && i < len(seconds) {
+			addTo(&seconds[i], tag, h)
+		}
+		return nil
+	})
+	return seconds, err
+}
+
+func addTo(s *expect.Second, tag string, h *hdrhistogram.Histogram) {
+	switch n := h.TotalCount(); tag {
+	case load.TagResponse + string(load.OK):
+		s.OK += n
+		s.Latency = h
+	case load.TagResponse + string(load.Status):
+		s.Status += n
+	case load.TagResponse + string(load.Timeout), load.TagResponse + string(load.Conn):
+		s.Other += n
+	}
+}

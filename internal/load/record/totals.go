@@ -1,0 +1,123 @@
+package record
+
+import (
+	"cmp"
+	"net/netip"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// each pairs every histogram of t with its place in d.
+func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram, encoded *[]byte) error) error {
+	for _, pair := range []struct {
+		h       **hdrhistogram.Histogram
+		encoded *[]byte
+	}{
+		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
+		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.lookup, &d.Lookup},
+	} {
+		if err := do(pair.h, pair.encoded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distributions encodes t's histograms.
+func (t *Totals) distributions() *load.Distributions {
+	d := &load.Distributions{}
+	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
+		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
+		return err
+	})
+	return d
+}
+
+// Totals counts the requests intended in the measure window, unless stated otherwise.
+type Totals struct {
+	Intended, sent     int64
+	completed          int64 // answers whose last byte came in the window
+	BytesIn, BytesOut  int64 // in the window
+	classes            [classCount]int64
+	statuses           [load.StatusCount]int64
+	kinds              [load.FailureCount]int64
+	response, service  *hdrhistogram.Histogram  // 2xx
+	lateness, ownDelay *hdrhistogram.Histogram  // every class
+	firstByte          *hdrhistogram.Histogram  // 2xx, from the actual send
+	message            *hdrhistogram.Histogram  // gRPC 2xx, from the actual send to the first message
+	connect, handshake *hdrhistogram.Histogram  // of the whole run, prewarm included
+	lookup             *hdrhistogram.Histogram  // likewise
+	addresses          map[netip.AddrPort]int64 // connections opened, of the whole run
+	dropped            int64
+	messages           int64
+	redirects          int64 // followed
+	Gaps               Gaps
+	routes             []routeTotal             // 2xx, by the profile's paths; empty where there is one
+	resumed            int64                    // handshakes that resumed a session, of the whole run
+	TLS                string                   // version and cipher suite of the first connection
+	Open               int64                    // at t0
+	OpenKinds          [load.FailureCount]int64 // of connects that failed, of the whole run
+	QueueMax           int64
+	Reconnects         int64 // after t0
+	IdleClosed         int64
+	Unfinished         int64         // given up at the end of the drain, of the whole run
+	ThreadCPU          time.Duration // of the worker in the window
+	Polled             time.Duration // of the window, in polls that found nothing
+	processCPU         time.Duration // of the process in the window; worker 0 only
+	wall               time.Duration // between the worker's readings of its CPU at the edges of the window
+	covered            time.Duration // of the window, until it was over or the worker was told to stop
+	Spin               time.Duration // in use at the end
+}
+
+func newTotals() Totals {
+	h := newHistogram
+	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), connect: h(), handshake: h(), lookup: h(), addresses: map[netip.AddrPort]int64{}, Gaps: newGaps()}
+}
+
+func (t *Totals) add(w *Totals) {
+	t.Intended += w.Intended
+	t.sent += w.sent
+	t.completed += w.completed
+	t.BytesIn += w.BytesIn
+	t.BytesOut += w.BytesOut
+	t.Reconnects += w.Reconnects
+	t.IdleClosed += w.IdleClosed
+	t.Unfinished += w.Unfinished
+	t.processCPU += w.processCPU
+	t.QueueMax += w.QueueMax // an upper bound: the maxima need not coincide
+	t.Spin = max(t.Spin, w.Spin)
+	for i, n := range w.classes {
+		t.classes[i] += n
+	}
+	for i, n := range w.statuses {
+		t.statuses[i] += n
+	}
+	for i, n := range w.kinds {
+		t.kinds[i] += n
+	}
+	for _, pair := range [][2]*hdrhistogram.Histogram{
+		{t.response, w.response}, {t.service, w.service}, {t.lateness, w.lateness}, {t.ownDelay, w.ownDelay},
+		{t.firstByte, w.firstByte}, {t.message, w.message}, {t.connect, w.connect}, {t.handshake, w.handshake},
+		{t.lookup, w.lookup}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
+	} {
+		if pair[1].TotalCount() > 0 {
+			pair[0].Merge(pair[1])
+		}
+	}
+	for addr, n := range w.addresses {
+		t.addresses[addr] += n
+	}
+	t.dropped += w.dropped
+	t.routes = addRoutes(t.routes, w.routes)
+	t.messages += w.messages
+	t.redirects += w.redirects
+	t.Open += w.Open
+	t.resumed += w.resumed
+	t.TLS = cmp.Or(t.TLS, w.TLS)
+	for i, n := range w.OpenKinds {
+		t.OpenKinds[i] += n
+	}
+}

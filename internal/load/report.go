@@ -1,0 +1,195 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// OnClock tells r's times, which are those of a part's own clock, by the clock of the
+// one who measured c, and keeps c.
+func (r *Report) OnClock(c Clock) {
+	for _, at := range []*time.Time{&r.Started, &r.MeasureStart, &r.MeasureEnd} {
+		*at = at.Add(-c.Ahead())
+	}
+	r.Clock = &c
+}
+
+// Class of a finished request. Latencies are kept apart by class.
+type Class string
+
+const (
+	OK      Class = "2xx"     // success: 2xx, or a status of Profile.ExpectStatus, with the body expected
+	Status  Class = "status"  // any other status, or not the body that was expected
+	Timeout Class = "timeout" // recorded with the latency at which it was given up
+	Conn    Class = "conn"    // connect, write, read or protocol error
+)
+
+// Tags of the HdrHistogram interval log: "<kind>.<class>" for kinds response
+// (from the intended start) and service (from the actual send), and "lateness"
+// (send minus intended start) over all classes. Values are nanoseconds; one line
+// a second and tag; only requests intended in that second count in it. Seconds
+// are counted from Profile.Start, warm-up included.
+const (
+	TagResponse = "response."
+	TagService  = "service."
+	TagLateness = "lateness"
+)
+
+// Report is what a load run says at its end. Counts are of requests intended
+// in the measure window, unless stated otherwise.
+type Report struct {
+	Engine  string `json:"engine"` // "epoll" or "portable"
+	Version string `json:"version"`
+	Loop    string `json:"loop"` // "open" or "closed"
+	// Protocol is that of the profile, or what became of auto: both, if targets differ.
+	Protocol string `json:"protocol"`
+	Arrivals string `json:"arrivals,omitempty"`
+
+	Started      time.Time `json:"started"`      // the schedule's t0
+	MeasureStart time.Time `json:"measureStart"` // t0 + warm-up
+	MeasureEnd   time.Time `json:"measureEnd"`
+
+	// AskedRequests is Profile.Requests; then the window ends with their last answer.
+	AskedRequests int64 `json:"askedRequests,omitempty"`
+
+	Requests int64 `json:"requests"` // finished, whatever the outcome: the sum of Classes
+	// Redirects counts those that the requests have followed.
+	Redirects int64 `json:"redirects,omitempty"`
+	Dropped   int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
+	Intended  int64 `json:"intended"`          // the schedule asked for so many; closed loop: sent
+	Sent      int64 `json:"sent"`
+	// Completed counts answers (any status) whose last byte arrived within the
+	// measure window, whenever they were sent: the denominator of cost per request.
+	Completed int64            `json:"completed"`
+	Classes   map[Class]int64  `json:"classes"`
+	Statuses  map[string]int64 `json:"statuses"` // by code; of gRPC "grpc-0" and so on
+	Errors    map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
+	BytesIn   int64            `json:"bytesIn"`  // received in the measure window, headers included
+	BytesOut  int64            `json:"bytesOut"`
+
+	// Rate is answers per second of the measure window.
+	Rate float64 `json:"rate"`
+
+	ResponseMS Quantiles `json:"latency_ms"`  // 2xx, from the intended start; ms
+	ServiceMS  Quantiles `json:"service_ms"`  // 2xx, from the actual send; ms
+	LatenessUS Quantiles `json:"lateness_us"` // send minus intended start; µs
+	// OwnLatenessUS is the part of the lateness that is the generator's own doing:
+	// send minus the later of the intended start and the moment a connection was
+	// free. The rest of the lateness is waiting for the server; µs.
+	OwnLatenessUS Quantiles `json:"own_lateness_us"`
+
+	// Routes are the service times by path, where the targets have several.
+	Routes map[string]RouteTimes `json:"routes,omitempty"`
+
+	// TTFBMS is the time from the send to the first byte of a 2xx answer; ConnectMS
+	// and TLSMS are the times of every connect and handshake of the run; ms.
+	TTFBMS    Quantiles `json:"ttfb_ms"`
+	ConnectMS Quantiles `json:"connect_ms"`
+	TLSMS     Quantiles `json:"tls_ms,omitzero"`
+	// TLS is the version and the cipher suite of the first connection, and
+	// TLSResumed how many handshakes resumed a session.
+	TLS        string `json:"tls,omitempty"`
+	TLSResumed int64  `json:"tlsResumed,omitempty"`
+
+	// Messages counts those of gRPC answers, whatever their status; FirstMessageMS is
+	// the time from the send to the end of the first message, of calls with status 0; ms.
+	Messages       int64     `json:"messages,omitempty"`
+	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
+
+	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
+	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time less polls that found nothing, over wall time, 0..1
+	// FloorMS is the response time this generator measured for a server in its own
+	// process that answers at once: the least it can see here. Absent without Profile.Calibrate.
+	FloorMS Quantiles `json:"floor_ms,omitzero"`
+	// GapDistance is how far the gaps between sends were from the intended ones, in
+	// mean gaps (Wasserstein): 0 for arrivals exactly as asked.
+	GapDistance float64 `json:"gapDistance"`
+	Host        Host    `json:"host"`
+	// QueueMax is the longest the queue of due requests without a free connection grew.
+	QueueMax int64 `json:"queueMax"`
+	// Reconnects counts connections opened again after t0; IdleClosed those that
+	// the server closed, or spoke on, while no request was under way.
+	Reconnects int64 `json:"reconnects"`
+	// Connected is how many connections were open at t0, and ConnectErrors why
+	// others could not be opened, then or later, for a request or ahead of one.
+	Connected     int64            `json:"connected"`
+	ConnectErrors map[string]int64 `json:"connectErrors,omitempty"`
+	// Addresses counts the connections of the whole run by where they went, and
+	// ResolveMS is the time of every look-up for one of them; ms.
+	Addresses  map[string]int64 `json:"addresses,omitempty"`
+	ResolveMS  Quantiles        `json:"resolve_ms,omitzero"`
+	IdleClosed int64            `json:"idleClosed"`
+	// SpinUS is the spin window that was used, µs.
+	SpinUS float64 `json:"spin_us"`
+
+	// Verdict is "ok", or "invalid: " and which limit of the generator was met.
+	Verdict string `json:"verdict"`
+
+	Warnings []string `json:"warnings"` // why the generator, not the server, was the limit
+
+	// Clock is how this part's clock stood to that of the one who started all parts,
+	// by which the times above are told; nil: not measured. Of a merged report
+	// ClockSkewUS is how far the parts' clocks are apart at most, and ClockBoundUS by
+	// how much that may be wrong; µs.
+	Clock        *Clock  `json:"clock,omitempty"`
+	ClockSkewUS  float64 `json:"clock_skew_us,omitempty"`
+	ClockBoundUS float64 `json:"clock_bound_us,omitempty"`
+
+	// Parts are the distributions themselves, so that the reports of several
+	// processes can be merged without averaging percentiles; nil unless Profile.Parts is set.
+	Parts *Distributions `json:"parts,omitempty"`
+}
+
+// Distributions of the measure window: HdrHistogram V2, compressed, base64; ns.
+type Distributions struct {
+	Response  []byte `json:"response"`
+	Service   []byte `json:"service"`
+	Lateness  []byte `json:"lateness"`
+	Own       []byte `json:"own"`
+	FirstByte []byte `json:"firstByte"`
+	Connect   []byte `json:"connect"`
+	Handshake []byte `json:"handshake"`
+	Message   []byte `json:"message"`
+	Lookup    []byte `json:"lookup"`
+}
+
+// Host is what the machine was like in the measure window; zero where unknown.
+type Host struct {
+	StealRatio  float64 `json:"stealRatio"`  // share of its CPU time that the hypervisor gave to others
+	CPUPressure float64 `json:"cpuPressure"` // share of the time in which some task waited for a CPU
+}
+
+// Quantiles of one distribution; the unit is the field's. Zero count: all zero.
+type Quantiles struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p99.9"`
+	P9999 float64 `json:"p99.99"`
+	Max   float64 `json:"max"`
+}
+
+func (r *Report) Warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Invalidate makes the verdict so and names the limit; several limits follow one another.
+func (r *Report) Invalidate(format string, args ...any) {
+	why := fmt.Sprintf(format, args...)
+	r.Warnings = append(r.Warnings, why)
+	if r.Verdict == "ok" {
+		r.Verdict = "invalid: " + why
+	} else {
+		r.Verdict = strings.Join([]string{r.Verdict, why}, "; ")
+	}
+}
+
+// RouteTimes is what became of the requests of one path, where targets have
+// several: 2xx answers to requests intended in the measure window.
+type RouteTimes struct {
+	Requests int64   `json:"requests"`
+	MeanMS   float64 `json:"mean_ms"` // from the actual send to the last byte
+}

@@ -1,0 +1,95 @@
+package schedule
+
+import (
+	"math"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// rateCurve is how the rate goes on. reach returns when (ns from t0) the cumulated
+// rate, the expected number of requests so far, reaches x; x does not decrease
+// from call to call. Infinite: never.
+type rateCurve interface {
+	reach(x float64) float64
+}
+
+func curve(p *load.Profile) rateCurve {
+	switch {
+	case len(p.Segments) > 0:
+		return &segmented{segments: p.Segments}
+	case p.Sine != nil:
+		return &sine{rate: p.Rate, amplitude: p.Sine.Amplitude, period: p.Sine.Period.Seconds()}
+	}
+	return flat(p.Rate)
+}
+
+// flat is a constant rate. Every instant is computed from its index: adding up
+// a rounded gap would drift.
+type flat float64
+
+func (rate flat) reach(x float64) float64 { return x * 1e9 / float64(rate) }
+
+// segmented goes from segment to segment; the last one's end rate holds on.
+type segmented struct {
+	segments []load.Segment
+	before   float64       // requests of the segments that are over
+	start    time.Duration // of the current one
+}
+
+func (s *segmented) reach(x float64) float64 {
+	for len(s.segments) > 0 {
+		g := s.segments[0]
+		d := g.For.Seconds()
+		if whole := (g.From + g.To) / 2 * d; x-s.before >= whole {
+			if len(s.segments) == 1 {
+				return float64(s.start+g.For) + (x-s.before-whole)*1e9/g.To
+			}
+			s.before += whole
+			s.start += g.For
+			s.segments = s.segments[1:]
+			continue
+		}
+		return float64(s.start) + solveRamp(g.From, (g.To-g.From)/d, x-s.before)*1e9
+	}
+	return math.Inf(1)
+}
+
+// solveRamp returns t ≥ 0 with rate·t + slope·t²/2 = x, in the form of the
+// quadratic's root that loses no digits when slope is small.
+func solveRamp(rate, slope, x float64) float64 {
+	root := math.Sqrt(max(0, rate*rate+2*slope*x))
+	if rate+root == 0 {
+		return 0
+	}
+	return 2 * x / (rate + root)
+}
+
+// sine swings about a rate. Its cumulated rate R·t + A·P/2π·(1 − cos 2πt/P) has
+// no inverse in closed form.
+type sine struct {
+	rate, amplitude float64 // 1/s
+	period          float64 // s
+	last            float64 // s, the previous result: the next is not before it
+}
+
+func (s *sine) cumulated(t float64) float64 {
+	return s.rate*t + s.amplitude*s.period/(2*math.Pi)*(1-math.Cos(2*math.Pi*t/s.period))
+}
+
+// reach halves the interval in which the answer must lie, to the nanosecond.
+func (s *sine) reach(x float64) float64 {
+	low, high := s.last, s.last+1/s.rate
+	for s.cumulated(high) < x {
+		high += 2 * (high - low)
+	}
+	for high-low > 0.5e-9 && (low+high)/2 != low && (low+high)/2 != high {
+		if middle := (low + high) / 2; s.cumulated(middle) < x {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	s.last = low
+	return high * 1e9
+}

@@ -1,0 +1,90 @@
+package schedule
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// perSecond counts p's starts in each of the first n seconds.
+func perSecond(p load.Profile, n int) []int {
+	counts := make([]int, n)
+	for s := New(&p, nil, 0, 1); ; {
+		at := s.Next()
+		if at >= int64(n)*1e9 {
+			return counts
+		}
+		counts[at/1e9]++
+	}
+}
+
+func TestRatesThatChange(t *testing.T) {
+	second := time.Second
+	for _, test := range []struct {
+		name string
+		p    load.Profile
+		want []int // expected per second
+	}{
+		{"steps", load.Profile{Segments: []load.Segment{{For: 2 * second, From: 100, To: 100}, {For: 2 * second, From: 300, To: 300}}}, []int{100, 100, 300, 300, 300}},
+		{"a pause", load.Profile{Segments: []load.Segment{{For: second, From: 100, To: 100}, {For: second, From: 0, To: 0}, {For: second, From: 100, To: 100}}}, []int{100, 0, 100, 100}},
+		{"up", load.Profile{Segments: []load.Segment{{For: 4 * second, From: 0, To: 400}}}, []int{50, 150, 250, 350, 400}},
+		{"down to nothing", load.Profile{Segments: []load.Segment{{For: 2 * second, From: 200, To: 0}}}, []int{150, 50, 0}},
+		{"sine", load.Profile{Rate: 1000, Sine: &load.Sine{Amplitude: 500, Period: 4 * second}}, []int{1318, 1318, 682, 682, 1318}},
+	} {
+		for _, arrivals := range []string{load.Constant, load.Uniform, load.Poisson} {
+			p := test.p
+			p.Arrivals, p.Seed = arrivals, 3
+			got := perSecond(p, len(test.want))
+			for i, n := range got {
+				allowed := 1.0
+				if arrivals == load.Poisson {
+					allowed = 5 * math.Sqrt(float64(test.want[i]))
+				}
+				if math.Abs(float64(n-test.want[i])) > allowed {
+					t.Errorf("%s, %s: %v requests, want %v", test.name, arrivals, got, test.want)
+					break
+				}
+			}
+		}
+	}
+}
+
+// Under a rate that changes, Poisson arrivals are Poisson on the axis of requests.
+func TestPoissonUnderASine(t *testing.T) {
+	const n = 20_000
+	p := load.Profile{Rate: 1000, Sine: &load.Sine{Amplitude: 900, Period: time.Second}, Arrivals: load.Poisson, Seed: 5}
+	s := curve(&p).(*sine)
+	starts := all(p, 1, n)
+	for i, at := range starts {
+		starts[i] = int64(s.cumulated(float64(at)/1e9) * 1e6) // axis of requests, in millionths
+	}
+	if d := ksExponential(secondsBetween(starts), 1000); d > 1.36/math.Sqrt(n-1) {
+		t.Errorf("KS distance %v", d)
+	}
+}
+
+func TestUniformKeepsEachRequestInItsOwnInterval(t *testing.T) {
+	for k, at := range all(load.Profile{Rate: 1000, Arrivals: load.Uniform, Seed: 1}, 3, 10_000) {
+		if at < int64(k)*1e6 || at > int64(k+1)*1e6 {
+			t.Fatalf("request %d at %d ns", k, at)
+		}
+	}
+}
+
+func TestWeightedTurns(t *testing.T) {
+	p := load.Profile{Targets: []string{"a", "b", "c"}, Weights: []int{5, 1, 1}}
+	var got strings.Builder
+	for _, i := range Rotation(&p) {
+		got.WriteString(p.Targets[i])
+	}
+	if got.String() != "aabacaa" {
+		t.Errorf("turns %s", got.String())
+	}
+	seats := Assign(&p, 4)
+	if len(seats) != 4 || seats[0] != 0 || seats[1] != 1 || seats[2] != 2 {
+		t.Errorf("seats %v", seats)
+	}
+}

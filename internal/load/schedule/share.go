@@ -1,0 +1,57 @@
+package schedule
+
+import (
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Share is what part i of n gets of a whole that is shared out evenly, exactly.
+func Share(whole, n, i int) int {
+	s := whole / n
+	if i < whole%n {
+		s++
+	}
+	return s
+}
+
+// turns is the order in which targets are visited: by their weights, and as
+// evenly spread as that allows (smooth weighted round robin: each target gains
+// its weight every turn, and the richest pays the sum for being visited).
+func Rotation(p *load.Profile) []int {
+	if len(p.Weights) == 0 {
+		order := make([]int, len(p.Targets))
+		for i := range order {
+			order[i] = i
+		}
+		return order
+	}
+	var sum int
+	for _, w := range p.Weights {
+		sum += w
+	}
+	credit := make([]int, len(p.Weights))
+	order := make([]int, sum)
+	for turn := range order {
+		best := 0
+		for i, w := range p.Weights {
+			if credit[i] += w; credit[i] > credit[best] {
+				best = i
+			}
+		}
+		credit[best] -= sum
+		order[turn] = best
+	}
+	return order
+}
+
+// seats shares n connections out among the targets: one each, the rest by weight.
+func Assign(p *load.Profile, n int) []int {
+	order := Rotation(p)
+	seats := make([]int, 0, n)
+	for i := range min(n, len(p.Targets)) {
+		seats = append(seats, i)
+	}
+	for i := len(p.Targets); i < n; i++ {
+		seats = append(seats, order[i%len(order)])
+	}
+	return seats
+}

@@ -1,0 +1,76 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+)
+
+// Protocol tcp: a request is a number of bytes, and its answer is the same bytes.
+
+// schemeTCP and schemeTLS are the schemes of a target of protocol tcp, plain and over TLS.
+const (
+	SchemeTCP = "tcp"
+	SchemeTLS = "tls"
+)
+
+// IsEcho says whether a target is one that only an echo can have.
+func IsEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
+
+// IPNetworks that a look-up may be restricted to, by what a profile says.
+var IPNetworks = map[string]string{"": "ip", "4": "ip4", "6": "ip6"}
+
+// PortOf is the port u is to be connected to.
+func PortOf(u *url.URL) uint16 {
+	if s := u.Port(); s != "" {
+		port, _ := strconv.ParseUint(s, 10, 16) // parseTarget has seen to it
+		return uint16(port)
+	}
+	if u.Scheme == "https" {
+		return 443
+	}
+	return 80
+}
+
+// Paths lists the paths of the targets, each once, and which of them each target
+// has. One path for all is none that need be told apart.
+func (p *Profile) Paths() (paths []string, of []int) {
+	index := map[string]int{}
+	for _, raw := range p.Targets {
+		path := raw
+		if u, err := url.Parse(raw); err == nil {
+			path = u.EscapedPath()
+		}
+		if _, ok := index[path]; !ok {
+			index[path] = len(paths)
+			paths = append(paths, path)
+		}
+		of = append(of, index[path])
+	}
+	if len(paths) <= 1 {
+		paths = nil
+	}
+	return paths, of
+}
+
+// ParseTarget checks one URL of a profile without looking up its host.
+func ParseTarget(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("target: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" && !IsEcho(u):
+		return nil, fmt.Errorf("target %q does not begin with http:// or https://, nor with tcp:// or tls:// for an echo", raw)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("target %q names no host", raw)
+	case u.User != nil:
+		return nil, fmt.Errorf("target %s: credentials in a URL: %w", u.Redacted(), errors.ErrUnsupported)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("target %q: port %s is not between 1 and 65535", raw, port)
+		}
+	}
+	return u, nil
+}

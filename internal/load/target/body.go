@@ -1,0 +1,36 @@
+package target
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// echoed is what an exchange sends: the body, or one byte where there is none.
+func echoed(body []byte) []byte {
+	if len(body) == 0 {
+		return []byte{'x'}
+	}
+	return body
+}
+
+// body is what every request carries.
+func Body(p *load.Profile) ([]byte, error) {
+	if p.BodyFile == "" {
+		return bytes.Repeat([]byte{'x'}, int(p.RequestSize)), nil
+	}
+	info, err := os.Stat(p.BodyFile)
+	if err == nil && info.Size() > load.MaxRequestSize {
+		err = fmt.Errorf("%s has %d bytes, more than %d", p.BodyFile, info.Size(), load.MaxRequestSize)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read request body: %w", err)
+	}
+	body, err := os.ReadFile(p.BodyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read request body: %w", err)
+	}
+	return body, nil
+}

@@ -1,0 +1,41 @@
+package target
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Lookup finds the addresses of a name; network is ip, ip4 or ip6.
+type Lookup func(ctx context.Context, network, name string) ([]netip.Addr, error)
+
+// literal is u's address where it names one.
+func literal(u *url.URL) []netip.AddrPort {
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil
+	}
+	return []netip.AddrPort{netip.AddrPortFrom(addr, load.PortOf(u))}
+}
+
+// Addresses finds every address of u's host, in the resolver's order.
+func (l Lookup) Addresses(ctx context.Context, u *url.URL, version string) ([]netip.AddrPort, error) {
+	found, err := l(ctx, load.IPNetworks[version], u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	var addrs []netip.AddrPort
+	for _, addr := range found {
+		if a := netip.AddrPortFrom(addr.Unmap(), load.PortOf(u)); !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, &net.DNSError{Err: "no address", Name: u.Hostname(), IsNotFound: true}
+	}
+	return addrs, nil
+}

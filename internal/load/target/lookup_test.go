@@ -1,0 +1,25 @@
+package target
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+)
+
+func TestPortsAndLiterals(t *testing.T) {
+	for _, test := range []struct{ url, want string }{
+		{"http://127.0.0.1", "127.0.0.1:80"}, {"https://[::1]/", "[::1]:443"}, {"http://[fe80::1%25lo]:7", "[fe80::1%lo]:7"}, {"http://a.test:1", ""},
+	} {
+		u, err := url.Parse(test.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if addrs := literal(u); len(addrs) == 1 {
+			got = fmt.Sprint(addrs[0])
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", test.url, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package target
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Protocols by the names that TLS has for them (ALPN, RFC 7301).
+const (
+	alpnHTTP1 = "http/1.1"
+	AlpnHTTP2 = "h2"
+)
+
+// offered are the protocols that a server may choose from. To a server of HTTP/2
+// HTTP/1.1 is offered too, so that one that has no HTTP/2 says so by its choice.
+var offered = map[string][]string{
+	load.ProtocolHTTP1: {alpnHTTP1},
+	load.ProtocolHTTP2: {AlpnHTTP2, alpnHTTP1},
+	load.ProtocolGRPC:  {AlpnHTTP2},
+}
+
+// config reads the files and makes a client configuration for host, which offers
+// the named protocols. A nil t means the defaults.
+func tlsConfig(t *load.TLS, host string, protocols []string) (*tls.Config, error) {
+	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		// A request is not made smaller records because the connection is young.
+		DynamicRecordSizingDisabled: true}
+	if t == nil || !t.FullHandshake {
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
+	if t == nil {
+		return c, nil
+	}
+	if t.ServerName != "" {
+		c.ServerName = t.ServerName
+	}
+	c.InsecureSkipVerify = t.Insecure
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read trusted roots: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read trusted roots: no certificate in %s", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{cert}
+	}
+	return c, nil
+}

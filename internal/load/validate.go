@@ -1,0 +1,201 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// validateArrivals names what is wrong with when requests are due and who takes them.
+func (p *Profile) validateArrivals() (errs []error) {
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
+		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
+	refuse(p.Arrivals == Replay && (p.ReplayFile == "" || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
+	refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
+	for i, g := range p.Segments {
+		refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
+		for _, rate := range []float64{g.From, g.To} {
+			refuse(!(rate >= 0 && rate <= maxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, maxRate)
+		}
+	}
+	if s := p.Sine; s != nil {
+		refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
+		refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)
+	}
+	refuse(p.Overflow != overflowQueue && p.Overflow != OverflowDrop, "overflow %q is neither %s nor %s", p.Overflow, overflowQueue, OverflowDrop)
+	refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
+	refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
+	for _, w := range p.Weights {
+		refuse(w < 1 || w > 1000, "weight %d is not between 1 and 1000", w)
+	}
+	return errs
+}
+
+// forbiddenH2 are header fields that speak of an HTTP/1.1 connection and have no
+// place in HTTP/2 (RFC 9113 section 8.2.2).
+var forbiddenH2 = []string{"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
+
+// validateHTTP2 names what is wrong with a load over HTTP/2.
+func (p *Profile) validateHTTP2() (errs []error) {
+	unsupported := func(when bool, what string) {
+		if when {
+			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", what, p.Protocol, errors.ErrUnsupported))
+		}
+	}
+	if p.Streams < 1 || p.Streams > maxStreams {
+		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
+	}
+	if p.Protocol != ProtocolAuto {
+		unsupported(p.NoKeepAlive, "a connection for every request")
+		unsupported(p.Portable(), "the portable engine")
+	}
+	for i, raw := range p.Targets {
+		u, err := ParseTarget(raw)
+		if err != nil {
+			continue // named already
+		}
+		if p.Protocol == ProtocolGRPC && strings.Count(u.EscapedPath(), "/") != 2 {
+			errs = append(errs, fmt.Errorf("target %d: path %q is not of the form /package.Service/Method", i+1, u.Path))
+		}
+	}
+	for _, h := range p.Headers {
+		name, _, _ := strings.Cut(h, ":")
+		unsupported(slices.Contains(forbiddenH2, strings.ToLower(name)), "header "+name)
+	}
+	return errs
+}
+
+// Validate names every mistake in p at once. Defaults need not be filled in.
+// It wraps [errors.ErrUnsupported] where p asks for what the engine cannot do.
+func (p Profile) Validate() error {
+	p = p.WithDefaults()
+	var errs []error
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(len(p.Targets) == 0, "no target")
+	for _, t := range p.Targets {
+		if _, err := ParseTarget(t); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	refuse(!httpguts.ValidHeaderFieldName(p.Method), "method %q is not a token", p.Method)
+	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > maxRate, "rate %v is not between 0 and %d requests/s", p.Rate, maxRate)
+	errs = append(errs, p.validateArrivals()...)
+	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
+	refuse(p.Connections >= 1 && p.Connections < len(p.Targets), "%d connections are fewer than the %d targets", p.Connections, len(p.Targets))
+	refuse(p.Workers < 1 || p.Workers > maxWorkers, "%d workers are not between 1 and %d", p.Workers, maxWorkers)
+	for _, h := range p.Headers {
+		name, value, ok := strings.Cut(h, ":")
+		refuse(!ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value), "header %q is not of the form Name: value", h)
+	}
+	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
+	refuse(p.RequestSize < 0 || p.RequestSize > MaxRequestSize, "request size %d is not between 0 and %d bytes", p.RequestSize, MaxRequestSize)
+	refuse(p.Requests < 0, "%d requests", p.Requests)
+	refuse(p.Requests > 0 && p.Tail > 0, "a number of requests and a tail exclude each other")
+	refuse(p.Measure <= 0, "the measure window is %v long", p.Measure)
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"timeout", p.Timeout}, {"warm-up", p.Warmup}, {"measure window", p.Measure}, {"tail", p.Tail}, {"drain", p.Drain}, {"calibration", p.Calibrate}} {
+		refuse(d.d < 0 || d.d > MaxDuration, "%s %v is not between 0 and %v", d.name, d.d, MaxDuration)
+	}
+	for _, cpu := range p.CPUs {
+		refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
+	}
+	refuse(p.Engine != "" && p.Engine != EnginePortable, "engine %q is neither empty nor %q", p.Engine, EnginePortable)
+	refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
+	refuse(IPNetworks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
+	refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
+	if p.Follow > 0 && p.Protocol != ProtocolHTTP1 && p.Protocol != ProtocolAuto {
+		errs = append(errs, fmt.Errorf("following redirects with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
+	}
+	refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
+	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
+	if protocols[p.Protocol] == "" {
+		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
+	}
+	errs = append(errs, p.validateEcho()...)
+	errs = append(errs, p.validateChecks()...)
+	if p.mayHTTP2() {
+		errs = append(errs, p.validateHTTP2()...)
+	}
+	return errors.Join(errs...)
+}
+
+// validateEcho names what an echo cannot be asked for, and a target that only an
+// echo can have.
+func (p *Profile) validateEcho() (errs []error) {
+	echo := p.Protocol == ProtocolTCP
+	for _, raw := range p.Targets {
+		u, err := ParseTarget(raw)
+		switch {
+		case err != nil: // named already
+		case IsEcho(u) && !echo:
+			errs = append(errs, fmt.Errorf("target %s is of protocol tcp, not %s", raw, p.Protocol))
+		case IsEcho(u) && u.Port() == "" && p.Socket == "":
+			errs = append(errs, fmt.Errorf("target %s names no port", raw))
+		}
+	}
+	for _, wish := range []struct {
+		there bool
+		what  string
+	}{{len(p.Headers) > 0, "headers"}, {len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0, "checks of the body"}, {len(p.ExpectStatus) > 0, "checks of the status"}} {
+		if echo && wish.there {
+			errs = append(errs, fmt.Errorf("%s with protocol tcp: %w", wish.what, errors.ErrUnsupported))
+		}
+	}
+	return errs
+}
+
+// validateChecks names what answers cannot be asked to be like.
+func (p *Profile) validateChecks() (errs []error) {
+	for _, text := range p.ExpectStatus {
+		var s StatusSet
+		if err := s.add(text); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		isGRPC := slices.Contains(s[StatusGRPC:], true)
+		if isGRPC != (p.Protocol == ProtocolGRPC) && p.Protocol != ProtocolTCP {
+			errs = append(errs, fmt.Errorf("expected status %s with protocol %s: its statuses are %s", text, p.Protocol, statusExamples(p.Protocol)))
+		}
+	}
+	fields := slices.Concat(p.JSONHas, p.JSONLacks)
+	for _, text := range fields {
+		if _, err := ParseJSONPath(text); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(fields) > maxJSONPaths {
+		errs = append(errs, fmt.Errorf("%d JSON fields are more than %d", len(fields), maxJSONPaths))
+	}
+	if len(fields) > 0 && p.Method == http.MethodHead {
+		errs = append(errs, errors.New("an answer to HEAD has no body whose JSON fields could be checked"))
+	}
+	if len(fields) > 0 && p.Protocol == ProtocolGRPC {
+		errs = append(errs, fmt.Errorf("checks of JSON fields with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
+	}
+	return errs
+}
+
+func statusExamples(protocol string) string {
+	if protocol == ProtocolGRPC {
+		return StatusGRPCPrefix + "0 to " + StatusGRPCPrefix + strconv.Itoa(GrpcCodes-1)
+	}
+	return "such as 200 or 2xx"
+}

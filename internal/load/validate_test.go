@@ -1,0 +1,46 @@
+package load
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidate(t *testing.T) {
+	good := Profile{Targets: []string{"http://127.0.0.1:80/"}, Rate: 500, Connections: 8, Timeout: time.Second, Measure: time.Second, ExpectSize: -1}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*Profile){
+		"no target":                  func(p *Profile) { p.Targets = nil },
+		"does not begin with http":   func(p *Profile) { p.Targets = []string{"gopher://x/"} },
+		"names no host":              func(p *Profile) { p.Targets = []string{"http:///x"} },
+		"is not between 1 and 65535": func(p *Profile) { p.Targets = []string{"http://x:0/"} },
+		"credentials":                func(p *Profile) { p.Targets = []string{"http://a:b@x/"} },
+		"rate NaN":                   func(p *Profile) { p.Rate = math.NaN() },
+		"rate -1":                    func(p *Profile) { p.Rate = -1 },
+		`arrivals "bursty"`:          func(p *Profile) { p.Arrivals = "bursty" },
+		"-1 connections":             func(p *Profile) { p.Connections = -1 },
+		"fewer than the 9 targets":   func(p *Profile) { p.Targets = strings.Split(strings.Repeat("http://x ", 8)+"http://x", " ") },
+		"-2 workers":                 func(p *Profile) { p.Workers = -2 },
+		"request size -1":            func(p *Profile) { p.RequestSize = -1 },
+		"measure window":             func(p *Profile) { p.Measure = 0 },
+		"timeout -1s":                func(p *Profile) { p.Timeout = -time.Second },
+		"cpu 5000":                   func(p *Profile) { p.CPUs = []int{5000} },
+		`protocol "smtp"`:            func(p *Profile) { p.Protocol = "smtp" },
+		`method "GE T"`:              func(p *Profile) { p.Method = "GE T" },
+	} {
+		p := good
+		spoil(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	p := good
+	p.Protocol = "smtp"
+	if !errors.Is(p.Validate(), errors.ErrUnsupported) {
+		t.Error("an unknown protocol is not marked as unsupported")
+	}
+}
