@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -97,7 +96,7 @@ func writePlanText(w io.Writer, p *plan.Plan) error {
 	for _, t := range p.Treatments {
 		row := []string{t.ID, against(p, t)}
 		for _, f := range factors {
-			row = append(row, shown(f, t.Factors[f]))
+			row = append(row, experiment.PrintLevel(f, t.Factors[f]))
 		}
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
@@ -143,16 +142,4 @@ func against(p *plan.Plan, t plan.Treatment) string {
 		}
 	}
 	return "nothing"
-}
-
-// shown writes a level as the experiment file does.
-func shown(factor string, level any) string {
-	number, ok := level.(float64)
-	switch {
-	case !ok:
-		return fmt.Sprint(level)
-	case strings.HasSuffix(factor, "Size"):
-		return experiment.Size(number).String()
-	}
-	return strconv.FormatFloat(number, 'f', -1, 64)
 }

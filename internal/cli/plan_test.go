@@ -88,7 +88,7 @@ func TestPlanNamesEveryMistakeWithItsHint(t *testing.T) {
 	want := `tare: bad.yaml:4:24: factors.mesh[1]: unknown mesh "envoi"
 hint: did you mean envoy?
 tare: bad.yaml:5:9: blocks: -1 is not between 1 and 10000
-hint: a block runs every treatment once; 6 or more give intervals
+hint: a block runs every treatment once; intervals need 6 or more
 `
 	if got := strings.ReplaceAll(stderr.String(), filepath.Dir(file)+"/", ""); got != want {
 		t.Errorf("said\n%swant\n%s", got, want)

@@ -9,15 +9,15 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Blocks is how often every treatment runs: a number, or as often as it takes
-// for an interval to be narrow enough.
+// Blocks is the number of repetitions of every treatment: fixed, or until an
+// interval has a given precision.
 type Blocks struct {
 	Min   int        `yaml:"min" json:"min"`
-	Max   int        `yaml:"max" json:"max"` // what is planned
+	Max   int        `yaml:"max" json:"max"` // planned
 	Until *Precision `yaml:"until,omitempty" json:"until,omitempty"`
 }
 
-// Fixed is a number of blocks that does not depend on what is found.
+// Fixed returns a number of blocks that does not depend on results.
 func Fixed(n int) Blocks { return Blocks{Min: n, Max: n} }
 
 // ShortForm reads a number.
@@ -26,7 +26,7 @@ func (b *Blocks) ShortForm() (any, func()) {
 	return n, func() { *b = Fixed(*n) }
 }
 
-// MarshalYAML writes what can be read.
+// MarshalYAML writes a number, or the mapping.
 func (b Blocks) MarshalYAML() (any, error) {
 	if b.Until == nil {
 		return b.Max, nil
@@ -35,7 +35,7 @@ func (b Blocks) MarshalYAML() (any, error) {
 	return plain(b), nil
 }
 
-// MarshalJSON writes what MarshalYAML does.
+// MarshalJSON writes the same as MarshalYAML.
 func (b Blocks) MarshalJSON() ([]byte, error) {
 	if b.Until == nil {
 		return json.Marshal(b.Max)
@@ -44,11 +44,11 @@ func (b Blocks) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(b))
 }
 
-// Precision is how narrow the interval of a metric must be: half of its width.
+// Precision is half of the largest width of a metric's interval.
 type Precision struct {
 	Metric   string
 	Half     float64 // in percent, or in the metric's unit
-	Relative bool    // to what the treatment comes to
+	Relative bool    // to the treatment's estimate
 	text     string
 }
 
@@ -63,7 +63,7 @@ func (p Precision) MarshalJSON() ([]byte, error) { return json.Marshal(p.text) }
 // precisionExample is a valid Precision for messages and help.
 const precisionExample = metric.CPUPerRequest + "/total ±2%"
 
-// Wants says what UnmarshalScalar expects.
+// Wants describes the text for messages.
 func (Precision) Wants() string {
 	return "a metric and half of a width, such as " + precisionExample
 }
@@ -96,28 +96,3 @@ func (p *Precision) UnmarshalScalar(text string) error {
 	*p = out
 	return nil
 }
-
-// blocks checks the numbers of blocks.
-func (v validation) blocks() {
-	b := v.e.Blocks
-	const hint = "a block runs every treatment once; 6 or more give intervals"
-	if !v.doc.Has("blocks.min") && !v.doc.Has("blocks.max") && !v.doc.Has("blocks.until") {
-		within(v, "blocks", b.Max, 1, MaxTrials, hint)
-		return
-	}
-	within(v, "blocks.max", b.Max, 1, MaxTrials, hint)
-	// Below three blocks there is no interval, and one of three is narrow by chance.
-	within(v, "blocks.min", b.Min, minSequential, MaxTrials, "a run that may stop early needs enough blocks for the width to mean something")
-	if b.Min > b.Max {
-		v.report("blocks.max", "", "%d is less than the %d of min", b.Max, b.Min)
-	}
-	if b.Until == nil {
-		v.report("blocks", `write until: "`+precisionExample+`", or blocks: 6`, "min and max need until: how narrow the interval must be")
-	}
-}
-
-// minSequential is the least number of blocks before which a run does not stop.
-// With fewer the deviation that the width rests on is too often small by chance,
-// and the interval of a run that stopped there covers less than it says (the
-// simulation in internal/answer/stats shows how much).
-const minSequential = 5

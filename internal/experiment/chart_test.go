@@ -17,7 +17,7 @@ func TestChartOfAnApplication(t *testing.T) {
 	for text, want := range map[string]string{
 		"platform: {kind: kubernetes}\nfactors: {replicas: [1, 3]}\napplication: {chart: {chart: ./c, replicas: n, values: 'a: 1'}, " + services + "}": "",
 		"platform: {kind: kubernetes}\nfactors: {replicas: [1, 3]}\napplication: {chart: {chart: ./c}, " + services + "}":                              "no value for 3 replicas",
-		"platform: {kind: kubernetes}\nfactors: {rate: [1]}\napplication: {chart: {chart: ./c}}":                                                       "are not given",
+		"platform: {kind: kubernetes}\nfactors: {rate: [1]}\napplication: {chart: {chart: ./c}}":                                                       "are missing",
 		"factors: {rate: [1]}\napplication: {chart: {chart: ./c}, " + services + "}":                                                                   "the platform is local",
 	} {
 		e, err := experiment.Decode("sub/x.yaml", []byte(head+text+"\n"), onCluster)

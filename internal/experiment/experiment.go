@@ -29,7 +29,7 @@ type Experiment struct {
 	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment; default 6
 	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "random" (default), "turns" or "once"
 	Seed        uint64                 `yaml:"seed" json:"seed"`                                   // default 1
-	Baseline    *Baseline              `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level
+	Baseline    Baseline               `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level
 	Control     bool                   `yaml:"control" json:"control"`                             // add an A/A pair
 	Probe       bool                   `yaml:"probe" json:"probe"`                                 // a calibration reading before and after each trial's load; default true
 	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals; default 0.95
@@ -86,37 +86,6 @@ type Application struct {
 	Chart *app.Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
 }
 
-// Factors are lists of levels; their product is the treatments. A factor that
-// is absent has its default as its only level and is not reported.
-type Factors struct {
-	Mesh         []string `yaml:"mesh,omitempty" json:"mesh,omitempty"`                 // default [none]
-	Rate         []Rate   `yaml:"rate,omitempty" json:"rate,omitempty"`                 // requests/s, or max (closed loop); default [1000]
-	Connections  []int    `yaml:"connections,omitempty" json:"connections,omitempty"`   // default [16]
-	Replicas     []int    `yaml:"replicas,omitempty" json:"replicas,omitempty"`         // default [1]
-	RequestSize  []Size   `yaml:"requestSize,omitempty" json:"requestSize,omitempty"`   // body bytes; default [0]
-	ResponseSize []Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"` // body bytes; default [1KiB]
-	Protocol     []string `yaml:"protocol,omitempty" json:"protocol,omitempty"`         // default [http1]
-	Generator    []string `yaml:"generator,omitempty" json:"generator,omitempty"`       // default [load.generator]
-	// Route is the path that is asked for; several with commas between are asked for in turn, "/*" is every route of an adder. Default ["/"].
-	Route []string `yaml:"route,omitempty" json:"route,omitempty"`
-	// Topology are applications to compare, by name, in place of one in Application.
-	Topology []string `yaml:"topology,omitempty" json:"topology,omitempty"`
-}
-
-// Levels is one level of every factor.
-type Levels struct {
-	Mesh         string `json:"mesh"`
-	Rate         Rate   `json:"rate"`
-	Connections  int    `json:"connections"`
-	Replicas     int    `json:"replicas"`
-	RequestSize  Size   `json:"requestSize"`
-	ResponseSize Size   `json:"responseSize"`
-	Protocol     string `json:"protocol"`
-	Generator    string `json:"generator"`
-	Route        string `json:"route,omitempty"`    // empty: "/"
-	Topology     string `json:"topology,omitempty"` // empty: the experiment's application
-}
-
 // Load says how requests are sent.
 type Load struct {
 	Generator string `yaml:"generator,omitempty" json:"generator"` // where it is no factor; default "tare"
@@ -158,21 +127,6 @@ type Idle struct {
 	CPU      float64  `yaml:"cpu" json:"cpu"`                           // cores; default 0.1
 	Memory   Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes; default 0: any
 	Deadline Duration `yaml:"deadline" json:"deadline"`                 // how long it is waited for; default 60s
-}
-
-// Baseline names the levels every other treatment is compared with; factors
-// that are absent keep the treatment's own level.
-type Baseline struct {
-	Mesh         *string `yaml:"mesh,omitempty" json:"mesh,omitempty"`
-	Rate         *Rate   `yaml:"rate,omitempty" json:"rate,omitempty"`
-	Connections  *int    `yaml:"connections,omitempty" json:"connections,omitempty"`
-	Replicas     *int    `yaml:"replicas,omitempty" json:"replicas,omitempty"`
-	RequestSize  *Size   `yaml:"requestSize,omitempty" json:"requestSize,omitempty"`
-	ResponseSize *Size   `yaml:"responseSize,omitempty" json:"responseSize,omitempty"`
-	Protocol     *string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
-	Generator    *string `yaml:"generator,omitempty" json:"generator,omitempty"`
-	Route        *string `yaml:"route,omitempty" json:"route,omitempty"`
-	Topology     *string `yaml:"topology,omitempty" json:"topology,omitempty"`
 }
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.

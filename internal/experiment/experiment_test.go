@@ -51,18 +51,17 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	none := "none"
 	want := &experiment.Experiment{
 		APIVersion: experiment.APIVersion, Kind: experiment.Kind,
 		Metadata:    experiment.Metadata{Name: "t"},
 		Platform:    experiment.Platform{Kind: "local"},
 		Application: experiment.Application{Topology: "echo"},
-		Factors:     experiment.Factors{Mesh: []string{"none", "envoy"}},
+		Factors:     experiment.Factors{"mesh": []string{"none", "envoy"}},
 		Load:        experiment.Load{Generator: "tare", Arrivals: "poisson", Timeout: experiment.Duration(10 * time.Second), Workers: 1},
 		Phases: experiment.Phases{
 			Warmup: experiment.Duration(5 * time.Second), Measure: experiment.Duration(30 * time.Second), Drain: experiment.Duration(2 * time.Second),
 			Idle: experiment.Idle{CPU: 0.1, Deadline: experiment.Duration(time.Minute)}},
-		Blocks: experiment.Fixed(6), Seed: 1, Probe: true, Baseline: &experiment.Baseline{Mesh: &none}, Confidence: 0.95,
+		Blocks: experiment.Fixed(6), Seed: 1, Probe: true, Baseline: experiment.Baseline{"mesh": "none"}, Confidence: 0.95,
 		Validity: experiment.Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
 	}
 	if !reflect.DeepEqual(e, want) {
@@ -88,8 +87,8 @@ func TestOverrides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []experiment.Rate{400, experiment.Max}; !reflect.DeepEqual(e.Factors.Rate, want) {
-		t.Errorf("rate %v, want %v", e.Factors.Rate, want)
+	if want := []experiment.Rate{400, experiment.Max}; !reflect.DeepEqual(e.Factors["rate"], want) {
+		t.Errorf("rate %v, want %v", e.Factors["rate"], want)
 	}
 	if e.Blocks.Max != 2 || e.Phases.Measure != experiment.Duration(2*time.Second) || e.Platform.CPUs["load"] != "1" || e.Metadata.Description != "a = b" {
 		t.Errorf("got %+v", e)

@@ -91,6 +91,9 @@ var (
 	faultPicks  = []string{"first", "random", "all"}
 )
 
+// faultRules checks faults and expectations.
+type faultRules struct{ validation }
+
 // Defaults fills in what is left out.
 func (f Fault) Defaults() Fault {
 	if f.Count == 0 {
@@ -113,7 +116,7 @@ const (
 )
 
 // parameters of a fault that were given, by name.
-func (v validation) parameters(path string) map[string]bool {
+func (v faultRules) parameters(path string) map[string]bool {
 	given := map[string]bool{}
 	for _, name := range []string{"grace", "by", "delay", "ratio", "status", "rate", "cpu", "memory"} {
 		if v.doc.Has(path + "." + name) {
@@ -123,7 +126,7 @@ func (v validation) parameters(path string) map[string]bool {
 	return given
 }
 
-func (v validation) faults() {
+func (v faultRules) validate() {
 	if len(v.e.Faults) > maxFaults {
 		v.report("faults", "use every and count", "%d faults, more than %d", len(v.e.Faults), maxFaults)
 		return
@@ -140,7 +143,7 @@ func (v validation) faults() {
 	}
 }
 
-func (v validation) expectation(path, text string) {
+func (v faultRules) expectation(path, text string) {
 	c, err := expect.Parse(text)
 	var syntax *expect.SyntaxError
 	switch {
@@ -153,7 +156,7 @@ func (v validation) expectation(path, text string) {
 	}
 }
 
-func (v validation) fault(path string, f Fault) {
+func (v faultRules) fault(path string, f Fault) {
 	kind, known := FaultKindOf(f.Kind)
 	if !known {
 		v.oneOf(path+".kind", "fault", f.Kind, faultKindNames())
@@ -175,14 +178,14 @@ func (v validation) fault(path string, f Fault) {
 	v.faultValues(path, f, given)
 }
 
-func (v validation) faultTimes(path string, f Fault, kind FaultKind) {
+func (v faultRules) faultTimes(path string, f Fault, kind FaultKind) {
 	if !v.doc.Has(path + ".at") {
 		v.report(path, "add at: 5s, counted from the start of the measure phase", "it has no time")
 	}
-	within(v, path+".at", f.At, 0, v.e.Phases.Measure, "it is counted from the start of the measure phase")
-	within(v, path+".every", f.Every, 0, v.e.Phases.Measure, "")
-	within(v, path+".for", f.For, 0, v.e.Phases.Measure, "")
-	within(v, path+".count", f.Count, 0, maxFaults, "")
+	within(v.validation, path+".at", f.At, 0, v.e.Phases.Measure, "it is counted from the start of the measure phase")
+	within(v.validation, path+".every", f.Every, 0, v.e.Phases.Measure, "")
+	within(v.validation, path+".for", f.For, 0, v.e.Phases.Measure, "")
+	within(v.validation, path+".count", f.Count, 0, maxFaults, "")
 	if f.Count > 1 && f.Every <= 0 {
 		v.report(path+".count", "add every: 10s", "it is repeated, and there is no time between")
 	}
@@ -197,7 +200,7 @@ func (v validation) faultTimes(path string, f Fault, kind FaultKind) {
 	}
 }
 
-func (v validation) faultTarget(path string, t FaultTarget, kind FaultKind) {
+func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 	t = Fault{Target: t}.Defaults().Target
 	v.oneOf(path+".pick", "way to pick", t.Pick, faultPicks)
 	v.oneOf(path+".plane", "plane", t.Plane, faultPlanes)
@@ -205,7 +208,7 @@ func (v validation) faultTarget(path string, t FaultTarget, kind FaultKind) {
 		v.report(path+".plane", "remove it", "fault %s hits the application, not the %s plane", kind.Name, t.Plane)
 	}
 	if t.Replica != nil {
-		within(v, path+".replica", *t.Replica, 0, maxReplicas, "")
+		within(v.validation, path+".replica", *t.Replica, 0, maxReplicas, "")
 		if v.doc.Has(path + ".pick") {
 			v.report(path+".pick", "remove one of the two", "a replica is named as well")
 		}
@@ -229,17 +232,17 @@ func (v validation) faultTarget(path string, t FaultTarget, kind FaultKind) {
 	}
 }
 
-func (v validation) faultValues(path string, f Fault, given map[string]bool) {
+func (v faultRules) faultValues(path string, f Fault, given map[string]bool) {
 	if given["ratio"] {
 		if f.Ratio <= 0 || f.Ratio > 1 {
 			v.report(path+".ratio", "0.05 is 5 %", "%v is not above 0 and at most 1", f.Ratio)
 		}
 	}
 	if given["status"] {
-		within(v, path+".status", f.Status, 400, 599, "")
+		within(v.validation, path+".status", f.Status, 400, 599, "")
 	}
 	if given["rate"] {
-		within(v, path+".rate", f.Rate, 0, 1e12, "")
+		within(v.validation, path+".rate", f.Rate, 0, 1e12, "")
 	}
 	if given["by"] && (f.By == 0 || f.By < -maxReplicas || f.By > maxReplicas) {
 		v.report(path+".by", "by: -1 removes one replica", "found %d", f.By)
@@ -249,11 +252,11 @@ func (v validation) faultValues(path string, f Fault, given map[string]bool) {
 		value Duration
 	}{{"delay", f.Delay}, {"cpu", f.CPU}, {"grace", f.Grace}} {
 		if given[d.name] {
-			within(v, path+"."+d.name, d.value, 0, maxFaultDelay, "")
+			within(v.validation, path+"."+d.name, d.value, 0, maxFaultDelay, "")
 		}
 	}
 	if given["memory"] {
-		within(v, path+".memory", f.Memory, 0, maxFaultMemory, "")
+		within(v.validation, path+".memory", f.Memory, 0, maxFaultMemory, "")
 	}
 }
 

@@ -26,15 +26,15 @@ func TestLoadThroughTheGateway(t *testing.T) {
 		cluster + "load: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":                                           "",
 		"platform: {kind: kubernetes, expose: loadBalancer}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}": "",
 		cluster + through + "factors: {mesh: [none, istio], protocol: [http1, grpc]}":                                         "",
-		through + "factors: {mesh: [none, envoy]}":                                                                            "x.yaml:4:15: load.entry: it is of clusters, and the platform is local",
+		through + "factors: {mesh: [none, envoy]}":                                                                            "x.yaml:4:15: load.entry: it applies to clusters, and the platform is local",
 		cluster + "load: {entry: gatway}\nfactors: {mesh: [istio]}":                                                           `x.yaml:5:15: load.entry: unknown entry of the load "gatway"`,
 		cluster + through + "factors: {mesh: [none, linkerd]}":                                                                "x.yaml:6:24: factors.mesh[1]: mesh linkerd: unsupported operation through a gateway: Linkerd has no ingress gateway of its own",
 		cluster + through + "factors: {mesh: [consul]}":                                                                       "factors.mesh[0]: mesh consul: unsupported operation through a gateway",
-		cluster + through + "factors: {mesh: [none]}":                                                                         "load.entry: no mesh is weighed: there is no gateway",
-		cluster + through + "factors: {rate: [10]}":                                                                           "load.entry: no mesh is weighed: there is no gateway",
+		cluster + through + "factors: {mesh: [none]}":                                                                         "load.entry: factors.mesh has no mesh, so there is no gateway",
+		cluster + through + "factors: {rate: [10]}":                                                                           "load.entry: factors.mesh has no mesh, so there is no gateway",
 		cluster + through + "factors: {mesh: [istio], protocol: [http1, tcp]}":                                                "x.yaml:6:44: factors.protocol[1]: mesh istio: unsupported operation: the gateway's routes carry http1, http2, grpc, and not tcp",
 		cluster + through + "application: {services: [{name: a, protocol: tcp}]}\nfactors: {mesh: [istio]}":                   "application: mesh istio: unsupported operation: the gateway's routes carry",
-		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":  "platform.expose: a forwarded port ends in a pod",
+		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":  "platform.expose: a forwarded port bypasses the gateway",
 	} {
 		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)
 		switch {

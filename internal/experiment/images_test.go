@@ -14,9 +14,9 @@ func TestImagesOfGenerators(t *testing.T) {
 	for text, want := range map[string]string{
 		"platform: {kind: kubernetes, images: {oha: 'r/oha:1'}}":                          "",
 		"platform: {kind: kubernetes, images: {oha: {image: 'r/oha:1', path: /bin/oha}}}": "",
-		"platform: {kind: kubernetes, images: {oha: {image: 'r/oha:1', path: oha}}}":      "no path from the root",
+		"platform: {kind: kubernetes, images: {oha: {image: 'r/oha:1', path: oha}}}":      "not an absolute path",
 		"platform: {kind: kubernetes, images: {oah: 'r/oha:1'}}":                          "no load generator of this name",
-		"platform: {kind: kubernetes, images: {oha: ''}}":                                 "no image",
+		"platform: {kind: kubernetes, images: {oha: ''}}":                                 "not an image reference",
 		"platform: {images: {oha: 'r/oha:1'}}":                                            "the platform is local",
 		"platform: {kind: kubernetes, images: {oha: 'r/oha:1'}}\nload: {from: outside}":   "programs of this machine",
 	} {

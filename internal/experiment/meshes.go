@@ -1,14 +1,16 @@
 package experiment
 
 import (
-	"errors"
+	"cmp"
 	"maps"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// MeshOptions are what is chosen of one mesh beyond its name. On Kubernetes.
+// MeshOptions are the options of one mesh. On Kubernetes.
 type MeshOptions struct {
 	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha
@@ -28,16 +30,24 @@ func (o MeshOptions) Settings() mesh.Settings {
 	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: o.Options, Values: o.Values}
 }
 
-// meshes checks what is chosen of meshes, and that each can be had on the platform.
-func (v validation) meshes() {
+// meshRules checks the meshes of the factor and their options.
+type meshRules struct{ validation }
+
+func (v meshRules) validate() {
+	v.forwards()
+	v.options()
+}
+
+// options checks the options of meshes, and that each mesh is available on the platform.
+func (v meshRules) options() {
 	platform := v.e.Platform.Kind
-	each(v, "factors.mesh", v.e.Factors.Mesh, func(path, name string) {
+	each(v.validation, "factors.mesh", v.e.meshes(), func(path, name string) {
 		d, ok := v.definition(name)
 		if !ok || !v.doc.Sound("platform.kind") {
 			return
 		}
 		if err := d.On(platform); err != nil {
-			v.report(path, hintOf(err), "%v", err)
+			v.report(path, hint.Of(err), "%v", err)
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(v.e.Meshes)) {
@@ -49,45 +59,56 @@ func (v validation) meshes() {
 		}
 		switch k := d.Kubernetes; {
 		case platform == mesh.OnLocal:
-			v.report(path, "leave it out", "it is of clusters, and the platform is local")
+			v.onClusters(path)
 		case k == nil:
-			v.report(path, "leave it out", "mesh %s has nothing to choose", name)
+			v.report(path, "remove it", "mesh %s has no options", name)
 		default:
 			if _, err := k.Complete(o.Settings()); err != nil {
-				v.report(path, hintOf(err), "%v", err)
+				v.report(path, hint.Of(err), "%v", err)
 			}
 			v.installer(path, o, *k)
 		}
 	}
 }
 
-func (v validation) installer(path string, o MeshOptions, k mesh.Kubernetes) {
+func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {
 	switch {
 	case o.WithCLI && k.CLI == nil:
-		v.report(path+".withCLI", "leave it out", "the mesh has no program that installs it")
+		v.report(path+".withCLI", "remove it", "the mesh has no CLI that installs it")
 	case !o.WithCLI && len(o.Arguments) > 0:
-		v.report(path+".arguments", "add withCLI: true, or give values to its charts", "they are of the mesh's own program")
+		v.report(path+".arguments", "add withCLI: true, or write values", "only the mesh's own CLI takes arguments")
 	case o.WithCLI && len(o.Values) > 0:
-		v.report(path+".values", "give arguments in their place", "they are of charts, and the mesh's own program installs it")
+		v.report(path+".values", "write arguments instead", "values apply to charts, and the mesh's own CLI installs it")
 	case o.WithCLI && o.Charts != "":
-		v.report(path+".charts", "remove one of the two", "the mesh's own program installs it")
+		v.report(path+".charts", "remove one of the two", "the mesh's own CLI installs it, without charts")
 	}
 }
 
-// definition is that of a mesh, where definitions are known.
-func (v validation) definition(name string) (mesh.Definition, bool) {
-	if v.known.Definition == nil {
-		return mesh.Definition{}, false
+// forwards reports local meshes that do not support the protocol of a service.
+func (v meshRules) forwards() {
+	if !v.local() || !v.doc.Sound("application") || !v.doc.Sound("factors") {
+		return
 	}
-	return v.known.Definition(name)
-}
-
-func hintOf(err error) string {
-	var hinted interface{ Hint() string }
-	if errors.As(err, &hinted) {
-		return hinted.Hint()
+	all, err := v.e.Topologies()
+	if err != nil {
+		return // already reported
 	}
-	return ""
+	tcp := ""
+	for _, t := range all {
+		for _, s := range t.Services {
+			if s.Protocol == app.TCP || s.Protocol == "" && slices.Contains(LevelsOf[string](v.e.Factors, "protocol"), app.TCP) {
+				tcp = cmp.Or(tcp, s.Name)
+			}
+		}
+	}
+	if tcp == "" {
+		return
+	}
+	each(v.validation, "factors.mesh", v.e.meshes(), func(p, name string) {
+		if d, ok := v.definition(name); ok && d.Provides.L7 && d.Local != nil && !d.Local.TCP {
+			v.report(p, "use a mesh that forwards connections, such as envoy-tcp", "service %s uses tcp, and %s forwards only HTTP", tcp, name)
+		}
+	})
 }
 
 // describeMeshes has a line for every field; "*" stands for a mesh's name.

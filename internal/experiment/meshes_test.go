@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -57,19 +57,19 @@ func TestMeshesThatCannotBe(t *testing.T) {
 		"this machine's mesh there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, envoy]}\n",
 			"x.yaml:5:24: factors.mesh[1]: mesh envoy: unsupported operation on platform kubernetes: its definition has no kubernetes part\n  hint: it runs on platform local; write platform: {kind: local}, or leave it out\n"},
 		"connections through HTTP": {"application: {services: [{name: a, protocol: tcp}]}\nfactors: {mesh: [none, envoy-tcp, envoy]}\n",
-			"x.yaml:5:35: factors.mesh[2]: service a speaks tcp, and envoy forwards HTTP alone\n  hint: take a mesh that forwards connections, such as envoy-tcp\n"},
+			"x.yaml:5:35: factors.mesh[2]: service a uses tcp, and envoy forwards only HTTP\n  hint: use a mesh that forwards connections, such as envoy-tcp\n"},
 		"connections by a factor": {"factors: {mesh: [consul, reference, none], protocol: [http1, tcp]}\n",
-			"x.yaml:4:26: factors.mesh[1]: service echo speaks tcp, and reference forwards HTTP alone\n  hint: take a mesh that forwards connections, such as envoy-tcp\n"},
+			"x.yaml:4:26: factors.mesh[1]: service echo uses tcp, and reference forwards only HTTP\n  hint: use a mesh that forwards connections, such as envoy-tcp\n"},
 		"options here": {"factors: {mesh: [none, consul]}\nmeshes: {consul: {profile: dev}}\n",
-			"x.yaml:5:18: meshes.consul: it is of clusters, and the platform is local\n  hint: leave it out\n"},
+			"x.yaml:5:18: meshes.consul: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
 		"option": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {options: {mtl: STRICT}}}\n",
 			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: envoy, imagePullPolicy, mtls\n"},
 		"no such mesh": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istoi: {profile: dev}}\n",
 			"x.yaml:6:17: meshes.istoi: unknown mesh \"istoi\"\n  hint: did you mean istio?\n"},
-		"no program": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, consul]}\nmeshes: {consul: {withCLI: true}}\n",
-			"x.yaml:6:28: meshes.consul.withCLI: the mesh has no program that installs it\n  hint: leave it out\n"},
+		"no CLI": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, consul]}\nmeshes: {consul: {withCLI: true}}\n",
+			"x.yaml:6:28: meshes.consul.withCLI: the mesh has no CLI that installs it\n  hint: remove it\n"},
 		"arguments": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {arguments: [-x]}}\n",
-			"x.yaml:6:29: meshes.istio.arguments: they are of the mesh's own program\n  hint: add withCLI: true, or give values to its charts\n"},
+			"x.yaml:6:29: meshes.istio.arguments: only the mesh's own CLI takes arguments\n  hint: add withCLI: true, or write values\n"},
 	} {
 		_, err := experiment.Decode("x.yaml", []byte(header+c.text), withMeshes())
 		if got := said(err); !strings.HasSuffix(got, c.want) {

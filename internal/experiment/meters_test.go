@@ -17,9 +17,9 @@ func TestMeters(t *testing.T) {
 		"kind: kubernetes, meter: metrics-api": "",
 		"kind: kubernetes, meter: prometheus, prometheus: 'http://localhost:9090'": "",
 		"kind: kubernetes, meter: kublet":                                          `unknown meter "kublet"`,
-		"kind: kubernetes, meter: prometheus":                                      "the address of Prometheus is not given",
+		"kind: kubernetes, meter: prometheus":                                      "the address of Prometheus is missing",
 		"kind: kubernetes, prometheus: 'http://localhost:9090'":                    "Prometheus is not the meter",
-		"kind: kubernetes, meter: prometheus, prometheus: 'localhost:9090'":        "no http or https URL",
+		"kind: kubernetes, meter: prometheus, prometheus: 'localhost:9090'":        "not an http or https URL",
 		"kind: local, meter: kubelet":                                              "the platform is local",
 		"kind: local, prometheus: 'http://localhost:9090'":                         "the platform is local",
 	} {

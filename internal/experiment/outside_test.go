@@ -15,9 +15,9 @@ func TestLoadFromOutside(t *testing.T) {
 		"platform: {kind: kubernetes}\nload: {from: outside}":                      "",
 		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside}": "",
 		"platform: {kind: kubernetes}\nload: {from: inside}":                       "",
-		"platform: {kind: kubernetes, expose: nodePort}":                           "the load is sent from inside the cluster",
-		"platform: {kind: kubernetes, expose: nodeport}\nload: {from: outside}":    "way into a cluster",
-		"platform: {kind: kubernetes}\nload: {from: elsewhere}":                    "place to send the load from",
+		"platform: {kind: kubernetes, expose: nodePort}":                           "the load runs inside the cluster",
+		"platform: {kind: kubernetes, expose: nodeport}\nload: {from: outside}":    "access to the cluster",
+		"platform: {kind: kubernetes}\nload: {from: elsewhere}":                    "origin of the load",
 		"load: {from: outside}": "the platform is local",
 	} {
 		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)

@@ -10,9 +10,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // Known are the names an experiment may use. The program that knows every
@@ -29,6 +29,14 @@ type Known struct {
 	Topologies []string
 	// Topology finds a topology by name or file; nil: [app.Load].
 	Topology func(nameOrPath string) (app.Topology, error)
+}
+
+// topologies lists the names of topologies.
+func (k Known) topologies() []string {
+	if k.Topologies == nil {
+		return app.Names()
+	}
+	return k.Topologies
 }
 
 // Read reads, defaults and validates an experiment file. Overrides are
@@ -64,11 +72,6 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	return e, nil
 }
 
-// DefaultLevels are the levels of the factors an experiment does not name.
-func DefaultLevels() Levels {
-	return Levels{Mesh: "none", Rate: 1000, Connections: 16, Replicas: 1, RequestSize: 0, ResponseSize: 1024, Protocol: "http1", Generator: "tare"}
-}
-
 // DefaultLevels are the levels of the factors that e does not name.
 func (e *Experiment) DefaultLevels() Levels {
 	l := DefaultLevels()
@@ -95,12 +98,11 @@ func defaults() *Experiment {
 
 // complete fills in the defaults that depend on what the file gives.
 func (e *Experiment) complete(doc *strict.Document) {
-	if len(e.Factors.Topology) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
+	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
 		e.Application.Topology = "echo"
 	}
-	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.Factors.Mesh, "none") {
-		none := "none"
-		e.Baseline = &Baseline{Mesh: &none}
+	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.meshes(), "none") {
+		e.Baseline = Baseline{"mesh": "none"}
 	}
 }
 

@@ -9,22 +9,29 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Schema is the JSON Schema (draft 2020-12) of the experiment file, for editors
-// to complete and check with. What it accepts and [Read] refuses is what a schema
-// cannot say: the product of the factors, calls that go in a circle, a baseline that
-// is no treatment. Names of known are offered, and meshes not limited to them:
-// a user can bring a mesh of their own.
+// Schema returns the JSON Schema (draft 2020-12) of the experiment file, for
+// completion and checks in editors. It accepts more than [Read]: a schema cannot
+// bound the product of the factors, refuse cyclic calls, or compare the baseline
+// with the treatments. Mesh names are examples only, since a user can write a
+// definition.
 func Schema(known Known) ([]byte, error) {
 	r := jsonschema.Reflector{
 		Anonymous:                  true,
 		DoNotReference:             true, // one tree: a type means different things in different fields
-		RequiredFromJSONSchemaTags: true, // what is required stands in the table below
+		RequiredFromJSONSchemaTags: true, // required fields are listed below
 		FieldNameTag:               "yaml",
-		Mapper:                     unitSchema,
+		Mapper: func(t reflect.Type) *jsonschema.Schema {
+			switch t {
+			case reflect.TypeFor[Factors]():
+				return factorsSchema(known, true)
+			case reflect.TypeFor[Baseline]():
+				return factorsSchema(known, false)
+			}
+			return unitSchema(t)
+		},
 	}
 	s := r.Reflect(&Experiment{})
 	s.Title = "tare experiment"
@@ -56,6 +63,52 @@ func Schema(known Known) ([]byte, error) {
 		return nil, fmt.Errorf("build schema: %w", err)
 	}
 	return append(out, '\n'), nil
+}
+
+// factorsSchema is a mapping of the factors to lists of levels, or to one level.
+func factorsSchema(known Known, lists bool) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, f := range Table {
+		p := f.schema(known)
+		if lists {
+			p = &jsonschema.Schema{Type: "array", Items: p}
+			levelList(p)
+		}
+		s.Properties.Set(f.Name, p)
+	}
+	return s
+}
+
+// factorDescriptions describes the factors, or the levels of the baseline.
+func factorDescriptions(under string) []description {
+	var all []description
+	for _, f := range Table {
+		d := description{path: under + f.Name, text: "A level of factors." + f.Name + "."}
+		if under == "factors." {
+			d.text = f.Text
+			if f.written != nil {
+				d.otherwise = []any{f.written}
+			}
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// scalarSchema is the schema of a level.
+func scalarSchema(t reflect.Type) *jsonschema.Schema {
+	if s := unitSchema(t); s != nil {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Int:
+		return &jsonschema.Schema{Type: "integer"}
+	case reflect.Bool:
+		return &jsonschema.Schema{Type: "boolean"}
+	case reflect.Float64:
+		return &jsonschema.Schema{Type: "number"}
+	}
+	return &jsonschema.Schema{Type: "string"}
 }
 
 // unitSchema is the form in which the scalar types are written.
@@ -127,10 +180,6 @@ func between(low, high int64) func(*jsonschema.Schema) {
 	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = num(low), num(high) }
 }
 
-func itemsBetween(low, high int64) func(*jsonschema.Schema) {
-	return func(s *jsonschema.Schema) { levelList(s); between(low, high)(s.Items) }
-}
-
 func ratio(s *jsonschema.Schema) { between(0, 1)(s) }
 
 func levelList(s *jsonschema.Schema) {
@@ -160,15 +209,10 @@ func statusItems(s *jsonschema.Schema) {
 
 // describe has a line for every field; a test holds it to that.
 func describe(known Known) []description {
-	topologies := known.Topologies
-	if topologies == nil {
-		topologies = app.Names()
-	}
 	examples := func(names []string) func(*jsonschema.Schema) {
 		return func(s *jsonschema.Schema) { s.Examples = anys(names) }
 	}
 	d := defaults()
-	levels := DefaultLevels()
 	return slices.Concat([]description{
 		{"apiVersion", "Version of this format.", nil, oneOf(APIVersion)},
 		{"kind", "What this file is.", nil, oneOf(Kind)},
@@ -199,7 +243,7 @@ func describe(known Known) []description {
 		{"platform.meter", "Where CPU and memory of containers come from, on kubernetes: kubelet, metrics-api or prometheus; left out: the kubelets, or the Metrics API where they may not be asked.", nil, oneOf(known.Meters...)},
 		{"platform.prometheus", "Address of a Prometheus that scrapes the kubelets, for meter: prometheus: http://localhost:9090.", nil, nil},
 		{"application", "The services under test: a topology by name or by file, or services written out here.", nil, nil},
-		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(topologies)},
+		{"application.topology", "Name of a topology, or the path of a topology's file, relative to this one.", "echo", examples(known.topologies())},
 		{"application.entry", "Service that receives the load; the first where left out.", nil, nil},
 		{"application.services", "Services, written out.", nil, levelList},
 		{"application.chart", "A Helm chart that the services are installed from, on kubernetes; application.services then says what its Services are called, and who calls whom.", nil, nil},
@@ -213,16 +257,7 @@ func describe(known Known) []description {
 		{"application.chart.port", "Port of the entry's Service.", 80, between(1, 65535)},
 	}, describeServices(), describeMeshes(), []description{
 		{"factors", "Lists of levels; their product is the treatments. A factor left out has its default as its only level.", nil, nil},
-		{"factors.mesh", "Meshes to compare; none is the application alone.", []any{levels.Mesh}, func(s *jsonschema.Schema) { levelList(s); examples(known.Meshes)(s.Items) }},
-		{"factors.rate", "Requests per second, sent on a schedule that waits for no answer; max: as fast as the connections allow.", []any{float64(levels.Rate)}, levelList},
-		{"factors.connections", "Connections of the load generator.", []any{levels.Connections}, itemsBetween(1, maxConnections)},
-		{"factors.replicas", "Replicas of each service.", []any{levels.Replicas}, itemsBetween(1, maxReplicas)},
-		{"factors.requestSize", "Bytes of the request's body: 512, 1KiB, 1MB.", []any{0}, levelList},
-		{"factors.responseSize", "Bytes of the answer's body: 512, 1KiB, 1MB.", []any{levels.ResponseSize.String()}, levelList},
-		{"factors.protocol", "Protocol of the requests.", []any{levels.Protocol}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Protocols) }},
-		{"factors.generator", "Load generators to compare on one server; what each measures: docs/reference/generators.md.", []any{levels.Generator}, func(s *jsonschema.Schema) { levelList(s); s.Items.Enum = anys(known.Generators) }},
-		{"factors.route", "Path asked for at the entry; several with commas between are asked for in turn, /* is every route of the topology sidecar-or-not.", []any{"/"}, func(s *jsonschema.Schema) { levelList(s); s.Items.Pattern = "^/" }},
-		{"factors.topology", "Applications to compare, by name, in place of one in application.", nil, func(s *jsonschema.Schema) { levelList(s); examples(topologies)(s.Items) }},
+	}, factorDescriptions("factors."), []description{
 		{"load", "How requests are sent.", nil, nil},
 		{"load.generator", "Load generator, where it is no factor.", d.Load.Generator, oneOf(known.Generators...)},
 		{"load.from", "Where the load is sent from, on kubernetes. inside: load workers in pods; outside: the machine tare runs on, by platform.expose.", nil, oneOf(loadFrom...)},
@@ -251,16 +286,7 @@ func describe(known Known) []description {
 		{"order", "Order of the trials. random: every block has all treatments in random order, and a mesh comes and goes as that order has it; turns: within a block the treatments of one mesh stand together; once: so they do over all blocks, a mesh comes once a run, and what changes with time cannot be told from it.", orders[0], oneOf(orders...)},
 		{"seed", "The same seed gives the same order of trials and the same arrivals.", d.Seed, between(0, maxSeed)},
 		{"baseline", "Levels that every other treatment is compared with; factors left out keep the treatment's own level. Where none is among the meshes, {mesh: none}.", nil, nil},
-		{"baseline.mesh", "A level of factors.mesh.", nil, examples(known.Meshes)},
-		{"baseline.rate", "A level of factors.rate.", nil, nil},
-		{"baseline.connections", "A level of factors.connections.", nil, between(1, maxConnections)},
-		{"baseline.replicas", "A level of factors.replicas.", nil, between(1, maxReplicas)},
-		{"baseline.requestSize", "A level of factors.requestSize.", nil, nil},
-		{"baseline.responseSize", "A level of factors.responseSize.", nil, nil},
-		{"baseline.protocol", "A level of factors.protocol.", nil, nil},
-		{"baseline.generator", "A level of factors.generator.", nil, oneOf(known.Generators...)},
-		{"baseline.route", "A level of factors.route.", nil, nil},
-		{"baseline.topology", "A level of factors.topology.", nil, nil},
+	}, factorDescriptions("baseline."), []description{
 		{"control", "Runs the baseline twice in every block. Both are the same: what differs between them is the noise floor.", false, nil},
 		{"probe", "Runs a fixed piece of work of about a tenth of a second before and after each trial's load. What it takes tells how slow the processors were; a report uses it where that narrows an interval.", true, nil},
 		{"confidence", "Confidence of intervals.", d.Confidence, func(s *jsonschema.Schema) { s.ExclusiveMinimum, s.ExclusiveMaximum = "0.5", "1" }},

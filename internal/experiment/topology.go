@@ -2,10 +2,8 @@ package experiment
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // TopologyOf is the application under test of a treatment, complete. It cannot fail for an
@@ -19,7 +17,7 @@ func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
 
 // Topologies are the applications under test: one for each level of the factor, or the one that is no factor.
 func (e *Experiment) Topologies() ([]app.Topology, error) {
-	names := e.Factors.Topology
+	names := LevelsOf[string](e.Factors, "topology")
 	if len(names) == 0 {
 		names = []string{""}
 	}
@@ -45,26 +43,13 @@ func (e *Experiment) Topology() (app.Topology, error) {
 	return e.inline().Default(), nil
 }
 
-// namedTopology checks a level of the factor. A file has no place there: its services could not be taken into the experiment.
-func (v validation) namedTopology(path, name string) {
-	names := v.known.Topologies
-	if names == nil {
-		names = app.Names()
-	}
-	if !slices.Contains(names, name) {
-		hint := strict.DidYouMean(name, names)
-		if app.IsFile(name) {
-			hint = "a file stands in application.topology"
-		}
-		v.report(path, hint, "there is no topology %q", clip(name))
-	}
-}
+// meshes lists the levels of the factor mesh.
+func (e *Experiment) meshes() []string { return LevelsOf[string](e.Factors, "mesh") }
 
-// asFactor reports an application beside the factor that says which it is.
-func (v validation) asFactor() {
-	for _, field := range []string{"topology", "services", "entry", "chart"} {
-		if path := "application." + field; v.doc.Has(path) {
-			v.report(path, "remove one of the two", "factors.topology says which application it is")
-		}
+// protocols lists the levels of the factor protocol, or its default.
+func (e *Experiment) protocols() []string {
+	if named := LevelsOf[string](e.Factors, "protocol"); len(named) > 0 {
+		return named
 	}
+	return []string{DefaultLevels().Protocol}
 }

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // Duration is a time.Duration written as Go writes it: "30s", "1m30s", "250ms".
@@ -16,12 +19,12 @@ type Duration = app.Duration
 // Size is a number of bytes, written as a number or with a unit: 512, "1KiB", "1MB".
 type Size = app.Size
 
-// statusForm is what a [Status] looks like.
+// statusForm is the form of a [Status].
 const statusForm = `^([1-5]xx|[1-9][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
 
 var statusPattern = regexp.MustCompile(statusForm)
 
-// Wants says what UnmarshalScalar expects.
+// Wants describes the text for messages.
 func (Status) Wants() string { return "a status such as 200, 2xx or grpc-0" }
 
 // UnmarshalScalar reads a status.
@@ -33,8 +36,6 @@ func (s *Status) UnmarshalScalar(text string) error {
 	return nil
 }
 
-func sizeValue(s Size) any { return float64(s) }
-
 // String is the number, or "max".
 func (r Rate) String() string {
 	if r == Max {
@@ -43,7 +44,7 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(float64(r), 'f', -1, 64)
 }
 
-// MarshalYAML writes what UnmarshalScalar reads.
+// MarshalYAML writes a number, or max.
 func (r Rate) MarshalYAML() (any, error) {
 	if r == Max {
 		return "max", nil
@@ -51,11 +52,11 @@ func (r Rate) MarshalYAML() (any, error) {
 	return float64(r), nil
 }
 
-// Wants says what UnmarshalScalar expects.
+// Wants describes the text for messages.
 func (Rate) Wants() string { return "a number of requests per second, or max" }
 
 // UnmarshalScalar reads requests per second, or "max". A rate of 0 is refused:
-// inside the program it would mean the maximum.
+// the value 0 is [Max].
 func (r *Rate) UnmarshalScalar(text string) error {
 	if text == "max" {
 		*r = Max
@@ -66,8 +67,40 @@ func (r *Rate) UnmarshalScalar(text string) error {
 	case err != nil:
 		return fmt.Errorf("found %.40q, expected %s", text, r.Wants())
 	case f == 0:
-		return errors.New("a rate of 0 sends nothing; for as fast as possible write max")
+		return errors.New("a rate of 0 sends nothing; write max for a closed loop")
 	}
 	*r = Rate(f)
 	return nil
 }
+
+// Share is a part of a whole, 0..1, written as "2%" or as 0.02.
+type Share float64
+
+// String is the share in percent.
+func (s Share) String() string { return strconv.FormatFloat(100*float64(s), 'g', 6, 64) + "%" }
+
+// Wants describes the text for messages.
+func (Share) Wants() string { return "a share such as 2% or 0.02" }
+
+// UnmarshalScalar reads a share.
+func (s *Share) UnmarshalScalar(text string) error {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	f, err := strict.Number(strings.TrimSpace(number))
+	if err != nil {
+		return fmt.Errorf("found %.40q, expected %s", text, s.Wants())
+	}
+	if percent {
+		f /= 100
+	}
+	if !(f > 0 && f < 1) {
+		return fmt.Errorf("%.40q is not above 0 and below 100%%", text)
+	}
+	*s = Share(f)
+	return nil
+}
+
+// MarshalYAML writes a percentage.
+func (s Share) MarshalYAML() (any, error) { return s.String(), nil }
+
+// UnmarshalYAML reads a share.
+func (s *Share) UnmarshalYAML(n *yaml.Node) error { return s.UnmarshalScalar(n.Value) }

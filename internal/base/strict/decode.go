@@ -46,6 +46,10 @@ func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
 		d.hook(n, key, v, s, at)
 		return
 	}
+	if _, ok := v.Addr().Interface().(Table); ok {
+		d.structure(n, key, v, at)
+		return
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		p := reflect.New(v.Type().Elem())
@@ -101,7 +105,7 @@ func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), "")
 		return
 	}
-	names, index := fields(v.Type())
+	target := structFields(v)
 	done := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, c := n.Content[i], n.Content[i+1]
@@ -113,17 +117,45 @@ func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 		}
 		done[k.Value] = true
 		here := &ref{parent: at, key: k.Value}
-		path, ok := index[k.Value]
+		into, store, ok := target.field(k.Value)
 		if !ok {
 			pos := d.position(nil, k)
 			if name, over := d.from[c]; over {
 				pos = Position{File: name}
 			}
-			d.report(pos, here.String(), "unknown field", unknownHint(k.Value, names))
+			d.report(pos, here.String(), "unknown field", unknownHint(k.Value, target.names))
 			continue
 		}
-		d.value(c, k, v.FieldByIndex(path), here)
+		d.value(c, k, into, here)
+		store()
 	}
+}
+
+// target is a mapping that is decoded field by field: a struct, or a [Table].
+type target struct {
+	names []string
+	field func(name string) (into reflect.Value, store func(), ok bool)
+}
+
+func structFields(v reflect.Value) target {
+	if t, ok := v.Addr().Interface().(Table); ok {
+		names := t.Fields()
+		return target{names, func(name string) (reflect.Value, func(), bool) {
+			if !slices.Contains(names, name) {
+				return reflect.Value{}, nil, false
+			}
+			value, store := t.Field(name)
+			return reflect.ValueOf(value).Elem(), store, true
+		}}
+	}
+	names, index := fields(v.Type())
+	return target{names, func(name string) (reflect.Value, func(), bool) {
+		path, ok := index[name]
+		if !ok {
+			return reflect.Value{}, nil, false
+		}
+		return v.FieldByIndex(path), func() {}, true
+	}}
 }
 
 func unknownHint(name string, names []string) string {
@@ -282,6 +314,9 @@ func want(t reflect.Type) string {
 	if w, ok := reflect.New(t).Interface().(Wanter); ok {
 		return w.Wants()
 	}
+	if f, ok := reflect.New(t).Interface().(Table); ok {
+		return mappingOf(f.Fields())
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
@@ -299,10 +334,14 @@ func want(t reflect.Type) string {
 		return want(t.Elem())
 	case reflect.Struct:
 		names, _ := fields(t)
-		if len(names) > 4 {
-			names = append(names[:4:4], "…")
-		}
-		return "a mapping with the fields " + strings.Join(names, ", ")
+		return mappingOf(names)
 	}
 	return "a mapping"
+}
+
+func mappingOf(names []string) string {
+	if len(names) > 4 {
+		names = append(names[:4:4], "…")
+	}
+	return "a mapping with the fields " + strings.Join(names, ", ")
 }

@@ -81,6 +81,13 @@ type ShortForm interface {
 	ShortForm() (value any, use func())
 }
 
+// Table is a mapping whose fields are listed by a value instead of a struct type.
+type Table interface {
+	Fields() []string
+	// Field returns a pointer to decode a field into, and a function that stores the decoded value.
+	Field(name string) (value any, store func())
+}
+
 // Wanter is a [Scalar] that says in words what it expects, e.g. "a duration
 // such as 30s", for when it is given a list or a mapping.
 type Wanter interface {

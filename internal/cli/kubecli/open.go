@@ -131,7 +131,7 @@ func takeTurns(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, o cl
 		return meshes.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.Notices.Post)
 	if check {
-		if err := turns.Possible(ctx, o.Experiment.Factors.Mesh); err != nil {
+		if err := turns.Possible(ctx, experiment.LevelsOf[string](o.Experiment.Factors, "mesh")); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/metric"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // clusterGateway is a gateway with every field, for clusterMesh.
@@ -108,9 +110,8 @@ func TestMeshesWithoutGateway(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %q", name, g, err, want)
 		}
 	}
-	var hinted interface{ Hint() string }
-	if _, err := (Definition{Name: "own", Kubernetes: &Kubernetes{}}).Ingress(); !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "adding-a-mesh") {
-		t.Errorf("one's own definition: %v", err)
+	if _, err := (Definition{Name: "own", Kubernetes: &Kubernetes{}}).Ingress(); !strings.Contains(hint.Of(err), "add-a-mesh") {
+		t.Errorf("a user's definition: %v, hint %q", err, hint.Of(err))
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 //go:embed attributions/*.yaml

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // maxConcurrency is more worker threads than any machine we know has processors.

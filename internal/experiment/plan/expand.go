@@ -133,7 +133,7 @@ func control(t Treatment, ids namer) Treatment {
 }
 
 // treatment resolves one choice of a level for each factor; a factor that has none keeps that of otherwise.
-func treatment(factors []experiment.Factor, choice []int, otherwise experiment.Levels) Treatment {
+func treatment(factors []experiment.NamedFactor, choice []int, otherwise experiment.Levels) Treatment {
 	t := Treatment{Factors: make(Factors, len(factors)), Levels: otherwise}
 	mesh := ""
 	var tokens []string
@@ -156,7 +156,7 @@ func treatment(factors []experiment.Factor, choice []int, otherwise experiment.L
 }
 
 // next counts choice up, its last place fastest; false after the last choice.
-func next(choice []int, factors []experiment.Factor) bool {
+func next(choice []int, factors []experiment.NamedFactor) bool {
 	for i := len(choice) - 1; i >= 0; i-- {
 		if choice[i]++; choice[i] < len(factors[i].Levels) {
 			return true

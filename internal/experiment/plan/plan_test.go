@@ -237,12 +237,11 @@ func TestExpectedTime(t *testing.T) {
 
 // An experiment that was not read by this program's own reader is refused, not misplanned.
 func TestExpandRefuses(t *testing.T) {
-	envoy := "envoy"
 	for name, e := range map[string]*experiment.Experiment{
-		"duplicate levels":         {Blocks: experiment.Fixed(1), Factors: experiment.Factors{Mesh: []string{"a", "a"}}},
-		"control without baseline": {Blocks: experiment.Fixed(1), Control: true, Factors: experiment.Factors{Mesh: []string{"a", "b"}}},
-		"baseline elsewhere":       {Blocks: experiment.Fixed(1), Baseline: &experiment.Baseline{Mesh: &envoy}, Factors: experiment.Factors{Mesh: []string{"a"}}},
-		"too many trials":          {Blocks: experiment.Fixed(6000), Factors: experiment.Factors{Mesh: []string{"a", "b"}}},
+		"duplicate levels":         {Blocks: experiment.Fixed(1), Factors: experiment.Factors{"mesh": []string{"a", "a"}}},
+		"control without baseline": {Blocks: experiment.Fixed(1), Control: true, Factors: experiment.Factors{"mesh": []string{"a", "b"}}},
+		"baseline elsewhere":       {Blocks: experiment.Fixed(1), Baseline: experiment.Baseline{"mesh": "envoy"}, Factors: experiment.Factors{"mesh": []string{"a"}}},
+		"too many trials":          {Blocks: experiment.Fixed(6000), Factors: experiment.Factors{"mesh": []string{"a", "b"}}},
 	} {
 		if p, err := plan.Expand(e); err == nil {
 			t.Errorf("%s: planned %d trials", name, len(p.Trials))

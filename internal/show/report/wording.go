@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -48,9 +49,6 @@ const (
 	rateFactor = "rate"
 )
 
-// factorOrder is the order of factors in labels; others follow by name.
-var factorOrder = []string{meshFactor, rateFactor, "connections", "replicas", "requestSize", "responseSize", "protocol", "generator", "route", "topology"}
-
 func newLabels(r *analysis.Report) labels {
 	levels := map[string]map[string]bool{}
 	for _, t := range r.Treatments {
@@ -85,12 +83,14 @@ func newLabels(r *analysis.Report) labels {
 // VaryingFactors lists the factors with several levels, in the order of labels.
 func VaryingFactors(r *analysis.Report) []string { return newLabels(r).factors }
 
+// byRank orders factors as the experiment file does; other names follow in alphabetical order.
 func byRank(a, b string) int {
+	order := experiment.FactorNames()
 	rank := func(f string) int {
-		if i := slices.Index(factorOrder, f); i >= 0 {
+		if i := slices.Index(order, f); i >= 0 {
 			return i
 		}
-		return len(factorOrder)
+		return len(order)
 	}
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }

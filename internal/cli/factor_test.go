@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// A factor that is added to the table is read, has a default, and is in schema, plan and report.
+func TestFactorTable(t *testing.T) {
+	before := experiment.Table
+	t.Cleanup(func() { experiment.Table = before })
+	page := experiment.Column[string]{
+		Name: "page", Text: "Page that is requested.", Default: "/start", Token: "page",
+		Field: func(l *experiment.Levels) *string { return &l.Route },
+	}
+	// page takes the place of route, whose field it uses.
+	others := slices.DeleteFunc(slices.Clone(before), func(f experiment.Factor) bool { return f.Name == "route" })
+	experiment.Table = slices.Insert(others, 1, page.Factor())
+
+	if got := experiment.DefaultLevels().Route; got != "/start" {
+		t.Errorf("default %q", got)
+	}
+	file := filepath.Join(t.TempDir(), "page.yaml")
+	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: page}\n" +
+		"factors: {mesh: [none, envoy], page: [/a, /b]}\nbaseline: {mesh: none, page: /a}\nblocks: 1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("schema", func(t *testing.T) {
+		out, err := call(t, newSchemaCommand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s struct {
+			Properties map[string]struct {
+				Properties map[string]struct {
+					Description string
+					Default     []string
+				}
+			}
+		}
+		_ = json.Unmarshal([]byte(out), &s) // other properties have other types
+		if p := s.Properties["factors"].Properties["page"]; p.Description != page.Text || !slices.Equal(p.Default, []string{"/start"}) {
+			t.Errorf("factors.page is %+v", p)
+		}
+		if s.Properties["baseline"].Properties["page"].Description == "" {
+			t.Error("baseline.page has no description")
+		}
+	})
+	t.Run("plan", func(t *testing.T) {
+		out, err := call(t, newPlanCommand, file, "--format", "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p plan.Plan
+		if err := json.Unmarshal([]byte(out), &p); err != nil {
+			t.Fatal(err)
+		}
+		last := p.Treatments[len(p.Treatments)-1]
+		if len(p.Treatments) != 4 || last.ID != "envoy-page-b" || last.Factors["page"] != "/b" || last.Levels.Route != "/b" || last.Baseline != "none-page-a" {
+			t.Errorf("%d treatments, the last is %+v", len(p.Treatments), last)
+		}
+		out, err = call(t, newPlanCommand, file)
+		if err != nil || !strings.Contains(strings.ToLower(out), "mesh") || !containsInOrder(strings.ToLower(out), "mesh", "page", "envoy", "/b") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("mistakes", func(t *testing.T) {
+		for set, want := range map[string]string{
+			"baseline.page=/c":      "baseline.page: /c is not among the levels of page",
+			"factors.page=[]":       "factors.page: the list is empty",
+			"factors.page=[/a, /a]": "factors.page[1]: /a is already level 1",
+			"factors.page=/a":       "expected a list",
+			"factors.pages=[/a]":    "unknown field",
+		} {
+			if _, err := call(t, newPlanCommand, file, "--set", set); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", set, err, want)
+			}
+		}
+	})
+	t.Run("report", func(t *testing.T) {
+		s := analysistest.Quickstart()
+		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
+		s.Treatments = []analysistest.Treatment{s.Treatments[0], s.Treatments[2]}
+		for i := range s.Treatments {
+			x := &s.Treatments[i]
+			x.Factors = plan.Factors{"mesh": x.Factors["mesh"], "connections": []float64{1, 2}[i], "page": []string{"/a", "/b"}[i]}
+		}
+		dir := filepath.Join(t.TempDir(), "run")
+		s.Write(t, dir)
+		out, err := call(t, newReportCommand, dir)
+		if err != nil || !strings.Contains(out, "envoy, page /b, connections 2") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// containsInOrder reports whether the words follow one another in text.
+func containsInOrder(text string, words ...string) bool {
+	for _, w := range words {
+		i := strings.Index(text, w)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(w):]
+	}
+	return true
+}

@@ -1,0 +1,379 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/invopop/jsonschema"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// Table lists every factor. Reading, defaults, schema, plan and report take factors from it, in this order.
+// A new factor is a row here and the field of [Levels] that the row sets.
+var Table = []Factor{
+	Column[string]{
+		Name: "mesh", Default: "none", Text: "Meshes to compare; none is the application alone.",
+		Field:     func(l *Levels) *string { return &l.Mesh },
+		Schema:    func(k Known, level *jsonschema.Schema) { level.Examples = anys(k.Meshes) },
+		check:     func(v factorRules, path, x string) { v.oneOf(path, "mesh", x, v.known.Meshes) },
+		twiceHint: "for a second run of the baseline write control: true",
+	}.Factor(),
+	Column[Rate]{
+		Name: "rate", Default: 1000, Token: "rate", Text: "Requests per second in an open loop; max: a closed loop, as fast as the connections allow.",
+		Field: func(l *Levels) *Rate { return &l.Rate },
+		check: factorRules.rate,
+	}.Factor(),
+	Column[int]{
+		Name: "connections", Default: 16, Token: "conn", Text: "Connections of the load generator.",
+		Field:  func(l *Levels) *int { return &l.Connections },
+		Schema: func(_ Known, level *jsonschema.Schema) { between(1, maxConnections)(level) },
+		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxConnections, "") },
+	}.Factor(),
+	Column[int]{
+		Name: "replicas", Default: 1, Token: "rep", Text: "Replicas of each service.",
+		Field:  func(l *Levels) *int { return &l.Replicas },
+		Schema: func(_ Known, level *jsonschema.Schema) { between(1, maxReplicas)(level) },
+		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxReplicas, "") },
+	}.Factor(),
+	Column[Size]{
+		Name: "requestSize", Default: 0, Token: "req", Text: "Bytes of the request's body: 512, 1KiB, 1MB.",
+		Field: func(l *Levels) *Size { return &l.RequestSize },
+		check: func(v factorRules, path string, x Size) { within(v.validation, path, x, 0, maxBodySize, "") },
+	}.Factor(),
+	Column[Size]{
+		Name: "responseSize", Default: 1024, Token: "resp", Text: "Bytes of the response's body: 512, 1KiB, 1MB.",
+		Field: func(l *Levels) *Size { return &l.ResponseSize },
+		check: func(v factorRules, path string, x Size) { within(v.validation, path, x, 0, maxBodySize, "") },
+	}.Factor(),
+	Column[string]{
+		Name: "protocol", Default: app.HTTP1, Text: "Protocol of the requests.",
+		Field:  func(l *Levels) *string { return &l.Protocol },
+		Schema: func(k Known, level *jsonschema.Schema) { level.Enum = anys(k.Protocols) },
+		check:  func(v factorRules, path, x string) { v.oneOf(path, "protocol", x, v.known.Protocols) },
+	}.Factor(),
+	Column[string]{
+		Name: "generator", Default: "tare", Text: "Load generators to compare on one server; what each measures: docs/reference/generators.md.",
+		Field:  func(l *Levels) *string { return &l.Generator },
+		Schema: func(k Known, level *jsonschema.Schema) { level.Enum = anys(k.Generators) },
+		check:  func(v factorRules, path, x string) { v.oneOf(path, "generator", x, v.known.Generators) },
+	}.Factor(),
+	Column[string]{
+		Name: "route", written: "/", Text: "Path requested from the entry; several with commas between are requested in turn; /* is every route of the topology sidecar-or-not.",
+		Field:  func(l *Levels) *string { return &l.Route },
+		Schema: func(_ Known, level *jsonschema.Schema) { level.Pattern = "^/" },
+		check:  factorRules.route,
+	}.Factor(),
+	Column[string]{
+		Name: "topology", Text: "Applications to compare, by name, instead of one in application.",
+		Field:  func(l *Levels) *string { return &l.Topology },
+		Schema: func(k Known, level *jsonschema.Schema) { level.Examples = anys(k.topologies()) },
+		check:  factorRules.topology,
+	}.Factor(),
+}
+
+// Column describes a factor whose levels have type T.
+type Column[T comparable] struct {
+	Name    string
+	Text    string // meaning, for the schema and the reference page
+	Default T      // the level of experiments that do not name the factor; zero: no level
+	Token   string // prefix of a level in treatment names: "rate" makes rate1000
+	// Field is where a treatment keeps its level.
+	Field func(*Levels) *T
+	// Schema completes the JSON Schema of one level. May be nil.
+	Schema func(k Known, level *jsonschema.Schema)
+
+	check     func(v factorRules, path string, level T) // reports a level that is not possible; may be nil
+	twiceHint string
+	written   any // the default as the file writes it, if it is not Default
+}
+
+// Factor is a row of [Table]: a [Column] without the type of its levels.
+type Factor struct {
+	Name, Text string
+
+	twiceHint string
+	written   any                           // default as the file writes it; nil: none
+	list, one func() any                    // pointers to a new list of levels, and to a new level
+	levels    func(list any) []Level        // of a list
+	apply     func(l *Levels, level any)    // sets one level
+	preset    func(*Levels)                 // sets the default
+	level     func(Levels) any              // of a treatment
+	check     func(v factorRules, list any) // reports levels that are not possible
+	schema    func(Known) *jsonschema.Schema
+	print     func(value any) string // a level of a record, as the file writes it
+}
+
+// Factor returns the table row of a column.
+func (c Column[T]) Factor() Factor {
+	levels := func(list any) []Level {
+		from, _ := list.([]T)
+		out := make([]Level, len(from))
+		for i, x := range from {
+			out[i] = Level{Value: record(x), Token: c.Token + fmt.Sprint(x), Apply: func(l *Levels) { *c.Field(l) = x }}
+		}
+		return out
+	}
+	return Factor{
+		Name: c.Name, Text: c.Text, twiceHint: c.twiceHint, written: c.defaultLevel(), levels: levels, print: printLevel[T],
+		list: func() any { return new([]T) },
+		one:  func() any { return new(T) },
+		apply: func(l *Levels, level any) {
+			if x, ok := level.(T); ok {
+				*c.Field(l) = x
+			}
+		},
+		preset: func(l *Levels) { *c.Field(l) = c.Default },
+		level:  func(l Levels) any { return *c.Field(&l) },
+		check: func(v factorRules, list any) {
+			if c.check == nil {
+				return
+			}
+			xs, _ := list.([]T)
+			each(v.validation, "factors."+c.Name, xs, func(path string, x T) { c.check(v, path, x) })
+		},
+		schema: func(k Known) *jsonschema.Schema {
+			s := scalarSchema(reflect.TypeFor[T]())
+			if c.Schema != nil {
+				c.Schema(k, s)
+			}
+			return s
+		},
+	}
+}
+
+// defaultLevel is the default as the file writes it.
+func (c Column[T]) defaultLevel() any {
+	var zero T
+	switch x := any(c.Default).(type) {
+	case Size:
+		if x == 0 {
+			return 0
+		}
+		return x.String()
+	case Rate:
+		return float64(x)
+	}
+	if c.Default == zero {
+		return c.written
+	}
+	return c.Default
+}
+
+// record is a level as records and reports show it: a string or a float64, which survive JSON.
+func record(level any) any {
+	switch x := level.(type) {
+	case Rate:
+		if x == Max {
+			return x.String()
+		}
+		return float64(x)
+	case Size:
+		return float64(x)
+	case int:
+		return float64(x)
+	}
+	return fmt.Sprint(level)
+}
+
+func printLevel[T any](value any) string {
+	number, ok := value.(float64)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	if reflect.TypeFor[T]() == reflect.TypeFor[Size]() {
+		return Size(number).String()
+	}
+	return strconv.FormatFloat(number, 'f', -1, 64)
+}
+
+// PrintLevel prints a level of a record as the experiment file writes it.
+func PrintLevel(factor string, value any) string {
+	if f, ok := row(factor); ok {
+		return f.print(value)
+	}
+	return printLevel[any](value)
+}
+
+// FactorNames lists every factor by its name in the file, in order.
+func FactorNames() []string {
+	names := make([]string, len(Table))
+	for i, f := range Table {
+		names[i] = f.Name
+	}
+	return names
+}
+
+func row(name string) (Factor, bool) {
+	i := slices.IndexFunc(Table, func(f Factor) bool { return f.Name == name })
+	if i < 0 {
+		return Factor{}, false
+	}
+	return Table[i], true
+}
+
+// Factors are lists of levels by the factor's name, each a slice of the type of the factor's [Column]. Their
+// product is the treatments. A factor that is absent has its default as its only level and is not reported.
+type Factors map[string]any
+
+// LevelsOf returns the levels of a factor, or nil if the factors do not name it.
+func LevelsOf[T any](f Factors, name string) []T {
+	xs, _ := f[name].([]T)
+	return xs
+}
+
+// NamedFactor is a factor that the file names, with its levels in the file's order.
+type NamedFactor struct {
+	Name   string
+	Levels []Level
+}
+
+// Level is one level of a [NamedFactor].
+type Level struct {
+	// Value is the level in records and reports: a string, or a float64.
+	Value any
+	// Token is a short form for names, e.g. "rate1000"; it is not yet safe for file names.
+	Token string
+	// Apply sets this level.
+	Apply func(*Levels)
+}
+
+// Named lists the factors that the file names, in the order of [Table].
+func (f Factors) Named() []NamedFactor {
+	var named []NamedFactor
+	for _, x := range Table {
+		if levels := x.levels(f[x.Name]); len(levels) > 0 {
+			named = append(named, NamedFactor{x.Name, levels})
+		}
+	}
+	return named
+}
+
+// Fields implements [strict.Table].
+func (Factors) Fields() []string { return FactorNames() }
+
+// Field implements [strict.Table].
+func (f *Factors) Field(name string) (value any, store func()) {
+	x, _ := row(name)
+	return field(f, name, x.list)
+}
+
+// MarshalYAML writes the factors in the order of [Table].
+func (f Factors) MarshalYAML() (any, error) { return orderedYAML(f) }
+
+// MarshalJSON writes the factors in the order of [Table].
+func (f Factors) MarshalJSON() ([]byte, error) { return orderedJSON(f) }
+
+// Baseline holds the levels that every other treatment is compared with, by factor. For factors that are absent a
+// treatment's baseline has the treatment's own level. Nil: no comparison.
+type Baseline map[string]any
+
+// Apply sets in l the levels that the baseline names.
+func (b Baseline) Apply(l *Levels) {
+	for _, f := range Table {
+		if level, ok := b[f.Name]; ok {
+			f.apply(l, level)
+		}
+	}
+}
+
+// Fields implements [strict.Table].
+func (Baseline) Fields() []string { return FactorNames() }
+
+// Field implements [strict.Table].
+func (b *Baseline) Field(name string) (value any, store func()) {
+	x, _ := row(name)
+	return field(b, name, x.one)
+}
+
+// MarshalYAML writes the levels in the order of [Table].
+func (b Baseline) MarshalYAML() (any, error) { return orderedYAML(b) }
+
+// MarshalJSON writes the levels in the order of [Table].
+func (b Baseline) MarshalJSON() ([]byte, error) { return orderedJSON(b) }
+
+// field returns a pointer to a new value, and a function that stores the value in m.
+func field[M ~map[string]any](m *M, name string, pointer func() any) (any, func()) {
+	p := pointer()
+	return p, func() {
+		if *m == nil {
+			*m = M{}
+		}
+		if v := reflect.ValueOf(p).Elem(); v.Kind() != reflect.Slice || !v.IsNil() {
+			(*m)[name] = v.Interface()
+		}
+	}
+}
+
+func orderedYAML(m map[string]any) (any, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for _, f := range Table {
+		x, ok := m[f.Name]
+		if !ok || isEmptyList(x) {
+			continue
+		}
+		var v yaml.Node
+		if err := v.Encode(x); err != nil {
+			return nil, fmt.Errorf("render factor %s: %w", f.Name, err)
+		}
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: f.Name}, &v)
+	}
+	return n, nil
+}
+
+func orderedJSON(m map[string]any) ([]byte, error) {
+	if m == nil {
+		return []byte("null"), nil
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for _, f := range Table {
+		x, ok := m[f.Name]
+		if !ok || isEmptyList(x) {
+			continue
+		}
+		v, err := json.Marshal(x)
+		if err != nil {
+			return nil, fmt.Errorf("render factor %s: %w", f.Name, err)
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%q:%s", f.Name, v)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func isEmptyList(x any) bool {
+	v := reflect.ValueOf(x)
+	return v.Kind() == reflect.Slice && v.Len() == 0
+}
+
+// Levels is one level of every factor.
+type Levels struct {
+	Mesh         string `json:"mesh"`
+	Rate         Rate   `json:"rate"`
+	Connections  int    `json:"connections"`
+	Replicas     int    `json:"replicas"`
+	RequestSize  Size   `json:"requestSize"`
+	ResponseSize Size   `json:"responseSize"`
+	Protocol     string `json:"protocol"`
+	Generator    string `json:"generator"`
+	Route        string `json:"route,omitempty"`    // empty: "/"
+	Topology     string `json:"topology,omitempty"` // empty: the experiment's application
+}
+
+// DefaultLevels are the levels of an experiment that names no factor.
+func DefaultLevels() Levels {
+	var l Levels
+	for _, f := range Table {
+		f.preset(&l)
+	}
+	return l
+}

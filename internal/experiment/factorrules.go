@@ -1,0 +1,183 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// factorRules checks factors and baseline.
+type factorRules struct{ validation }
+
+func (v factorRules) validate() {
+	v.factors()
+	v.baseline()
+}
+
+func (v factorRules) factors() {
+	f := v.e.Factors
+	if len(f.Named()) == 0 && v.doc.Sound("factors") && !v.anyWritten() {
+		v.report("factors", "write the levels to compare, such as mesh: [none, envoy]", "no factor is named")
+	}
+	for _, x := range Table {
+		path := "factors." + x.Name
+		levels := x.levels(f[x.Name])
+		switch n := len(levels); {
+		case n == 0 && v.doc.Has(path):
+			v.report(path, "write at least one level, or omit the factor to use its default", "the list is empty")
+		case n > maxLevels:
+			v.report(path, "", "%d levels, max %d", n, maxLevels)
+			return
+		}
+		v.distinct(path, levels, x.twiceHint)
+	}
+	for _, x := range Table {
+		x.check(v, f[x.Name])
+	}
+}
+
+func (v factorRules) anyWritten() bool {
+	return slices.ContainsFunc(Table, func(x Factor) bool { return v.doc.Has("factors." + x.Name) })
+}
+
+// distinct reports repeated levels: two treatments would be the same.
+func (v factorRules) distinct(path string, levels []Level, hint string) {
+	first := map[any]int{}
+	for i, l := range levels {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !v.doc.Sound(at) {
+			continue
+		}
+		if j, ok := first[l.Value]; ok {
+			v.report(at, hint, "%s is already level %d: two treatments would be the same", clip(fmt.Sprint(l.Value)), j+1)
+			continue
+		}
+		first[l.Value] = i
+	}
+}
+
+func (v factorRules) rate(path string, x Rate) {
+	if x < 0 || x > maxRate {
+		v.report(path, "write max for a closed loop", "%s requests per second is not above 0 and at most %v", clip(x.String()), Rate(maxRate))
+	}
+}
+
+// route reports a level that is not a list of paths.
+func (v factorRules) route(path, routes string) {
+	if routes == app.EveryRoute {
+		v.everyRoute(path)
+		return
+	}
+	for r := range strings.SplitSeq(routes, ",") {
+		if !app.IsPath(r) {
+			v.report(path, "write a path such as /adder, or several with commas between: /a,/b", "%q is not a path", clip(r))
+			return
+		}
+	}
+}
+
+// everyRoute reports that the entry has no list of routes.
+func (v factorRules) everyRoute(path string) {
+	if !v.doc.Sound("application") {
+		return
+	}
+	all, _ := v.e.Topologies()
+	for _, t := range all {
+		if len(t.Services) == 0 {
+			return
+		}
+		entry, ok := t.Service(cmp.Or(t.Entry, t.Services[0].Name))
+		if ok && entry.Program != app.Adder {
+			v.report(path, "write the paths, with commas between: /a,/b", "%s needs an entry with program %s, and service %s has another", app.EveryRoute, app.Adder, entry.Name)
+			return
+		}
+	}
+}
+
+// topology reports a level that is not the name of a topology. A file is not allowed: the services of several files
+// cannot be copied into the experiment.
+func (v factorRules) topology(path, name string) {
+	names := v.known.topologies()
+	if slices.Contains(names, name) {
+		return
+	}
+	hint := strict.DidYouMean(name, names)
+	if app.IsFile(name) {
+		hint = "write a file in application.topology"
+	}
+	v.report(path, hint, "there is no topology %q", clip(name))
+}
+
+func (v factorRules) baseline() {
+	b := v.e.Baseline
+	switch {
+	case len(b) > 0:
+	case v.doc.Has("baseline"):
+		v.report("baseline", "write the levels to compare with, such as {mesh: none}", "no factor is named")
+		return
+	default:
+		if v.e.Control && v.doc.Sound("factors.mesh") {
+			v.report("control", "write a baseline, such as baseline: {mesh: none}", "a control is a second run of the baseline, and there is no baseline")
+		}
+		return
+	}
+	otherwise := v.e.DefaultLevels()
+	for _, x := range Table {
+		if level, ok := b[x.Name]; ok {
+			v.isLevel(x, level, otherwise)
+		}
+	}
+}
+
+// isLevel reports a baseline level that no treatment has.
+func (v factorRules) isLevel(x Factor, level any, otherwise Levels) {
+	if !v.doc.Sound("factors." + x.Name) {
+		return
+	}
+	levels := elements(v.e.Factors[x.Name])
+	if len(levels) == 0 {
+		levels = []any{x.level(otherwise)}
+	}
+	if !slices.Contains(levels, level) {
+		v.report("baseline."+x.Name, fmt.Sprintf("add it to factors.%s, or write one of %s", x.Name, listed(levels)),
+			"%s is not among the levels of %s", clip(fmt.Sprint(level)), x.Name)
+	}
+}
+
+func elements(list any) []any {
+	v := reflect.ValueOf(list)
+	if v.Kind() != reflect.Slice {
+		return nil
+	}
+	out := make([]any, v.Len())
+	for i := range out {
+		out[i] = v.Index(i).Interface()
+	}
+	return out
+}
+
+func each[T any](v validation, path string, xs []T, check func(path string, x T)) {
+	for i, x := range xs {
+		check(fmt.Sprintf("%s[%d]", path, i), x)
+	}
+}
+
+func listed[T any](xs []T) string {
+	const most = 8
+	var words []string
+	for _, x := range xs[:min(len(xs), most)] {
+		words = append(words, clip(fmt.Sprint(x)))
+	}
+	if len(xs) > most {
+		words = append(words, "…")
+	}
+	return strings.Join(words, ", ")
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,154 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+var arrivals = []string{"constant", "poisson", "uniform"}
+
+// loadRules checks the load and its entry into the application.
+type loadRules struct{ validation }
+
+func (v loadRules) validate() {
+	v.gateway()
+	v.load()
+	v.checks()
+	v.workers()
+}
+
+func (v loadRules) load() {
+	l := v.e.Load
+	v.oneOf("load.generator", "generator", l.Generator, v.known.Generators)
+	v.oneOf("load.arrivals", "distribution of arrivals", l.Arrivals, arrivals)
+	within(v.validation, "load.timeout", l.Timeout, Duration(time.Millisecond), maxTimeout, "")
+}
+
+func (v loadRules) workers() {
+	l := v.e.Load
+	within(v.validation, "load.workers", l.Workers, 1, maxWorkers, "one worker sends tens of thousands of requests per second")
+	if !v.doc.Sound("load.workers") {
+		return
+	}
+	connections := LevelsOf[int](v.e.Factors, "connections")
+	for i, c := range connections {
+		if c >= 1 && c < l.Workers {
+			v.report(fmt.Sprintf("factors.connections[%d]", i), "every worker needs a connection of its own",
+				"%d is fewer than the %d workers of the load generator", c, l.Workers)
+		}
+	}
+	if c := DefaultLevels().Connections; len(connections) == 0 && c < l.Workers {
+		v.report("load.workers", "write more in factors.connections", "%d is more than the %d connections", l.Workers, c)
+	}
+}
+
+// checks reports conditions that no response can meet.
+func (v loadRules) checks() {
+	c := v.e.Load.Checks
+	for _, list := range []struct {
+		path  string
+		texts []string
+		field bool
+	}{{"bodyHas", c.BodyHas, false}, {"bodyLacks", c.BodyLacks, false}, {"jsonHas", c.JSONHas, true}, {"jsonLacks", c.JSONLacks, true}} {
+		for i, text := range list.texts {
+			path := fmt.Sprintf("load.checks.%s[%d]", list.path, i)
+			switch {
+			case text == "":
+				v.report(path, "", "the text is empty")
+			case list.field && strings.Contains("."+text+".", ".."):
+				v.report(path, "write errors, or data.errors for a nested field", "%q is not a field name", clip(text))
+			}
+		}
+	}
+	for _, p := range v.e.protocols() {
+		if p == app.TCP && !reflect.ValueOf(c).IsZero() {
+			v.report("load.checks", "remove it: tare compares the bytes sent with the bytes received", "checks do not apply to protocol %s", p)
+		}
+		if p == app.GRPC && len(c.JSONHas)+len(c.JSONLacks) > 0 {
+			v.report("load.checks", "", "responses of protocol %s are not JSON", p)
+		}
+		for i, s := range c.Status {
+			if strings.HasPrefix(string(s), "grpc-") != (p == app.GRPC) && p != app.TCP {
+				v.report(fmt.Sprintf("load.checks.status[%d]", i), "", "protocol %s has no status %s", p, s)
+			}
+		}
+	}
+}
+
+// gateway checks that every mesh has an ingress gateway, if the load enters there.
+func (v loadRules) gateway() {
+	const field = "load.entry"
+	if !v.doc.Has(field) {
+		return
+	}
+	if v.local() {
+		v.onClusters(field)
+		return
+	}
+	if v.oneOf(field, "entry of the load", v.e.Load.Entry, entries); !v.e.Gateway() {
+		return
+	}
+	if v.e.Platform.Expose == "portForward" {
+		v.report("platform.expose", "write nodePort, or loadBalancer if the cluster has one", "a forwarded port bypasses the gateway: it ends in a pod of the entry")
+	}
+	gateways := 0
+	each(v.validation, "factors.mesh", v.e.meshes(), func(path, name string) {
+		d, ok := v.definition(name)
+		if !ok || d.On(mesh.OnKubernetes) != nil {
+			return // meshRules reports it
+		}
+		g, err := d.Ingress()
+		if err != nil {
+			v.report(path, hint.Of(err), "%v", err)
+		}
+		if g != nil {
+			v.routable(*g, name)
+		}
+		if g != nil || err != nil {
+			gateways++
+		}
+	})
+	if gateways == 0 && v.known.Definition != nil && v.doc.Sound("factors.mesh") {
+		v.report(field, "add a mesh with a gateway to factors.mesh, or remove it", "factors.mesh has no mesh, so there is no gateway")
+	}
+}
+
+// routable checks that the gateway's routes support the entry's protocol, or every level of the factor.
+func (v loadRules) routable(g mesh.Gateway, name string) {
+	path, protocols := "factors.protocol", v.e.protocols()
+	if own := v.entryProtocol(); own != "" {
+		path, protocols = "application", []string{own}
+	}
+	for i, p := range protocols {
+		at := path
+		if at == "factors.protocol" {
+			at = fmt.Sprintf("%s[%d]", path, i)
+		}
+		if err := g.Carries(p); err != nil {
+			v.report(at, "write load: {entry: service}", "mesh %s: %v", name, err)
+		}
+	}
+}
+
+// entryProtocol returns the protocol that the topology fixes for the entry, or "" if the treatment chooses it.
+func (v loadRules) entryProtocol() (protocol string) {
+	all, err := v.e.Topologies()
+	if err != nil {
+		return "" // already reported
+	}
+	for _, t := range all {
+		entry, ok := t.Service(t.Entry)
+		if !ok && len(t.Services) > 0 {
+			entry = t.Services[0]
+		}
+		protocol = cmp.Or(protocol, entry.Protocol)
+	}
+	return protocol
+}

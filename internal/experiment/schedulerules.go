@@ -1,0 +1,118 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Orders of the trials.
+const (
+	OrderRandom = "random" // all treatments of a block in random order
+	OrderTurns  = "turns"  // within a block, consecutive trials of one mesh; meshes in random order
+	OrderOnce   = "once"   // the same over all blocks: each mesh is installed once per run
+)
+
+// orders lists the orders, the default first.
+var orders = []string{OrderRandom, OrderTurns, OrderOnce}
+
+// minSequential is the number of blocks before which a run does not stop early.
+// With fewer, the standard deviation is often too small by chance, and the
+// interval covers less than its confidence. The simulation in
+// internal/answer/stats shows by how much.
+const minSequential = 5
+
+// scheduleRules checks phases, blocks, order and limits.
+type scheduleRules struct{ validation }
+
+func (v scheduleRules) validate() {
+	v.phases()
+	v.repetition()
+}
+
+func (v scheduleRules) phases() {
+	p := v.e.Phases
+	within(v.validation, "phases.warmup", p.Warmup, 0, maxPhase, "")
+	within(v.validation, "phases.measure", p.Measure, minMeasure, maxPhase, "")
+	within(v.validation, "phases.drain", p.Drain, 0, maxPhase, "")
+	within(v.validation, "phases.idle.cpu", p.Idle.CPU, 0, maxCPU, "cores; 0.1 is 100 millicores")
+	within(v.validation, "phases.idle.memory", p.Idle.Memory, 0, 1<<50, "")
+	within(v.validation, "phases.idle.deadline", p.Idle.Deadline, 0, maxPhase, "")
+}
+
+func (v scheduleRules) repetition() {
+	v.blocks()
+	v.order()
+	within(v.validation, "seed", v.e.Seed, 0, maxSeed, "")
+	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
+		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)
+	}
+	if !v.doc.Sound("factors") || !v.doc.Sound("blocks") || !v.doc.Sound("control") {
+		return
+	}
+	v.trials()
+}
+
+func (v scheduleRules) blocks() {
+	b := v.e.Blocks
+	const hint = "a block runs every treatment once; intervals need 6 or more"
+	if !v.doc.Has("blocks.min") && !v.doc.Has("blocks.max") && !v.doc.Has("blocks.until") {
+		within(v.validation, "blocks", b.Max, 1, MaxTrials, hint)
+		return
+	}
+	within(v.validation, "blocks.max", b.Max, 1, MaxTrials, hint)
+	within(v.validation, "blocks.min", b.Min, minSequential, MaxTrials, "with fewer blocks an interval can be narrow by chance")
+	if b.Min > b.Max {
+		v.report("blocks.max", "", "%d is less than the %d of min", b.Max, b.Min)
+	}
+	if b.Until == nil {
+		v.report("blocks", `add until: "`+precisionExample+`", or write blocks: 6`, "min and max need until, the precision at which the run stops")
+	}
+}
+
+func (v scheduleRules) order() {
+	if v.e.Order != "" || v.doc.Has("order") {
+		v.oneOf("order", "order", v.e.Order, orders)
+	}
+	if v.e.Order == OrderOnce && v.e.Blocks.Until != nil {
+		v.report("order", "write order: turns, or a number of blocks", "with order once no block ends before the last mesh, and blocks.until needs complete blocks")
+	}
+}
+
+// trials bounds the product of factors, controls and blocks.
+func (v scheduleRules) trials() {
+	treatments, controls := 1, 1
+	var product []string
+	for _, f := range v.e.Factors.Named() {
+		n := len(f.Levels)
+		product = append(product, fmt.Sprintf("%d %s", n, f.Name))
+		// Capped, so that seven long lists do not overflow.
+		treatments = min(treatments*n, 1e12)
+		if _, fixed := v.e.Baseline[f.Name]; !fixed {
+			controls = min(controls*n, 1e12)
+		}
+	}
+	times := strings.Join(product, " × ")
+	total := treatments * v.e.Blocks.Max
+	if v.e.Control && v.e.Baseline != nil {
+		total += controls * v.e.Blocks.Max
+		times += " with controls"
+	}
+	if total > MaxTrials {
+		v.report("factors", "remove levels or blocks, or split the experiment", "%s × %d blocks is %d trials, max %d",
+			times, v.e.Blocks.Max, total, MaxTrials)
+	}
+}
+
+func (v scheduleRules) validity() {
+	l := v.e.Validity
+	for _, r := range []struct {
+		name  string
+		value float64
+	}{
+		{"errorRatio", l.ErrorRatio}, {"rateShortfall", l.RateShortfall},
+		{"unattributed", l.Unattributed}, {"generatorCPU", l.GeneratorCPU},
+	} {
+		within(v.validation, "validity."+r.name, r.value, 0, 1, "it is a ratio: 0.01 is 1 %")
+	}
+	within(v.validation, "validity.lateness", l.Lateness, 0, maxTimeout, "")
+}
