@@ -142,13 +142,13 @@ func TestChecks(t *testing.T) {
 
 // Every code is explained where people look for it.
 func TestCodesAreOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/results-directory.md")
+	page, err := os.ReadFile("../../../docs/reference/warnings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range checks {
 		if !strings.Contains(string(page), "| `"+c.code+"` |") {
-			t.Errorf("%s is not in docs/reference/results-directory.md", c.code)
+			t.Errorf("%s is not in docs/reference/warnings.md", c.code)
 		}
 	}
 }
