@@ -81,15 +81,16 @@ func (m *podMonitor) changed(pod *corev1.Pod, deleted bool) {
 	if !m.pods.owns(pod) {
 		return
 	}
-	name := m.pods.name(pod)
-	lost := m.check(name, pod, deleted)
+	name, generation := m.pods.generation(pod)
+	lost := m.check(name, generation, pod, deleted)
 	if lost != nil && pod.Labels[labelService] == loadService && m.loadLost != nil {
 		m.loadLost(lost)
 	}
 }
 
-// check compares a pod with its baseline. It returns the first reason why the trial cannot be measured, once.
-func (m *podMonitor) check(name string, pod *corev1.Pod, deleted bool) error {
+// check compares a pod with its baseline. It returns the first reason why the trial cannot be measured, once. The error
+// names the task if only a container is lost.
+func (m *podMonitor) check(name string, generation int, pod *corev1.Pod, deleted bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, monitored := m.baseline[pod.UID]
@@ -101,7 +102,7 @@ func (m *podMonitor) check(name string, pod *corev1.Pod, deleted bool) error {
 		return nil
 	}
 	if container != "" {
-		name += "/" + container
+		name = taskID(name+"/"+container, generation)
 	}
 	m.lost = hint.New(advice, "%s of pod %s/%s %s", name, pod.Namespace, pod.Name, reason)
 	return m.lost

@@ -68,3 +68,18 @@ func TestPodMonitorLoad(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A lost container is named by its task ID, which has the generation of its pod.
+func TestPodMonitorNamesTheTask(t *testing.T) {
+	first, second := podOf("n", "a", "s"), podOf("n", "b", "s")
+	m := monitored(t, nil, first)
+	m.forget(first)
+	m.pods.slots.vacate("s", first.Name, false)
+	m.changed(second, false) // takes the slot
+	m.add(second)
+	second.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}}}
+	m.changed(second, false)
+	if err := m.Err(); err == nil || !strings.HasPrefix(err.Error(), "s-0/app.2 of pod n/b ended: it was killed") {
+		t.Errorf("%v", err)
+	}
+}
