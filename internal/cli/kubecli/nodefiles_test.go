@@ -61,20 +61,20 @@ func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 	if err := os.WriteFile(left, []byte(`{"plugins": [{"type": "tare-test-cni"}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := comesAndGoes(); err != nil || !strings.Contains(out, "not looked for on the nodes, the cluster is not marked as disposable: its plug-in") {
+	if out, err := comesAndGoes(); err != nil || !strings.Contains(out, "files on nodes are not checked, the cluster is not marked as disposable: its plug-in") {
 		t.Errorf("on a cluster that was not given up: %v\n%s", err, out)
 	}
 	if _, err := tare("cluster", "adopt", "--yes"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = tare("cluster", "release") })
-	if out, err := comesAndGoes(); err == nil || !strings.Contains(out, "not all of it is gone: on the nodes there is ") || !strings.Contains(out, ":"+left) {
+	if out, err := comesAndGoes(); err == nil || !strings.Contains(out, "files of it are left on nodes: ") || !strings.Contains(out, ":"+left) {
 		t.Errorf("with a file that is left: %v\n%s", err, out)
 	}
 	if err := os.Remove(left); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := comesAndGoes(); err != nil || strings.Contains(out, "not looked for") {
+	if out, err := comesAndGoes(); err != nil || strings.Contains(out, "are not checked") {
 		t.Errorf("with nothing left: %v\n%s", err, out)
 	}
 	pods, err := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", kubeconfig, "get", "pods", "-n", "default", "-o", "name").CombinedOutput()

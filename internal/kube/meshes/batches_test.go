@@ -15,8 +15,8 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// turnsOf are turns in which the small mesh can be had, for a run.
-func turnsOf(t *testing.T, c *cluster.Cluster) (turns *Batches, small, none mesh.Definition, said *[]string) {
+// newBatches installs the small mesh for a run.
+func newBatches(t *testing.T, c *cluster.Cluster) (batches *Batches, small, none mesh.Definition, reported *[]string) {
 	t.Helper()
 	small, err := mesh.Decode("small.yaml", []byte(smallMesh))
 	if err != nil {
@@ -25,21 +25,21 @@ func turnsOf(t *testing.T, c *cluster.Cluster) (turns *Batches, small, none mesh
 	if none, err = mesh.Load("none"); err != nil {
 		t.Fatal(err)
 	}
-	said = &[]string{}
+	reported = &[]string{}
 	charts := smallCharts(t, toolbox)
-	turns = NewBatches(c, func(string) Choice { return Choice{Options: Options{Charts: charts, Run: "tare-test-turns"}} },
-		func(line string) { *said = append(*said, line); t.Log(line) })
+	batches = NewBatches(c, func(string) Choice { return Choice{Options: Options{Charts: charts, Run: "tare-test-batch"}} },
+		func(line string) { *reported = append(*reported, line); t.Log(line) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		if err := turns.End(ctx); err != nil {
+		if err := batches.End(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	return turns, small, none, said
+	return batches, small, none, reported
 }
 
-// installedSmall is the small mesh's namespace; empty where there is none.
+// installedSmall is the UID of the small mesh's namespace; empty if it is not installed.
 func installedSmall(t *testing.T, c *cluster.Cluster) types.UID {
 	t.Helper()
 	ns, err := c.Typed().CoreV1().Namespaces().Get(t.Context(), "tare-test-small", metav1.GetOptions{})
@@ -52,47 +52,46 @@ func installedSmall(t *testing.T, c *cluster.Cluster) types.UID {
 	return ns.UID
 }
 
-// A mesh stays while trials follow that are under it, and is gone for those that are not.
-func TestRealMeshesTakeTurns(t *testing.T) {
+// A mesh stays installed during its batch, and is removed after it.
+func TestRealBatches(t *testing.T) {
 	c := connect(t)
 	before := inventory(t, c)
-	turns, small, none, _ := turnsOf(t, c)
+	batches, small, none, _ := newBatches(t, c)
 	var first types.UID
 	for i, d := range []mesh.Definition{none, small, small} {
-		if err := turns.Ready(bounded(t, 2*time.Minute), d); err != nil {
+		if err := batches.Ready(bounded(t, 2*time.Minute), d); err != nil {
 			t.Fatal(err)
 		}
 		switch uid := installedSmall(t, c); i {
 		case 0:
 			if uid != "" {
-				t.Fatal("a mesh is there that nobody asked for")
+				t.Fatal("the mesh is installed in a trial without one")
 			}
 		case 1:
 			first = uid
 		default:
 			if uid == "" || uid != first {
-				t.Errorf("namespace %q is not the one that the trial before had, %q", uid, first)
+				t.Errorf("namespace %q is not that of the trial before, %q", uid, first)
 			}
 		}
 	}
-	// Every trial keeps what was installed, the second as well.
+	// Every trial archives what was installed.
 	for range 2 {
 		archive := kept{}
-		if err := turns.Archive(bounded(t, time.Minute), "default", archive.keep); err != nil || archive["chart-small.yaml"] == nil || archive["images.json"] == nil {
+		if err := batches.Archive(bounded(t, time.Minute), "default", archive.keep); err != nil || archive["chart-small.yaml"] == nil || archive["images.json"] == nil {
 			t.Errorf("%d files, %v", len(archive), err)
 		}
 	}
-	if err := turns.Ready(bounded(t, 2*time.Minute), none); err != nil {
+	if err := batches.Ready(bounded(t, 2*time.Minute), none); err != nil {
 		t.Fatal(err)
 	}
 	sameInventory(t, c, before)
 }
 
-// What a run that died had installed is taken out by the next; what somebody installed for good is used and stays, and is
-// in the way of every other mesh.
-func TestRealMeshesThatWereThere(t *testing.T) {
+// The next run removes the mesh of a dead run. A mesh of a living process is used and stays, and no other can be measured.
+func TestRealBatchesWithInstalledMesh(t *testing.T) {
 	c := connect(t)
-	dead, small, none, _ := turnsOf(t, c)
+	dead, small, none, _ := newBatches(t, c)
 	if err := dead.Ready(bounded(t, 2*time.Minute), small); err != nil {
 		t.Fatal(err)
 	}
@@ -110,18 +109,18 @@ func TestRealMeshesThatWereThere(t *testing.T) {
 	if _, err := c.Typed().CoreV1().Namespaces().Patch(t.Context(), "tare-test-small", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	next, _, _, said := turnsOf(t, c)
+	next, _, _, reported := newBatches(t, c)
 	if err := next.Possible(t.Context(), []string{"none", small.Name}); err != nil {
-		t.Errorf("what a dead run left is in the way: %v", err)
+		t.Errorf("the mesh of a dead run conflicts: %v", err)
 	}
 	if err := next.Ready(bounded(t, 3*time.Minute), small); err != nil {
 		t.Fatal(err)
 	}
-	if uid := installedSmall(t, c); uid == "" || uid == left || !strings.Contains(strings.Join(*said, "\n"), "which run tare-test-turns had left") {
-		t.Errorf("namespace %q, that of the dead run was %q; said: %q", uid, left, *said)
+	if uid := installedSmall(t, c); uid == "" || uid == left || !strings.Contains(strings.Join(*reported, "\n"), "a leftover of run tare-test-batch") {
+		t.Errorf("namespace %q, that of the dead run was %q, reported %q", uid, left, *reported)
 	}
-	// To other turns what now stands is no leftover: its process lives.
-	other, _, _, _ := turnsOf(t, c)
+	// Other batches find a mesh whose process is alive.
+	other, _, _, _ := newBatches(t, c)
 	for what, err := range map[string]error{
 		"ready":    other.Ready(bounded(t, time.Minute), none),
 		"possible": other.Possible(t.Context(), []string{"none"}),
@@ -130,12 +129,12 @@ func TestRealMeshesThatWereThere(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	stands := installedSmall(t, c)
+	kept := installedSmall(t, c)
 	if err := other.Ready(bounded(t, time.Minute), small); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.End(bounded(t, time.Minute)); err != nil || installedSmall(t, c) != stands {
-		t.Errorf("what was there before was taken out: %v", err)
+	if err := other.End(bounded(t, time.Minute)); err != nil || installedSmall(t, c) != kept {
+		t.Errorf("a preinstalled mesh was removed: %v", err)
 	}
-	dead.now = nil // it is dead
+	dead.current = nil // its mesh is removed already
 }

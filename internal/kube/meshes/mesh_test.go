@@ -28,13 +28,13 @@ func contains(t *testing.T, network, ip string) bool {
 }
 
 func TestCertificates(t *testing.T) {
-	c, err := issue("linkerd")
+	c, err := issueCertificates("linkerd")
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(c.TrustAnchor)) {
-		t.Fatal("the trust anchor is no PEM")
+		t.Fatal("the trust anchor is not PEM")
 	}
 	block, _ := pem.Decode([]byte(c.Issuer))
 	issuer, err := x509.ParseCertificate(block.Bytes)
@@ -66,19 +66,19 @@ func TestFindChart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []struct{ name, version, want, says string }{
+	for _, c := range []struct{ name, version, want, message string }{
 		{"istiod", "1.0.0", "istio-control/istio-discovery", ""},
 		{"base", "1.0.0", "base", ""},
 		{"linkerd-crds", "2026.9.1", "linkerd-crds-2026.9.1.tgz", ""},
-		{"linkerd-crds", "2026.10.1", "", "there are"},
+		{"linkerd-crds", "2026.10.1", "", "only other versions exist"},
 		{"kuma", "9.9.9", "kuma-2.0.0.tgz", ""},
-		{"twice", "", "", "there are several"},
+		{"twice", "", "", "several exist"},
 		{"none", "", "", "file does not exist"},
 	} {
 		got, err := findChart(dir, c.name, c.version)
-		if c.says != "" {
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s %s: %v, want %q", c.name, c.version, err, c.says)
+		if c.message != "" {
+			if err == nil || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("%s %s: %v, want %q", c.name, c.version, err, c.message)
 			}
 			continue
 		}
@@ -88,7 +88,7 @@ func TestFindChart(t *testing.T) {
 	}
 }
 
-// The shipped definitions render with charts of the names that the real ones have.
+// The shipped definitions render with charts of the real names.
 func TestRenderShipped(t *testing.T) {
 	for name, charts := range map[string][]string{
 		"linkerd": {"linkerd-crds", "linkerd-control-plane"}, "istio": {"base", "istiod"}, "istio-ambient": {"base", "istiod", "cni", "ztunnel"},
@@ -142,13 +142,13 @@ func TestRenderShipped(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMade(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	envoy, err := mesh.Load("envoy")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(nil, envoy, mesh.Settings{}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a mesh of this machine: %v", err)
+		t.Errorf("a mesh for the local platform: %v", err)
 	}
 	consul, err := mesh.Load("consul")
 	if err != nil {
@@ -173,11 +173,11 @@ func TestWhatCannotBeMade(t *testing.T) {
 	}
 }
 
-// recorded is what real proxies said of themselves.
+// The testdata is recorded from real proxies.
 func TestCountersOfRealProxies(t *testing.T) {
 	for _, c := range []struct {
 		mesh, role, file string
-		want             map[string]float64 // what proves it, and of which direction if not inbound, and how much the best counter is
+		want             map[string]float64 // the largest counter, by direction unless inbound, and proof
 	}{
 		{"linkerd", "sidecar", "linkerd-proxy.txt", map[string]float64{"l7": 12025, "mtls": 12020, "path": 2, "outbound l7": 12025, "outbound mtls": 12025, "outbound path": 1, "telemetry": 24209}},
 		{"consul", "sidecar", "consul-dataplane.txt", map[string]float64{mesh.ProvesL7: 1865, mesh.ProvesMTLS: 7, mesh.ProvesPath: 14}},
@@ -188,7 +188,7 @@ func TestCountersOfRealProxies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		families, err := parse(text)
+		families, err := parseMetrics(text)
 		if err != nil {
 			t.Fatalf("%s: %v", c.file, err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// What is recommended for production needs three nodes that pods may stand on, and says so before anything is touched.
-func TestRealProfileThatNeedsNodes(t *testing.T) {
+// The production profile needs three schedulable nodes, and is refused before any change.
+func TestRealProfileNeedsNodes(t *testing.T) {
 	c := connect(t)
 	before := inventory(t, c)
 	refused := func(name, has string) {
@@ -36,7 +36,7 @@ func TestRealProfileThatNeedsNodes(t *testing.T) {
 	for _, name := range []string{"linkerd", "istio", "istio-ambient", "istio-ambient-l4", "consul"} {
 		refused(name, "1")
 	}
-	// One that takes no pods is none.
+	// An unschedulable node does not count.
 	closed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("tare-test-%d", os.Getpid())}, Spec: corev1.NodeSpec{Unschedulable: true}}
 	if _, err := c.Typed().CoreV1().Nodes().Create(bounded(t, time.Minute), closed, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -52,8 +52,8 @@ func TestRealProfileThatNeedsNodes(t *testing.T) {
 	sameInventory(t, c, before)
 }
 
-// An autoscaler is held at the replicas of the profile, and one that is not is seen.
-func TestRealAutoscalerIsHeld(t *testing.T) {
+// An autoscaler is fixed at the profile's replicas, and an unfixed one fails the check.
+func TestRealAutoscalerIsFixed(t *testing.T) {
 	c := connect(t)
 	m := small(t, c, toolbox, mesh.Settings{}, kept{})
 	namespace := fmt.Sprintf("tare-test-scaled-%d", os.Getpid())
@@ -73,20 +73,20 @@ spec:
   minReplicas: 1
   maxReplicas: 5
 `)
-	looked := func(replicas int, ok bool, says string) {
+	verify := func(replicas int, ok bool, detail string) {
 		t.Helper()
-		check, err := m.workload(bounded(t, time.Minute), mesh.Workload{Kind: "Deployment", Name: "waypoint", Scaled: true}, namespace, replicas)
-		if err != nil || check.OK != ok || !strings.Contains(check.Detail, says) {
-			t.Errorf("%d replicas: %+v, %v, want %q", replicas, check, err, says)
+		check, err := controlPlane{m.instance, scaler{c, nil}}.workload(bounded(t, time.Minute), mesh.Workload{Kind: "Deployment", Name: "waypoint", Scaled: true}, namespace, replicas)
+		if err != nil || check.OK != ok || !strings.Contains(check.Detail, detail) {
+			t.Errorf("%d replicas: %+v, %v, want %q", replicas, check, err, detail)
 		}
 	}
-	looked(1, false, "1 of 1 ready, and autoscaler of-the-waypoint may make it 1 to 5")
+	verify(1, false, "1 of 1 ready, and autoscaler of-the-waypoint can change it to 1 to 5")
 	ref := cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: "waypoint"}
-	if err := m.scale(bounded(t, 2*time.Minute), ref, true, 2); err != nil {
+	if err := (scaler{c, nil}).waitScaled(bounded(t, 2*time.Minute), ref, true, 2); err != nil {
 		t.Fatal(err)
 	}
-	looked(2, true, "2 of 2 ready")
-	looked(3, false, "2 of 2 ready, profile dev has 3")
+	verify(2, true, "2 of 2 ready")
+	verify(3, false, "2 of 2 ready, profile dev has 3")
 	for name, want := range map[string][2]int32{"of-the-waypoint": {2, 2}, "another": {1, 9}} {
 		h, err := c.Typed().AutoscalingV1().HorizontalPodAutoscalers(namespace).Get(bounded(t, time.Minute), name, metav1.GetOptions{})
 		if err != nil || *h.Spec.MinReplicas != want[0] || h.Spec.MaxReplicas != want[1] {

@@ -18,30 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 )
 
-// toolbox is an image that every test cluster has: busybox.
-const toolbox = "tare.test/toolbox:1"
+const toolbox = clustertest.Toolbox
 
-func connect(t *testing.T) *cluster.Cluster {
-	t.Helper()
-	path := os.Getenv("TARE_TEST_KUBECONFIG")
-	switch {
-	case path != "":
-	case os.Getenv("CI") == "true" && !testing.Short():
-		t.Fatal("TARE_TEST_KUBECONFIG names no cluster")
-	default:
-		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
-	}
-	c, err := cluster.Connect(bounded(t, 30*time.Second), cluster.Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
+func connect(t *testing.T) *cluster.Cluster { return clustertest.Connect(t) }
 
 func bounded(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -49,23 +35,23 @@ func bounded(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// inventory is all that there is in the cluster, but what comes and goes by itself.
+// inventory lists the objects of the cluster, without those that change by themselves.
 func inventory(t *testing.T, c *cluster.Cluster) map[string]bool {
 	t.Helper()
 	c.Rediscover()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // asked when the test has ended, too
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // also used after the test's context has ended
 	defer cancel()
 	all, err := c.Objects(ctx, cluster.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := map[string]bool{}
+	found := map[string]bool{}
 	for _, o := range all {
 		if !slices.Contains([]string{"Lease", "Pod", "CertificateSigningRequest"}, o.Kind.Kind) && !strings.HasPrefix(o.Namespace, "tare-") && !strings.HasPrefix(o.Name, "tare-test-") {
-			there[o.Ref.String()] = true
+			found[o.Ref.String()] = true
 		}
 	}
-	return there
+	return found
 }
 
 func sameInventory(t *testing.T, c *cluster.Cluster, before map[string]bool) {
@@ -73,17 +59,17 @@ func sameInventory(t *testing.T, c *cluster.Cluster, before map[string]bool) {
 	after := inventory(t, c)
 	for ref := range after {
 		if !before[ref] {
-			t.Errorf("left behind: %s", ref)
+			t.Errorf("not removed: %s", ref)
 		}
 	}
 	for ref := range before {
 		if !after[ref] {
-			t.Errorf("taken along: %s", ref)
+			t.Errorf("removed: %s", ref)
 		}
 	}
 }
 
-// put applies objects written as YAML, in a namespace that goes with the test.
+// put applies YAML in a namespace that is deleted with the test.
 func put(t *testing.T, c *cluster.Cluster, namespace string, marks mesh.Marks, texts ...string) {
 	t.Helper()
 	s := cluster.Stamp{Run: namespace}
@@ -93,7 +79,7 @@ func put(t *testing.T, c *cluster.Cluster, namespace string, marks mesh.Marks, t
 	if err := c.Apply(bounded(t, time.Minute), s, ns); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { gone(t, c, namespace) })
+	t.Cleanup(func() { deleteNamespace(t, c, namespace) })
 	if err := c.WaitReady(bounded(t, time.Minute), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +89,7 @@ func put(t *testing.T, c *cluster.Cluster, namespace string, marks mesh.Marks, t
 func more(t *testing.T, c *cluster.Cluster, namespace string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		all, err := objects([]byte(text))
+		all, err := parseManifests([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,16 +108,16 @@ func more(t *testing.T, c *cluster.Cluster, namespace string, texts ...string) {
 	}
 }
 
-func gone(t *testing.T, c *cluster.Cluster, namespace string) {
+func deleteNamespace(t *testing.T, c *cluster.Cluster, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := c.Delete(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
-		t.Errorf("leave nothing: %v", err)
+		t.Errorf("delete the test's namespace: %v", err)
 	}
 }
 
-// deployment is one of busybox; each container is its name and a shell command.
+// deployment is a deployment of busybox. Each container is a name and a shell command.
 func deployment(name string, labels map[string]string, annotations map[string]string, containers ...[2]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\nspec:\n  selector: {matchLabels: {app: %s}}\n  template:\n", name, name)
@@ -161,7 +147,7 @@ func failing(checks []check.Check) (failed []string) {
 	return failed
 }
 
-// smallMesh is a mesh of the test's own: a deployment, a cluster role that the chart keeps, a kind of its own.
+// smallMesh is a test mesh: a deployment, a ClusterRole that the chart keeps, and a custom kind.
 const smallMesh = `name: tare-test-small
 description: a deployment that does nothing
 provides: {telemetry: true}
@@ -256,7 +242,7 @@ spec:
 	return dir
 }
 
-// kept collects what is archived.
+// kept is an archive in memory.
 type kept map[string][]byte
 
 func (k kept) keep(name string, content []byte) error {
@@ -277,7 +263,7 @@ func small(t *testing.T, c *cluster.Cluster, image string, s mesh.Settings, arch
 	return m
 }
 
-func TestRealMeshComesAndGoes(t *testing.T) {
+func TestRealInstallVerifyUninstall(t *testing.T) {
 	c := connect(t)
 	before := inventory(t, c)
 	archive := kept{}
@@ -294,10 +280,10 @@ func TestRealMeshComesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if i.Version != "1.0.0" || len(i.Charts) != 1 || len(i.CRDs) != 1 {
-		t.Errorf("installed is %+v", i)
+		t.Errorf("installed: %+v", i)
 	}
 	if text := string(archive["chart-small.yaml"]); !strings.Contains(text, "small-reader") || strings.Contains(text, "very-secret") || !strings.Contains(text, "SECRET-") {
-		t.Errorf("the archive has\n%s", text)
+		t.Errorf("archived:\n%s", text)
 	}
 	if _, err := m.Install(bounded(t, time.Minute)); !errors.Is(err, ErrInstalled) {
 		t.Errorf("a second installation: %v", err)
@@ -307,18 +293,18 @@ func TestRealMeshComesAndGoes(t *testing.T) {
 		t.Errorf("the mesh is foreign: %v, %v", foreign, err)
 	}
 	verifySmall(t, c, m, archive)
-	// What its controllers would have left in every namespace.
+	// A leftover as controllers create it in every namespace.
 	more(t, c, "default", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small-root}\n")
 	if err := m.Uninstall(bounded(t, 2*time.Minute), false); err != nil {
 		t.Fatal(err)
 	}
 	sameInventory(t, c, before)
 	if err := m.Uninstall(bounded(t, time.Minute), false); err != nil {
-		t.Errorf("where there is nothing: %v", err)
+		t.Errorf("without objects: %v", err)
 	}
 }
 
-// verifySmall looks at an application with all it needs, and then at one that lacks something.
+// verifySmall verifies an application in the mesh, and then variants that must fail.
 func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 	namespace := "tare-test-app-" + fmt.Sprint(os.Getpid())
 	e, err := m.Enrol(namespace, mesh.Way{})
@@ -337,7 +323,7 @@ func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 		deployment("load", e.Exempt.Labels, e.Exempt.Annotations, [2]string{"load", "sleep 3600"}))
 	checks, err := m.Verify(bounded(t, time.Minute), Target{Namespace: namespace})
 	if err != nil || len(failing(checks)) > 0 || len(checks) < 5 {
-		t.Errorf("verified as %+v, %v", checks, err)
+		t.Errorf("checks %+v, %v", checks, err)
 	}
 	if !slices.ContainsFunc(checks, func(c check.Check) bool {
 		return strings.Contains(c.Detail, "requests_total{way=in*} is 3 in 1 of 1 pods")
@@ -350,65 +336,65 @@ func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(archive)), func(name string) bool {
 		return strings.HasPrefix(name, "proxies/") && bytes.Contains(archive[name], []byte("requests_total"))
 	}) || !bytes.Contains(archive["images.json"], []byte("sha256:")) {
-		t.Errorf("the archive has %q", slices.Sorted(maps.Keys(archive)))
+		t.Errorf("archived: %q", slices.Sorted(maps.Keys(archive)))
 	}
 	for what, target := range map[string]struct {
 		t    Target
 		want string
 	}{
-		"the load is to be inside":   {Target{Namespace: namespace, LoadInside: true}, "each pod has a sidecar"},
-		"counters do not move":       {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 7, nil }}, "requests are understood by the sidecar: requests_total{way=in*} moved by 0 in 0 of 1 pods, not in: shop-"},
-		"the application is silent":  {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 0, errors.New("no answer") }}, "requests through the application: no answer"},
-		"another one is the load":    {Target{Namespace: namespace, IsLoad: func(p *corev1.Pod) bool { return p.Labels["app"] == "shop" }}, "the load is outside"},
-		"there is no such namespace": {Target{Namespace: "tare-test-none"}, "pods in the mesh"},
+		"load inside required":    {Target{Namespace: namespace, LoadInside: true}, "each pod has a sidecar"},
+		"counters do not move":    {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 7, nil }}, "requests are understood by the sidecar: requests_total{way=in*} moved by 0 in 0 of 1 pods, not in: shop-"},
+		"no answer":               {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 0, errors.New("no answer") }}, "requests through the application: no answer"},
+		"another pod is the load": {Target{Namespace: namespace, IsLoad: func(p *corev1.Pod) bool { return p.Labels["app"] == "shop" }}, "the load is outside"},
+		"no such namespace":       {Target{Namespace: "tare-test-none"}, "pods in the mesh"},
 	} {
 		checks, err := m.Verify(bounded(t, 5*time.Second), target.t)
 		if err != nil || !slices.ContainsFunc(failing(checks), func(s string) bool { return strings.HasPrefix(s, target.want) }) {
 			t.Errorf("%s: %q, %v, want %q", what, failing(checks), err, target.want)
 		}
 	}
-	// Beside pods that count a lot, one that counts nothing is named.
+	// A pod that counts nothing is named.
 	more(t, c, namespace, deployment("still", e.Pod.Labels, e.Pod.Annotations, [2]string{"app", serving}, [2]string{"small-proxy", metrics(0)}))
 	checks, err = m.Verify(bounded(t, 5*time.Second), Target{Namespace: namespace})
 	if failed := failing(checks); err != nil || len(failed) != 1 || !strings.Contains(failed[0], "requests_total{way=in*} is 3 in 1 of 2 pods, not in: still-") {
-		t.Errorf("with a proxy that nothing goes through: %q, %v", failed, err)
+		t.Errorf("with a proxy without traffic: %q, %v", failed, err)
 	}
-	asked, err := New(c, m.definition, mesh.Settings{Version: "9.9.9"}, m.o)
+	other, err := New(c, m.definition, mesh.Settings{Version: "9.9.9"}, m.options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if checks, err := asked.Verify(bounded(t, 5*time.Second), Target{}); err != nil || len(failing(checks)) == 0 {
+	if checks, err := other.Verify(bounded(t, 5*time.Second), Target{}); err != nil || len(failing(checks)) == 0 {
 		t.Errorf("another version: %+v, %v", checks, err)
 	}
-	gone(t, c, namespace)
+	deleteNamespace(t, c, namespace)
 }
 
-// What fails is taken out again, and says why it failed.
-func TestRealMeshThatCannotBe(t *testing.T) {
+// A failed installation is removed, and its error contains the cause.
+func TestRealInstallFails(t *testing.T) {
 	c := connect(t)
 	before := inventory(t, c)
 	for what, want := range map[string]struct {
 		image    string
 		settings mesh.Settings
-		says     string
+		message  string
 	}{
-		"an image that is not there": {"tare.test/nosuch:1", mesh.Settings{}, "ErrImageNeverPull"},
-		"too few nodes":              {toolbox, mesh.Settings{Profile: mesh.ProfileHA}, "profile ha needs 100 nodes"},
-		"another version":            {toolbox, mesh.Settings{Version: "9.9.9"}, "version 9.9.9 was asked for, and 1.0.0 is what was found"},
+		"missing image":   {"tare.test/nosuch:1", mesh.Settings{}, "ErrImageNeverPull"},
+		"too few nodes":   {toolbox, mesh.Settings{Profile: mesh.ProfileHA}, "profile ha needs 100 nodes"},
+		"another version": {toolbox, mesh.Settings{Version: "9.9.9"}, "version 9.9.9 was requested, and 1.0.0 is available"},
 	} {
 		_, err := small(t, c, want.image, want.settings, kept{}).Install(bounded(t, 30*time.Second))
-		if err == nil || !strings.Contains(err.Error(), want.says) {
-			t.Errorf("%s: %v, want %q", what, err, want.says)
+		if err == nil || !strings.Contains(err.Error(), want.message) {
+			t.Errorf("%s: %v, want %q", what, err, want.message)
 		}
 		sameInventory(t, c, before)
 	}
 	more(t, c, "default", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small-root}\n")
 	m := small(t, c, toolbox, mesh.Settings{}, kept{})
 	if _, err := m.Install(bounded(t, time.Minute)); err == nil || !strings.Contains(err.Error(), "configmap default/small-root") {
-		t.Errorf("where there are remains: %v", err)
+		t.Errorf("with leftovers: %v", err)
 	}
 	if err := m.Uninstall(bounded(t, time.Minute), false); !errors.Is(err, ErrNotInstalled) {
-		t.Errorf("what tare did not install: %v", err)
+		t.Errorf("a mesh that tare did not install: %v", err)
 	}
 	if err := m.Uninstall(bounded(t, time.Minute), true); err != nil {
 		t.Error(err)
@@ -418,23 +404,22 @@ func TestRealMeshThatCannotBe(t *testing.T) {
 
 func TestRealNetworks(t *testing.T) {
 	c := connect(t)
-	around, err := look(bounded(t, time.Minute), c, "")
-	if err != nil || around.nodes < 1 || len(around.services) != 1 {
-		t.Fatalf("found %+v, %v", around, err)
+	info, err := readClusterInfo(bounded(t, time.Minute), c, "")
+	if err != nil || info.nodes < 1 || len(info.services) != 1 {
+		t.Fatalf("cluster info %+v, %v", info, err)
 	}
 	kubernetes, err := c.Get(bounded(t, time.Minute), cluster.Ref{Kind: cluster.KindService, Namespace: "default", Name: "kubernetes"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ip, _, _ := unstructured.NestedString(kubernetes.Object, "spec", "clusterIP")
-	if !contains(t, around.services[0], ip) {
-		t.Errorf("services are in %s, and one has %s", around.services, ip)
+	if !contains(t, info.services[0], ip) {
+		t.Errorf("the service CIDRs are %s, and a Service has %s", info.services, ip)
 	}
-	if around, err := look(bounded(t, time.Minute), c, "34.118.224.0/20"); err != nil || !slices.Contains(around.networks, "34.118.224.0/20") {
-		t.Errorf("a public network that the user names: %+v, %v", around, err)
+	if info, err := readClusterInfo(bounded(t, time.Minute), c, "34.118.224.0/20"); err != nil || !slices.Contains(info.networks, "34.118.224.0/20") {
+		t.Errorf("a public service CIDR: %+v, %v", info, err)
 	}
-	var hinted interface{ Hint() string }
-	if _, err := look(bounded(t, time.Minute), c, "nonsense"); !errors.As(err, &hinted) {
+	if _, err := readClusterInfo(bounded(t, time.Minute), c, "nonsense"); hint.Of(err) == "" {
 		t.Errorf("nonsense: %v", err)
 	}
 }

@@ -32,8 +32,8 @@ func istioCharts(t *testing.T) string {
 	return charts
 }
 
-// standing installs a mesh for the time of a test, after which the cluster has what it had before.
-func standing(t *testing.T, c *cluster.Cluster, m *Mesh) {
+// installed installs a mesh for the time of a test, after which the cluster has what it had before.
+func installed(t *testing.T, c *cluster.Cluster, m *Mesh) {
 	t.Helper()
 	before := inventory(t, c)
 	if _, err := m.Install(bounded(t, 5*time.Minute)); err != nil {
@@ -65,7 +65,7 @@ func TestRealIstio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	standing(t, c, m)
+	installed(t, c, m)
 	namespace := "tare-test-istio-" + fmt.Sprint(os.Getpid())
 	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
 	if err != nil {
@@ -97,12 +97,12 @@ func TestRealIstio(t *testing.T) {
 	}
 	for _, name := range []string{"version", "each pod has a sidecar", "each pod is enrolled", "requests are understood by the sidecar", "mutual TLS is on at the sidecar", "plaintext is refused"} {
 		if i := slices.IndexFunc(checks, func(c check.Check) bool { return c.Name == name }); i < 0 || !checks[i].OK {
-			t.Errorf("%s does not hold", name)
+			t.Errorf("check %q failed or is missing", name)
 		}
 	}
-	// The Envoy is an upstream one: it is in force, and tells nothing in Istio's words.
+	// An upstream Envoy is in force, without Istio's telemetry.
 	if i := slices.IndexFunc(checks, func(c check.Check) bool { return strings.Contains(c.Caution, "no sidecar of mesh istio (envoy: stock") }); i < 0 {
-		t.Errorf("nothing says that telemetry is lacking: %+v", checks)
+		t.Errorf("no caution about missing telemetry: %+v", checks)
 	}
 	idleIsNamed(t, c, m, namespace, e, probe)
 	if err := m.Archive(bounded(t, time.Minute), namespace); err != nil {
@@ -113,31 +113,31 @@ func TestRealIstio(t *testing.T) {
 			t.Errorf("no %s in the archive: %q", part, slices.Sorted(maps.Keys(archive)))
 		}
 	}
-	// Under PERMISSIVE plaintext is let in, and the same check, made as if it were not, sees that.
+	// Under PERMISSIVE plaintext is admitted, and the check that expects STRICT fails.
 	more(t, c, namespace, "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: tare}\nspec: {mtls: {mode: PERMISSIVE}}\n")
 	seen := false
 	for ctx := bounded(t, time.Minute); ctx.Err() == nil && !seen; {
 		checks, err = m.Verify(boundedBy(ctx, 3*time.Second), Target{Namespace: namespace, LoadInside: true})
-		seen = err == nil && slices.ContainsFunc(failing(checks), func(s string) bool { return strings.HasPrefix(s, "plaintext is refused: pod shop-") })
+		seen = err == nil && slices.ContainsFunc(failing(checks), func(s string) bool { return strings.HasPrefix(s, "plaintext is refused: port 8080 of pod shop-") })
 	}
 	if !seen {
-		t.Errorf("plaintext that is let in is not seen: %q, %v", failing(checks), err)
+		t.Errorf("admitted plaintext is not detected: %q, %v", failing(checks), err)
 	}
-	gone(t, c, namespace)
+	deleteNamespace(t, c, namespace)
 }
 
-// idleIsNamed puts a pod beside the others that nothing is asked of: its sidecar proves nothing, and that is said of it alone.
+// idleIsNamed deploys a pod without traffic: its sidecar proves nothing, and the check names it alone.
 func idleIsNamed(t *testing.T, c *cluster.Cluster, m *Mesh, namespace string, e mesh.Enrolled, probe func(context.Context) (int, error)) {
 	t.Helper()
 	more(t, c, namespace, deployment("idle", e.Pod.Labels, e.Pod.Annotations, [2]string{"app", serving}))
 	all := Traffic{Some: true, Inside: true, HTTP: true}
-	parts := func(p *corev1.Pod) PodTraffic {
+	traffic := func(p *corev1.Pod) PodTraffic {
 		if p.Labels["app"] == "load" {
 			return PodTraffic{Out: all}
 		}
 		return PodTraffic{In: all}
 	}
-	checks, err := m.Verify(bounded(t, 10*time.Second), Target{Namespace: namespace, LoadInside: true, Probe: probe, Traffic: parts})
+	checks, err := m.Verify(bounded(t, 10*time.Second), Target{Namespace: namespace, LoadInside: true, Probe: probe, Traffic: traffic})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,15 +149,15 @@ func idleIsNamed(t *testing.T, c *cluster.Cluster, m *Mesh, namespace string, e 
 		}
 		t.Logf("%s: %s", name, checks[i].Detail)
 	}
-	// Where it is known that nothing comes to it nothing is demanded of it.
+	// A pod that expects no traffic need not prove any.
 	checks, err = m.Verify(bounded(t, time.Minute), Target{Namespace: namespace, LoadInside: true, Probe: probe, Traffic: func(p *corev1.Pod) PodTraffic {
 		if p.Labels["app"] == "idle" {
 			return PodTraffic{}
 		}
-		return parts(p)
+		return traffic(p)
 	}})
 	if failed := failing(checks); err != nil || len(failed) > 0 {
-		t.Errorf("with a pod that nothing comes to: %q, %v", failed, err)
+		t.Errorf("with a pod that expects no traffic: %q, %v", failed, err)
 	}
 	ref := cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: "idle"}
 	if err := c.Delete(bounded(t, time.Minute), nil, ref); err != nil {

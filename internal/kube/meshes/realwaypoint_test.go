@@ -12,12 +12,12 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// ztunnel and the CNI agent cannot be had in the tests; a waypoint can, and an upstream Envoy takes the whole of the
-// configuration that Istio's control plane has for it, or it would not become ready.
+// The tests have no ztunnel and no CNI agent. A waypoint of upstream Envoy becomes ready only if it accepts the whole
+// configuration from Istio's control plane.
 func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	c := connect(t)
 	charts, hub, tag := istioCharts(t), os.Getenv("TARE_TEST_ISTIO_HUB"), os.Getenv("TARE_TEST_ISTIO_TAG")
-	d, err := mesh.Load("../../experiment/mesh/definitions/istio-ambient.yaml") // a copy of its own
+	d, err := mesh.Load("../../experiment/mesh/definitions/istio-ambient.yaml") // not the shared one
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,12 +30,12 @@ func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	}
 	m, err := New(c, d, mesh.Settings{Hub: hub, Version: tag,
 		Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never", "waypointImage": hub + "/proxyv2:" + tag},
-		Values:  map[string]map[string]any{"istiod": {"image": hub + "/pilot:" + tag}}}, // the ambient profile would have another tag
+		Values:  map[string]map[string]any{"istiod": {"image": hub + "/pilot:" + tag}}}, // the ambient profile sets another tag
 		Options{Charts: charts, Report: func(line string) { t.Log(line) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	standing(t, c, m)
+	installed(t, c, m)
 	namespace := "tare-test-waypoint-" + fmt.Sprint(os.Getpid())
 	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
 	if err != nil {
@@ -52,5 +52,5 @@ func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	if i := slices.IndexFunc(checks, func(c check.Check) bool { return c.Name == "deployment "+namespace+"/waypoint" }); i < 0 || !checks[i].OK {
 		t.Errorf("the waypoint is not ready: %+v", checks)
 	}
-	gone(t, c, namespace)
+	deleteNamespace(t, c, namespace)
 }

@@ -14,31 +14,31 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// What an installation is noted in: a config map in the mesh's namespace.
+// The record of an installation is a ConfigMap in the mesh's namespace.
 const (
 	recordName    = "tare-mesh"
 	recordKey     = "installation.json"
-	annotationRun = "tare.dev/for-run" // of the namespace: the run that installed it
+	annotationRun = "tare.dev/for-run" // of the namespace: the run that installed the mesh
 )
 
-// Installation is what a mesh came to be in a cluster.
+// Installation is the record of an installed mesh.
 type Installation struct {
 	Mesh      string            `json:"mesh"`
-	Version   string            `json:"version"` // as found: that of the charts, or what the mesh's own program says
+	Version   string            `json:"version"` // of the charts, or as the mesh's own program prints it
 	Profile   string            `json:"profile,omitempty"`
 	Options   map[string]string `json:"options,omitempty"`
 	Hub       string            `json:"hub,omitempty"`
 	Namespace string            `json:"namespace,omitempty"`
 	Charts    []InstalledChart  `json:"charts,omitempty"`
-	Program   string            `json:"program,omitempty"` // the mesh's own that installed it, with its version
-	CRDs      []string          `json:"crds,omitempty"`    // put there beside the charts' own
+	Program   string            `json:"program,omitempty"` // the mesh's own program that installed it, with its version
+	CRDs      []string          `json:"crds,omitempty"`    // installed besides those of the charts
 	Networks  []string          `json:"networks,omitempty"`
-	// Run that it was installed for, and the process; empty: for good.
+	// Run is the ID of the run that installed it, with its process; empty: installed by a user.
 	Run   string        `json:"run,omitempty"`
 	Owner cluster.Owner `json:"owner,omitzero"`
 }
 
-// InstalledChart is one release.
+// InstalledChart is one Helm release.
 type InstalledChart struct {
 	Release    string `json:"release"`
 	Namespace  string `json:"namespace"`
@@ -47,11 +47,11 @@ type InstalledChart struct {
 	AppVersion string `json:"appVersion,omitempty"`
 }
 
-// Abandoned says that a run installed it which is dead.
+// Abandoned reports whether the run that installed it has died.
 func (i Installation) Abandoned() bool { return i.Run != "" && i.Owner.State() == cluster.Dead }
 
-// Installed lists the meshes that tare has put into the cluster, by name. One whose installation was cut short has no
-// version.
+// Installed lists the meshes that tare has installed in the cluster, by name. One whose installation was interrupted has
+// no version.
 func Installed(ctx context.Context, c *cluster.Cluster) ([]Installation, error) {
 	var all []Installation
 	err := c.Retry(ctx, "list the meshes of the cluster", func(ctx context.Context) error {
@@ -68,13 +68,13 @@ func Installed(ctx context.Context, c *cluster.Cluster) ([]Installation, error) 
 			}
 			if err == nil {
 				if err := json.Unmarshal([]byte(found.Data[recordKey]), &i); err != nil {
-					return fmt.Errorf("read what is noted of mesh %s: %w", i.Mesh, err)
+					return fmt.Errorf("read the record of mesh %s: %w", i.Mesh, err)
 				}
 			}
 			i.Run = ns.Annotations[annotationRun]
 			if text := ns.Annotations[cluster.AnnotationOwner]; text != "" {
 				if err := json.Unmarshal([]byte(text), &i.Owner); err != nil {
-					return fmt.Errorf("read who installed mesh %s: %w", i.Mesh, err)
+					return fmt.Errorf("read the owner of mesh %s: %w", i.Mesh, err)
 				}
 			}
 			all = append(all, i)
@@ -85,39 +85,44 @@ func Installed(ctx context.Context, c *cluster.Cluster) ([]Installation, error) 
 	return all, err
 }
 
-// note writes down what was installed.
-func (m *Mesh) note(ctx context.Context, i Installation) error {
-	text, err := json.MarshalIndent(i, "", "  ")
+// hasVersion reports whether the mesh or one of its charts has a version; empty: any.
+func (i Installation) hasVersion(version string) bool {
+	return version == "" || i.Version == version || slices.ContainsFunc(i.Charts, func(c InstalledChart) bool { return c.Version == version })
+}
+
+// Settings are those of the installation.
+func (i Installation) Settings() mesh.Settings {
+	return mesh.Settings{Profile: i.Profile, Options: i.Options, Hub: i.Hub}
+}
+
+// record writes the record of the installation.
+func (i *instance) record(ctx context.Context, done Installation) error {
+	text, err := json.MarshalIndent(done, "", "  ")
 	if err != nil {
-		return fmt.Errorf("note the installation: %w", err)
+		return fmt.Errorf("record the installation: %w", err)
 	}
-	if err := m.archive("installation.json", text); err != nil {
+	if err := i.keep("installation.json", text); err != nil {
 		return err
 	}
-	return m.cluster.Apply(ctx, m.stamp(), &corev1.ConfigMap{
+	return i.cluster.Apply(ctx, i.stamp(), &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.k.Namespace, Name: recordName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.k.Namespace, Name: recordName},
 		Data:       map[string]string{recordKey: string(text)},
 	})
 }
 
-// found is what is noted of this mesh; false where it is not installed by tare.
-func (m *Mesh) found(ctx context.Context) (Installation, bool, error) {
-	all, err := Installed(ctx, m.cluster)
-	for _, i := range all {
-		if i.Mesh == m.definition.Name && i.Namespace == m.k.Namespace {
-			return i, true, err
+// installed returns the record of this mesh; false if tare has not installed it.
+func (i *instance) installed(ctx context.Context) (Installation, bool, error) {
+	all, err := Installed(ctx, i.cluster)
+	for _, found := range all {
+		if found.Mesh == i.definition.Name && found.Namespace == i.k.Namespace {
+			return found, true, err
 		}
 	}
 	return Installation{}, false, err
 }
 
-func (m *Mesh) installation(networks []string) Installation {
-	return Installation{Mesh: m.definition.Name, Profile: m.settings.Profile, Options: m.settings.Options, Hub: m.settings.Hub,
-		Namespace: m.k.Namespace, Networks: networks, Run: m.o.Run, Version: m.settings.Version}
-}
-
-// Settings are those that an installation was made with.
-func (i Installation) Settings() mesh.Settings {
-	return mesh.Settings{Profile: i.Profile, Options: i.Options, Hub: i.Hub}
+func (i *instance) installation(networks []string) Installation {
+	return Installation{Mesh: i.definition.Name, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
+		Namespace: i.k.Namespace, Networks: networks, Run: i.options.Run, Version: i.settings.Version}
 }

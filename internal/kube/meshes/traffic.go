@@ -8,21 +8,21 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// PodTraffic is what a pod of the application has to do with the others, and so what its proxy must have seen.
+// PodTraffic is the expected traffic of a pod of the application, and so of its proxy.
 type PodTraffic struct {
-	In  Traffic // requests that come to it
+	In  Traffic // requests that it receives
 	Out Traffic // requests that it sends
 }
 
-// Traffic is what goes one way.
+// Traffic is the traffic in one direction.
 type Traffic struct {
 	Some   bool // there is any
-	Inside bool // at its other end are pods of the mesh, so that it is under mutual TLS
-	HTTP   bool // it consists of requests that a proxy can understand
+	Inside bool // the other end is in the mesh, so that mutual TLS applies
+	HTTP   bool // a proxy can parse its requests
 }
 
-// shows says whether traffic moves the counters that prove something.
-func (t Traffic) shows(proves string) bool {
+// moves reports whether traffic moves the counters of a proof.
+func (t Traffic) moves(proves string) bool {
 	switch proves {
 	case mesh.ProvesMTLS:
 		return t.Some && t.Inside
@@ -32,67 +32,67 @@ func (t Traffic) shows(proves string) bool {
 	return t.Some
 }
 
-// demand is what must show: in each of these pods a counter of one of these directions, or in one of them.
-type demand struct {
+// expectation requires that in each of its pods, or in any, a counter of one of the directions moves.
+type expectation struct {
 	pods       []*corev1.Pod
 	directions []string
-	together   bool
+	any        bool
 }
 
-var eitherWay = []string{mesh.WayIn, mesh.WayOut}
+var bothDirections = []string{mesh.WayIn, mesh.WayOut}
 
-// demands are what must show at a proxy for the mesh to be in force. pods are those that the proxy stands in.
-func (t Target) demands(x mesh.Proxy, proves string, pods []*corev1.Pod, d divided) []demand {
+// expectations of a proxy, if the mesh is in force. pods are those that run the proxy.
+func (t Target) expectations(x mesh.Proxy, proves string, pods []*corev1.Pod, g podGroups) []expectation {
 	switch x.In {
 	case mesh.InPod:
-		return t.ofParts(proves, pods)
+		return t.bySidecar(proves, pods)
 	case mesh.InMesh:
-		return nearby(pods, d, t)
+		return t.byNode(pods, g)
 	}
-	return []demand{{pods: pods, directions: eitherWay}}
+	return []expectation{{pods: pods, directions: bothDirections}}
 }
 
-// ofParts asks of each pod what its part is. Where nobody knows, a load generator asks and is not asked, and any other
-// pod is proven by either.
-func (t Target) ofParts(proves string, pods []*corev1.Pod) []demand {
-	in, out := demand{directions: []string{mesh.WayIn}}, demand{directions: []string{mesh.WayOut}}
-	either := demand{directions: eitherWay, together: proves == mesh.ProvesMTLS && !t.LoadInside}
+// bySidecar expects each pod's own traffic. Without knowledge of it, a load generator sends and does not receive, and
+// any other pod is proven by either direction.
+func (t Target) bySidecar(proves string, pods []*corev1.Pod) []expectation {
+	in, out := expectation{directions: []string{mesh.WayIn}}, expectation{directions: []string{mesh.WayOut}}
+	either := expectation{directions: bothDirections, any: proves == mesh.ProvesMTLS && !t.LoadInside}
 	for _, p := range pods {
-		part := PodTraffic{}
+		traffic := PodTraffic{}
 		switch {
 		case t.Traffic != nil:
-			part = t.Traffic(p)
+			traffic = t.Traffic(p)
 		case t.IsLoad(p):
-			part.Out = Traffic{true, true, true}
+			traffic.Out = Traffic{true, true, true}
 		default:
 			either.pods = append(either.pods, p)
 		}
-		if part.In.shows(proves) {
+		if traffic.In.moves(proves) {
 			in.pods = append(in.pods, p)
 		}
-		if part.Out.shows(proves) {
+		if traffic.Out.moves(proves) {
 			out.pods = append(out.pods, p)
 		}
 	}
-	return []demand{in, out, either}
+	return []expectation{in, out, either}
 }
 
-// nearby is what must show at proxies that many pods share: on the nodes of the load each one carries connections that
-// are made for the probes. What pods have of connections among themselves may be older than the first look.
-func nearby(pods []*corev1.Pod, d divided, t Target) []demand {
-	on := func(of func(*corev1.Pod) bool) (near []*corev1.Pod) {
+// byNode expects counts of proxies that many pods share: each one on a node of the load has the connections of the
+// probes. Connections among other pods may be older than the first reading.
+func (t Target) byNode(pods []*corev1.Pod, g podGroups) []expectation {
+	onNodesOf := func(of func(*corev1.Pod) bool) (found []*corev1.Pod) {
 		for _, p := range pods {
-			if slices.ContainsFunc(d.in, func(a *corev1.Pod) bool { return a.Spec.NodeName == p.Spec.NodeName && of(a) }) {
-				near = append(near, p)
+			if slices.ContainsFunc(g.inMesh, func(a *corev1.Pod) bool { return a.Spec.NodeName == p.Spec.NodeName && of(a) }) {
+				found = append(found, p)
 			}
 		}
-		return near
+		return found
 	}
-	if load := on(t.IsLoad); len(load) > 0 && t.LoadInside {
-		return []demand{{pods: load, directions: eitherWay}}
+	if load := onNodesOf(t.IsLoad); len(load) > 0 && t.LoadInside {
+		return []expectation{{pods: load, directions: bothDirections}}
 	}
-	if all := on(func(*corev1.Pod) bool { return true }); len(all) > 0 {
-		return []demand{{pods: all, directions: eitherWay, together: true}}
+	if all := onNodesOf(func(*corev1.Pod) bool { return true }); len(all) > 0 {
+		return []expectation{{pods: all, directions: bothDirections, any: true}}
 	}
-	return []demand{{pods: pods, directions: eitherWay, together: true}}
+	return []expectation{{pods: pods, directions: bothDirections, any: true}}
 }

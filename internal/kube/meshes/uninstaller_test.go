@@ -10,9 +10,9 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// What goes before Consul's controllers do, among what a cluster with its gateway classes has: its own kinds, and of the
-// Gateway API its class alone, on which its configuration hangs.
-func TestResourcesThatGoWithAMesh(t *testing.T) {
+// Before Consul's controllers, its custom resources are removed, and of the Gateway API only its own class, on which its
+// configuration depends.
+func TestCustomResourcesOfMesh(t *testing.T) {
 	d, err := mesh.Load("consul")
 	if err != nil {
 		t.Fatal(err)
@@ -28,14 +28,14 @@ func TestResourcesThatGoWithAMesh(t *testing.T) {
 		return cluster.Object{Ref: cluster.Ref{Kind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Namespace: namespace, Name: name}}
 	}
 	const consul, gateway = "consul.hashicorp.com", "gateway.networking.k8s.io"
-	owned := of(consul, "ServiceDefaults", "shop", "made-of-another")
+	owned := of(consul, "ServiceDefaults", "shop", "with-owner")
 	owned.Owned = true
-	refs := resources([]cluster.Object{
+	refs := customResources([]cluster.Object{
 		crd("gatewayclassconfigs." + consul), crd("proxydefaults." + consul), crd("gatewayclasses." + gateway), crd("gateways." + gateway),
 		of(consul, "GatewayClassConfig", "", "consul-api-gateway"), of(consul, "ProxyDefaults", "shop", "global"), owned,
 		of(gateway, "GatewayClass", "", "consul"), of(gateway, "GatewayClass", "", "other"), of(gateway, "Gateway", "shop", "consul"),
 		of("rbac.authorization.k8s.io", "ClusterRole", "", "consul-server"), of("", "Service", "shop", "consul"),
-	}, m.isLeft)
+	}, (&uninstaller{m.instance}).isLeftover)
 	var got []string
 	for _, r := range refs {
 		got = append(got, r.Kind.Kind+" "+r.Name)

@@ -21,13 +21,17 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// objects reads a stream of YAML documents. Lists are taken apart.
-func objects(stream []byte) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
+// manifests are objects to apply.
+type manifests []*unstructured.Unstructured
+
+// parseManifests reads a stream of YAML documents. Lists are replaced by their items.
+func parseManifests(stream []byte) (manifests, error) {
+	var all manifests
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
 	for {
 		document, err := documents.Read()
@@ -42,7 +46,7 @@ func objects(stream []byte) ([]*unstructured.Unstructured, error) {
 			return nil, err
 		}
 		switch {
-		case len(o.Object) == 0: // comments
+		case len(o.Object) == 0: // only comments
 		case o.IsList():
 			list, err := o.ToList()
 			if err != nil {
@@ -52,15 +56,15 @@ func objects(stream []byte) ([]*unstructured.Unstructured, error) {
 				all = append(all, &list.Items[i])
 			}
 		case o.GetKind() == "" || o.GetName() == "":
-			return nil, fmt.Errorf("a document is no object of Kubernetes: %.60q", document)
+			return nil, fmt.Errorf("a document is not a Kubernetes object: %.60q", document)
 		default:
 			all = append(all, &o)
 		}
 	}
 }
 
-// apply puts objects into the cluster: what others need first.
-func (m *Mesh) apply(ctx context.Context, s cluster.Stamp, all []*unstructured.Unstructured) error {
+// apply applies the objects, those that others depend on first.
+func (all manifests) apply(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, report func(string)) error {
 	first := []string{"Namespace", "CustomResourceDefinition", "ServiceAccount"}
 	rank := func(o *unstructured.Unstructured) int {
 		if i := slices.Index(first, o.GetKind()); i >= 0 {
@@ -72,28 +76,28 @@ func (m *Mesh) apply(ctx context.Context, s cluster.Stamp, all []*unstructured.U
 	defined := false
 	for _, o := range all {
 		if o.GetKind() != "CustomResourceDefinition" && defined {
-			m.cluster.Rediscover()
+			c.Rediscover()
 			defined = false
 		}
-		if err := m.cluster.Apply(ctx, s, runtime.Object(o)); err != nil {
+		if err := c.Apply(ctx, s, runtime.Object(o)); err != nil {
 			return err
 		}
 		if o.GetKind() == "CustomResourceDefinition" {
-			if err := m.cluster.WaitReady(ctx, m.o.Report, cluster.Ref{Kind: kindCRD, Name: o.GetName()}); err != nil {
+			if err := c.WaitReady(ctx, report, cluster.Ref{Kind: kindCRD, Name: o.GetName()}); err != nil {
 				return err
 			}
 			defined = true
 		}
 	}
 	if defined {
-		m.cluster.Rediscover()
+		c.Rediscover()
 	}
 	return nil
 }
 
-// blotted is a stream of manifests in which secrets are told by the first digits of their digests.
-func blotted(stream []byte) ([]byte, error) {
-	all, err := objects(stream)
+// redacted replaces the values of Secrets by the first digits of their digests, and removes private keys.
+func redacted(stream []byte) ([]byte, error) {
+	all, err := parseManifests(stream)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +125,10 @@ func blotted(stream []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// privateKey is one in PEM, wherever it stands.
+// privateKey is a private key in PEM.
 var privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`)
 
-// withoutKeys is a value without the private keys that stand in its texts.
+// withoutKeys removes private keys from all strings of a value.
 func withoutKeys(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -141,13 +145,13 @@ func withoutKeys(v any) any {
 	return v
 }
 
-// Bounds of what is downloaded.
+// Limits of a download.
 const (
 	fetchWithin = time.Minute
-	fetchMost   = 8 << 20 // bytes; the largest CRD of the Gateway API has half a megabyte
+	fetchLimit  = 8 << 20 // bytes; the largest CRD of the Gateway API has half a megabyte
 )
 
-// fetch downloads a file and refuses one with another digest.
+// fetch downloads a file and checks its digest.
 func fetch(ctx context.Context, f mesh.File) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()
@@ -157,13 +161,13 @@ func fetch(ctx context.Context, f mesh.File) ([]byte, error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, &Error{fmt.Errorf("fetch %s: %w", f.URL, err), "without a way to it give a directory that has it: --charts DIR"}
+		return nil, hint.New("without internet access, use a local directory that contains it: --charts DIR", "fetch %s: %w", f.URL, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch %s: answered with %s", f.URL, resp.Status)
+		return nil, fmt.Errorf("fetch %s: status %s", f.URL, resp.Status)
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, fetchMost))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, fetchLimit))
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", f.URL, err)
 	}

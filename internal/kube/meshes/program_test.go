@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// installerMesh is one that a program installs, which prints manifests as linkerd and istioctl do.
+// installerMesh is installed by a program that prints manifests, as linkerd and istioctl do.
 const installerMesh = `name: tare-test-cli
 description: a deployment that a program prints
 kubernetes:
@@ -32,8 +32,8 @@ tasks:
 - {plane: control, namespace: tare-test-cli}
 `
 
-// installer writes the program; its last answer says with which arguments and values it was called.
-func installer(t *testing.T) {
+// writeProgram writes the program. Its ConfigMap contains the arguments and values of the call.
+func writeProgram(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	program := `#!/bin/sh
@@ -92,7 +92,7 @@ esac
 
 func TestRealMeshByItsOwnProgram(t *testing.T) {
 	c := connect(t)
-	installer(t)
+	writeProgram(t)
 	d, err := mesh.Decode("cli.yaml", []byte(installerMesh))
 	if err != nil {
 		t.Fatal(err)
@@ -108,14 +108,14 @@ func TestRealMeshByItsOwnProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if i.Version != "edge-7.7.7" || i.Program != "tare-test-installer edge-7.7.7" {
-		t.Errorf("installed is %+v", i)
+		t.Errorf("installed: %+v", i)
 	}
 	text := string(archive["tare-test-installer-2.yaml"])
 	if !strings.Contains(text, `last: --mine`) || !strings.Contains(text, `arguments: "3"`) || !strings.Contains(text, "replicas: 1") || strings.Contains(text, "very-secret") {
-		t.Errorf("it was called as\n%s", text)
+		t.Errorf("it was called with\n%s", text)
 	}
 	if checks, err := m.Verify(bounded(t, time.Minute), Target{}); err != nil || len(failing(checks)) > 0 {
-		t.Errorf("verified as %+v, %v", checks, err)
+		t.Errorf("checks %+v, %v", checks, err)
 	}
 	if err := m.Uninstall(bounded(t, 2*time.Minute), false); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestRealMeshByItsOwnProgram(t *testing.T) {
 }
 
 func TestOutputOfPrograms(t *testing.T) {
-	installer(t)
+	writeProgram(t)
 	if _, err := output(t.Context(), "tare-test-installer", []string{"nonsense"}); err == nil || !strings.Contains(err.Error(), "no such command") {
 		t.Errorf("a program that fails: %v", err)
 	}
@@ -133,7 +133,7 @@ func TestOutputOfPrograms(t *testing.T) {
 			t.Errorf("version of %q is %s, want %s", out, got, want)
 		}
 	}
-	all, err := objects([]byte("# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n---\n"))
+	all, err := parseManifests([]byte("# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n---\n"))
 	var names []string
 	for _, o := range all {
 		names = append(names, o.GetName())
@@ -141,11 +141,11 @@ func TestOutputOfPrograms(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("objects are %q, %v", names, err)
 	}
-	if _, err := objects([]byte("just: text\n")); err == nil {
-		t.Error("a document that is no object")
+	if _, err := parseManifests([]byte("just: text\n")); err == nil {
+		t.Error("a document that is not an object")
 	}
-	text, err := blotted([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: \"-----BEGIN EC PRIVATE KEY-----\\nMHc\\n-----END EC PRIVATE KEY-----\\n\"}\n"))
+	text, err := redacted([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: \"-----BEGIN EC PRIVATE KEY-----\\nMHc\\n-----END EC PRIVATE KEY-----\\n\"}\n"))
 	if err != nil || strings.Contains(string(text), "MHc") || !strings.Contains(string(text), "SECRET-key") {
-		t.Errorf("blotted is %s, %v", text, err)
+		t.Errorf("redacted to %s, %v", text, err)
 	}
 }

@@ -2,7 +2,6 @@ package meshes
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -12,33 +11,41 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// private are the networks that meshes take for a cluster's own unless told (RFC 1918, 6598, 4193).
+// private are the networks that meshes assume to be the cluster's own by default (RFC 1918, 6598, 4193).
 var private = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"),
 	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/8"),
 }
 
-// surroundings are what a mesh must be told of a cluster.
-type surroundings struct {
-	nodes, all   int      // that take any pod, and with the others
-	services     []string // networks of services
-	networks     []string // private ones, and those of pods and services that lie elsewhere
-	distribution string
+func privateNetworks() (all []string) {
+	for _, p := range private {
+		all = append(all, p.String())
+	}
+	return all
 }
 
-// look asks the cluster. serviceCIDR, unless empty, is what the user says it is.
-func look(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (surroundings, error) {
-	var s surroundings
+// clusterInfo is what the installation of a mesh depends on.
+type clusterInfo struct {
+	nodes, allNodes int      // those that take any pod, and all
+	services        []string // service CIDRs
+	networks        []string // private networks, and CIDRs of pods and services outside them
+	distribution    string   // of Kubernetes; empty: unknown
+}
+
+// readClusterInfo reads the cluster. serviceCIDR, unless empty, replaces detection.
+func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (clusterInfo, error) {
+	var s clusterInfo
 	var pods []string
 	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
 		list, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		s.nodes, s.all, pods = 0, len(list.Items), nil
+		s.nodes, s.allNodes, pods = 0, len(list.Items), nil
 		for _, n := range list.Items {
 			if cluster.TakesPods(n) {
 				s.nodes++
@@ -54,15 +61,13 @@ func look(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (surround
 	if serviceCIDR != "" {
 		s.services = strings.Split(serviceCIDR, ",")
 	} else if s.services, err = serviceNetworks(ctx, c); err != nil {
-		return s, &Error{fmt.Errorf("find the network of the services: %w", err), "set MT_SERVICECIDR to it, such as 10.43.0.0/16"}
+		return s, hint.New("set MT_SERVICECIDR to it, such as 10.43.0.0/16", "detect the service CIDR: %w", err)
 	}
-	for _, p := range private {
-		s.networks = append(s.networks, p.String())
-	}
+	s.networks = privateNetworks()
 	for _, text := range slices.Concat(s.services, pods) {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return s, &Error{fmt.Errorf("network of the cluster: %w", err), "write it as 10.43.0.0/16"}
+			return s, hint.New("write it as 10.43.0.0/16", "network of the cluster: %w", err)
 		}
 		if !slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(prefix.Addr()) && p.Bits() <= prefix.Bits() }) &&
 			!slices.Contains(s.networks, prefix.String()) {
@@ -72,14 +77,14 @@ func look(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (surround
 	return s, nil
 }
 
-// validRange is how the API server says which addresses services may have.
+// validRange is the service CIDR in an error of the API server.
 var validRange = regexp.MustCompile(`range of valid IPs is ([0-9a-fA-F.:/]+)`)
 
-// serviceNetworks asks for the ServiceCIDR objects, which Kubernetes 1.33 and later have, and else lets the API server
-// refuse a service (in a dry run) with an address that no service can have: its refusal names the range.
+// serviceNetworks reads the ServiceCIDR objects of Kubernetes 1.33 and later. Earlier API servers name the range when
+// they refuse a Service with an invalid address, which is sent as a dry run.
 func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	var found *networkingv1.ServiceCIDR
-	err := c.Retry(ctx, "read the network of the services", func(ctx context.Context) error {
+	err := c.Retry(ctx, "read the service CIDR", func(ctx context.Context) error {
 		var err error
 		found, err = c.Typed().NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
 		return err
@@ -88,11 +93,11 @@ func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) 
 		return found.Spec.CIDRs, nil
 	}
 	impossible := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "tare-asks-for-the-range"},
+		ObjectMeta: metav1.ObjectMeta{Name: "tare-probes-the-range"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "198.51.100.1", Ports: []corev1.ServicePort{{Port: 80}}}, // RFC 5737
 	}
 	var refused error
-	_ = c.Retry(ctx, "ask for the network of the services", func(ctx context.Context) error {
+	_ = c.Retry(ctx, "probe for the service CIDR", func(ctx context.Context) error {
 		_, refused = c.Typed().CoreV1().Services(metav1.NamespaceDefault).Create(ctx, impossible, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if cluster.IsTransient(refused) {
 			return refused
@@ -108,7 +113,7 @@ func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) 
 	return nil, err
 }
 
-// distribution is what a node says of where it comes from; empty where nothing is known.
+// distribution is the Kubernetes distribution of a node; empty if unknown.
 func distribution(n corev1.Node) string {
 	version := n.Status.NodeInfo.KubeletVersion
 	switch {

@@ -1,0 +1,166 @@
+package meshes
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// Limits of a request to a pod.
+const (
+	getWithin   = 10 * time.Second
+	getLimit    = 64 << 20 // bytes; the config dump of a large cluster has tens of megabytes
+	readsAtOnce = 8
+)
+
+// podReader lists pods and reads from their ports.
+type podReader struct{ cluster *cluster.Cluster }
+
+// list returns the pods of a namespace that have not ended and are not terminating.
+func (r podReader) list(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+	var all []*corev1.Pod
+	err := r.cluster.Retry(ctx, "list the pods of "+namespace, func(ctx context.Context) error {
+		list, err := r.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		all = nil
+		for i := range list.Items {
+			if p := &list.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && p.DeletionTimestamp == nil {
+				all = append(all, p)
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// podsOf returns the pods that run a proxy. namespace is the mesh's.
+func (r podReader) podsOf(ctx context.Context, x mesh.Proxy, namespace string, g podGroups) ([]*corev1.Pod, error) {
+	switch x.In {
+	case mesh.InPod:
+		return slices.DeleteFunc(slices.Clone(g.inMesh), func(p *corev1.Pod) bool { has, _ := proxyOf(p, x.Container); return !has }), nil
+	case mesh.InNamespace:
+		return slices.DeleteFunc(slices.Clone(g.own), func(p *corev1.Pod) bool { return !x.Selects(p.Labels) }), nil
+	}
+	pods, err := r.list(ctx, namespace)
+	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !x.Selects(p.Labels) }), err
+}
+
+// get sends an HTTP GET to a port of a pod, over a port-forward that bypasses the mesh.
+func (r podReader) get(ctx context.Context, p *corev1.Pod, port int, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, getWithin)
+	defer cancel()
+	forward := r.cluster.Forward(p.Namespace, p.Name, port)
+	defer forward.Close()
+	client := &http.Client{Transport: &http.Transport{DialContext: forward.DialContext, DisableKeepAlives: true, DisableCompression: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d%s", port, path), nil)
+	if err != nil {
+		return nil, fmt.Errorf("get from %s: %w", forward, err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("get from %s: %w", forward, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, getLimit))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %s", resp.Status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s from %s: %w", path, forward, err)
+	}
+	return body, nil
+}
+
+// reading is the counters of one proxy in one pod, in the order of the definition.
+type reading []float64
+
+// readings are those of one proxy in several pods.
+type readings map[types.UID]reading
+
+// counters reads the counters of a proxy in several pods.
+func (r podReader) counters(ctx context.Context, x mesh.Proxy, pods []*corev1.Pod) (readings, error) {
+	all := make([]reading, len(pods))
+	var reads *errgroup.Group
+	reads, ctx = errgroup.WithContext(ctx)
+	reads.SetLimit(readsAtOnce)
+	for i, p := range pods {
+		reads.Go(func() error {
+			var err error
+			all[i], err = r.countersOf(ctx, x, p)
+			return err
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		return nil, err
+	}
+	by := readings{}
+	for i, p := range pods {
+		by[p.UID] = all[i]
+	}
+	return by, nil
+}
+
+func (r podReader) countersOf(ctx context.Context, x mesh.Proxy, p *corev1.Pod) (reading, error) {
+	values := make(reading, len(x.Counters))
+	pages := map[string]map[string]*dto.MetricFamily{}
+	for i, c := range x.Counters {
+		page := fmt.Sprintf("%d%s", c.Port, c.Path)
+		if pages[page] == nil {
+			body, err := r.get(ctx, p, c.Port, c.Path)
+			if err != nil {
+				return nil, err
+			}
+			if pages[page], err = parseMetrics(body); err != nil {
+				return nil, fmt.Errorf("read the metrics of pod %s/%s: %w", p.Namespace, p.Name, err)
+			}
+		}
+		values[i] = sum(pages[page], c)
+	}
+	return values, nil
+}
+
+func parseMetrics(body []byte) (map[string]*dto.MetricFamily, error) {
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	return p.TextToMetricFamilies(bytes.NewReader(body))
+}
+
+// sum adds the series of a counter whose labels match the definition. The suffix _total is optional: proxies that write
+// OpenMetrics omit it from the family's name.
+func sum(families map[string]*dto.MetricFamily, c mesh.Counter) float64 {
+	total := 0.0
+	for _, name := range []string{c.Metric, strings.TrimSuffix(c.Metric, "_total")} {
+		f := families[name]
+		if f == nil {
+			continue
+		}
+		for _, s := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range s.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if c.Counts(labels) {
+				total += s.GetCounter().GetValue() + s.GetGauge().GetValue() + s.GetUntyped().GetValue()
+			}
+		}
+		return total
+	}
+	return total
+}

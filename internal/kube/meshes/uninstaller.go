@@ -1,0 +1,197 @@
+package meshes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+)
+
+// ErrNotInstalled reports that tare did not install the mesh.
+var ErrNotInstalled = errors.New("tare has not installed it")
+
+// Leftovers is the error of an incomplete removal: objects of the mesh that still exist.
+type Leftovers struct {
+	hint.Hinted
+	Objects []cluster.Ref
+}
+
+func newLeftovers(objects []cluster.Ref) *Leftovers {
+	return &Leftovers{Objects: objects, Hinted: hint.Hinted{Err: fmt.Errorf("not removed: %s", list(objects)),
+		Text: "`kubectl describe` shows what holds them; if the controller of a finalizer is gone, remove the finalizer by hand"}}
+}
+
+// list names the first of several objects.
+func list(refs []cluster.Ref) string {
+	const shown = 6
+	var names []string
+	for _, r := range refs[:min(shown, len(refs))] {
+		names = append(names, r.String())
+	}
+	if more := len(refs) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// uninstaller removes a mesh, and checks that nothing of it is left.
+type uninstaller struct{ *instance }
+
+// run implements [Mesh.Uninstall].
+func (u *uninstaller) run(ctx context.Context, force bool) error {
+	ctx, cancel := within(ctx, UninstallWithin)
+	defer cancel()
+	if !u.installable() {
+		return nil
+	}
+	_, ours, err := u.installed(ctx)
+	if err != nil {
+		return u.failed("uninstall", err)
+	}
+	if !ours && !force {
+		found, err := u.leftovers(ctx)
+		if err != nil {
+			return u.failed("uninstall", err)
+		}
+		if len(found) == 0 {
+			u.report("the cluster has no objects of mesh %s", u.definition.Name)
+			return nil
+		}
+		return u.failed("uninstall", hint.New("if nobody needs them, --force removes them", "%w, and the cluster has objects of it: %s", ErrNotInstalled, list(found)))
+	}
+	if err := u.remove(ctx); err != nil {
+		return u.failed("uninstall", err)
+	}
+	return nil
+}
+
+// recordSteps records what Uninstall would do, in a dry run.
+func (u *uninstaller) recordSteps() {
+	if u.installable() {
+		u.cluster.Recorder().Add(cluster.Step{Command: []string{"tare", "mesh", "uninstall", u.definition.Name, "--force"}})
+	}
+}
+
+// remove removes the mesh, however much of it is installed.
+func (u *uninstaller) remove(ctx context.Context) error {
+	// Custom resources first: the mesh's controllers remove their finalizers.
+	if err := u.removeCustomResources(ctx); err != nil {
+		return err
+	}
+	for _, c := range slices.Backward(u.k.Charts) {
+		namespace := c.Namespace
+		if namespace == "" {
+			namespace = u.k.Namespace
+		}
+		u.report("uninstalling %s/%s", namespace, c.Release)
+		if err := u.helm().Uninstall(ctx, namespace, c.Release); err != nil {
+			return err
+		}
+	}
+	if err := u.removeLabelled(ctx); err != nil {
+		return err
+	}
+	if err := u.delete(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: u.k.Namespace}); err != nil {
+		return err
+	}
+	found, err := u.leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		u.report("removing leftovers of the charts: %s", list(found))
+		if err := u.delete(ctx, found...); err != nil {
+			return err
+		}
+		u.cluster.Rediscover()
+		if found, err = u.leftovers(ctx); err != nil {
+			return err
+		}
+	}
+	if len(found) > 0 {
+		return newLeftovers(found)
+	}
+	return (&nodeInspector{u.instance}).check(ctx)
+}
+
+func (u *uninstaller) delete(ctx context.Context, refs ...cluster.Ref) error {
+	return u.cluster.Delete(ctx, u.options.Report, refs...)
+}
+
+// removeLabelled deletes objects that tare applied itself, not as a chart. Helm's own record of a release has no label.
+func (u *uninstaller) removeLabelled(ctx context.Context) error {
+	all, err := u.cluster.Objects(ctx, cluster.Query{Selector: cluster.LabelInstalled + "=" + u.definition.Name})
+	if err != nil {
+		return err
+	}
+	var refs []cluster.Ref
+	for _, o := range all {
+		if o.Kind != cluster.KindNamespace && !o.Owned {
+			refs = append(refs, o.Ref)
+		}
+	}
+	return u.delete(ctx, refs...)
+}
+
+// removeCustomResources deletes the objects of the mesh's own kinds, and leftovers of other custom kinds.
+func (u *uninstaller) removeCustomResources(ctx context.Context) error {
+	all, err := u.cluster.Objects(ctx, cluster.Query{})
+	if err != nil {
+		return err
+	}
+	refs := customResources(all, u.isLeftover)
+	if len(refs) == 0 {
+		return nil
+	}
+	u.report("removing %s", list(refs))
+	return u.delete(ctx, refs...)
+}
+
+// customResources selects objects of kinds that CRDs define: those of the mesh's own CRDs, and leftovers of others'.
+// They are deleted together. Consul's controller keeps the configuration of a gateway class as long as the class exists,
+// whose kind is not Consul's.
+func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool) (refs []cluster.Ref) {
+	groups := map[string]bool{} // API groups of CRDs; true: the mesh's own
+	for _, o := range all {
+		if o.Kind.GroupKind() != kindCRD.GroupKind() {
+			continue
+		}
+		// The name of a CRD is the plural of its kind and its group.
+		if _, group, ok := strings.Cut(o.Name, "."); ok {
+			groups[group] = groups[group] || isLeftover(o)
+		}
+	}
+	for _, o := range all {
+		if own, custom := groups[o.Kind.Group]; !o.Owned && custom && (own || isLeftover(o)) {
+			refs = append(refs, o.Ref)
+		}
+	}
+	return refs
+}
+
+// leftovers lists the mesh's objects: its namespace, and those that the definition lists as leftovers.
+func (u *uninstaller) leftovers(ctx context.Context) ([]cluster.Ref, error) {
+	all, err := u.cluster.Objects(ctx, cluster.Query{})
+	if err != nil {
+		return nil, fmt.Errorf("list objects of the mesh: %w", err)
+	}
+	var refs []cluster.Ref
+	for _, o := range all {
+		if o.Kind == cluster.KindNamespace && o.Name == u.k.Namespace || u.isLeftover(o) {
+			refs = append(refs, o.Ref)
+		}
+	}
+	return refs, nil
+}
+
+func (u *uninstaller) isLeftover(o cluster.Object) bool {
+	return o.Labels[cluster.LabelInstalled] == u.definition.Name ||
+		slices.ContainsFunc(u.k.Leftovers, func(l mesh.Leftover) bool {
+			return l.Matches(o.Kind.Group, o.Kind.Kind, o.Namespace, o.Name, o.Labels)
+		})
+}
