@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // Settings are what the user chose of a mesh on Kubernetes. The zero value is the definition's defaults.
@@ -87,7 +89,7 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 			}
 		}
 	} else if _, ok := k.Profiles[s.Profile]; !ok {
-		return s, &SettingError{fmt.Errorf("there is no profile %q", s.Profile), "profiles: " + strings.Join(slices.Sorted(maps.Keys(k.Profiles)), ", ")}
+		return s, hint.New("profiles: "+strings.Join(slices.Sorted(maps.Keys(k.Profiles)), ", "), "there is no profile %q", s.Profile)
 	}
 	options := map[string]string{}
 	for name, o := range k.Options {
@@ -97,9 +99,9 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 		o, ok := k.Options[name]
 		switch {
 		case !ok:
-			return s, &SettingError{fmt.Errorf("there is no option %q", name), "options: " + strings.Join(slices.Sorted(maps.Keys(k.Options)), ", ")}
+			return s, hint.New("options: "+strings.Join(slices.Sorted(maps.Keys(k.Options)), ", "), "there is no option %q", name)
 		case len(o.OneOf) > 0 && !slices.Contains(o.OneOf, s.Options[name]):
-			return s, &SettingError{fmt.Errorf("option %s: found %q", name, s.Options[name]), "expected " + strings.Join(o.OneOf, ", ")}
+			return s, hint.New("expected "+strings.Join(o.OneOf, ", "), "option %s: found %q", name, s.Options[name])
 		}
 		options[name] = s.Options[name]
 	}
@@ -110,22 +112,11 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 			for _, c := range k.Charts {
 				releases = append(releases, c.Release)
 			}
-			return s, &SettingError{fmt.Errorf("values are given for %q, which is no release of this mesh", release), "releases: " + strings.Join(releases, ", ")}
+			return s, hint.New("releases: "+strings.Join(releases, ", "), "values are given for %q, which is no release of this mesh", release)
 		}
 	}
 	return s, nil
 }
-
-// SettingError is a choice that the definition does not offer.
-type SettingError struct {
-	error
-	hint string
-}
-
-func (e *SettingError) Unwrap() error { return e.error }
-
-// Hint says what can be chosen.
-func (e *SettingError) Hint() string { return e.hint }
 
 // Enrol renders what puts namespace under the mesh. Settings are completed first.
 func (k Kubernetes) Enrol(s Settings, namespace string, way Way) (Enrolled, error) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // Gateway is a mesh's ingress gateway: how one is made in an application's namespace, what leads to it, and how to tell
@@ -65,9 +67,9 @@ func (d Definition) Ingress() (*Gateway, error) {
 	}
 	switch g := d.Kubernetes.Gateway; {
 	case g == nil:
-		return nil, &NoGateway{d.Name, "its definition has no gateway", "docs/how-to/add-a-mesh.md says how to write one"}
+		return nil, noGateway(d.Name, "its definition has no gateway", "docs/how-to/add-a-mesh.md describes how to write one")
 	case g.None != "":
-		return nil, &NoGateway{d.Name, g.None, "leave the mesh out, or send the load to the entry's Service: load: {entry: service}"}
+		return nil, noGateway(d.Name, g.None, "remove the mesh, or send the load to the entry's Service: load: {entry: service}")
 	default:
 		return g, nil
 	}
@@ -81,17 +83,10 @@ func (g Gateway) Carries(protocol string) error {
 	return fmt.Errorf("%w: the gateway's routes carry %s, and not %s", errors.ErrUnsupported, strings.Join(g.Protocols, ", "), protocol)
 }
 
-// NoGateway says that a mesh has no ingress gateway, and why.
-type NoGateway struct{ Mesh, Why, hint string }
-
-func (e *NoGateway) Error() string {
-	return fmt.Sprintf("mesh %s: %v through a gateway: %s", e.Mesh, errors.ErrUnsupported, e.Why)
+// noGateway is the error about a mesh without an ingress gateway. It wraps [errors.ErrUnsupported].
+func noGateway(mesh, why, advice string) error {
+	return hint.New(advice, "mesh %s: %w through a gateway: %s", mesh, errors.ErrUnsupported, why)
 }
-
-func (e *NoGateway) Unwrap() error { return errors.ErrUnsupported }
-
-// Hint says what the user can do.
-func (e *NoGateway) Hint() string { return e.hint }
 
 // Holds says whether the condition is true of an object, and else what is said of it.
 func (c Condition) Holds(object map[string]any) (ok bool, state string) {
@@ -132,62 +127,6 @@ func (c Condition) in(place map[string]any) (ok bool, state string) {
 		return false, state
 	}
 	return false, "nobody says whether it is " + c.Type
-}
-
-// gateway checks how the ingress gateway is made.
-func (v *validation) gateway(k Kubernetes, d Definition) {
-	g := k.Gateway
-	const at = "kubernetes.gateway"
-	if g == nil {
-		return
-	}
-	if g.None != "" {
-		if v.doc.Has(at+".manifests") || v.doc.Has(at+".service") || v.doc.Has(at+".proxy") {
-			v.report(at+".none", "a reason why there is none, and a gateway", "remove one of the two")
-		}
-		return
-	}
-	v.crdsAt(at+".crds", g.CRDs)
-	v.given(at+".service", g.Service, "add the name of the Service that leads to it, or none with the reason why there is no gateway")
-	if g.Port < 1 || g.Port > maxPort {
-		v.report(at+".port", fmt.Sprintf("found %d, expected 1 to %d", g.Port, maxPort), "")
-	}
-	if len(g.Protocols) == 0 {
-		v.report(at+".protocols", "missing: nothing says what its routes carry", "add protocols: [http1]")
-	}
-	if len(g.Manifests) == 0 {
-		v.report(at+".manifests", "missing: nothing would make it", "add the objects that do")
-	}
-	samples := k.sampleFronts()
-	for i, text := range g.Manifests {
-		v.manifest(fmt.Sprintf("%s.manifests[%d]", at, i), text, samples)
-	}
-	for i, w := range g.Workloads {
-		v.workload(fmt.Sprintf("%s.workloads[%d]", at, i), w)
-	}
-	for i, c := range g.Conditions {
-		here := fmt.Sprintf("%s.conditions[%d]", at, i)
-		v.given(here+".version", c.Version, "add the version of the API, such as v1")
-		v.given(here+".kind", c.Kind, "add the kind of object, such as Gateway")
-		v.given(here+".name", c.Name, "add its name")
-		v.given(here+".type", c.Type, "add the type of condition, such as Programmed")
-	}
-	v.frontProxy(at+".proxy", g.Proxy, d)
-}
-
-// frontProxy checks that what runs in the gateway can be found and proves that requests come through it.
-func (v *validation) frontProxy(at string, p *Proxy, d Definition) {
-	if p == nil {
-		v.report(at, "missing: nothing would prove that requests come through it", "add its role, container, podLabel and counters")
-		return
-	}
-	proves := v.proxy(at, *p, d)
-	if p.In != InNamespace {
-		v.report(at+".in", fmt.Sprintf("found %q, expected %s", p.In, InNamespace), "a gateway stands in the application's namespace, and goes with it")
-	}
-	if !proves[ProvesL7] {
-		v.report(at+".counters", "no counter proves "+ProvesL7+": nothing would tell whether each request came through the gateway", "add a counter of requests")
-	}
 }
 
 func (k Kubernetes) sampleFronts() []any {

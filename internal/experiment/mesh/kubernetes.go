@@ -3,9 +3,9 @@ package mesh
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -270,13 +270,13 @@ func (d Definition) On(platform string) error {
 	nothing := d.Provides == Provides{} && d.Local == nil && d.Kubernetes == nil && !d.ruled(metric.Data)
 	for _, p := range parts {
 		if p.platform == platform && !p.has && !nothing {
-			e := &NotHere{Mesh: d.Name, Platform: platform}
+			has := ""
 			for _, other := range parts {
 				if other.has {
-					e.Other = other.platform
+					has = other.platform
 				}
 			}
-			return e
+			return notOn(d.Name, platform, has)
 		}
 	}
 	return nil
@@ -292,22 +292,12 @@ func (d Definition) ruled(plane metric.Plane) bool {
 	return false
 }
 
-// NotHere says that a mesh has no part for a platform.
-type NotHere struct {
-	Mesh, Platform string
-	Other          string // the platform it has a part for; empty: none
-}
-
-func (e *NotHere) Error() string {
-	return fmt.Sprintf("mesh %s: %v on platform %s: its definition has no %s part", e.Mesh, errors.ErrUnsupported, e.Platform, e.Platform)
-}
-
-func (e *NotHere) Unwrap() error { return errors.ErrUnsupported }
-
-// Hint says what the user can do.
-func (e *NotHere) Hint() string {
-	if e.Other == "" {
-		return "docs/how-to/add-a-mesh.md says how to write one"
+// notOn is the error about a mesh whose definition has no part for a platform. other is the platform it has a part
+// for, or empty. The error wraps [errors.ErrUnsupported].
+func notOn(mesh, platform, other string) error {
+	advice := "docs/how-to/add-a-mesh.md describes how to write one"
+	if other != "" {
+		advice = "it runs on platform " + other + "; write platform: {kind: " + other + "}, or remove it"
 	}
-	return "it runs on platform " + e.Other + "; write platform: {kind: " + e.Other + "}, or leave it out"
+	return hint.New(advice, "mesh %s: %w on platform %s: its definition has no %s part", mesh, errors.ErrUnsupported, platform, platform)
 }

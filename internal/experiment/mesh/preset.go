@@ -79,7 +79,7 @@ func decodeAttribution(name string, data []byte) (Attribution, error) {
 	}
 	doc.Decode(&a)
 	v := &validation{doc: doc, data: data}
-	v.given("name", a.Name, "add name: my-attribution")
+	v.required("name", a.Name, "add name: my-attribution")
 	for i, r := range a.Tasks {
 		v.rule(fmt.Sprintf("tasks[%d]", i), r)
 	}

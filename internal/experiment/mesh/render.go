@@ -5,20 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"text/template"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // maxSocketPath is what fits sun_path of a Unix socket address on Linux, its final zero byte left out (unix(7)).
 const maxSocketPath = 107
 
-// ErrSocketPath says that the path of an admin socket is too long for the system.
-var ErrSocketPath error = socketPathError{}
-
-type socketPathError struct{}
-
-func (socketPathError) Error() string { return "path of a Unix socket is too long" }
-
-// Hint is what the user can do.
-func (socketPathError) Hint() string { return "set TMPDIR or XDG_RUNTIME_DIR to a shorter path" }
+// ErrSocketPath is wrapped by the error about an admin socket whose path is too long for the system.
+var ErrSocketPath = hint.New("set TMPDIR or XDG_RUNTIME_DIR to a shorter path", "path of a Unix socket is too long")
 
 // functions are what a template may call besides those of text/template.
 var functions = template.FuncMap{

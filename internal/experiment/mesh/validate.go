@@ -28,69 +28,13 @@ func (v *validation) definition(d Definition) {
 		v.report("name", fmt.Sprintf("found %q, expected lower-case letters, digits and -", d.Name), "")
 	}
 	if d.Local != nil {
-		control := v.controls(d.Local.Control)
-		v.certificates(d, control)
-		v.sidecar(d.Local.Sidecar, control)
-		v.verify(d.Local.Verify, d.Provides.MTLS, control)
+		localPart{v}.validate(d)
 	}
 	if d.Kubernetes != nil {
-		v.kubernetes(*d.Kubernetes, d)
+		clusterPart{v}.validate(*d.Kubernetes, d)
 	}
 	for i, r := range d.Tasks {
 		v.rule(fmt.Sprintf("tasks[%d]", i), r)
-	}
-}
-
-func (v *validation) sidecar(s Sidecar, control map[string]ControlContext) {
-	const at = "local.sidecar"
-	if s.Program == "" {
-		v.report(at+".program", "no program is given", "add program: envoy, or the path of another")
-	}
-	if s.Concurrency < 0 || s.Concurrency > maxConcurrency {
-		v.report(at+".concurrency", fmt.Sprintf("found %d, expected 1 to %d worker threads", s.Concurrency, maxConcurrency), "")
-	}
-	for i, arg := range s.Args {
-		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, sampleContexts(control))
-	}
-	v.template(at+".config", s.Config, sampleContexts(control))
-	v.ordered(at, s, control)
-}
-
-func (v *validation) verify(ver Verify, mtls bool, control map[string]ControlContext) {
-	const at = "local.verify"
-	switch {
-	case ver == Verify{}:
-		v.report(at, "missing: nothing would prove that the data plane is in the path", "name the counters of the sidecar: unit, inbound, outbound")
-		return
-	case ver.Unit == "":
-		v.report(at+".unit", "no unit is given", "expected "+strings.Join(units, " or "))
-	case !slices.Contains(units, ver.Unit):
-		v.report(at+".unit", fmt.Sprintf("found %q, expected %s", ver.Unit, strings.Join(units, " or ")), "")
-	}
-	v.template(at+".denied", ver.Denied, sampleContexts(control)[:1])
-	for _, c := range []struct{ field, text string }{{"retries", ver.Retries}, {"timeouts", ver.Timeouts}} {
-		v.template(at+"."+c.field, c.text, sampleOutbounds(control))
-	}
-	for _, c := range []struct {
-		field, text      string
-		outbound, isMTLS bool
-	}{
-		{"inbound", ver.Inbound, false, false},
-		{"outbound", ver.Outbound, true, false},
-		{"inboundHandshakes", ver.InboundHandshakes, false, true},
-		{"outboundHandshakes", ver.OutboundHandshakes, true, true},
-	} {
-		path := at + "." + c.field
-		switch needed := !c.isMTLS || mtls; {
-		case c.text == "" && needed:
-			v.report(path, "no counter is given", "name a counter as the sidecar's statistics show it")
-		case c.text != "" && !needed:
-			v.report(path, "the mesh does not provide mtls", "add mtls: true to provides, or remove the counter")
-		case c.outbound:
-			v.template(path, c.text, sampleOutbounds(control))
-		default:
-			v.template(path, c.text, sampleContexts(control)[:1])
-		}
 	}
 }
 
@@ -139,4 +83,40 @@ func checkPlane(p metric.Plane) (hint string, ok bool) {
 		return "did you mean " + near + "?", false
 	}
 	return "planes: " + strings.Join(names, ", "), false
+}
+
+// required reports an empty field.
+func (v *validation) required(path, text, hint string) {
+	if text == "" {
+		v.report(path, "missing", hint)
+	}
+}
+
+// oneOf reports a value that is not one of a few words.
+func (v *validation) oneOf(path, found string, words ...string) {
+	if slices.Contains(words, found) {
+		return
+	}
+	hint := ""
+	if near, ok := strict.Nearest(found, words); ok {
+		hint = "did you mean " + near + "?"
+	}
+	v.report(path, fmt.Sprintf("found %q, expected %s", found, strings.Join(words, ", ")), hint)
+}
+
+func (v *validation) request(at string, r Request, samples []any) {
+	v.required(at+".url", r.URL, "add the address that is asked")
+	v.template(at+".url", r.URL, samples)
+	v.template(at+".body", r.Body, samples)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		v.template(at+".header."+name, r.Header[name], samples)
+	}
+}
+
+func (v *validation) workload(here string, w Workload) {
+	v.required(here+".name", w.Name, "add its name")
+	v.oneOf(here+".kind", w.Kind, "Deployment", "StatefulSet", "DaemonSet")
+	if w.Scaled && w.Kind == "DaemonSet" {
+		v.report(here+".scaled", "a DaemonSet has as many pods as there are nodes", "remove it")
+	}
 }

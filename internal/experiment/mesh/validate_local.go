@@ -1,0 +1,150 @@
+package mesh
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// localPart checks the part of a definition for one machine.
+type localPart struct{ *validation }
+
+func (v localPart) validate(d Definition) {
+	control := v.controls(d.Local.Control)
+	v.certificates(d, control)
+	v.sidecar(d.Local.Sidecar, control)
+	v.verify(d.Local.Verify, d.Provides.MTLS, control)
+}
+
+// controls checks the processes of the control plane, and returns what the other templates see of them.
+func (v localPart) controls(all []Control) map[string]ControlContext {
+	seen := map[string]ControlContext{}
+	for i, c := range all {
+		at := fmt.Sprintf("local.control[%d]", i)
+		_, twice := seen[c.Name]
+		switch {
+		case c.Name == "":
+			v.report(at+".name", "no name is given", "add name: server")
+		case !label.MatchString(c.Name):
+			v.report(at+".name", fmt.Sprintf("found %q, expected lower-case letters, digits and -", c.Name), "")
+		case twice:
+			v.report(at+".name", fmt.Sprintf("there are two called %q", c.Name), "")
+		}
+		if c.Program == "" {
+			v.report(at+".program", "no program is given", "add the name of one on PATH, or its path")
+		}
+		if len(c.Ready) == 0 {
+			v.report(at+".ready", "missing: nothing would tell that it is ready", "name requests that it answers with 2xx once it is")
+		}
+		ctx := sampleControlContext(c, maps.Clone(seen))
+		for j, arg := range c.Args {
+			v.template(fmt.Sprintf("%s.args[%d]", at, j), arg, []any{ctx})
+		}
+		v.template(at+".config", c.Config, []any{ctx})
+		for j, r := range c.Ready {
+			v.request(fmt.Sprintf("%s.ready[%d]", at, j), r, []any{ctx})
+		}
+		if c.Version != nil {
+			v.request(at+".version", c.Version.Request, []any{ctx})
+			v.required(at+".version.field", c.Version.Field, "name the field of the answer that has the version")
+		}
+		seen[c.Name] = ctx
+	}
+	return seen
+}
+
+func (v localPart) certificates(d Definition, control map[string]ControlContext) {
+	const at = "local.certificates"
+	c := d.Local.Certificates
+	if c == nil {
+		return
+	}
+	if !d.Provides.MTLS {
+		v.report(at, "the mesh does not provide mtls", "add mtls: true to provides, or remove the certificates")
+	}
+	samples := []any{CertificateContext{Service: "echo", Control: control, Secrets: sampleSecrets}}
+	v.required(at+".identity", c.Identity, "add the SPIFFE ID of a service, e.g. spiffe://example.test/{{.Service}}")
+	v.required(at+".chain", c.Chain, "name the field of the answer that has the certificate")
+	v.required(at+".key", c.Key, "name the field of the answer that has the key")
+	v.template(at+".identity", c.Identity, samples)
+	v.request(at+".roots", c.Roots, samples)
+	v.request(at+".issue", c.Issue, samples)
+}
+
+func (v localPart) sidecar(s Sidecar, control map[string]ControlContext) {
+	const at = "local.sidecar"
+	if s.Program == "" {
+		v.report(at+".program", "no program is given", "add program: envoy, or the path of another")
+	}
+	if s.Concurrency < 0 || s.Concurrency > maxConcurrency {
+		v.report(at+".concurrency", fmt.Sprintf("found %d, expected 1 to %d worker threads", s.Concurrency, maxConcurrency), "")
+	}
+	for i, arg := range s.Args {
+		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, sampleContexts(control))
+	}
+	v.template(at+".config", s.Config, sampleContexts(control))
+	v.controlled(at, s, control)
+}
+
+// controlled checks the fields of a sidecar that a control plane configures.
+func (v localPart) controlled(at string, s Sidecar, control map[string]ControlContext) {
+	for i, r := range s.Register {
+		v.request(fmt.Sprintf("%s.register[%d]", at, i), r, sampleContexts(control))
+	}
+	v.template(at+".inboundListener", s.InboundListener, sampleContexts(control)[:1])
+	v.template(at+".outboundListener", s.OutboundListener, sampleOutbounds(control))
+	v.template(at+".outboundEndpoints", s.OutboundEndpoints, sampleOutbounds(control))
+	b := s.Bootstrap
+	if b == nil {
+		return
+	}
+	v.required(at+".bootstrap.program", b.Program, "add the program that prints the configuration")
+	if s.Config != "" {
+		v.report(at+".config", "the bootstrap prints the configuration", "remove one of config and bootstrap")
+	}
+	for i, arg := range b.Args {
+		v.template(fmt.Sprintf("%s.bootstrap.args[%d]", at, i), arg, sampleContexts(control))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
+		v.template(at+".bootstrap.env."+name, b.Env[name], sampleContexts(control))
+	}
+}
+
+func (v localPart) verify(ver Verify, mtls bool, control map[string]ControlContext) {
+	const at = "local.verify"
+	switch {
+	case ver == Verify{}:
+		v.report(at, "missing: nothing would prove that the data plane is in the path", "name the counters of the sidecar: unit, inbound, outbound")
+		return
+	case ver.Unit == "":
+		v.report(at+".unit", "no unit is given", "expected "+strings.Join(units, " or "))
+	case !slices.Contains(units, ver.Unit):
+		v.report(at+".unit", fmt.Sprintf("found %q, expected %s", ver.Unit, strings.Join(units, " or ")), "")
+	}
+	v.template(at+".denied", ver.Denied, sampleContexts(control)[:1])
+	for _, c := range []struct{ field, text string }{{"retries", ver.Retries}, {"timeouts", ver.Timeouts}} {
+		v.template(at+"."+c.field, c.text, sampleOutbounds(control))
+	}
+	for _, c := range []struct {
+		field, text      string
+		outbound, isMTLS bool
+	}{
+		{"inbound", ver.Inbound, false, false},
+		{"outbound", ver.Outbound, true, false},
+		{"inboundHandshakes", ver.InboundHandshakes, false, true},
+		{"outboundHandshakes", ver.OutboundHandshakes, true, true},
+	} {
+		path := at + "." + c.field
+		switch needed := !c.isMTLS || mtls; {
+		case c.text == "" && needed:
+			v.report(path, "no counter is given", "name a counter as the sidecar's statistics show it")
+		case c.text != "" && !needed:
+			v.report(path, "the mesh does not provide mtls", "add mtls: true to provides, or remove the counter")
+		case c.outbound:
+			v.template(path, c.text, sampleOutbounds(control))
+		default:
+			v.template(path, c.text, sampleContexts(control)[:1])
+		}
+	}
+}
