@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -56,7 +57,7 @@ func (b *Bulk) Trial(t plan.Trial, r Record, latency []byte) error {
 	defer texts.Put(text)
 	text.Reset()
 	if err := json.NewEncoder(text).Encode(r); err != nil {
-		return &Error{Op: "write", Path: filepath.Join(path, RecordFile), Err: err}
+		return &Error{Op: "write", Path: filepath.Join(path, RecordFile), Hinted: hint.Hinted{Err: err}}
 	}
 	if latency != nil {
 		if err := b.write(filepath.Join(path, LatencyFile), latency); err != nil {
@@ -83,7 +84,7 @@ func (b *Bulk) Path(name string) string { return b.dir.file(name) }
 func (b *Bulk) Finish() error {
 	env, err := json.MarshalIndent(b.dir.environment, "", "  ")
 	if err != nil {
-		return &Error{Op: "write", Path: b.Path(EnvironmentFile), Err: err}
+		return &Error{Op: "write", Path: b.Path(EnvironmentFile), Hinted: hint.Hinted{Err: err}}
 	}
 	if err := b.write(b.Path(ExperimentFile), b.dir.experiment); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (b *Bulk) Close() error { return b.dir.Close() }
 // begin takes the directory of an experiment, which must be empty, and its lock.
 func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
 	if err := checkPlan(p); err != nil {
-		return nil, &Error{Op: "create results directory", Path: dir, Err: err}
+		return nil, &Error{Op: "create results directory", Path: dir, Hinted: hint.Hinted{Err: err}}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, storage("create results directory", dir, err)

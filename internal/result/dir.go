@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -70,8 +71,7 @@ func mustBeEmpty(dir string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != lockFile {
-			return &Error{Op: "create results directory", Path: dir, Err: errors.New("it is not empty"),
-				Help: "choose another with --out, or continue the run in it with --resume " + dir}
+			return &Error{Op: "create results directory", Path: dir, Hinted: hint.Hinted{Err: errors.New("it is not empty"), Text: "choose another with --out, or continue the run in it with --resume " + dir}}
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func Open(dir string) (*Dir, error) {
 		return nil, err
 	}
 	if err := checkPlan(&d.plan); err != nil {
-		return nil, &Error{Op: "read", Path: d.file(PlanFile), Err: err}
+		return nil, &Error{Op: "read", Path: d.file(PlanFile), Hinted: hint.Hinted{Err: err}}
 	}
 	if err := readJSON(d.file(EnvironmentFile), &d.environment, Schema, func() string { return d.environment.Schema }); err != nil {
 		return nil, err
@@ -125,18 +125,15 @@ func (d *Dir) checkIsOne() error {
 		return storage("open results directory", d.path, err)
 	}
 	if _, err := os.Stat(d.path); err != nil {
-		return &Error{Op: "open results directory", Path: d.path, Err: err}
+		return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: err}}
 	}
 	if entries, err := os.ReadDir(d.file(TrialsDir)); err == nil && len(entries) > 0 {
-		return &Error{Op: "open results directory", Path: d.path, Err: errors.New("it has trials and no plan.json: an import was cut short"),
-			Help: "remove the directory and import again"}
+		return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: errors.New("it has trials and no plan.json: an import was cut short"), Text: "remove the directory and import again"}}
 	}
 	if _, err := os.Stat(d.file(ExperimentFile)); err == nil {
-		return &Error{Op: "open results directory", Path: d.path, Err: errors.New("it has no plan.json: the run ended before it began its first trial"),
-			Help: "remove the directory and run the experiment again"}
+		return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: the run ended before it began its first trial"), Text: "remove the directory and run the experiment again"}}
 	}
-	return &Error{Op: "open results directory", Path: d.path, Err: errors.New("it has no plan.json: it is not a results directory"),
-		Help: "give the directory that tare run printed, e.g. runs/<name>-<time>"}
+	return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: "give the directory that tare run printed, e.g. runs/<name>-<time>"}}
 }
 
 // Resume opens dir for the rest of its trials. The experiment must be the one
@@ -166,14 +163,12 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 
 func (d *Dir) sameExperiment(experiment []byte) error {
 	if want := d.environment.ExperimentSHA256; want != "" && digest(d.experiment) != want {
-		return &Error{Op: "resume", Path: d.path, Err: fmt.Errorf("%s was changed after the run began", ExperimentFile),
-			Help: "put back what it was (SHA-256 " + want + "), or run the experiment into a new directory"}
+		return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("%s was changed after the run began", ExperimentFile), Text: "put back what it was (SHA-256 " + want + "), or run the experiment into a new directory"}}
 	}
 	if digest(experiment) == digest(d.experiment) {
 		return nil
 	}
-	return &Error{Op: "resume", Path: d.path, Err: fmt.Errorf("the experiment is not the one this run began with: %s", firstDifference(d.experiment, experiment)),
-		Help: "trials of two experiments cannot be compared: resume with " + filepath.Join(d.path, ExperimentFile) + ", or run the changed file into a new directory"}
+	return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the experiment is not the one this run began with: %s", firstDifference(d.experiment, experiment)), Text: "trials of two experiments cannot be compared: resume with " + filepath.Join(d.path, ExperimentFile) + ", or run the changed file into a new directory"}}
 }
 
 // mustAgree is what a resumed run must have in common with its beginning.
@@ -201,8 +196,7 @@ func (d *Dir) sameMachine(now Environment) error {
 	if differ == nil {
 		return nil
 	}
-	return &Error{Op: "resume", Path: d.path, Err: fmt.Errorf("the run began elsewhere: %s", strings.Join(differ, "; ")),
-		Help: "resume it where it began, or run the experiment into a new directory"}
+	return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began elsewhere: %s", strings.Join(differ, "; ")), Text: "resume it where it began, or run the experiment into a new directory"}}
 }
 
 // firstDifference names the first line that differs, as it was and as it is.
@@ -256,8 +250,7 @@ func (d *Dir) SetVersions(versions map[string]string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if was, ok := merged[name]; ok && was != versions[name] {
-			return &Error{Op: "keep versions", Path: d.path, Err: fmt.Errorf("the run began with %s %s and would go on with %s", name, was, versions[name]),
-				Help: "make the first version available again, or run the experiment into a new directory"}
+			return &Error{Op: "keep versions", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began with %s %s and would go on with %s", name, was, versions[name]), Text: "make the first version available again, or run the experiment into a new directory"}}
 		}
 		merged[name] = versions[name]
 	}
@@ -274,7 +267,7 @@ func (d *Dir) SetVersions(versions map[string]string) error {
 }
 
 func (d *Dir) readOnly(op string) error {
-	return &Error{Op: op, Path: d.path, Err: errors.New("the directory is open for reading only")}
+	return &Error{Op: op, Path: d.path, Hinted: hint.Hinted{Err: errors.New("the directory is open for reading only")}}
 }
 
 func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }
@@ -308,7 +301,7 @@ func checkPlan(p *plan.Plan) error {
 func writeJSON(path string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return &Error{Op: "write", Path: path, Err: err}
+		return &Error{Op: "write", Path: path, Hinted: hint.Hinted{Err: err}}
 	}
 	return writeWhole(path, append(b, '\n'))
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // Error is a results directory that could not be read or written.
@@ -15,8 +17,7 @@ type Error struct {
 	Op   string // "write", "read", "resume", …
 	Path string
 	Line int // of the file; 0: unknown
-	Err  error
-	Help string // what can be done
+	hint.Hinted
 }
 
 func (e *Error) Error() string {
@@ -26,12 +27,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
 }
 
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint says what can be done about it; empty: nothing is known.
-func (e *Error) Hint() string { return e.Help }
-
-// storageHelp is what can be done about a file system that refuses.
+// storageHelp are the hints for errors of file systems.
 var storageHelp = []struct {
 	err  error
 	help string
@@ -43,9 +39,9 @@ var storageHelp = []struct {
 	{syscall.EIO, "the disk under %[1]s reports an I/O error: see the kernel's log"},
 }
 
-// storage wraps an error of the file system and says what can be done about it.
+// storage wraps an error of the file system, with a hint.
 func storage(op, path string, err error) error {
-	e := &Error{Op: op, Path: path, Err: err}
+	e := &Error{Op: op, Path: path, Hinted: hint.Hinted{Err: err}}
 	// The path is ours to print once.
 	var p *os.PathError
 	if errors.As(err, &p) && p.Path == path {
@@ -53,7 +49,7 @@ func storage(op, path string, err error) error {
 	}
 	for _, h := range storageHelp {
 		if errors.Is(err, h.err) {
-			e.Help = fmt.Sprintf(h.help, root(path))
+			e.Text = fmt.Sprintf(h.help, root(path))
 			break
 		}
 	}
@@ -131,12 +127,10 @@ func readJSON(path string, v any, want string, schema func() string) error {
 	}
 	b := text.Bytes() // nothing that is decoded points into it
 	if err := json.Unmarshal(b, v); err != nil {
-		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Err: err,
-			Help: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}
+		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: err, Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
 	}
 	if got := schema(); got != want {
-		return &Error{Op: "read", Path: path, Err: fmt.Errorf("schema %q is not %q", got, want),
-			Help: "the file was written by another version of tare: read it with that version"}
+		return &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("schema %q is not %q", got, want), Text: "the file was written by another version of tare: read it with that version"}}
 	}
 	return nil
 }

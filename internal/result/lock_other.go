@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 func acquire(dir string) (*os.File, error) {
-	return nil, &Error{Op: "lock results directory", Path: dir, Err: fmt.Errorf("file locks of this system are not known: %w", errors.ErrUnsupported)}
+	return nil, &Error{Op: "lock results directory", Path: dir, Hinted: hint.Hinted{Err: fmt.Errorf("file locks of this system are not known: %w", errors.ErrUnsupported)}}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // acquire takes the lock of a results directory without waiting. The kernel
@@ -28,8 +30,7 @@ func acquire(dir string) (*os.File, error) {
 		}
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &Error{Op: "lock results directory", Path: dir, Err: fmt.Errorf("%s is writing to it", holder),
-				Help: "wait until it is done, or choose another directory with --out"}
+			return nil, &Error{Op: "lock results directory", Path: dir, Hinted: hint.Hinted{Err: fmt.Errorf("%s is writing to it", holder), Text: "wait until it is done, or choose another directory with --out"}}
 		}
 		return nil, storage("lock results directory", dir, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -59,9 +60,8 @@ func (d *Dir) record(t plan.Trial) (Record, error) {
 		return Record{}, err
 	}
 	if r.ID != t.ID || r.Ordinal != t.Ordinal || r.Block != t.Block || r.Treatment != t.Treatment {
-		return Record{}, &Error{Op: "read", Path: path, Err: fmt.Errorf("the record is of trial %s (%d, %s, block %d), the plan has %s (%d, %s, block %d) here",
-			r.ID, r.Ordinal, r.Treatment, r.Block, t.ID, t.Ordinal, t.Treatment, t.Block),
-			Help: "trials of two runs have been mixed: restore the directory"}
+		return Record{}, &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("the record is of trial %s (%d, %s, block %d), the plan has %s (%d, %s, block %d) here",
+			r.ID, r.Ordinal, r.Treatment, r.Block, t.ID, t.Ordinal, t.Treatment, t.Block), Text: "trials of two runs have been mixed: restore the directory"}}
 	}
 	return r, nil
 }
@@ -85,8 +85,7 @@ func (d *Dir) onlyPlanned() error {
 		}
 		path := filepath.Join(d.trialPath(e.Name()), RecordFile)
 		if _, err := os.Stat(path); err == nil {
-			return &Error{Op: "read", Path: path, Err: errors.New("the trial is not in " + PlanFile),
-				Help: "trials of two runs have been mixed: move it away"}
+			return &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: errors.New("the trial is not in " + PlanFile), Text: "trials of two runs have been mixed: move it away"}}
 		}
 	}
 	return nil
@@ -139,7 +138,7 @@ func (d *Dir) Events(trialID string) iter.Seq2[Event, error] {
 				err = json.Unmarshal(line, &e)
 			}
 			if err != nil {
-				yield(Event{}, &Error{Op: "read", Path: path, Line: n, Err: err})
+				yield(Event{}, &Error{Op: "read", Path: path, Line: n, Hinted: hint.Hinted{Err: err}})
 				return
 			}
 			if !yield(e, nil) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -48,7 +49,7 @@ func (d *Dir) Trial(t plan.Trial) (*TrialDir, error) {
 func (d *Dir) moveAside(path string) error {
 	switch _, err := os.Stat(filepath.Join(path, RecordFile)); {
 	case err == nil:
-		return &Error{Op: "begin trial in", Path: path, Err: errors.New("it is already recorded")}
+		return &Error{Op: "begin trial in", Path: path, Hinted: hint.Hinted{Err: errors.New("it is already recorded")}}
 	case !errors.Is(err, fs.ErrNotExist):
 		return storage("begin trial in", path, err)
 	}
@@ -70,7 +71,7 @@ func (d *Dir) trialPath(id string) string { return filepath.Join(d.path, TrialsD
 func (td *TrialDir) Event(e Event) error {
 	b, err := json.Marshal(e)
 	if err != nil {
-		return &Error{Op: "write", Path: td.Path(EventsFile), Err: err}
+		return &Error{Op: "write", Path: td.Path(EventsFile), Hinted: hint.Hinted{Err: err}}
 	}
 	td.mu.Lock()
 	defer td.mu.Unlock()
@@ -78,7 +79,7 @@ func (td *TrialDir) Event(e Event) error {
 		return td.failed // the line that was lost may stand torn; nothing may follow it
 	}
 	if td.events == nil {
-		return &Error{Op: "write", Path: td.Path(EventsFile), Err: errors.New("the trial is finished")}
+		return &Error{Op: "write", Path: td.Path(EventsFile), Hinted: hint.Hinted{Err: errors.New("the trial is finished")}}
 	}
 	if _, err := td.events.Write(append(b, '\n')); err != nil {
 		td.failed = storage("write", td.Path(EventsFile), err)
@@ -100,7 +101,7 @@ func (td *TrialDir) Finish(r Record) error {
 		return err
 	}
 	if r.ID != td.trial.ID {
-		return &Error{Op: "write", Path: td.Path(RecordFile), Err: fmt.Errorf("the record is of trial %s", r.ID)}
+		return &Error{Op: "write", Path: td.Path(RecordFile), Hinted: hint.Hinted{Err: fmt.Errorf("the record is of trial %s", r.ID)}}
 	}
 	if err := syncPath(td.Path(LatencyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return storage("write", td.Path(LatencyFile), err)

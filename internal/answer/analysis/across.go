@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -97,7 +98,8 @@ func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
 	}
 	obstacles = append(obstacles, loadObstacles(obstacles, b.Setup, n.Setup)...)
 	if len(obstacles) > 0 && !o.Anyway {
-		return nil, &NotComparable{Base: base.Path(), New: next.Path(), Obstacles: obstacles}
+		return nil, &NotComparable{Base: base.Path(), New: next.Path(), Obstacles: obstacles,
+			Hinted: hint.Hinted{Text: "run both under the same conditions, or use --anyway: the difference is then that of everything listed"}}
 	}
 	a := &Across{
 		Schema: AcrossSchema, Method: Unpaired, Confidence: math.Min(b.Confidence, n.Confidence),
@@ -112,22 +114,12 @@ func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
 	}
 	a.match(base.Plan(), next.Plan(), b, n)
 	if len(a.Changes) == 0 {
-		return nil, &noneInCommon{a.OnlyBase, a.OnlyNew}
+		return nil, hint.New("treatments are the same if every factor has the same level: run both from one experiment file",
+			"the two runs have no treatment in common: one has %s, the other %s", listed(a.OnlyBase, 4), listed(a.OnlyNew, 4))
 	}
 	a.adjust()
 	a.warn(b, n)
 	return a, nil
-}
-
-type noneInCommon struct{ base, next []string }
-
-func (e *noneInCommon) Error() string {
-	return fmt.Sprintf("the two runs have no treatment in common: one has %s, the other %s", listed(e.base, 4), listed(e.next, 4))
-}
-
-// Hint says what to do about it.
-func (e *noneInCommon) Hint() string {
-	return "treatments are the same where every factor has the same level: run both from one experiment file"
 }
 
 // match pairs the treatments of both runs.
@@ -320,7 +312,7 @@ func (a *Across) Gate(gates []Gate) error {
 
 func (a *Across) noneFor(g Gate) error {
 	if len(g.Where) == 0 {
-		return &GateError{Text: g.Text, Column: 1, Message: "neither run knows " + g.Metric, Help: "`tare report DIR --all` shows what a run knows"}
+		return &GateError{Gate: g.Text, Column: 1, Message: "neither run knows " + g.Metric, Hinted: hint.Hinted{Text: "`tare report DIR --all` shows what a run knows"}}
 	}
 	levels := map[string]bool{}
 	for _, c := range a.Changes {
@@ -333,6 +325,6 @@ func (a *Across) noneFor(g Gate) error {
 		names = append(names, l)
 	}
 	slices.Sort(names)
-	return &GateError{Text: g.Text, Column: strings.IndexByte(g.Text, '{') + 1,
-		Message: "no treatment of both runs is chosen by it, or none knows " + g.Metric, Help: "the runs have " + listed(names, 8)}
+	return &GateError{Gate: g.Text, Column: strings.IndexByte(g.Text, '{') + 1,
+		Message: "no treatment of both runs is chosen by it, or none knows " + g.Metric, Hinted: hint.Hinted{Text: "the runs have " + listed(names, 8)}}
 }

@@ -61,7 +61,10 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
 	reattribute(records, opts.Attribute)
-	a := &analysis{plan: d.Plan(), header: head, environment: d.Environment(), records: records, confidence: opts.Confidence}
+	a := &analysis{
+		run:       run{plan: d.Plan(), header: head, environment: d.Environment(), records: records},
+		estimator: estimator{confidence: opts.Confidence},
+	}
 	if err := a.stopped(d); err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
@@ -78,9 +81,11 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	if !(a.confidence > 0 && a.confidence < 1) {
 		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), a.confidence)
 	}
-	if err := errors.Join(a.settleMethod(opts.Method), a.settleBaselines(opts.Baseline)); err != nil {
+	method, err := methodFor(&a.run, opts.Method)
+	if err := errors.Join(err, a.settleBaselines(opts.Baseline)); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
+	a.method, a.blocks, a.widthRule = method, a.plan.Blocks, a.plan.Until != ""
 	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
 	return a.report(), nil
 }
@@ -103,24 +108,35 @@ func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
 	}
 }
 
-// analysis is the state of one [Analyze].
-type analysis struct {
+// run is the plan, the records and the trials that are analysed.
+type run struct {
 	plan        plan.Plan
 	header      header
 	environment result.Environment
 	records     []result.Record
-	confidence  float64
-	method      Method
-	assumed     bool   // the baseline is none, only the first mesh
-	planned     int    // blocks, of which a run that stopped early has fewer
-	why         string // it stopped early
-	margin      float64
+	trials      []Trial // as records, in the same order
+	assumed     bool    // the baseline is the first mesh, since there is none without a mesh
+	planned     int     // blocks; a run that stopped early has fewer
+	why         string  // the reason for stopping early
+}
 
-	trials []Trial // as records, in the same order
+// estimator computes estimates, differences and verdicts from the values of trials.
+type estimator struct {
+	confidence float64
+	margin     float64 // of ratios that count as the same; 0: none
+	method     Method
+	blocks     int
+	widthRule  bool // the run stopped by the width of an interval
 }
 
 // alpha is the level of tests.
-func (a *analysis) alpha() float64 { return 1 - a.confidence }
+func (x *estimator) alpha() float64 { return 1 - x.confidence }
+
+// analysis is the state of one [Analyze].
+type analysis struct {
+	run
+	estimator
+}
 
 // measure computes the metrics of every trial, many at a time: decoding
 // latency logs is most of the work of a report.
@@ -186,7 +202,7 @@ func (a *analysis) report() *Report {
 		}
 	}
 	if a.method != AsPublished {
-		r.Lines = a.lines(byTreatment)
+		r.Lines = a.lines(a.plan.Treatments, byTreatment)
 	}
 	r.Stopping = a.stopping(r)
 	r.Expectations = a.expectations()
@@ -195,16 +211,16 @@ func (a *analysis) report() *Report {
 	return r
 }
 
-func (a *analysis) name() string {
-	if a.plan.Experiment != "" {
-		return a.plan.Experiment
+func (d *run) name() string {
+	if d.plan.Experiment != "" {
+		return d.plan.Experiment
 	}
-	return a.header.Metadata.Name
+	return d.header.Metadata.Name
 }
 
-func (a *analysis) validByTreatment() map[string][]Trial {
+func (d *run) validByTreatment() map[string][]Trial {
 	by := map[string][]Trial{}
-	for _, t := range a.trials {
+	for _, t := range d.trials {
 		if t.Valid {
 			by[t.Treatment] = append(by[t.Treatment], t)
 		}
@@ -214,21 +230,21 @@ func (a *analysis) validByTreatment() map[string][]Trial {
 
 // baseline is the baseline of the experiment file, or else what the plan's
 // baselines have in common and some other treatment has not.
-func (a *analysis) baseline() map[string]any {
-	if len(a.header.Baseline) > 0 {
-		return a.header.Baseline
+func (d *run) baseline() map[string]any {
+	if len(d.header.Baseline) > 0 {
+		return d.header.Baseline
 	}
 	isBase := map[string]bool{}
-	for _, t := range a.plan.Treatments {
+	for _, t := range d.plan.Treatments {
 		isBase[t.Baseline] = true
 	}
 	common := map[string]any{}
-	for _, t := range a.plan.Treatments {
+	for _, t := range d.plan.Treatments {
 		if !isBase[t.ID] {
 			continue
 		}
 		for factor, level := range t.Factors {
-			if a.distinguishes(factor, level, isBase) {
+			if d.distinguishes(factor, level, isBase) {
 				common[factor] = level
 			}
 		}
@@ -237,9 +253,9 @@ func (a *analysis) baseline() map[string]any {
 }
 
 // distinguishes reports whether every baseline has this level of the factor and some other treatment another.
-func (a *analysis) distinguishes(factor string, level any, isBase map[string]bool) bool {
+func (d *run) distinguishes(factor string, level any, isBase map[string]bool) bool {
 	other := false
-	for _, t := range a.plan.Treatments {
+	for _, t := range d.plan.Treatments {
 		same := t.Factors[factor] == level
 		if isBase[t.ID] && !same {
 			return false
@@ -249,9 +265,9 @@ func (a *analysis) distinguishes(factor string, level any, isBase map[string]boo
 	return other
 }
 
-func (a *analysis) count() Count {
-	c := Count{Blocks: a.plan.Blocks, Planned: len(a.plan.Trials)}
-	for _, t := range a.trials {
+func (d *run) count() Count {
+	c := Count{Blocks: d.plan.Blocks, Planned: len(d.plan.Trials)}
+	for _, t := range d.trials {
 		switch {
 		case t.Error != "":
 			c.Failed++
@@ -261,18 +277,18 @@ func (a *analysis) count() Count {
 			c.Used++
 		}
 	}
-	c.Missing = c.Planned - len(a.trials)
+	c.Missing = c.Planned - len(d.trials)
 	return c
 }
 
-func (a *analysis) setup() Setup {
-	e := a.environment
+func (d *run) setup() Setup {
+	e := d.environment
 	s := Setup{
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
-		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: a.plan.Seed, Way: a.plan.Way, Probe: probeWork(a.records),
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: d.plan.Seed, Way: d.plan.Way, Probe: probeWork(d.records),
 	}
-	for i := range a.records {
-		r := &a.records[i]
+	for i := range d.records {
+		r := &d.records[i]
 		if s.FirstStart == nil || r.Started.Before(*s.FirstStart) {
 			s.FirstStart = &r.Started
 		}
@@ -283,7 +299,7 @@ func (a *analysis) setup() Setup {
 			s.load(l)
 		}
 	}
-	if a.header.Platform.Kind == imported && s.MeasureS != nil {
+	if d.header.Platform.Kind == imported && s.MeasureS != nil {
 		// Worked out from requests over their rate: it is no better than a second.
 		s.MeasureS = number(math.Round(*s.MeasureS))
 	}

@@ -45,13 +45,13 @@ func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 	return out
 }
 
-func (a *analysis) estimate(m metric.Metric, values []float64, trials []Trial) Estimate {
-	if a.method == AsPublished {
+func (x *estimator) estimate(m metric.Metric, values []float64, trials []Trial) Estimate {
+	if x.method == AsPublished {
 		e := estimatePublished(m, values)
 		e.Warnings = append(e.Warnings, metricWarnings(trials, m.Name)...)
 		return e
 	}
-	r := stats.MeanInterval(values, a.confidence)
+	r := stats.MeanInterval(values, x.confidence)
 	e := Estimate{Interval: r.Interval, Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
 	e.Warnings = metricWarnings(trials, m.Name)
 	if w, ok := absent(r.Why, r.N, "trials"); ok {
@@ -120,9 +120,9 @@ type pairs struct {
 	unprobed                        bool
 }
 
-func (a *analysis) pairs(name string, treatment, baseline map[int]Trial) pairs {
+func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs {
 	var p pairs
-	for block := 1; block <= a.plan.Blocks; block++ {
+	for block := 1; block <= x.blocks; block++ {
 		t, ok1 := treatment[block].Metrics[name]
 		b, ok2 := baseline[block].Metrics[name]
 		if !ok1 || !ok2 {
@@ -144,7 +144,7 @@ func byBlock(trials []Trial) map[int]Trial {
 }
 
 // compare is every metric of t against base that at least one trial of both knows.
-func (a *analysis) compare(t, base plan.Treatment, trials, baseTrials []Trial) []Comparison {
+func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []Trial) []Comparison {
 	var out []Comparison
 	treatment, baseline := byBlock(trials), byBlock(baseTrials)
 	for _, m := range metric.All() {
@@ -157,13 +157,13 @@ func (a *analysis) compare(t, base plan.Treatment, trials, baseTrials []Trial) [
 			Warnings: union(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
 		}
 		switch {
-		case a.method != Unpaired:
-			a.fill(&c, a.pairs(m.Name, treatment, baseline))
+		case x.method != Unpaired:
+			x.fill(&c, x.pairs(m.Name, treatment, baseline))
 		case isBoundary(m.Name):
 			c.Family = Boundary
 			fallthrough
 		default:
-			a.unpaired(&c, trials, baseTrials)
+			x.unpaired(&c, trials, baseTrials)
 		}
 		out = append(out, c)
 	}
@@ -180,25 +180,25 @@ func known(trials []Trial, name string) bool {
 }
 
 // fill puts the numbers into c; its verdict waits for the adjustment.
-func (a *analysis) fill(c *Comparison, p pairs) {
+func (x *estimator) fill(c *Comparison, p pairs) {
 	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
 	if p.lost > 0 {
-		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %d blocks have no pair: a side failed, was invalid or is unknown there", p.lost, a.plan.Blocks),
+		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %d blocks have no pair: a side failed, was invalid or is unknown there", p.lost, x.blocks),
 			Hint: "tare run --resume runs trials that are not recorded; the trials' own warnings say what made others invalid"})
 	}
 	if c.N == 0 {
 		c.Warnings = append(c.Warnings, Warning{Code: "few-trials", Message: "no block has both sides", Hint: "raise blocks, or see why trials were invalid"})
 		return
 	}
-	d := stats.PairedDifference(p.treatment, p.baseline, a.confidence)
+	d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
 	c.Difference, c.P = &d.Interval, d.P
-	if v, ok := stats.MinDetectable(d.SD, d.N, a.alpha(), stats.Power); ok && d.Known() {
+	if v, ok := stats.MinDetectable(d.SD, d.N, x.alpha(), stats.Power); ok && d.Known() {
 		c.Detectable = &v
 	}
 	if w, ok := absent(d.Why, d.N, "pairs"); ok {
 		c.Warnings = append(c.Warnings, w)
 	}
-	ratio := stats.PairedRatio(p.treatment, p.baseline, a.confidence)
+	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
 	if ratio.Why == stats.NotPositive {
 		w, _ := absent(ratio.Why, ratio.N, "pairs")
 		c.Warnings = append(c.Warnings, w)
@@ -208,8 +208,8 @@ func (a *analysis) fill(c *Comparison, p pairs) {
 	if d.Why == stats.NoSpread {
 		c.Verdict = constant(d.Estimate, p)
 	}
-	ratio, within := a.normalise(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
-	a.judge(c, ratio, within)
+	ratio, within := x.normalise(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	x.judge(c, ratio, within)
 }
 
 // constant is the verdict on differences that all agree: there is nothing to

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -31,6 +32,7 @@ func (d Distinction) String() string {
 
 // NotComparable says why two runs cannot be compared.
 type NotComparable struct {
+	hint.Hinted
 	Base, New string
 	Obstacles []Distinction
 }
@@ -41,11 +43,6 @@ func (e *NotComparable) Error() string {
 		lines = append(lines, "  "+o.String())
 	}
 	return strings.Join(lines, "\n")
-}
-
-// Hint says what can be done about it.
-func (e *NotComparable) Hint() string {
-	return "run both under the same conditions, or say --anyway and read the difference as that of everything listed"
 }
 
 // fact is something of an environment that two runs can differ in.

@@ -18,17 +18,17 @@ type Equivalence struct {
 
 // judge takes the verdict of latencies from their ratio, and tests whether both
 // sides are the same to within the margin.
-func (a *analysis) judge(c *Comparison, ratio stats.Result, within func(margin float64) (float64, bool)) {
+func (x *estimator) judge(c *Comparison, ratio stats.Result, within func(margin float64) (float64, bool)) {
 	if m, _ := metric.Lookup(c.Metric); m.Judged == metric.ByRatio && ratio.P != nil {
 		c.P, c.OnRatio = ratio.P, true
 	}
-	if a.margin <= 0 {
+	if x.margin <= 0 {
 		return
 	}
-	if p, ok := within(a.margin); ok {
-		c.Equivalence = &Equivalence{Margin: a.margin, P: &p, Within: p < a.alpha()}
+	if p, ok := within(x.margin); ok {
+		c.Equivalence = &Equivalence{Margin: x.margin, P: &p, Within: p < x.alpha()}
 	} else if ratio.Why == stats.NoSpread {
-		c.Equivalence = &Equivalence{Margin: a.margin, Within: math.Abs(math.Log(ratio.Estimate)) <= math.Log1p(a.margin)}
+		c.Equivalence = &Equivalence{Margin: x.margin, Within: math.Abs(math.Log(ratio.Estimate)) <= math.Log1p(x.margin)}
 	}
 	c.same()
 }

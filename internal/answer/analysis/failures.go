@@ -91,12 +91,12 @@ type Expectation struct {
 
 // expectations gathers what the valid trials were expected to come up to, by
 // treatment in the order of the plan, conditions in the order of the file.
-func (a *analysis) expectations() []Expectation {
+func (d *run) expectations() []Expectation {
 	var all []Expectation
-	for _, t := range a.plan.Treatments {
+	for _, t := range d.plan.Treatments {
 		from := len(all)
-		for i, r := range a.records {
-			if r.Treatment != t.ID || !a.trials[i].Valid {
+		for i, r := range d.records {
+			if r.Treatment != t.ID || !d.trials[i].Valid {
 				continue
 			}
 			for j, o := range r.Expectations {

@@ -109,7 +109,7 @@ func TestEndedTaskKeepsItsCost(t *testing.T) {
 
 func TestExpectationsOverTrials(t *testing.T) {
 	v := []float64{1, 0.9, 0.5}
-	a := analysis{plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy"}}}}
+	a := analysis{run: run{plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy"}}}}}
 	for i, o := range []expect.Outcome{
 		{Expect: "success_ratio > 0.95", OK: true, Value: &v[0]}, {Expect: "success_ratio > 0.95", Value: &v[1], Detail: "it is 0.9"}, {Expect: "success_ratio > 0.95", Value: &v[2]},
 	} {

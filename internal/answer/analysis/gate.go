@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -28,18 +29,15 @@ type Gate struct {
 
 // GateError is a mistake in the text of a gate.
 type GateError struct {
-	Text    string
+	hint.Hinted
+	Gate    string
 	Column  int // in characters, from 1
 	Message string
-	Help    string
 }
 
 func (e *GateError) Error() string {
-	return fmt.Sprintf("gate %q: column %d: %s", e.Text, e.Column, e.Message)
+	return fmt.Sprintf("gate %q: column %d: %s", e.Gate, e.Column, e.Message)
 }
-
-// Hint says what to write.
-func (e *GateError) Hint() string { return e.Help }
 
 const gateForm = "write a gate as: " + metric.CPUPerRequest + "/data < +3%, or " + metric.Latency + "/p99{mesh=envoy} < +0.5ms, or " + metric.Rate + " > -1%"
 
@@ -63,7 +61,7 @@ type gateParser struct {
 }
 
 func (p *gateParser) fail(at int, help, format string, args ...any) error {
-	return &GateError{Text: p.text, Column: utf8.RuneCountInString(p.text[:at]) + 1, Message: fmt.Sprintf(format, args...), Help: help}
+	return &GateError{Gate: p.text, Column: utf8.RuneCountInString(p.text[:at]) + 1, Message: fmt.Sprintf(format, args...), Hinted: hint.Hinted{Text: help}}
 }
 
 func (p *gateParser) space() { p.take(unicode.IsSpace) }

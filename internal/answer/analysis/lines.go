@@ -37,10 +37,10 @@ var linedParts = []string{"data", "control", "app", "load", "platform", "mesh", 
 const minRates = 3
 
 // lines fits a line for every part of treatments that differ in rate alone.
-func (a *analysis) lines(byTreatment map[string][]Trial) []Line {
+func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]Trial) []Line {
 	lines := []Line{}
 	seen := map[string]bool{}
-	for _, t := range a.plan.Treatments {
+	for _, t := range treatments {
 		if t.Control {
 			continue
 		}
@@ -51,12 +51,12 @@ func (a *analysis) lines(byTreatment map[string][]Trial) []Line {
 		}
 		seen[key] = true
 		var groups [][]Trial
-		for _, o := range a.plan.Treatments {
+		for _, o := range treatments {
 			if _, numeric := o.Factors["rate"].(float64); numeric && !o.Control && fmt.Sprint(withoutRate(o.Factors)) == key {
 				groups = append(groups, byTreatment[o.ID])
 			}
 		}
-		lines = append(lines, a.linesThrough(rest, groups)...)
+		lines = append(lines, x.linesThrough(rest, groups)...)
 	}
 	return lines
 }
@@ -71,10 +71,10 @@ func withoutRate(f plan.Factors) plan.Factors {
 	return rest
 }
 
-func (a *analysis) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
+func (x *estimator) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
 	var out []Line
 	add := func(l Line, of func(Trial) (float64, bool)) {
-		if l, ok := a.line(l, groups, of); ok {
+		if l, ok := x.line(l, groups, of); ok {
 			out = append(out, l)
 		}
 	}
@@ -105,7 +105,7 @@ func (a *analysis) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
 }
 
 // line fits one line; not ok where there are too few rates, or nothing is burnt.
-func (a *analysis) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)) (Line, bool) {
+func (x *estimator) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)) (Line, bool) {
 	var points []stats.Point
 	for g, trials := range groups {
 		for _, t := range trials {
@@ -132,12 +132,12 @@ func (a *analysis) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)
 		return l, false
 	}
 	stats.WeighByGroup(points)
-	fit := stats.Line(points, a.confidence)
+	fit := stats.Line(points, x.confidence)
 	if fit.Slope.Why != stats.Given {
 		return l, false
 	}
 	l.N, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = fit.N, fit.Intercept.Interval, scaledInterval(fit.Slope.Interval, 1e6), fit.Misfit, []Warning{}
-	if fit.Misfit != nil && *fit.Misfit < a.alpha() {
+	if fit.Misfit != nil && *fit.Misfit < x.alpha() {
 		l.Warnings = append(l.Warnings, Warning{Code: "not-a-line",
 			Message: fmt.Sprintf("the means at the %d rates do not lie on a line (p %.2g): the cost per request changes with the rate", l.Rates, *fit.Misfit),
 			Hint:    "read the cost at each rate; do not extend the line beyond what was measured"})

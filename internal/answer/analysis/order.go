@@ -3,8 +3,8 @@ package analysis
 import "github.com/tare-mesh/tare/internal/experiment"
 
 // together says what the order of the trials makes of comparisons between meshes, where it is not random.
-func (a *analysis) together() []Warning {
-	switch a.plan.Order {
+func (d *run) together() []Warning {
+	switch d.plan.Order {
 	case experiment.OrderOnce:
 		return []Warning{{Code: "meshes-once", Metrics: nil,
 			Message: "each mesh was put in once, and all its trials stand together: what changed with time is part of every difference between meshes, and no interval holds it",

@@ -67,12 +67,12 @@ func probeWork(records []result.Record) string {
 }
 
 // unlikeProbes leaves out readings of different work: they say nothing of one another.
-func (a *analysis) unlikeProbes() {
-	if probeWork(a.records) != "" {
+func (d *run) unlikeProbes() {
+	if probeWork(d.records) != "" {
 		return
 	}
-	for i := range a.trials {
-		delete(a.trials[i].Metrics, probeMetric)
+	for i := range d.trials {
+		delete(d.trials[i].Metrics, probeMetric)
 	}
 }
 
@@ -92,17 +92,17 @@ func (p *pairs) probe(t, b Trial) {
 // returns the ratio that the verdict rests on, and its test of equivalence. A run
 // that stops at a width has chosen by widths once: a second choice, by the same
 // ones, would leave an interval of 95 % that covers 92.
-func (a *analysis) normalise(c *Comparison, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
-	if a.plan.Until != "" || p.unprobed || !speedSensitive(c.Metric) {
+func (x *estimator) normalise(c *Comparison, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
+	if x.widthRule || p.unprobed || !speedSensitive(c.Metric) {
 		return ratio, within
 	}
 	var n Normalisation
-	if d, used := stats.ProbedDifference(p.treatment, p.baseline, p.treatmentProbes, p.baselineProbes, a.confidence); used {
+	if d, used := stats.ProbedDifference(p.treatment, p.baseline, p.treatmentProbes, p.baselineProbes, x.confidence); used {
 		n.Difference = normalised(*c.Difference, d)
-		detectable := d.Detectable(a.alpha(), stats.Power)
+		detectable := d.Detectable(x.alpha(), stats.Power)
 		c.Difference, c.P, c.Detectable = &d.Interval, d.P, &detectable
 	}
-	if q, used := stats.ProbedRatio(p.treatment, p.baseline, p.treatmentProbes, p.baselineProbes, a.confidence); used {
+	if q, used := stats.ProbedRatio(p.treatment, p.baseline, p.treatmentProbes, p.baselineProbes, x.confidence); used {
 		n.Ratio = normalised(*c.Ratio, q)
 		ratio, within, c.Ratio = q.Result, q.Within, &q.Interval
 	}

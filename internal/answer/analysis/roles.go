@@ -99,7 +99,7 @@ func dataRoles(tasks []mesh.Task) []taskRole {
 }
 
 // roles estimates what the trials say of each role of the data plane.
-func (a *analysis) roles(trials []Trial) []Role {
+func (x *estimator) roles(trials []Trial) []Role {
 	values := map[taskRole]map[string][]float64{}
 	var order []taskRole
 	for _, t := range trials {
@@ -118,13 +118,13 @@ func (a *analysis) roles(trials []Trial) []Role {
 	})
 	var out []Role
 	for _, r := range order {
-		x := Role{Plane: r.plane, Role: r.role, Component: r.component, Metrics: map[string]Estimate{}}
+		role := Role{Plane: r.plane, Role: r.role, Component: r.component, Metrics: map[string]Estimate{}}
 		for name, v := range values[r] {
 			if row, ok := metric.LookupBase(name); ok {
-				x.Metrics[name] = a.estimate(metric.Metric{Name: name, Unit: row.Unit}, v, trials[:len(v)])
+				role.Metrics[name] = x.estimate(metric.Metric{Name: name, Unit: row.Unit}, v, trials[:len(v)])
 			}
 		}
-		out = append(out, x)
+		out = append(out, role)
 	}
 	return out
 }

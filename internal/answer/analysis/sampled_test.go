@@ -103,7 +103,7 @@ func TestUnknownSamplesAreNotZero(t *testing.T) {
 // Lines see a fixed cost and a cost per request, and say where there is no line.
 func TestLines(t *testing.T) {
 	for _, bend := range []float64{0, 0.5} {
-		a := &analysis{confidence: 0.95}
+		a := &analysis{estimator: estimator{confidence: 0.95}}
 		by := map[string][]Trial{}
 		for _, rate := range []float64{60, 120, 240, 600, 1200} {
 			id := levelText(rate)
@@ -113,7 +113,7 @@ func TestLines(t *testing.T) {
 				by[id] = append(by[id], Trial{Metrics: map[string]float64{"rate": rate, "cpu_cores/data": cores}})
 			}
 		}
-		lines := a.lines(by)
+		lines := a.lines(a.plan.Treatments, by)
 		if len(lines) != 1 {
 			t.Fatalf("%d lines", len(lines))
 		}

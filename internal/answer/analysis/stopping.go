@@ -35,25 +35,25 @@ type Stopping struct {
 }
 
 // stopped cuts the plan where the run ended because it knew enough.
-func (a *analysis) stopped(d *result.Dir) error {
-	a.planned = a.plan.Blocks
-	s, err := d.Stopped()
+func (d *run) stopped(dir *result.Dir) error {
+	d.planned = d.plan.Blocks
+	s, err := dir.Stopped()
 	if err != nil || s == nil {
 		return err
 	}
-	a.why = s.Why
-	a.limit(s.Block)
+	d.why = s.Why
+	d.limit(s.Block)
 	return nil
 }
 
 // limit leaves out the blocks after the first so many; 0: none.
-func (a *analysis) limit(blocks int) {
-	if blocks <= 0 || blocks >= a.plan.Blocks {
+func (d *run) limit(blocks int) {
+	if blocks <= 0 || blocks >= d.plan.Blocks {
 		return
 	}
-	a.plan.Blocks = blocks
-	a.plan.Trials = slices.DeleteFunc(slices.Clone(a.plan.Trials), func(t plan.Trial) bool { return t.Block > blocks })
-	a.records = slices.DeleteFunc(a.records, func(r result.Record) bool { return r.Block > blocks })
+	d.plan.Blocks = blocks
+	d.plan.Trials = slices.DeleteFunc(slices.Clone(d.plan.Trials), func(t plan.Trial) bool { return t.Block > blocks })
+	d.records = slices.DeleteFunc(d.records, func(r result.Record) bool { return r.Block > blocks })
 }
 
 func (a *analysis) stopping(r *Report) *Stopping {

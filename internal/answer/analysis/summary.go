@@ -62,9 +62,9 @@ func listed(names []string, n int) string {
 }
 
 // lostTrials says which planned trials the estimates do not rest on.
-func (a *analysis) lostTrials(c Count) []Warning {
+func (d *run) lostTrials(c Count) []Warning {
 	var failed, invalid []string
-	for _, t := range a.trials {
+	for _, t := range d.trials {
 		switch {
 		case t.Error != "":
 			failed = append(failed, t.ID+": "+firstLine(t.Error))

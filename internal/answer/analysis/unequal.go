@@ -20,8 +20,8 @@ var abilities = []struct {
 }
 
 // unequal names the meshes of the run that do less than another one does: their figures are of less.
-func (a *analysis) unequal() []Warning {
-	of := maps.Clone(a.environment.Provides)
+func (d *run) unequal() []Warning {
+	of := maps.Clone(d.environment.Provides)
 	maps.DeleteFunc(of, func(_ string, p mesh.Provides) bool { return p == mesh.Provides{} }) // no mesh
 	lacks := map[string][]string{}
 	for _, ability := range abilities {

@@ -1,13 +1,13 @@
 package analysis
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -30,80 +30,75 @@ const imported = "import"
 
 // OptionError is an option that does not fit the results.
 type OptionError struct {
-	Err  error
-	Help string
+	hint.Hinted
 }
 
-func (e *OptionError) Error() string { return e.Err.Error() }
-func (e *OptionError) Unwrap() error { return e.Err }
+func optionError(help, format string, args ...any) error {
+	return &OptionError{hint.Hinted{Err: fmt.Errorf(format, args...), Text: help}}
+}
 
-// Hint says what the user can do.
-func (e *OptionError) Hint() string { return e.Help }
-
-// settleMethod takes the method asked for, or the one the results bear.
-func (a *analysis) settleMethod(asked Method) error {
-	foreign := a.header.Platform.Kind == imported
+// methodFor is the method asked for, or the one that suits the run.
+func methodFor(d *run, asked Method) (Method, error) {
+	foreign := d.header.Platform.Kind == imported
 	switch {
-	case asked == "" && (foreign || a.plan.Order == experiment.OrderOnce):
-		a.method = Unpaired
+	case asked == "" && (foreign || d.plan.Order == experiment.OrderOnce):
+		return Unpaired, nil
 	case asked == "":
-		a.method = Paired
+		return Paired, nil
 	case !slices.Contains(Methods(), asked):
-		return &OptionError{fmt.Errorf("unknown method %q", asked), "methods: paired, unpaired, as-published"}
+		return "", optionError("methods: paired, unpaired, as-published", "unknown method %q", asked)
 	case asked == Paired && foreign:
-		return &OptionError{errors.New("imported runs were not interleaved: nothing pairs within blocks"), "leave the method out, or use unpaired"}
-	case asked == AsPublished && !slices.ContainsFunc(a.records, sampledRecord):
-		return &OptionError{errors.New("as-published is for imported results with sampled figures, and there are none"), "leave the method out"}
-	default:
-		a.method = asked
+		return "", optionError("leave the method out, or use unpaired", "imported runs were not interleaved: nothing pairs within blocks")
+	case asked == AsPublished && !slices.ContainsFunc(d.records, sampledRecord):
+		return "", optionError("leave the method out", "as-published needs imported results with sampled figures, and there are none")
 	}
-	return nil
+	return asked, nil
 }
 
 // settleBaselines makes the levels asked for the baseline. Imported results
 // without one are compared with the first mesh they name, so that something can
 // be said; a warning tells that it is not a baseline.
-func (a *analysis) settleBaselines(asked map[string]string) error {
+func (d *run) settleBaselines(asked map[string]string) error {
 	if len(asked) == 0 {
-		if a.header.Platform.Kind != imported || slices.ContainsFunc(a.plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" }) {
+		if d.header.Platform.Kind != imported || slices.ContainsFunc(d.plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" }) {
 			return nil
 		}
-		first, several := a.firstMesh()
+		first, several := d.firstMesh()
 		if !several {
 			return nil
 		}
-		a.assumed, asked = true, map[string]string{"mesh": first}
+		d.assumed, asked = true, map[string]string{"mesh": first}
 	}
-	a.plan.Treatments = slices.Clone(a.plan.Treatments)
+	d.plan.Treatments = slices.Clone(d.plan.Treatments)
 	found := false
-	for i := range a.plan.Treatments {
-		t := &a.plan.Treatments[i]
+	for i := range d.plan.Treatments {
+		t := &d.plan.Treatments[i]
 		if t.Control {
 			continue
 		}
 		t.Baseline = ""
-		for _, b := range a.plan.Treatments {
+		for _, b := range d.plan.Treatments {
 			if !b.Control && b.ID != t.ID && levelsAre(b.Factors, asked) && equalBut(t.Factors, b.Factors, asked) {
 				t.Baseline, found = b.ID, true
 			}
 		}
 	}
 	if !found {
-		return &OptionError{fmt.Errorf("no treatment has the baseline %s and another to be compared with", levelList(asked)), "levels: " + a.levels(asked)}
+		return optionError("levels: "+d.levels(asked), "no treatment has the baseline %s and another treatment to compare", levelList(asked))
 	}
-	a.header.Baseline = map[string]any{}
-	for _, t := range a.plan.Treatments {
+	d.header.Baseline = map[string]any{}
+	for _, t := range d.plan.Treatments {
 		if levelsAre(t.Factors, asked) {
 			for f := range asked {
-				a.header.Baseline[f] = t.Factors[f]
+				d.header.Baseline[f] = t.Factors[f]
 			}
 		}
 	}
 	return nil
 }
 
-func (a *analysis) firstMesh() (first string, several bool) {
-	for _, t := range a.plan.Treatments {
+func (d *run) firstMesh() (first string, several bool) {
+	for _, t := range d.plan.Treatments {
 		switch m, ok := t.Factors["mesh"].(string); {
 		case ok && first == "":
 			first = m
@@ -146,10 +141,10 @@ func levelList(m map[string]string) string {
 }
 
 // levels lists what the factors of asked may be.
-func (a *analysis) levels(asked map[string]string) string {
+func (d *run) levels(asked map[string]string) string {
 	var s []string
 	for _, f := range slices.Sorted(maps.Keys(asked)) {
-		for _, t := range a.plan.Treatments {
+		for _, t := range d.plan.Treatments {
 			if v, ok := t.Factors[f]; ok && !slices.Contains(s, f+"="+levelText(v)) {
 				s = append(s, f+"="+levelText(v))
 			}
@@ -162,18 +157,18 @@ func (a *analysis) levels(asked map[string]string) string {
 }
 
 // unpaired puts Welch's comparison of two treatments' trials into c.
-func (a *analysis) unpaired(c *Comparison, trials, baseTrials []Trial) {
+func (x *estimator) unpaired(c *Comparison, trials, baseTrials []Trial) {
 	t, b := valuesOf(trials, c.Metric), valuesOf(baseTrials, c.Metric)
 	c.Verdict = Insufficient
-	d := stats.Welch(t, b, a.confidence)
+	d := stats.Welch(t, b, x.confidence)
 	c.N, c.Difference, c.P = d.N, &d.Interval, d.P
-	if v, ok := stats.WelchDetectable(t, b, a.alpha(), stats.Power); ok && d.Known() {
+	if v, ok := stats.WelchDetectable(t, b, x.alpha(), stats.Power); ok && d.Known() {
 		c.Detectable = &v
 	}
 	if w, ok := absent(d.Why, d.N, "trials of each"); ok {
 		c.Warnings = append(c.Warnings, w)
 	}
-	ratio := stats.WelchRatio(t, b, a.confidence)
+	ratio := stats.WelchRatio(t, b, x.confidence)
 	if ratio.Why == stats.NotPositive {
 		w, _ := absent(ratio.Why, ratio.N, "trials of each")
 		c.Warnings = append(c.Warnings, w)
@@ -183,7 +178,7 @@ func (a *analysis) unpaired(c *Comparison, trials, baseTrials []Trial) {
 	if d.Why == stats.NoSpread {
 		c.Verdict = constant(d.Estimate, pairs{treatment: t, baseline: b})
 	}
-	a.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
+	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
 }
 
 // Boundary is the family of the comparisons of CPU cores at the boundaries of
@@ -205,14 +200,14 @@ func estimatePublished(m metric.Metric, values []float64) Estimate {
 // importWarnings are what an import cannot be asked: how large the noise between
 // equal treatments is, what the application costs without a mesh, and whether
 // the machine changed from one mesh to the next.
-func (a *analysis) importWarnings() []Warning {
+func (d *run) importWarnings() []Warning {
 	ws := []Warning{}
-	if a.assumed {
+	if d.assumed {
 		ws = append(ws, Warning{Code: "no-baseline",
-			Message: "there are no runs without a mesh: what each mesh adds is not known; they are compared with one another, " + levelText(a.header.Baseline["mesh"]) + " as the baseline",
+			Message: "there are no runs without a mesh: what each mesh adds is not known; they are compared with one another, " + levelText(d.header.Baseline["mesh"]) + " as the baseline",
 			Hint:    "choose another with --baseline mesh=NAME"})
 	}
-	if meshes, changes := a.sequence(); meshes > 1 && changes < meshes {
+	if meshes, changes := d.sequence(); meshes > 1 && changes < meshes {
 		ws = append(ws, Warning{Code: "not-interleaved",
 			Message: fmt.Sprintf("the runs of the %d meshes were made one mesh after the other: what else changed in that time is in every difference, and no interval tells of it", meshes),
 			Hint:    "run the meshes in turn, in random order, as tare run does"})
@@ -222,10 +217,10 @@ func (a *analysis) importWarnings() []Warning {
 }
 
 // sequence counts the meshes, and how often one followed another in time.
-func (a *analysis) sequence() (meshes, changes int) {
+func (d *run) sequence() (meshes, changes int) {
 	seen := map[string]bool{}
 	last := ""
-	for _, r := range slices.SortedFunc(slices.Values(a.records), func(x, y result.Record) int { return x.Started.Compare(y.Started) }) {
+	for _, r := range slices.SortedFunc(slices.Values(d.records), func(x, y result.Record) int { return x.Started.Compare(y.Started) }) {
 		m := levelText(r.Factors["mesh"])
 		if r.Started.IsZero() || r.Factors["mesh"] == nil {
 			continue
