@@ -34,9 +34,9 @@ func BenchmarkUserCode(b *testing.B) {
 		b.Fatal(err)
 	}
 	w.start(time.Now())
-	w.started, w.NextTick = true, load.Never
-	for i := range w.conns {
-		c := &w.conns[i]
+	w.pace.started, w.ticker.NextTick = true, load.Never
+	for i := range w.places.conns {
+		c := &w.places.conns[i]
 		c.fd, c.state = int32(sink.Fd()), connIdle
 		w.begin(c, w.now, w.now)
 	}
@@ -44,9 +44,9 @@ func BenchmarkUserCode(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		w.tick()
-		w.feed(&w.conns[i%len(w.conns)], answer)
+		w.exchanges.feed(&w.places.conns[i%len(w.places.conns)], answer)
 	}
-	for i := range w.conns {
-		w.conns[i].fd = -1
+	for i := range w.places.conns {
+		w.places.conns[i].fd = -1
 	}
 }

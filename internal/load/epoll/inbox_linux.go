@@ -4,40 +4,41 @@ import (
 	"sync"
 )
 
-// inbox is where other goroutines leave what a worker is to do on its own thread.
+// inbox holds functions that other goroutines leave for a worker's own thread.
 type inbox struct {
-	mu    sync.Mutex
-	left  []func()
-	told  bool // to stop
-	taken []func()
+	poll *poller
+
+	mu     sync.Mutex
+	posted []func()
+	stop   bool
+	taken  []func()
 }
 
-// post has do run by the worker, soon. Any goroutine may call it.
-func (w *Worker) post(do func()) {
-	w.mail.mu.Lock()
-	w.mail.left = append(w.mail.left, do)
-	w.mail.mu.Unlock()
-	w.poll.wake()
-}
-
-// Stop makes the worker stop sending. Any goroutine may call it.
-func (w *Worker) Stop() {
-	w.mail.mu.Lock()
-	w.mail.told = true
-	w.mail.mu.Unlock()
-	w.poll.wake()
-}
-
-// collect runs what was posted, and says whether the worker was told to stop.
-func (w *Worker) collect() (told bool) {
-	m := &w.mail
+// post has the worker run do soon. Any goroutine may call it.
+func (m *inbox) post(do func()) {
 	m.mu.Lock()
-	m.taken, m.left = m.left, m.taken[:0]
-	told = m.told
+	m.posted = append(m.posted, do)
+	m.mu.Unlock()
+	m.poll.wake()
+}
+
+// postStop makes collect report stop. Any goroutine may call it.
+func (m *inbox) postStop() {
+	m.mu.Lock()
+	m.stop = true
+	m.mu.Unlock()
+	m.poll.wake()
+}
+
+// collect runs the posted functions, and reports whether the worker must stop.
+func (m *inbox) collect() (stop bool) {
+	m.mu.Lock()
+	m.taken, m.posted = m.posted, m.taken[:0]
+	stop = m.stop
 	m.mu.Unlock()
 	for i, do := range m.taken {
 		m.taken[i] = nil
 		do()
 	}
-	return told
+	return stop
 }

@@ -2,108 +2,187 @@ package epoll
 
 import (
 	"errors"
+	"io"
 	"net"
-	"net/netip"
-	"strconv"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// The calls of the hot path. Sockets are non-blocking, so read and write return
-// at once and need not tell the scheduler (RawSyscall): 3 to 5 % of the CPU per
-// request. Waiting goes through Syscall6, which gives the processor away.
-
-func sysRead(fd int32, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	return int(n), errno
+// socket is a connection's end, plain or with TLS. It comes and goes; the conn stays.
+type socket struct {
+	fd        int32
+	peerEnded bool    // the peer will send no more
+	drained   bool    // the last read took all that had arrived
+	secure    *secure // nil: plaintext, or no socket
 }
 
-func sysWrite(fd int32, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	return int(n), errno
+// buffers are shared by a worker's sockets: what arrives is parsed and never kept.
+type buffers struct {
+	raw   []byte
+	plain []byte // content of one TLS record; nil without TLS
 }
 
-// watched is asked for once per connection: edge-triggered, so that a request
-// costs one write and one read and no change of interest.
-const watched = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+// secureChunk is how many bytes of a request are made into records at once: more
+// only when those are on their way.
+const secureChunk = 64 << 10
 
-// dial begins to connect, to a Unix socket if one is named. The result arrives as an event.
-func dial(socket string, addr netip.AddrPort) (fd int, errno unix.Errno) {
-	sa, family := sockaddr(socket, addr)
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, errnoOf(err)
+// plainBuffer holds the content of any one record.
+const plainBuffer = 32 << 10
+
+// pulled says what a pull brought.
+type pulled uint8
+
+const (
+	pulledNothing pulled = iota // for now; an event will tell of more
+	pulledBytes
+	pulledEnd     // the peer will send no more
+	pulledFailure // neither will it take any more
+)
+
+// pull takes what has arrived on c, a buffer's worth at a time. After a short read
+// it does not look again, unless the peer will send no more: then no event would
+// tell of the end. Of a connection with TLS it must be called until it brings
+// something else than bytes, as what it leaves behind is in a buffer of the worker's.
+func (c *socket) receive(b *buffers) ([]byte, pulled, load.Failure) {
+	if c.secure != nil {
+		return c.receiveTLS(b)
 	}
-	// Small requests must not wait for the peer's acknowledgement (Nagle).
-	if family != unix.AF_UNIX {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	if c.drained {
+		return nil, pulledNothing, load.FailureNone
 	}
-	if err := unix.Connect(fd, sa); err != nil && !errors.Is(err, unix.EINPROGRESS) {
-		_ = unix.Close(fd)
-		return -1, errnoOf(err)
+	for {
+		n, errno := sysRead(c.fd, b.raw)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return nil, pulledNothing, load.FailureNone
+		case errno != 0:
+			return nil, pulledFailure, failureOf(errno)
+		case n == 0:
+			return nil, pulledEnd, load.FailureNone
+		}
+		c.drained = n < len(b.raw) && !c.peerEnded
+		return b.raw[:n], pulledBytes, load.FailureNone
 	}
-	return fd, 0
 }
 
-func sockaddr(socket string, addr netip.AddrPort) (unix.Sockaddr, int) {
-	if socket != "" {
-		return &unix.SockaddrUnix{Name: socket}, unix.AF_UNIX
+func (c *socket) receiveTLS(b *buffers) ([]byte, pulled, load.Failure) {
+	s := c.secure
+	for {
+		if s.ready() == 0 && s.end == nil {
+			if c.drained || !c.fillTLS(b) {
+				s.keep()
+				return nil, pulledNothing, load.FailureNone
+			}
+			continue
+		}
+		n, err := s.tls.Read(b.plain)
+		switch {
+		case n > 0:
+			return b.plain[:n], pulledBytes, load.FailureNone
+		case err == errDry: // it was nothing for us: a session ticket, say
+		case errors.Is(err, io.EOF):
+			return nil, pulledEnd, load.FailureNone
+		case err != nil:
+			return nil, pulledFailure, target.TLSFailure(err)
+		}
 	}
-	if ip := addr.Addr(); ip.Is4() {
-		return &unix.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}, unix.AF_INET
-	}
-	return &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16(), ZoneId: zone(addr.Addr().Zone())}, unix.AF_INET6
 }
 
-// zone is the number of the interface that a link-local address is on.
-func zone(name string) uint32 {
-	if name == "" {
-		return 0
+// fillSecure reads once from the socket behind what is left of the last record;
+// false: there is nothing.
+func (c *socket) fillTLS(b *buffers) bool {
+	s := c.secure
+	left := copy(b.raw, s.in)
+	s.in = b.raw[:left]
+	for {
+		n, errno := sysRead(c.fd, b.raw[left:])
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return false
+		case errno != 0:
+			s.end = errno
+		case n == 0:
+			s.end = io.EOF
+		default:
+			s.in = b.raw[:left+n]
+			c.drained = n < len(b.raw)-left && !c.peerEnded
+		}
+		return true
 	}
-	if i, err := net.InterfaceByName(name); err == nil {
-		return uint32(i.Index)
-	}
-	n, _ := strconv.ParseUint(name, 10, 32)
-	return uint32(n)
 }
 
-func errnoOf(err error) unix.Errno {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return errno
+// push sends the records that are ready, as far as the socket takes them.
+func (c *socket) flushTLS() unix.Errno {
+	s := c.secure
+	for s.unsent() {
+		n, errno := sysWrite(c.fd, s.out[s.written:])
+		switch errno {
+		case 0:
+			s.written += n
+		case unix.EINTR:
+		case unix.EAGAIN:
+			s.out = append(s.out[:0], s.out[s.written:]...)
+			s.written = 0
+			return 0
+		default:
+			return errno
+		}
 	}
-	return unix.EIO
+	s.out, s.written = s.out[:0], 0
+	return 0
 }
 
-// socketError is why a connection failed, 0 if it did not.
-func socketError(fd int32) unix.Errno {
-	v, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
-	if err != nil {
-		return errnoOf(err)
+// lull takes what has come on a connection that nothing is expected on. What TLS
+// says for itself is no matter; kindNone: there was nothing else.
+func (c *socket) checkIdle(b *buffers) load.Failure {
+	switch _, p, k := c.receive(b); p {
+	case pulledBytes:
+		return load.FailureExtraBytes
+	case pulledEnd:
+		return load.FailureClosedEarly
+	case pulledFailure:
+		return k
 	}
-	return unix.Errno(v)
+	return failureOf(c.flushTLS()) // TLS may have had to answer
 }
 
-// failureOf names the error of a socket call.
-func failureOf(errno unix.Errno) load.Failure {
-	switch errno {
-	case 0:
-		return load.FailureNone
-	case unix.ECONNREFUSED, unix.ENOENT: // a Unix socket that is not there is nobody listening
-		return load.FailureRefused
-	case unix.ECONNRESET, unix.EPIPE, unix.ECONNABORTED:
-		return load.FailureReset
-	case unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS:
-		return load.FailureNoDescriptors
-	case unix.EADDRNOTAVAIL:
-		return load.FailureNoPorts
-	case unix.ETIMEDOUT:
-		return load.FailureTimeout
-	case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.EPERM, unix.EINVAL:
-		return load.FailureUnreachable
+// overhear gives the handshake what has arrived.
+func (c *socket) feedHandshake(b *buffers) {
+	for {
+		n, errno := sysRead(c.fd, b.raw)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return
+		case errno != 0:
+			c.secure.give(nil, errno)
+			return
+		case n == 0:
+			c.secure.give(nil, io.EOF)
+			return
+		}
+		if c.secure.give(b.raw[:n], nil); n < len(b.raw) && !c.peerEnded {
+			return
+		}
 	}
-	return load.FailureOther
+}
+
+// unsecure ends c's TLS before its socket is closed: politely where that is possible.
+func (c *socket) endTLS() {
+	s := c.secure
+	c.secure = nil
+	switch {
+	case s.shaking:
+		s.give(nil, net.ErrClosed) // its goroutine ends
+	case !s.unsent() && s.end == nil && s.tls.CloseWrite() == nil:
+		_, _ = sysWrite(c.fd, s.out)
+	}
 }

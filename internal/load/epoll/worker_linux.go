@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,39 +27,35 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		return nil, fmt.Errorf("open poller: %w", err)
 	}
 	w := &Worker{
-		number: number, job: j, poll: poll,
-		buffer: make([]byte, readBuffer), pools: make([]pool, len(j.Targets)),
-		drops: p.Overflow == load.OverflowDrop, fresh: p.NoKeepAlive,
-		resting: map[netip.AddrPort]int64{}, timeout: int64(p.Timeout), expect: check.New(p), spin: int64(j.Spin),
-		rec: j.Collector.Recorder(), zero: time.Now(), nextDue: load.Never, nextRetry: load.Never,
-		Ticker: record.Ticker{NextTick: int64(time.Second), NextEdge: int64(p.Warmup)},
-		end:    int64(p.Warmup + p.Measure + p.Tail), drain: int64(p.Drain), quota: j.Quota(number),
+		number: number, job: j, poll: poll, inbox: inbox{poll: poll}, timeout: int64(p.Timeout),
+		io: buffers{raw: make([]byte, readBuffer)}, rec: j.Collector.Recorder(),
+		clock: clock{zero: time.Now()}, ticker: record.Ticker{NextTick: int64(time.Second), NextEdge: int64(p.Warmup)},
+		pace: newPacer(j, number), sleep: newSleeper(p, j.Spin),
 	}
-	w.lookups, w.endLookups = context.WithCancel(context.Background())
-	w.route = http1.Redirects{Profile: p, Body: j.Body}
-	w.drainEnd = w.end + w.drain
-	if p.Rate > 0 {
-		w.schedule = j.Schedule(number)
-		w.wakeMost, w.replyRoom = wakeMost(p), replyRoom(p, j.Spin)
-	}
-	for i := range w.pools {
+	w.connector = connector{w: w, avoided: map[netip.AddrPort]int64{}}
+	w.connector.lookups, w.connector.endLookups = context.WithCancel(context.Background())
+	w.places = places{w: w, pools: make([]pool, len(j.Targets)), fresh: p.NoKeepAlive, nextRetry: load.Never}
+	w.exchanges = exchanger{w: w, expect: check.New(p)}
+	w.redirects = redirector{w: w, route: http1.Redirects{Profile: p, Body: j.Body}}
+	w.streams = multiplexer{w: w}
+	for i := range w.places.pools {
 		t := &j.Targets[i]
-		w.pools[i] = pool{target: t, turn: number, bodily: p.Method != http.MethodHead}
-		if t.TLS != nil && w.plain == nil {
-			w.plain = make([]byte, plainBuffer)
+		w.places.pools[i] = pool{target: t, turn: number, bodily: p.Method != http.MethodHead}
+		if t.TLS != nil && w.io.plain == nil {
+			w.io.plain = make([]byte, plainBuffer)
 		}
 	}
-	w.conns = make([]conn, schedule.Share(p.Connections, p.Workers, number))
-	seats := schedule.Assign(p, len(w.conns))
-	for i := range w.conns {
-		w.conns[i] = conn{parser: http1.Parser{Content: w.expect.NewContent(), Echo: w.pools[seats[i]].target.Echo, Follow: p.Follow > 0}, index: int32(i), fd: -1, pool: &w.pools[seats[i]]}
-		c := &w.conns[i]
+	w.places.conns = make([]conn, schedule.Share(p.Connections, p.Workers, number))
+	seats := schedule.Assign(p, len(w.places.conns))
+	for i := range w.places.conns {
+		w.places.conns[i] = conn{parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: w.places.pools[seats[i]].target.Echo, Follow: p.Follow > 0}, index: int32(i), socket: socket{fd: -1}, pool: &w.places.pools[seats[i]]}
+		c := &w.places.conns[i]
 		c.of = c
 		if p.Follow == 0 { // a redirect's header says more than is remembered
 			c.parser.Memo = &c.pool.header
 		}
 		if h2 := c.pool.target.HTTP2; h2 != nil {
-			c.session = http2.NewSession(h2, &w.expect, p.Streams, c.pool.bodily, p.Protocol == load.ProtocolGRPC)
+			c.session = http2.NewSession(h2, &w.exchanges.expect, p.Streams, c.pool.bodily, p.Protocol == load.ProtocolGRPC)
 			c.session.Many = p.GRPCStream
 			c.calls = make([]streamCall, c.session.Size())
 		}
@@ -68,119 +63,93 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	return w, nil
 }
 
+// Run carries out the worker's share of the load from t0 and returns its counts.
 func (w *Worker) Run(t0 time.Time) *record.Totals {
 	w.start(t0)
 	w.load()
 	return &w.rec.Totals
 }
 
+// Stop ends sending. Any goroutine may call it.
+func (w *Worker) Stop() { w.inbox.postStop() }
+
+// Close frees what the worker holds, once Run has returned.
 func (w *Worker) Close() {
-	for i := range w.conns {
-		w.drop(&w.conns[i])
+	for i := range w.places.conns {
+		w.places.drop(&w.places.conns[i])
 	}
-	for _, d := range w.detours {
-		w.drop(d)
+	for _, d := range w.redirects.detours {
+		w.places.drop(d)
 	}
-	w.endLookups()
-	w.aides.Wait() // they wake the poller
+	w.connector.endLookups()
+	w.connector.background.Wait() // they wake the poller
 	w.poll.close()
 }
 
-// readBuffer is shared by a worker's connections: a response is parsed as it
-// arrives and never kept.
+// readBuffer is the size in bytes of the buffer that a worker's connections share.
 const readBuffer = 256 << 10
+
+// clock is a worker's: read once for all that it does next.
+type clock struct {
+	zero time.Time // t0; before the start, the worker's creation
+	now  int64     // ns from zero
+}
+
+// tick reads the clock.
+func (c *clock) tick() { c.now = int64(time.Since(c.zero)) }
 
 // Worker is one OS thread of the engine: its own poller, connections, share of
 // the schedule and histograms. Nothing of it is shared while load runs.
 type Worker struct {
-	number int
-	job    *job.Job
-	poll   *poller
-	rec    record.Recorder
-	pools  []pool
-	conns  []conn
-	buffer []byte
-	plain  []byte // content of one TLS record; nil without TLS
-	mail   inbox
-	aides  sync.WaitGroup // goroutines that post
+	number   int
+	job      *job.Job
+	poll     *poller
+	inbox    inbox
+	io       buffers
+	rec      record.Recorder
+	timeout  int64 // ns
+	nextTurn int   // of the job's rotation
+	inFlight int   // requests under way
 
-	lookups    context.Context // ends with the worker
-	endLookups context.CancelFunc
-	resting    map[netip.AddrPort]int64 // addresses to be passed over until an instant
+	clock
+	ticker    record.Ticker
+	pace      pacer
+	sleep     sleeper
+	deadlines deadlines
 
-	record.Ticker
-
-	schedule schedule.Schedule // nil: closed loop
-	timeout  int64
-	expect   check.Expectation
-	drops    bool  // a request that finds no free connection is dropped
-	fresh    bool  // a connection for every request
-	spin     int64 // the window before a send in which the worker polls
-	wakeLate int64 // how late a sleep tends to end, see learnWake
-	wakeMost int64 // the most by which a sleep is cut short on that account
-	reply    int64 // how long answers tend to take, see learnReply
-	lastSend int64
-	// replyRoom is for how long after a send the worker may poll for answers.
-	replyRoom int64
-
-	// Instants in ns from t0 (before the start: from the engine's creation).
-	zero      time.Time
-	now       int64
-	nextDue   int64 // never: the schedule is over
-	nextTurn  int
-	nextRetry int64
-	end       int64 // of sending
-	quota     int64 // requests to be sent in the measure window
-	drainEnd  int64
-
-	started  bool
-	stopped  bool // told to stop sending before the schedule ends
-	opening  int  // connects under way
-	inFlight int
-	// The list of deadlines: all time-outs are equal, so the first in is the first due.
-	first, last *awaited
-	dirty       []*conn // sessions with something to send
-
-	route   http1.Redirects
-	detours []*conn
-	origins map[string]*pool // that redirects led to
-
-	drain int64
-	taken int64 // involuntary context switches at the last tick
+	// The parts below call one another through the worker.
+	connector connector
+	places    places
+	exchanges exchanger
+	redirects redirector
+	streams   multiplexer
 }
 
-// tick reads the clock.
-func (w *Worker) tick() { w.now = int64(time.Since(w.zero)) }
-
-func (w *Worker) closedLoop() bool { return w.schedule == nil }
-
-// sending says whether requests may still be intended.
-func (w *Worker) sending() bool {
-	return !w.stopped && (!w.started || w.now < w.end && w.rec.Intended < w.quota)
-}
+// sending reports whether requests may still be intended.
+func (w *Worker) sending() bool { return w.pace.sending(w.now, w.rec.Intended) }
 
 // Prewarm opens every connection, so that no connect falls into the load. It
 // returns when each has been tried once.
 func (w *Worker) Prewarm() error {
 	tried := 0
-	for w.tick(); tried < len(w.conns) || w.opening > 0; {
-		for w.opening < job.MaxOpening && tried < len(w.conns) {
-			c := &w.conns[tried]
+	for w.tick(); tried < len(w.places.conns) || w.connector.opening > 0; {
+		for w.connector.opening < job.MaxOpening && tried < len(w.places.conns) {
+			c := &w.places.conns[tried]
 			tried++
-			if w.fresh {
+			if w.places.fresh {
 				c.pool.closed.Push(c.place())
 				continue
 			}
 			w.tick()
-			w.open(c)
+			w.connector.open(c)
 		}
 		w.expire()
 		wait := time.Duration(0)
-		if w.opening > 0 {
-			wait = time.Duration(w.first.deadline - w.now)
+		if w.connector.opening > 0 {
+			wait = time.Duration(w.deadlines.first.deadline - w.now)
 		}
 		w.turn(wait)
-		if w.stopped {
+		if w.pace.stopped {
 			break
 		}
 	}
@@ -191,17 +160,15 @@ func (w *Worker) Prewarm() error {
 func (w *Worker) start(t0 time.Time) {
 	shift := int64(t0.Sub(w.zero))
 	w.zero = t0
-	for a := w.first; a != nil; a = a.later {
-		a.deadline -= shift
+	w.deadlines.shift(shift)
+	for i := range w.places.conns {
+		w.places.conns[i].retryAt -= shift
 	}
-	for i := range w.conns {
-		w.conns[i].retryAt -= shift
-	}
-	for addr := range w.resting {
-		w.resting[addr] -= shift
+	for addr := range w.connector.avoided {
+		w.connector.avoided[addr] -= shift
 	}
 	w.tick()
-	w.nextRetry = w.now
+	w.places.nextRetry = w.now
 }
 
 // load carries out the worker's share of the load.
@@ -223,62 +190,76 @@ func (w *Worker) load() {
 
 // waitForStart handles events, such as servers that close connections, until t0.
 func (w *Worker) waitForStart() {
-	for w.tick(); w.now < 0 && !w.stopped; w.tick() {
+	for w.tick(); w.now < 0 && !w.pace.stopped; w.tick() {
 		w.turn(time.Duration(-w.now))
 	}
 }
 
 // kickOff makes the first requests due.
 func (w *Worker) kickOff() {
-	w.started = true
-	for i := range w.conns {
-		if s := w.conns[i].state; s == connIdle || s == connSession {
+	w.pace.started = true
+	for i := range w.places.conns {
+		if s := w.places.conns[i].state; s == connIdle || s == connSession {
 			w.rec.Open++
 		}
 	}
-	w.taken = host.Preempted()
-	if w.stopped {
+	w.sleep.taken = host.Preempted()
+	if w.pace.stopped {
 		w.cut()
 		return
 	}
-	if !w.closedLoop() {
-		w.advance()
+	if !w.pace.closedLoop() {
+		w.pace.advance(w.rec.Intended)
 		return
 	}
-	if w.fresh {
+	if w.places.fresh {
 		return // the first look at the closed places opens them
 	}
-	for i := range w.pools {
-		p := &w.pools[i]
+	for i := range w.places.pools {
+		p := &w.places.pools[i]
 		for range p.idle.Size {
 			c, _ := p.idle.Pop()
 			if c.current() {
 				w.tick()
-				w.release(c.conn)
+				w.places.release(c.conn)
 			}
 		}
 	}
-	w.flushAll()
+	w.streams.flushAll()
 }
 
-// advance moves to the schedule's next request.
-func (w *Worker) advance() {
-	w.nextDue = w.schedule.Next()
-	if w.nextDue >= w.end || w.stopped || w.rec.Intended >= w.quota {
-		w.nextDue = load.Never
+// begin attaches a request to c and sends it, or opens the connection for it.
+func (w *Worker) begin(c *conn, intended, free int64) {
+	if c.state == connSession {
+		w.streams.beginStream(c, intended, free)
+		w.streams.list(c)
+		return
 	}
+	// Where a connection must be opened first, that is part of the service.
+	c.carries, c.intended, c.free, c.sent = true, intended, free, w.now
+	if w.pace.closedLoop() {
+		w.rec.Due(intended)
+	}
+	w.inFlight++
+	w.sleep.lastSend = w.now
+	if c.state == connClosed {
+		w.connector.open(c)
+		return
+	}
+	c.state = connBusy
+	w.exchanges.send(c)
 }
 
 // fire sends, or queues, every request that is due.
 func (w *Worker) fire() {
-	for w.nextDue <= w.now {
-		intended := w.nextDue
+	for w.pace.nextDue <= w.now {
+		intended := w.pace.nextDue
 		w.rec.Due(intended)
-		p := &w.pools[w.job.Rotation[w.nextTurn]]
+		p := &w.places.pools[w.job.Rotation[w.nextTurn]]
 		if w.nextTurn++; w.nextTurn == len(w.job.Rotation) {
 			w.nextTurn = 0
 		}
-		w.advance()
+		w.pace.advance(w.rec.Intended)
 		if p.queue.Size == 0 {
 			if c := p.take(); c != nil {
 				w.rec.Gaps.Add(w.now, intended)
@@ -288,38 +269,14 @@ func (w *Worker) fire() {
 			}
 		}
 		w.rec.Gaps.Skip()
-		if w.drops {
+		if w.pace.drops {
 			w.rec.Drop(intended)
 			continue
 		}
 		p.queue.Push(intended)
 		w.rec.QueueMax = max(w.rec.QueueMax, int64(p.queue.Size))
 	}
-	w.flushAll()
-}
-
-// take returns the place for a request: the connection that has been free for
-// longest, else one without a socket, else none. Turning through all of them
-// spreads the load over the proxy's workers.
-func (p *pool) take() *conn {
-	for {
-		c, ok := p.idle.Pop()
-		if !ok {
-			break
-		}
-		if c.current() && c.unlist() {
-			return c.conn
-		}
-	}
-	for {
-		c, ok := p.closed.Pop()
-		if !ok {
-			return nil
-		}
-		if c.current() {
-			return c.conn
-		}
-	}
+	w.streams.flushAll()
 }
 
 // turn waits for events and handles them.
@@ -328,7 +285,7 @@ func (w *Worker) turn(wait time.Duration) {
 	n, errno := w.poll.wait(wait)
 	w.tick()
 	if n == 0 && wait > 0 {
-		w.learnWake(w.now - asleep - int64(wait))
+		w.sleep.woke(w.now - asleep - int64(wait))
 	}
 	if n == 0 && wait <= 0 && w.rec.InWindow(w.now) {
 		w.rec.Polled += time.Duration(w.now - asleep)
@@ -341,13 +298,13 @@ func (w *Worker) turn(wait time.Duration) {
 		switch e.Fd {
 		case keyWake:
 			w.attend()
-			w.flushAll()
+			w.streams.flushAll()
 		case keyTimer: // edge-triggered: nothing to take back
 		default:
 			w.handle(w.at(e.Fd), e)
-			w.flushAll()
+			w.streams.flushAll()
 		}
-		if w.nextDue <= w.now {
+		if w.pace.nextDue <= w.now {
 			w.fire()
 		}
 	}
@@ -364,27 +321,82 @@ func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 	readable := c.peerEnded || e.Events&unix.EPOLLIN != 0
 	switch c.state {
 	case connConnecting:
-		if w.opened(c); readable && c.state != connConnecting {
+		if w.connector.opened(c); readable && c.state != connConnecting {
 			w.handle(c, e) // a server may speak first, and its event does not come again
 		}
 	case connShaking:
-		w.shakeEvent(c, readable)
+		w.connector.shakeEvent(c, readable)
 	case connGreeting, connSession:
-		w.converse(c, e.Events&unix.EPOLLOUT != 0, readable)
+		w.streams.converse(c, e.Events&unix.EPOLLOUT != 0, readable)
 	case connIdle:
 		if readable {
-			w.idleEvent(c)
+			w.places.idleEvent(c)
 		}
 	case connBusy:
 		if e.Events&unix.EPOLLOUT != 0 && c.unsent() {
-			w.write(c)
+			w.exchanges.write(c)
 		}
 		switch {
 		case c.state != connBusy || !readable:
 		case c.carries:
-			w.read(c)
+			w.exchanges.read(c)
 		default:
 			c.peerEnded = true // its request is on a detour, and nothing was to come
 		}
 	}
+}
+
+// at is the connection with an index.
+func (w *Worker) at(index int32) *conn {
+	if int(index) < len(w.places.conns) {
+		return &w.places.conns[index]
+	}
+	return w.redirects.detours[int(index)-len(w.places.conns)]
+}
+
+// expire gives up every request and connect whose time is over.
+func (w *Worker) expire() {
+	for w.deadlines.first != nil && w.deadlines.first.deadline <= w.now {
+		c := w.deadlines.first.of
+		switch {
+		case w.deadlines.first.stream != nil:
+			w.streams.cancel(c, w.deadlines.first.stream)
+		case c.state == connConnecting && c.fd < 0:
+			w.connector.openFailed(c, load.FailureLookupTimeout)
+		case c.state == connConnecting || c.state == connShaking || c.state == connGreeting:
+			w.connector.openFailed(c, load.FailureTimeout)
+		default:
+			w.exchanges.fail(c, load.FailureTimeout)
+		}
+	}
+	w.streams.flushAll()
+}
+
+// housekeep does what is due now and not a request.
+func (w *Worker) housekeep() {
+	if w.now >= w.places.nextRetry {
+		w.places.retry()
+	}
+	tick := w.ticker.NextTick
+	if w.ticker.Advance(&w.rec, w.number, w.now); w.ticker.NextTick != tick {
+		w.sleep.adaptSpin()
+	}
+}
+
+// pause is how long the worker may sleep, less the spin window before a send.
+func (w *Worker) pause() time.Duration {
+	if w.inFlight > 0 && w.sleep.polls(w.now) {
+		return 0
+	}
+	next := min(w.ticker.NextTick, w.ticker.NextEdge, w.places.nextRetry)
+	if w.deadlines.first != nil {
+		next = min(next, w.deadlines.first.deadline)
+	}
+	if !w.sending() {
+		next = min(next, w.pace.drainEnd)
+	}
+	if w.pace.nextDue != load.Never {
+		next = min(next, w.pace.nextDue-w.sleep.early())
+	}
+	return time.Duration(max(0, next-w.now))
 }

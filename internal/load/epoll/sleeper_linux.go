@@ -4,9 +4,36 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/host"
 )
 
-// How long a worker sleeps, and when it polls instead.
+// sleeper decides how long a worker sleeps, and when it polls instead. All in ns.
+type sleeper struct {
+	spin     int64 // the window before a send in which the worker polls
+	wakeLate int64 // lateness of the ends of sleeps, see woke
+	wakeMost int64 // bound of wakeLate
+	reply    int64 // median response time, see answered
+	lastSend int64 // instant of the last send
+	// replyRoom is how long after a send the worker may poll for answers.
+	replyRoom int64
+	taken     int64 // involuntary context switches at the last tick
+}
+
+func newSleeper(p *load.Profile, spin time.Duration) sleeper {
+	s := sleeper{spin: int64(spin)}
+	if p.Rate > 0 {
+		s.wakeMost, s.replyRoom = wakeMost(p), replyRoom(p, spin)
+	}
+	return s
+}
+
+// polls reports whether an answer is due so soon that sleeping is not worth it.
+func (s *sleeper) polls(now int64) bool {
+	return s.reply < s.replyRoom && now-s.lastSend < min(2*s.reply, s.replyRoom)
+}
+
+// early is how long before a send the worker stops sleeping.
+func (s *sleeper) early() int64 { return max(s.spin, s.wakeLate) }
 
 // wakeStep is the step in ns by which the estimate of wake-up lateness moves.
 const wakeStep = 250
@@ -23,33 +50,15 @@ func wakeMost(p *load.Profile) int64 {
 	return min(int64(load.DefaultSpin), int64(wakeShare*1e9*float64(p.Workers)/p.Rate))
 }
 
-// pause is how long the worker may sleep, less the spin window before a send.
-func (w *Worker) pause() time.Duration {
-	if w.inFlight > 0 && w.reply < w.replyRoom && w.now-w.lastSend < min(2*w.reply, w.replyRoom) {
-		return 0
-	}
-	next := min(w.NextTick, w.NextEdge, w.nextRetry)
-	if w.first != nil {
-		next = min(next, w.first.deadline)
-	}
-	if !w.sending() {
-		next = min(next, w.drainEnd)
-	}
-	if w.nextDue != load.Never {
-		next = min(next, w.nextDue-max(w.spin, w.wakeLate))
-	}
-	return time.Duration(max(0, next-w.now))
-}
-
-// learnWake follows the 90th percentile of how late sleeps end: up by nine steps
+// woke follows the 90th percentile of how late sleeps end: up by nine steps
 // for a later one, down by one for an earlier. Sleeps are cut short by so much.
 // It makes sends punctual to microseconds at little cost, where polling for the
 // whole spin window would take a core from the system under test.
-func (w *Worker) learnWake(late int64) {
-	if late > w.wakeLate {
-		w.wakeLate = min(w.wakeLate+9*wakeStep, w.wakeMost)
+func (s *sleeper) woke(late int64) {
+	if late > s.wakeLate {
+		s.wakeLate = min(s.wakeLate+9*wakeStep, s.wakeMost)
 	} else {
-		w.wakeLate = max(w.wakeLate-wakeStep, 0)
+		s.wakeLate = max(s.wakeLate-wakeStep, 0)
 	}
 }
 
@@ -83,11 +92,24 @@ func replyRoom(p *load.Profile, spin time.Duration) int64 {
 	return min(replyMost, max(0, int64(pollShare*gap)-int64(spin)))
 }
 
-// learnReply follows the median of how long answers take.
-func (w *Worker) learnReply(took int64) {
-	if took > w.reply {
-		w.reply = min(w.reply+replyStep, 2*replyMost)
+// answered follows the median of how long answers take.
+func (s *sleeper) answered(took int64) {
+	if took > s.reply {
+		s.reply = min(s.reply+replyStep, 2*replyMost)
 	} else {
-		w.reply = max(w.reply-replyStep, 0)
+		s.reply = max(s.reply-replyStep, 0)
 	}
+}
+
+// stolenSpin is how many times a second a spinning worker may be taken off its
+// processor before it concludes that the core is not free, and stops spinning.
+const stolenSpin = 100
+
+// adaptSpin gives up spinning where somebody else needs the core.
+func (s *sleeper) adaptSpin() {
+	taken := host.Preempted()
+	if s.spin > 0 && taken-s.taken > stolenSpin {
+		s.spin = 0
+	}
+	s.taken = taken
 }

@@ -10,31 +10,23 @@ import (
 // target's origin the place's own connection carries it on; to other origins it takes
 // a detour, a connection of the place's for each, while the place waits.
 
-// owner is the place whose request c carries.
-func (c *conn) owner() *conn {
-	if c.home != nil {
-		return c.home
-	}
-	return c
-}
-
-// request is what c sends.
-func (c *conn) request() []byte {
-	if c.hop != nil {
-		return c.hop.Request
-	}
-	return c.pool.target.Request
+// redirector follows redirects.
+type redirector struct {
+	w       *Worker
+	route   http1.Redirects
+	detours []*conn
+	origins map[string]*pool // that redirects led to
 }
 
 // follow takes c's request to where its answer leads. It is not taken on, and the
 // kind says why, where that is nowhere.
-func (w *Worker) follow(c *conn, reusable bool) (on bool, k load.Failure) {
+func (r *redirector) follow(c *conn, reusable bool) (on bool, k load.Failure) {
 	home, from := c.owner(), c.hop
 	if from == nil {
 		from = c.pool.target.Root
 	}
-	to, k := w.route.Next(from, home.hops, c.parser.Status, c.parser.Location)
-	if k == load.FailureNone && w.now-home.sent >= w.timeout {
+	to, k := r.route.Next(from, home.hops, c.parser.Status, c.parser.Location)
+	if k == load.FailureNone && r.w.now-home.sent >= r.w.timeout {
 		k = load.FailureTimeout // no chain is longer than a request may take, but for its last answer
 	}
 	if k != load.FailureNone {
@@ -42,43 +34,43 @@ func (w *Worker) follow(c *conn, reusable bool) (on bool, k load.Failure) {
 	}
 	next := home
 	if to.Origin != home.pool.target.Root.Origin {
-		if next, k = w.detour(home, c, to); k != load.FailureNone {
+		if next, k = r.detour(home, c, to); k != load.FailureNone {
 			return false, k
 		}
 	}
 	home.hops++
 	if next != c {
-		w.stepAside(c, reusable)
+		r.stepAside(c, reusable)
 		reusable = next.state == connIdle || next.state == connBusy && !next.peerEnded
 	}
 	next.hop, next.carries = to, true
 	if reusable {
 		next.state = connBusy
-		w.send(next)
+		r.w.exchanges.send(next)
 		return true, load.FailureNone
 	}
-	w.drop(next)
-	w.open(next)
+	r.w.places.drop(next)
+	r.w.connector.open(next)
 	return true, load.FailureNone
 }
 
 // stepAside leaves c without the request it carried.
-func (w *Worker) stepAside(c *conn, reusable bool) {
+func (r *redirector) stepAside(c *conn, reusable bool) {
 	c.carries, c.hop = false, nil
 	switch {
 	case !reusable:
-		w.drop(c)
+		r.w.places.drop(c)
 	case c.home != nil:
 		c.state = connIdle
 	}
 }
 
 // detour is home's connection to another origin. busy is the one that is in use.
-func (w *Worker) detour(home, busy *conn, to *http1.Hop) (*conn, load.Failure) {
+func (r *redirector) detour(home, busy *conn, to *http1.Hop) (*conn, load.Failure) {
 	if d := home.detours[to.Origin]; d != nil {
 		return d, load.FailureNone
 	}
-	p, k := w.poolTo(to)
+	p, k := r.poolTo(to)
 	if k != load.FailureNone {
 		return nil, k
 	}
@@ -87,15 +79,15 @@ func (w *Worker) detour(home, busy *conn, to *http1.Hop) (*conn, load.Failure) {
 		for origin, old := range home.detours {
 			if old != busy {
 				delete(home.detours, origin)
-				w.drop(old)
+				r.w.places.drop(old)
 				d = old
 				break
 			}
 		}
 	} else {
-		d = &conn{home: home, fd: -1, index: int32(len(w.conns) + len(w.detours)), parser: http1.Parser{Content: w.expect.NewContent(), Follow: true}}
+		d = &conn{home: home, socket: socket{fd: -1}, index: int32(len(r.w.places.conns) + len(r.detours)), parser: http1.Parser{Content: r.w.exchanges.expect.NewContent(), Follow: true}}
 		d.of = d
-		w.detours = append(w.detours, d)
+		r.detours = append(r.detours, d)
 	}
 	if home.detours == nil {
 		home.detours = map[string]*conn{}
@@ -105,38 +97,30 @@ func (w *Worker) detour(home, busy *conn, to *http1.Hop) (*conn, load.Failure) {
 }
 
 // poolTo is another origin as this worker sees it.
-func (w *Worker) poolTo(to *http1.Hop) (*pool, load.Failure) {
-	if p := w.origins[to.Origin]; p != nil {
+func (r *redirector) poolTo(to *http1.Hop) (*pool, load.Failure) {
+	if p := r.origins[to.Origin]; p != nil {
 		return p, load.FailureNone
 	}
-	t, err := target.ForHop(&w.job.Profile, to)
+	t, err := target.ForHop(&r.w.job.Profile, to)
 	if err != nil {
 		return nil, load.FailureTLS
 	}
-	if t.TLS != nil && w.plain == nil {
-		w.plain = make([]byte, plainBuffer)
+	if t.TLS != nil && r.w.io.plain == nil {
+		r.w.io.plain = make([]byte, plainBuffer)
 	}
-	if w.origins == nil || len(w.origins) >= http1.MaxHops {
-		w.origins = map[string]*pool{}
+	if r.origins == nil || len(r.origins) >= http1.MaxHops {
+		r.origins = map[string]*pool{}
 	}
-	p := &pool{target: t, turn: w.number, bodily: w.pools[0].bodily}
-	w.origins[to.Origin] = p
+	p := &pool{target: t, turn: r.w.number, bodily: r.w.places.pools[0].bodily}
+	r.origins[to.Origin] = p
 	return p, load.FailureNone
 }
 
 // comeBack makes a place whose request has ended on a detour ready for the next.
-func (w *Worker) comeBack(home *conn) {
+func (r *redirector) comeBack(home *conn) {
 	if home.state == connBusy && !home.peerEnded {
-		w.release(home)
+		r.w.places.release(home)
 	} else {
-		w.reopen(home)
+		r.w.places.reopen(home)
 	}
-}
-
-// at is the connection with an index.
-func (w *Worker) at(index int32) *conn {
-	if int(index) < len(w.conns) {
-		return &w.conns[index]
-	}
-	return w.detours[int(index)-len(w.conns)]
 }

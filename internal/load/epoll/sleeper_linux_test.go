@@ -27,14 +27,18 @@ func TestPauseUntilTheAnswer(t *testing.T) {
 		{"no core to spare", 0, 1000, 1, 10 * time.Microsecond, 50 * time.Microsecond, true},
 	} {
 		p := load.Profile{Rate: c.rate, Workers: 1}
-		w := &Worker{spin: int64(c.spin), replyRoom: replyRoom(&p, c.spin), inFlight: c.inFlight, now: now, lastSend: now - int64(c.sent),
-			nextDue: now + int64(10*time.Millisecond), nextRetry: load.Never, end: 2 * now, drainEnd: 3 * now}
-		w.NextTick, w.NextEdge = load.Never, load.Never
+		w := &Worker{
+			inFlight: c.inFlight, clock: clock{now: now},
+			sleep:  sleeper{spin: int64(c.spin), replyRoom: replyRoom(&p, c.spin), lastSend: now - int64(c.sent)},
+			pace:   pacer{nextDue: now + int64(10*time.Millisecond), sendEnd: 2 * now, drainEnd: 3 * now},
+			places: places{nextRetry: load.Never},
+		}
+		w.ticker.NextTick, w.ticker.NextEdge = load.Never, load.Never
 		for range 5000 {
-			w.learnReply(int64(c.took))
+			w.sleep.answered(int64(c.took))
 		}
 		if got := w.pause() > 0; got != c.sleeps {
-			t.Errorf("%s: sleeps %v, want %v (answers taken for %v)", c.name, got, c.sleeps, time.Duration(w.reply))
+			t.Errorf("%s: sleeps %v, want %v (answers taken for %v)", c.name, got, c.sleeps, time.Duration(w.sleep.reply))
 		}
 	}
 }

@@ -1,0 +1,213 @@
+package epoll
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/job"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// connector opens connections: to each of the host's addresses in turn, and on to
+// the next after a failure.
+type connector struct {
+	w          *Worker
+	opening    int             // connections that are not yet usable
+	lookups    context.Context // ends with the worker
+	endLookups context.CancelFunc
+	background sync.WaitGroup           // goroutines that post to the inbox
+	avoided    map[netip.AddrPort]int64 // addresses that failed, until an instant
+}
+
+// reach begins to connect c, with or without a look-up before.
+func (cn *connector) reach(c *conn) {
+	t := c.pool.target
+	switch {
+	case t.Socket != "":
+		c.addrs = nil
+		cn.tryNext(c, load.FailureNone)
+	case len(t.Addrs) == 0:
+		cn.lookUp(c)
+	default:
+		cn.turnTo(c, t.Addrs)
+	}
+}
+
+// lookUp has the name of c's host looked up elsewhere.
+func (cn *connector) lookUp(c *conn) {
+	at, t, began := c.place(), c.pool.target, cn.w.now
+	cn.background.Go(func() {
+		ctx, cancel := context.WithTimeout(cn.lookups, cn.w.job.Profile.Timeout)
+		defer cancel()
+		addrs, err := cn.w.job.Lookup.Addresses(ctx, t.URL, cn.w.job.Profile.IPVersion)
+		cn.w.inbox.post(func() {
+			if !at.current() || c.state != connConnecting {
+				return // given up
+			}
+			cn.w.tick()
+			cn.w.rec.Resolved(cn.w.now - began)
+			if err != nil {
+				cn.openFailed(c, target.LookupFailure(err))
+				return
+			}
+			if cn.w.job.Profile.Resolve != load.ResolveConnection {
+				t.Addrs = addrs // of a host that a redirect led to
+			}
+			cn.turnTo(c, addrs)
+		})
+	})
+}
+
+// turnTo connects c to the first in turn of addrs that has not failed of late.
+func (cn *connector) turnTo(c *conn, addrs []netip.AddrPort) {
+	c.addrs, c.turn, c.tried = addrs, c.pool.turn%len(addrs), 0
+	for i := range addrs {
+		if next := (c.pool.turn + i) % len(addrs); cn.avoided[addrs[next]] <= cn.w.now {
+			c.turn = next
+			break
+		}
+	}
+	c.pool.turn = c.turn + 1
+	cn.tryNext(c, load.FailureNone)
+}
+
+// tryNext connects c to the next of its addresses, after one has failed for k. With
+// the last of them the connection has.
+func (cn *connector) tryNext(c *conn, k load.Failure) {
+	for c.tried < max(1, len(c.addrs)) {
+		if k != load.FailureNone {
+			cn.w.rec.OpenKinds[k]++
+		}
+		c.opened = cn.w.now
+		if k = cn.connect(c); k == load.FailureNone {
+			return
+		}
+		cn.passOver(c)
+	}
+	cn.openFailed(c, k)
+}
+
+// connect begins to connect c's socket to the address that is next.
+func (cn *connector) connect(c *conn) load.Failure {
+	c.tried++
+	fd, errno := dial(c.pool.target.Socket, c.address())
+	if errno == 0 {
+		if err := cn.w.poll.add(fd, watched, c.index, c.generation); err != nil {
+			_ = unix.Close(fd)
+			errno = errnoOf(err)
+		}
+	}
+	if errno != 0 {
+		return failureOf(errno)
+	}
+	c.fd = int32(fd)
+	return load.FailureNone
+}
+
+// address is the one that was tried last; none of a Unix socket.
+func (c *conn) address() netip.AddrPort {
+	if len(c.addrs) == 0 {
+		return netip.AddrPort{}
+	}
+	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
+}
+
+// unreached goes on from an address that could not be connected to.
+func (cn *connector) unreached(c *conn, errno unix.Errno) {
+	_ = unix.Close(int(c.fd))
+	c.fd = -1
+	c.generation++
+	c.peerEnded = false
+	cn.passOver(c)
+	cn.tryNext(c, failureOf(errno))
+}
+
+// passOver lets the address that failed rest, where there are others.
+func (cn *connector) passOver(c *conn) {
+	if len(c.addrs) > 1 {
+		cn.avoided[c.address()] = cn.w.now + addressRest
+	}
+}
+
+// reached counts the address of a connection that is there.
+func (cn *connector) reached(c *conn) {
+	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
+}
+
+// addressRest is how long an address that could not be connected to is passed over,
+// where a name has others.
+const addressRest = int64(time.Second)
+
+// open begins to connect c. A failure at once is handled like a failure later.
+func (cn *connector) open(c *conn) {
+	c.generation++
+	c.peerEnded, c.opened = false, cn.w.now
+	if cn.w.pace.started && c.home == nil {
+		cn.w.rec.Reconnects++
+	}
+	c.state, c.fd, c.tried = connConnecting, -1, 0
+	cn.opening++
+	c.deadline = cn.w.now + cn.w.timeout
+	cn.w.deadlines.add(&c.awaited)
+	cn.reach(c)
+}
+
+// opened handles the event that ends a connect.
+func (cn *connector) opened(c *conn) {
+	if errno := socketError(c.fd); errno != 0 {
+		cn.unreached(c, errno)
+		return
+	}
+	cn.reached(c)
+	switch {
+	case c.pool.target.TLS != nil:
+		cn.shake(c)
+	case c.session != nil:
+		cn.w.streams.greet(c)
+	default:
+		c.backoff = 0
+		cn.usable(c)
+	}
+}
+
+// usable takes a connection into use on which a request can be sent.
+func (cn *connector) usable(c *conn) {
+	cn.opening--
+	cn.w.deadlines.remove(&c.awaited)
+	c.parser.Reset(c.pool.bodily)
+	if c.carries {
+		c.state = connBusy
+		cn.w.exchanges.send(c)
+		return
+	}
+	cn.w.places.release(c)
+}
+
+func (cn *connector) openFailed(c *conn, k load.Failure) {
+	cn.opening--
+	cn.w.rec.OpenKinds[k]++
+	cn.w.places.drop(c)
+	if c.home != nil {
+		if c.carries {
+			cn.w.exchanges.finish(c, k, 0)
+			cn.w.redirects.comeBack(c.home)
+		}
+		return
+	}
+	c.backoff = min(max(job.FirstBackoff, 2*c.backoff), job.LastBackoff)
+	cn.w.places.retryLater(c)
+	if c.carries {
+		cn.w.exchanges.finish(c, k, 0)
+	} else if cn.w.pace.closedLoop() && cn.w.pace.started && cn.w.sending() {
+		// In a closed loop the next request is due as soon as a connection can
+		// take it; one that cannot be opened fails that request.
+		c.intended, c.sent, c.free = cn.w.now, -1, cn.w.now
+		cn.w.rec.Due(c.intended)
+		cn.w.exchanges.finish(c, k, 0)
+	}
+}

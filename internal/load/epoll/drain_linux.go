@@ -1,0 +1,106 @@
+package epoll
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
+)
+
+// over says that nothing more will be sent and nothing is awaited any longer.
+func (w *Worker) over() bool {
+	if w.sending() {
+		return false
+	}
+	if w.rec.Intended >= w.pace.quota && w.now < w.pace.sendEnd && !w.pace.stopped {
+		return w.quotaOver()
+	}
+	if w.now >= w.pace.drainEnd {
+		return true
+	}
+	return w.waiting() == 0 && w.now >= w.lastEdge()
+}
+
+// quotaOver says that all of a given number of requests have ended, and ends the
+// measure window then.
+func (w *Worker) quotaOver() bool {
+	if w.waiting() > 0 {
+		return false
+	}
+	w.cut()
+	return true
+}
+
+// waiting counts the requests that are due or under way.
+func (w *Worker) waiting() int { return w.inFlight + w.places.queued() }
+
+// lastEdge is when the worker may stop looking at the clock: an idle worker must
+// still be there to read its CPU at the end of the window.
+func (w *Worker) lastEdge() int64 {
+	if w.ticker.NextEdge == load.Never {
+		return w.now
+	}
+	return w.rec.Window[1]
+}
+
+// giveUp ends what is still under way when the drain is over, as time-outs.
+func (w *Worker) giveUp() {
+	w.tick()
+	w.rec.Unfinished = int64(w.inFlight)
+	for i := range w.places.conns {
+		c := &w.places.conns[i]
+		if c.carries {
+			w.exchanges.finish(c, load.FailureTimeout, 0)
+		}
+		if c.session != nil {
+			w.streams.endStreams(c, load.FailureTimeout)
+		}
+		w.places.drop(c)
+	}
+	for _, d := range w.redirects.detours {
+		if d.carries {
+			w.exchanges.finish(d, load.FailureTimeout, 0)
+		}
+		w.places.drop(d)
+	}
+	for i := range w.places.pools {
+		for q := &w.places.pools[i].queue; q.Size > 0; {
+			intended, _ := q.Pop()
+			w.rec.Unfinished++
+			w.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent})
+		}
+	}
+	if w.ticker.NextEdge != load.Never {
+		w.ticker.Edge(&w.rec, w.number, w.now)
+	}
+	w.rec.Publish(int(w.now / 1e9))
+	w.rec.Flush()
+	w.rec.Spin = time.Duration(w.sleep.spin)
+}
+
+// attend is called when another thread has woken the worker: it has posted
+// something, or the worker is to stop sending and end the measure window here, if it
+// is not yet over.
+func (w *Worker) attend() {
+	var count [8]byte
+	_, _ = unix.Read(w.poll.wakefd, count[:])
+	if stop := w.inbox.collect(); !stop || w.pace.stopped {
+		return
+	}
+	w.tick()
+	w.pace.stopped = true
+	if w.pace.started {
+		w.cut()
+	}
+}
+
+// cut ends the schedule and the measure window now.
+func (w *Worker) cut() {
+	w.pace.end(w.now)
+	for i := range w.rec.Window {
+		w.rec.Window[i] = min(w.rec.Window[i], max(w.now, 0))
+	}
+	w.ticker.NextEdge = min(w.ticker.NextEdge, w.rec.Window[1])
+}

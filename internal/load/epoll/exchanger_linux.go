@@ -1,0 +1,196 @@
+package epoll
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// exchanger sends requests and reads answers on connections of HTTP/1.1 and echoes.
+type exchanger struct {
+	w      *Worker
+	expect check.Expectation
+}
+
+// send writes the request; what does not fit follows when there is room.
+func (x *exchanger) send(c *conn) {
+	c.parser.Reset(c.pool.bodily)
+	c.written = 0
+	c.deadline = x.w.now + x.w.timeout
+	x.w.deadlines.add(&c.awaited)
+	x.write(c)
+}
+
+func (x *exchanger) write(c *conn) {
+	if c.secure != nil {
+		x.writeSecure(c)
+		return
+	}
+	request := c.request()
+	for c.written < len(request) {
+		n, errno := sysWrite(c.fd, request[c.written:])
+		switch errno {
+		case 0:
+			c.written += n
+			if x.w.rec.InWindow(x.w.now) {
+				x.w.rec.BytesOut += int64(n)
+			}
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return
+		default:
+			x.writeFailed(c, errno)
+			return
+		}
+	}
+}
+
+// writeSecure is write over TLS.
+func (x *exchanger) writeSecure(c *conn) {
+	request, s := c.request(), c.secure
+	for {
+		if errno := c.flushTLS(); errno != 0 {
+			x.writeFailed(c, errno)
+			return
+		}
+		if s.unsent() || c.written == len(request) {
+			return
+		}
+		b := request[c.written:]
+		b = b[:min(len(b), secureChunk)]
+		if _, err := s.tls.Write(b); err != nil {
+			x.fail(c, target.TLSFailure(err))
+			return
+		}
+		c.written += len(b)
+		if x.w.rec.InWindow(x.w.now) {
+			x.w.rec.BytesOut += int64(len(b))
+		}
+	}
+}
+
+// writeFailed ends a request that cannot be written, unless its answer has come
+// all the same: what explains a reset may be there already.
+func (x *exchanger) writeFailed(c *conn, errno unix.Errno) {
+	c.peerEnded = true
+	x.read(c)
+	if c.carries && c.state == connBusy {
+		x.fail(c, failureOf(errno))
+	}
+}
+
+// unsent says whether some of c's request is still to be written.
+func (c *conn) unsent() bool {
+	return c.written < len(c.request()) || c.secure != nil && c.secure.unsent()
+}
+
+// read takes what has arrived of the answer.
+func (x *exchanger) read(c *conn) {
+	c.drained = false
+	for {
+		b, p, k := c.receive(&x.w.io)
+		if p == pulledNothing {
+			if c.secure != nil && c.secure.unsent() {
+				x.write(c) // TLS has had to answer
+			}
+			return
+		}
+		x.w.tick()
+		switch p {
+		case pulledEnd:
+			x.ended(c)
+			return
+		case pulledFailure:
+			x.fail(c, k)
+			return
+		}
+		if x.w.rec.InWindow(x.w.now) {
+			x.w.rec.BytesIn += int64(len(b))
+		}
+		if x.feed(c, b) {
+			return
+		}
+	}
+}
+
+// feed gives bytes to the parser and acts when the response is complete; true
+// means that the request has ended.
+func (x *exchanger) feed(c *conn, b []byte) bool {
+	if !c.parser.Started() {
+		c.first = x.w.now
+	}
+	used, done, k := c.parser.Feed(b)
+	switch {
+	case k != load.FailureNone:
+		x.fail(c, k)
+		return true
+	case !done:
+		return false
+	case used < len(b):
+		x.fail(c, load.FailureExtraBytes)
+		return true
+	}
+	if c.secure != nil { // the end of the connection may have come with the answer
+		switch c.checkIdle(&x.w.io) {
+		case load.FailureNone:
+		case load.FailureExtraBytes:
+			x.fail(c, load.FailureExtraBytes)
+			return true
+		default:
+			c.peerEnded = true
+		}
+	}
+	x.answered(c)
+	return true
+}
+
+// ended handles the end of the stream.
+func (x *exchanger) ended(c *conn) {
+	if done, k := c.parser.Eof(); !done {
+		x.fail(c, k)
+		return
+	}
+	x.answered(c)
+}
+
+// answered handles a complete response.
+func (x *exchanger) answered(c *conn) {
+	status, k := c.parser.Status, x.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content)
+	// An answer to a request that is not yet written leaves the connection in doubt.
+	reusable := !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.unsent()
+	c.backoff = 0
+	x.w.deadlines.remove(&c.awaited)
+	if c.parser.Redirected() {
+		var on bool
+		if on, k = x.w.redirects.follow(c, reusable); on {
+			return
+		}
+	}
+	x.finish(c, k, status)
+	if !reusable {
+		x.w.places.reopen(c)
+		return
+	}
+	x.w.places.release(c)
+}
+
+// fail ends c's request, and the connection with it.
+func (x *exchanger) fail(c *conn, k load.Failure) {
+	x.finish(c, k, 0)
+	x.w.places.reopen(c)
+}
+
+// finish records what became of c's request.
+func (x *exchanger) finish(c *conn, k load.Failure, status int) {
+	if c.carries {
+		x.w.inFlight--
+	}
+	c.carries, c.hop = false, nil
+	of := c.owner()
+	x.w.sleep.answered(x.w.now - of.sent)
+	x.w.rec.Finish(record.Outcome{Intended: of.intended, Sent: of.sent, Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.pool.target.Path})
+	of.hops = 0
+}

@@ -1,0 +1,279 @@
+package epoll
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/http2"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// multiplexer sends requests and reads answers on HTTP/2 connections: many at once on
+// each, and what they write goes out together.
+type multiplexer struct {
+	w     *Worker
+	dirty []*conn // sessions with something to send
+}
+
+// greet begins the session on a socket that has just connected. The deadline of
+// the connect holds for the server's greeting too.
+func (m *multiplexer) greet(c *conn) {
+	c.state, c.listed = connGreeting, false
+	c.session.Reset()
+	m.say(c)
+}
+
+// say sees to it that what the session has to send is sent before the worker waits.
+func (m *multiplexer) say(c *conn) {
+	if !c.queued {
+		c.queued = true
+		m.dirty = append(m.dirty, c)
+	}
+}
+
+// flushAll sends what the sessions have to send. One write takes the requests of
+// many streams.
+func (m *multiplexer) flushAll() {
+	for len(m.dirty) > 0 {
+		c := m.dirty[len(m.dirty)-1]
+		m.dirty = m.dirty[:len(m.dirty)-1]
+		c.queued = false
+		if c.state == connGreeting || c.state == connSession {
+			m.flush(c)
+		}
+	}
+}
+
+func (m *multiplexer) flush(c *conn) {
+	if c.secure != nil {
+		m.flushSecure(c)
+		return
+	}
+	s := c.session
+	for {
+		b := s.Unsent()
+		if len(b) == 0 {
+			return
+		}
+		n, errno := sysWrite(c.fd, b)
+		switch errno {
+		case 0:
+			s.Sent(n)
+			if m.w.rec.InWindow(m.w.now) {
+				m.w.rec.BytesOut += int64(n)
+			}
+		case unix.EINTR:
+		case unix.EAGAIN:
+			s.Compact()
+			return
+		default:
+			m.flushFailed(c, errno)
+			return
+		}
+	}
+}
+
+// flushSecure is flush over TLS.
+func (m *multiplexer) flushSecure(c *conn) {
+	s, t := c.session, c.secure
+	for {
+		if errno := c.flushTLS(); errno != 0 {
+			m.flushFailed(c, errno)
+			return
+		}
+		b := s.Unsent()
+		if t.unsent() || len(b) == 0 {
+			return
+		}
+		n, err := t.tls.Write(b)
+		if err != nil {
+			m.lose(c, target.TLSFailure(err))
+			return
+		}
+		if m.w.rec.InWindow(m.w.now) {
+			m.w.rec.BytesOut += int64(n)
+		}
+		s.Sent(n)
+	}
+}
+
+// flushFailed ends a connection that cannot be written to, once what explains it
+// has been read: it may be there already.
+func (m *multiplexer) flushFailed(c *conn, errno unix.Errno) {
+	c.peerEnded = true
+	if m.listen(c); c.state == connGreeting || c.state == connSession {
+		m.lose(c, failureOf(errno))
+	}
+}
+
+// converse handles an event on a session's socket.
+func (m *multiplexer) converse(c *conn, writable, readable bool) {
+	if writable {
+		m.say(c)
+	}
+	if readable {
+		m.listen(c)
+	}
+}
+
+// listen takes what has arrived, and all there is before the end of the stream.
+func (m *multiplexer) listen(c *conn) {
+	c.drained = false
+	m.talk(c)
+}
+
+func (m *multiplexer) talk(c *conn) {
+	generation := c.generation
+	for {
+		b, p, k := c.receive(&m.w.io)
+		if p == pulledNothing {
+			if c.secure != nil && c.secure.unsent() {
+				m.say(c) // TLS has had to answer
+			}
+			return
+		}
+		m.w.tick()
+		switch p {
+		case pulledEnd:
+			k = c.session.Eof()
+		case pulledBytes:
+			if m.w.rec.InWindow(m.w.now) {
+				m.w.rec.BytesIn += int64(len(b))
+			}
+			if k = c.session.Feed(b, m.w.now); k == load.FailureNone {
+				m.settle(c)
+			}
+		}
+		if k != load.FailureNone {
+			m.lose(c, k)
+			return
+		}
+		if c.generation != generation {
+			return
+		}
+	}
+}
+
+// settle records what has ended on c and gives its streams new work.
+func (m *multiplexer) settle(c *conn) {
+	s := c.session
+	if c.state == connGreeting {
+		if !s.Greeted {
+			return
+		}
+		m.greeted(c)
+	}
+	m.finishStreams(c)
+	if s.Closing && s.Active == 0 {
+		m.w.places.reopen(c)
+		return
+	}
+	m.fill(c)
+	if len(s.Unsent()) > 0 {
+		m.say(c)
+	}
+}
+
+// greeted makes a session whose server has answered ready for requests.
+func (m *multiplexer) greeted(c *conn) {
+	m.w.connector.opening--
+	m.w.deadlines.remove(&c.awaited)
+	c.state, c.backoff = connSession, 0
+	if c.carries { // the one that waited for the connection, which is part of its service
+		c.carries = false
+		m.w.inFlight--
+		if !c.session.Room() {
+			m.w.inFlight++
+			m.w.exchanges.finish(c, load.FailureStreamRefused, 0)
+			return
+		}
+		m.attach(c, c.intended, c.free, c.sent)
+	}
+}
+
+// fill gives c's free streams requests that are due, and offers those left over.
+func (m *multiplexer) fill(c *conn) {
+	for c.session.Room() {
+		if m.w.pace.closedLoop() {
+			if !m.w.pace.started || !m.w.sending() {
+				break
+			}
+			m.beginStream(c, m.w.now, m.w.now)
+			continue
+		}
+		intended, ok := c.pool.queue.Pop()
+		if !ok {
+			break
+		}
+		m.beginStream(c, intended, m.w.now)
+	}
+	m.list(c)
+}
+
+// list offers c to requests that will be due, once for all its streams, so that
+// they spread over the connections.
+func (m *multiplexer) list(c *conn) {
+	if c.session.Room() && !c.listed {
+		c.listed = true
+		c.pool.idle.Push(c.place())
+	}
+}
+
+func (m *multiplexer) beginStream(c *conn, intended, free int64) {
+	if m.w.pace.closedLoop() {
+		m.w.rec.Due(intended)
+	}
+	m.attach(c, intended, free, m.w.now)
+}
+
+func (m *multiplexer) attach(c *conn, intended, free, sent int64) {
+	m.w.inFlight++
+	m.w.sleep.lastSend = m.w.now
+	st := c.session.Begin()
+	call := &c.calls[st.Slot]
+	*call = streamCall{awaited{of: c, stream: st, deadline: m.w.now + m.w.timeout}, intended, free, sent}
+	m.w.deadlines.add(&call.awaited)
+	m.say(c)
+}
+
+// cancel gives up a request whose time is over; the connection stays.
+func (m *multiplexer) cancel(c *conn, st *http2.Stream) {
+	c.session.Abort(st, load.FailureTimeout)
+	m.say(c)
+	m.settle(c)
+}
+
+// finishStreams records the requests on c that have ended, and frees their streams.
+func (m *multiplexer) finishStreams(c *conn) {
+	for _, st := range c.session.TakeDone() {
+		call := &c.calls[st.Slot]
+		m.w.deadlines.remove(&call.awaited)
+		m.w.inFlight--
+		m.w.sleep.answered(m.w.now - call.sent)
+		m.w.rec.Finish(record.Outcome{
+			Intended: call.intended, Sent: call.sent, Free: call.free, First: st.First, End: m.w.now,
+			Status: st.Status, Kind: st.Kind, Path: c.pool.target.Path, Messages: st.Messages, Message: st.Message,
+		})
+		c.session.Retire(st)
+	}
+}
+
+// endStreams ends all that is under way on c.
+func (m *multiplexer) endStreams(c *conn, k load.Failure) {
+	c.session.Abandon(k)
+	m.finishStreams(c)
+}
+
+// lose ends the connection for what happened to it, and all that is under way on it.
+func (m *multiplexer) lose(c *conn, k load.Failure) {
+	if c.state == connGreeting {
+		m.w.connector.openFailed(c, k)
+		return
+	}
+	if c.session.Active == 0 && !c.session.GoneBy {
+		m.w.rec.IdleClosed++
+	}
+	m.endStreams(c, k)
+	m.w.places.reopen(c)
+}

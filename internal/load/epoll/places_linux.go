@@ -1,0 +1,194 @@
+package epoll
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/http1"
+	"github.com/tare-mesh/tare/internal/load/job"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// pool is one target's connections of one worker, and the requests that wait for one.
+type pool struct {
+	target *target.Target
+	idle   job.Queue[place]
+	closed job.Queue[place] // without a socket
+	queue  job.Queue[int64] // intended starts of due requests
+	turn   int              // the next of the target's addresses
+	bodily bool
+	header http1.HeaderMemo // of the last answer
+}
+
+// take returns the place for a request: the connection that has been free for
+// longest, else one without a socket, else none. Turning through all of them
+// spreads the load over the proxy's workers.
+func (p *pool) take() *conn {
+	for {
+		c, ok := p.idle.Pop()
+		if !ok {
+			break
+		}
+		if c.current() && c.unlist() {
+			return c.conn
+		}
+	}
+	for {
+		c, ok := p.closed.Pop()
+		if !ok {
+			return nil
+		}
+		if c.current() {
+			return c.conn
+		}
+	}
+}
+
+// places are a worker's connections, with or without a socket, and give them requests.
+type places struct {
+	w         *Worker
+	pools     []pool // by target
+	conns     []conn
+	fresh     bool  // a connection for every request
+	nextRetry int64 // when the next backoff is over, ns from t0
+}
+
+// queued counts the requests that wait for a connection.
+func (s *places) queued() (n int) {
+	for i := range s.pools {
+		n += s.pools[i].queue.Size
+	}
+	return n
+}
+
+// retry opens the connections whose backoff is over.
+func (s *places) retry() {
+	s.nextRetry = load.Never
+	for i := range s.pools {
+		p := &s.pools[i]
+		for range p.closed.Size {
+			c, _ := p.closed.Pop()
+			switch {
+			case !c.current():
+			case c.retryAt > s.w.now:
+				p.closed.Push(c)
+				s.nextRetry = min(s.nextRetry, c.retryAt)
+			case s.w.sending() || p.queue.Size > 0:
+				s.takeNext(c.conn)
+			}
+		}
+	}
+}
+
+// takeNext opens a closed place, for the request that has waited longest if there is one.
+func (s *places) takeNext(c *conn) {
+	if !s.w.pace.closedLoop() {
+		if intended, ok := c.pool.queue.Pop(); ok {
+			s.w.begin(c, intended, s.w.now)
+			return
+		}
+	}
+	if s.fresh {
+		s.vacate(c)
+		return
+	}
+	s.w.connector.open(c)
+}
+
+// retryLater lets the place rest for its backoff. A due request that finds no
+// better place may take it earlier.
+func (s *places) retryLater(c *conn) {
+	c.retryAt = s.w.now + c.backoff
+	if s.fresh && !s.w.pace.closedLoop() {
+		c.retryAt = load.Never
+	}
+	c.pool.closed.Push(c.place())
+	s.nextRetry = min(s.nextRetry, c.retryAt)
+}
+
+// drop closes c's socket, if it has one. Closing takes it out of the poller.
+func (s *places) drop(c *conn) {
+	s.w.deadlines.remove(&c.awaited)
+	if c.secure != nil {
+		c.endTLS()
+	}
+	if c.fd >= 0 {
+		_ = unix.Close(int(c.fd))
+		c.fd = -1
+	}
+	c.generation++
+	c.state = connClosed
+}
+
+// release makes a connected c ready for the next request, which may be there already.
+func (s *places) release(c *conn) {
+	if c.home != nil {
+		c.state = connIdle
+		s.w.redirects.comeBack(c.home)
+		return
+	}
+	if c.session != nil {
+		c.listed = false
+		s.w.streams.fill(c)
+		return
+	}
+	if s.w.pace.closedLoop() {
+		if s.w.pace.started && s.w.sending() {
+			s.w.begin(c, s.w.now, s.w.now)
+			return
+		}
+	} else if intended, ok := c.pool.queue.Pop(); ok {
+		s.w.begin(c, intended, s.w.now)
+		return
+	}
+	c.state = connIdle
+	c.pool.idle.Push(c.place())
+}
+
+// reopen replaces c's socket ahead of the next request, as long as there will be one.
+func (s *places) reopen(c *conn) {
+	s.drop(c)
+	switch {
+	case c.home != nil:
+		s.w.redirects.comeBack(c.home)
+	case s.fresh:
+		s.vacate(c)
+	case s.w.sending() || c.pool.queue.Size > 0:
+		s.w.connector.open(c)
+	}
+}
+
+// vacate makes c's place, which has no connection, ready for the next request.
+func (s *places) vacate(c *conn) {
+	switch intended, ok := c.pool.queue.Pop(); {
+	case ok:
+		s.w.begin(c, intended, s.w.now)
+	case s.w.pace.closedLoop() && s.w.pace.started && s.w.sending():
+		s.w.begin(c, s.w.now, s.w.now)
+	default:
+		c.retryAt = load.Never
+		c.pool.closed.Push(c.place())
+	}
+}
+
+// idleEvent handles a free connection that says something: the server has
+// closed it, or speaks out of turn.
+func (s *places) idleEvent(c *conn) {
+	if c.secure != nil {
+		c.drained = false
+		switch k := c.checkIdle(&s.w.io); k {
+		case load.FailureNone:
+			return
+		case load.FailureTLS:
+			// In TLS 1.3 a server refuses a client's certificate after the handshake.
+			s.w.connector.opening++
+			s.w.connector.openFailed(c, k)
+			return
+		}
+	}
+	s.w.rec.IdleClosed++
+	s.drop(c) // its entry in the ring of free connections is stale now
+	if s.w.sending() && c.home == nil {
+		s.w.connector.open(c)
+	}
+}
