@@ -114,14 +114,14 @@ func (v meshRules) forwards() {
 // describeMeshes has a line for every field; "*" stands for a mesh's name.
 func describeMeshes() []description {
 	return []description{
-		{"meshes", "What is chosen of each mesh beyond its name, by name. On kubernetes.", nil, nil},
-		{"meshes.*.version", "Version of the mesh; left out: the one its definition names.", nil, nil},
-		{"meshes.*.profile", "Size of the mesh: dev fits a laptop, ha is what the mesh recommends for production and needs three nodes.", mesh.ProfileDev, oneOf(mesh.ProfileNames()...)},
-		{"meshes.*.hub", "Where the mesh's images come from; left out: where its charts say.", nil, nil},
-		{"meshes.*.charts", "Directory on this machine with the mesh's charts, in place of their repositories.", nil, nil},
-		{"meshes.*.options", "Options by the names that `tare mesh list` shows.", nil, nil},
-		{"meshes.*.values", "Values of charts, by release; they go over all others.", nil, nil},
-		{"meshes.*.withCLI", "Installs by the mesh's own program (linkerd, istioctl), of the version found on PATH.", false, nil},
+		{"meshes", "Settings of each mesh, by name, on kubernetes.", nil, nil},
+		{"meshes.*.version", "Version; default: the definition's.", nil, nil},
+		{"meshes.*.profile", "dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, oneOf(mesh.ProfileNames()...)},
+		{"meshes.*.hub", "Registry of the mesh's images; default: the charts'.", nil, nil},
+		{"meshes.*.charts", "Directory of charts, instead of repositories.", nil, nil},
+		{"meshes.*.options", "Options that `tare mesh list` prints.", nil, nil},
+		{"meshes.*.values", "Chart values, by release; they override all others.", nil, nil},
+		{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH.", false, nil},
 		{"meshes.*.arguments", "Arguments for that program.", nil, nil},
 	}
 }

@@ -41,17 +41,31 @@ func TestFieldsPage(t *testing.T) {
 	}
 }
 
+// onPage replaces texts that another page holds.
+var onPage = map[string]string{"faults[].kind": "Kind of fault ([list](faults.md#kinds))."}
+
+// fieldTable lists every field. The fields of baseline, which repeat the factors, are one line.
 func fieldTable() string {
 	var b strings.Builder
-	b.WriteString("\n| field | default | meaning |\n|---|---|---|\n")
+	b.WriteString("\n")
 	for _, d := range describe(Known{}) {
+		if strings.HasPrefix(d.path, "baseline.") {
+			if d.path == "baseline."+Table[0].Name {
+				b.WriteString("- `baseline.*`: A level of the factor of this name.\n")
+			}
+			continue
+		}
 		otherwise := ""
 		if d.otherwise != nil {
 			if j, err := json.Marshal(d.otherwise); err == nil {
-				otherwise = "`" + strings.ReplaceAll(strings.Trim(string(j), `"`), "|", `\|`) + "`"
+				otherwise = " (`" + strings.Trim(string(j), `"`) + "`)"
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.path, otherwise, strings.ReplaceAll(d.text, "|", `\|`))
+		text := d.text
+		if other, ok := onPage[d.path]; ok {
+			text = other
+		}
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", d.path, otherwise, text)
 	}
 	b.WriteString("\n")
 	return b.String()

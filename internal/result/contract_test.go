@@ -70,7 +70,7 @@ func TestPageNamesEveryField(t *testing.T) {
 			}
 			section, _, _ = strings.Cut(section, "\n\n")
 			var named []string
-			for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(section, -1) {
+			for _, m := range regexp.MustCompile("(?m)^- `([^`]+)`:").FindAllStringSubmatch(section, -1) {
 				named = append(named, m[1])
 			}
 			want := paths(c.of, "", c.cut)
@@ -88,7 +88,7 @@ func TestPageNamesEveryField(t *testing.T) {
 	}
 	for _, kind := range []string{result.KindRun, result.KindTrial, result.KindPhase, result.KindProgress, result.KindSample,
 		result.KindError, result.KindInvalid, result.KindLog, result.KindDone, result.KindEnd} {
-		if !strings.Contains(string(page), "| `\""+kind+"\"` |") {
+		if !strings.Contains(string(page), "- `\""+kind+"\"`:") {
 			t.Errorf("kind %q is not on the page", kind)
 		}
 	}

@@ -147,7 +147,7 @@ func TestCodesAreOnThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range checks {
-		if !strings.Contains(string(page), "| `"+c.code+"` |") {
+		if !strings.Contains(string(page), "- `"+c.code+"`") {
 			t.Errorf("%s is not in docs/reference/warnings.md", c.code)
 		}
 	}
