@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +79,42 @@ func TestLoadFromOutside(t *testing.T) {
 		})
 	}
 	checkNothingLeft(t, c)
+}
+
+// The processes of the load are tasks while they run. stop ends them, and no other starts.
+func TestLocalLoad(t *testing.T) {
+	var lost error
+	l := &localLoad{archive: archive(t.TempDir()), lost: func() error { return lost }}
+	sleep := proc.Command{Path: "sleep", Args: []string{"60"}}
+	var ids []string
+	for range 2 {
+		if _, err := l.StartLoad(t.Context(), sleep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, task := range l.tasks() {
+		ids = append(ids, task.ID)
+	}
+	if got := strings.Join(ids, " "); got != "load/load load/load-2" {
+		t.Errorf("tasks %s", got)
+	}
+	if b, err := os.ReadFile(l.archive.path(commandsFile)); err != nil || strings.Count(string(b), "sleep 60") != 2 {
+		t.Errorf("archived commands: %s, %v", b, err)
+	}
+	lost = errors.New("pod echo-0 is gone")
+	if _, err := l.StartLoad(t.Context(), sleep); !errors.Is(err, lost) {
+		t.Errorf("with a lost pod: %v", err)
+	}
+	lost = nil
+	if err := l.stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := len(l.tasks()); n > 0 {
+		t.Errorf("%d tasks after stop", n)
+	}
+	if _, err := l.StartLoad(t.Context(), sleep); !errors.Is(err, errRemoved) {
+		t.Errorf("after stop: %v", err)
+	}
 }
 
 // Load that still runs is stopped with its trial.
