@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
 	{"internal/cli/health"},
-	{"internal/run/runner", "internal/show/live", "internal/web", "internal/study/debate", "internal/study/uds"},
+	{"internal/run/runner", "internal/show/live", "internal/web", "internal/study/debate", "internal/study/uds", "internal/study/isotope"},
 	{"internal/show/report"},
 	{"internal/importer", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
 	{"internal/answer/analysis", "internal/load/generator", "internal/run/meter", "internal/run/fault",

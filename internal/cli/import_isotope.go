@@ -8,24 +8,23 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/study/isotope"
 )
 
-// newImportIsotopeCommand imports an application, where the other sources are results.
+// newImportIsotopeCommand converts a service graph. The other sources are results.
 func newImportIsotopeCommand(c *CommandLine) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "isotope FILE",
-		Short: "Turn a service graph of isotope into a topology",
-		Long: `isotope reads a service graph as isotope's own code does and writes it as a
-topology's file, which application.topology can name. Commands that are concurrent
-become calls that are made alongside each other, sleeps become waits; KB and KiB are
-both 1024 bytes, as there. What a topology cannot hold is said and left out.`,
+		Short: "Convert a service graph of isotope to a topology",
+		Long: `isotope converts a service graph to a topology, for application.topology. Concurrent
+commands become concurrent calls, and sleeps become waits. As in isotope, KB and KiB
+are both 1024 bytes. Fields that a topology cannot express are dropped and reported.`,
 		Example: "  tare import isotope canonical.yaml -o canonical-topology.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return c.importIsotope(args[0], out) },
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "the `file` to write; default: standard output")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to this `file` (default: standard output)")
 	return cmd
 }
 
@@ -34,7 +33,7 @@ func (c *CommandLine) importIsotope(file, out string) error {
 	if err != nil {
 		return console.InvalidFile(fmt.Errorf("import isotope: %w", err))
 	}
-	t, notes, err := app.FromIsotope(file, data)
+	t, notes, err := isotope.Convert(file, data)
 	if err != nil {
 		return console.InvalidFile(err)
 	}

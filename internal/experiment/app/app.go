@@ -4,7 +4,12 @@
 // same strict decoder.
 package app
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // Topology is a set of services and the one that receives the load.
 type Topology struct {
@@ -106,4 +111,13 @@ func (s Service) AnswerSize(otherwise int64) int64 {
 		return n
 	}
 	return -1
+}
+
+// YAML renders the topology as a file that [Load] reads.
+func (t Topology) YAML() ([]byte, error) {
+	b, err := yaml.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("render topology %s: %w", t.Name, err)
+	}
+	return b, nil
 }

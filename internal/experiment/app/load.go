@@ -101,7 +101,7 @@ type Reporter interface {
 }
 
 const (
-	maxServices    = 1000
+	MaxServices    = 1000
 	maxReplicas    = 1000
 	maxCallsPerHit = 10_000
 )
@@ -113,8 +113,8 @@ func (t Topology) Validate(r Reporter, prefix string) {
 	if !r.Sound(strings.TrimSuffix(prefix, ".")) && !r.Sound(prefix+"services") && len(t.Services) == 0 {
 		return
 	}
-	if len(t.Services) > maxServices {
-		v.report("services", fmt.Sprintf("%d services, more than %d", len(t.Services), maxServices), "")
+	if len(t.Services) > MaxServices {
+		v.report("services", fmt.Sprintf("%d services, more than %d", len(t.Services), MaxServices), "")
 		return
 	}
 	v.services()

@@ -1,4 +1,4 @@
-package app_test
+package isotope_test
 
 import (
 	"fmt"
@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/study/isotope"
 )
 
-// A graph with every field that isotope's code reads.
+// isotopeGraph has every field that isotope's code reads.
 const isotopeGraph = `
 apiVersion: isotope.alpha.istio.io/v1alpha1
 kind: MockServiceGraph
@@ -37,8 +38,8 @@ services:
   script: []
 `
 
-func TestIsotope(t *testing.T) {
-	top, notes, err := app.FromIsotope("dir/canonical.yaml", []byte(isotopeGraph))
+func TestConvert(t *testing.T) {
+	top, notes, err := isotope.Convert("dir/canonical.yaml", []byte(isotopeGraph))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,27 +82,27 @@ func TestIsotope(t *testing.T) {
 	}
 }
 
-func TestIsotopeRefusals(t *testing.T) {
+func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		"services: [{name: a, script: [{call: b}]}]":                            "there is no service \"b\"",
 		"services: [{name: a, script: [{call: a}]}]":                            "the calls go round in a circle",
 		"services: [{name: a, script: [[[{sleep: 1ms}]]]}]":                     "concurrent already",
 		"services: [{name: a, script: [{slep: 1ms}]}]":                          "unknown command",
-		"services: [{name: a, script: [{sleep: 1}]}]":                           "expected a time",
+		"services: [{name: a, script: [{sleep: 1}]}]":                           "expected a duration",
 		"services: [{name: a, script: [{call: {service: a, payloadSize: 1}}]}]": "unknown field",
 		"services: [{name: a, type: tcp}]":                                      "unknown type",
 		"services: [{name: a, errorRate: 120%}]":                                "expected a share",
 		"default: {type: http}\nservices: [{name: a}]":                          "unknown field",
 	} {
-		_, _, err := app.FromIsotope("g.yaml", []byte(text))
+		_, _, err := isotope.Convert("g.yaml", []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "g.yaml:") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
-// A graph that is small to write and huge to carry out is refused, before it is made.
-func TestIsotopeBombs(t *testing.T) {
+// A small file that describes a huge graph is refused before the graph is built.
+func TestBombs(t *testing.T) {
 	services := func(n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -111,15 +112,15 @@ func TestIsotopeBombs(t *testing.T) {
 	}
 	aliases := "a: &a [" + strings.Repeat("{sleep: 1ms}, ", 3000) + "]\nservices:\n- {name: a, script: [" + strings.Repeat("[*a], ", 20_000) + "]}\n"
 	for _, c := range []struct{ name, text, want string }{
-		{"many services", "services:\n" + services(5000), "5000 services, more than 1000"},
-		{"the default script many times", "defaults: {script: [" + strings.Repeat("{sleep: 1ms},", 2000) + "]}\nservices:\n" + services(1000), "more than 20000 commands in all"},
-		{"a step of many", "services: [{name: a, script: [[" + strings.Repeat("{sleep: 1ms},", 20_001) + "]]}]", "more than 20000 commands in all"},
+		{"many services", "services:\n" + services(5000), "5000 services, max 1000"},
+		{"the default script many times", "defaults: {script: [" + strings.Repeat("{sleep: 1ms},", 2000) + "]}\nservices:\n" + services(1000), "more than 20000 commands in total"},
+		{"a step of many", "services: [{name: a, script: [[" + strings.Repeat("{sleep: 1ms},", 20_001) + "]]}]", "more than 20000 commands in total"},
 		{"more than can be read again", "defaults: {script: [" + strings.Repeat("{call: {service: z, extra-header: {x: "+strings.Repeat("v", 1000)+"}}},", 2) +
-			"]}\nservices:\n- {name: z, script: []}\n" + services(900), "more than the 1048576 that a topology's file may have"},
+			"]}\nservices:\n- {name: z, script: []}\n" + services(900), "max 1048576"},
 		{"aliases", aliases, "the alias *a is not allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, _, err := app.FromIsotope("g.yaml", []byte(c.text))
+			_, _, err := isotope.Convert("g.yaml", []byte(c.text))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%.300v", err)
 			}
@@ -131,7 +132,7 @@ func FuzzIsotope(f *testing.F) {
 	f.Add([]byte(isotopeGraph))
 	f.Add([]byte("services: [{name: a, script: [[{call: {service: b}}]]}, {name: b}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		top, _, err := app.FromIsotope("fuzz.yaml", data)
+		top, _, err := isotope.Convert("fuzz.yaml", data)
 		if err != nil {
 			return
 		}
