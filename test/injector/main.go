@@ -1,6 +1,6 @@
-// Command injector is the admission webhook of a mesh that is made for a test:
-// it puts a plain proxy beside every pod it is asked about, and an init container
-// that redirects to it what comes for the application.
+// Command injector is the admission webhook of a mesh for tests. It adds a
+// reference proxy to every pod, and an init container that redirects the
+// application's inbound connections to it.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What the proxy's configuration, which the mesh definition puts into the namespace, and the rule of iptables agree on.
+// Names and ports that the proxy's configuration (a ConfigMap of the mesh definition) and the iptables rule share.
 const (
 	proxyName = "weight-proxy" // of its container, and of the ConfigMap
 	configDir = "/etc/weight"
@@ -26,11 +26,11 @@ const (
 	proxyPort = "15006"
 )
 
-// injector is what is injected.
+// injector injects the proxy.
 type injector struct {
 	image   string // of the proxy
 	toolbox string // of the init container
-	burn    string // CPU time a request
+	burn    string // CPU time per request
 	native  string // value of a pod's label tare.dev/service whose proxy is a native sidecar
 }
 
@@ -40,7 +40,7 @@ func main() {
 	dir := flag.String("tls", "/tls", "`directory` with tls.crt and tls.key")
 	flag.StringVar(&i.image, "image", "", "image of the proxy")
 	flag.StringVar(&i.toolbox, "toolbox", "", "image with iptables")
-	flag.StringVar(&i.burn, "burn", "0s", "CPU time a request")
+	flag.StringVar(&i.burn, "burn", "0s", "CPU time per request")
 	flag.StringVar(&i.native, "native", "", "`service` whose pods get a native sidecar")
 	flag.Parse()
 	mux := http.NewServeMux()
@@ -60,7 +60,7 @@ func (i injector) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if review.Request == nil {
-		http.Error(w, "there is no request in the review", http.StatusBadRequest)
+		http.Error(w, "the review has no request", http.StatusBadRequest)
 		return
 	}
 	patch, err := i.patch(review.Request.Object.Raw)
@@ -112,8 +112,8 @@ func (i injector) patch(raw []byte) ([]byte, error) {
 	return json.Marshal([]operation{{"replace", "/metadata/labels", pod.Labels}, {"replace", "/spec", pod.Spec}})
 }
 
-// redirect sends what comes from other pods for the application's port to the proxy. What the proxy sends goes over
-// loopback and is not redirected again.
+// redirect redirects connections from other pods to the application's port to the proxy. The proxy's own connections use
+// loopback, and are not redirected.
 func (i injector) redirect() corev1.Container {
 	root, no := int64(0), false
 	return corev1.Container{

@@ -1,6 +1,6 @@
-// Package chart installs Helm charts with Helm's own library: no helm program
-// is needed, and none of the user's Helm settings is read but the credentials of
-// registries. What was rendered comes back, so that it can be archived.
+// Package chart installs Helm charts with Helm's library. It needs no helm
+// program, and reads none of the user's Helm settings except the credentials of
+// registries. It returns the rendered manifest for the archive.
 package chart
 
 import (
@@ -28,37 +28,38 @@ import (
 	"helm.sh/helm/v4/pkg/repo/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// Source says where a chart comes from. With a Repo, Chart is its name there;
-// without, a directory or an archive on this machine (air gap), or oci://….
+// Source is the place of a chart. With a Repo, Chart is its name there.
+// Without, it is a local directory or archive, or oci://….
 type Source struct {
 	Chart   string `yaml:"chart" json:"chart"`
 	Repo    string `yaml:"repo,omitempty" json:"repo,omitempty"`       // URL of a chart repository
-	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart; empty: the newest, or what is there
+	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart; empty: the newest, or the local one
 }
 
 // Release is one installation of a chart.
 type Release struct {
 	Name      string
-	Namespace string // made where it is not there
+	Namespace string // created if it does not exist
 	Source    Source
 	Values    map[string]any
-	Labels    map[string]string // of the release's own record
-	// Wait until what was installed is ready, for as long; zero: it is not waited for.
+	Labels    map[string]string // of Helm's record of the release
+	// Wait bounds the wait until the objects are ready; zero: no wait.
 	Wait time.Duration
 }
 
-// Installed is what a release came to be.
+// Installed is an installed or rendered release.
 type Installed struct {
 	Name, Namespace string
-	Chart           string // its name
+	Chart           string // the chart's name
 	Version         string // of the chart
 	AppVersion      string
-	Manifest        string // YAML, as it was applied, hooks apart
-	// CRDs are names of custom resource definitions the chart brought outside its
-	// templates. Helm leaves them at an uninstall; whoever wants nothing left deletes them.
+	Manifest        string // YAML, without hooks
+	// CRDs are the names of custom resource definitions outside the chart's
+	// templates. Helm does not remove them with the release.
 	CRDs []string
 }
 
@@ -68,32 +69,20 @@ type Helm struct {
 	cache   string
 }
 
-// New makes a Helm whose downloads are kept in cacheDir.
+// New returns a Helm with a directory for downloads.
 func New(c *cluster.Cluster, cacheDir string) *Helm { return &Helm{c, cacheDir} }
 
-// Error is what went wrong with a chart, and what the user can do.
-type Error struct {
-	Err  error
-	hint string
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint says what the user can do.
-func (e *Error) Hint() string { return e.hint }
-
-// Render is what Install would apply, without asking the cluster anything: CRDs and hooks included.
+// Render returns the manifest that Install would apply, CRDs and hooks included. It does not contact the cluster.
 func (h *Helm) Render(ctx context.Context, r Release) (Installed, error) {
 	return h.install(ctx, r, func(i *action.Install) {
 		i.DryRunStrategy, i.IncludeCRDs, i.Replace = action.DryRunClient, true, true
 	})
 }
 
-// Install installs a release. One of that name that is there already is an error.
-// An installation that fails is taken back.
+// Install installs a release. An existing release of that name is an error.
+// A failed installation is removed.
 func (h *Helm) Install(ctx context.Context, r Release) (Installed, error) {
-	// Helm would apply a namespace that is there anew, and take the labels off that it has been given.
+	// Helm would apply an existing namespace again, without its labels.
 	_, err := h.cluster.Get(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: r.Namespace})
 	if err != nil && !cluster.IsNotFound(err) {
 		return Installed{}, fmt.Errorf("install %s/%s: %w", r.Namespace, r.Name, err)
@@ -101,7 +90,7 @@ func (h *Helm) Install(ctx context.Context, r Release) (Installed, error) {
 	done, failed := h.install(ctx, r, func(i *action.Install) {
 		i.CreateNamespace = err != nil
 		i.WaitStrategy, i.Timeout = kube.HookOnlyStrategy, max(r.Wait, hookTimeout)
-		if r.Wait > 0 { // Helm's own rollback waits for everything, asked or not
+		if r.Wait > 0 { // Helm's own rollback always waits
 			i.WaitStrategy, i.RollbackOnFailure = kube.StatusWatcherStrategy, true
 		}
 	})
@@ -113,10 +102,10 @@ func (h *Helm) Install(ctx context.Context, r Release) (Installed, error) {
 	return done, errors.Join(failed, h.Uninstall(late, r.Namespace, r.Name))
 }
 
-// reusedName is how Helm refuses to install a release that is there.
+// reusedName is Helm's error for an existing release.
 const reusedName = "cannot reuse a name"
 
-// hookTimeout bounds a chart's hooks where nothing else is waited for.
+// hookTimeout bounds a chart's hooks if Wait is shorter.
 const hookTimeout = 2 * time.Minute
 
 func (h *Helm) install(ctx context.Context, r Release, mode func(*action.Install)) (Installed, error) {
@@ -151,31 +140,31 @@ func (h *Helm) install(ctx context.Context, r Release, mode func(*action.Install
 	return installed, nil
 }
 
-// explained adds what the user can do to errors that Helm states without a cure.
+// explained adds hints to errors of Helm.
 func explained(err error, r Release) error {
-	hints := []struct{ says, hint string }{
+	hints := []struct{ contains, hint string }{
 		{reusedName, fmt.Sprintf("a release %s is in namespace %s already: uninstall it first", r.Name, r.Namespace)},
-		{"values don't meet the specifications", "the chart's schema refuses a value that was given: mend the values"},
-		{"cannot be imported into the current release", "the cluster has an object of that name, which stays its owner's: leave it out by an option or a value of the chart, or remove it"},
-		{"kubeVersion", "the chart asks for another version of Kubernetes: take another version of the chart"},
-		{"context deadline exceeded", "what was installed was not ready in time; `kubectl -n " + r.Namespace + " get pods,events` shows why"},
+		{"values don't meet the specifications", "the chart's schema refuses a value: correct the values"},
+		{"cannot be imported into the current release", "the cluster has an object of that name with another owner: disable it by an option or a value of the chart, or remove it"},
+		{"kubeVersion", "the chart requires another version of Kubernetes: use another version of the chart"},
+		{"context deadline exceeded", "its objects were not ready in time; `kubectl -n " + r.Namespace + " get pods,events` shows why"},
 	}
 	for _, h := range hints {
-		if strings.Contains(err.Error(), h.says) {
-			return &Error{err, h.hint}
+		if strings.Contains(err.Error(), h.contains) {
+			return hint.Wrap(err, h.hint)
 		}
 	}
 	return err
 }
 
-// Uninstall removes a release and waits until what it had made is gone. A release that is not there is no error.
+// Uninstall removes a release and waits until its objects are gone. A release that does not exist is no error.
 func (h *Helm) Uninstall(ctx context.Context, namespace, name string) error {
 	config, err := h.configuration(namespace)
 	if err != nil {
 		return fmt.Errorf("uninstall %s/%s: %w", namespace, name, err)
 	}
 	u := action.NewUninstall(config)
-	// Helm's watcher ends its wait as soon as all it has heard of are gone, though it may not have heard of the rest yet.
+	// Helm's watcher can end its wait early, before it has received all objects. The legacy strategy does not.
 	u.IgnoreNotFound, u.WaitStrategy, u.Timeout, u.DeletionPropagation = true, kube.LegacyStrategy, hookTimeout, "foreground"
 	if deadline, ok := ctx.Deadline(); ok {
 		u.Timeout = time.Until(deadline)
@@ -186,7 +175,7 @@ func (h *Helm) Uninstall(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// configuration is what every action of Helm's starts from.
+// configuration is the base of every Helm action.
 func (h *Helm) configuration(namespace string) (*action.Configuration, error) {
 	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
 	if err := config.Init(restGetter{h.cluster, namespace}, namespace, "secret"); err != nil {
@@ -195,7 +184,7 @@ func (h *Helm) configuration(namespace string) (*action.Configuration, error) {
 	return config, nil
 }
 
-// registryClient speaks TLS, but to this machine, where a registry of a developer's own is.
+// registryClient uses TLS, except for a registry on this machine.
 func registryClient(reference string) (*registry.Client, error) {
 	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true)}
 	if u, err := url.Parse(reference); err == nil {
@@ -206,7 +195,7 @@ func registryClient(reference string) (*registry.Client, error) {
 	return registry.NewClient(options...)
 }
 
-// load finds a chart, downloading it where need be, and reads it.
+// load finds a chart, downloads it if necessary, and reads it.
 func (h *Helm) load(ctx context.Context, s Source) (*v2.Chart, error) {
 	path, err := h.locate(ctx, s)
 	if err != nil {
@@ -217,7 +206,7 @@ func (h *Helm) load(ctx context.Context, s Source) (*v2.Chart, error) {
 		return nil, fmt.Errorf("read chart %s: %w", s, err)
 	}
 	if err := action.CheckDependencies(chart, dependencies(chart)); err != nil {
-		return nil, &Error{fmt.Errorf("read chart %s: %w", s, err), "its charts/ directory lacks what it depends on: `helm dependency build`, or take a packaged chart"}
+		return nil, hint.New("its charts/ directory lacks a dependency: run `helm dependency build`, or use a packaged chart", "read chart %s: %w", s, err)
 	}
 	if s.Version != "" && s.Repo == "" && !registry.IsOCI(s.Chart) && chart.Metadata.Version != s.Version {
 		return nil, fmt.Errorf("read chart %s: it is version %s", s, chart.Metadata.Version)
@@ -236,7 +225,7 @@ func (s Source) String() string {
 	return text
 }
 
-// locate is the chart as a file or a directory of this machine.
+// locate returns the path of the chart as a local file or directory.
 func (h *Helm) locate(ctx context.Context, s Source) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", context.Cause(ctx)
@@ -244,7 +233,7 @@ func (h *Helm) locate(ctx context.Context, s Source) (string, error) {
 	where := s.Chart
 	if s.Repo == "" && !registry.IsOCI(where) {
 		if _, err := os.Stat(where); err != nil {
-			return "", &Error{err, "name a directory or an archive with a chart, oci://…, or give repo: the URL of a chart repository"}
+			return "", hint.Wrap(err, "use a directory or archive with a chart, oci://…, or set repo to the URL of a chart repository")
 		}
 		return where, nil
 	}

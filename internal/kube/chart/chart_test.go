@@ -2,7 +2,6 @@ package chart_test
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	helmregistry "helm.sh/helm/v4/pkg/registry"
 	"helm.sh/helm/v4/pkg/repo/v1"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/chart"
 )
 
@@ -117,7 +117,7 @@ func TestRenderFromEverySource(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRendered(t *testing.T) {
+func TestRenderErrors(t *testing.T) {
 	broken := source(t)
 	if err := os.WriteFile(filepath.Join(broken, "templates", "broken.yaml"), []byte("{{ .Values.grams | nosuch }}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -134,25 +134,25 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name, says, hint string
-		release          chart.Release
+		name, message, hint string
+		release             chart.Release
 	}{
-		{"nothing there", "no such file", "oci://", chart.Release{Source: chart.Source{Chart: "/nonexistent/chart"}}},
+		{"no such path", "no such file", "oci://", chart.Release{Source: chart.Source{Chart: "/nonexistent/chart"}}},
 		{"no chart", "Chart.yaml", "", chart.Release{Source: chart.Source{Chart: t.TempDir()}}},
 		{"another version", "it is version 1.2.3", "", chart.Release{Source: chart.Source{Chart: source(t), Version: "9.9.9"}}},
 		{"not in the repository", "nosuch", "", chart.Release{Source: chart.Source{Chart: "nosuch", Repo: repository(t)}}},
-		{"a template that is wrong", "nosuch", "", chart.Release{Source: chart.Source{Chart: broken}}},
-		{"a value of the wrong type", "grams", "mend the values", chart.Release{Source: chart.Source{Chart: source(t)}, Values: map[string]any{"grams": "heavy"}}},
-		{"a dependency that is missing", "other", "charts/", chart.Release{Source: chart.Source{Chart: dependent}}},
+		{"an invalid template", "nosuch", "", chart.Release{Source: chart.Source{Chart: broken}}},
+		{"a value of the wrong type", "grams", "correct the values", chart.Release{Source: chart.Source{Chart: source(t)}, Values: map[string]any{"grams": "heavy"}}},
+		{"a missing dependency", "other", "charts/", chart.Release{Source: chart.Source{Chart: dependent}}},
 	} {
 		c.release.Name, c.release.Namespace = "one", "scales"
 		_, err := chart.New(nil, t.TempDir()).Render(t.Context(), c.release)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: error %v, want %q in it", c.name, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: error %v, want %q in it", c.name, err, c.message)
 			continue
 		}
-		if hinted, ok := errors.AsType[*chart.Error](err); c.hint != "" && (!ok || !strings.Contains(hinted.Hint(), c.hint)) {
-			t.Errorf("%s: no hint with %q: %v", c.name, c.hint, err)
+		if !strings.Contains(hint.Of(err), c.hint) {
+			t.Errorf("%s: hint %q, want %q in it", c.name, hint.Of(err), c.hint)
 		}
 	}
 }

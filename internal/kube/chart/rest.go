@@ -21,7 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// restGetter gives Helm tare's own connection in place of a kubeconfig.
+// restGetter gives Helm tare's connection in place of a kubeconfig.
 type restGetter struct {
 	cluster   *cluster.Cluster
 	namespace string
@@ -30,7 +30,7 @@ type restGetter struct {
 func (g restGetter) ToRESTConfig() (*rest.Config, error) {
 	config := g.cluster.Config()
 	if config == nil {
-		return nil, errors.New("there is no connection to a cluster")
+		return nil, errors.New("not connected to a cluster")
 	}
 	return config, nil
 }
@@ -55,12 +55,12 @@ func (g restGetter) ToRESTMapper() (meta.RESTMapper, error) {
 	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil), nil
 }
 
-// ToRawKubeConfigLoader is asked for the default namespace only.
+// ToRawKubeConfigLoader provides only the default namespace.
 func (g restGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return clientcmd.NewDefaultClientConfig(*api.NewConfig(), &clientcmd.ConfigOverrides{Context: api.Context{Namespace: g.namespace}})
 }
 
-// names are those of the objects in a YAML stream.
+// names are the names of the objects in a YAML stream.
 func names(stream []byte) []string {
 	var all []string
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Reference is an image's name as every tool writes it out in full. A name
-// without a registry belongs to localhost, never to a public registry: nobody
-// shall pull by mistake what was meant to be there already.
+// Reference is the full name of an image. A name without a registry belongs to
+// localhost, not to a public registry, so that a missing image is never pulled
+// from there by mistake.
 func Reference(s string) (name.Tag, error) {
 	ref, err := name.NewTag(s, name.WithDefaultRegistry("localhost"), name.WeakValidation)
 	if err != nil {
@@ -24,9 +24,9 @@ func Reference(s string) (name.Tag, error) {
 	return ref, nil
 }
 
-// WriteArchive writes images of one reference as a tar that is an OCI image
-// layout and holds the manifest.json of older tools too: containerd, podman and
-// docker all import it. Equal images give equal bytes.
+// WriteArchive writes images of one reference as a tar archive in OCI image
+// layout, with the manifest.json of older tools: containerd, podman and docker
+// all import it. Equal images give equal bytes.
 func WriteArchive(w io.Writer, ref name.Tag, images []Image) error {
 	a := archive{tar: tar.NewWriter(w), written: map[string]bool{}}
 	if err := a.write(ref, images); err != nil {
@@ -80,7 +80,7 @@ func (a *archive) write(ref name.Tag, images []Image) error {
 			return err
 		}
 		root.Manifests = []v1.Descriptor{{MediaType: types.OCIImageIndex, Digest: digest, Size: int64(len(raw)), Annotations: names}}
-		old = old[:1] // one name is one image there
+		old = old[:1] // it has one image per name
 	}
 	for _, f := range []struct {
 		name    string
@@ -162,7 +162,7 @@ func (a *archive) file(name string, content []byte) error {
 	return err
 }
 
-// Architectures lists those of images, for a message.
+// Architectures lists the architectures of images, for messages.
 func Architectures(images []Image) string {
 	var all []string
 	for _, img := range images {

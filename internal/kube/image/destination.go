@@ -14,13 +14,13 @@ import (
 	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
-// Destination is where an image can be brought.
+// Destination is a cluster that an image can be loaded into.
 type Destination struct {
 	Kind string // k3d, kind, k3s, containerd
-	Name string // of the cluster, or the socket of containerd; empty: the tool's own default
+	Name string // of the cluster, or containerd's socket; empty: the tool's default
 }
 
-// importers are the commands that bring an archive into a cluster's own store, by kind.
+// importers are the commands that load an archive into a cluster's nodes, by kind.
 var importers = map[string]func(where, archive string) proc.Command{
 	"k3d": func(cluster, archive string) proc.Command {
 		return proc.Command{Path: "k3d", Args: append([]string{"image", "import", archive}, flag("--cluster", cluster)...)}
@@ -43,7 +43,7 @@ func flag(name, value string) []string {
 	return []string{name, value}
 }
 
-// Destinations lists the kinds there are, the registry apart.
+// Destinations lists the kinds, without the registry.
 func Destinations() []string { return []string{"k3d", "kind", "k3s", "containerd"} }
 
 // ParseDestination reads KIND or KIND:NAME.
@@ -55,10 +55,10 @@ func ParseDestination(s string) (Destination, error) {
 	return Destination{Kind: kind, Name: where}, nil
 }
 
-// Import is the command that brings an archive there.
+// Import is the command that loads an archive.
 func (d Destination) Import(archive string) proc.Command { return importers[d.Kind](d.Name, archive) }
 
-// Load runs it. The archive stays where it is.
+// Load runs the command of Import. It does not change the archive.
 func (d Destination) Load(ctx context.Context, archive string) error {
 	cmd := d.Import(archive)
 	p, err := proc.Start(ctx, cmd)
@@ -76,9 +76,9 @@ func (d Destination) Load(ctx context.Context, archive string) error {
 	return nil
 }
 
-// Push brings the images to a registry, under one reference. Credentials are
+// Push pushes the images to a registry, under one reference. Credentials are
 // those of the user's docker or podman configuration. It returns the reference
-// with its digest, by which a cluster pulls exactly this.
+// with its digest, so that a cluster can pull exactly this image.
 func Push(ctx context.Context, ref name.Tag, images []Image) (name.Digest, error) {
 	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 	push := func() (string, error) {

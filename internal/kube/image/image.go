@@ -1,6 +1,6 @@
-// Package image makes container images of programs that need nothing but the
-// kernel, such as tare-agent, and brings them to a cluster. No container engine
-// takes part: an image is a tar of tars, and is made as one.
+// Package image builds container images of static programs, such as tare-agent,
+// and loads them into clusters. It needs no container engine: it writes the
+// image's tar archives itself.
 package image
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// User that an image's program runs as: a number, since Kubernetes cannot tell
-// whether a name is root's, and one that no distribution gives away.
+// User runs an image's program. It is a number, since Kubernetes cannot decide
+// whether a name is root, and one that no distribution assigns.
 const User = "65532:65532"
 
-// epoch is the time of everything in an image, so that the same programs make the same image, byte for byte.
+// epoch is the time of all files of an image, so that the same programs give the same image, byte for byte.
 var epoch = time.Unix(0, 0).UTC()
 
 // Program is one executable of an image.
@@ -41,12 +41,12 @@ type Image struct {
 	Arch string // as Go names it: amd64, arm64
 }
 
-// Build makes an image whose entry point is the first of programs. The same
-// files give the same image. All programs must be static and of one
-// architecture; the error wraps [ErrNotStatic] where one is not.
+// Build builds an image whose entry point is the first of programs. The same
+// files give the same image. All programs must be static and for one
+// architecture. The error wraps [ErrNotStatic] if one is dynamic.
 func Build(programs []Program, labels map[string]string) (Image, error) {
 	if len(programs) == 0 {
-		return Image{}, errors.New("build image: there is no program to put into it")
+		return Image{}, errors.New("build image: no program given")
 	}
 	arch, err := architecture(programs)
 	if err != nil {
@@ -79,7 +79,7 @@ func Build(programs []Program, labels map[string]string) (Image, error) {
 	return Image{Image: img, Arch: arch}, nil
 }
 
-// layer is the one layer of an image: the programs, sorted, and a /tmp to write to.
+// layer is the only layer of an image: the programs, sorted, and a writable /tmp.
 func layer(programs []Program) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -92,7 +92,7 @@ func layer(programs []Program) ([]byte, error) {
 	sorted := slices.SortedFunc(slices.Values(programs), func(a, b Program) int { return strings.Compare(a.Name, b.Name) })
 	for i, p := range sorted {
 		if p.Name == "" || p.Name != path.Base(p.Name) || p.Name == "." || p.Name == "tmp" {
-			return nil, fmt.Errorf("%q is no name for a program at the image's root", p.Name)
+			return nil, fmt.Errorf("%q is not a valid name for a program at the image's root", p.Name)
 		}
 		if i > 0 && sorted[i-1].Name == p.Name {
 			return nil, fmt.Errorf("two programs are named %s", p.Name)

@@ -89,7 +89,7 @@ func archive(t *testing.T, images ...image.Image) []byte {
 	return b.Bytes()
 }
 
-func TestTheSameProgramsMakeTheSameBytes(t *testing.T) {
+func TestEqualProgramsGiveEqualImages(t *testing.T) {
 	path := program(t, "amd64")
 	first := archive(t, build(t, path))
 	// Neither the file's name nor its times are part of the image.
@@ -144,8 +144,8 @@ func TestImageIsStaticNonRootAndHasNoShell(t *testing.T) {
 	}
 }
 
-// What other tools read of the archive: the reader here is that of another project.
-func TestArchiveIsReadByOthers(t *testing.T) {
+// Another project's reader accepts the archive.
+func TestArchiveReadByOtherTool(t *testing.T) {
 	img := build(t, program(t, "amd64"))
 	path := filepath.Join(t.TempDir(), "image.tar")
 	if err := os.WriteFile(path, archive(t, img), 0o600); err != nil {
@@ -181,11 +181,11 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	if _, err := image.Reference("Not A Name"); err == nil {
-		t.Error("a reference with blanks was taken")
+		t.Error("a reference with blanks was accepted")
 	}
 }
 
-func TestWhatIsNoImage(t *testing.T) {
+func TestBuildErrors(t *testing.T) {
 	amd, arm := program(t, "amd64"), program(t, "arm64")
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o700); err != nil {
@@ -207,7 +207,7 @@ func TestWhatIsNoImage(t *testing.T) {
 		{"dynamic", []image.Program{{Name: "a", Path: dynamic}}, "CGO_ENABLED=0", image.ErrNotStatic},
 		{"two architectures", []image.Program{{Name: "a", Path: amd}, {Name: "b", Path: arm}}, "one architecture", nil},
 		{"twice", []image.Program{{Name: "a", Path: amd}, {Name: "a", Path: amd}}, "two programs", nil},
-		{"a path", []image.Program{{Name: "../a", Path: amd}}, "no name for a program", nil},
+		{"a path", []image.Program{{Name: "../a", Path: amd}}, "not a valid name for a program", nil},
 	} {
 		_, err := image.Build(c.programs, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
@@ -216,7 +216,7 @@ func TestWhatIsNoImage(t *testing.T) {
 	}
 }
 
-// A real registry, of this process: two architectures under one name come back as they went.
+// Two architectures under one name, pushed to a registry in this process, are pulled unchanged.
 func TestPushForTwoArchitectures(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()

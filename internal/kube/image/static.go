@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// ErrNotStatic says that a program needs a dynamic loader and libraries, which an image of programs has not.
+// ErrNotStatic reports a program that needs a dynamic loader and libraries, which the image does not have.
 var ErrNotStatic = errors.New("not a static executable")
 
-// machines are the architectures of images, by what an executable says of itself.
+// machines are the architectures of images, by the machine in the ELF header.
 var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
 // Architecture of a static Linux executable, as Go names it.
@@ -26,7 +26,7 @@ func Architecture(path string) (string, error) {
 	defer f.Close()
 	arch, ok := machines[f.Machine]
 	if !ok {
-		return "", fmt.Errorf("%s: made for %v: %w", path, f.Machine, errors.ErrUnsupported)
+		return "", fmt.Errorf("%s: built for %v: %w", path, f.Machine, errors.ErrUnsupported)
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -46,7 +46,7 @@ func architecture(programs []Program) (string, error) {
 		if i == 0 {
 			first = arch
 		} else if arch != first {
-			return "", fmt.Errorf("%s is made for %s, %s for %s: an image has one architecture", p.Path, arch, programs[0].Path, first)
+			return "", fmt.Errorf("%s is built for %s, %s for %s: an image has one architecture", p.Path, arch, programs[0].Path, first)
 		}
 	}
 	return first, nil
