@@ -13,8 +13,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/record"
 )
 
 // writeLoad writes the outcome in one of loadOutputs. For csv and hdr the
@@ -51,7 +51,7 @@ var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
 // of those answered with success, ms, and of the lateness of all, µs.
 func writeLoadCSV(w io.Writer, log io.Reader) error {
 	seconds := map[int]map[string]*hdrhistogram.Histogram{}
-	err := record.ReadLog(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if seconds[second] == nil {
 			seconds[second] = map[string]*hdrhistogram.Histogram{}
 		}

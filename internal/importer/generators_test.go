@@ -1,12 +1,15 @@
 package importer
 
 import (
+	"bytes"
 	"math"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 )
 
 // testdata of internal/load/generator are outputs of the generators themselves.
@@ -75,10 +78,17 @@ func TestBinsKeepCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCounts(60e9)
-	defer c.free()
-	c.spread(o.bins)
-	h := hdrhistogram.Import(&hdrhistogram.Snapshot{LowestTrackableValue: lowestNS, HighestTrackableValue: c.highest, SignificantFigures: digits, Counts: c.n})
+	c := hdrlog.NewCounts(60e9)
+	defer c.Free()
+	spread(c, o.bins)
+	log, err := c.Log(1, "response.2xx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := hdrhistogram.NewHistogramLogReader(bytes.NewReader(log)).NextIntervalHistogram()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if h.TotalCount() != o.latency.Count {
 		t.Errorf("%d of %d", h.TotalCount(), o.latency.Count)
 	}

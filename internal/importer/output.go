@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -91,13 +92,13 @@ func pool(outs []*Output) (result.Load, []byte, []result.Warning, error) {
 	if c == nil {
 		return l, nil, warnings, nil
 	}
-	defer c.free()
-	l.Recorded = c.total
+	defer c.Free()
+	l.Recorded = c.Total()
 	tags := []string{tag(first.latency.Of)}
 	if first.Loop == "closed" && first.latency.Of == service {
 		tags = append(tags, tag(response)) // a closed loop intends a request when it sends it
 	}
-	log, err := c.intervalLog(l.MeasureSeconds, tags...)
+	log, err := c.Log(l.MeasureSeconds, tags...)
 	return l, log, warnings, err
 }
 
@@ -117,7 +118,7 @@ const (
 )
 
 // merged adds up the generators' distributions; nil unless every one gave counts.
-func merged(outs []*Output) *counts {
+func merged(outs []*Output) *hdrlog.Counts {
 	highest := 60e9
 	for _, o := range outs {
 		if len(o.bins) == 0 || o.latency.Of != outs[0].latency.Of {
@@ -128,9 +129,9 @@ func merged(outs []*Output) *counts {
 	if highest > longestNS {
 		return nil
 	}
-	c := newCounts(int64(math.Ceil(highest)))
+	c := hdrlog.NewCounts(int64(math.Ceil(highest)))
 	for _, o := range outs {
-		c.spread(o.bins)
+		spread(c, o.bins)
 	}
 	return c
 }
@@ -138,13 +139,13 @@ func merged(outs []*Output) *counts {
 // spread records each bin's requests evenly between its edges: a printed
 // distribution says how many there were and not where. The last of them is put
 // at the upper edge, where the source saw one.
-func (c *counts) spread(bins []bin) {
+func spread(c *hdrlog.Counts, bins []bin) {
 	for _, b := range bins {
 		points := min(b.count, share)
 		for k := int64(1); k <= points; k++ {
 			n := b.count/points + extra(b.count, points, k)
 			v := b.from + (b.to-b.from)*float64(k)/float64(points)
-			c.add(int64(math.Round(v)), n)
+			c.Add(int64(math.Round(v)), n)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -22,32 +23,32 @@ func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
 		return Histograms{}, nil
 	}
 	from := r.Load.WarmupSeconds
-	merged, err := readMeasured(d.TrialFile(r.ID, result.LatencyFile), window{from, from + measureSeconds(r.Load)}, r.Load)
+	merged, err := readMeasured(d.TrialFile(r.ID, result.LatencyFile), hdrlog.Window{From: from, To: from + measureSeconds(r.Load)}, r.Load)
 	if err != nil {
 		return Histograms{}, err
 	}
-	defer merged.free()
-	return Histograms{Response: merged[latencies[0].tag].histogram(), Service: merged[latencies[1].tag].histogram()}, nil
+	defer merged.Free()
+	return Histograms{Response: merged[latencies[0].tag].Histogram(), Service: merged[latencies[1].tag].Histogram()}, nil
 }
 
 // readMeasured reads the window of the log at path: from the sums beside it where
 // they hold as many answers as the load generator counted, else from the log itself.
 // The sums are the caller's to free.
-func readMeasured(path string, w window, l *result.Load) (sums, error) {
+func readMeasured(path string, w hdrlog.Window, l *result.Load) (hdrlog.Sums, error) {
 	want := l.Recorded
 	if want == 0 {
 		want = l.Classes[string(load.OK)]
 	}
-	merged, err := readLog(filepath.Join(filepath.Dir(path), result.MeasuredFile), w)
-	if err == nil && want > 0 && merged.answers().total() == want {
+	merged, err := hdrlog.ReadFile(filepath.Join(filepath.Dir(path), result.MeasuredFile), w, latencyTags)
+	if err == nil && want > 0 && answers(merged).Total() == want {
 		return merged, nil
 	}
-	merged.free()
-	return readLog(path, w)
+	merged.Free()
+	return hdrlog.ReadFile(path, w, latencyTags)
 }
 
 // answers are the response times, or of a generator that knows no other the service times; nil: neither.
-func (m sums) answers() *sum {
+func answers(m hdrlog.Sums) *hdrlog.Sum {
 	if s := m[latencies[0].tag]; s != nil {
 		return s
 	}

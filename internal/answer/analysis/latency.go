@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -23,6 +24,9 @@ var latencies = []latency{
 	{metric.ServiceTime, load.TagService + string(load.OK), 1e6},
 	{metric.Lateness, load.TagLateness, 1e3},
 }
+
+// latencyTags are the tags of the interval log that metrics need.
+var latencyTags = []string{latencies[0].tag, latencies[1].tag, latencies[2].tag}
 
 // quantiles by the part of a latency metric's name.
 var quantiles = []struct {
@@ -54,7 +58,7 @@ func latencyFigures(f *figures, r *result.Record, path string, method Method) {
 		return
 	}
 	from := r.Load.WarmupSeconds
-	merged, err := readMeasured(path, window{from, from + measureSeconds(r.Load)}, r.Load)
+	merged, err := readMeasured(path, hdrlog.Window{From: from, To: from + measureSeconds(r.Load)}, r.Load)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && wordsOnly(f, r.Load):
 		return
@@ -65,23 +69,23 @@ func latencyFigures(f *figures, r *result.Record, path string, method Method) {
 		f.warn("latency-damaged", latencyNames, err.Error(), "latencies of this trial are withheld: restore the file")
 		return
 	}
-	defer merged.free()
+	defer merged.Free()
 	for _, l := range latencies {
-		if s := merged[l.tag]; s.total() > 0 {
+		if s := merged[l.tag]; s.Total() > 0 {
 			distribution(f, l.base, l.perUnit, s)
 		}
 	}
-	checkCount(f, r.Load, merged.answers().total())
+	checkCount(f, r.Load, answers(merged).Total())
 }
 
-func distribution(f *figures, base string, perUnit float64, s *sum) {
-	n := s.total()
-	v := s.values(quantileValues)
-	f.set(base+"/mean", v.mean/perUnit)
-	f.set(base+"/max", float64(v.max)/perUnit)
+func distribution(f *figures, base string, perUnit float64, s *hdrlog.Sum) {
+	n := s.Total()
+	v := s.Figures(quantileValues)
+	f.set(base+"/mean", v.Mean/perUnit)
+	f.set(base+"/max", float64(v.Max)/perUnit)
 	for i, q := range quantiles {
 		name := base + "/" + q.part
-		f.set(name, float64(v.at[i])/perUnit)
+		f.set(name, float64(v.At[i])/perUnit)
 		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
 			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s rests on %d requests and needs %.0f", name, n, need),
 				"measure longer, or at a higher rate, or do not read this quantile")

@@ -17,8 +17,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/record"
 )
 
 func profile(urls ...string) load.Profile {
@@ -237,7 +237,7 @@ func eachLine(t *testing.T, path string, line func(second int, tag string, h *hd
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := record.ReadLog(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		line(second, tag, h)
 		return nil
 	}); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 )
@@ -68,7 +69,7 @@ func TestPartsMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts := map[string]int64{}
-	if err := record.ReadLog(&merged, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(&merged, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		counts[fmt.Sprint(second, tag)] += h.TotalCount()
 		return nil
 	}); err != nil {

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -218,7 +218,7 @@ func holds(t *testing.T, p load.Profile, l result.Load) {
 	}
 	defer f.Close()
 	tags := map[string]int64{}
-	if err := record.ReadLog(f, func(_ int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(f, func(_ int, tag string, h *hdrhistogram.Histogram) error {
 		tags[tag] += h.TotalCount()
 		return nil
 	}); err != nil {

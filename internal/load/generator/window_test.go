@@ -10,8 +10,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/record"
 )
 
 func has(warnings []string, part string) bool {
@@ -72,7 +72,7 @@ func TestTheMeasureWindowIsCutOut(t *testing.T) {
 	}
 	defer f.Close()
 	got := map[int]map[string]int64{}
-	if err := record.ReadLog(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if got[second] == nil {
 			got[second] = map[string]int64{}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -103,7 +104,7 @@ func Merge(reports []load.Report) (load.Report, error) {
 func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
 	seconds := map[int]*logSecond{}
 	for i, log := range logs {
-		err := ReadLog(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
 			if seconds[second] == nil {
 				seconds[second] = &logSecond{}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -110,7 +111,7 @@ func TestLogIsReadBack(t *testing.T) {
 			}
 		}
 		next := 0
-		if err := ReadLog(&b, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		if err := hdrlog.ReadSeconds(&b, func(second int, tag string, h *hdrhistogram.Histogram) error {
 			if second != next/2 {
 				t.Errorf("ReadLog: line %d is second %d", next, second)
 			}

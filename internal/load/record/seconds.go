@@ -6,6 +6,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -19,7 +20,7 @@ func Seconds(path string, first, n int) ([]expect.Second, error) {
 	}
 	defer f.Close()
 	seconds := make([]expect.Second, max(0, n))
-	err = ReadLog(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	err = hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if i := second - first; i >= 0 && i < len(seconds) {
 			addTo(&seconds[i], tag, h)
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/nftables"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
@@ -175,7 +175,7 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 	}
 	defer file.Close()
 	first, n := r.Load.Window()
-	if err := record.ReadLog(file, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(file, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if i := second - first; i >= 0 && i < n && strings.HasPrefix(tag, load.TagResponse) {
 			if seconds[i] == nil {
 				seconds[i] = map[string]*hdrhistogram.Histogram{}

@@ -1,4 +1,4 @@
-package importer
+package hdrlog
 
 import (
 	"bytes"
@@ -14,12 +14,11 @@ import (
 	"sync"
 )
 
-// An import writes one histogram for each of many trials, and making and encoding
-// it was most of its work: the library allocates 150 KiB for a histogram, as much
-// again to read its counts, and 800 KiB for a compressor at its slowest level.
-// Here all of it is used again, and the compressor looks for no repetitions, of
-// which counts hardly have any. Geometry and format are the library's,
-// HdrHistogram V2; a test reads it back with the library and finds the same counts.
+// An import writes one histogram for each of many trials. The library allocates
+// 150 KiB for a histogram, as much again to read its counts, and 800 KiB for a
+// compressor at its slowest level. Here all of it is reused, and the compressor
+// skips the search for repetitions, since counts have hardly any. Geometry and
+// format are the library's; a test reads the log back with the library.
 const (
 	lowestNS = 1000 // nanoseconds to three digits, as generators print them
 	digits   = 3
@@ -29,14 +28,11 @@ const (
 	halfMagnitude = 10   // log2(subBuckets/2)
 	subBucketMask = (subBuckets - 1) << unitMagnitude
 
-	payloadCookie = 0x1c849303 | 0x10
-	frameCookie   = 0x1c849304 | 0x10
-	payloadHeader = 40
-	frameHeader   = 8
+	wordSize = 0x10 // in the cookies: counts are LEB128
 )
 
-// counts are requests by how long they took.
-type counts struct {
+// Counts are requests by duration.
+type Counts struct {
 	n       []int64 // by the library's index
 	total   int64
 	highest int64 // that can be recorded, ns
@@ -46,21 +42,22 @@ type counts struct {
 }
 
 var (
-	spare       = sync.Pool{New: func() any { return new(counts) }}
+	spare       = sync.Pool{New: func() any { return new(Counts) }}
 	compressors = sync.Pool{New: func() any {
-		w, _ := zlib.NewWriterLevel(io.Discard, zlib.HuffmanOnly) // there is such a level
+		w, _ := zlib.NewWriterLevel(io.Discard, zlib.HuffmanOnly) // the level is valid
 		return w
 	}}
 )
 
-// newCounts are none, for times of up to highest; give them back with free.
-func newCounts(highest int64) *counts {
-	c := spare.Get().(*counts)
+// NewCounts are empty, for times up to highest ns. Free gives them back.
+func NewCounts(highest int64) *Counts {
+	c := spare.Get().(*Counts)
 	c.n, c.total, c.highest = c.n[:0], 0, highest
 	return c
 }
 
-func (c *counts) free() { spare.Put(c) }
+// Free gives the counts back; they must not be used again.
+func (c *Counts) Free() { spare.Put(c) }
 
 // index of a time's count, and the lowest time that has the next.
 func index(ns int64) (i int, next int64) {
@@ -69,7 +66,11 @@ func index(ns int64) (i int, next int64) {
 	return (bucket << halfMagnitude) + int(sub), (sub + 1) << (bucket + unitMagnitude)
 }
 
-func (c *counts) add(ns, count int64) {
+// Total is the number of requests.
+func (c *Counts) Total() int64 { return c.total }
+
+// Add counts requests that took ns.
+func (c *Counts) Add(ns, count int64) {
 	i, _ := index(ns)
 	if grow := i + 1 - len(c.n); grow > 0 {
 		had := len(c.n)
@@ -83,9 +84,9 @@ func (c *counts) add(ns, count int64) {
 	c.total += count
 }
 
-// most is the longest time there was, as the library tells it: the highest that
-// has the same count; 0 where there was none.
-func (c *counts) most() int64 {
+// most is the longest time, as the library defines it: the highest with the same
+// count; 0 for empty counts.
+func (c *Counts) most() int64 {
 	last := len(c.n) - 1
 	if last < 0 {
 		return 0
@@ -96,11 +97,11 @@ func (c *counts) most() int64 {
 	return next - 1
 }
 
-// encode is the histogram as an interval log holds it, before base64; it is good
-// until the counts are encoded again or given back.
-func (c *counts) encode() ([]byte, error) {
+// encode is the histogram in the wire format, before base64. It is valid until
+// the counts are encoded again or freed.
+func (c *Counts) encode() ([]byte, error) {
 	payload := append(c.payload[:0], make([]byte, payloadHeader)...)
-	binary.BigEndian.PutUint32(payload[0:], payloadCookie)
+	binary.BigEndian.PutUint32(payload[0:], payloadCookie|wordSize)
 	binary.BigEndian.PutUint32(payload[12:], digits)
 	binary.BigEndian.PutUint64(payload[16:], lowestNS)
 	binary.BigEndian.PutUint64(payload[24:], uint64(c.highest))
@@ -119,7 +120,7 @@ func (c *counts) encode() ([]byte, error) {
 		return nil, err
 	}
 	b := c.frame.Bytes()
-	binary.BigEndian.PutUint32(b[0:], frameCookie)
+	binary.BigEndian.PutUint32(b[0:], frameCookie|wordSize)
 	binary.BigEndian.PutUint32(b[4:], uint32(len(b)-frameHeader))
 	return b, nil
 }
@@ -154,8 +155,8 @@ func appendZigzag(b []byte, v int64) []byte {
 	return append(b, byte(u))
 }
 
-// intervalLog is an interval log of one interval, once for each tag.
-func (c *counts) intervalLog(seconds float64, tags ...string) ([]byte, error) {
+// Log is an interval log of one interval, with one line a tag.
+func (c *Counts) Log(seconds float64, tags ...string) ([]byte, error) {
 	encoded, err := c.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encode latencies: %w", err)

@@ -1,4 +1,7 @@
-package analysis
+// Package hdrlog reads and writes HdrHistogram interval logs (format 1.3, V2
+// histograms): the only place that knows the format. Reading adds up the
+// histograms of a window. Writing reuses its buffers.
+package hdrlog
 
 import (
 	"bufio"
@@ -13,61 +16,61 @@ import (
 	"time"
 )
 
-// LogError is a damaged HdrHistogram interval log.
-type LogError struct {
+// Error is a damaged HdrHistogram interval log.
+type Error struct {
 	Path string
 	Line int // from 1
 	Err  error
 }
 
-func (e *LogError) Error() string { return fmt.Sprintf("read %s:%d: %v", e.Path, e.Line, e.Err) }
-func (e *LogError) Unwrap() error { return e.Err }
+func (e *Error) Error() string { return fmt.Sprintf("read %s:%d: %v", e.Path, e.Line, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
 
 // maxLogLine bounds one line of an interval log: a histogram of 1 ns to 60 s at
 // five digits with every count set is about 8 MiB.
 const maxLogLine = 16 << 20
 
-// window is the part of an interval log that counts, in seconds from its start time.
-type window struct{ from, to float64 }
+// Window is the part of an interval log to read, in seconds from its start time.
+type Window struct{ From, To float64 }
 
-// holds reports whether the interval lies wholly inside the window; a tenth of a
-// millisecond is forgiven to the log's three to six decimals.
-func (w window) holds(start, length float64) bool {
+// holds reports whether the interval lies inside the window, to within a tenth
+// of a millisecond: logs have three to six decimals.
+func (w Window) holds(start, length float64) bool {
 	const slack = 1e-4
-	return start >= w.from-slack && start+length <= w.to+slack
+	return start >= w.From-slack && start+length <= w.To+slack
 }
 
-// readLog adds up the histograms of the window by tag, as far as a metric is
-// made of them. A line that cannot be
-// read is an error: a histogram that lacks a part of itself is a wrong figure.
-func readLog(path string, w window) (sums, error) {
+// ReadFile adds up the histograms of the window by tag; nil tags: all tags. A line
+// that cannot be read is an [*Error], since part of a histogram is a wrong
+// figure. The caller frees the sums.
+func ReadFile(path string, w Window, tags []string) (Sums, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readIntervals(f, path, w)
+	return read(f, path, w, tags)
 }
 
-func readIntervals(in io.Reader, path string, w window) (sums, error) {
+func read(in io.Reader, path string, w Window, tags []string) (Sums, error) {
 	scan := bufio.NewScanner(in)
 	d := decoders.Get().(*decoder)
 	defer decoders.Put(d)
 	scan.Buffer(d.line[:0], maxLogLine)
-	l := intervalLog{window: w, sums: sums{}, decoder: d}
+	l := intervalLog{window: w, tags: tags, sums: Sums{}, decoder: d}
 	line := 0
 	for scan.Scan() {
 		line++
 		if err := l.line(scan.Bytes()); err != nil {
-			return nil, &LogError{path, line, err}
+			return nil, &Error{path, line, err}
 		}
 	}
 	if err := scan.Err(); err != nil {
-		return nil, &LogError{path, line + 1, err}
+		return nil, &Error{path, line + 1, err}
 	}
 	for tag, s := range l.sums {
 		if err := s.check(); err != nil {
-			return nil, &LogError{path, line, fmt.Errorf("tag %s: %w", tag, err)}
+			return nil, &Error{path, line, fmt.Errorf("tag %s: %w", tag, err)}
 		}
 	}
 	return l.sums, nil
@@ -75,12 +78,13 @@ func readIntervals(in io.Reader, path string, w window) (sums, error) {
 
 // intervalLog is the state of reading one log.
 type intervalLog struct {
-	window     window
-	start      float64 // of the log, seconds since the epoch
-	base       float64 // to be added to every time stamp
+	window     Window
+	tags       []string // nil: all
+	start      float64  // of the log, seconds since the epoch
+	base       float64  // added to every time stamp
 	startKnown bool
 	baseKnown  bool
-	sums       sums
+	sums       Sums
 	decoder    *decoder
 }
 
@@ -109,7 +113,7 @@ func (l *intervalLog) line(b []byte) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if !l.window.holds(l.offset(stamp), length) || !wanted(tag) {
+	if !l.window.holds(l.offset(stamp), length) || l.tags != nil && !slices.Contains(l.tags, tag) {
 		return nil
 	}
 	s := l.sums[tag]
@@ -120,12 +124,7 @@ func (l *intervalLog) line(b []byte) error {
 	return l.decoder.add(s, bytes.TrimSpace(fields[3]))
 }
 
-// wanted reports whether a metric is made of the tag.
-func wanted(tag string) bool {
-	return slices.ContainsFunc(latencies, func(l latency) bool { return l.tag == tag })
-}
-
-// comment reads the two comments that mean something.
+// comment reads the start time and the base time.
 func (l *intervalLog) comment(s string) error {
 	for _, c := range []struct {
 		prefix string
@@ -146,8 +145,8 @@ func (l *intervalLog) comment(s string) error {
 	return nil
 }
 
-// offset is a time stamp in seconds from the log's start. As the format has it:
-// stamps more than a year before the start time are relative to it already.
+// offset is a time stamp in seconds from the log's start. By the format, stamps
+// more than a year before the start time are relative to it.
 func (l *intervalLog) offset(stamp float64) float64 {
 	const year = 365 * 24 * float64(time.Hour/time.Second)
 	switch {

@@ -1,4 +1,4 @@
-package importer
+package hdrlog
 
 import (
 	"bytes"
@@ -24,16 +24,16 @@ func TestEncodedHistogramIsTheLibrarys(t *testing.T) {
 		"many":    many,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, c := hdrhistogram.New(lowestNS, 60e9, digits), newCounts(60e9)
+			h, c := hdrhistogram.New(lowestNS, 60e9, digits), NewCounts(60e9)
 			for _, v := range values {
 				v.ns = min(v.ns, 60e9)
 				if err := h.RecordValues(v.ns, v.n); err != nil {
 					t.Fatal(err)
 				}
-				c.add(v.ns, v.n)
+				c.Add(v.ns, v.n)
 			}
-			defer c.free()
-			log, err := c.intervalLog(1.5, "response.2xx", "service.2xx")
+			defer c.Free()
+			log, err := c.Log(1.5, "response.2xx", "service.2xx")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package analysis
+package hdrlog
 
 import (
 	"fmt"
@@ -8,23 +8,25 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
+var quantileValues = []float64{0.5, 0.9, 0.99, 0.999, 0.9999}
+
 // likeTheLibrary holds the figures of a sum to those of the library's histogram.
-func likeTheLibrary(t *testing.T, s *sum) {
+func likeTheLibrary(t *testing.T, s *Sum) {
 	t.Helper()
-	h := s.histogram()
-	if s.total() != h.TotalCount() {
-		t.Errorf("%+v: %d values, the library has %d", s.geometry, s.total(), h.TotalCount())
+	h := s.Histogram()
+	if s.Total() != h.TotalCount() {
+		t.Errorf("%+v: %d values, the library has %d", s.geometry, s.Total(), h.TotalCount())
 	}
-	if s.total() == 0 {
+	if s.Total() == 0 {
 		return
 	}
-	v := s.values(quantileValues)
-	if v.mean != h.Mean() || v.max != h.Max() {
-		t.Errorf("%+v: mean %v, maximum %d; the library has %v, %d", s.geometry, v.mean, v.max, h.Mean(), h.Max())
+	v := s.Figures(quantileValues)
+	if v.Mean != h.Mean() || v.Max != h.Max() {
+		t.Errorf("%+v: mean %v, maximum %d; the library has %v, %d", s.geometry, v.Mean, v.Max, h.Mean(), h.Max())
 	}
-	for i, q := range quantiles {
-		if want := h.ValueAtPercentile(100 * q.q); v.at[i] != want {
-			t.Errorf("%+v: %s is %d, the library has %d", s.geometry, q.part, v.at[i], want)
+	for i, q := range quantileValues {
+		if want := h.ValueAtPercentile(100 * q); v.At[i] != want {
+			t.Errorf("%+v: quantile %v is %d, the library has %d", s.geometry, q, v.At[i], want)
 		}
 	}
 }
@@ -36,7 +38,7 @@ func TestFiguresAgreeWithTheLibrary(t *testing.T) {
 		for _, lowest := range []int64{0, 1, 2, 3, 1000, 1024, 1 << 40} {
 			for _, n := range []int{1, 2, 9, 500, 20_000} {
 				t.Run(fmt.Sprintf("%d digits from %d, %d values", digits, lowest, n), func(t *testing.T) {
-					s := &sum{geometry: geometry{digits: digits, lowest: lowest, highest: 60e9 * max(lowest, 1), ratio: 1}, filled: true}
+					s := &Sum{geometry: geometry{digits: digits, lowest: lowest, highest: 60e9 * max(lowest, 1), ratio: 1}, filled: true}
 					most := random.Int64N(4000) + 1
 					for range n {
 						at := random.Int64N(most)
@@ -60,7 +62,7 @@ func TestFiguresAtTheEndOfTheRange(t *testing.T) {
 	h := hdrhistogram.New(1000, 60e9, 3)
 	_ = h.RecordValues(60e9, 3)
 	counts := h.Export().Counts
-	s := &sum{geometry: geometry{digits: 3, lowest: 1000, highest: 60e9, ratio: 1}, counts: counts, filled: true}
+	s := &Sum{geometry: geometry{digits: 3, lowest: 1000, highest: 60e9, ratio: 1}, counts: counts, filled: true}
 	likeTheLibrary(t, s)
 }
 
@@ -69,19 +71,19 @@ func TestSumsAreEmptyAgain(t *testing.T) {
 	text, _ := writeTestLog(t, 4, relative)
 	path := logFile(t, text)
 	for range 3 {
-		all, err := readLog(path, window{0, 10})
+		all, err := ReadFile(path, Window{0, 10}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := total(all)
-		all.free()
-		part, err := readLog(path, window{2, 3})
+		all.Free()
+		part, err := ReadFile(path, Window{2, 3}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := total(part); got == 0 || got >= n {
 			t.Errorf("%d values in one second, %d in all", got, n)
 		}
-		part.free()
+		part.Free()
 	}
 }

@@ -1,14 +1,13 @@
-package analysis
+package hdrlog
 
 import "math"
 
-// Figures of a sum, worked out of its counts in one go. The library makes a copy
-// of 200 KiB first, walks it anew for the mean, the maximum and each quantile, and
-// works out at each step what few steps need. A test holds the figures to the
-// library's, to the last bit.
+// Figures of a sum come from one pass over its counts. The library copies 200 KiB
+// first and walks the copy for the mean, the maximum and each quantile. A test
+// compares the figures with the library's, to the last bit.
 
-// total is how many values there are.
-func (s *sum) total() (n int64) {
+// Total is the number of values.
+func (s *Sum) Total() (n int64) {
 	if s == nil {
 		return 0
 	}
@@ -18,17 +17,17 @@ func (s *sum) total() (n int64) {
 	return n
 }
 
-// values are figures of a sum that is not empty, in its unit.
-type values struct {
-	mean float64
-	max  int64
-	at   []int64 // as the quantiles that were asked for
+// Figures are those of a sum that is not empty, in its unit.
+type Figures struct {
+	Mean float64
+	Max  int64
+	At   []int64 // one a quantile
 }
 
-// values works out the figures; quantiles must ascend.
-func (s *sum) values(quantiles []float64) values {
-	total := s.total()
-	v := values{at: make([]int64, 0, len(quantiles))}
+// Figures computes the figures of a sum; quantiles must ascend.
+func (s *Sum) Figures(quantiles []float64) Figures {
+	total := s.Total()
+	v := Figures{At: make([]int64, 0, len(quantiles))}
 	seen := int64(0)
 	scale := s.geometry.scale()
 	for i, c := range s.counts {
@@ -36,17 +35,17 @@ func (s *sum) values(quantiles []float64) values {
 			continue
 		}
 		lowest, size := scale.of(i)
-		v.max = lowest + size - 1
-		v.mean += float64(c) * float64(lowest+size>>1) / float64(total)
+		v.Max = lowest + size - 1
+		v.Mean += float64(c) * float64(lowest+size>>1) / float64(total)
 		seen += c
-		for len(v.at) < len(quantiles) && seen >= rank(quantiles[len(v.at)], total) {
-			v.at = append(v.at, v.max)
+		for len(v.At) < len(quantiles) && seen >= rank(quantiles[len(v.At)], total) {
+			v.At = append(v.At, v.Max)
 		}
 	}
 	return v
 }
 
-// rank is the how-manieth value a quantile is, as the library rounds it.
+// rank is the ordinal of the value at a quantile, rounded as the library does.
 func rank(q float64, total int64) int64 {
 	percentile := math.Min(100*q, 100)
 	r := (percentile/100)*float64(total) + 0.5
@@ -74,7 +73,7 @@ func (g geometry) scale() scale {
 	}
 }
 
-// of is the lowest value that is counted at the index, and how many there are.
+// of is the lowest value counted at the index, and the number of values there.
 func (s scale) of(index int) (lowest, size int64) {
 	bucket, step := index>>s.half-1, index&(1<<s.half-1)+1<<s.half
 	if bucket < 0 {

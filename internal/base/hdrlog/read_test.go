@@ -1,4 +1,4 @@
-package analysis
+package hdrlog
 
 import (
 	"bytes"
@@ -79,7 +79,7 @@ func TestReadLogAgreesWithTheLibrary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text, want := writeTestLog(t, 7, stamp)
 			for _, text := range []string{text, strings.ReplaceAll(text, "\n", "\r\n")} {
-				got, err := readLog(logFile(t, text), window{2, 6})
+				got, err := ReadFile(logFile(t, text), Window{2, 6}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,7 +87,7 @@ func TestReadLogAgreesWithTheLibrary(t *testing.T) {
 					t.Fatalf("tags %d, want %d", len(got), len(want))
 				}
 				for tag, h := range want {
-					if same := got[tag].histogram(); !same.Equals(h) {
+					if same := got[tag].Histogram(); !same.Equals(h) {
 						t.Errorf("%s: %d values, p99 %d; the library has %d, %d", tag, same.TotalCount(), same.ValueAtPercentile(99), h.TotalCount(), h.ValueAtPercentile(99))
 					}
 				}
@@ -116,8 +116,8 @@ func TestReadLogErrorsNameTheLine(t *testing.T) {
 		{"a bad start time", "#[StartTime: soon]\n", ":1: #[StartTime:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := readLog(logFile(t, c.text), window{2, 4})
-			var log *LogError
+			_, err := ReadFile(logFile(t, c.text), Window{2, 4}, nil)
+			var log *Error
 			if !errors.As(err, &log) || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("error %v, want one with %q", err, c.message)
 			}
@@ -128,28 +128,28 @@ func TestReadLogErrorsNameTheLine(t *testing.T) {
 // However a log is cut, no figure is made of a part of a histogram.
 func TestReadLogCutAnywhere(t *testing.T) {
 	text, _ := writeTestLog(t, 4, relative)
-	w := window{0, 10}
+	w := Window{0, 10}
 	lines := strings.SplitAfter(text, "\n")
 	whole := map[int]bool{} // counts after each whole line
 	for i := range lines {
-		m, err := readLog(logFile(t, strings.Join(lines[:i], "")), w)
+		m, err := ReadFile(logFile(t, strings.Join(lines[:i], "")), w, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		whole[total(m)] = true
 	}
 	for cut := 0; cut < len(text); cut += 37 {
-		m, err := readLog(logFile(t, text[:cut]), w)
+		m, err := ReadFile(logFile(t, text[:cut]), w, nil)
 		if err == nil && !whole[total(m)] {
 			t.Fatalf("cut at %d: %d values, which no whole line ends with", cut, total(m))
 		}
 	}
 }
 
-func total(m sums) int {
+func total(m Sums) int {
 	n := 0
 	for _, s := range m {
-		n += int(s.total())
+		n += int(s.Total())
 	}
 	return n
 }
@@ -159,7 +159,7 @@ func FuzzReadLog(f *testing.F) {
 	f.Add([]byte(text))
 	f.Add([]byte("Tag=a,0,1,1,HISTFAAA\n#[BaseTime: x\n,,,\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := readIntervals(bytes.NewReader(b), "latency.hdr", window{0, 1e12})
+		m, err := read(bytes.NewReader(b), "latency.hdr", Window{0, 1e12}, nil)
 		if err != nil {
 			return
 		}
@@ -177,11 +177,11 @@ func BenchmarkReadLog(b *testing.B) {
 	path := logFile(b, text)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		m, err := readLog(path, window{2, seconds - 1})
+		m, err := ReadFile(path, Window{2, seconds - 1}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		m.free()
+		m.Free()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(2*(seconds-3)), "ns/histogram")
 }

@@ -1,4 +1,4 @@
-package analysis
+package hdrlog
 
 import (
 	"bytes"
@@ -15,21 +15,21 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The log of one trial holds some hundred histograms, most of which are only
-// added up. Decoding each into a histogram of its own costs an allocation of
-// 200 KiB and a scan of it; here the counts of the wire format (HdrHistogram
-// V2, compressed) go straight into the sum. A test holds the two ways equal.
+// The log of one trial has about a hundred histograms, and only their sum is
+// used. Decoding each into the library's type costs an allocation of 200 KiB and
+// a scan of it. Here the counts of the wire format (HdrHistogram V2, compressed)
+// go straight into the sum. A test compares both ways.
 const (
-	compressedCookie = 0x1c849304 // of the outer frame, low nibble of the second byte cleared
-	plainCookie      = 0x1c849303
-	cookieMask       = ^uint32(0xf0)
-	frameHeader      = 8
-	payloadHeader    = 40
+	frameCookie   = 0x1c849304 // of the outer frame, low nibble of the second byte cleared
+	payloadCookie = 0x1c849303
+	cookieMask    = ^uint32(0xf0)
+	frameHeader   = 8
+	payloadHeader = 40
 	// maxIndex bounds the counts of a histogram: every geometry of five digits fits.
 	maxIndex = 1 << 23
 )
 
-// geometry says what the index of a count means.
+// geometry maps the index of a count to values.
 type geometry struct {
 	digits  int32
 	lowest  int64
@@ -37,34 +37,34 @@ type geometry struct {
 	ratio   float64
 }
 
-// sum is histograms of one geometry, added up. The zero value is empty.
-type sum struct {
+// Sum is histograms of one geometry, added up. The zero value is empty.
+type Sum struct {
 	geometry geometry
 	counts   []int64
 	filled   bool
 }
 
-// sums by tag.
-type sums map[string]*sum
+// Sums are sums by tag.
+type Sums map[string]*Sum
 
-// spareSums are used again: one has 100 KiB and more, and a trial's are done with
-// as soon as its figures are worked out.
-var spareSums = sync.Pool{New: func() any { return new(sum) }}
+// spareSums are reused: one has 100 KiB or more, and a trial needs its sums only
+// until its figures are computed.
+var spareSums = sync.Pool{New: func() any { return new(Sum) }}
 
-func newSum() *sum {
-	s := spareSums.Get().(*sum)
-	*s = sum{counts: s.counts[:0]}
+func newSum() *Sum {
+	s := spareSums.Get().(*Sum)
+	*s = Sum{counts: s.counts[:0]}
 	return s
 }
 
-// free gives them back; they must not be used again.
-func (m sums) free() {
+// Free gives the sums back; they must not be used again.
+func (m Sums) Free() {
 	for _, s := range m {
 		spareSums.Put(s)
 	}
 }
 
-func (s *sum) snapshot() *hdrhistogram.Snapshot {
+func (s *Sum) snapshot() *hdrhistogram.Snapshot {
 	return &hdrhistogram.Snapshot{
 		LowestTrackableValue: s.geometry.lowest, HighestTrackableValue: s.geometry.highest,
 		SignificantFigures: int64(s.geometry.digits), Counts: s.counts,
@@ -72,18 +72,18 @@ func (s *sum) snapshot() *hdrhistogram.Snapshot {
 	}
 }
 
-// check holds the counts to the geometry.
-func (s *sum) check() error { return s.snapshot().Validate() }
+// check compares the counts with the geometry.
+func (s *Sum) check() error { return s.snapshot().Validate() }
 
-// histogram is a copy of the sum as the library has it; nil of nil.
-func (s *sum) histogram() *hdrhistogram.Histogram {
+// Histogram is a copy of the sum in the library's type; nil of nil.
+func (s *Sum) Histogram() *hdrhistogram.Histogram {
 	if s == nil {
 		return nil
 	}
 	return hdrhistogram.Import(s.snapshot())
 }
 
-// decoders are used again: a report reads thousands of logs, and a decoder has 100 KiB.
+// decoders are reused: a report reads thousands of logs, and a decoder has 100 KiB.
 var decoders = sync.Pool{New: func() any { return &decoder{line: make([]byte, 64<<10)} }}
 
 // decoder keeps the buffers of decoding. The zero value is ready.
@@ -95,7 +95,7 @@ type decoder struct {
 }
 
 // add decodes one encoded histogram into s.
-func (d *decoder) add(s *sum, encoded []byte) error {
+func (d *decoder) add(s *Sum, encoded []byte) error {
 	payload, err := d.open(encoded)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (d *decoder) add(s *sum, encoded []byte) error {
 	if len(payload) < payloadHeader {
 		return errEndEarly
 	}
-	if c := binary.BigEndian.Uint32(payload) & cookieMask; c != plainCookie {
+	if c := binary.BigEndian.Uint32(payload) & cookieMask; c != payloadCookie {
 		return fmt.Errorf("not a V2 histogram: cookie %#x", c)
 	}
 	g := geometry{
@@ -118,7 +118,7 @@ func (d *decoder) add(s *sum, encoded []byte) error {
 	s.geometry, s.filled = g, true
 	counts := payload[payloadHeader:]
 	if n := int64(binary.BigEndian.Uint32(payload[4:])); n != int64(len(counts)) {
-		return fmt.Errorf("the histogram says %d bytes and has %d", n, len(counts))
+		return fmt.Errorf("the histogram's header has %d bytes, its counts have %d", n, len(counts))
 	}
 	return s.addCounts(counts)
 }
@@ -137,7 +137,7 @@ func (d *decoder) open(encoded []byte) ([]byte, error) {
 	if n < frameHeader {
 		return nil, errEndEarly
 	}
-	if c := binary.BigEndian.Uint32(frame) & cookieMask; c != compressedCookie {
+	if c := binary.BigEndian.Uint32(frame) & cookieMask; c != frameCookie {
 		return nil, fmt.Errorf("not a compressed V2 histogram: cookie %#x", c)
 	}
 	size := int64(binary.BigEndian.Uint32(frame[4:]))
@@ -165,13 +165,13 @@ func (d *decoder) inflated(compressed []byte) ([]byte, error) {
 		return nil, endEarly(err)
 	}
 	if d.payload.Len() > most {
-		return nil, errors.New("the histogram is larger than any can be")
+		return nil, errors.New("the histogram is larger than the format allows")
 	}
 	return d.payload.Bytes(), nil
 }
 
 // addCounts adds zig-zag LEB128 counts, where a negative number is a run of zeros.
-func (s *sum) addCounts(b []byte) error {
+func (s *Sum) addCounts(b []byte) error {
 	index := int64(0)
 	for len(b) > 0 {
 		v, n := zigzag(b)
@@ -181,12 +181,12 @@ func (s *sum) addCounts(b []byte) error {
 		b = b[n:]
 		if v < 0 {
 			if index -= v; v == math.MinInt64 || index > maxIndex {
-				return fmt.Errorf("a count stands at index %d, beyond any histogram", index)
+				return fmt.Errorf("a count has index %d, beyond any histogram", index)
 			}
 			continue
 		}
 		if index >= maxIndex {
-			return fmt.Errorf("a count stands at index %d, beyond any histogram", index)
+			return fmt.Errorf("a count has index %d, beyond any histogram", index)
 		}
 		if v > 0 {
 			if index >= int64(len(s.counts)) {
@@ -202,8 +202,8 @@ func (s *sum) addCounts(b []byte) error {
 	return nil
 }
 
-// grow makes room for n counts, generously: the next count mostly stands right behind.
-func (s *sum) grow(n int64) {
+// grow makes room for n counts, and some more: the next count is mostly the next index.
+func (s *Sum) grow(n int64) {
 	if n > int64(cap(s.counts)) {
 		s.counts = slices.Grow(s.counts, int(max(n, 16<<10))-len(s.counts))
 	}
