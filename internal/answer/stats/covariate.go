@@ -2,9 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Adjusted is an estimate from which a covariate has been taken out. SE and SD of a
@@ -90,7 +87,7 @@ func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
 	if !raw.Known() || !finite(z) || noSpread(SD(z), scale) {
 		return a, false
 	}
-	intercept, slope := stat.LinearRegression(z, x, nil, false)
+	intercept, slope := regression(z, x)
 	sum := 0.0
 	for i := range x {
 		sum += square(x[i] - intercept - slope*z[i])
@@ -100,8 +97,8 @@ func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
 	if noSpread(a.SD, scale) {
 		return a, false
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 2}
-	p := 2 * t.CDF(-math.Abs(slope/math.Sqrt(s2/spread)))
+	t := tDistribution(n - 2)
+	p := 2 * t.cdf(-math.Abs(slope/math.Sqrt(s2/spread)))
 	a.DF = n - 2 - choiceFreedom
 	a.SE = math.Sqrt(s2 * (1/n + square(Mean(z))/spread))
 	a.fill(intercept, a.SE, a.DF, confidence)

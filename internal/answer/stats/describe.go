@@ -3,8 +3,6 @@ package stats
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // Mean returns the arithmetic mean; NaN for no values.
@@ -12,7 +10,7 @@ func Mean(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
 	}
-	return stat.Mean(x, nil)
+	return mean(x)
 }
 
 // SD returns the sample standard deviation (n-1); NaN below two values.
@@ -20,7 +18,7 @@ func SD(x []float64) float64 {
 	if len(x) < 2 {
 		return math.NaN()
 	}
-	return stat.StdDev(x, nil)
+	return math.Sqrt(covariance(x, x))
 }
 
 // CV returns the coefficient of variation, SD over mean; NaN where the mean is

@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // PairedWithin tests whether the geometric mean of treatment[i]/baseline[i] lies
@@ -34,7 +32,7 @@ func WelchWithin(treatment, baseline []float64, margin float64) (p float64, ok b
 }
 
 func within(estimate, se, df, margin float64) float64 {
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
+	t := tDistribution(df)
 	bound := math.Log1p(margin)
-	return math.Max(t.Survival((estimate+bound)/se), t.Survival((bound-estimate)/se))
+	return math.Max(t.survival((estimate+bound)/se), t.survival((bound-estimate)/se))
 }

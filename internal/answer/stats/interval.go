@@ -3,8 +3,6 @@ package stats
 import (
 	"math"
 	"sync"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // MinN is the least number of observations, or of pairs, that bear an interval.
@@ -91,7 +89,7 @@ func student(x []float64, confidence, scale float64) Result {
 func (r *Result) fill(estimate, se, df, confidence float64) {
 	half := tQuantile(df, 1-(1-confidence)/2) * se
 	r.set(estimate-half, estimate+half)
-	p := 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.CDF(-math.Abs(estimate/se))
+	p := 2 * tDistribution(df).cdf(-math.Abs(estimate/se))
 	r.P = &p
 }
 
@@ -125,7 +123,7 @@ func tQuantile(df, p float64) float64 {
 }
 
 func studentQuantile(df, p float64) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
+	return tDistribution(df).quantile(p)
 }
 
 // exp carries a result on the log scale over to ratios.

@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // LineFit is a straight line through observations.
@@ -95,7 +93,7 @@ func lackOfFit(points []Point, residual float64) *float64 {
 		return nil
 	}
 	f := math.Max(0, residual-pure) / between / (pure / within)
-	p := distuv.F{D1: between, D2: within}.Survival(f)
+	p := fSurvival(between, within, f)
 	return &p
 }
 

@@ -3,7 +3,7 @@ package stats
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Power is the chance of showing a difference of the detectable size that
@@ -64,7 +64,7 @@ func Wilson(k, n int64, confidence float64) Result {
 		r.Estimate, r.Why = math.NaN(), TooFew
 		return r
 	}
-	z := distuv.UnitNormal.Quantile(1 - (1-confidence)/2)
+	z := mathext.NormalQuantile(1 - (1-confidence)/2)
 	nf, p := float64(n), float64(k)/float64(n)
 	mid := (p + z*z/(2*nf)) / (1 + z*z/nf)
 	half := z / (1 + z*z/nf) * math.Sqrt(p*(1-p)/nf+z*z/(4*nf*nf))

@@ -37,7 +37,6 @@ func Formats(o Options) []Format {
 		{Name: "json", Doc: "everything, schema " + analysis.Schema, Write: writeJSON},
 		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *analysis.Report) error { return writeMarkdown(w, r, o) }},
 		{Name: "csv", Doc: "tidy: a row a metric a trial", Write: writeCSV},
-		{Name: "parquet", Doc: "the same as Parquet", Write: writeParquet},
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},
 		{Name: "fortio", Doc: "a directory of fortio's JSON, for fortio report -data-dir", Export: exportFortio},

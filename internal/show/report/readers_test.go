@@ -19,8 +19,8 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
 
-// pythonReaders are the other side's own programs for Parquet and OpenMetrics.
-var pythonReaders = []string{"pyarrow==26.0.1", "duckdb==2.0.0", "prometheus_client==0.26.0"}
+// pythonReaders are the other side's own programs for CSV and OpenMetrics.
+var pythonReaders = []string{"duckdb==2.0.0", "prometheus_client==0.26.0"}
 
 // python is an interpreter with the readers, installed into the user's cache by
 // the first test that needs it.
@@ -70,34 +70,36 @@ func script(t *testing.T, format, program string, into any) *analysis.Report {
 	return r
 }
 
-// What Arrow and DuckDB read of the Parquet file is every metric of every trial.
-func TestOthersReadParquet(t *testing.T) {
+// DuckDB reads every metric of every trial from the CSV, and writes it as Parquet.
+func TestOthersReadCSV(t *testing.T) {
 	var got struct {
-		Arrow []struct {
-			Trial, Metric, Mesh, Unit string
-			Value                     float64
+		Rows []struct {
+			Trial, Metric, Mesh string
+			Value               float64
 		}
-		DuckDB map[string]float64
+		Means map[string]float64
 	}
-	r := script(t, "parquet", `
-import pyarrow.parquet as pq, duckdb
-rows = pq.read_table(file).select(["trial", "metric", "mesh", "unit", "value"]).to_pylist()
-means = duckdb.execute("select treatment, avg(value) from read_parquet(?) where metric = 'cpu_us_per_request/total' group by treatment", [file]).fetchall()
-print(json.dumps({"arrow": rows, "duckdb": dict(means)}))`, &got)
+	r := script(t, "csv", `
+import duckdb
+parquet = file + ".parquet"
+duckdb.execute("copy (from read_csv('%s')) to '%s'" % (file, parquet))
+rows = duckdb.execute("select trial, metric, factor_mesh, value from read_parquet(?)", [parquet]).fetchall()
+means = duckdb.execute("select treatment, avg(value) from read_parquet(?) where metric = 'cpu_us_per_request/total' group by treatment", [parquet]).fetchall()
+print(json.dumps({"rows": [dict(zip(("trial", "metric", "mesh", "value"), row)) for row in rows], "means": dict(means)}))`, &got)
 	want := known(r)
-	for _, row := range got.Arrow {
+	for _, row := range got.Rows {
 		key := [2]string{row.Trial, row.Metric}
 		if v, ok := want[key]; !ok || v != row.Value || row.Mesh == "" {
-			t.Fatalf("Arrow reads %+v, want %v", row, v)
+			t.Fatalf("DuckDB reads %+v, want %v", row, v)
 		}
 		delete(want, key)
 	}
 	if len(want) > 0 {
-		t.Errorf("Arrow does not find %d figures", len(want))
+		t.Errorf("DuckDB does not find %d figures", len(want))
 	}
 	for _, tr := range r.Treatments {
-		if e := tr.Metrics["cpu_us_per_request/total"].Estimate; math.Abs(got.DuckDB[tr.ID]-e) > 1e-9*e {
-			t.Errorf("DuckDB finds a mean of %v for %s, want %v", got.DuckDB[tr.ID], tr.ID, e)
+		if e := tr.Metrics["cpu_us_per_request/total"].Estimate; math.Abs(got.Means[tr.ID]-e) > 1e-9*e {
+			t.Errorf("DuckDB finds a mean of %v for %s, want %v", got.Means[tr.ID], tr.ID, e)
 		}
 	}
 }
