@@ -98,7 +98,7 @@ func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions) 
 // shortPhases says which measure phases are too short for counters that are refreshed only so often: that of the
 // file, and that of the trials of the baseline against itself.
 func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []string) {
-	least := runner.LeastMeasure(refresh)
+	least := runner.MinMeasure(refresh)
 	if short := runner.ShortMeasure(file, refresh); short != "" {
 		all = append(all, fmt.Sprintf("in the experiment: %s\n  hint: set phases.measure to %v or more", short, least))
 	}

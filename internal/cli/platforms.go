@@ -50,7 +50,7 @@ type Opened struct {
 func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
 	more := v.overhead
 	if v.refresh > 0 {
-		more += runner.PacedExtra(x.Phases, v.refresh)
+		more += runner.RefreshExtra(x.Phases, v.refresh)
 	}
 	p.TrialTime += more
 	p.Expected += more * time.Duration(len(p.Trials))

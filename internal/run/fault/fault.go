@@ -1,6 +1,5 @@
-// Package fault carries out the faults of an experiment: it picks what is hit,
-// injects, and heals. How a task is ended, stopped or changed is the platform's;
-// the kinds here are said in those words.
+// Package fault injects the faults of an experiment: it picks targets, injects
+// and heals. The platform ends, freezes and changes tasks.
 package fault
 
 import (
@@ -18,33 +17,33 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// defaultGrace is from SIGTERM to SIGKILL.
+// defaultGrace is the time from SIGTERM to SIGKILL.
 const defaultGrace = 5 * time.Second
 
-// kind is one kind of fault: what it does to one thing that is hit, and back.
+// kind is one kind of fault: its injection into one target, and its healing.
 type kind struct {
-	// pods: it hits whole pods, not single tasks.
+	// pods: its targets are whole pods, not single tasks.
 	pods bool
-	// inject returns what heal needs.
+	// inject returns the undo that heal needs.
 	inject func(context.Context, *platform.Deployment, experiment.Fault, target) (undo []byte, err error)
-	// heal is nil where there is nothing to undo.
+	// heal is nil if there is nothing to undo.
 	heal func(context.Context, *platform.Deployment, experiment.Fault, target, []byte) error
-	// lasting: it must be healed even when the deployment is about to be removed.
+	// lasting: it must be healed even before the deployment is removed.
 	lasting bool
-	// network is what is done to a network; nil: the kind touches none.
+	// network is the impairment of a network; nil: the kind impairs none.
 	network func(experiment.Fault) platform.Impairment
 }
 
-// target is one thing that is hit: a task, or the tasks of a pod, the application first.
+// target is a task, or the tasks of a pod, the application first.
 type target struct {
 	name  string
 	tasks []string
 }
 
-// none is an undo where there is none.
+// none is the empty undo.
 var none []byte
 
-// kinds by name; the experiment file was checked against the same names.
+// kinds by name, which are the names in the experiment file.
 var kinds = map[string]kind{
 	"kill":        {inject: end(func(experiment.Fault) time.Duration { return 0 }), heal: restart},
 	"terminate":   {inject: end(grace), heal: restart},
@@ -67,7 +66,7 @@ var kinds = map[string]kind{
 // fields of a service's configuration.
 type fields map[string]any
 
-// errorsOf says the status as well, so that a service's own does not show through.
+// errorsOf sets the status as well, which otherwise would be the service's own.
 func errorsOf(f experiment.Fault) fields {
 	return fields{"ratio": f.Ratio, "status": cmp.Or(f.Status, http.StatusInternalServerError)}
 }
@@ -79,13 +78,13 @@ func grace(f experiment.Fault) time.Duration {
 	return defaultGrace
 }
 
-// Check says whether the faults can be had at all on a platform: an error that
-// wraps [errors.ErrUnsupported] names the first that cannot, and why.
+// Check checks that a platform supports all faults. The error wraps [errors.ErrUnsupported] and
+// has the reason for the first that it does not.
 func Check(faults []experiment.Fault, p platform.Platform) error {
 	for i, f := range faults {
 		k, ok := kinds[f.Kind]
 		if !ok {
-			return fmt.Errorf("faults[%d]: there is no fault %q", i, f.Kind)
+			return fmt.Errorf("faults[%d]: fault %q does not exist", i, f.Kind)
 		}
 		if k.network == nil {
 			continue
@@ -127,7 +126,7 @@ func thaw(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t tar
 	return each(t, func(task string) error { return d.TaskFaults.Freeze(ctx, task, false) })
 }
 
-// remove ends a pod as a cluster does: the application drains, and only then its sidecar ends.
+// remove ends a pod as a cluster does: the application drains, then its sidecar ends.
 func remove(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) error {
 	if d.Scaler != nil {
 		return d.Scaler.Shrink(ctx, t.name, grace(f))
@@ -166,7 +165,7 @@ func unscale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t 
 	return remove(ctx, d, f, t)
 }
 
-// configure is a kind that changes what a service does, and changes it back.
+// configure is a kind that changes a service, and reverts the change.
 func configure(patch func(experiment.Fault) any) kind {
 	return kind{
 		inject: func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
@@ -186,7 +185,7 @@ func configure(patch func(experiment.Fault) any) kind {
 	}
 }
 
-// impair is a kind that hits the network of a pod, which its tasks share.
+// impair is a kind that impairs the network of a pod, which all its tasks share.
 func impair(how func(experiment.Fault) platform.Impairment) kind {
 	return kind{
 		pods: true, lasting: true, network: how,

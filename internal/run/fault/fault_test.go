@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// pods is a deployment that writes down what is done to it.
+// pods is a deployment that records every call.
 type pods struct {
 	mu   sync.Mutex
 	down map[string]bool
@@ -67,7 +67,7 @@ func (p *pods) declare() *platform.Deployment {
 // faulty is a deployment that declares its abilities.
 type faulty interface{ declare() *platform.Deployment }
 
-// scaled takes replicas away and brings them back in a way of its own.
+// scaled removes and returns whole replicas.
 type scaled struct{ *pods }
 
 func (s scaled) Shrink(_ context.Context, pod string, grace time.Duration) error {
@@ -81,7 +81,7 @@ func (s scaled) declare() *platform.Deployment {
 	return d
 }
 
-// Where the platform scales by itself, tasks are not ended one by one.
+// With a Scaler, tasks are not ended one by one.
 func TestScaledByThePlatform(t *testing.T) {
 	p := newPods()
 	if _, _, err := play(t, scaled{p}, experiment.Fault{Kind: "scale", By: -1, For: experiment.Duration(time.Millisecond), Target: experiment.FaultTarget{Replica: new(2)}}); err != nil {
@@ -94,7 +94,7 @@ func TestScaledByThePlatform(t *testing.T) {
 
 func newPods() *pods { return &pods{down: map[string]bool{}, fail: map[string]error{}} }
 
-// play runs a timeline to its end and heals all.
+// play runs a timeline to its end and heals everything.
 func play(t *testing.T, p faulty, faults ...experiment.Fault) (*Timeline, []result.Event, error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -111,7 +111,7 @@ func play(t *testing.T, p faulty, faults ...experiment.Fault) (*Timeline, []resu
 	return line, events, err
 }
 
-func TestWhatEachKindDoes(t *testing.T) {
+func TestKinds(t *testing.T) {
 	ms := func(n int) experiment.Duration { return experiment.Duration(time.Duration(n) * time.Millisecond) }
 	for name, c := range map[string]struct {
 		fault experiment.Fault
@@ -155,7 +155,7 @@ func TestWhatEachKindDoes(t *testing.T) {
 	}
 }
 
-// A fault that is repeated hits those that it has not hit yet; each replica once.
+// A repeated fault hits each replica once.
 func TestRepetition(t *testing.T) {
 	for _, pick := range []string{"first", "random"} {
 		p := newPods()
@@ -168,12 +168,12 @@ func TestRepetition(t *testing.T) {
 		}
 	}
 	p := newPods()
-	if _, _, err := play(t, p, experiment.Fault{Kind: "kill", Every: 1e6, Count: 4}); err == nil || !strings.Contains(err.Error(), "0 of web are left") {
+	if _, _, err := play(t, p, experiment.Fault{Kind: "kill", Every: 1e6, Count: 4}); err == nil || !strings.Contains(err.Error(), "0 targets of web") {
 		t.Errorf("a fourth of three: %v", err)
 	}
 }
 
-func TestAllAndMoreThanThereAre(t *testing.T) {
+func TestAllAndTooMany(t *testing.T) {
 	p := newPods()
 	if _, _, err := play(t, p, experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Pick: "all"}}); err != nil || len(p.done) != 3 {
 		t.Errorf("paused %q, %v", p.done, err)
@@ -191,10 +191,10 @@ func TestAllAndMoreThanThereAre(t *testing.T) {
 	}
 }
 
-// A mesh without a control plane has none to kill: that is told, and is no failure.
-func TestNothingToHit(t *testing.T) {
+// A mesh without a control plane has no target: an event, not a failure.
+func TestNoTarget(t *testing.T) {
 	_, events, err := play(t, newPods(), experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "control"}})
-	if err != nil || len(events) != 1 || !strings.Contains(events[0].Message, "nothing to hit") {
+	if err != nil || len(events) != 1 || !strings.Contains(events[0].Message, "no target") {
 		t.Errorf("%v, %+v", err, events)
 	}
 	_, _, err = play(t, newPods(), experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Service: "db"}})
@@ -205,8 +205,8 @@ func TestNothingToHit(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	p := newPods()
-	p.fail["end 0s"] = errors.New("not mine to end")
-	if _, _, err := play(t, p, experiment.Fault{Kind: "kill"}); err == nil || !strings.Contains(err.Error(), "faults[0]): not mine to end") {
+	p.fail["end 0s"] = errors.New("not permitted")
+	if _, _, err := play(t, p, experiment.Fault{Kind: "kill"}); err == nil || !strings.Contains(err.Error(), "faults[0]): not permitted") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := New([]experiment.Fault{{Kind: "kill"}}, 1, "web", &platform.Deployment{}, time.Now, nil); !errors.Is(err, errors.ErrUnsupported) {
@@ -214,7 +214,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// An interrupted trial leaves nothing stopped.
+// An interrupted trial leaves no task suspended.
 func TestInterrupt(t *testing.T) {
 	p := newPods()
 	line, err := New([]experiment.Fault{{Kind: "pause", For: experiment.Duration(time.Hour)}, {Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}},
@@ -246,10 +246,10 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-func TestEveryKindIsThere(t *testing.T) {
+func TestEveryKindExists(t *testing.T) {
 	for _, k := range experiment.FaultKinds() {
 		if _, ok := kinds[k.Name]; !ok {
-			t.Errorf("%s is in the experiment file's table alone", k.Name)
+			t.Errorf("%s exists in the experiment file's table only", k.Name)
 		}
 	}
 	if len(kinds) != len(experiment.FaultKinds()) {

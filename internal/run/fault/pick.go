@@ -11,18 +11,17 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// errNothingToHit says that nothing there is what the fault is for: a mesh without
-// sidecars has none to kill. That is no failure.
-var errNothingToHit = errors.New("there is nothing to hit")
+// errNoTarget: the trial has no such target, as a mesh without sidecars. It is not a failure.
+var errNoTarget = errors.New("no target")
 
-// pick chooses what a fault hits, of what no other holds.
+// pick chooses the targets of a fault among the tasks that no other fault holds.
 func pick(f experiment.Fault, k kind, victims []platform.Victim, held map[string]bool, random *rand.Rand) ([]target, error) {
 	all, exists := candidates(f, k, victims)
 	if !exists {
 		if f.Target.Plane == string(metric.App) {
 			return nil, fmt.Errorf("service %s has no replica to hit", f.Target.Service)
 		}
-		return nil, fmt.Errorf("%w: no task of %s is in the %s plane", errNothingToHit, f.Target.Service, f.Target.Plane)
+		return nil, fmt.Errorf("%w: no task of %s is in the %s plane", errNoTarget, f.Target.Service, f.Target.Plane)
 	}
 	if f.Kind == "scale" && f.By > 0 {
 		return removed(f, all)
@@ -41,7 +40,7 @@ func pick(f experiment.Fault, k kind, victims []platform.Victim, held map[string
 		n = len(free)
 	}
 	if len(free) < max(n, 1) {
-		return nil, fmt.Errorf("%d of %s are left that run and that no other fault holds, %d are to be hit", len(free), f.Target.Service, max(n, 1))
+		return nil, fmt.Errorf("%d targets of %s run without another fault, %d are needed", len(free), f.Target.Service, max(n, 1))
 	}
 	if f.Target.Pick == "random" {
 		random.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
@@ -49,8 +48,8 @@ func pick(f experiment.Fault, k kind, victims []platform.Victim, held map[string
 	return free[:n], nil
 }
 
-// removed are pods that a scaling down took away. There can be no others: the
-// proxies' and callers' lists of replicas are written when a trial is deployed.
+// removed returns pods that an earlier fault removed. There are no others: the lists of replicas
+// in proxies and callers are written when a trial is deployed.
 func removed(f experiment.Fault, all []candidate) ([]target, error) {
 	var gone []target
 	for _, c := range all {
@@ -59,21 +58,21 @@ func removed(f experiment.Fault, all []candidate) ([]target, error) {
 		}
 	}
 	if len(gone) < f.By {
-		return nil, fmt.Errorf("scale %s by %d: %w: %d replicas were removed before, and their number when the trial is deployed is the most there can be",
+		return nil, fmt.Errorf("scale %s by %d: %w: %d replicas were removed before, and the number at deployment is the maximum",
 			f.Target.Service, f.By, errors.ErrUnsupported, len(gone))
 	}
 	return gone[:f.By], nil
 }
 
-// candidate is a target and whether all of it runs.
+// candidate is a target; up: all of its tasks run.
 type candidate struct {
 	target
 	up    bool
-	plane bool // a task of the plane that is to be hit is among it
+	plane bool // one of its tasks is in the fault's plane
 }
 
-// candidates are the victims a fault may hit, as targets; exists says whether
-// there are any. Where whole pods are hit, they are those that have a task of the plane.
+// candidates are the possible targets of a fault; exists: there is one. If whole pods are hit, one
+// of a pod's tasks must be in the fault's plane.
 func candidates(f experiment.Fault, k kind, victims []platform.Victim) (all []candidate, exists bool) {
 	for _, v := range victims {
 		plane := string(v.Plane) == f.Target.Plane
@@ -100,7 +99,8 @@ func candidates(f experiment.Fault, k kind, victims []platform.Victim) (all []ca
 	return all, len(all) > 0
 }
 
-// ofService: the control plane is of no service.
+// ofService reports whether a victim belongs to the fault's service. The control plane belongs to
+// none.
 func ofService(f experiment.Fault, v platform.Victim) bool {
 	return v.Service == f.Target.Service || (f.Target.Plane == string(metric.Control) && v.Plane == metric.Control)
 }

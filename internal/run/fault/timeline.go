@@ -22,16 +22,16 @@ import (
 type Timeline struct {
 	d    *platform.Deployment
 	plan []occurrence
-	tell func(result.Event)
+	emit func(result.Event)
 	now  func() time.Time
 
 	mu       sync.Mutex
 	random   *rand.Rand
-	held     map[string]bool // names of what a fault has hit that is not healed
+	held     map[string]bool // targets of faults that are not healed, by name
 	injected []*injected
 }
 
-// occurrence is one time a fault comes.
+// occurrence is one injection of a fault.
 type occurrence struct {
 	index int
 	fault experiment.Fault
@@ -48,16 +48,16 @@ type injected struct {
 	healed  bool
 }
 
-// New makes the timeline of a trial. entry is the service that faults without
-// one hit; now gives the times of records and events, which go to tell.
-func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deployment, now func() time.Time, tell func(result.Event)) (*Timeline, error) {
-	t := &Timeline{d: d, tell: tell, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]bool{}}
+// New makes the timeline of a trial. entry is the target of faults without a service. now gives
+// the times of records and events, and emit takes the events.
+func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deployment, now func() time.Time, emit func(result.Event)) (*Timeline, error) {
+	t := &Timeline{d: d, emit: emit, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]bool{}}
 	if len(faults) == 0 {
 		return t, nil
 	}
 	for i, f := range faults {
 		if _, ok := kinds[f.Kind]; !ok {
-			return nil, fmt.Errorf("faults[%d]: there is no fault %q", i, f.Kind)
+			return nil, fmt.Errorf("faults[%d]: fault %q does not exist", i, f.Kind)
 		}
 	}
 	if d == nil || d.TaskFaults == nil {
@@ -74,8 +74,8 @@ func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deplo
 	return t, nil
 }
 
-// Run injects and heals by the clock, from start on, and returns when end has
-// come or ctx ends. What it has not healed then is left to [Timeline.Heal].
+// Run injects and heals by the clock, from start on. It returns at end, or when ctx ends. Faults
+// that are not healed by then are left to [Timeline.Heal].
 func (t *Timeline) Run(ctx context.Context, start, end time.Time) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, o := range t.plan {
@@ -84,7 +84,7 @@ func (t *Timeline) Run(ctx context.Context, start, end time.Time) error {
 	return group.Wait()
 }
 
-// one lives through one occurrence.
+// one injects one occurrence and heals it.
 func (t *Timeline) one(ctx context.Context, o occurrence, start, end time.Time) error {
 	if came, err := await(ctx, start.Add(o.at), end); err != nil || !came {
 		return err
@@ -99,7 +99,7 @@ func (t *Timeline) one(ctx context.Context, o occurrence, start, end time.Time) 
 	return t.heal(ctx, in)
 }
 
-// await waits until t; came is false where end comes first.
+// await waits until t. came is false if end is earlier.
 func await(ctx context.Context, t, end time.Time) (came bool, err error) {
 	came = !t.After(end)
 	if !came {
@@ -115,10 +115,10 @@ func await(ctx context.Context, t, end time.Time) (came bool, err error) {
 	}
 }
 
-// inject picks and hits; nil: there was nothing to hit.
+// inject picks targets and injects the fault. It returns nil if there is no target.
 func (t *Timeline) inject(ctx context.Context, o occurrence) (*injected, error) {
 	in, err := t.take(o)
-	if errors.Is(err, errNothingToHit) {
+	if errors.Is(err, errNoTarget) {
 		t.event(result.Fault{Index: o.index, Kind: o.fault.Kind}, fmt.Sprintf("%s: %v", o.fault.Kind, err))
 		return nil, nil
 	}
@@ -140,14 +140,14 @@ func (t *Timeline) inject(ctx context.Context, o occurrence) (*injected, error) 
 	if err != nil {
 		return nil, fmt.Errorf("inject fault %s (faults[%d]): %w", o.fault.Kind, o.index, err)
 	}
-	if in.kind.heal == nil { // it has healed itself
+	if in.kind.heal == nil { // nothing to heal
 		in.healed, in.record.Healed = true, in.record.Done
 		t.release(in)
 	}
 	return in, nil
 }
 
-// take picks what is hit, and holds it.
+// take picks targets and reserves them.
 func (t *Timeline) take(o occurrence) (*injected, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,7 +166,7 @@ func (t *Timeline) take(o occurrence) (*injected, error) {
 	return in, nil
 }
 
-// release lets others hit what was held; t.mu is held.
+// release lets other faults hit the targets. t.mu is held.
 func (t *Timeline) release(in *injected) {
 	for _, target := range in.targets {
 		delete(t.held, target.name)
@@ -191,12 +191,11 @@ func (t *Timeline) heal(ctx context.Context, in *injected) error {
 }
 
 func (t *Timeline) event(f result.Fault, message string) {
-	t.tell(result.Event{Time: t.now(), Kind: result.KindFault, Message: message, Fault: &f})
+	t.emit(result.Event{Time: t.now(), Kind: result.KindFault, Message: message, Fault: &f})
 }
 
-// Heal undoes what must not outlive a trial: a task that was stopped would not
-// hear that it is to end. What was ended or changed goes with the deployment, and
-// is not mended only to be removed; with all, it is mended too.
+// Heal undoes faults that must not outlive a trial: a suspended task would not receive SIGTERM.
+// Ended and changed tasks are removed with the deployment, so only all heals them too.
 func (t *Timeline) Heal(ctx context.Context, all bool) error {
 	t.mu.Lock()
 	var left []*injected
@@ -213,7 +212,7 @@ func (t *Timeline) Heal(ctx context.Context, all bool) error {
 	return errors.Join(failed...)
 }
 
-// Injected is what was injected, in that order.
+// Injected returns the injected faults, in order.
 func (t *Timeline) Injected() []result.Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Beside reads the tasks that are processes of this machine with here, and all others with there, of whose machines the
-// totals are.
+// Beside reads processes of this machine with here, and all other tasks with there. Totals are
+// those of there's machines.
 func Beside(there, here Meter) Meter { return beside{there, here} }
 
 type beside struct{ there, here Meter }
 
-// Read implements [Meter]. This machine comes first: it answers at once.
+// Read implements [Meter]. This machine is first: its reading takes no time.
 func (b beside) Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error) {
 	var own, others []platform.Task
 	for _, t := range tasks {

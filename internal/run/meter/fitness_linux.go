@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Examine watches the machine for a while. It uses next to no CPU itself.
+// Examine observes the machine for a while. It uses almost no CPU itself.
 func Examine(ctx context.Context, period time.Duration) (Fitness, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -55,7 +55,7 @@ func Examine(ctx context.Context, period time.Duration) (Fitness, error) {
 	return f, nil
 }
 
-// surroundings are the counters of one look.
+// surroundings are the counters of one reading.
 type surroundings struct {
 	at         time.Time
 	cpu, steal float64  // s since boot, all processors
@@ -87,23 +87,23 @@ func lookAround(fs procfs.FS) surroundings {
 	return s
 }
 
-// nap is how long the thread sleeps at a time.
+// nap is the length of one sleep.
 const nap = time.Millisecond
 
-// wakings sleeps on a thread of its own, as the load engine does, and returns
-// how late it woke each time, ascending. The kernel is asked not to put wakings
-// together (PR_SET_TIMERSLACK); the thread ends with the goroutine.
+// wakings sleeps repeatedly on its own thread, as the load engine does, and returns the wake-up
+// latencies, ascending. PR_SET_TIMERSLACK disables coalescing of timers; the thread ends with the
+// goroutine.
 func wakings(ctx context.Context, period time.Duration) []time.Duration {
 	late := make(chan []time.Duration)
 	go func() {
 		runtime.LockOSThread()
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // refused: wakings are 50 µs later
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // if refused, wake-ups are 50 µs later
 		all := make([]time.Duration, 0, int(period/nap)+1)
 		for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; {
 			due := time.Now().Add(nap)
 			ts := unix.NsecToTimespec(int64(nap))
 			if err := unix.Nanosleep(&ts, nil); err != nil {
-				continue // a signal: no waking by the clock
+				continue // a signal, not the timer
 			}
 			all = append(all, time.Since(due))
 		}
@@ -116,7 +116,7 @@ func wakings(ctx context.Context, period time.Duration) []time.Duration {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// ownGroup is the directory of this process's control group, version 2; empty where there is none.
+// ownGroup is the directory of this process's control group, version 2; "": none.
 func ownGroup() string {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -130,7 +130,7 @@ func ownGroup() string {
 	return ""
 }
 
-// quota is the narrowest limit of the group and those above it, in cores.
+// quota is the lowest limit of the group and its ancestors, in cores.
 func quota(group string) *float64 {
 	var least *float64
 	for ; group != "" && strings.HasPrefix(group, cgroupRoot); group = filepath.Dir(group) {
@@ -157,7 +157,7 @@ func quota(group string) *float64 {
 	return least
 }
 
-// throttled is how often the group was held back so far; nil where it is not told.
+// throttled is the number of times the group was throttled; nil: unknown.
 func throttled(group string) *int64 {
 	if group == "" {
 		return nil

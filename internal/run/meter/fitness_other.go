@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// Examine says that this system cannot be examined.
+// Examine returns ErrUnsupported.
 func Examine(context.Context, time.Duration) (Fitness, error) { return Fitness{}, unsupported() }

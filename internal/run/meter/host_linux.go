@@ -15,14 +15,14 @@ import (
 
 const governorGlob = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
 
-// Host is what is known of this machine; a fact that cannot be read is absent.
+// Host describes this machine. Properties that cannot be read are absent.
 func Host() result.Environment {
 	env := result.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Kernel: kernel(), Governor: governor()}
 	pfs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return env
 	}
-	// Every processor of the machine, not those this process may run on.
+	// All processors of the machine, not only those available to this process.
 	if stat, err := pfs.Stat(); err == nil && len(stat.CPU) > 0 {
 		env.CPUs = len(stat.CPU)
 	}
@@ -43,7 +43,7 @@ func kernel() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// model names every kind of processor there is: a machine may have two.
+// model names every processor model of the machine, which may have two.
 func model(cpus []procfs.CPUInfo) string {
 	var names []string
 	for _, c := range cpus {
@@ -54,7 +54,7 @@ func model(cpus []procfs.CPUInfo) string {
 	return distinct(names)
 }
 
-// governor is the frequency governor: under any but "performance" the same work costs a different time from run to run.
+// governor is the frequency governor: with any other than "performance", equal work takes different times.
 func governor() string {
 	paths, err := filepath.Glob(governorGlob)
 	if err != nil {

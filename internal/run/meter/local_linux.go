@@ -14,8 +14,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Local reads processes of this machine, with no privileges but for the
-// proportional set size of other users' processes.
+// Local reads processes of this machine. Only the proportional set size of other
+// users' processes needs privileges.
 type Local struct {
 	fs procfs.FS
 }
@@ -29,8 +29,8 @@ func NewLocal() (*Local, error) {
 	return &Local{fs: pfs}, nil
 }
 
-// Read reads the CPU clocks of all tasks in one go, so that they are as close
-// together as can be, then the node, then memory and context switches.
+// Read reads the CPU clocks of all tasks first, so that their times are close
+// together, then the node, then memory and context switches.
 func (l *Local) Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error) {
 	if err := ctx.Err(); err != nil {
 		return Look{}, context.Cause(ctx)
@@ -55,15 +55,15 @@ func (l *Local) Read(ctx context.Context, tasks []platform.Task, depth Depth) (L
 }
 
 const (
-	// clockTries bounds how often a clock is read to find a reading that was not interrupted.
+	// clockTries is the maximum number of tries for an uninterrupted reading of a clock.
 	clockTries = 4
-	// clockSpread is how long reading a clock may take before it is tried again: an undisturbed system call takes a microsecond.
+	// clockSpread is the maximum time of an accepted reading. An uninterrupted system call takes a microsecond.
 	clockSpread = 20 * time.Microsecond
 )
 
-// readClock reads the CPU time of a process: every thread of it, those that have
-// ended too, in nanoseconds. The reader may be interrupted between the clock and
-// its time stamp, so the tightest of a few tries is taken.
+// readClock reads the CPU time of a process with all its threads, ended ones included, in
+// nanoseconds. The reader may be interrupted between the clock and its time stamp, so the tightest
+// of several tries is used.
 func readClock(pid int) (result.Reading, error) {
 	var best result.Reading
 	tightest := time.Duration(-1)
@@ -85,9 +85,9 @@ func readClock(pid int) (result.Reading, error) {
 	return best, nil
 }
 
-// processCPU asks for the process's CPU clock, whose number is what
-// clock_getcpuclockid(3) computes: the inverted pid above the type of clock, 2
-// being the scheduler's own precise accounting (CPUCLOCK_SCHED).
+// processCPU returns the ID of a process's CPU clock, as clock_getcpuclockid(3) computes it: the
+// inverted pid above the clock type. Type 2 (CPUCLOCK_SCHED) is the scheduler's precise
+// accounting.
 func processCPU(pid int) (ns int64, err error) {
 	if pid <= 0 {
 		return 0, fmt.Errorf("read CPU clock: %w: the task has no process on this machine", errors.ErrUnsupported)
@@ -103,7 +103,7 @@ func processCPU(pid int) (ns int64, err error) {
 	return ts.Nano(), nil
 }
 
-// fill adds what /proc knows; what it does not know stays absent.
+// fill adds values from /proc. Values that it lacks remain absent.
 func (l *Local) fill(r *result.Reading, pid int, depth Depth) {
 	p, err := l.fs.Proc(pid)
 	if err != nil {

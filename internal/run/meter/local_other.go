@@ -15,15 +15,15 @@ import (
 // Local reads processes of this machine, on Linux.
 type Local struct{}
 
-// NewLocal says that processes cannot be metered on this system.
+// NewLocal returns ErrUnsupported.
 func NewLocal() (*Local, error) { return nil, unsupported() }
 
-// Read says that processes cannot be metered on this system.
+// Read returns ErrUnsupported.
 func (*Local) Read(context.Context, []platform.Task, Depth) (Look, error) {
 	return Look{}, unsupported()
 }
 
-// Host knows only what the Go runtime knows.
+// Host describes this machine as far as the Go runtime does.
 func Host() result.Environment {
 	return result.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
 }

@@ -1,9 +1,8 @@
-// Package meter reads what tasks have used. A [Meter] reads every task once,
-// when it is told to: the runner owns the clock, since cost is the difference of
-// cumulative counters at the two edges of the measure phase, each with the time
-// of its own reading.
+// Package meter reads the usage of tasks. A [Meter] reads every task once when it is
+// called. The runner chooses the times: cost is the difference of cumulative counters
+// at the two edges of the measure phase, each with the time of its own reading.
 //
-// A part that cannot be read is absent from a reading, never zero.
+// A value that cannot be read is absent, never zero.
 package meter
 
 import (
@@ -14,37 +13,37 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Depth says how much is read. Reading costs CPU on the machine that is
-// measured, so only what a moment needs is read at it.
+// Depth is the amount of data in a reading. Reading costs CPU on the measured machine, so each
+// reading has only the necessary data.
 type Depth int
 
 const (
-	// Counters are CPU time and resident memory: the look once a second.
+	// Counters are CPU time and resident memory: the reading once a second.
 	Counters Depth = iota
-	// Edge adds peak memory and context switches, which take a read per thread.
+	// Edge adds peak memory and context switches, which need a read per thread.
 	Edge
-	// Full adds the proportional set size, for which the kernel walks the page
-	// tables of the task while it holds its memory map: only once the measure phase is over.
+	// Full adds the proportional set size. The kernel walks the task's page tables with
+	// its memory map locked, so it is read only after the measure phase.
 	Full
 )
 
-// Look is one look at every task.
+// Look is one reading of every task.
 type Look struct {
-	Tasks map[string]result.Reading // by task ID; At carries a monotonic clock reading where the source has one
-	// Missing says why a task is not among Tasks.
+	Tasks map[string]result.Reading // by task ID; At has a monotonic clock reading if the source has one
+	// Missing has the reason for each task that is not in Tasks.
 	Missing map[string]error
-	// Node is the whole machine; nil where it cannot be read, and NodeErr says why.
+	// Node is the whole machine; nil if it cannot be read, with the reason in NodeErr.
 	Node    *result.NodeReading
 	NodeErr error
-	// Nodes are the machines one by one, where there is a cluster of them.
+	// Nodes are the machines of a cluster.
 	Nodes []Machine
-	// NodeCPUs are the processors that Node is the total of; 0: those of this machine.
+	// NodeCPUs is the number of processors in Node; 0: those of this machine.
 	NodeCPUs int
-	// Gap is why nothing at all could be read just now, by a meter that expects to
-	// read again: the counters count on. Nil: something was read.
+	// Gap is the reason for a reading without data, from a meter whose later readings
+	// may succeed. Counters are cumulative. nil: there are data.
 	Gap error
-	// Found are tasks that only the meter knows of: what the nodes burn beside
-	// their pods. Their readings are among Tasks.
+	// Found are tasks that only the meter lists: the nodes' own work outside pods.
+	// Their readings are in Tasks.
 	Found []platform.Task
 }
 
@@ -52,15 +51,15 @@ type Look struct {
 type Machine struct {
 	Name              string
 	CPUs              int
-	AllocatableCPU    float64 // cores that pods may have
-	AllocatableMemory int64   // bytes that pods may have
+	AllocatableCPU    float64 // cores for pods
+	AllocatableMemory int64   // bytes for pods
 	Reading           result.NodeReading
 }
 
-// Meter reads what tasks have used so far.
+// Meter reads the usage of tasks since their start.
 type Meter interface {
-	// Read reads every task, CPU time first. The error says that nothing can be
-	// read here at all; it wraps errors.ErrUnsupported where that is so.
+	// Read reads every task, CPU time first. An error means that no task can be read
+	// here; if it never can, the error wraps errors.ErrUnsupported.
 	Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error)
 }
 

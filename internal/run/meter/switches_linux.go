@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// switches sums the context switches of a process's present threads; those of
-// threads that have ended are lost, the kernel does not keep them. Threads are
-// many and this is read at the edges of the measure phase, so their files are
-// read without the garbage a general parser leaves, in a third of its time.
+// switches sums the context switches of a process's current threads; the kernel keeps none of
+// ended threads. It runs at the edges of the measure phase, and processes have many threads, so it
+// avoids the garbage of a general parser and takes a third of its time.
 func switches(pid int) (voluntary, involuntary int64) {
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
@@ -26,7 +25,7 @@ func switches(pid int) (voluntary, involuntary int64) {
 	for _, name := range names {
 		status, err := readAt(int(dir.Fd()), name+"/status", buf)
 		if err != nil {
-			continue // the thread has just ended
+			continue // the thread has ended
 		}
 		voluntary += field(status, "\nvoluntary_ctxt_switches:")
 		involuntary += field(status, "\nnonvoluntary_ctxt_switches:")
@@ -45,7 +44,7 @@ func readAt(dir int, name string, buf []byte) ([]byte, error) {
 	return buf[:max(n, 0)], err
 }
 
-// field is the number after name; 0 where there is none.
+// field is the number after name, or 0.
 func field(status []byte, name string) (n int64) {
 	i := bytes.Index(status, []byte(name))
 	if i < 0 {

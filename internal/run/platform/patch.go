@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Reverse is the merge patch (RFC 7396) that takes back what patch does to a
-// document: what was absent becomes so again.
+// Reverse is the merge patch (RFC 7396) that reverts the effect of patch on a document. Fields
+// that were absent are removed.
 func Reverse(patch, document []byte) ([]byte, error) {
 	var changed, before map[string]any
 	if err := json.Unmarshal(patch, &changed); err != nil {
@@ -18,7 +18,8 @@ func Reverse(patch, document []byte) ([]byte, error) {
 	return json.Marshal(undoing(changed, before))
 }
 
-// undoing goes into what is an object before and in the patch; a field that was absent becomes null.
+// undoing handles fields that are objects before and in the patch. A field that was absent becomes
+// null.
 func undoing(changed, before map[string]any) map[string]any {
 	undo := map[string]any{}
 	for field, value := range changed {

@@ -2,7 +2,7 @@ package platform
 
 import "testing"
 
-// What takes back a change leaves nothing of it, inside of objects too.
+// The reverse patch reverts every field, also inside objects.
 func TestReverse(t *testing.T) {
 	for _, c := range []struct{ patch, before, want string }{
 		{`{"delay":"5ms"}`, `{"name":"a"}`, `{"delay":null}`},

@@ -19,18 +19,18 @@ func (s Spec) Entry() app.Service {
 	return s.Topology.Services[0]
 }
 
-// Replicas is how many replicas a service has, the treatment's number where it does not say.
+// Replicas is the number of replicas of a service, by default the treatment's.
 func (s Spec) Replicas(of app.Service) int {
 	return max(1, cmp.Or(of.Replicas, s.Treatment.Levels.Replicas))
 }
 
-// Protocol is what a service speaks, the treatment's where it does not say.
+// Protocol is the protocol of a service, by default the treatment's.
 func (s Spec) Protocol(of app.Service) string {
 	return cmp.Or(of.Protocol, s.Treatment.Levels.Protocol, app.HTTP1)
 }
 
-// Instance is what the program that plays a service is told; at are the URLs by
-// which it reaches another service.
+// Instance is the configuration of the program that plays a service. at returns the URLs of
+// another service for it.
 func (s Spec) Instance(of app.Service, at func(service string) []string) app.Instance {
 	i := app.Instance{Name: of.Name, Protocol: s.Protocol(of), Behavior: of.Behavior}
 	if i.ResponseSize.IsZero() {
@@ -47,8 +47,8 @@ func (s Spec) Instance(of app.Service, at func(service string) []string) app.Ins
 	return i
 }
 
-// Targets are the URLs that the load is sent to, made of those of the entry's
-// roots: the routes that are asked for, or the method of gRPC.
+// Targets are the URLs that the load is sent to: the entry's roots with the treatment's routes, or
+// with the method of gRPC.
 func (s Spec) Targets(roots []string) []string {
 	if s.Protocol(s.Entry()) == app.GRPC {
 		return each(roots, []string{app.GRPCMethod})

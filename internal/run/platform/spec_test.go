@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -29,7 +29,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// What a service and a call do not say is the treatment's, or the callee's.
+// Properties without a value come from the treatment, or from the callee.
 func TestInstance(t *testing.T) {
 	s := Spec{
 		Topology: app.Topology{Services: []app.Service{

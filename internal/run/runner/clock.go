@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// clock tells the time of one trial. Its times advance with the monotonic clock
-// from the wall-clock time at which the trial began: differences between the
-// stamps of a trial hold even where somebody sets the wall clock meanwhile.
+// clock is the time of one trial. It advances with the monotonic clock from the wall-clock time at
+// which the trial began. Differences between time stamps of a trial are correct even if the wall
+// clock is stepped.
 type clock struct {
 	wall   func() time.Time
 	began  time.Time // with its monotonic reading
@@ -20,15 +20,15 @@ func newClock(wall func() time.Time) *clock {
 
 func (c *clock) now() time.Time { return c.steady(time.Now()) }
 
-// steady is t in the trial's time; t carries a monotonic reading, or is taken as it is.
+// steady converts t to the trial's time. t has a monotonic reading, or is used unchanged.
 func (c *clock) steady(t time.Time) time.Time { return c.anchor.Add(t.Sub(c.began)) }
 
-// drift is how far the wall clock has gone from the monotonic one since the trial began.
+// drift is the distance of the wall clock from the monotonic clock since the trial began.
 func (c *clock) drift() time.Duration {
 	return c.wall().Round(0).Sub(c.now())
 }
 
-// await waits until t, which carries a monotonic reading, or for the end of ctx, whose cause it returns.
+// await waits until t, which has a monotonic reading. If ctx ends first it returns the cause.
 func await(ctx context.Context, t time.Time) error {
 	timer := time.NewTimer(time.Until(t))
 	defer timer.Stop()

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// expect evaluates what is expected of the trial on its seconds.
+// expect evaluates the experiment's expectations on each second of the trial.
 func (t *trial) expect() {
 	if len(t.setup.Experiment.Expect) == 0 {
 		return
@@ -20,7 +20,7 @@ func (t *trial) expect() {
 		o := expect.Outcome{Expect: text}
 		condition, bad := expect.Parse(text)
 		switch {
-		case bad != nil: // the file was checked: this is a file of another tare
+		case bad != nil: // the file was checked: another version of tare wrote it
 			o.Detail = bad.Error()
 		case err != nil:
 			o.Detail = err.Error()
@@ -34,7 +34,7 @@ func (t *trial) expect() {
 	}
 }
 
-// secondsOf reads the seconds of the measure phase, and the faults in it.
+// secondsOf reads the seconds of the measure phase, with the faults in it.
 func (t *trial) secondsOf() (expect.Trial, error) {
 	l := t.journal.record.Load
 	first, n := l.Window()

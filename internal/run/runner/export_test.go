@@ -1,7 +1,7 @@
 package runner
 
-// Ramp is [ramp], for the tests that are not in this package.
+// Ramp exports ramp to external tests.
 const Ramp = ramp
 
-// Promptly is [promptly], for the same.
+// Promptly exports promptly to external tests.
 const Promptly = promptly

@@ -24,8 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-// fake is a platform for what the real one cannot be made to do on demand. Its
-// load generator is a real process all the same.
+// fake is a platform that fails on demand. Its load generator is a real process.
 type fake struct {
 	deploy  func() error
 	verify  func() ([]platform.Check, error) // nil: every check holds
@@ -120,7 +119,7 @@ func (d *fakeDeployment) Err() error {
 	return nil
 }
 
-// fakeGenerator starts this test binary as a generator that reports what mode says.
+// fakeGenerator starts this test binary as a generator whose output depends on mode.
 type fakeGenerator struct{ mode string }
 
 // noExitSleep keeps a process built with the race detector from sleeping a second before it ends.
@@ -142,7 +141,7 @@ func (fakeGenerator) Parse(out io.Reader, p load.Profile, progress func(load.Pro
 	return generator.Tare{}.Parse(out, p, progress)
 }
 
-// fakeLoad is the generator's process: it keeps the schedule and sends nothing.
+// fakeLoad is the generator's process. It keeps the schedule and sends nothing.
 func fakeLoad(in io.Reader, out io.Writer) error {
 	var p load.Profile
 	if err := json.NewDecoder(in).Decode(&p); err != nil {

@@ -24,20 +24,20 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/local"
 )
 
-// answered is what became of one request.
+// answered is the outcome of one request.
 type answered struct {
 	status int // 0: none within the time
 	took   time.Duration
 }
 
-// subject is a deployment of two replicas that faults are tried on.
+// subject is a deployment of two replicas for faults.
 type subject struct {
 	*platform.Deployment
 	t *testing.T
 }
 
-// ask sends so many requests, each on a connection of its own, so that replicas take turns.
-func (s subject) ask(n int) []answered {
+// send sends n requests, each on its own connection, so that replicas alternate.
+func (s subject) send(n int) []answered {
 	var all []answered
 	for i := range n {
 		all = append(all, s.one(i, 500*time.Millisecond))
@@ -45,9 +45,9 @@ func (s subject) ask(n int) []answered {
 	return all
 }
 
-// one sends the i-th request of a row.
-func (s subject) one(i int, patience time.Duration) (a answered) {
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+// one sends the i-th request of a series.
+func (s subject) one(i int, timeout time.Duration) (a answered) {
+	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	urls := s.Entry()
 	began := time.Now()
 	if resp, err := client.Get(urls[i%len(urls)]); err == nil {
@@ -89,9 +89,9 @@ func (s subject) resident() int64 {
 	return 0
 }
 
-// mayBeHad ends a test of a fault that takes rights which this process has not;
-// root has them, wherever the tests run unattended.
-func (s subject) mayBeHad(f experiment.Fault) {
+// needs skips a test of a fault that needs privileges which this process lacks.
+// Root has them, and unattended tests run as root.
+func (s subject) needs(f experiment.Fault) {
 	s.t.Helper()
 	if err := fault.Check([]experiment.Fault{f}, local.New(local.Options{}).Declare()); err != nil {
 		if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) && f.Kind != "packet-delay" { // few kernels queue packets
@@ -116,7 +116,7 @@ const (
 	testMemory = 96 << 20
 )
 
-// slow: of some requests in a row one takes as long as the fault makes it take, and is answered.
+// slow: one of some successive requests takes at least the time of the fault, and is answered.
 func slow(s subject) bool {
 	for i := range 4 {
 		if a := s.one(i, 20*testDelay); a.status == http.StatusOK && a.took >= testDelay {
@@ -126,10 +126,10 @@ func slow(s subject) bool {
 	return false
 }
 
-// lossy: half of the requests go to the pod, and hardly one of them loses nothing.
+// lossy: half of the requests go to the pod, and nearly all lose packets.
 func lossy(s subject) bool {
 	late := 0
-	for _, a := range s.ask(12) {
+	for _, a := range s.send(12) {
 		if a.status == 0 || a.took >= retransmission {
 			late++
 		}
@@ -138,14 +138,14 @@ func lossy(s subject) bool {
 }
 
 // choked: once the bucket is empty nearly every request to the pod fails, which is one of
-// two; a single one that fails is what a busy machine does.
+// two. A single failure may come from a busy machine.
 func choked(s subject) bool {
 	for range testBurst {
-		if !failing(s.ask(2)) {
+		if !failing(s.send(2)) {
 			continue
 		}
 		failed := 0
-		for _, a := range s.ask(8) {
+		for _, a := range s.send(8) {
 			if a.status != http.StatusOK {
 				failed++
 			}
@@ -157,42 +157,42 @@ func choked(s subject) bool {
 	return false
 }
 
-// faultCases is every kind of fault with what shows it.
+// faultCases has every kind of fault, with a test of its effect.
 var faultCases = []struct {
 	name   string
 	fault  experiment.Fault
 	meshed bool // it hits a sidecar
 	shows  func(subject) bool
-	stays  bool // what shows it is not undone: a restart has happened
+	stays  bool // the effect remains: a restart has happened
 }{
-	{name: "kill", fault: experiment.Fault{Kind: "kill"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "kill", fault: experiment.Fault{Kind: "kill"}, shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "kill a sidecar", fault: experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
-		shows: func(s subject) bool { return failing(s.ask(4)) }},
+		shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "kill the load generator's sidecar", fault: experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Service: "load", Plane: "data"}}, meshed: true,
-		shows: func(s subject) bool { return failing(s.ask(4)) }},
-	{name: "terminate", fault: experiment.Fault{Kind: "terminate"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+		shows: func(s subject) bool { return failing(s.send(4)) }},
+	{name: "terminate", fault: experiment.Fault{Kind: "terminate"}, shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "terminate a sidecar", fault: experiment.Fault{Kind: "terminate", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
-		shows: func(s subject) bool { return failing(s.ask(4)) }},
-	{name: "pause", fault: experiment.Fault{Kind: "pause"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+		shows: func(s subject) bool { return failing(s.send(4)) }},
+	{name: "pause", fault: experiment.Fault{Kind: "pause"}, shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "pause a sidecar", fault: experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
-		shows: func(s subject) bool { return failing(s.ask(4)) }},
+		shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "restart", fault: experiment.Fault{Kind: "restart"}, shows: func(s subject) bool { return s.lives() > 0 }, stays: true},
 	{name: "restart a sidecar", fault: experiment.Fault{Kind: "restart", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
 		shows: func(s subject) bool { return s.lives() > 0 }, stays: true},
-	{name: "scale", fault: experiment.Fault{Kind: "scale", By: -1}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "scale", fault: experiment.Fault{Kind: "scale", By: -1}, shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "latency", fault: experiment.Fault{Kind: "latency", Delay: experiment.Duration(testDelay)}, shows: slow},
 	{name: "errors", fault: experiment.Fault{Kind: "errors", Ratio: 1, Status: 503}, shows: func(s subject) bool {
-		return slices.ContainsFunc(s.ask(4), func(a answered) bool { return a.status == 503 })
+		return slices.ContainsFunc(s.send(4), func(a answered) bool { return a.status == 503 })
 	}},
 	{name: "rate-limit", fault: experiment.Fault{Kind: "rate-limit", Rate: 1}, shows: func(s subject) bool {
-		return slices.ContainsFunc(s.ask(12), func(a answered) bool { return a.status == 429 })
+		return slices.ContainsFunc(s.send(12), func(a answered) bool { return a.status == 429 })
 	}},
 	{name: "cpu-burn", fault: experiment.Fault{Kind: "cpu-burn", CPU: experiment.Duration(testDelay)}, shows: slow},
-	{name: "partition", fault: experiment.Fault{Kind: "partition"}, shows: func(s subject) bool { return failing(s.ask(4)) }},
+	{name: "partition", fault: experiment.Fault{Kind: "partition"}, shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "partition of a pod with a sidecar", fault: experiment.Fault{Kind: "partition", Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
-		shows: func(s subject) bool { return failing(s.ask(4)) }},
+		shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "partition of the load generator's sidecar", fault: experiment.Fault{Kind: "partition", Target: experiment.FaultTarget{Service: "load", Plane: "data"}}, meshed: true,
-		shows: func(s subject) bool { return failing(s.ask(4)) }},
+		shows: func(s subject) bool { return failing(s.send(4)) }},
 	{name: "packet loss", fault: experiment.Fault{Kind: "packet-loss", Ratio: 0.5}, shows: lossy},
 	{name: "packet loss of a pod with a sidecar", fault: experiment.Fault{Kind: "packet-loss", Ratio: 0.5, Target: experiment.FaultTarget{Plane: "data"}}, meshed: true,
 		shows: lossy},
@@ -205,7 +205,7 @@ var faultCases = []struct {
 	{name: "memory", fault: experiment.Fault{Kind: "memory", Memory: testMemory}, shows: func(s subject) bool { return s.resident() > testMemory }},
 }
 
-// No kind of fault is without a row, and of those that can hit a sidecar none is without one that does.
+// Every kind of fault has a row, and a second one if it can hit a sidecar.
 func TestEveryFaultHasACase(t *testing.T) {
 	for _, k := range experiment.FaultKinds() {
 		app, data := false, false
@@ -220,7 +220,7 @@ func TestEveryFaultHasACase(t *testing.T) {
 	}
 }
 
-// Every fault shows what it does, and no longer does it when it is healed.
+// Every fault has its effect, and has none after it is healed.
 func TestFaultsShowAndHeal(t *testing.T) {
 	meshes := []string{"none", "reference"}
 	if !testing.Short() {
@@ -234,8 +234,8 @@ func TestFaultsShowAndHeal(t *testing.T) {
 				}
 				t.Run(c.name, func(t *testing.T) {
 					s := faultSubject(t, name)
-					s.mayBeHad(c.fault)
-					eventually(t, "it does not show without the fault", func() bool { return !c.shows(s) })
+					s.needs(c.fault)
+					eventually(t, "no effect without the fault", func() bool { return !c.shows(s) })
 					line := timeline(t, s, c.fault)
 					if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
 						t.Fatal(err)
@@ -243,14 +243,14 @@ func TestFaultsShowAndHeal(t *testing.T) {
 					if done := line.Injected(); len(done) != 1 || len(done[0].Targets) != 1 {
 						t.Fatalf("injected %+v", done)
 					}
-					eventually(t, "the fault shows", func() bool { return c.shows(s) })
+					eventually(t, "the fault has its effect", func() bool { return c.shows(s) })
 					if err := line.Heal(t.Context(), true); err != nil {
 						t.Fatal(err)
 					}
 					if !c.stays {
 						eventually(t, "the fault has healed", func() bool { return !c.shows(s) })
 					}
-					eventually(t, "all is well", func() bool { return !failing(s.ask(8)) })
+					eventually(t, "requests succeed", func() bool { return !failing(s.send(8)) })
 					if err := s.Watcher.Err(); err != nil {
 						t.Errorf("the deployment is broken: %v", err)
 					}
@@ -326,14 +326,14 @@ func TestNetworkFaultsAreRefusedWithTheReason(t *testing.T) {
 		if k.Network && !strings.Contains(err.Error(), "cannot impair the network") {
 			t.Errorf("%s: no reason in %v", k.Name, err)
 		}
-		// On this machine it can be had, or there is a reason why not.
+		// This machine supports it, or gives a reason.
 		if err := fault.Check(f, local.New(local.Options{}).Declare()); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s on this machine: %v", k.Name, err)
 		}
 	}
 }
 
-// A trial that ends, or is interrupted, while a task is stopped leaves none stopped: removal is quick.
+// A trial that ends or is interrupted while a task is suspended resumes it: removal is quick.
 func TestHealingWithoutAll(t *testing.T) {
 	s := faultSubject(t, "none")
 	line := timeline(t, s, experiment.Fault{Kind: "pause"}, experiment.Fault{Kind: "kill"})

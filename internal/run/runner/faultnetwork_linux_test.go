@@ -76,7 +76,7 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// heartbeat knows when this process was kept waiting for a processor.
+// heartbeat records when this process waited for a processor.
 type heartbeat struct {
 	mu      sync.Mutex
 	stopped []time.Time // the end of each wait
@@ -84,7 +84,7 @@ type heartbeat struct {
 
 const (
 	beat = 10 * time.Millisecond
-	// skipped is how late a beat is that tells of a busy machine: a request passes half a dozen
+	// skipped is the lateness of a beat on a busy machine. A request passes half a dozen
 	// processes, each of which may wait as long, and the client waits for 900 ms.
 	skipped = 50 * time.Millisecond
 )
@@ -112,14 +112,14 @@ func listen(ctx context.Context) *heartbeat {
 	return h
 }
 
-// late says whether it was kept waiting between from and to.
+// late reports whether it waited between from and to.
 func (h *heartbeat) late(from, to time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.stopped, func(t time.Time) bool { return t.After(from) && t.Before(to) })
 }
 
-// A whole trial sees the server go, says for how long, and sees it come back.
+// A whole trial records the loss of the server, its duration, and its return.
 func TestPartitionedTrial(t *testing.T) {
 	needsRoot(t)
 	text := partitionText
@@ -159,12 +159,11 @@ const (
 	reconnecting = 4 * time.Second
 )
 
-// cutOff holds the trial's seconds to the times of its own fault, however late the
-// machine lets anything be. While the server is away nothing is answered before it
-// comes back: no request that is due in a second of the fault takes less than from
-// the end of that second until then. Before the fault, and once TCP has come back
-// after it, all requests are answered, save in seconds in which this process was
-// kept waiting for a processor itself; and after it some are at any rate.
+// cutOff checks the trial's seconds against the times of its own fault. During the
+// fault nothing is answered: a request due in one of its seconds takes at least from
+// the end of that second to the end of the fault. Before the fault, and after TCP has
+// recovered, all requests are answered. Seconds in which this process waited for a
+// processor are excluded, and after the fault some requests succeed in any case.
 func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat) {
 	t.Helper()
 	f, heal := r.Faults[0], r.Load.Start.Add(partitionHeal)
@@ -224,7 +223,7 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 	}
 }
 
-// Who is interrupted while a server is cut off leaves the network as it was.
+// An interrupt during a partition leaves the network unchanged.
 func TestInterruptedPartition(t *testing.T) {
 	needsRoot(t)
 	cfg, sink := real(t, strings.Replace(strings.Replace(partitionText, "[none, envoy]", "[none]", 1), "for: 4s, ", "", 1))
@@ -234,7 +233,7 @@ func TestInterruptedPartition(t *testing.T) {
 		if e.Kind != result.KindFault {
 			return
 		}
-		go func() { // the event comes before what it tells of
+		go func() { // the event is earlier than the injection
 			found := false
 			for deadline := time.Now().Add(2 * time.Second); !found && time.Now().Before(deadline); {
 				<-time.After(10 * time.Millisecond)

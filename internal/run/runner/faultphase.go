@@ -10,7 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// faultPhase is the faults of one trial, and what the data plane counts because of them.
+// faultPhase is the faults of one trial, and the counters of the data plane that change because of
+// them.
 type faultPhase struct {
 	setup      *setup
 	journal    *journal
@@ -18,7 +19,7 @@ type faultPhase struct {
 	timeline   *fault.Timeline // nil before the measure phase
 }
 
-// plan makes the trial's timeline of faults, empty where there are none.
+// plan makes the timeline of faults, which is empty in a trial without faults.
 func (f *faultPhase) plan() error {
 	entry := f.setup.topology.Entry
 	if entry == "" {
@@ -29,16 +30,15 @@ func (f *faultPhase) plan() error {
 	return err
 }
 
-// end records what was injected and heals what still holds requests up:
-// those under way are waited for next.
+// end records the injected faults, and heals faults that delay requests in flight.
 func (f *faultPhase) end(ctx context.Context) error {
 	f.journal.record.Faults = f.timeline.Injected()
 	return f.timeline.Heal(ctx, false)
 }
 
-// countMesh adds what the data plane has counted so far, times sign, to the
-// record: once before the load and once after it. It costs the proxies some work,
-// which lies outside of the measure phase, and is done only where faults make it worth knowing.
+// countMesh adds the data plane's counters, times sign, to the record: before the load with -1,
+// after it with 1. Reading them costs the proxies CPU outside the measure phase, so it is done
+// only in trials with faults.
 func (f *faultPhase) countMesh(ctx context.Context, sign int64) {
 	if f.deployment.MeshCounters == nil || len(f.setup.Experiment.Faults) == 0 {
 		return
@@ -54,7 +54,7 @@ func (f *faultPhase) countMesh(ctx context.Context, sign int64) {
 			f.journal.record.MeshCounters = map[string]int64{}
 		}
 		f.journal.record.MeshCounters[name] += sign * n
-		if sign > 0 { // a proxy that was started again has counted from nothing
+		if sign > 0 { // a restarted proxy counts from 0
 			f.journal.record.MeshCounters[name] = max(0, f.journal.record.MeshCounters[name])
 		}
 	}

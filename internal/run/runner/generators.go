@@ -16,7 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/generator"
 )
 
-// needs of a generator; tare's own has none.
+// needs returns the requirements of a generator. tare's own has none.
 func needs(g generator.Generator) generator.Needs {
 	if f, ok := g.(generator.Foreign); ok {
 		return f.Needs()
@@ -24,8 +24,8 @@ func needs(g generator.Generator) generator.Needs {
 	return generator.Needs{}
 }
 
-// profileOf is the load of one treatment but for what only its deployment
-// knows: targets, start and files. The warm-up is as long as the generator needs it.
+// profileOf is the load of one treatment, without the deployment's targets, start and files. The
+// warm-up has at least the length that the generator needs.
 func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) load.Profile {
 	checks := x.Load.Checks
 	statuses := make([]string, len(checks.Status))
@@ -42,25 +42,25 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.G
 	}
 }
 
-// Profile is the load of one treatment as it is known before anything runs: without a start, files and a seed.
+// Profile is the load of one treatment before anything runs: without start, files and seed.
 func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 	p.Targets = targets
 	return p
 }
 
-// generatorOf finds the generator of a treatment.
+// generatorOf returns the generator of a treatment.
 func (r *run) generatorOf(t plan.Treatment) (generator.Generator, error) {
 	name := levelOf(r.Experiment, t)
 	g, ok := r.Generators[name]
 	if !ok {
-		return nil, fmt.Errorf("treatment %s: there is no load generator %s", t.ID, name)
+		return nil, fmt.Errorf("treatment %s: load generator %s does not exist", t.ID, name)
 	}
 	return g, nil
 }
 
-// levelOf is the name of a treatment's generator. A plan made before the
-// generator was a factor does not say.
+// levelOf returns the name of a treatment's generator. Plans made before the generator was a
+// factor lack it.
 func levelOf(x *experiment.Experiment, t plan.Treatment) string {
 	if name := t.Levels.Generator; name != "" {
 		return name
@@ -68,8 +68,8 @@ func levelOf(x *experiment.Experiment, t plan.Treatment) string {
 	return x.Load.Generator
 }
 
-// findGenerators looks for the programs of the trials' generators, so that one
-// that is not there is known before the first trial; it adds their versions.
+// findGenerators finds the programs of the trials' generators and adds their versions. A missing
+// program is an error before the first trial.
 func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions map[string]string) error {
 	needed := map[string]generator.Generator{}
 	for _, t := range pending {
@@ -93,9 +93,8 @@ type Unsuited struct{ hint.Hinted }
 // InvalidFile marks an error of the experiment file.
 func (*Unsuited) InvalidFile() {}
 
-// Suited checks that every generator can carry out its treatments, as far as
-// that is known without starting anything. The error is an [*Unsuited], with
-// every generator and all of its reasons.
+// Suited checks that every generator can run its treatments, as far as the plan alone shows. The
+// error is an [*Unsuited] with all reasons.
 func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]generator.Generator) error {
 	type refusal struct{ generator, why string }
 	var order []refusal
@@ -104,10 +103,10 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 	for _, t := range p.Treatments {
 		g, ok := generators[levelOf(x, t)]
 		if !ok {
-			return fmt.Errorf("treatment %s: there is no load generator %s", t.ID, levelOf(x, t))
+			return fmt.Errorf("treatment %s: load generator %s does not exist", t.ID, levelOf(x, t))
 		}
 		if _, foreign := g.(generator.Foreign); !foreign {
-			continue // ours: what the file may say is what it can do
+			continue // tare's own runs every valid file
 		}
 		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 		profile.Targets = []string{"http://127.0.0.1:1/"}
@@ -125,9 +124,9 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 	if order == nil {
 		return nil
 	}
-	text := "leave the generator out of factors.generator, or change what it cannot do; docs/reference/generators.md lists what each can"
+	text := "remove the generator from factors.generator, or the feature that it lacks; docs/reference/generators.md lists the features of each"
 	if poisson {
-		text = "write load: {arrivals: constant}; docs/reference/generators.md lists what each generator can do"
+		text = "write load: {arrivals: constant}; docs/reference/generators.md lists the features of each"
 	}
 	var lines []error
 	for _, r := range order {
@@ -136,13 +135,13 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 		if n := len(ids) - 3; n > 0 {
 			who += fmt.Sprintf(" and %d more", n)
 		}
-		lines = append(lines, fmt.Errorf("generator %s cannot carry out %s: %s", r.generator, who, r.why))
+		lines = append(lines, fmt.Errorf("generator %s cannot run %s: %s", r.generator, who, r.why))
 	}
 	return &Unsuited{hint.Hinted{Err: errors.Join(lines...), Text: text}}
 }
 
-// Prolong adds to p's expected times what generators need of a longer warm-up than x
-// asks for. TrialTime becomes the mean over all trials.
+// Prolong adds the warm-up that generators need beyond x's to p's expected times. TrialTime
+// becomes the mean over all trials.
 func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]generator.Generator) {
 	if len(p.Trials) == 0 {
 		return

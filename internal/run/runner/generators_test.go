@@ -21,32 +21,32 @@ func byName() map[string]generator.Generator {
 	return all
 }
 
-// What a generator cannot carry out is refused before anything starts, with every reason.
+// A treatment that its generator cannot run is refused before anything starts, with all reasons.
 func TestSuited(t *testing.T) {
 	x, p, _ := decode(t, fakeText)
 	for _, c := range []struct {
 		generator, arrivals string
-		says                []string // nil: it is suited
+		errors              []string // nil: no error
 	}{
 		{"tare", "poisson", nil},
 		{"oha", "constant", nil},
-		{"wrk2", "constant", nil}, // whatever the warm-up: it is raised
+		{"wrk2", "constant", nil}, // its warm-up is raised
 		{"k6", "constant", nil},
-		{"oha", "poisson", []string{"generator oha cannot carry out none", "no poisson arrivals"}},
+		{"oha", "poisson", []string{"generator oha cannot run none", "no poisson arrivals"}},
 		{"wrk", "poisson", []string{"no poisson arrivals", "it keeps no rate"}},
 		{"ghz", "constant", []string{"it does not speak http1"}},
-		{"siege", "constant", []string{"there is no load generator siege"}},
+		{"siege", "constant", []string{"load generator siege does not exist"}},
 	} {
 		x.Load.Arrivals, x.Phases.Warmup = c.arrivals, 0
 		p.Treatments[0].Levels.Generator = c.generator
 		err := runner.Suited(x, p, byName())
-		if (err == nil) != (c.says == nil) {
+		if (err == nil) != (c.errors == nil) {
 			t.Errorf("%s, %s: %v", c.generator, c.arrivals, err)
 			continue
 		}
-		for _, s := range c.says {
+		for _, s := range c.errors {
 			if !strings.Contains(err.Error(), s) {
-				t.Errorf("%s, %s: %v does not say %q", c.generator, c.arrivals, err, s)
+				t.Errorf("%s, %s: %v lacks %q", c.generator, c.arrivals, err, s)
 			}
 		}
 		var unsuited *runner.Unsuited
@@ -56,7 +56,7 @@ func TestSuited(t *testing.T) {
 	}
 }
 
-// A generator that is not installed ends the run before its first trial, with what to do.
+// A generator that is not installed ends the run before its first trial, with a hint.
 func TestForeignGeneratorThatIsMissing(t *testing.T) {
 	cfg, sink := fakeConfig(t, &fake{}, "")
 	t.Setenv("PATH", t.TempDir())
@@ -77,8 +77,8 @@ func TestForeignGeneratorThatIsMissing(t *testing.T) {
 	}
 }
 
-// A generator that begins when its process does is started at the instant, and
-// its own clock and the meters' edges are of one trial; its version is kept.
+// A generator that begins with its process starts on time. Its clock agrees with the
+// meters' edges, and its version is recorded.
 func TestForeignGenerator(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real generators")
@@ -114,7 +114,7 @@ func TestForeignGenerator(t *testing.T) {
 	}
 }
 
-// A plan says how long it takes with the warm-ups that its generators need.
+// The expected time of a plan includes the warm-ups that its generators need.
 func TestProlong(t *testing.T) {
 	x, p, _ := decode(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]\n  generator: [tare, wrk2]", 1))
 	before, trial := p.Expected, p.TrialTime

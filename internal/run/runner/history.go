@@ -8,8 +8,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// history is what counters said that are refreshed only so often: each task's
-// readings, oldest first, no refresh twice.
+// history is the readings of counters that are refreshed at an interval: by task, oldest first,
+// each refresh once.
 type history struct {
 	tasks map[string][]result.Reading
 	node  []result.NodeReading
@@ -17,13 +17,14 @@ type history struct {
 	gaps  []gap
 }
 
-// gap is a time in which nothing could be read.
+// gap is a time without readings.
 type gap struct {
-	from, to time.Time // to is zero while it lasts
+	from, to time.Time // to is zero until it ends
 	why      error
 }
 
-// add takes what is new in a look, asked for and answered at these times, and returns it.
+// add adds the new readings of l, which was requested and answered at these times, and returns
+// them.
 func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading, nodes map[string]result.NodeReading) {
 	if h.tasks == nil {
 		h.tasks, h.nodes = map[string][]result.Reading{}, map[string][]result.NodeReading{}
@@ -64,7 +65,7 @@ func addNode(to []result.NodeReading, r result.NodeReading) []result.NodeReading
 	return append(to, r)
 }
 
-// cores is the CPU each plane used between the last two refreshes of each of its tasks.
+// cores is the CPU of each plane between the last two refreshes of each of its tasks.
 func (h *history) cores(tasks []platform.Task) map[string]float64 {
 	cores := map[string]float64{}
 	for _, task := range tasks {

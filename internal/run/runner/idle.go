@@ -21,16 +21,16 @@ type idleWait struct {
 }
 
 const (
-	// settled is the CPU of application and data plane, in cores, below which they are at rest.
+	// settled is the CPU of application and data plane, in cores, below which they are idle.
 	settled = 0.05
-	// settleLook is the time between two looks at it.
+	// settleLook is the time between two readings of it.
 	settleLook = 200 * time.Millisecond
 )
 
-// rest waits until application and data plane are idle: below the thresholds of
-// phases.idle between two refreshes that both came after it began to wait. Where
-// they are not it says what they did.
-func (w *idleWait) rest(ctx context.Context) (idle bool, did string, err error) {
+// rest waits until application and data plane are idle: below the limits of phases.idle between
+// two refreshes, both after rest began. If they are not idle by the deadline, usage describes
+// their activity.
+func (w *idleWait) rest(ctx context.Context) (idle bool, usage string, err error) {
 	limits := w.setup.Experiment.Phases.Idle
 	deadline := time.Now().Add(time.Duration(limits.Deadline))
 	began := w.setup.clock.now()
@@ -57,16 +57,16 @@ func (w *idleWait) rest(ctx context.Context) (idle bool, did string, err error) 
 	}
 }
 
-// atWork says what application and data plane do.
+// atWork describes the activity of application and data plane.
 func atWork(cores float64, memory int64, known bool) string {
 	if !known {
-		return "their counters were not refreshed meanwhile"
+		return "their counters were not refreshed in that time"
 	}
 	return fmt.Sprintf("they used %.2f cores and held %.0f MiB", cores, float64(memory)/(1<<20))
 }
 
-// resting is what application and data plane used between their last two
-// refreshes since a moment, and hold; not known as long as one has fewer.
+// resting returns the CPU of application and data plane between their last two refreshes after
+// since, and their memory. known is false until each task has two refreshes.
 func (w *idleWait) resting(since time.Time) (cores float64, memory int64, known bool) {
 	for _, task := range w.sampler.tasks {
 		if task.Plane != metric.App && task.Plane != metric.Data {
@@ -120,37 +120,36 @@ func (w *idleWait) settle(ctx context.Context) error {
 	}
 }
 
-// settleRefreshed is [idleWait.settle] where counters are refreshed only so often: the
-// study's state STARTING.
+// settleRefreshed is [idleWait.settle] for counters that are refreshed at an interval.
 func (w *idleWait) settleRefreshed(ctx context.Context) error {
-	runtime.GC() // what tare itself left behind is collected now, not while it measures
+	runtime.GC() // tare's own garbage is collected now, not during the measurement
 	w.sampler.reset(history{})
-	idle, did, err := w.rest(ctx)
+	idle, usage, err := w.rest(ctx)
 	if err != nil || idle {
 		return err
 	}
 	w.journal.warn(result.Warning{Code: "not-settled",
-		Message: fmt.Sprintf("application and data plane were not idle %v after they were up, without any load: %s", w.setup.Experiment.Phases.Idle.Deadline, did),
-		Hint:    "raise phases.idle.deadline or its thresholds, or see in the trial's provenance what they are doing"})
+		Message: fmt.Sprintf("application and data plane were not idle %v after they were ready, without a load: %s", w.setup.Experiment.Phases.Idle.Deadline, usage),
+		Hint:    "raise phases.idle.deadline or its thresholds, or see their logs in the trial's provenance"})
 	return nil
 }
 
-// drained waits after the load until application and data plane are idle: the study's state DRAINING.
+// drained waits after the load until application and data plane are idle.
 func (w *idleWait) drained(ctx context.Context) error {
 	if !w.sampler.refreshed() {
 		return nil
 	}
-	idle, did, err := w.rest(ctx)
+	idle, usage, err := w.rest(ctx)
 	if err != nil || idle {
 		return err
 	}
 	w.journal.warn(result.Warning{Code: "not-drained",
-		Message: fmt.Sprintf("application and data plane were not idle %v after the load: %s", w.setup.Experiment.Phases.Idle.Deadline, did),
-		Hint:    "see in the trial's provenance what they are doing", Metrics: []string{metric.CPUCores}})
+		Message: fmt.Sprintf("application and data plane were not idle %v after the load: %s", w.setup.Experiment.Phases.Idle.Deadline, usage),
+		Hint:    "see their logs in the trial's provenance", Metrics: []string{metric.CPUCores}})
 	return nil
 }
 
-// coresByPlane is the CPU each plane used between two looks.
+// coresByPlane is the CPU of each plane between two readings.
 func coresByPlane(tasks []platform.Task, before, after meter.Look) map[string]float64 {
 	cores := map[string]float64{}
 	for _, task := range tasks {

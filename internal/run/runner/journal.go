@@ -21,8 +21,8 @@ type journal struct {
 	lost error // an event that was not written
 }
 
-// emit gives an event to the trial's directory and to every sink. A directory
-// that cannot be written ends the run.
+// emit writes an event to the trial's directory and to every sink. If the directory cannot be
+// written the run ends.
 func (j *journal) emit(e result.Event) {
 	e.Trial = j.setup.of.ID
 	if e.Time.IsZero() {
@@ -34,7 +34,7 @@ func (j *journal) emit(e result.Event) {
 		j.mu.Unlock()
 		j.abort(err)
 	}
-	j.setup.tell(e)
+	j.setup.send(e)
 }
 
 func (j *journal) lostEvent() error {

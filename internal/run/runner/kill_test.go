@@ -32,7 +32,7 @@ blocks: 3
 
 const dirEnv = "TARE_RUNNER_TEST_DIR"
 
-// tareToBeKilled runs, or goes on with, a plan of six trials over the fake platform, and prints a line an event.
+// tareToBeKilled runs or resumes a plan of six trials over the fake platform. It prints a line per event.
 func tareToBeKilled(_ io.Reader, out io.Writer) error {
 	x, err := experiment.Decode("killed.yaml", []byte(killText), experiment.Known{Meshes: []string{"none"}, Generators: []string{"tare"}, Platforms: []string{"local"}})
 	if err != nil {
@@ -58,7 +58,7 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 		if _, statErr := os.Stat(filepath.Join(path, result.PlanFile)); statErr == nil {
 			return err
 		}
-		if err := os.RemoveAll(path); err != nil { // as the hint says
+		if err := os.RemoveAll(path); err != nil { // as the hint describes
 			return err
 		}
 		if dir, err = result.Create(path, []byte(killText), p, meter.Host()); err != nil {
@@ -74,9 +74,8 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 	return err
 }
 
-// kill -9 at any moment loses at most the trial under way: the directory opens,
-// holds whole records only, those that were there are there unchanged, and the
-// rest can be done.
+// kill -9 at any moment loses at most the current trial. The directory opens, has
+// complete records only, earlier records are unchanged, and the run resumes.
 func TestKill9(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	seed := uint64(time.Now().UnixNano())

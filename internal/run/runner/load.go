@@ -22,7 +22,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// loadRun is the load of one trial: its profile, its generator and the edges that follow from its start.
+// loadRun is the load of one trial: its profile, its generator, and the edges that follow from its
+// start.
 type loadRun struct {
 	setup      *setup
 	journal    *journal
@@ -41,8 +42,8 @@ type loadRun struct {
 // edges are the two moments at which counters are read.
 type edges struct {
 	begin, end time.Time // with their monotonic readings
-	// drift of the wall clock when the generator was told its schedule, and at the begin.
-	told, began time.Duration
+	// drift of the wall clock when the generator got its schedule, and at begin.
+	scheduled, began time.Duration
 }
 
 // begin starts the generator. The edges follow from the start of its schedule, on the monotonic clock.
@@ -50,10 +51,10 @@ func (lr *loadRun) begin(ctx context.Context) error {
 	if err := lr.schedule(); err != nil {
 		return err
 	}
-	lr.longer()
-	lr.edges.told = lr.setup.clock.drift()
+	lr.warnRaisedWarmup()
+	lr.edges.scheduled = lr.setup.clock.drift()
 	var err error
-	if lr.loading, err = startLoad(ctx, lr.deployment, lr.generator, lr.profile, lr.heard); err != nil {
+	if lr.loading, err = startLoad(ctx, lr.deployment, lr.generator, lr.profile, lr.onProgress); err != nil {
 		return err
 	}
 	lr.profile.Start = lr.loading.start
@@ -76,8 +77,8 @@ func (lr *loadRun) result(ctx context.Context) (result.Load, error) {
 	return l, nil
 }
 
-// schedule makes the load profile. The generator gets a time of the wall clock
-// to start at, or, where it begins when its process does, none.
+// schedule makes the load profile. Its start is a wall-clock time, or zero for a generator that
+// begins with its process.
 func (lr *loadRun) schedule() error {
 	hdr, err := filepath.Abs(lr.setup.dir.Path(result.LatencyFile))
 	if err != nil {
@@ -97,7 +98,7 @@ func (lr *loadRun) schedule() error {
 	return nil
 }
 
-// keepProfile keeps the load as it was, among the trial's provenance.
+// keepProfile writes the load profile into the trial's provenance.
 func (lr *loadRun) keepProfile() error {
 	b, err := json.MarshalIndent(lr.profile, "", "  ")
 	if err == nil {
@@ -109,24 +110,24 @@ func (lr *loadRun) keepProfile() error {
 	return nil
 }
 
-// answerSize is the size every answer must have, bytes; negative: any, as where
-// statuses are expected that may come without the service's answer.
+// answerSize is the required size of every answer, bytes. -1: any size, for example if the
+// experiment expects error statuses, which a proxy may answer.
 func (lr *loadRun) answerSize() int64 {
 	entry, ok := lr.setup.topology.Service(lr.setup.topology.Entry)
 	other := slices.ContainsFunc(lr.profile.ExpectStatus, func(s string) bool { return s[0] != '2' && s != "grpc-0" })
 	if !ok || other || lr.setup.entryProtocol() == app.TCP {
-		return -1 // an echo is as long as what was sent
+		return -1 // an echo has the length of the request
 	}
 	return lr.setup.topology.AnswerSize(entry, int64(lr.setup.treatment.Levels.ResponseSize))
 }
 
-// entryProtocol is what the entry speaks, the treatment's where it does not say.
+// entryProtocol is the protocol of the entry service, by default that of the treatment.
 func (su *setup) entryProtocol() string {
 	entry, _ := su.topology.Service(su.topology.Entry)
 	return cmp.Or(entry.Protocol, su.treatment.Levels.Protocol)
 }
 
-// healthy ends with an error as soon as a task has died or the generator has ended before the edge.
+// healthy returns an error as soon as a task has died, or the generator has ended before the edge.
 func (lr *loadRun) healthy(ctx context.Context, edge time.Time) error {
 	for time.Until(edge) > watchPeriod {
 		if err := await(ctx, time.Now().Add(watchPeriod)); err != nil {
@@ -142,8 +143,8 @@ func (lr *loadRun) healthy(ctx context.Context, edge time.Time) error {
 	return nil
 }
 
-// heard passes on what the generator says of one second.
-func (lr *loadRun) heard(p load.Progress) {
+// onProgress passes on the generator's figures of one second.
+func (lr *loadRun) onProgress(p load.Progress) {
 	lr.mu.Lock()
 	lr.progress = append(lr.progress, p)
 	lr.mu.Unlock()
@@ -152,7 +153,7 @@ func (lr *loadRun) heard(p load.Progress) {
 	}})
 }
 
-// foreign says of a generator that is not tare's own what a reader of its figures must know.
+// foreign adds the version and the warnings of a generator other than tare's own.
 func (lr *loadRun) foreign(l *result.Load) {
 	if _, ok := lr.generator.(generator.Foreign); !ok {
 		return
@@ -162,47 +163,47 @@ func (lr *loadRun) foreign(l *result.Load) {
 	}
 	if len(l.Warnings) > 0 {
 		lr.journal.warn(result.Warning{Code: "generator-" + l.Generator, Message: strings.Join(l.Warnings, "; "),
-			Hint: "docs/reference/generators.md says what each generator's figures are", Metrics: latencies})
+			Hint: "docs/reference/generators.md explains the figures of each generator", Metrics: latencies})
 	}
 }
 
-// longer says that the warm-up is longer than asked for, for the generator's sake.
-func (lr *loadRun) longer() {
+// warnRaisedWarmup warns that the generator needs a longer warm-up than the file has.
+func (lr *loadRun) warnRaisedWarmup() {
 	g := lr.generator
 	asked := time.Duration(lr.setup.Experiment.Phases.Warmup)
 	if need := needs(g).Warmup; need <= asked || need < lr.profile.Warmup {
 		return
 	}
 	lr.journal.warn(result.Warning{Code: "warm-up-raised-" + g.Name(),
-		Message: fmt.Sprintf("%s needs a warm-up of %v: it had that in place of the %v asked for", g.Name(), lr.profile.Warmup, asked),
-		Hint:    fmt.Sprintf("set phases.warmup to %v, so that every generator has the same", lr.profile.Warmup)})
+		Message: fmt.Sprintf("%s needs a warm-up of %v, which replaced the %v of the file", g.Name(), lr.profile.Warmup, asked),
+		Hint:    fmt.Sprintf("set phases.warmup to %v, so that all generators have the same", lr.profile.Warmup)})
 }
 
-// fitToRefresh fits the schedule of the load to the counters.
+// fitToRefresh fits warm-up and tail to the refresh interval of the counters.
 func (lr *loadRun) fitToRefresh() {
 	if !lr.sampler.refreshed() {
 		return
 	}
 	refresh := lr.sampler.refresh()
-	warmup, tail := PacedPhases(lr.setup.Experiment.Phases, refresh)
+	warmup, tail := PhasesForRefresh(lr.setup.Experiment.Phases, refresh)
 	lr.profile.Tail = max(lr.profile.Tail, tail)
 	if short := ShortMeasure(lr.setup.Experiment.Phases, refresh); short != "" {
 		lr.journal.warn(result.Warning{Code: "measure-short", Message: short, Metrics: cpus,
-			Hint: fmt.Sprintf("set phases.measure to %v or more", LeastMeasure(refresh))})
+			Hint: fmt.Sprintf("set phases.measure to %v or more", MinMeasure(refresh))})
 	}
 	if warmup <= lr.profile.Warmup {
 		return
 	}
 	lr.profile.Warmup = warmup
 	lr.journal.warn(result.Warning{Code: "warm-up-raised",
-		Message: fmt.Sprintf("the counters are refreshed every %v at least: the warm-up was %v in place of the %v asked for, so that each was refreshed under load before the measure phase",
+		Message: fmt.Sprintf("the counter refresh interval is up to %v: the warm-up was %v, not the %v of the file, so that each counter was refreshed under load before the measure phase",
 			refresh, warmup, time.Duration(lr.setup.Experiment.Phases.Warmup)),
 		Hint: fmt.Sprintf("set phases.warmup to %v or more", warmup)})
 }
 
-// mergeMeasured writes the measure window of the latency log as one histogram a
-// tag, beside it. It saves whoever reads the results work and is no part of the
-// record: where it cannot be written, the log says the same.
+// mergeMeasured writes one histogram per tag, of the measure phase, beside the latency log.
+// Readers of the results need not merge it themselves; if it cannot be written, the log has the
+// same data.
 func (lr *loadRun) mergeMeasured() {
 	if err := mergeWindow(lr.setup.dir, lr.journal.record.Load); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		lr.journal.emit(result.Event{Kind: result.KindLog, Message: err.Error()})
@@ -225,7 +226,7 @@ func mergeWindow(dir *result.TrialDir, l *result.Load) (err error) {
 			err = closed
 		}
 		if err != nil {
-			_ = os.Remove(path) // half of it would be worse than none
+			_ = os.Remove(path) // a partial file would mislead
 		}
 	}()
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -17,8 +17,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// loading is a load generator at work, over warm-up, measure phase and tail: one
-// process, or one on each load worker of the deployment.
+// loading is a running load generator, through warm-up, measure phase and tail: one process, or
+// one on each load worker.
 type loading struct {
 	workers []*loadWorker
 	start   time.Time // of the schedule, with its monotonic reading
@@ -36,7 +36,7 @@ type loadWorker struct {
 	in   *io.PipeWriter
 }
 
-// loadWorkers is how many load workers the deployment has of its own; 0: none.
+// loadWorkers is the number of load workers of the deployment; 0: it has none.
 func loadWorkers(d *platform.Deployment) int {
 	if d.LoadWorkers == nil {
 		return 0
@@ -44,15 +44,15 @@ func loadWorkers(d *platform.Deployment) int {
 	return d.LoadWorkers.LoadWorkers()
 }
 
-// startLoad starts the generator. progress is called from another goroutine. A
-// profile without a start begins when the process does.
+// startLoad starts the generator. It calls progress from another goroutine. A profile without a
+// start begins with the process.
 func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generator, p load.Profile, progress func(load.Progress)) (*loading, error) {
 	parts, err := generator.Split(g, p, loadWorkers(d))
 	if err != nil {
 		return nil, err
 	}
 	l := &loading{start: p.Start, done: make(chan struct{})}
-	var together time.Time // when processes begin that know of no start
+	var together time.Time // the start of processes whose profile has none
 	if p.Start.IsZero() && loadWorkers(d) > 0 {
 		together = time.Now().Add(togetherLead + time.Duration(len(parts))*togetherEach)
 	}
@@ -68,7 +68,7 @@ func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generato
 		if l.start = time.Now(); !together.IsZero() {
 			if l.start.After(together) {
 				l.abandon(ctx)
-				return nil, fmt.Errorf("load generator %s: its %d processes were not all there %v after the first was asked for: they were to begin together", g.Name(), len(parts), togetherLead+time.Duration(len(parts))*togetherEach)
+				return nil, fmt.Errorf("load generator %s: its %d processes were not all ready %v after the first was started, and must begin together", g.Name(), len(parts), togetherLead+time.Duration(len(parts))*togetherEach)
 			}
 			l.start = together
 		}
@@ -81,13 +81,13 @@ func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generato
 	return l, nil
 }
 
-// Time that load workers get to be told of the instant at which their processes begin: for all, and for each.
+// Time before the start of load workers whose processes begin together: for all, and for each.
 const (
 	togetherLead = 3 * time.Second
 	togetherEach = time.Second
 )
 
-// startWorker starts one process. Its profile says the start by its own clock.
+// startWorker starts one process. The start in its profile is in its own clock's time.
 func startWorker(ctx context.Context, d *platform.Deployment, g generator.Generator, p load.Profile, i int, together time.Time) (*loadWorker, error) {
 	w := &loadWorker{}
 	if d.LoadWorkers != nil {
@@ -120,7 +120,7 @@ func startWorker(ctx context.Context, d *platform.Deployment, g generator.Genera
 	return w, nil
 }
 
-// abandonGrace is how long the first workers get to end where a later one could not be started.
+// abandonGrace is the time for started workers to end after a later one failed to start.
 const abandonGrace = time.Second
 
 // abandon ends the workers that were started.
@@ -132,7 +132,7 @@ func (l *loading) abandon(ctx context.Context) {
 	l.each(func(w *loadWorker) { _ = w.Stop(ctx, abandonGrace); w.in.Close() })
 }
 
-// each does something with all workers at the same time.
+// each calls do for all workers at the same time.
 func (l *loading) each(do func(*loadWorker)) {
 	var all sync.WaitGroup
 	for _, w := range l.workers {
@@ -152,7 +152,7 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 			parts[i] = w.part
 		}
 		l.load, parsed = generator.ParseParts(g, parts, p, progress)
-		// A parser that has given up must not hold up the processes.
+		// A parser that failed must not block the processes.
 		l.each(func(w *loadWorker) { _, _ = io.Copy(io.Discard, w.out) })
 		return nil
 	})
@@ -162,7 +162,7 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 			return w.Wait()
 		})
 	}
-	// How a process ended explains an output that breaks off, not the other way round.
+	// If the output is truncated, the error of the process is the reason.
 	if l.err = all.Wait(); l.err == nil {
 		l.err = parsed
 	}
@@ -175,7 +175,7 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 	}
 }
 
-// mergeLogs makes one interval log of those of the workers.
+// mergeLogs merges the interval logs of the workers.
 func (l *loading) mergeLogs(p load.Profile) error {
 	if len(l.workers) == 1 || p.HDRPath == "" {
 		return nil
@@ -187,18 +187,18 @@ func (l *loading) mergeLogs(p load.Profile) error {
 	if err := generator.MergeLogs(p.HDRPath, p.Start, parts); err != nil {
 		return err
 	}
-	for _, part := range parts { // what they say is in the whole, count for count
+	for _, part := range parts { // the merged log contains all of their counts
 		if err := os.RemoveAll(filepath.Dir(part.HDRPath)); err != nil {
 			return fmt.Errorf("remove the parts of the interval log: %w", err)
 		}
 	}
-	_ = os.Remove(filepath.Dir(filepath.Dir(parts[0].HDRPath))) // where nothing else was left in it
+	_ = os.Remove(filepath.Dir(filepath.Dir(parts[0].HDRPath))) // only if it is empty
 	return nil
 }
 
-// wait returns what the generator says once it has ended, by the deadline at the latest.
+// wait returns the generator's results when it has ended, or an error at the deadline.
 func (l *loading) wait(ctx context.Context, deadline time.Time) (result.Load, error) {
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("the load generator has not ended when it should"))
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("the load generator did not end in time"))
 	defer cancel()
 	select {
 	case <-l.done:
@@ -208,8 +208,8 @@ func (l *loading) wait(ctx context.Context, deadline time.Time) (result.Load, er
 	}
 }
 
-// early is the error of a generator that has ended before the end of the measure
-// phase, however late it is asked for.
+// early returns an error if the generator ended before the end of the measure phase. It may be
+// called later.
 func (l *loading) early(end time.Time) error {
 	select {
 	case <-l.done:
@@ -225,7 +225,7 @@ func (l *loading) early(end time.Time) error {
 	return nil
 }
 
-// stop ends the generator, where it has not ended.
+// stop ends the generator if it runs.
 func (l *loading) stop(ctx context.Context, grace time.Duration) {
 	select {
 	case <-l.done:

@@ -52,8 +52,8 @@ func (m *measurement) measureCurrent(ctx context.Context) error {
 	return nil
 }
 
-// measureRefreshed looks at the counters until the end of the measure phase, and
-// beyond it as long as the load goes on, until each was refreshed.
+// measureRefreshed reads counters that are refreshed at an interval until the end of the measure
+// phase. During the tail it continues until each counter was refreshed.
 func (m *measurement) measureRefreshed(ctx context.Context) error {
 	if err := m.sampler.look(ctx, meter.Edge); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) erro
 	if err := m.faults.plan(); err != nil {
 		return err
 	}
-	// All that happens at once in a trial happens here, a line each.
+	// The concurrency of a trial is here, a line each.
 	group, during := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.load.healthy(during, m.load.edges.end) })
 	group.Go(func() error { return m.until(during, m.load.edges.end, begin) })
@@ -94,9 +94,8 @@ func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) erro
 	return group.Wait()
 }
 
-// until samples once a second until the edge, which it leaves to its caller. The
-// tasks are listed anew shortly before it; the look at begin, where there is
-// one, is where the seconds are counted from.
+// until samples once a second until the edge, which its caller reads. It lists the tasks again
+// shortly before. Seconds count from the reading at begin, if there is one.
 func (m *measurement) until(ctx context.Context, edge time.Time, begin *meter.Look) error {
 	from, period := time.Now(), m.sampler.period()
 	if begin != nil {
@@ -131,7 +130,7 @@ func (m *measurement) until(ctx context.Context, edge time.Time, begin *meter.Lo
 	return await(ctx, edge)
 }
 
-// broken is the error of a deployment that can no longer be measured.
+// broken returns the error of a deployment that can no longer be measured.
 func broken(d *platform.Deployment) error {
 	if d.Watcher == nil {
 		return nil

@@ -8,17 +8,16 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// offset is how far the readings are from the edges, over all tasks.
+// offset is the distance of the readings from the edges, over all tasks.
 type offset struct {
-	before, after time.Duration // the worst distances to begin and end, either way
-	fewest        int           // readings that a task has between its two, these included
-	used, unsure  float64       // CPU between the readings, and how much of it the distance may have wrong; ns
+	before, after time.Duration // the greatest distances to begin and end, in either direction
+	fewest        int           // readings of a task from its first used to its last
+	used, unsure  float64       // CPU between the readings, and the part of it that is uncertain because of the distance; ns
 }
 
-// add takes one task. The readings cover other moments than the measure phase: a
-// part of its time is not covered, and as much is that lies beside it. What is
-// wrong is at most that part, times how much the task's use differed between
-// refreshes under the same load.
+// add adds one task. The readings cover another time than the measure phase: part of the phase is
+// missing, and as much beside it is included. The error is at most that part, times the variation
+// of the task's CPU between refreshes under the same load.
 func (o *offset) add(readings []result.Reading, i, j int, s span) {
 	a, b := readings[i], readings[j]
 	o.before, o.after = max(o.before, s.begin.Sub(a.At).Abs()), max(o.after, s.end.Sub(b.At).Abs())
@@ -50,17 +49,17 @@ func (o offset) warning(refresh time.Duration) (result.Warning, bool) {
 	}
 	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 	return result.Warning{Code: "counters-paced",
-		Message: fmt.Sprintf("%s: the readings used lie up to %v from the beginning and %v from the end of the measure phase, under the same load, with %d independent readings or more a task; CPU is off by %.1f %% at most, going by how it varied between refreshes",
-			pace(refresh), round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used),
-		Hint:    "a longer measure phase makes it less",
+		Message: fmt.Sprintf("%s. The readings are up to %v from the beginning and %v from the end of the measure phase, under the same load. Each task has %d or more independent readings. The error of CPU is at most %.1f %%, by its variation between refreshes",
+			refreshText(refresh), round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used),
+		Hint:    "a longer measure phase reduces the error",
 		Metrics: cpus}, true
 }
 
-// pace says how often counters move. Containers' may be read whenever they are asked for and those of a node's own
-// tasks still be refreshed at times of their own.
-func pace(refresh time.Duration) string {
+// refreshText describes the refresh interval. Containers' counters may be current while those of a
+// node's own tasks are not.
+func refreshText(refresh time.Duration) string {
 	if refresh <= 0 {
-		return "containers' counters are read when they are asked for, but not all of a node's own are"
+		return "containers' counters are current, but not all counters of a node's own tasks"
 	}
-	return fmt.Sprintf("counters are refreshed every %v at least", refresh)
+	return fmt.Sprintf("the counter refresh interval is up to %v", refresh)
 }

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// A node's own counters are refreshed at times of their own where containers' are read whenever they are asked for:
-// there is then no refresh to tell, and none of zero seconds.
-func TestPacedCountersSayWhichAreRefreshed(t *testing.T) {
+// With current counters of containers a node's own may still be refreshed at an interval. No interval of 0 s is reported.
+func TestWarningNamesTheRefreshedCounters(t *testing.T) {
 	for _, c := range []struct {
 		refresh    time.Duration
 		has, hasNo string
 	}{
-		{16 * time.Second, "refreshed every 16s at least", "when they are asked for"},
-		{0, "read when they are asked for, but not all of a node's own", "every 0s"},
+		{16 * time.Second, "refresh interval is up to 16s", "are current"},
+		{0, "containers' counters are current, but not all counters of a node's own", "0s"},
 	} {
 		w, ok := offset{after: 14 * time.Second, fewest: 2, used: 1e9, unsure: 1e7}.warning(c.refresh)
 		if !ok || !strings.Contains(w.Message, c.has) || strings.Contains(w.Message, c.hasNo) {
@@ -22,6 +21,6 @@ func TestPacedCountersSayWhichAreRefreshed(t *testing.T) {
 		}
 	}
 	if w, ok := (offset{after: promptly / 2, fewest: 2, used: 1e9}).warning(0); ok {
-		t.Errorf("read at the edges, and warned: %q", w.Message)
+		t.Errorf("read at the edges, but warned: %q", w.Message)
 	}
 }

@@ -33,12 +33,12 @@ func (threeWorkers) LoadClock(context.Context, int) (ahead, unsure time.Duration
 	return 0, 0, nil
 }
 
-// Three workers send exactly the one load, request for request, and leave one interval log.
+// Three workers share one load exactly, request for request, and write one interval log.
 func TestLoadIsSharedExactly(t *testing.T) {
 	text := strings.Replace(strings.Replace(realText, "[none, envoy]", "[none]", 1), "rate: [300]", "rate: [70]", 1) + "load: {arrivals: constant}\n"
 	cfg, _ := real(t, strings.Replace(text, "measure: 1500ms", "measure: 2s", 1))
 	cfg.Platform.Deployer = threeWorkers{cfg.Platform.Deployer}
-	cfg.Timing.Lead = 1500e6 // the machine may be busy, and all must be there at the agreed instant
+	cfg.Timing.Lead = 1500e6 // the machine may be busy, and all must be ready at the start
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Failed != 0 {
 		t.Fatalf("%+v, %v", summary, err)
@@ -73,11 +73,11 @@ func TestLoadIsSharedExactly(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(cfg.Dir.TrialFile(r.ID, result.LatencyFile)), "parts")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the workers' own logs are left: %v", err)
+		t.Errorf("the workers' own logs remain: %v", err)
 	}
 }
 
-// Where one of the workers cannot be started the others are ended.
+// If one worker cannot be started the others are ended.
 func TestAWorkerThatDoesNotStart(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "[none, envoy]", "[none]", 1))
 	cfg.Platform.Deployer = twoOfThree{threeWorkers{cfg.Platform.Deployer}}

@@ -16,7 +16,7 @@ import (
 
 // deploy deploys the trial and makes its parts.
 func (t *trial) deploy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Deploy, fmt.Errorf("it was not up after %v", t.setup.Timing.Deploy))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Deploy, fmt.Errorf("it was not ready after %v", t.setup.Timing.Deploy))
 	defer cancel()
 	provenance, err := filepath.Abs(t.setup.dir.Provenance())
 	if err != nil {
@@ -54,10 +54,10 @@ func (t *trial) makeParts() {
 	}
 }
 
-// verify has the deployment prove that it is what is to be measured.
+// verify lets the deployment verify itself. A failed check makes the trial invalid.
 func (t *trial) verify(ctx context.Context) error {
 	if t.deployment.Verifier == nil {
-		return unusable("not-verified", fmt.Sprintf("platform %s cannot show that the data plane is in the path: %v", t.setup.Experiment.Platform.Kind, errors.ErrUnsupported),
+		return unusable("not-verified", fmt.Sprintf("platform %s cannot verify that the data plane is in the path: %v", t.setup.Experiment.Platform.Kind, errors.ErrUnsupported),
 			"use a platform that verifies")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Verify, fmt.Errorf("it took longer than %v", t.setup.Timing.Verify))
@@ -78,7 +78,7 @@ func (t *trial) verify(ctx context.Context) error {
 		}
 	}
 	if len(checks) == 0 {
-		return unusable("not-verified", "the deployment verified nothing", "")
+		return unusable("not-verified", "the deployment made no checks", "")
 	}
 	return nil
 }
@@ -137,14 +137,13 @@ func (t *trial) drain(ctx context.Context) error {
 
 const probeUnread = "probe-unread"
 
-// probe takes a reading of how slow the processors are. One stands before the load
-// and one after it, never beside it: under load it would measure what the trial
-// does to the processors, which is what is asked for.
+// probe measures the speed of the processors, before and after the load. During the load it would
+// measure the effect of the trial itself.
 func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Reading)) error {
 	if t.deployment.Prober == nil || !t.setup.Experiment.Probe {
 		return nil
 	}
-	runtime.GC() // now, and not beside the reading
+	runtime.GC() // now, not during the reading
 	r, err := t.deployment.Prober.Probe(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -157,8 +156,8 @@ func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Readi
 		return nil
 	}
 	if !slices.ContainsFunc(t.journal.record.Warnings, func(w result.Warning) bool { return w.Code == probeUnread }) {
-		t.journal.warn(result.Warning{Code: probeUnread, Message: fmt.Sprintf("how slow the processors were could not be read: %v", err),
-			Hint:    "figures stand as they are and cannot be normalised; `probe: false` in the experiment file leaves the readings out",
+		t.journal.warn(result.Warning{Code: probeUnread, Message: fmt.Sprintf("the speed of the processors could not be read: %v", err),
+			Hint:    "figures are not normalised; `probe: false` in the experiment file disables the readings",
 			Metrics: []string{metric.ProbeTime}})
 	}
 	return nil

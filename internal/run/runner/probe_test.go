@@ -43,7 +43,7 @@ func probedTrial(t *testing.T, on bool, read func() (probe.Reading, error)) resu
 	return records[0]
 }
 
-// A probe that cannot be read is told once and costs no trial; one that is off is not run.
+// A failing probe causes one warning and no invalid trial. A disabled probe is not run.
 func TestProbe(t *testing.T) {
 	n := 0
 	count := func() (probe.Reading, error) {
@@ -59,13 +59,13 @@ func TestProbe(t *testing.T) {
 		t.Errorf("off, and read %d times: %+v", n, r.Probe)
 	}
 	r = probedTrial(t, true, func() (probe.Reading, error) { return probe.Reading{}, errors.New("no such processor") })
-	told := 0
+	warnings := 0
 	for _, w := range r.Warnings {
 		if w.Code == "probe-unread" && !w.Invalidates {
-			told++
+			warnings++
 		}
 	}
-	if !r.Valid || told != 1 || r.Probe.Before != nil || r.Probe.After != nil {
-		t.Errorf("told %d times: valid %v, %+v, %+v", told, r.Valid, r.Probe, r.Warnings)
+	if !r.Valid || warnings != 1 || r.Probe.Before != nil || r.Probe.After != nil {
+		t.Errorf("%d warnings: valid %v, %+v, %+v", warnings, r.Valid, r.Probe, r.Warnings)
 	}
 }

@@ -82,7 +82,7 @@ func decode(t *testing.T, text string) (*experiment.Experiment, *plan.Plan, app.
 	return x, p, topology
 }
 
-// events is a sink that keeps what it hears.
+// events is a sink that keeps all events.
 type events struct {
 	mu  sync.Mutex
 	all []result.Event
@@ -150,7 +150,7 @@ blocks: 1
 validity: {rateShortfall: 0.2, errorRatio: 0.01, lateness: 500ms, unattributed: 0.2}
 `
 
-// The whole way, with real processes and a real Envoy: what is recorded agrees with itself.
+// A whole run with real processes and a real Envoy: its records are consistent.
 func TestRealTrials(t *testing.T) {
 	text, trials := realText, 2
 	if testing.Short() {
@@ -199,7 +199,7 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 		}
 	}
 	if got := strings.Join(names, " "); got != "deploy verify settle warm-up measure drain" {
-		t.Errorf("phases %s", got) // the record cannot tell when its own writing ended
+		t.Errorf("phases %s", got) // the record is written before its own phase ends
 	}
 	if r.Load == nil || r.Load.Completed < 300 || r.Load.AskedRate != 300 || r.Load.MeasureSeconds != 1.5 || r.Load.WarmupSeconds != 0.5 {
 		t.Fatalf("load %+v", r.Load)
@@ -241,7 +241,7 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 	}
 }
 
-// outside holds that the calibration probe was read before the load began and after it had ended.
+// outside checks that the calibration probe was read before and after the load.
 func outside(t *testing.T, r result.Record) {
 	t.Helper()
 	if r.Probe == nil || r.Probe.Before == nil || r.Probe.After == nil {
@@ -254,8 +254,8 @@ func outside(t *testing.T, r result.Record) {
 	}
 }
 
-// A service that echoes bytes is loaded by tare's own generator, through a proxy
-// that forwards connections where there is one.
+// tare's own generator loads a service that echoes bytes, also through a proxy that
+// forwards connections.
 func TestEchoTrial(t *testing.T) {
 	text := strings.Replace(realText, "mesh: [none, envoy]", "protocol: [tcp]\n  requestSize: [300B]\n  mesh: [none, envoy-tcp]", 1)
 	if testing.Short() {
@@ -277,7 +277,7 @@ func TestEchoTrial(t *testing.T) {
 	}
 }
 
-// An Envoy that ends at once: the trial fails with what it said.
+// An Envoy that ends at once: the trial fails with its output.
 func TestEnvoyThatExits(t *testing.T) {
 	cfg, sink := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [envoy]", 1))
 	broken := filepath.Join(t.TempDir(), "envoy")
@@ -306,10 +306,10 @@ func TestEnvoyThatExits(t *testing.T) {
 			return
 		}
 	}
-	t.Error("no event tells the error with a hint")
+	t.Error("no event has the error with a hint")
 }
 
-// A generator that is not there fails the trials, not the run.
+// A generator that does not exist fails the trials, not the run.
 func TestGeneratorThatIsMissing(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]", 1))
 	cfg.Generators["tare"] = generator.Tare{Agent: filepath.Join(t.TempDir(), "gone")}

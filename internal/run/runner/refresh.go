@@ -8,63 +8,63 @@ import (
 )
 
 const (
-	// warmupRefreshes is the least warm-up in refreshes of the counters: one refresh
-	// lies then within the load and before the measure phase, with half to spare.
+	// warmupRefreshes is the minimum warm-up, in refresh intervals. One refresh then
+	// is under load and before the measure phase, with half an interval to spare.
 	warmupRefreshes = 1.5
-	// ramp is how long after its beginning the load has its rate for certain.
+	// ramp is the time after its start in which the load reaches its rate.
 	ramp = time.Second
-	// looksPerRefresh is how often the counters are asked for between two refreshes.
-	looksPerRefresh = 4
-	// shortRefreshes is a measure phase, in refreshes, that may end with no refresh
-	// in it: the load then goes on until one has come.
+	// readsPerRefresh is the number of readings between two refreshes.
+	readsPerRefresh = 4
+	// shortRefreshes is the length, in refresh intervals, below which a measure phase
+	// may contain no refresh. The load then continues until the next one.
 	shortRefreshes = 2
-	// asking is how long it may take until every node of a cluster has told its counters.
-	asking = time.Second
-	// promptly read is a counter that was read so soon after an edge that no refresh stands between.
+	// nodeReadTime is the maximum time to read the counters of all nodes of a cluster.
+	nodeReadTime = time.Second
+	// promptly is the distance from an edge up to which a reading counts as made at the edge.
 	promptly = 200 * time.Millisecond
 )
 
-// PacedPhases is what becomes of the phases of x where counters are refreshed
-// only so often: the warm-up is raised, so that each counter is refreshed under
-// load before the measure phase, and a tail is added to a short measure phase, so
-// that each is refreshed again under the same load.
-func PacedPhases(x experiment.Phases, refresh time.Duration) (warmup, tail time.Duration) {
+// PhasesForRefresh returns the warm-up and the tail for counters that are refreshed at an
+// interval. The warm-up is raised so that each counter is refreshed under load before the measure
+// phase. A short measure phase gets a tail, so that each is refreshed again under the same load.
+func PhasesForRefresh(x experiment.Phases, refresh time.Duration) (warmup, tail time.Duration) {
 	warmup = max(time.Duration(x.Warmup), time.Duration(warmupRefreshes*float64(refresh)))
 	if time.Duration(x.Measure) < shortRefreshes*refresh {
 		tail = refresh
 	}
-	return warmup, tail + asking
+	return warmup, tail + nodeReadTime
 }
 
 const (
-	// usualUnrest is how much CPU under one and the same load differs between two refreshes of its counter.
-	usualUnrest = 0.05
-	// wantedError of CPU per request is that beyond which a measure phase counts as short.
-	wantedError = 0.02
+	// usualVariation is the relative difference of CPU between two refreshes under the same load.
+	usualVariation = 0.05
+	// maxError of CPU per request: with a larger one a measure phase counts as short.
+	maxError = 0.02
 )
 
-// LeastMeasure is the measure phase from which on CPU per request is off by no
-// more than 2 % because of when its counters were refreshed: readings lie half a
-// refresh from each edge at most, so that one refresh of the phase is measured
-// beside it, where CPU differs by 5 % as a rule. 0: any length will do.
-func LeastMeasure(refresh time.Duration) time.Duration {
-	return time.Duration(float64(refresh) * usualUnrest / wantedError).Round(time.Second)
+// MinMeasure is the measure phase with an error of CPU per request of 2 % or less. A reading is at
+// most half a refresh interval from each edge. One interval beside the phase is then measured, in
+// which CPU usually differs by 5 %. 0: any length is sufficient.
+func MinMeasure(refresh time.Duration) time.Duration {
+	return time.Duration(float64(refresh) * usualVariation / maxError).Round(time.Second)
 }
 
-// ShortMeasure says that the measure phase is too short for its counters; empty: it is not.
+// ShortMeasure returns a sentence if the measure phase is too short for the refresh interval,
+// otherwise "".
 func ShortMeasure(x experiment.Phases, refresh time.Duration) string {
-	least := LeastMeasure(refresh)
+	least := MinMeasure(refresh)
 	measure := time.Duration(x.Measure)
 	if measure >= least {
 		return ""
 	}
-	return fmt.Sprintf("counters are refreshed every %v at least, and a measure phase of %v is short for that: CPU per request may be off by %.0f %%, and by 2 %% or less from %v on",
-		refresh, measure, 100*usualUnrest*min(1, float64(refresh)/float64(measure)), least)
+	return fmt.Sprintf("the counter refresh interval is up to %v, and a measure phase of %v is short for it: the error of CPU per request is up to %.0f %%, and 2 %% or less with %v or more",
+		refresh, measure, 100*usualVariation*min(1, float64(refresh)/float64(measure)), least)
 }
 
-// PacedExtra is about how much longer a trial takes where counters are refreshed only so often.
-func PacedExtra(x experiment.Phases, refresh time.Duration) time.Duration {
-	warmup, tail := PacedPhases(x, refresh)
-	// Coming to rest takes two refreshes before the load, and two after it.
+// RefreshExtra is the approximate additional time of a trial whose counters are refreshed at an
+// interval.
+func RefreshExtra(x experiment.Phases, refresh time.Duration) time.Duration {
+	warmup, tail := PhasesForRefresh(x, refresh)
+	// The idle waits take two refreshes before the load, and two after it.
 	return warmup - time.Duration(x.Warmup) + tail + 4*refresh
 }

@@ -22,10 +22,10 @@ import (
 
 const refresh = 1500 * time.Millisecond
 
-// pacedPlatform's counters are refreshed only so often.
-type pacedPlatform struct{ *fake }
+// refreshPlatform has counters that are refreshed at an interval.
+type refreshPlatform struct{ *fake }
 
-func (p pacedPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+func (p refreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
 	d, err := p.fake.Deploy(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -34,19 +34,19 @@ func (p pacedPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platfor
 	return d, nil
 }
 
-func (pacedPlatform) Refresh() time.Duration { return refresh }
+func (refreshPlatform) Refresh() time.Duration { return refresh }
 
-// pacedMeter repeats a reading until it is as old as a refresh; each task has a
-// phase of its own, as it has in a kubelet.
-type pacedMeter struct {
+// refreshMeter repeats a reading for a refresh interval. Each task has its own phase,
+// as in a kubelet.
+type refreshMeter struct {
 	meter.Meter
 	mu   sync.Mutex
 	kept map[string]result.Reading
-	told map[string][]result.Reading // every reading that was not a repetition
+	all  map[string][]result.Reading // without repetitions
 	down func() bool                 // nothing can be read
 }
 
-func (m *pacedMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
+func (m *refreshMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
 	l, err := m.Meter.Read(ctx, tasks, depth)
 	if err != nil {
 		return l, err
@@ -57,25 +57,25 @@ func (m *pacedMeter) Read(ctx context.Context, tasks []platform.Task, depth mete
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept == nil {
-		m.kept, m.told = map[string]result.Reading{}, map[string][]result.Reading{}
+		m.kept, m.all = map[string]result.Reading{}, map[string][]result.Reading{}
 	}
 	for id, r := range l.Tasks {
 		if was, ok := m.kept[id]; ok && r.At.Sub(was.At) < refresh*2/3 {
 			continue
 		}
 		m.kept[id] = r
-		m.told[id] = append(m.told[id], r)
+		m.all[id] = append(m.all[id], r)
 	}
 	l.Tasks = maps.Clone(m.kept)
 	return l, nil
 }
 
-func pacedConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config, *pacedMeter) {
+func refreshConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config, *refreshMeter) {
 	cfg, _ := fakeConfig(t, f, "")
 	cfg.Experiment.Phases.Measure = experiment.Duration(measure)
 	cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 5, Deadline: experiment.Duration(10 * time.Second)}
-	m := &pacedMeter{Meter: cfg.Meter}
-	cfg.Meter, cfg.Platform.Deployer = m, pacedPlatform{f}
+	m := &refreshMeter{Meter: cfg.Meter}
+	cfg.Meter, cfg.Platform.Deployer = m, refreshPlatform{f}
 	return cfg, m
 }
 
@@ -98,14 +98,14 @@ func warned(r result.Record, code string) string {
 	return ""
 }
 
-// Readings of counters that are refreshed only so often stand for the edges:
-// under load, around a measure phase that is shorter than a refresh as well. No
-// two readings that were to be had are nearer to the edges than those that are used.
+// Readings of counters that are refreshed at an interval replace the edges: under
+// load, and around a measure phase shorter than the interval. No other two readings
+// are nearer to the edges.
 func TestPacedCounters(t *testing.T) {
 	for name, measure := range map[string]time.Duration{"shorter than a refresh": 300 * time.Millisecond, "longer": 4 * refresh} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg, m := pacedConfig(t, &fake{}, measure)
+			cfg, m := refreshConfig(t, &fake{}, measure)
 			r := onlyRecord(t, cfg)
 			if r.Error != "" || !r.Valid {
 				t.Fatalf("%s %+v", r.Error, r.Warnings)
@@ -114,8 +114,8 @@ func TestPacedCounters(t *testing.T) {
 				t.Errorf("the warm-up is %v s, shorter than one and a half refreshes", got)
 			}
 			loaded := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * 1e9)).Add(runner.Ramp)
-			// The load goes on for a while after the measure phase; what is read later was not read under it.
-			_, tail := runner.PacedPhases(cfg.Experiment.Phases, refresh)
+			// The load continues for a tail after the measure phase. Later readings are not under load.
+			_, tail := runner.PhasesForRefresh(cfg.Experiment.Phases, refresh)
 			done := r.Load.End.Add(max(tail, cfg.Timing.Tail))
 			var farthest time.Duration // of a reading from the edge it stands for
 			for _, u := range r.Tasks {
@@ -125,7 +125,7 @@ func TestPacedCounters(t *testing.T) {
 					t.Errorf("%s %q: read at %v and %v, counted from the beginning of a measure phase of %v", u.ID, u.Missing,
 						u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)
 				}
-				told := m.told[u.ID]
+				told := m.all[u.ID]
 				if !slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.Start.CPU }) ||
 					!slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.End.CPU }) {
 					t.Fatalf("%s: the counters used are none that were read", u.ID)
@@ -140,8 +140,8 @@ func TestPacedCounters(t *testing.T) {
 					}
 				}
 			}
-			if got, says := warned(r, "warm-up-raised"), "2.25s in place of the 50ms"; !strings.Contains(got, says) {
-				t.Errorf("%q, want %q in it", got, says)
+			if got, want := warned(r, "warm-up-raised"), "2.25s, not the 50ms"; !strings.Contains(got, want) {
+				t.Errorf("%q, want %q in it", got, want)
 			}
 			// Refreshes may happen to fall on the edges; never around a phase that is shorter than the time between them.
 			if measure < refresh && farthest < runner.Promptly {
@@ -158,17 +158,17 @@ func TestPacedCounters(t *testing.T) {
 	}
 }
 
-// clocks is how far the trial's clock and the wall clock may be apart.
+// clocks is the allowed distance of the trial's clock from the wall clock.
 const clocks = 20 * time.Millisecond
 
-// What a node burns beside its pods is in the record beside the tasks of the
-// deployment; where its counters were not refreshed, the others stand.
+// The record has the CPU of a node outside its pods, beside the deployment's tasks.
+// Without refreshes of these counters the others are used.
 func TestFoundTasks(t *testing.T) {
 	for name, still := range map[string]bool{"refreshed": false, "never refreshed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg, m := pacedConfig(t, &fake{}, 2*refresh)
-			cfg.Meter = &findingMeter{pacedMeter: m, still: still}
+			cfg, m := refreshConfig(t, &fake{}, 2*refresh)
+			cfg.Meter = &findingMeter{refreshMeter: m, still: still}
 			r := onlyRecord(t, cfg)
 			if r.Error != "" || !r.Valid {
 				t.Fatalf("%s %+v", r.Error, r.Warnings)
@@ -184,12 +184,12 @@ func TestFoundTasks(t *testing.T) {
 }
 
 type findingMeter struct {
-	*pacedMeter
+	*refreshMeter
 	still bool
 }
 
 func (m *findingMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
-	l, err := m.pacedMeter.Read(ctx, tasks, depth)
+	l, err := m.refreshMeter.Read(ctx, tasks, depth)
 	if err != nil || m.still && len(m.kept) == 0 {
 		return l, err
 	}
@@ -203,10 +203,10 @@ func (m *findingMeter) Read(ctx context.Context, tasks []platform.Task, depth me
 	return l, err
 }
 
-// A source that cannot be reached for a while does not end the trial: the gap is told.
+// A source that is unreachable for a while causes a warning and does not end the trial.
 func TestMeterGap(t *testing.T) {
 	t.Parallel()
-	cfg, m := pacedConfig(t, &fake{}, 6*refresh)
+	cfg, m := refreshConfig(t, &fake{}, 6*refresh)
 	var begin sync.Once
 	var from time.Time
 	sink := &events{on: func(e result.Event) {
@@ -231,7 +231,7 @@ func TestMeterGap(t *testing.T) {
 	}
 }
 
-// What does not come to rest is measured all the same, and it is said, of CPU as of memory; the states are phases of the record.
+// A deployment that is never idle is measured, with warnings about CPU and memory.
 func TestNeverIdle(t *testing.T) {
 	for name, limits := range map[string]experiment.Idle{"of CPU": {CPU: 0}, "of memory": {CPU: 1000, Memory: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestNeverIdle(t *testing.T) {
 				l[0].Plane = metric.App // this test's own process, which is never idle
 				return l
 			}}
-			cfg, _ := pacedConfig(t, f, 300*time.Millisecond)
+			cfg, _ := refreshConfig(t, f, 300*time.Millisecond)
 			cfg.Experiment.Phases.Idle = limits
 			cfg.Experiment.Phases.Idle.Deadline = experiment.Duration(time.Second)
 			r := onlyRecord(t, cfg)
@@ -283,16 +283,16 @@ func (d *failingThird) StartLoad(ctx context.Context, cmd proc.Command) (platfor
 }
 
 // Half a refresh beside each edge, where CPU differs by 5 %, is 2 % of a phase of two and a half refreshes.
-func TestLeastMeasure(t *testing.T) {
+func TestMinMeasure(t *testing.T) {
 	for _, c := range []struct{ refresh, measure, want time.Duration }{
 		{0, time.Second, 0}, {20 * time.Second, 50 * time.Second, 50 * time.Second}, {20 * time.Second, 30 * time.Second, 50 * time.Second}, {10 * time.Second, 30 * time.Second, 25 * time.Second},
 	} {
 		short := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(c.measure)}, c.refresh)
-		if got := runner.LeastMeasure(c.refresh); got != c.want || (short != "") != (c.measure < c.want) {
+		if got := runner.MinMeasure(c.refresh); got != c.want || (short != "") != (c.measure < c.want) {
 			t.Errorf("%v: %v, want %v; %q", c.refresh, got, c.want, short)
 		}
 	}
-	if got := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(30 * time.Second)}, 20*time.Second); !strings.Contains(got, "off by 3 %") || !strings.Contains(got, "from 50s on") {
+	if got := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(30 * time.Second)}, 20*time.Second); !strings.Contains(got, "is up to 3 %") || !strings.Contains(got, "with 50s or more") {
 		t.Error(got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// span is when the load had its rate, and the measure phase within it.
+// span is the time of the load at its rate, and the measure phase within it.
 type span struct{ loaded, begin, end, done time.Time }
 
 // refreshedUsage records what each task used, from the counter readings nearest to the edges.
@@ -26,16 +26,16 @@ type refreshedUsage struct {
 	sampler *sampler
 }
 
-// span is the span of the trial, in its own time.
+// span returns the span of the trial, in its own time.
 func (ru *refreshedUsage) span() span {
 	steady := ru.setup.clock.steady
 	return span{loaded: steady(ru.load.profile.Start.Add(ramp)), begin: steady(ru.load.edges.begin),
 		end: steady(ru.load.edges.end), done: steady(ru.load.edges.end.Add(ru.load.profile.Tail))}
 }
 
-// window are the two of times, ascending, that stand for the edges: of all pairs
-// under the load the one that is nearest to both, and of two as near the later
-// first and the earlier last. -1: there is no pair.
+// window returns the two of times, ascending, that replace the edges. It is the pair under load
+// that is nearest to both edges. Of equal pairs it takes the later start and the earlier end. -1:
+// there is no pair.
 func window(times []time.Time, s span) (first, last int) {
 	first, last = -1, -1
 	best := time.Duration(math.MaxInt64)
@@ -61,14 +61,13 @@ func timesOf(readings []result.Reading) []time.Time {
 	return times
 }
 
-// use keeps of each task the two readings that stand for the edges, and
-// says how far they may be off. begin and end are the looks at the edges: what is
-// no counter that is refreshed, peaks and restarts, say, is taken from them.
+// use records for each task the two readings that replace the edges, and warns about their
+// distance. begin and end are the readings at the edges themselves, which have peaks and restarts.
 func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look) {
 	s := ru.span()
 	known := map[string]bool{}
 	var off offset
-	for _, task := range slices.Concat(first, then, ru.sampler.reborn) {
+	for _, task := range slices.Concat(first, then, ru.sampler.restarted) {
 		if known[task.ID] {
 			continue
 		}
@@ -91,8 +90,8 @@ func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look
 	ru.warnGaps(s.loaded, s.end)
 }
 
-// own are the tasks that a node has of its own. Where one of them cannot be read,
-// the node's total falls short, and nothing else.
+// own reports whether a node itself has the task. If such a task cannot be read, only the node's
+// total is incomplete.
 func own(task platform.Task) bool {
 	return task.Role == mesh.RoleDaemon || task.Role == mesh.RoleRemainder
 }
@@ -101,7 +100,7 @@ func lists(tasks []platform.Task, id string) bool {
 	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
 }
 
-// of is what a task used, and the readings that stand for the edges; -1 where there are none.
+// of returns the usage of a task and the indices of its two readings; -1: none.
 func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
 	readings := ru.sampler.history.tasks[task.ID]
@@ -115,22 +114,21 @@ func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (
 	case !atLast && !own(task):
 		u.Missing = "not read at the end: it ended during the measure phase"
 	case i < 0 || j < 0:
-		u.Missing = fmt.Sprintf("its counters were refreshed %d times under load, and it takes two", count(readings, s))
+		u.Missing = fmt.Sprintf("its counters were refreshed %d times under load; two are needed", count(readings, s))
 		if err := ru.sampler.last.Missing[task.ID]; err != nil {
 			u.Missing = err.Error()
 		}
 	default:
 		u.Start, u.End = readings[i], readings[j]
 		if u.End.CPU < u.Start.CPU {
-			u.Missing = "its CPU counter went backwards: it was started again"
+			u.Missing = "its CPU counter decreased: the task was restarted"
 		}
 	}
 	return u, i, j
 }
 
-// changed is the usage of a task that a fault ended, as far as its counters were
-// seen to come, or that was started in the place of one: it had used nothing before.
-// One may have come and gone between the edges.
+// changed is the usage of a task that a fault ended, up to its last reading, or of one that
+// replaced it and began at 0. Both may happen between the edges.
 func (ru *refreshedUsage) changed(u result.TaskUsage, readings []result.Reading, s span, atFirst, atLast bool) result.TaskUsage {
 	u.Start, u.End = result.Reading{At: s.begin}, readings[len(readings)-1]
 	if atLast {
@@ -155,7 +153,7 @@ func (ru *refreshedUsage) changed(u result.TaskUsage, readings []result.Reading,
 	return u
 }
 
-// edged adds to a reading what was asked for at the edge it stands for.
+// edged adds the values read at the edge to the reading that replaces it.
 func edged(r, edge result.Reading) result.Reading {
 	r.Peak, r.Throttled, r.Restarts, r.OOMKills = max(r.Peak, edge.Peak), edge.Throttled, edge.Restarts, edge.OOMKills
 	return r
@@ -198,7 +196,7 @@ func nodeTimes(readings []result.NodeReading) []time.Time {
 	return times
 }
 
-// covered tells whether every task has a reading for each edge.
+// covered reports whether every task has a reading for each edge.
 func (ru *refreshedUsage) covered() bool {
 	s := ru.span()
 	for _, task := range ru.sampler.tasks {
@@ -209,18 +207,18 @@ func (ru *refreshedUsage) covered() bool {
 	return true
 }
 
-// warnGaps tells of the times under load in which nothing could be read.
+// warnGaps warns about times under load without readings.
 func (ru *refreshedUsage) warnGaps(from, to time.Time) {
-	var told []string
+	var texts []string
 	for _, g := range ru.sampler.history.gaps {
 		until := cmp.Or(g.to, ru.setup.clock.now())
 		if until.After(from) && g.from.Before(to) {
-			told = append(told, fmt.Sprintf("for %v from %s on (%v)", until.Sub(g.from).Round(time.Second), g.from.UTC().Format(time.TimeOnly), g.why))
+			texts = append(texts, fmt.Sprintf("for %v from %s (%v)", until.Sub(g.from).Round(time.Second), g.from.UTC().Format(time.TimeOnly), g.why))
 		}
 	}
-	if told == nil {
+	if texts == nil {
 		return
 	}
-	ru.journal.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(told, "; ") + ": they count on meanwhile, and what they came to was read afterwards",
-		Hint: "see that the API server and the nodes' kubelets can be reached", Metrics: cpus})
+	ru.journal.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(texts, "; ") + ". Counters are cumulative: later readings include that time",
+		Hint: "check that the API server and the kubelets are reachable", Metrics: cpus})
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// What faults end and bring back, where counters have times of their own: a task counts from its first edge or its
-// birth to its last edge or its last reading.
-func TestPacedUsageUnderFaults(t *testing.T) {
+// Tasks that faults end and restart, with counters that are refreshed at an interval. A task counts from its first
+// edge or its start, to its last edge or its last reading.
+func TestRefreshedUsageUnderFaults(t *testing.T) {
 	at := time.Unix(1000, 0)
 	s := span{loaded: at.Add(-2 * time.Second), begin: at, end: at.Add(20 * time.Second), done: at.Add(21 * time.Second)}
 	for name, c := range map[string]struct {
@@ -24,8 +24,8 @@ func TestPacedUsageUnderFaults(t *testing.T) {
 	}{
 		"stays":             {seconds: []int{-1, 5, 19}, born: -10, atFirst: true, atLast: true, cpu: 20 * time.Second},
 		"ends":              {seconds: []int{-1, 5}, born: -10, atFirst: true, ended: true, cpu: 6 * time.Second},
-		"is born":           {seconds: []int{8, 20}, born: 5, atLast: true, cpu: 15 * time.Second},
-		"is born and ends":  {seconds: []int{8, 10}, born: 5, ended: true, cpu: 5 * time.Second},
+		"starts":            {seconds: []int{8, 20}, born: 5, atLast: true, cpu: 15 * time.Second},
+		"starts and ends":   {seconds: []int{8, 10}, born: 5, ended: true, cpu: 5 * time.Second},
 		"lives too briefly": {born: 5, missing: true},
 	} {
 		faulty := &setup{run: &run{Config: Config{Experiment: &experiment.Experiment{Faults: []experiment.Fault{{Kind: "kill"}}}}}}
@@ -40,7 +40,7 @@ func TestPacedUsageUnderFaults(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", name, u, c.cpu)
 		}
 		if u.Ended && !u.End.At.Equal(s.end) {
-			t.Errorf("%s: its counter stands to %v", name, u.End.At)
+			t.Errorf("%s: its last reading is at %v", name, u.End.At)
 		}
 	}
 }

@@ -1,9 +1,9 @@
-// Package runner carries out a plan: one trial after another, each through the
-// same table of phases. It decides when things happen and what becomes of a
-// trial; how a platform deploys, a generator loads and a meter reads is theirs.
+// Package runner runs a plan: one trial after another, each through the same
+// table of phases. It decides the times and the outcome of a trial. Platforms
+// deploy, generators send the load and meters read.
 //
-// Nothing here analyses. What a trial was is kept raw, with the warnings that
-// say how far it can be trusted.
+// Nothing here analyses. The record of a trial is raw, with warnings that limit
+// the use of its figures.
 package runner
 
 import (
@@ -30,35 +30,34 @@ import (
 type Config struct {
 	Experiment *experiment.Experiment
 	Topology   app.Topology
-	Topologies map[string]app.Topology    // by the level of the factor topology; nil: it is none, and all have Topology
+	Topologies map[string]app.Topology    // by the level of the factor topology; nil: all trials have Topology
 	Meshes     map[string]mesh.Definition // by the level of the factor mesh
 	Platform   platform.Platform
 	Generators map[string]generator.Generator // by the level of the factor generator
 	Meter      meter.Meter
 	Dir        *result.Dir   // from result.Create or result.Resume
 	Sinks      []result.Sink // beside Dir: the live view, a log
-	// Stop is asked after every block whether the run knows enough, and answers why;
-	// empty: it goes on. Nil: every block is run. The runner does not analyse: what
-	// is given here reads the directory.
+	// Stop is called after every block. It returns the reason to end the run, or "" to
+	// continue. nil: every block is run. The runner does not analyse; Stop reads the directory.
 	Stop func(block int) (why string, err error)
-	// Kill ends at the second interrupt: nothing is waited for any more. Nil: it never does.
+	// Kill ends at the second interrupt, after which nothing is waited for. nil: it never does.
 	Kill context.Context
-	// Timing is how long things may take; its zero fields have defaults.
+	// Timing has time limits; its zero fields have defaults.
 	Timing Timing
 	// Wall reads the wall clock; nil: time.Now. Tests step it.
 	Wall func() time.Time
 }
 
-// Timing is how long things may take that the experiment file does not speak of.
+// Timing has the time limits that the experiment file lacks.
 type Timing struct {
-	Deploy    time.Duration // deadline of deploying; default 2 min
-	Verify    time.Duration // deadline of verifying; default 30 s
-	Settle    time.Duration // how long tasks may take to come to rest; default 3 s
+	Deploy    time.Duration // deadline of Deploy; default 2 min
+	Verify    time.Duration // deadline of Verify; default 30 s
+	Settle    time.Duration // for tasks to become idle; default 3 s
 	Lead      time.Duration // from starting the generator to its first request; default 300 ms and 1 ms a connection
 	Tail      time.Duration // load after the measure phase, under which its end is read; default 500 ms
-	Overtime  time.Duration // how long the generator may take to end beyond its own deadline; default 10 s
-	Remove    time.Duration // deadline of removing; default 30 s
-	LoadGrace time.Duration // from asking the generator to stop to killing it; default 1 s
+	Overtime  time.Duration // for the generator to end, beyond its own deadline; default 10 s
+	Remove    time.Duration // deadline of Remove; default 30 s
+	LoadGrace time.Duration // from SIGTERM to SIGKILL of the generator; default 1 s
 }
 
 func (t Timing) withDefaults() Timing {
@@ -77,14 +76,14 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Summary is how a run went.
+// Summary is the outcome of a run.
 type Summary struct {
 	Trials   int // in the plan
 	Earlier  int // recorded before this run
 	Recorded int // by this run, the failed and the invalid ones included
 	Failed   int // of this run
 	Invalid  int // of this run, that did not fail
-	// Stopped says why the run ended before its last block; empty: it did not.
+	// Stopped is the reason for an end before the last block; "": all blocks were run.
 	Stopped string
 }
 
@@ -100,10 +99,10 @@ func (e *Interrupted) Error() string {
 	return fmt.Sprintf("interrupted: %d of %d trials are recorded in %s", e.Recorded, e.Trials, e.Dir)
 }
 
-// Is makes every interrupt a cancellation, whatever its cause.
+// Is makes every interrupt a cancellation.
 func (e *Interrupted) Is(target error) bool { return target == context.Canceled }
 
-// run is one run under way.
+// run is one run in progress.
 type run struct {
 	Config
 	plan       plan.Plan
@@ -115,10 +114,9 @@ type run struct {
 	sinks []result.Sink
 }
 
-// Run carries out the trials of cfg.Dir that have no record yet. A trial that
-// fails is recorded with its error and the run goes on; the error of Run says
-// that it could not go on: [*Interrupted], a directory that cannot be written,
-// a platform that cannot be prepared, a deployment that cannot be removed.
+// Run runs the trials of cfg.Dir that have no record yet. A failed trial is recorded with its
+// error, and the run continues. An error ends the run: [*Interrupted], a directory that cannot be
+// written, a platform that cannot be prepared, or a deployment that cannot be removed.
 func Run(ctx context.Context, cfg Config) (Summary, error) {
 	r := &run{Config: cfg, plan: cfg.Dir.Plan(), sinks: cfg.Sinks, treatments: map[string]plan.Treatment{}}
 	r.Timing = cfg.Timing.withDefaults()
@@ -137,9 +135,9 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	}
 	r.summary.Trials = len(r.plan.Trials)
 	r.summary.Earlier = len(r.plan.Trials) - len(pending)
-	r.tell(result.Event{Kind: result.KindRun, Run: r.opening()})
+	r.send(result.Event{Kind: result.KindRun, Run: r.opening()})
 	err = r.all(ctx, pending)
-	r.tell(result.Event{Kind: result.KindEnd})
+	r.send(result.Event{Kind: result.KindEnd})
 	return r.summary, err
 }
 
@@ -174,15 +172,15 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 	return nil
 }
 
-// enough asks whether the run may end after a block that is not the last. That it
-// cannot be told is no reason to end.
+// enough reports whether the run ends after a block before the last. An error of the check does
+// not end it.
 func (r *run) enough(block int) (bool, error) {
 	if r.Stop == nil {
 		return false, nil
 	}
 	why, err := r.Stop(block)
 	if err != nil {
-		r.tell(result.Event{Kind: result.KindLog, Message: "whether to stop early cannot be told, so the run goes on: " + err.Error()})
+		r.send(result.Event{Kind: result.KindLog, Message: "the run continues, because the check for an early end failed: " + err.Error()})
 		return false, nil
 	}
 	if why == "" {
@@ -192,11 +190,11 @@ func (r *run) enough(block int) (bool, error) {
 		return false, err
 	}
 	r.summary.Stopped = why
-	r.tell(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("stopped after block %d: %s", block, why)})
+	r.send(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("stopped after block %d: %s", block, why)})
 	return true, nil
 }
 
-// ended makes of err what Run returns: an interrupt, where there was one, comes first.
+// ended returns the error of Run. An interrupt comes first.
 func (r *run) ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -209,9 +207,8 @@ func (r *run) ended(ctx context.Context, err error) error {
 	return errors.Join(interrupted, err)
 }
 
-// Refused says why x cannot be run on p at all, such as a fault that the platform cannot
-// make here; nil: nothing is known against it. Run asks it too; who asks it before there
-// is a directory spares the user one that stays empty.
+// Refused returns an error if p does not support x, for example one of its faults. Run calls it
+// too. Call it before the directory is made, to avoid an empty one.
 func Refused(x *experiment.Experiment, p platform.Platform) error {
 	if err := fault.Check(x.Faults, p); err != nil {
 		return fmt.Errorf("prepare platform %s: %w", x.Platform.Kind, err)
@@ -219,7 +216,8 @@ func Refused(x *experiment.Experiment, p platform.Platform) error {
 	return nil
 }
 
-// prepare readies the platform for the meshes of the trials to come and keeps the versions it found.
+// prepare prepares the platform for the meshes of pending trials and records the versions it
+// found.
 func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
 	if err := Refused(r.Experiment, r.Platform); err != nil {
 		return err
@@ -255,9 +253,9 @@ func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
 	return r.Dir.SetVersions(versions)
 }
 
-// tell gives an event to every sink but the directory. A sink that fails is
-// heard no more: a broken terminal must not end a measurement.
-func (r *run) tell(e result.Event) {
+// send gives an event to every sink but the directory. A failed sink gets no more events: a broken
+// terminal must not end a measurement.
+func (r *run) send(e result.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
@@ -275,7 +273,7 @@ func (r *run) tell(e result.Event) {
 	r.sinks = kept
 	for _, err := range lost {
 		for _, s := range r.sinks {
-			_ = s.Event(result.Event{Time: e.Time, Kind: result.KindLog, Message: "an output of events failed and is left out from here on: " + err.Error()})
+			_ = s.Event(result.Event{Time: e.Time, Kind: result.KindLog, Message: "an output of events failed and gets no more events: " + err.Error()})
 		}
 	}
 }

@@ -25,7 +25,7 @@ type hinted struct{ error }
 
 func (hinted) Hint() string { return "plug it in" }
 
-// Each row breaks one thing in a trial's way; what becomes of the trial is in its record, and the run does not fail.
+// Each row breaks one part of a trial. Its record has the outcome, and the run does not fail.
 func TestWhatGoesWrong(t *testing.T) {
 	soon := func(err error) func() error { // a task that dies during the measure phase
 		begin := time.Now()
@@ -37,35 +37,35 @@ func TestWhatGoesWrong(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name   string
-		fake   *fake
-		mode   string
-		failed string // in the record's error
-		code   string // of the warning that invalidates
-		says   string // in its message
-		hint   string
+		name    string
+		fake    *fake
+		mode    string
+		failed  string // in the record's error
+		code    string // of the warning that invalidates
+		message string // a part of it
+		hint    string
 	}{
 		{name: "deploy fails", fake: &fake{deploy: func() error { return hinted{errors.New("port taken")} }}, failed: "port taken", hint: "plug it in"},
 		{name: "application answers 500 to the probes", fake: &fake{verify: func() ([]platform.Check, error) {
 			return []platform.Check{{Name: "answer", Detail: "status 500, want 200", Hint: "see its log"}}, nil
-		}}, code: "verify-failed", says: "answer: status 500, want 200", hint: "see its log"},
+		}}, code: "verify-failed", message: "answer: status 500, want 200", hint: "see its log"},
 		{name: "verifying itself fails", fake: &fake{verify: func() ([]platform.Check, error) { return nil, errors.New("admin socket is gone") }}, failed: "verify: admin socket is gone"},
-		{name: "platform that cannot verify", fake: &fake{blind: true}, code: "not-verified", says: "unsupported operation"},
+		{name: "platform that cannot verify", fake: &fake{blind: true}, code: "not-verified", message: "unsupported operation"},
 		{name: "generator cannot do it", fake: &fake{}, mode: "unsupported", failed: "poisson arrivals: unsupported operation"},
 		{name: "generator crashes", fake: &fake{}, mode: "crash", failed: "segmentation violation"},
 		{name: "generator ends early", fake: &fake{}, mode: "early", failed: "ended before the measure phase did"},
-		{name: "generator says nothing", fake: &fake{}, mode: "silent", failed: "without a report"},
-		{name: "generator says nonsense", fake: &fake{}, mode: "garbage", failed: "Requests/sec: many"},
+		{name: "silent generator", fake: &fake{}, mode: "silent", failed: "without a report"},
+		{name: "generator with invalid output", fake: &fake{}, mode: "garbage", failed: "Requests/sec: many"},
 		{name: "generator does not end", fake: &fake{}, mode: "stuck", failed: "has not ended when it should"},
-		{name: "application answers 500", fake: &fake{}, mode: "500", code: "errors", says: "status 500", hint: "logs"},
-		{name: "target rate missed", fake: &fake{}, mode: "slow", code: "rate-missed", says: "50.00 %", hint: "lower the rate"},
-		{name: "task died", fake: &fake{watched: soon(hinted{errors.New("echo-0/sidecar is gone: signal: killed")})}, code: "task-died", says: "signal: killed", hint: "plug it in"},
+		{name: "application answers 500", fake: &fake{}, mode: "500", code: "errors", message: "status 500", hint: "logs"},
+		{name: "target rate missed", fake: &fake{}, mode: "slow", code: "rate-missed", message: "50.00 %", hint: "lower the rate"},
+		{name: "task died", fake: &fake{watched: soon(hinted{errors.New("echo-0/sidecar is gone: signal: killed")})}, code: "task-died", message: "signal: killed", hint: "plug it in"},
 		{name: "task that cannot be read", fake: &fake{tasks: func(l []platform.Task) []platform.Task {
 			return append(l, platform.Task{Task: mesh.Task{ID: "echo-0/app", Plane: metric.App}})
-		}}, code: "task-missing", says: "echo-0/app: not read at the beginning"},
-		{name: "task of nobody", fake: &fake{tasks: func(l []platform.Task) []platform.Task {
-			return append(l, platform.Task{Task: mesh.Task{ID: "stranger", Plane: metric.Unattributed}, PID: os.Getpid()})
-		}}, code: "unattributed", says: "stranger", hint: "attribution rules"},
+		}}, code: "task-missing", message: "echo-0/app: not read at the beginning"},
+		{name: "unknown task", fake: &fake{tasks: func(l []platform.Task) []platform.Task {
+			return append(l, platform.Task{Task: mesh.Task{ID: "unknown", Plane: metric.Unattributed}, PID: os.Getpid()})
+		}}, code: "unattributed", message: "unknown", hint: "attribution rules"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -91,14 +91,14 @@ func TestWhatGoesWrong(t *testing.T) {
 				if !strings.Contains(r.Error, c.failed) {
 					t.Errorf("error %q, want %q in it", r.Error, c.failed)
 				}
-			case i < 0 || r.Warnings[i].Code != c.code || !strings.Contains(r.Warnings[i].Message, c.says):
-				t.Errorf("warnings %+v, want %s: %s", r.Warnings, c.code, c.says)
+			case i < 0 || r.Warnings[i].Code != c.code || !strings.Contains(r.Warnings[i].Message, c.message):
+				t.Errorf("warnings %+v, want %s: %s", r.Warnings, c.code, c.message)
 			}
 			told := slices.ContainsFunc(sink.list(), func(e result.Event) bool {
 				return (e.Kind == result.KindInvalid || e.Kind == result.KindError) && e.Trial == r.ID && strings.Contains(e.Hint, c.hint)
 			})
 			if !told {
-				t.Errorf("no event tells it with the hint %q", c.hint)
+				t.Errorf("no event has the hint %q", c.hint)
 			}
 			if c.fake.deployed != c.fake.removed {
 				t.Errorf("%d deployed, %d removed", c.fake.deployed, c.fake.removed)
@@ -119,7 +119,7 @@ func noLoadLeft(t *testing.T, f *fake) {
 	}
 }
 
-// A trial that fails does not touch the next.
+// A failed trial does not influence the next.
 func TestRunGoesOn(t *testing.T) {
 	t.Parallel()
 	failing := true
@@ -141,7 +141,7 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
-// An interrupt in any phase ends the run, removes what runs and keeps what is recorded.
+// An interrupt in any phase ends the run, removes the deployment and keeps all records.
 func TestInterrupt(t *testing.T) {
 	for _, c := range []struct {
 		phase    string
@@ -187,7 +187,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A removal that hangs is given up at its deadline, at once at the second interrupt; either ends the run.
+// A removal that hangs ends at its deadline, or at the second interrupt. Both end the run.
 func TestRemoveThatHangs(t *testing.T) {
 	hang := func(context.Context) error { select {} }
 	t.Run("deadline", func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestRemoveThatHangs(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "it took too long") || !errors.As(err, &h) || !strings.Contains(h.Hint(), "--resume") {
 			t.Errorf("%v", err)
 		}
-		if summary.Recorded != 1 { // what was measured is kept
+		if summary.Recorded != 1 { // the measured trial is recorded
 			t.Errorf("%+v", summary)
 		}
 	})
@@ -237,9 +237,8 @@ func TestRemoveThatHangs(t *testing.T) {
 	})
 }
 
-// unfit are the warnings that make r invalid, but for the one that a busy machine gives a
-// trial as short as those of these tests: the generator, which stays for quickTiming.Tail,
-// has ended before its last reading.
+// unfit are the warnings that make r invalid. One is excluded: on a busy machine the
+// generator of such a short trial may end before its last reading.
 func unfit(r result.Record) (all []result.Warning) {
 	for _, w := range r.Warnings {
 		if w.Invalidates && (w.Code != "task-missing" || !strings.HasPrefix(w.Message, "load/load: not read at the end")) {
@@ -249,7 +248,7 @@ func unfit(r result.Record) (all []result.Warning) {
 	return all
 }
 
-// Somebody sets the wall clock: differences hold, and the record says so.
+// The wall clock is stepped: differences are correct, and the record has a warning.
 func TestClockStepped(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -307,7 +306,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	cfg, sink := fakeConfig(t, f, "")
 	sink.on = func(e result.Event) {
 		if e.Phase == "record" {
-			// A directory stands where the record is to be written.
+			// A directory blocks the path of the record.
 			if err := os.Mkdir(cfg.Dir.TrialFile(e.Trial, result.RecordFile+".tmp"), 0o700); err != nil {
 				t.Error(err)
 			}
@@ -325,10 +324,10 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-type deaf struct{ heard int }
+type deaf struct{ events int }
 
 func (d *deaf) Event(result.Event) error {
-	d.heard++
+	d.events++
 	return errors.New("terminal is gone")
 }
 
@@ -340,11 +339,11 @@ func TestSinkThatFailsIsLeftOut(t *testing.T) {
 	if summary, err := runner.Run(context.Background(), cfg); err != nil || summary.Recorded != 1 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
-	if d.heard != 1 {
-		t.Errorf("it was told %d events", d.heard)
+	if d.events != 1 {
+		t.Errorf("it got %d events", d.events)
 	}
 	if !slices.ContainsFunc(sink.list(), func(e result.Event) bool { return strings.Contains(e.Message, "terminal is gone") }) {
-		t.Error("the other sink was not told")
+		t.Error("the other sink got no event")
 	}
 }
 

@@ -12,36 +12,37 @@ import (
 )
 
 const (
-	// samplePeriod is the time between two looks at every task.
+	// samplePeriod is the time between two readings of every task.
 	samplePeriod = time.Second
-	// watchPeriod is how soon a task that died, or a generator that ended, is noticed.
+	// watchPeriod is the time between two checks for a dead task or an ended generator.
 	watchPeriod = 100 * time.Millisecond
-	// listLead is how long before an edge the tasks are listed: listing reads every
-	// process of the machine and must not stand between the edge and its reading.
+	// listLead is the time before an edge at which tasks are listed. Listing reads every
+	// process of the machine, which must not delay the reading at the edge.
 	listLead = 250 * time.Millisecond
 )
 
-// sampler looks at the tasks of a trial.
+// sampler reads the tasks of a trial.
 type sampler struct {
 	setup      *setup
 	journal    *journal
 	deployment *platform.Deployment
 
 	listed []platform.Task // by the deployment
-	tasks  []platform.Task // listed, and what the meter found beside them
+	tasks  []platform.Task // listed, and found by the meter
 	last   meter.Look
-	any    bool // last is a look
-	// history is kept where counters are refreshed only so often.
+	any    bool // last is a reading
+	// history has the readings of counters that are refreshed at an interval.
 	history history
-	// reborn were started in the place of tasks that faults had ended, whether or not they still run.
-	reborn []platform.Task
+	// restarted are the tasks that replaced ended ones, even if they have ended themselves.
+	restarted []platform.Task
 }
 
-// reset forgets all tasks and readings but these.
+// reset forgets all tasks and readings; history replaces its own.
 func (s *sampler) reset(history history) {
 	*s = sampler{setup: s.setup, journal: s.journal, deployment: s.deployment, history: history}
 }
 
+// list lists the tasks.
 func (s *sampler) list(ctx context.Context) error {
 	tasks, err := s.deployment.Tasks(ctx)
 	if err != nil {
@@ -52,7 +53,7 @@ func (s *sampler) list(ctx context.Context) error {
 	return nil
 }
 
-// look reads every task and tells it. Its times are the trial's.
+// look reads every task and emits the sample. Its times are the trial's.
 func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 	asked := s.setup.clock.now()
 	now, err := s.setup.Meter.Read(ctx, s.listed, depth)
@@ -73,7 +74,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		now.Nodes[i].Reading.At = s.setup.clock.steady(now.Nodes[i].Reading.At)
 	}
 	if s.refreshed() {
-		// What was not refreshed is not told again: a row more would be no observation more.
+		// Readings without a refresh are not emitted: they are no further observations.
 		sample.Tasks, sample.Nodes = s.history.add(now, asked, s.setup.clock.now())
 		if len(sample.Tasks)+len(sample.Nodes) == 0 {
 			s.last, s.any = now, true
@@ -88,10 +89,10 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 	return nil
 }
 
-// refreshed says that the counters carry times of their own, by which they are used.
+// refreshed reports whether counters are refreshed at an interval, with times of their own.
 func (s *sampler) refreshed() bool { return s.deployment.CounterRefresh != nil }
 
-// refresh is how often the deployment's counters are refreshed; 0: whenever they are read.
+// refresh is the refresh interval of the counters; 0: each reading is current.
 func (s *sampler) refresh() time.Duration {
 	if !s.refreshed() {
 		return 0
@@ -99,7 +100,7 @@ func (s *sampler) refresh() time.Duration {
 	return s.deployment.CounterRefresh.Refresh()
 }
 
-// relist lists the tasks anew where faults end some and others take their place.
+// relist lists the tasks again if faults end and replace them.
 func (s *sampler) relist(ctx context.Context) error {
 	if len(s.setup.Experiment.Faults) == 0 || !s.refreshed() {
 		return nil
@@ -108,14 +109,14 @@ func (s *sampler) relist(ctx context.Context) error {
 		return err
 	}
 	for _, task := range s.listed {
-		if task.Restarted && !lists(s.reborn, task.ID) {
-			s.reborn = append(s.reborn, task)
+		if task.Restarted && !lists(s.restarted, task.ID) {
+			s.restarted = append(s.restarted, task)
 		}
 	}
 	return nil
 }
 
-// period is the time between two looks at every task.
+// period is the time between two readings of every task.
 func (s *sampler) period() time.Duration {
-	return max(samplePeriod, s.refresh()/looksPerRefresh)
+	return max(samplePeriod, s.refresh()/readsPerRefresh)
 }

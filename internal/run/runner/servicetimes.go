@@ -15,9 +15,8 @@ type serviceTimes struct {
 	timer   platform.StageTimer // nil: there are none
 }
 
-// read reads what the services say of their own times; nil where they say
-// nothing. It is read just outside of the edges at which the meters are, so that
-// its cost lies outside of what is measured.
+// read reads the times that services measured; nil if they measure none. It runs outside the
+// edges, so that its cost is not measured.
 func (st *serviceTimes) read(ctx context.Context) []platform.StageTime {
 	if st.timer == nil {
 		return nil
@@ -31,7 +30,7 @@ func (st *serviceTimes) read(ctx context.Context) []platform.StageTime {
 	return times
 }
 
-// keep keeps what was added between two readings.
+// keep records the difference of two readings.
 func (st *serviceTimes) keep(begin, end []platform.StageTime) {
 	if begin == nil {
 		return

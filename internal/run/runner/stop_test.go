@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-// A run ends where it knows enough, says why, and a resumed one knows.
+// A run ends early if Stop returns a reason, which a resumed run finds.
 func TestStopsWhenItKnowsEnough(t *testing.T) {
 	cfg, events := fakeRun(t, strings.Replace(fakeText, "blocks: 1", "blocks: 4", 1), &fake{}, "")
 	var asked []int
@@ -27,13 +27,13 @@ func TestStopsWhenItKnowsEnough(t *testing.T) {
 	if err != nil || stopped == nil || stopped.Block != 2 || stopped.Why != "narrow enough" || stopped.At.IsZero() {
 		t.Fatalf("%+v, %v", stopped, err)
 	}
-	var said []string
+	var messages []string
 	for _, e := range events.list() {
-		said = append(said, e.Message)
+		messages = append(messages, e.Message)
 	}
-	for _, want := range []string{"cannot be told, so the run goes on: the disk is gone", "stopped after block 2: narrow enough"} {
-		if !strings.Contains(strings.Join(said, "\n"), want) {
-			t.Errorf("nothing says %q in %q", want, said)
+	for _, want := range []string{"because the check for an early end failed: the disk is gone", "stopped after block 2: narrow enough"} {
+		if !strings.Contains(strings.Join(messages, "\n"), want) {
+			t.Errorf("no %q in %q", want, messages)
 		}
 	}
 	if s, err := runner.Run(t.Context(), cfg); err != nil || s.Recorded != 0 {

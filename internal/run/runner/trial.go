@@ -43,9 +43,8 @@ type trial struct {
 	seen     seen
 }
 
-// workflow is what a trial goes through, in this order. A phase whose error
-// ends the trial is followed only by those marked always. What was deployed is
-// removed afterwards, whatever happened.
+// workflow lists the phases of a trial, in order. After an error only phases
+// marked always are run. The deployment is removed in every case.
 var workflow = []struct {
 	name   string
 	do     func(*trial, context.Context) error
@@ -60,7 +59,7 @@ var workflow = []struct {
 	{name: "record", do: (*trial).keep, always: true},
 }
 
-// one runs one trial. The error says that the run cannot go on.
+// one runs one trial. An error ends the run.
 func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	ctx, abort := context.WithCancelCause(parent)
 	defer abort(nil)
@@ -80,7 +79,7 @@ func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	t.journal.emit(result.Event{Kind: result.KindTrial})
 	t.walk(ctx)
 	removal := t.remove(ctx)
-	abandoned := su.dir.Abandon() // no more than a close where the trial is recorded
+	abandoned := su.dir.Abandon() // only closes the directory of a recorded trial
 	if t.recorded {
 		return removal
 	}
@@ -93,12 +92,13 @@ func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	return errors.Join(t.outcome, removal, abandoned)
 }
 
+// walk runs the phases.
 func (t *trial) walk(ctx context.Context) {
 	for _, p := range workflow {
 		if t.outcome != nil && !p.always {
 			continue
 		}
-		// An interrupted trial is not recorded: it is run again when the run is resumed.
+		// An interrupted trial is not recorded; a resumed run repeats it.
 		if ctx.Err() != nil {
 			return
 		}
@@ -113,7 +113,7 @@ func (t *trial) walk(ctx context.Context) {
 	}
 }
 
-// keep writes the record, the last thing of a trial.
+// keep writes the record. It is the last phase of a trial.
 func (t *trial) keep(context.Context) error {
 	t.judge()
 	t.journal.record.Ended = t.setup.clock.now()
@@ -125,16 +125,16 @@ func (t *trial) keep(context.Context) error {
 		return err
 	}
 	if err := t.setup.dir.Finish(t.journal.record); err != nil {
-		t.outcome = err // what the trial was no longer matters: it could not be kept
+		t.outcome = err // the record cannot be kept, so its outcome is lost
 		return err
 	}
 	t.recorded = true
 	t.count()
-	t.setup.tell(done)
+	t.setup.send(done)
 	return nil
 }
 
-// judge says in the record, and tells, what became of the trial.
+// judge sets the outcome in the record and emits it.
 func (t *trial) judge() {
 	bad, isInvalid := errors.AsType[*invalid](t.outcome)
 	switch {
@@ -170,8 +170,8 @@ func (t *trial) count() {
 	}
 }
 
-// remove stops the load and removes the deployment. It goes on when ctx has
-// ended, for as long as [Timing.Remove], and gives up at the second interrupt.
+// remove stops the load and removes the deployment. It continues after the end of ctx, for
+// [Timing.Remove], and stops at the second interrupt.
 func (t *trial) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.setup.Timing.Remove, errors.New("it took too long"))
 	defer cancel()
@@ -183,7 +183,7 @@ func (t *trial) remove(ctx context.Context) error {
 		t.load.loading.stop(ctx, t.setup.Timing.LoadGrace)
 	}
 	if t.faults.timeline != nil {
-		// What cannot be healed is removed all the same; what hampers the removal shows in its error.
+		// Removal goes on without healing; its own error shows any problem.
 		_ = t.faults.timeline.Heal(ctx, false)
 	}
 	removed := make(chan error, 1)
@@ -192,7 +192,7 @@ func (t *trial) remove(ctx context.Context) error {
 	select {
 	case err = <-removed:
 	case <-ctx.Done():
-		// It was told, and may yet say how it went; it is not waited for without end.
+		// Remove is ending: its error is worth a short wait.
 		select {
 		case err = <-removed:
 		case <-time.After(100 * time.Millisecond):

@@ -16,7 +16,7 @@ type usage struct {
 	load       *loadRun
 }
 
-// use keeps what every task used between the edges.
+// use records the usage of every task between the edges.
 func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Task, end meter.Look) {
 	known, ended := map[string]bool{}, us.endedTasks()
 	for _, task := range append(append([]platform.Task{}, first...), then...) {
@@ -30,7 +30,7 @@ func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Ta
 		}
 		u := result.TaskUsage{Task: task.Task, Start: begin.Tasks[task.ID], End: end.Tasks[task.ID]}
 		if task.Restarted {
-			u.Start = us.unborn(task.ID, begin)
+			u.Start = us.atStart(task.ID, begin)
 		}
 		u.Missing = missing(task, u, begin, end)
 		us.journal.record.Tasks = append(us.journal.record.Tasks, u)
@@ -47,7 +47,7 @@ func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Ta
 	us.journal.nodeUnread(errors.Join(begin.NodeErr, end.NodeErr))
 }
 
-// endedTasks are the tasks that faults have ended, by their ID.
+// endedTasks returns the tasks that faults ended, by ID.
 func (us *usage) endedTasks() map[string]platform.Ended {
 	ended := map[string]platform.Ended{}
 	if us.deployment.EndedTasks == nil {
@@ -59,33 +59,34 @@ func (us *usage) endedTasks() map[string]platform.Ended {
 	return ended
 }
 
-// departed is the usage of a task that a fault ended: its counters stand where they
-// stood when it did, to the end of the measure phase.
+// departed is the usage of a task that a fault ended. Its last counters count as those at the end
+// of the measure phase.
 func (us *usage) departed(e platform.Ended, begin meter.Look) result.TaskUsage {
 	u := result.TaskUsage{Task: e.Task.Task, Ended: true, Start: begin.Tasks[e.ID]}
 	if e.Restarted {
-		u.Start = us.unborn(e.ID, begin)
+		u.Start = us.atStart(e.ID, begin)
 	} else if _, ok := begin.Tasks[e.ID]; !ok {
 		u.Missing = "not read at the beginning, and ended by a fault"
 	}
 	none := int64(0)
 	u.End = result.Reading{At: us.setup.clock.steady(us.load.edges.end), CPU: int64(e.CPU), Peak: e.Peak, PSS: &none,
 		Voluntary: e.Voluntary, Involuntary: e.Involuntary}
-	// The kernel tells the whole of a process to the microsecond, the clock at the
-	// beginning to the nanosecond: one that did nothing must not come out below nothing.
+	// The kernel reports the total of an ended process in microseconds, and the clock at
+	// the beginning is in nanoseconds. An idle process must not get a negative usage.
 	u.End.CPU = max(u.End.CPU, u.Start.CPU)
 	return u
 }
 
-// unborn is what a task stood at that was started in place of another: nothing, unless it was there already.
-func (us *usage) unborn(id string, begin meter.Look) result.Reading {
+// atStart is the first reading of a task that replaced another: 0 at the start of the phase,
+// unless it already ran.
+func (us *usage) atStart(id string, begin meter.Look) result.Reading {
 	if r, ok := begin.Tasks[id]; ok {
 		return r
 	}
 	return result.Reading{At: us.setup.clock.steady(us.load.edges.begin)}
 }
 
-// missing says why the difference of a task's counters cannot be had; empty: it can.
+// missing is the reason for a missing difference of a task's counters; "": there is a difference.
 func missing(task platform.Task, u result.TaskUsage, begin, end meter.Look) string {
 	id := task.ID
 	_, atBegin := begin.Tasks[id]
@@ -102,7 +103,7 @@ func missing(task platform.Task, u result.TaskUsage, begin, end meter.Look) stri
 	case !atEnd:
 		return "not read at the end: " + why(end, "it ended during the measure phase")
 	case u.End.CPU < u.Start.CPU:
-		return "its CPU counter went backwards: another process has taken its number"
+		return "its CPU counter decreased: another process has its number"
 	}
 	return ""
 }

@@ -14,29 +14,29 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// seen is what the validity checks look at.
+// seen is the data of the validity checks.
 type seen struct {
 	record  *result.Record
 	load    *result.Load
 	limits  experiment.Validity
 	open    bool          // open loop
-	faults  bool          // were injected: failed requests are then what is measured
+	faults  bool          // were injected: then failed requests are measured
 	p50     time.Duration // response time
 	stepped time.Duration // of the wall clock during the trial
-	// unsure is how far the wall clock was stepped between telling the generator its schedule and the measure phase.
+	// unsure is the step of the wall clock between the generator's start and the measure phase.
 	unsure time.Duration
 }
 
 const (
-	// leastLateness is the p99 lateness that is never held against a generator.
-	leastLateness = time.Millisecond
-	// grossly late is so many times the limit.
+	// minLateness is the p99 lateness up to which no generator is late.
+	minLateness = time.Millisecond
+	// grossly late is this multiple of the limit.
 	grossly = 10
-	// clockStep is the step of the wall clock that is worth a word.
+	// clockStep is the step of the wall clock that causes a warning.
 	clockStep = 100 * time.Millisecond
-	// stealShare of the machine's CPU given to other guests that is worth a word.
+	// stealShare is the share of steal time that causes a warning.
 	stealShare = 0.05
-	// throttleShare of the measure phase for which a container was held back that is worth a word.
+	// throttleShare is the share of throttled time that causes a warning.
 	throttleShare = 0.001
 )
 
@@ -45,8 +45,8 @@ var (
 	cpus      = []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000, metric.MeshRatio, metric.DataPlaneRatio}
 )
 
-// check is one thing that a trial's figures rest on. find says what is wrong;
-// empty: nothing is.
+// check is one property that the figures of a trial rest on. find describes a violation; "": there
+// is none.
 type check struct {
 	code    string
 	find    func(seen) string
@@ -55,10 +55,10 @@ type check struct {
 	metrics []string // it concerns; nil: all
 }
 
-// clusterHints say what to do in a cluster, which chooses the processors itself, by code.
+// clusterHints are hints for clusters, which choose the processors themselves, by code.
 var clusterHints = map[string]string{
-	"generator-saturated": "raise load.workers, give the load nodes of its own (platform.affinity: labels, and the label tare.dev/role=load on them), or lower the rate",
-	"generator-late":      "give the load nodes of its own (platform.affinity: labels, and the label tare.dev/role=load on them), raise load.workers, or lower the rate",
+	"generator-saturated": "raise load.workers, reserve nodes for the load (platform.affinity: labels, and the label tare.dev/role=load on them), or lower the rate",
+	"generator-late":      "reserve nodes for the load (platform.affinity: labels, and the label tare.dev/role=load on them), raise load.workers, or lower the rate",
 }
 
 // hintOn is the check's hint for trials on a kind of platform.
@@ -69,7 +69,7 @@ func (c check) hintOn(platform string) string {
 	return c.hint
 }
 
-// effect is what becomes of a trial for which a check does not hold.
+// effect is the consequence of a failed check for the trial.
 type effect int
 
 const (
@@ -78,24 +78,24 @@ const (
 	invalidates               // nothing of the trial is used
 )
 
-// checks are made on every trial that was measured. One code may stand twice,
-// the graver row first: the second is then not asked.
+// checks are made on every measured trial. If a code has two rows, the graver one
+// comes first, and the second is skipped after it.
 var checks = []check{
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", invalidates, nil},
-	{"response-size", wrongSize, "see that the application answers with the size the treatment asks for", invalidates, nil},
-	{"generator-saturated", saturatedOpen, "give the generator a processor of its own (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
-	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or give it a processor of its own (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
-	{"generator-late", grosslyLate, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
-	{"generator-late", late, "give the generator a processor of its own (platform.cpus: {load: …}), or lower the rate", warns, latencies},
-	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop what does not belong to the trial", invalidates, nil},
+	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
+	{"generator-saturated", saturatedOpen, "reserve a processor for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
+	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or reserve a processor for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
+	{"generator-late", grosslyLate, "reserve a processor for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
+	{"generator-late", late, "reserve a processor for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
+	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop processes outside the trial", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance", invalidates, nil},
-	{"restarted", restarted, "see its log in the trial's provenance, and whether it may have more memory", invalidates, nil},
-	{"throttled", throttled, "raise the container's CPU limit, or leave it out: what is held back is measured as latency, and not as CPU", warns, append(slices.Clone(latencies), cpus...)},
-	{"throttling-unknown", throttlingUnknown, "see that tare may read nodes/proxy, and that the kubelet's cAdvisor knows the containers; or set no CPU limits", warns, latencies},
-	{"clock-stepped", steppedUnsure, "let the clock come to rest (NTP) before measuring", invalidates, nil},
-	{"clock-stepped", stepped, "differences within the trial do not suffer; time stamps cannot be compared with those of other machines", warns, nil},
-	{"cpu-stolen", stolen, "the hypervisor gave this machine's CPU to others: use a machine with processors of its own, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
+	{"restarted", restarted, "see its log in the trial's provenance, or raise its memory limit", invalidates, nil},
+	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
+	{"throttling-unknown", throttlingUnknown, "grant access to nodes/proxy and check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
+	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
+	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
+	{"cpu-stolen", stolen, "steal time: use a machine with dedicated processors, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
 }
 
 // checked makes every check on the trial.
@@ -104,18 +104,18 @@ func (t *trial) checked() []result.Warning {
 	s.record, s.load, s.limits = &t.journal.record, t.journal.record.Load, t.setup.Experiment.Validity
 	s.open = t.load.profile.Rate > 0
 	s.faults = len(t.setup.Experiment.Faults) > 0
-	s.unsure = t.load.edges.began - t.load.edges.told
+	s.unsure = t.load.edges.began - t.load.edges.scheduled
 	t.load.mu.Lock()
 	s.p50 = medianP50(t.load.progress)
 	t.load.mu.Unlock()
 	var warnings []result.Warning
-	said := map[string]bool{}
+	found := map[string]bool{}
 	for _, c := range checks {
-		if said[c.code] {
+		if found[c.code] {
 			continue
 		}
 		if message := c.find(s); message != "" {
-			said[c.code] = true
+			found[c.code] = true
 			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hintOn(t.setup.Experiment.Platform.Kind),
 				Invalidates: c.effect == invalidates, Withholds: c.effect == withholds, Metrics: c.metrics})
 		}
@@ -123,7 +123,7 @@ func (t *trial) checked() []result.Warning {
 	return warnings
 }
 
-// medianP50 is the median over the seconds of the measure phase: a limit, not a result.
+// medianP50 is the median over the seconds of the measure phase. It sets a limit and is no result.
 func medianP50(seconds []load.Progress) time.Duration {
 	var all []float64
 	for _, p := range seconds {
@@ -145,7 +145,7 @@ func rateMissed(s seen) string {
 	if s.load.Intended <= 0 {
 		return "the generator sent nothing in the measure phase"
 	}
-	// A paced generator intends no more than it can send: what it was asked for is the measure.
+	// A paced generator intends no more than it can send. Its requested rate is the reference.
 	intended := s.load.Intended
 	if s.load.Loop == "paced" {
 		intended = max(intended, int64(s.load.AskedRate*s.load.MeasureSeconds))
@@ -154,7 +154,7 @@ func rateMissed(s seen) string {
 	if got >= 1-s.limits.RateShortfall {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d intended requests were answered within the measure phase (%.2f %%, at least %.2f %% are asked for)",
+	return fmt.Sprintf("%d of %d intended requests were answered within the measure phase (%.2f %%, minimum %.2f %%)",
 		s.load.Completed, intended, 100*got, 100*(1-s.limits.RateShortfall))
 }
 
@@ -168,15 +168,15 @@ func tooManyErrors(s seen) string {
 	case s.faults:
 		return ""
 	case all == 0:
-		return "not one request ended in the measure phase"
+		return "no request ended in the measure phase"
 	case float64(bad) <= s.limits.ErrorRatio*float64(all):
 		return ""
 	}
-	return fmt.Sprintf("%d of %d requests failed (%.2f %%, at most %.2f %% may): %s", bad, all,
+	return fmt.Sprintf("%d of %d requests failed (%.2f %%, limit %.2f %%): %s", bad, all,
 		100*float64(bad)/float64(all), 100*s.limits.ErrorRatio, tally(s.load))
 }
 
-// tally names what went wrong, the most frequent first.
+// tally names the failures, the most frequent first.
 func tally(l *result.Load) string {
 	type count struct {
 		what string
@@ -201,7 +201,7 @@ func tally(l *result.Load) string {
 
 func wrongSize(s seen) string {
 	if n := s.load.Errors["wrong size"]; n > 0 {
-		return fmt.Sprintf("%d answers were not of the size asked for", n)
+		return fmt.Sprintf("%d answers had another size than requested", n)
 	}
 	return ""
 }
@@ -225,11 +225,11 @@ func latenessLimit(s seen) time.Duration {
 	if l := time.Duration(s.limits.Lateness); l > 0 {
 		return l
 	}
-	return max(leastLateness, s.p50/10)
+	return max(minLateness, s.p50/10)
 }
 
-// lateness is the p99 lateness the generator itself is to blame for, where it
-// can tell; a request that waits for a connection waits for the server.
+// lateness is the p99 lateness caused by the generator itself, if it is known. A request that
+// waits for a connection waits for the server.
 func lateness(s seen) (time.Duration, bool) {
 	us := cmp.Or(s.load.OwnLatenessP99US, s.load.LatenessP99US)
 	if us == nil || !s.open {
@@ -267,7 +267,7 @@ func unattributed(s seen) string {
 	if float64(unknown) <= s.limits.Unattributed*float64(all) {
 		return ""
 	}
-	return fmt.Sprintf("%.1f %% of all CPU matched no attribution rule (at most %.1f %% may): %s",
+	return fmt.Sprintf("%.1f %% of all CPU matched no attribution rule (limit %.1f %%): %s",
 		100*float64(unknown)/float64(all), 100*s.limits.Unattributed, strings.Join(who, ", "))
 }
 
@@ -288,9 +288,9 @@ func restarted(s seen) string {
 		if n <= 0 || task.Ended || s.faults {
 			continue
 		}
-		why := fmt.Sprintf("%s was started again %d times", task.ID, n)
+		why := fmt.Sprintf("%s was restarted %d times", task.ID, n)
 		if kills := task.End.OOMKills - task.Start.OOMKills; kills > 0 {
-			why += fmt.Sprintf(", after it was killed for want of memory %d times or more", kills)
+			why += fmt.Sprintf(", OOMKilled %d times or more", kills)
 		}
 		who = append(who, why)
 	}
@@ -312,10 +312,10 @@ func throttled(s seen) string {
 	if who == nil {
 		return ""
 	}
-	return "CPU limits held back " + strings.Join(who, ", ")
+	return "throttled by CPU limits: " + strings.Join(who, ", ")
 }
 
-// throttlingUnknown is asked of containers alone: processes of this machine have no limits but those of the whole.
+// throttlingUnknown checks containers only: local processes have no CPU limits.
 func throttlingUnknown(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
@@ -327,21 +327,21 @@ func throttlingUnknown(s seen) string {
 	if who == nil {
 		return ""
 	}
-	return "whether CPU limits held these back is not known: " + strings.Join(who, ", ")
+	return "throttling by CPU limits is unknown for: " + strings.Join(who, ", ")
 }
 
 func steppedUnsure(s seen) string {
 	if s.unsure.Abs() <= clockStep {
 		return ""
 	}
-	return fmt.Sprintf("the wall clock was set by %v while the load was starting: the generator's measure phase is not the meters'", s.unsure.Round(time.Millisecond))
+	return fmt.Sprintf("the wall clock was stepped by %v during the start of the load: generator and meters have different measure phases", s.unsure.Round(time.Millisecond))
 }
 
 func stepped(s seen) string {
 	if s.stepped.Abs() <= clockStep {
 		return ""
 	}
-	return fmt.Sprintf("the wall clock was set by %v during the trial", s.stepped.Round(time.Millisecond))
+	return fmt.Sprintf("the wall clock was stepped by %v during the trial", s.stepped.Round(time.Millisecond))
 }
 
 func stolen(s seen) string {
@@ -357,5 +357,5 @@ func stolen(s seen) string {
 	if share <= stealShare {
 		return ""
 	}
-	return fmt.Sprintf("the hypervisor took %.1f %% of this machine's CPU during the measure phase", 100*share)
+	return fmt.Sprintf("the hypervisor took %.1f %% of this machine's CPU (steal time) during the measure phase", 100*share)
 }

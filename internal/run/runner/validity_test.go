@@ -26,7 +26,7 @@ func soundTrial() *trial {
 			Classes: map[string]int64{"2xx": 10_000}, Statuses: map[string]int64{"200": 10_000}, Errors: map[string]int64{}},
 		Tasks: []result.TaskUsage{
 			{Task: mesh.Task{ID: "echo-0/app", Plane: metric.App}, Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 2e9}},
-			{Task: mesh.Task{ID: "stranger", Plane: metric.Unattributed}, Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 1e9 + 5e6}},
+			{Task: mesh.Task{ID: "unknown", Plane: metric.Unattributed}, Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 1e9 + 5e6}},
 		},
 		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at}, End: result.NodeReading{At: at.Add(10 * time.Second), Busy: 5e9, Steal: 5e8}},
 	}
@@ -36,14 +36,14 @@ func soundTrial() *trial {
 	return t
 }
 
-// held is a task that its CPU limit held back in ten seconds.
+// held sets the throttled time of a task, in ten seconds.
 func held(u *result.TaskUsage, back time.Duration) {
 	none, ns := int64(0), back.Nanoseconds()
 	u.Start.At, u.End.At = time.Unix(1000, 0), time.Unix(1010, 0)
 	u.Start.Throttled, u.End.Throttled = &none, &ns
 }
 
-// A cluster refuses platform.cpus: no hint may send anybody there.
+// A cluster refuses platform.cpus: no hint may recommend it.
 func TestHintsOnClusters(t *testing.T) {
 	for _, c := range checks {
 		if here := c.hintOn(mesh.OnLocal); here != c.hint {
@@ -61,15 +61,15 @@ func TestHintsOnClusters(t *testing.T) {
 	}
 }
 
-// Each row spoils one thing. The limits themselves are on the good side.
+// Each row spoils one property. The limits themselves are valid.
 func TestChecks(t *testing.T) {
 	float := func(f float64) *float64 { return &f }
 	for _, c := range []struct {
-		name   string
-		spoil  func(*trial)
-		code   string // empty: nothing is wrong
-		says   string
-		effect effect
+		name    string
+		spoil   func(*trial)
+		code    string // "": no warning
+		message string
+		effect  effect
 	}{
 		{name: "nothing", spoil: func(*trial) {}},
 		{"rate at its limit", func(t *trial) { t.journal.record.Load.Completed = 9950 }, "", "", warns},
@@ -80,12 +80,12 @@ func TestChecks(t *testing.T) {
 		{"errors", func(t *trial) {
 			t.journal.record.Load.Classes = map[string]int64{"2xx": 9000, "status": 600, "conn": 400}
 			t.journal.record.Load.Statuses, t.journal.record.Load.Errors = map[string]int64{"200": 9000, "503": 600}, map[string]int64{"reset": 400}
-		}, "errors", "1000 of 10000 requests failed (10.00 %, at most 0.10 % may): status 503 (600), reset (400)", invalidates},
-		{"no request ended", func(t *trial) { t.journal.record.Load.Classes = nil }, "errors", "not one request", invalidates},
+		}, "errors", "1000 of 10000 requests failed (10.00 %, limit 0.10 %): status 503 (600), reset (400)", invalidates},
+		{"no request ended", func(t *trial) { t.journal.record.Load.Classes = nil }, "errors", "no request ended", invalidates},
 		{"wrong size", func(t *trial) { t.journal.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", invalidates},
 		{"generator saturated", func(t *trial) { t.journal.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", invalidates},
 		{"generator saturated in a closed loop", func(t *trial) { t.load.profile.Rate = 0; t.journal.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", warns},
-		{"generator that does not know", func(t *trial) { t.journal.record.Load.ThreadCPURatio, t.journal.record.Load.LatenessP99US = nil, nil }, "", "", warns},
+		{"generator without these figures", func(t *trial) { t.journal.record.Load.ThreadCPURatio, t.journal.record.Load.LatenessP99US = nil, nil }, "", "", warns},
 		{"a little late", func(t *trial) { t.journal.record.Load.LatenessP99US = float(1500) }, "generator-late", "p99 1.5ms, more than 1ms", warns},
 		{"late for a quick server is not late for a slow one", func(t *trial) {
 			t.journal.record.Load.LatenessP99US = float(1500)
@@ -97,23 +97,23 @@ func TestChecks(t *testing.T) {
 			t.setup.Experiment.Validity.Lateness = experiment.Duration(100 * time.Microsecond)
 		}, "generator-late", "more than 100µs", warns},
 		{"grossly late", func(t *trial) { t.journal.record.Load.LatenessP99US = float(11_000) }, "generator-late", "11ms", withholds},
-		{"late for want of connections", func(t *trial) {
+		{"late, waiting for connections", func(t *trial) {
 			t.journal.record.Load.LatenessP99US, t.journal.record.Load.OwnLatenessP99US = float(11_000), float(10)
 		}, "", "", warns},
 		{"unattributed", func(t *trial) { t.journal.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", invalidates},
 		{"task missing", func(t *trial) { t.journal.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", invalidates},
-		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "set by -1s during", warns},
+		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "stepped by -1s during", warns},
 		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", warns},
-		{"clock stepped before the start", func(t *trial) { t.load.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "while the load was starting", invalidates},
+		{"clock stepped before the start", func(t *trial) { t.load.edges.began = time.Second; t.seen.stepped = time.Second }, "clock-stepped", "during the start of the load", invalidates},
 		{"CPU stolen", func(t *trial) { t.journal.record.Node.End.Steal = 1.1e9 }, "cpu-stolen", "5.5 %", warns},
 		{"restarted", func(t *trial) { t.journal.record.Tasks[0].End.Restarts, t.journal.record.Tasks[0].End.OOMKills = 2, 1 }, "restarted",
-			"echo-0/app was started again 2 times, after it was killed for want of memory", invalidates},
+			"echo-0/app was restarted 2 times, OOMKilled 1 times", invalidates},
 		{"restarted before", func(t *trial) {
 			t.journal.record.Tasks[0].Start.Restarts, t.journal.record.Tasks[0].End.Restarts = 2, 2
 		}, "", "", warns},
 		{"throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app for 15ms (0.1 % of the time)", warns},
 		{"hardly throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 9*time.Millisecond) }, "", "", warns},
-		{"a container whose throttling is not known", func(t *trial) { t.journal.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
+		{"a container whose throttling is unknown", func(t *trial) { t.journal.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
 		{"no node", func(t *trial) { t.journal.record.Node = nil }, "", "", warns},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -126,13 +126,13 @@ func TestChecks(t *testing.T) {
 				if len(warnings) > 0 {
 					t.Errorf("%+v, want none", warnings)
 				}
-			case i < 0 || !strings.Contains(warnings[i].Message, c.says) || warnings[i].Invalidates != (c.effect == invalidates) || warnings[i].Withholds != (c.effect == withholds) || warnings[i].Hint == "":
-				t.Errorf("%+v, want %s: %s", warnings, c.code, c.says)
+			case i < 0 || !strings.Contains(warnings[i].Message, c.message) || warnings[i].Invalidates != (c.effect == invalidates) || warnings[i].Withholds != (c.effect == withholds) || warnings[i].Hint == "":
+				t.Errorf("%+v, want %s: %s", warnings, c.code, c.message)
 			}
 			seen := map[string]bool{}
 			for _, w := range warnings {
 				if seen[w.Code] {
-					t.Errorf("%s is said twice", w.Code)
+					t.Errorf("two warnings %s", w.Code)
 				}
 				seen[w.Code] = true
 			}
@@ -140,7 +140,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Every code is explained where people look for it.
+// Every code has a line in the reference.
 func TestCodesAreOnThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/reference/warnings.md")
 	if err != nil {
@@ -153,7 +153,7 @@ func TestCodesAreOnThePage(t *testing.T) {
 	}
 }
 
-// What a check concerns exists.
+// The metrics of every check exist.
 func TestChecksNameMetrics(t *testing.T) {
 	bases := map[string]bool{}
 	for _, m := range metric.All() {

@@ -10,8 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// kill counts how often a container ended for want of memory. The API server
-// tells of the last end alone, so that of several between two looks one is seen.
+// kill counts the OOM kills of a container. The API server reports the last one only, so of
+// several between two readings one is counted.
 type kill struct{ restarts, seen int }
 
 func (k kill) after(c cluster.Container, known bool) kill {
@@ -22,7 +22,7 @@ func (k kill) after(c cluster.Container, known bool) kill {
 	return k
 }
 
-// extras are what only an edge is worth asking for.
+// extras are the values that are read at edges only.
 type extras struct {
 	cadvisor cadvisor
 	states   map[containerKey]cluster.Container
@@ -30,8 +30,8 @@ type extras struct {
 	peaks    map[containerKey]int64
 }
 
-// readStates asks the API server for the containers of every namespace that has a
-// task. One that does not answer leaves its containers' restarts unknown.
+// readStates lists the containers of every namespace with a task. After an error the
+// restarts of its containers are unknown.
 func (m *Meter) readStates(ctx context.Context, tasks []platform.Task, into map[containerKey]cluster.Container) {
 	asked := map[string]bool{}
 	for _, t := range tasks {
@@ -49,8 +49,8 @@ func (m *Meter) readStates(ctx context.Context, tasks []platform.Task, into map[
 	}
 }
 
-// extras also keeps the highest working set that was seen of every container: it
-// stands in for the kernel's own mark where cAdvisor does not tell that.
+// extras also keeps the highest working set of every container. It replaces the
+// kernel's own maximum if cAdvisor does not report that.
 func (m *Meter) extras(answers []answer, states map[containerKey]cluster.Container, depth meter.Depth) extras {
 	m.mu.Lock()
 	defer m.mu.Unlock()

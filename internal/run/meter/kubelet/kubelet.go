@@ -1,17 +1,17 @@
-// Package kubelet reads what the containers of a cluster have used from the
-// kubelets of its nodes, through the API server's node proxy.
+// Package kubelet reads the usage of a cluster's containers from the kubelets of
+// its nodes, through the API server's node proxy.
 //
 // CPU and working set are from /metrics/resource: cumulative counters, each with
 // the time of its own reading to the millisecond. /stats/summary has the same
 // counters and rounds their times to the second, which is 3 % of a measure phase
-// of 30 s; it is asked for what the node's daemons burn, which nothing else tells.
+// of 30 s. Only its figures of the node's daemons are used, which no other source has.
 // At the edges /metrics/cadvisor adds peaks and throttling, and the API server
 // restarts. Native sidecars are containers like the others.
 //
-// Where a kubelet knows its containers by cAdvisor it refreshes them every 10 to
-// 20 seconds whoever asks, and a reading that is repeated says nothing new; where
-// it asks the container runtime for them they are read as they are asked for. The
-// node's own counters are always of the first kind. [Meter.Probe] tells which.
+// A kubelet with cAdvisor refreshes containers' counters every 10 to 20 seconds. A
+// repeated reading is then no new observation. A kubelet that reads the container
+// runtime returns current counters. The node's own counters are always refreshed at
+// an interval. [Meter.Probe] measures it.
 package kubelet
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// What a kubelet is asked.
+// Paths of a kubelet.
 const (
 	resourcePath = "metrics/resource"
 	summaryPath  = "stats/summary?only_cpu_and_memory=true"
@@ -43,9 +43,9 @@ const Refresh = meter.KubeletRefresh
 
 // Source is the cluster. [*cluster.Reader] is one.
 type Source interface {
-	// NodeRead asks a node's kubelet for a path.
+	// NodeRead returns the content of a path of a node's kubelet.
 	NodeRead(ctx context.Context, node, path string) ([]byte, error)
-	// Containers lists the containers of a namespace as the API server knows them.
+	// Containers lists the containers of a namespace from the API server.
 	Containers(ctx context.Context, namespace string) ([]cluster.Container, error)
 }
 
@@ -53,7 +53,7 @@ type Source interface {
 type Meter struct {
 	source Source
 	nodes  []cluster.Node
-	pause  func(context.Context, time.Duration) error // between two looks of a probe
+	pause  func(context.Context, time.Duration) error // between two readings of a probe
 
 	mu    sync.Mutex
 	own   map[string]*remainder // by node
@@ -90,7 +90,7 @@ func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
 	return Of(c.Reader(), nodes), nil
 }
 
-// Check asks one kubelet, and says why it may not be asked.
+// Check reads from one kubelet and returns the error, if any.
 func (m *Meter) Check(ctx context.Context) error {
 	if len(m.nodes) == 0 {
 		return fmt.Errorf("read kubelets: the cluster has no nodes: %w", errors.ErrUnsupported)
@@ -101,7 +101,7 @@ func (m *Meter) Check(ctx context.Context) error {
 
 var errNotThere = fmt.Errorf("the kubelet does not know the container yet, or no longer: %w", fs.ErrNotExist)
 
-// answer is what one node said.
+// answer is the reading of one node.
 type answer struct {
 	resources resources
 	cadvisor  cadvisor
@@ -110,9 +110,9 @@ type answer struct {
 	extra     error // of peaks and throttling
 }
 
-// Read asks all nodes at the same time. Nodes that cannot be reached leave their
-// containers unread; where none can be, the look is a gap. From [meter.Edge] on
-// it asks for peaks, throttling, restarts and kills as well.
+// Read reads all nodes in parallel. Containers of unreachable nodes are missing; if no
+// node is reachable, the reading is a gap. [meter.Edge] adds peaks, throttling, restarts
+// and kills.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
 	if len(m.nodes) == 0 {
 		return meter.Look{}, fmt.Errorf("read kubelets: the cluster has no nodes: %w", errors.ErrUnsupported)
@@ -153,7 +153,7 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 	return look, nil
 }
 
-// ask puts every question of a look at the same time.
+// ask sends all requests of a reading in parallel.
 func (m *Meter) ask(ctx context.Context, tasks []platform.Task, depth meter.Depth) ([]answer, map[containerKey]cluster.Container) {
 	answers := make([]answer, len(m.nodes))
 	states := map[containerKey]cluster.Container{}
@@ -194,7 +194,7 @@ func read[T any](ctx context.Context, s Source, node, path string, parse func([]
 	return parse(body)
 }
 
-// addNodes adds the nodes one by one, their sum, and what they burn beside their pods.
+// addNodes adds each node, their sum, and their work outside pods.
 func (m *Meter) addNodes(look *meter.Look, answers []answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,8 +220,8 @@ func (m *Meter) addNodes(look *meter.Look, answers []answer) {
 	}
 }
 
-// total adds up the nodes; its time is the mean of theirs, so that a difference
-// over a difference is the rate of them all.
+// total adds up the nodes; its time is the mean of theirs, so that a
+// difference over a difference is the rate of all nodes.
 func total(nodes []result.NodeReading) *result.NodeReading {
 	var sum result.NodeReading
 	var offset time.Duration

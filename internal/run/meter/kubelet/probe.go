@@ -9,36 +9,35 @@ import (
 )
 
 const (
-	// Longest is the longest time between two refreshes of a counter that is expected:
-	// cAdvisor's housekeeping is 10 s, 15 s where a container is idle, and up to as much
-	// again at random (manager/container.go); a kubelet that looks at its node for
-	// evictions refreshes them sooner, so that 10 to 16 s are seen.
+	// Longest is the longest expected refresh interval of a counter. cAdvisor's
+	// housekeeping takes 10 s, 15 s for an idle container, and up to the same time again
+	// at random (manager/container.go). The kubelet's eviction checks refresh counters
+	// sooner, so 10 to 16 s are usual.
 	Longest = 30 * time.Second
-	// probePeriod is the time between two looks of a probe.
+	// probePeriod is the time between two readings of a probe.
 	probePeriod = time.Second
-	// probeFresh looks one after another that all bring new readings show that counters are
-	// read as they are asked for.
+	// probeFresh successive readings with new times show that counters are current.
 	probeFresh = 5
-	// probeIntervals are seen of each counter before its refresh is taken as known.
+	// probeIntervals of each counter are needed to determine its refresh interval.
 	probeIntervals = 2
 	// probeFor bounds a probe.
 	probeFor = 70 * time.Second
 )
 
-// Pace is how often a cluster's counters are refreshed.
+// Pace is the refresh interval of a cluster's counters.
 type Pace struct {
-	// Containers is the longest time between two refreshes that was seen of any
-	// container's counters; 0: they are read whenever they are asked for.
+	// Containers is the longest observed refresh interval of containers' counters;
+	// 0: they are current.
 	Containers time.Duration
-	// Node is the same of the nodes' own counters; 0: none was refreshed while the others were watched.
+	// Node is the same of the nodes' own counters; 0: none was refreshed during the probe.
 	Node time.Duration
-	// Intervals is how many were seen.
+	// Intervals is the number of observed intervals.
 	Intervals int
 }
 
-// Probe watches the counters of everything that runs until each was refreshed
-// often enough to tell the pace, a minute at most. A counter that was not refreshed
-// in that time counts as [Longest].
+// Probe reads the counters of all containers until each was refreshed often enough to
+// determine the interval, for a minute at most. A counter without a refresh in that time
+// counts as [Longest].
 func (m *Meter) Probe(ctx context.Context) (Pace, error) {
 	containers, nodes := watched{}, watched{}
 	var asked time.Duration
@@ -49,7 +48,7 @@ func (m *Meter) Probe(ctx context.Context) (Pace, error) {
 		}
 		containers.see(readings)
 		nodes.see(whole)
-		// What is read as it is asked for is soon known too, as refreshed once a look: it takes some more to tell.
+		// Current counters look like refreshes at each reading: some more readings distinguish them.
 		fresh := len(containers) > 0 && look > probeFresh && containers.fresh()
 		if fresh || look > probeFresh && containers.known() || asked >= probeFor {
 			return pace(containers, nodes, fresh), nil
@@ -102,7 +101,7 @@ func (m *Meter) times(ctx context.Context) (containers, nodes map[fullKey]time.T
 	return containers, nodes, nil
 }
 
-// watched are counters, and what was seen of their refreshing.
+// watched are counters and their observed refreshes.
 type watched map[fullKey]*refreshes
 
 type refreshes struct {
@@ -123,19 +122,19 @@ func (w watched) see(now map[fullKey]time.Time) {
 		if !at.After(r.last) {
 			continue
 		}
-		// Both ends carry times of their own: the interval is exact, whenever it was looked at.
+		// Both ends have their own times: the interval is exact.
 		r.longest = max(r.longest, at.Sub(r.last))
 		r.last = at
 		r.intervals++
 	}
-	for key := range w { // one that ended is not waited for
+	for key := range w { // ended containers are ignored
 		if _, ok := now[key]; !ok {
 			delete(w, key)
 		}
 	}
 }
 
-// fresh says that all counters have a new time in each look that was made of them.
+// fresh reports whether all counters have a new time in each reading.
 func (w watched) fresh() bool {
 	for _, r := range w {
 		if r.intervals < r.looks-1 {

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// summaryPeriod is how often a kubelet is asked for its summary: the counters
-	// taken from it are refreshed half as often.
+	// summaryPeriod is the time between two reads of the summary, whose counters are
+	// refreshed half as often.
 	summaryPeriod = 5 * time.Second
-	// summaryRounding: the summary's times are cut off to the second; on average half of one is lost.
+	// summaryRounding: the summary's times are truncated to the second, by half a second on average.
 	summaryRounding = 500 * time.Millisecond
 	// podsGroup is the kubelet's name for the control group of all pods.
 	podsGroup = "pods"
-	// remainderName is the task of what is left.
+	// remainderName is the task of the remainder.
 	remainderName = "kernel"
 )
 
-// remainder works out what a node burns beside its pods: its daemons, which the
-// kubelet counts, and what is left of the whole, which is the kernel's own work
-// and every process that is in nobody's control group.
+// remainder computes a node's usage outside its pods: its daemons, which the kubelet
+// counts, and the remainder of the total. That is the kernel's own work and every
+// process without a control group.
 type remainder struct {
 	node   string
 	asked  time.Time
 	whole  line
-	groups []ownGroup // as the kubelet lists them
-	was    int64      // ns, the last that was left
+	groups []ownGroup // in the order of the kubelet
+	was    int64      // ns, the last remainder
 }
 
 // ownGroup is one control group of the node's own.
@@ -42,10 +42,10 @@ type ownGroup struct {
 	name string
 	cpu  line
 	rss  int64 // working set, bytes
-	peak int64 // the highest that was seen
+	peak int64 // the highest observed
 }
 
-// summary is what of /stats/summary is used.
+// summary is the used part of /stats/summary.
 type summary struct {
 	Node struct {
 		SystemContainers []struct {
@@ -61,7 +61,7 @@ type summary struct {
 	} `json:"node"`
 }
 
-// readSummary reads a node's own control groups where it is time to.
+// readSummary reads a node's own control groups once per summaryPeriod.
 func (m *Meter) readSummary(ctx context.Context, node string) error {
 	m.mu.Lock()
 	due := time.Since(m.own[node].asked) >= summaryPeriod
@@ -107,7 +107,7 @@ func (r *remainder) group(name string) *ownGroup {
 	return &r.groups[i]
 }
 
-// into adds the node's own tasks to a look, each as far as its counter has come.
+// into adds the node's own tasks to a reading, with their last counters.
 func (r *remainder) into(look *meter.Look) {
 	put := func(name, role string, reading result.Reading) {
 		t := platform.Task{Task: mesh.Task{ID: r.node + "/" + name, Pod: r.node, Container: name, Plane: metric.Platform, Role: role}}
@@ -125,15 +125,15 @@ func (r *remainder) into(look *meter.Look) {
 	}
 }
 
-// repeats says that a control group is one that was listed already under another
-// name: daemons may share one.
+// repeats reports whether a control group is listed under another name already:
+// daemons may share one.
 func (r *remainder) repeats(i int) bool {
 	return slices.ContainsFunc(r.groups[:i], func(g ownGroup) bool { return g.cpu.last() == r.groups[i].cpu.last() })
 }
 
-// left is the whole without pods and daemons. Each of these counters is refreshed
-// at times of its own; the answer is for the moment to which all of them have
-// come, between two refreshes of each as if it had gone on evenly.
+// left is the total without pods and daemons. Each of these counters is refreshed at
+// its own times. The result is for the latest moment that all of them cover, with
+// linear interpolation between two refreshes.
 func (r *remainder) left() (result.Reading, bool) {
 	lines := []line{r.whole}
 	pods := false
@@ -163,11 +163,11 @@ func (r *remainder) left() (result.Reading, bool) {
 		}
 		cpu += v
 	}
-	r.was = max(r.was, cpu) // a counter does not go back, whatever the rounding of its parts
+	r.was = max(r.was, cpu) // counters never decrease, despite the rounding of their parts
 	return result.Reading{At: at, CPU: r.was}, true
 }
 
-// line is a counter at the times it was refreshed, ascending.
+// line is a counter at its refreshes, ascending.
 type line []point
 
 type point struct {
@@ -175,8 +175,8 @@ type point struct {
 	cpu int64 // ns
 }
 
-// kept is how many refreshes are looked back on: those of one counter may lag
-// behind those of another by two or three.
+// kept is the number of kept refreshes. One counter may be two or three refreshes
+// behind another.
 const kept = 8
 
 func (l *line) add(at time.Time, cpu int64) {
@@ -191,7 +191,7 @@ func (l *line) add(at time.Time, cpu int64) {
 
 func (l line) last() point { return l[len(l)-1] }
 
-// value is the counter at a moment that is not before the first or after the last refresh.
+// value is the counter at a moment between the first and the last refresh.
 func (l line) value(at time.Time) (int64, bool) {
 	for i, p := range l {
 		if p.at.Before(at) {

@@ -20,7 +20,7 @@ type resources struct {
 	node       result.NodeReading
 }
 
-// nanoseconds of seconds as the text has them: nine decimals.
+// nanoseconds of seconds in the text, which have nine decimals.
 func nanoseconds(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
 
 func parseResources(body []byte) (resources, error) {
@@ -41,7 +41,7 @@ func parseResources(body []byte) (resources, error) {
 			r.node.Memory = int64(s.value)
 		}
 	})
-	// Memory without CPU has no time: it could not be placed.
+	// Memory without CPU has no time.
 	for key, of := range r.containers {
 		if of.At.IsZero() {
 			delete(r.containers, key)
@@ -50,9 +50,9 @@ func parseResources(body []byte) (resources, error) {
 	return r, err
 }
 
-// cadvisor is what of a node's /metrics/cadvisor the other sources do not tell,
-// by container, or, where cAdvisor does not know which container a control group
-// is, by the container runtime's ID for it.
+// cadvisor is the part of a node's /metrics/cadvisor that other sources lack, by
+// container. If cAdvisor does not name the container of a control group, it is by the
+// container runtime's ID.
 type cadvisor struct {
 	byName map[containerKey]group
 	byID   map[string]group
@@ -61,7 +61,7 @@ type cadvisor struct {
 // group is one control group.
 type group struct {
 	peak      int64 // bytes, page cache included
-	throttled int64 // ns; 0 as well where there is no limit
+	throttled int64 // ns; 0 without a limit
 }
 
 func parseCAdvisor(body []byte) (cadvisor, error) {
@@ -89,7 +89,7 @@ func parseCAdvisor(body []byte) (cadvisor, error) {
 }
 
 // runtimeID is the ID of a container in the path of its control group:
-// ".../pod<uid>/<id>", or ".../cri-containerd-<id>.scope" where systemd makes the groups.
+// ".../pod<uid>/<id>", or ".../cri-containerd-<id>.scope" if systemd makes the groups.
 func runtimeID(group string) string {
 	id := strings.TrimSuffix(path.Base(group), ".scope")
 	if id == "/" || strings.Contains(id, "-conmon-") { // CRI-O's own process beside the container
@@ -115,7 +115,7 @@ func (s sample) key() containerKey {
 
 // samples reads the text format of Prometheus as a kubelet writes it: a sample a
 // line, "name{label="value",…} value milliseconds". Lines that begin with none of
-// prefixes are passed over, and so is a sample without a time.
+// prefixes, and samples without a time, are skipped.
 func samples(what string, body []byte, prefixes []string, each func(sample)) error {
 	for line := range bytes.Lines(body) {
 		if !anyPrefix(line, prefixes) {
@@ -165,7 +165,7 @@ func parseSample(line string) (s sample, timed bool, err error) {
 	return s, true, err
 }
 
-// split takes a line apart; labels hold no escapes but \\, \" and \n.
+// split splits a line. Labels have no other escapes than \\, \" and \n.
 func split(line string) (name string, labels map[string]string, rest string, err error) {
 	i := strings.IndexAny(line, "{ ")
 	if i < 0 {

@@ -1,11 +1,10 @@
-// Package metricsapi reads what containers use from the Metrics API
-// (metrics.k8s.io), where kubelets may not be asked themselves.
+// Package metricsapi reads the usage of containers from the Metrics API
+// (metrics.k8s.io), if kubelets are not accessible.
 //
-// The API tells no counters: for each pod it has one row, the mean of what its
-// containers used over the window that ends at the row's time, and whoever asks
-// twice before the next row comes is told the same again. The meter adds the rows
-// up: windows follow upon each other, so that the sum is a counter again, known
-// at the ends of the windows. A row that is repeated is no new reading.
+// The API has no counters. For each pod it has one row, the mean usage of its
+// containers over the window that ends at the row's time, and repeats it until the
+// next row. The meter sums the rows. Windows are adjacent, so the sum is a counter,
+// known at the ends of the windows. A repeated row is no new reading.
 package metricsapi
 
 import (
@@ -29,18 +28,18 @@ import (
 const (
 	api       = "/apis/metrics.k8s.io/v1beta1"
 	nodesPath = api + "/nodes"
-	// Refresh is the time between two rows where metrics-server has its default resolution, and a second.
+	// Refresh is the time between two rows at metrics-server's default resolution, plus a second.
 	Refresh = 16 * time.Second
-	// slack is how far a window may be off the time between two rows and still follow upon
-	// the one before: the times of rows are cut off to the second.
+	// slack is the allowed difference of a window from the time between two adjacent
+	// rows, whose times are truncated to the second.
 	slack = 1500 * time.Millisecond
-	// rounding: on average half a second is lost by that.
+	// rounding is the mean loss by truncation.
 	rounding = 500 * time.Millisecond
 )
 
 // Source is the cluster. [*cluster.Reader] is one.
 type Source interface {
-	// Raw asks the API server for an absolute path.
+	// Raw returns the content of an absolute path of the API server.
 	Raw(ctx context.Context, path string) ([]byte, error)
 }
 
@@ -55,7 +54,7 @@ type Meter struct {
 
 type key struct{ namespace, pod, container string } // of a node: its name as pod
 
-// Of makes the meter. nodes are those whose total is told; none where they may not be listed.
+// Of makes the meter. nodes are the nodes with totals; none if they cannot be listed.
 func Of(source Source, nodes []cluster.Node) *Meter {
 	return &Meter{source: source, nodes: nodes, counters: map[key]*counter{}}
 }
@@ -64,20 +63,20 @@ func Of(source Source, nodes []cluster.Node) *Meter {
 func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
-		nodes = nil // in one namespace alone nodes may not be listed; containers can be read all the same
+		nodes = nil // RBAC permissions of one namespace exclude nodes; containers are readable
 	}
 	return Of(c.Reader(), nodes), nil
 }
 
 // counter is the sum of the rows of one container.
 type counter struct {
-	row time.Time // as the last row had it
+	row time.Time // of the last row
 	at  time.Time // the end of its window
 	cpu float64   // ns
 	rss int64
 }
 
-// row is what one container or node used on average over the window that ended at a time.
+// row is the mean usage of a container or node over a window, with the window's end.
 type row struct {
 	at     time.Time
 	window time.Duration
@@ -85,8 +84,8 @@ type row struct {
 	rss    int64
 }
 
-// add takes a row, once. Between rows that do not follow upon each other the rate
-// is taken to have been that of the later one.
+// add adds a row, once. Between rows that are not adjacent the rate is that of the
+// later one.
 func (c *counter) add(r row) {
 	at := r.at.Add(rounding)
 	switch since := r.at.Sub(c.row); {
@@ -108,8 +107,8 @@ func (c *counter) reading() result.Reading {
 	return result.Reading{At: c.at, CPU: int64(c.cpu), RSS: c.rss}
 }
 
-// Read asks for the rows of every namespace that has a task, and for the nodes'.
-// Depth changes nothing: the API knows CPU and working set, and no more.
+// Read reads the rows of every namespace with a task, and of the nodes. Depth has no
+// effect: the API has CPU and working set only.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, _ meter.Depth) (meter.Look, error) {
 	look := meter.Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
 	namespaces := namespacesOf(tasks)
@@ -220,7 +219,7 @@ func (m *Meter) addNodes(look *meter.Look, why error) {
 	}
 }
 
-// Probe says how often there are new rows: their longest window, and a second.
+// Probe returns the interval of new rows: their longest window plus a second.
 func (m *Meter) Probe(ctx context.Context) (time.Duration, error) {
 	rows, err := m.ask(ctx, api+"/pods")
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package prometheus reads what containers have used from a Prometheus that
-// scrapes the kubelets of their cluster, by its HTTP API.
+// Package prometheus reads the usage of containers from a Prometheus that scrapes
+// the kubelets of their cluster, through its HTTP API.
 //
-// It asks for samples and not for rates: each has the time at which it was taken,
-// which is the kubelet's own where Prometheus honours it, as it does unless told
-// otherwise. Counters and readings are then what the kubelet itself would have
-// told, as often as they were scraped.
+// It reads samples, not rates. Each sample has its own time, which is the kubelet's if
+// Prometheus honours it, as by default. Counters and readings are then those of the
+// kubelet, at the scrape interval.
 package prometheus
 
 import (
@@ -33,15 +32,15 @@ import (
 )
 
 const (
-	// Refresh is a usual scrape interval, and what a kubelet adds to it.
+	// Refresh is a usual scrape interval plus the refresh interval of a kubelet.
 	Refresh = 30 * time.Second
-	// back is how far is looked back for the last sample.
+	// back is the maximum age of the last sample.
 	back = "2m"
-	// backFar is how far is looked back to see how often samples are taken.
+	// backFar is the period in which sample intervals are measured.
 	backFar = "10m"
-	// askTimeout bounds one question.
+	// askTimeout bounds one query.
 	askTimeout = 10 * time.Second
-	// mostAnswer bounds an answer, bytes: that of 1000 containers is 1 MiB.
+	// mostAnswer is the maximum size of an answer, bytes. That of 1000 containers is 1 MiB.
 	mostAnswer = 64 << 20
 )
 
@@ -62,7 +61,7 @@ type Meter struct {
 }
 
 // New makes the meter of the Prometheus at an address ("http://localhost:9090").
-// nodes are what is known of the cluster's nodes; none: nothing.
+// nodes are the cluster's nodes, if they are known.
 func New(address string, nodes []cluster.Node) (*Meter, error) {
 	base, err := url.Parse(address)
 	if err != nil {
@@ -76,8 +75,8 @@ func New(address string, nodes []cluster.Node) (*Meter, error) {
 
 type key struct{ namespace, pod, container string } // of a node: nothing
 
-// Read asks for the last samples of every container of the tasks' namespaces, and
-// of the nodes. From [meter.Edge] on it asks for throttling as well.
+// Read reads the last samples of every container in the tasks' namespaces, and of the
+// nodes. [meter.Edge] adds throttling.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
 	in := selector(tasks)
 	questions := []string{containerCPU + in, containerMemory + in, nodeCPU, nodeMemory}
@@ -137,7 +136,7 @@ func selector(tasks []platform.Task) string {
 }
 
 // addNodes adds up the nodes that Prometheus scrapes, by the label "node" or else
-// "instance". A total of some of the cluster's nodes is none.
+// "instance". Without all of the cluster's nodes there is no total.
 func (m *Meter) addNodes(look *meter.Look, cpu, memory []series) {
 	all := map[string]result.NodeReading{}
 	for _, s := range cpu {
@@ -178,8 +177,8 @@ func (m *Meter) addNodes(look *meter.Look, cpu, memory []series) {
 	}
 }
 
-// Probe says how often samples are taken: the longest time between two of the last
-// minutes, rounded up to the second.
+// Probe returns the sample interval: the longest of the last minutes, rounded up to
+// the second.
 func (m *Meter) Probe(ctx context.Context) (time.Duration, error) {
 	all, err := m.query(ctx, containerCPU+`{container!="",pod!=""}[`+backFar+"]")
 	if err != nil {
@@ -198,9 +197,9 @@ func (m *Meter) Probe(ctx context.Context) (time.Duration, error) {
 	return (longest + time.Second - 1).Truncate(time.Second), nil
 }
 
-// latest is the newest sample of each container. One that is scraped twice (from
-// /metrics/cadvisor and /metrics/resource), or was started again, has several
-// series: the one that is behind is left out.
+// latest is the newest sample of each container. A container that is scraped twice (from
+// /metrics/cadvisor and /metrics/resource), or was restarted, has several series, of which
+// the newest is used.
 func latest(all []series) map[key]sample {
 	of := map[key]sample{}
 	for _, s := range all {
@@ -212,7 +211,7 @@ func latest(all []series) map[key]sample {
 	return of
 }
 
-// series is one of Prometheus' time series, as far as it is of use.
+// series is the used part of a Prometheus time series.
 type series struct {
 	labels  map[string]string
 	last    sample
@@ -224,7 +223,7 @@ type sample struct {
 	value float64
 }
 
-// query asks for the samples of a range.
+// query returns the samples of a range.
 func (m *Meter) query(ctx context.Context, expression string) ([]series, error) {
 	fail := func(err error) ([]series, error) {
 		return nil, fmt.Errorf("ask Prometheus for %s: %w", expression, err)
@@ -254,7 +253,7 @@ func (m *Meter) query(ctx context.Context, expression string) ([]series, error) 
 	return all, nil
 }
 
-// withoutURL takes the address out of an error: it may carry a password.
+// withoutURL removes the address from an error: it may contain a password.
 func withoutURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -270,7 +269,7 @@ func statusError(r *http.Response) error {
 	return errors.New(r.Status)
 }
 
-// answer is that of /api/v1/query.
+// answer is the answer of /api/v1/query.
 type answer struct {
 	Status string `json:"status"`
 	Error  string `json:"error"`

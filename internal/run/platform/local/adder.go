@@ -12,10 +12,10 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// adderContainer is the sidecar that an adder's routes reach.
+// adderContainer is the sidecar that an adder's routes call.
 const adderContainer = "adder"
 
-// startAdder starts the sidecar that an adder calls, and returns the arguments that lead there.
+// startAdder starts the sidecar that an adder calls, and returns the arguments with its addresses.
 func (as *applications) startAdder(ctx context.Context, p *pod) ([]string, error) {
 	fail := func(err error) ([]string, error) {
 		return nil, fmt.Errorf("start %s/%s: %w", p.name, adderContainer, err)
@@ -36,16 +36,16 @@ func (as *applications) startAdder(ctx context.Context, p *pod) ([]string, error
 	}
 	defer closeAll(sockets)
 	stem := as.workspace.runtime.file(strconv.Itoa(as.layout.addresses.number()))
-	sides := []string{"--rest-socket", stem + "-rest.sock", "--grpc-socket", stem + "-grpc.sock"}
-	ways := append([]string{"--rest", rest.Addr().String(), "--grpc", rpc.Addr().String()}, sides...)
+	unix := []string{"--rest-socket", stem + "-rest.sock", "--grpc-socket", stem + "-grpc.sock"}
+	addresses := append([]string{"--rest", rest.Addr().String(), "--grpc", rpc.Addr().String()}, unix...)
 	cmd := proc.Command{
-		Path: as.agent, Args: append([]string{"sidecar", "--rest", "fd:3", "--grpc", "fd:4"}, sides...), Files: sockets,
+		Path: as.agent, Args: append([]string{"sidecar", "--rest", "fd:3", "--grpc", "fd:4"}, unix...), Files: sockets,
 		Log: filepath.Join(as.workspace.provenance, p.name+"-"+adderContainer+".log"),
 	}
 	printed := cmd
-	printed.Args, printed.Files = append([]string{"sidecar"}, ways...), nil
+	printed.Args, printed.Files = append([]string{"sidecar"}, addresses...), nil
 	process, err := as.processes.runIn(ctx, p, adderContainer, cmd, printed, func(context.Context) error {
-		return fmt.Errorf("start %s again: %w: its sockets are gone with it", p.name+"/"+adderContainer, errors.ErrUnsupported)
+		return fmt.Errorf("restart %s: %w: its sockets ended with it", p.name+"/"+adderContainer, errors.ErrUnsupported)
 	})
 	if err != nil {
 		return nil, err
@@ -54,5 +54,5 @@ func (as *applications) startAdder(ctx context.Context, p *pod) ([]string, error
 	rest.Close()
 	rpc.Close()
 	closeAll(sockets)
-	return ways, awaitReady(ctx, p.beside.name, process, func(ctx context.Context) error { return answers(ctx, p.beside.api) })
+	return addresses, awaitReady(ctx, p.beside.name, process, func(ctx context.Context) error { return answers(ctx, p.beside.api) })
 }

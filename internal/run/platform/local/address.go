@@ -12,8 +12,8 @@ import (
 
 var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// addresses hands out one address in 127.0.0.0/8 a pod. Linux answers on all of
-// them; where a system has only 127.0.0.1, all pods share it and differ by port.
+// addresses assigns one address in 127.0.0.0/8 to each pod. Linux answers on all of them. On
+// systems with only 127.0.0.1 all pods share it and differ by port.
 type addresses struct {
 	mu      sync.Mutex
 	net     byte // second byte
@@ -22,7 +22,7 @@ type addresses struct {
 	chosen  map[netip.AddrPort]bool
 }
 
-// fresh says whether an address is offered for the first time, and remembers it.
+// fresh reports whether an address is new, and records it.
 func (a *addresses) fresh(at netip.AddrPort) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,13 +33,13 @@ func (a *addresses) fresh(at netip.AddrPort) bool {
 	return true
 }
 
-// newAddresses takes a second byte by tare's own number, so that two runs at one
-// time are easy to tell apart. They may be the same: ports never are.
+// newAddresses takes the second byte from tare's process number, which distinguishes parallel
+// runs. Equal addresses do no harm: ports always differ.
 func newAddresses() *addresses {
 	return &addresses{net: byte(1 + os.Getpid()%250), chosen: map[netip.AddrPort]bool{}}
 }
 
-// number is a number no pod of this deployment has yet been given.
+// number returns a number that is unique in the deployment.
 func (a *addresses) number() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +73,7 @@ func bindable(ip netip.Addr) bool {
 	return true
 }
 
-// listen binds a port of the kernel's choice.
+// listen binds a port that the kernel chooses.
 func listen(ip netip.Addr) (*net.TCPListener, error) {
 	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
 	if err != nil {
@@ -82,17 +82,17 @@ func listen(ip netip.Addr) (*net.TCPListener, error) {
 	return l, nil
 }
 
-// all holds the address of every pod, and that of no process but theirs.
+// all is the prefix of all pods' addresses, and of no others.
 func (a *addresses) all() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, a.net, 0, 0}), 16)
 }
 
-// distinct says whether pods have addresses of their own.
+// distinct reports whether each pod has its own address.
 func (a *addresses) distinct() bool { return bindable(netip.AddrFrom4([4]byte{127, a.net, 0, 1})) }
 
-// choose finds a port that is free for TCP and UDP, for a program that cannot be
-// left to take one from the kernel and to tell which. Nothing holds it until the
-// program binds it: the address is the pod's own, where nobody else looks for one.
+// choose finds a port that is free for TCP and UDP, for programs that cannot bind port 0 and
+// report the result. The port is free until the program binds it. The address is the pod's own,
+// where no other process binds ports.
 func (a *addresses) choose(ip netip.Addr) (int, error) {
 	const tries = 20
 	var last error
@@ -113,5 +113,5 @@ func (a *addresses) choose(ip netip.Addr) (int, error) {
 			return int(address.Port()), nil
 		}
 	}
-	return 0, fmt.Errorf("find a free port on %s: %w", ip, cmp.Or(last, errors.New("the same ones are offered again and again")))
+	return 0, fmt.Errorf("find a free port on %s: %w", ip, cmp.Or(last, errors.New("all were used before")))
 }

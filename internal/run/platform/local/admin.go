@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// admin is a sidecar's admin interface on a Unix socket, as Envoy has it:
-// /ready, /listeners and /stats.
+// admin is the admin interface of a sidecar on a Unix socket, as Envoy has it: /ready, /listeners
+// and /stats.
 type admin struct{ client *http.Client }
 
-// adminTimeout of one look.
+// adminTimeout of one request.
 const adminTimeout = 5 * time.Second
 
-// adminPause lies between two looks at something that nothing announces.
+// adminPause is the time between two requests of a poll.
 const adminPause = 5 * time.Millisecond
 
-// maxAdmin bounds an answer, bytes: a sidecar of a hundred upstreams says a few megabytes.
+// maxAdmin is the maximum size of an answer, bytes. A sidecar with a hundred upstreams returns a few megabytes.
 const maxAdmin = 64 << 20
 
 func newAdmin(socket string) *admin {
@@ -36,11 +36,11 @@ func newAdmin(socket string) *admin {
 func (a *admin) get(ctx context.Context, path string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://admin"+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask the sidecar for %s: %w", path, err)
+		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
 	}
 	resp, err := a.client.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("ask the sidecar for %s: %w", path, err)
+		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
@@ -48,12 +48,12 @@ func (a *admin) get(ctx context.Context, path string) ([]byte, error) {
 		err = errors.New(resp.Status)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask the sidecar for %s: %w", path, err)
+		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
 	}
 	return b, nil
 }
 
-// ports reads which port each listener got, by its name, once all workers listen.
+// ports returns the port of each listener by name, when all workers listen.
 func (a *admin) ports(ctx context.Context) (map[string]int, error) {
 	if _, err := a.get(ctx, "/ready"); err != nil {
 		return nil, err

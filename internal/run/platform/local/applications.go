@@ -25,6 +25,7 @@ type applications struct {
 	edit      func(*app.Instance) // changes the configuration of an application; nil but in tests
 }
 
+// start starts the application of a pod on its listener.
 func (as *applications) start(ctx context.Context, p *pod, s app.Service, listener *net.TCPListener) error {
 	instance := as.instance(p, s)
 	config, err := json.MarshalIndent(instance, "", "  ")
@@ -53,9 +54,8 @@ func (as *applications) start(ctx context.Context, p *pod, s app.Service, listen
 	return as.run(ctx, p, s, []string{"serve", "--config", path, "--source", p.ip.String()}, []string{"--token-file", as.workspace.tokenFile()}, listener, api)
 }
 
-// run starts the program of an application on its listeners. The secret
-// arguments are not printed: the token is gone when the deployment is, and who
-// pastes the command needs none to look, and can make one to change.
+// run starts the program of an application on its listeners. The secret arguments are not
+// recorded. The token is removed with the deployment, and a pasted command works without one.
 func (as *applications) run(ctx context.Context, p *pod, s app.Service, args, secret []string, listener, api *net.TCPListener) error {
 	sockets, err := descriptors(listener, api)
 	if err != nil {
@@ -74,7 +74,7 @@ func (as *applications) run(ctx context.Context, p *pod, s app.Service, args, se
 	process, err := as.processes.runIn(ctx, p, "app", cmd, printed, func(ctx context.Context) error {
 		again, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(p.app))
 		if err != nil {
-			return fmt.Errorf("start %s again: %w", p.name, err)
+			return fmt.Errorf("restart %s: %w", p.name, err)
 		}
 		defer again.Close()
 		return as.start(ctx, p, s, again)
@@ -89,7 +89,7 @@ func (as *applications) run(ctx context.Context, p *pod, s app.Service, args, se
 	return awaitReady(ctx, p.name+"/app", process, func(ctx context.Context) error { return answers(ctx, p.api) })
 }
 
-// instance is what the program that plays a service is told in one pod.
+// instance is the configuration of the program that plays a service in one pod.
 func (as *applications) instance(p *pod, s app.Service) app.Instance {
 	i := as.layout.spec.Instance(s, func(service string) []string { return as.layout.urls(p, service) })
 	if as.edit != nil {
@@ -98,7 +98,7 @@ func (as *applications) instance(p *pod, s app.Service) app.Instance {
 	return i
 }
 
-// descriptors are copies of the listeners' sockets for a process to inherit.
+// descriptors are copies of the listeners' sockets, for a process to inherit.
 func descriptors(listeners ...*net.TCPListener) ([]*os.File, error) {
 	var files []*os.File
 	for _, l := range listeners {
@@ -118,7 +118,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// answers asks an application for its health.
+// answers requests the health of an application.
 func answers(ctx context.Context, a netip.AddrPort) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// validity of a trial's certificates: longer than any trial, and not much.
+// validity of a trial's certificates: longer than any trial.
 const validity = 7 * 24 * time.Hour
 
 // trustDomain of the identities of a local trial.
 const trustDomain = "tare.local"
 
-// identityOf is the SPIFFE ID of a service, spelt as the meshes on Kubernetes spell theirs.
+// identityOf is the SPIFFE ID of a service, in the format of meshes on Kubernetes.
 func identityOf(service string) string {
 	return "spiffe://" + trustDomain + "/ns/default/sa/" + service
 }
 
-// authority is the certificate authority of one deployment. Its key never leaves memory.
+// authority is the certificate authority of one deployment. Its key remains in memory.
 type authority struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
@@ -68,12 +68,12 @@ func template(name string, uri *url.URL) (*x509.Certificate, error) {
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
 		URIs:         []*url.URL{uri},
-		NotBefore:    now.Add(-time.Hour), // a clock may be stepped back
+		NotBefore:    now.Add(-time.Hour), // the clock may be stepped back
 		NotAfter:     now.Add(validity),
 	}, nil
 }
 
-// issue makes a certificate for both ends of a connection.
+// issue makes a certificate for clients and servers.
 func (a *authority) issue(identity string) (tls.Certificate, error) {
 	fail := func(err error) (tls.Certificate, error) {
 		return tls.Certificate{}, fmt.Errorf("issue a certificate to %s: %w", identity, err)
@@ -99,7 +99,7 @@ func (a *authority) issue(identity string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// write puts a certificate and its key where a sidecar reads them, for this user's eyes only.
+// write writes a certificate and its key to files that only this user can read.
 func write(c tls.Certificate, certPath, keyPath string) error {
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// maxRefusal bounds what is shown of an answer that refuses a change, bytes.
+// maxRefusal is the maximum part of a refusal that is shown, bytes.
 const maxRefusal = 2 << 10
 
 // configurer implements [platform.Configurer], through the services' REST interface.
@@ -29,7 +29,7 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 	case err != nil:
 		return fail(err)
 	case p == nil:
-		return fail(errors.New("it does not run"))
+		return fail(errors.New("it is not running"))
 	case v.name != "app":
 		return fail(errors.New("it is not a service"))
 	}
@@ -47,7 +47,7 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 	return undo, nil
 }
 
-// rest asks a service's REST interface, with the token of the run.
+// rest sends a request to a service's REST interface, with the run's token.
 func (c *configurer) rest(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()

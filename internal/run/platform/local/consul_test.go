@@ -26,7 +26,7 @@ func realConsul(t *testing.T) mesh.Definition {
 	return load(t, "consul")
 }
 
-// changed is the mesh with other words in the configuration of its control plane.
+// changed is the mesh with another configuration of its control plane.
 func changed(t *testing.T, m mesh.Definition, from, to string) mesh.Definition {
 	t.Helper()
 	local := *m.Local
@@ -39,7 +39,7 @@ func changed(t *testing.T, m mesh.Definition, from, to string) mesh.Definition {
 	return m
 }
 
-// Every protocol goes through Consul's sidecars, and what proves it is counted.
+// Every protocol passes Consul's sidecars, and their counters verify it.
 func TestConsulProtocols(t *testing.T) {
 	m := realConsul(t)
 	for _, protocol := range app.Protocols() {
@@ -65,18 +65,18 @@ func TestConsulProtocols(t *testing.T) {
 			}
 			for _, want := range []string{
 				unit + " into the sidecar of " + entry, "TLS handshakes into the sidecar of " + entry,
-				"identity of " + entry + "-0", entry + "-0 refuses connections as a stranger", entry + "-0 denies a known stranger",
+				"identity of " + entry + "-0", entry + "-0 refuses connections as an outside client", entry + "-0 denies a known outside-client",
 				"version of consul", "version of the sidecar of load",
 			} {
 				if !seen[want] {
-					t.Errorf("nothing was verified about %q", want)
+					t.Errorf("no check %q", want)
 				}
 			}
 		})
 	}
 }
 
-// The control plane is a task of its own plane, nothing that is kept has a secret in it, and removal leaves nothing.
+// The control plane has its own plane, kept files contain no secret, and removal leaves nothing.
 func TestConsulKeepsNoSecret(t *testing.T) {
 	m := realConsul(t)
 	d, spec, err := deploy(t, Options{}, m)
@@ -128,11 +128,11 @@ func TestConsulKeepsNoSecret(t *testing.T) {
 		}
 	}
 	if redacted < 4 { // the agent's configuration, both sidecars', the commands
-		t.Errorf("%d files say where a secret was, of %q", redacted, files)
+		t.Errorf("%d files have the name of a secret, of %q", redacted, files)
 	}
 }
 
-// private holds that nobody else can read what is in a directory.
+// private checks that only this user can read the files of a directory.
 func private(t *testing.T, dir string) {
 	t.Helper()
 	info, err := os.Stat(dir)
@@ -150,13 +150,13 @@ func private(t *testing.T, dir string) {
 	}
 }
 
-// Where intentions allow what nobody has allowed, a stranger gets in, and that is seen.
+// With intentions that allow everything, an outside client is admitted, and the checks fail.
 func TestConsulThatAllowsByDefault(t *testing.T) {
 	m := changed(t, realConsul(t), `"default_intention_policy": "deny"`, `"default_intention_policy": "allow"`)
-	wantFailed(t, verdict(t, mustDeploy(t, Options{}, m)), "echo-0 refuses connections as a stranger", "echo-0 denies a known stranger")
+	wantFailed(t, verdict(t, mustDeploy(t, Options{}, m)), "echo-0 refuses connections as an outside client", "echo-0 denies a known outside-client")
 }
 
-// Where the edge of the topology is not allowed, no request arrives.
+// If the topology's call is denied, no request arrives.
 func TestConsulThatDeniesTheCaller(t *testing.T) {
 	m := changed(t, realConsul(t), `"action": "allow"`, `"action": "deny"`)
 	failed := verdict(t, mustDeploy(t, Options{}, m))
@@ -168,7 +168,8 @@ func TestConsulThatDeniesTheCaller(t *testing.T) {
 	}
 }
 
-// Traffic goes on without a control plane, whether it is gone or only stopped; when it is back, all is as it was.
+// Traffic continues without a control plane, ended or suspended. After its return everything
+// works.
 func TestConsulThatIsKilled(t *testing.T) {
 	d := mustDeploy(t, Options{}, realConsul(t), "back")
 	verifyAll(t, d)
@@ -179,7 +180,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 		}
 	}
 	if victim.ID != "consul/control" || !victim.Up {
-		t.Fatalf("the control plane cannot be hit: %+v", d.faults.Victims())
+		t.Fatalf("the control plane is no victim: %+v", d.faults.Victims())
 	}
 	served := func(when string) {
 		t.Helper()
@@ -199,7 +200,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 	}
 	served("after the control plane was killed")
 	if err := d.processes.Err(); err != nil {
-		t.Errorf("a control plane that was killed on purpose breaks the deployment: %v", err)
+		t.Errorf("a killed control plane breaks the deployment: %v", err)
 	}
 	if ended := d.faults.Ended(); len(ended) != 1 || ended[0].Plane != metric.Control || ended[0].CPU <= 0 {
 		t.Errorf("what ended is accounted for as %+v", ended)
@@ -207,7 +208,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 	if err := d.faults.Restart(t.Context(), victim.ID); err != nil {
 		t.Fatal(err)
 	}
-	// A lone agent that comes back may for some seconds tell the sidecars that nobody is healthy, until it has looked itself.
+	// A single restarted agent may report no healthy service for some seconds, until its own checks.
 	arrives := func(when string) {
 		t.Helper()
 		start := time.Now()
@@ -215,7 +216,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 		t.Logf("requests arrive %v %s", time.Since(start), when)
 	}
 	arrives("after the control plane came back")
-	// A sidecar that is started again takes its configuration from the control plane that was.
+	// A restarted sidecar gets its configuration from the restarted control plane.
 	if err := d.faults.End(t.Context(), "back-0/sidecar", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 	verifyAll(t, d)
 }
 
-// A control plane that dies unasked ends the trial, with its own words.
+// A control plane that exits by itself ends the trial, with its output.
 func TestConsulThatExits(t *testing.T) {
 	m := changed(t, realConsul(t), `"datacenter": "dc1"`, `"datacenter": "dc 1"`)
 	_, spec, err := deploy(t, Options{}, m)
@@ -238,7 +239,7 @@ func TestConsulThatExits(t *testing.T) {
 	}
 }
 
-// Where Consul is not on this machine, that is said before anything starts.
+// A missing Consul is an error before anything starts.
 func TestConsulMissing(t *testing.T) {
 	o := Options{AgentPath: agent, FetchProgram: func(_ context.Context, name string) (string, string, error) {
 		if name == "consul" {

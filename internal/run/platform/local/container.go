@@ -8,19 +8,19 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// container is a container of a pod over all of its lives.
+// container is a container of a pod, over all of its restarts.
 type container struct {
-	id      string // of the first life
+	id      string // of its first process
 	pod     *pod
 	name    string                      // app, sidecar, adder or control
-	again   func(context.Context) error // starts it as it was, at its address
+	again   func(context.Context) error // restarts it at its address
 	lives   int
-	process *proc.Process // the present, or the last; nil before the first
+	process *proc.Process // current or last; nil before the first
 	frozen  bool
 }
 
-// incarnation is the task's ID in its present life: what one life used must not
-// be taken for what another did.
+// incarnation is the task ID of the current process. Each process has its own, so that their usage
+// is not mixed.
 func (v *container) incarnation() string {
 	if v.lives == 1 {
 		return v.id
@@ -40,7 +40,7 @@ func (v *container) up() bool {
 	}
 }
 
-// begin finds a container, or notes it, and begins a life of it.
+// begin finds or adds a container and counts the start of a process in it.
 func (ps *processes) begin(p *pod, name string, again func(context.Context) error) *container {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -55,7 +55,7 @@ func (ps *processes) begin(p *pod, name string, again func(context.Context) erro
 	return v
 }
 
-// find finds a victim; ps.mu is held.
+// find returns a container, or nil. ps.mu is held.
 func (ps *processes) find(id string) *container {
 	for _, v := range ps.containers {
 		if v.id == id {
@@ -65,18 +65,19 @@ func (ps *processes) find(id string) *container {
 	return nil
 }
 
+// setProcess sets the container's current process.
 func (ps *processes) setProcess(v *container, p *proc.Process) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	v.process, v.frozen = p, false
 }
 
-// restartKey marks the context of a start in place of a task that was ended.
+// restartKey marks the context of a restart.
 type restartKey struct{}
 
 func restarted(ctx context.Context) bool { return ctx.Value(restartKey{}) != nil }
 
-// of finds what is known of a process; ps.mu is held.
+// of returns the entry of a process. ps.mu is held.
 func (ps *processes) of(p *proc.Process) *process {
 	for _, q := range ps.started {
 		if q.Process == p {
@@ -86,12 +87,13 @@ func (ps *processes) of(p *proc.Process) *process {
 	return nil
 }
 
-// endedOnPurpose says that a fault ended the process; ps.mu is held.
+// endedOnPurpose reports whether a fault ended the process. ps.mu is held.
 func (ps *processes) endedOnPurpose(p *proc.Process) bool {
 	q := ps.of(p)
 	return q != nil && q.ended
 }
 
+// endOnPurpose marks a process that a fault ends.
 func (ps *processes) endOnPurpose(p *proc.Process) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -100,7 +102,7 @@ func (ps *processes) endOnPurpose(p *proc.Process) {
 	}
 }
 
-// planeOf a process; ps.mu is held.
+// planeOf is the plane of a process. ps.mu is held.
 func (ps *processes) planeOf(p *proc.Process) metric.Plane {
 	if q := ps.of(p); q != nil {
 		return q.task.Plane
@@ -108,7 +110,7 @@ func (ps *processes) planeOf(p *proc.Process) metric.Plane {
 	return metric.Unattributed
 }
 
-// alive finds a victim that runs.
+// alive returns a container and its process, which is nil if it has ended.
 func (ps *processes) alive(id string) (*container, *proc.Process, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -117,7 +119,7 @@ func (ps *processes) alive(id string) (*container, *proc.Process, error) {
 	case ps.removed:
 		return nil, nil, errRemoved
 	case v == nil:
-		return nil, nil, fmt.Errorf("there is no task %s", id)
+		return nil, nil, fmt.Errorf("task %s does not exist", id)
 	case !v.up():
 		return v, nil, nil
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// controlContainer is what attribution and faults call a process of the control plane.
+// controlContainer is the container name of a control plane's process, in attribution and faults.
 const controlContainer = "control"
 
-// control is a running process of the control plane. It is a pod by itself: it
-// has an address, a name and lives that faults can end.
+// control is a process of the control plane. It is a pod of its own, with an address and a name,
+// and faults can end it.
 type control struct {
 	*pod
 	definition mesh.Control
@@ -34,7 +34,7 @@ type controlPlane struct {
 	running   []*control
 }
 
-// start starts the control plane, one process after another: each may rely on those before it.
+// start starts the control plane, one process after another: each may need the ones before it.
 func (cp *controlPlane) start(ctx context.Context) error {
 	if cp.layout.spec.Mesh.Local == nil {
 		return nil
@@ -72,7 +72,7 @@ func (cp *controlPlane) newControl(definition mesh.Control) (*control, error) {
 	return c, cp.configure(c)
 }
 
-// configure writes the configuration: where it is kept, and where the process reads it.
+// configure writes the configuration: to the provenance, and to the path that the process reads.
 func (cp *controlPlane) configure(c *control) error {
 	file := c.name + "-control.conf"
 	c.context.ConfigPath = filepath.Join(cp.workspace.provenance, file)
@@ -86,7 +86,7 @@ func (cp *controlPlane) configure(c *control) error {
 	return nil
 }
 
-// run starts the process, anew or in place of one that was ended, and waits until it is ready.
+// run starts or restarts the process and waits until it is ready.
 func (cp *controlPlane) run(ctx context.Context, c *control) error {
 	args, _, err := c.definition.Render(c.context)
 	if err != nil {
@@ -109,7 +109,7 @@ func (cp *controlPlane) run(ctx context.Context, c *control) error {
 	return nil
 }
 
-// services are the services of the topology and who may call them, the load generator last.
+// services are the services of the topology with their callers, the load generator last.
 func (cp *controlPlane) services() []mesh.ServiceContext {
 	var all []mesh.ServiceContext
 	for _, s := range cp.layout.spec.Topology.Services {
@@ -118,7 +118,7 @@ func (cp *controlPlane) services() []mesh.ServiceContext {
 	return append(all, mesh.ServiceContext{Name: loadService, Protocol: app.HTTP1})
 }
 
-// contexts are the processes of the control plane that run, by name.
+// contexts are the running processes of the control plane, by name.
 func (cp *controlPlane) contexts() map[string]mesh.ControlContext {
 	all := map[string]mesh.ControlContext{}
 	for _, c := range cp.running {
@@ -127,10 +127,10 @@ func (cp *controlPlane) contexts() map[string]mesh.ControlContext {
 	return all
 }
 
-// maxAnswer bounds what a control plane answers, bytes.
+// maxAnswer is the maximum size of a control plane's answer, bytes.
 const maxAnswer = 16 << 20
 
-// request sends a request to the control plane and returns what is answered with 2xx.
+// request sends a request to the control plane and returns the body of a 2xx answer.
 func (cp *controlPlane) request(ctx context.Context, r mesh.Request, templates any) ([]byte, error) {
 	r, err := r.Render(templates)
 	if err != nil {
@@ -156,8 +156,8 @@ func (cp *controlPlane) request(ctx context.Context, r mesh.Request, templates a
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}
 	if response.StatusCode/100 != 2 {
-		said := cp.workspace.secrets.redact(bytes.TrimSpace(answer[:min(len(answer), maxRefusal)]))
-		return nil, fmt.Errorf("%s %s: %s: %s", r.Method, r.URL, response.Status, said)
+		text := cp.workspace.secrets.redact(bytes.TrimSpace(answer[:min(len(answer), maxRefusal)]))
+		return nil, fmt.Errorf("%s %s: %s: %s", r.Method, r.URL, response.Status, text)
 	}
 	return answer, nil
 }

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// stopGrace is how long a process may take to end by itself.
+	// stopGrace is the time from SIGTERM to SIGKILL.
 	stopGrace = 2 * time.Second
-	// removeTimeout bounds the removal as a whole.
+	// removeTimeout bounds the whole removal.
 	removeTimeout = 20 * time.Second
 )
 
-// deployment is one trial on this machine. It starts the parts in order, and
-// removes them; each ability is a part's own.
+// deployment is one trial on this machine. It starts the parts in order and removes them. Each
+// ability is implemented by a part.
 type deployment struct {
 	layout    *layout
 	workspace *workspace
@@ -64,7 +64,7 @@ func (d *deployment) startAll(ctx context.Context) error {
 	return d.startLoadPod(ctx)
 }
 
-// startWave starts the replicas of services that do not call one another, some at a time.
+// startWave starts the replicas of services that do not call each other, several at a time.
 func (d *deployment) startWave(ctx context.Context, wave []app.Service) error {
 	for _, s := range wave {
 		for i := range d.layout.spec.Replicas(s) {
@@ -86,10 +86,11 @@ func (d *deployment) startWave(ctx context.Context, wave []app.Service) error {
 	return starting.Wait()
 }
 
-// startingAtOnce is how many pods start at one time. A start is half computing
-// and half waiting, so that twice the processors are kept busy.
+// startingAtOnce is the number of pods that start in parallel. Half of a start is waiting, so
+// twice the number of processors are kept busy.
 func startingAtOnce() int { return 2 * max(2, runtime.NumCPU()) }
 
+// startPod starts one replica: its sidecar, then its application.
 func (d *deployment) startPod(ctx context.Context, p *pod, s app.Service) error {
 	listener, err := listen(p.ip)
 	if err != nil {
@@ -114,7 +115,7 @@ func (d *deployment) startPod(ctx context.Context, p *pod, s app.Service) error 
 	return d.apps.start(ctx, p, s, listener)
 }
 
-// startLoadPod makes the load generator's pod, whose sidecar is the last to start.
+// startLoadPod makes the load generator's pod. Its sidecar is the last to start.
 func (d *deployment) startLoadPod(ctx context.Context) error {
 	entry := entryOf(d.layout.spec.Topology)
 	var err error

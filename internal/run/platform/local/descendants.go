@@ -12,14 +12,14 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// descendant is a process nobody has listed, with the task of its nearest known ancestor.
+// descendant is an unlisted process, with the task of its nearest listed ancestor.
 type descendant struct {
 	task platform.Task // PID is the descendant's own
 	name string
 }
 
-// descendants finds the processes below the known ones in the tree of
-// processes. Where the system does not show that tree, there are none to find.
+// descendants finds the descendants of the known processes. On systems other than Linux it finds
+// none.
 func descendants(known []platform.Task) ([]descendant, error) {
 	if runtime.GOOS != "linux" {
 		return nil, nil
@@ -36,7 +36,7 @@ func descendants(known []platform.Task) ([]descendant, error) {
 	for _, p := range all {
 		stat, err := p.Stat()
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // ended meanwhile
+			continue // it has ended
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read process %d: %w", p.PID, err)

@@ -95,5 +95,5 @@ func TestMTLSWithoutAuthorization(t *testing.T) {
 	local := *m.Local
 	local.Sidecar.Config = strings.ReplaceAll(local.Sidecar.Config, "- {san_type: URI, matcher: {exact: {{json .}}}}", `- {san_type: URI, matcher: {prefix: "spiffe://"}}`)
 	m.Local = &local
-	wantFailed(t, verdict(t, mustDeploy(t, Options{}, m)), "echo-0 refuses connections as a stranger")
+	wantFailed(t, verdict(t, mustDeploy(t, Options{}, m)), "echo-0 refuses connections as an outside client")
 }

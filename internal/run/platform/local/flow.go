@@ -15,34 +15,34 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// flow is a counter, summed over replicas, that the probes must move by so much.
+// flow is a counter, summed over replicas, and its required change by the probes.
 type flow struct {
 	name  string
 	want  int64
 	parts []part
-	shown string // for the reader, instead of the counters' names
-	// sidecars: the counters are those of sidecars, not of applications.
+	shown string // for display, instead of the counters' names
+	// sidecars: the counters belong to sidecars, not applications.
 	sidecars bool
-	// atLeast: the counter may move by more, or have moved before (connections that are kept).
+	// atLeast: the counter may change by more, or may have changed before (kept connections).
 	atLeast bool
-	// atMost: the counter may move by less, for not every probe comes here.
+	// atMost: the counter may change by less, as not every probe passes it.
 	atMost bool
 	hint   string
 }
 
-// part is one replica's share of a flow.
+// part is the share of one replica in a flow.
 type part struct {
 	pod     *pod
 	counter string // empty: the application's own
 }
 
-// called is how often one probe leads somewhere.
+// called is the number of calls that one probe causes.
 type called struct {
 	times  int64
-	atMost bool // that is the most: a call on the way has a probability
+	atMost bool // times is the maximum: a call before it has a probability
 }
 
-// atLeast is 1 where every probe comes by, and handshakes must so have been made.
+// atLeast is 1 if every probe causes a call, which needs a handshake.
 func (c called) atLeast() int64 {
 	if c.atMost {
 		return 0
@@ -50,7 +50,7 @@ func (c called) atLeast() int64 {
 	return min(1, c.times)
 }
 
-// flows lists every counter on the way of the probes.
+// flows lists every counter that the probes pass.
 func (v *verifier) flows() ([]flow, error) {
 	order, err := calleesFirst(v.layout.spec.Topology)
 	if err != nil {
@@ -81,7 +81,7 @@ func (v *verifier) flows() ([]flow, error) {
 			all = append(all, fs...)
 		}
 		f := flow{name: "requests at the application " + s.Name, want: in.times * probes, atMost: in.atMost,
-			hint: "the probes reach another application than the one deployed, or are lost on the way"}
+			hint: "the probes reach another application than the deployed one, or are lost"}
 		for _, p := range v.layout.pods[s.Name] {
 			f.parts = append(f.parts, part{pod: p})
 		}
@@ -91,7 +91,8 @@ func (v *verifier) flows() ([]flow, error) {
 	return all, nil
 }
 
-// proxyFlows are the counters of one service's sidecars: in visits per probe, and calls to each callee.
+// proxyFlows are the counters of one service's sidecars. visits is per probe, and calls is by
+// callee.
 func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits called) ([]flow, error) {
 	service := pods[0].service
 	unit := v.unit(pods[0].protocol)
@@ -133,7 +134,7 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 	return all, nil
 }
 
-// unit is what the counters of a service count: of one that speaks plain TCP nothing but connections can be.
+// unit is the unit of a service's counters. Plain TCP has connections only.
 func (v *verifier) unit(protocol string) string {
 	if protocol == app.TCP {
 		return "connections"
@@ -143,7 +144,7 @@ func (v *verifier) unit(protocol string) string {
 
 // adderFlows are the calls that reach the sidecars of a service's adders.
 func (v *verifier) adderFlows(pods []*pod) []flow {
-	f := flow{name: "calls at the sidecar of " + pods[0].service, hint: "the routes do not reach the function where they should; see the logs in the trial's provenance directory"}
+	f := flow{name: "calls at the sidecar of " + pods[0].service, hint: "the routes do not reach the function; see the logs in the trial's provenance directory"}
 	for _, p := range pods {
 		if p.beside != nil {
 			f.parts = append(f.parts, part{pod: p.beside})
@@ -161,7 +162,7 @@ func (v *verifier) adderFlows(pods []*pod) []flow {
 	return []flow{f}
 }
 
-// reading is what the counter of a flow stands at.
+// reading is the current value of a flow's counter.
 type reading struct {
 	sum     int64
 	missing string // a counter that does not exist
@@ -183,7 +184,7 @@ func readAll(ctx context.Context, flows []flow) ([]reading, error) {
 			switch {
 			case ok || all[i].missing != "":
 			case p.counter == "":
-				all[i].missing = "the mesh's definition names no counter for this"
+				all[i].missing = "the mesh's definition has no counter for this"
 			default:
 				all[i].missing = fmt.Sprintf("the sidecar of %s has no counter %s", p.pod.name, p.counter)
 			}
@@ -208,7 +209,7 @@ func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, app
 	return nil
 }
 
-// requestsAt asks an application how many requests it has received, past every proxy.
+// requestsAt returns the number of requests that an application has received, without a proxy.
 func requestsAt(ctx context.Context, a netip.AddrPort) (int64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"stats", nil)
 	if err != nil {
@@ -217,22 +218,22 @@ func requestsAt(ctx context.Context, a netip.AddrPort) (int64, error) {
 	client := http.Client{Timeout: adminTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("ask the application for its requests: %w", err)
+		return 0, fmt.Errorf("get the request count of the application: %w", err)
 	}
 	defer resp.Body.Close()
 	var stats struct {
 		Requests int64 `json:"requests"`
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
-		return 0, fmt.Errorf("ask the application for its requests: %w", err)
+		return 0, fmt.Errorf("get the request count of the application: %w", err)
 	}
 	return stats.Requests, nil
 }
 
-// settle reads the counters until all hold or the deadline passes: a proxy may
-// count a request a moment after it has been answered.
-func settle(ctx context.Context, patience time.Duration, flows []flow, before []reading) ([]reading, error) {
-	deadline := time.NewTimer(patience)
+// settle reads the counters until all flows hold or the limit is over: a proxy may count a request
+// after its answer.
+func settle(ctx context.Context, limit time.Duration, flows []flow, before []reading) ([]reading, error) {
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	again := time.NewTicker(10 * adminPause)
 	defer again.Stop()
@@ -281,7 +282,7 @@ func (f flow) check(before, after reading) platform.Check {
 	case after.missing != "":
 		c.Detail = after.missing
 	case f.atLeast:
-		c.Detail = fmt.Sprintf("%s stands at %d after %d probes, at least %d expected", name, after.sum, probes, f.want)
+		c.Detail = fmt.Sprintf("%s is %d after %d probes, at least %d expected", name, after.sum, probes, f.want)
 	case f.atMost:
 		c.Detail = fmt.Sprintf("%s moved by %d in %d probes, at most %d expected", name, after.sum-before.sum, probes, f.want)
 	default:
@@ -293,7 +294,7 @@ func (f flow) check(before, after reading) platform.Check {
 	return c
 }
 
-// names are the flow's counters as a check shows them.
+// names are the flow's counters as checks show them.
 func (f flow) names() string {
 	if f.shown != "" {
 		return f.shown

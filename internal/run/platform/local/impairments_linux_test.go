@@ -18,7 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Two pods that are hit are hit both, and healed one by one.
+// Two pods are impaired independently.
 func TestTwoImpairments(t *testing.T) {
 	w, a := newWireFor(t), newAddresses()
 	one, two := newHost(t, a, "one"), newHost(t, a, "two")
@@ -33,15 +33,15 @@ func TestTwoImpairments(t *testing.T) {
 	if err := w.mend("one"); err != nil {
 		t.Fatal(err)
 	}
-	if got := one.ask(t, nowhere, 1, patient); got.err != nil {
+	if got := one.exchange(t, nowhere, 1, answerLimit); got.err != nil {
 		t.Errorf("the one that is healed: %v", got.err)
 	}
-	if got := two.ask(t, nowhere, 1, unanswered); got.err == nil {
+	if got := two.exchange(t, nowhere, 1, unanswered); got.err == nil {
 		t.Error("the other one is healed too")
 	}
 }
 
-// tables are those that a process has made.
+// tables are the nftables tables of a process.
 func tables(t *testing.T, pid int) (names []string) {
 	t.Helper()
 	conn, err := nftables.New()
@@ -62,13 +62,13 @@ func tables(t *testing.T, pid int) (names []string) {
 
 const holdEnv = "TARE_LOCAL_TEST_HOLD"
 
-// Whoever dies with a network impaired takes the impairment along: the kernel sees to that.
+// The kernel removes the impairments of a killed process.
 func TestKilledWhileImpaired(t *testing.T) {
-	mayTouchPackets(t)
+	needsNetAdmin(t)
 	if os.Getenv(holdEnv) != "" {
 		w, err := newWire()
 		if err == nil {
-			err = w.impair(nobody(newAddresses()), platform.Impairment{Loss: 1})
+			err = w.impair(unused(newAddresses()), platform.Impairment{Loss: 1})
 		}
 		fmt.Println("held", err)
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -95,7 +95,7 @@ func TestKilledWhileImpaired(t *testing.T) {
 	if err != nil || line != "held <nil>\n" || len(during) != 1 {
 		t.Fatalf("%q, %v: tables %q", line, err, during)
 	}
-	for deadline := time.Now().Add(patient); len(tables(t, cmd.Process.Pid)) > 0; {
+	for deadline := time.Now().Add(answerLimit); len(tables(t, cmd.Process.Pid)) > 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("its table outlives it")
 		}
@@ -108,7 +108,7 @@ func TestKilledWhileImpaired(t *testing.T) {
 }
 
 func TestNothingIsLeftOfTheTable(t *testing.T) {
-	mayTouchPackets(t)
+	needsNetAdmin(t)
 	w, err := newWire()
 	if err != nil {
 		t.Fatal(err)
@@ -127,13 +127,13 @@ func TestNothingIsLeftOfTheTable(t *testing.T) {
 	if got := tables(t, os.Getpid()); len(got) != 0 {
 		t.Errorf("%q is left", got)
 	}
-	if got := hit.ask(t, nowhere, 1, patient); got.err != nil {
+	if got := hit.exchange(t, nowhere, 1, answerLimit); got.err != nil {
 		t.Errorf("after the end: %v", got.err)
 	}
 }
 
 func TestRefusedImpairments(t *testing.T) {
-	mayTouchPackets(t)
+	needsNetAdmin(t)
 	p := New(Options{})
 	if err := p.CanImpair(platform.Impairment{Bandwidth: 2 * maxBandwidth}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("more than the kernel can count: %v", err)
@@ -145,10 +145,11 @@ func TestRefusedImpairments(t *testing.T) {
 	}
 }
 
-// What a sidecar sends that does not bind its pod's address cannot be found, and that is said.
+// Packets of a sidecar that does not bind its pod's address cannot be identified, which is an
+// error.
 func TestSidecarsThatCallFromElsewhere(t *testing.T) {
 	realEnvoy(t)
-	mayTouchPackets(t)
+	needsNetAdmin(t)
 	m := load(t, "envoy-plaintext")
 	local := *m.Local
 	local.Sidecar.Config = regexp.MustCompile(`(?m)^cluster_manager:.*$`).ReplaceAllString(local.Sidecar.Config, "")

@@ -10,17 +10,17 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// issuer is who vouches for identities in a deployment: tare's own authority, or the mesh's.
+// issuer issues the identities of a deployment: tare's own authority, or the mesh's.
 type issuer interface {
 	// identity is the SPIFFE ID of a service.
 	identity(service string) (string, error)
-	// certificate is one of the service, for a probe to show.
+	// certificate is a certificate of the service, for probes.
 	certificate(ctx context.Context, service string) (tls.Certificate, error)
-	// roots are who must have signed what the mesh shows.
+	// roots are the authorities that must have signed the mesh's certificates.
 	roots(ctx context.Context) (*x509.CertPool, error)
 }
 
-// issuer of this deployment.
+// issuer returns the issuer of this deployment.
 func (px *proxies) issuer() issuer {
 	if local := px.layout.spec.Mesh.Local; local != nil && local.Certificates != nil {
 		return meshIssuer{px.control, px.workspace.secrets, *local.Certificates}
@@ -43,7 +43,7 @@ func (o ownIssuer) roots(context.Context) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// meshIssuer asks the mesh's control plane. Nothing it answers is kept.
+// meshIssuer requests certificates from the mesh's control plane, and keeps none.
 type meshIssuer struct {
 	control    *controlPlane
 	secrets    *secrets

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// pod is one replica of a service, or the load generator.
+// pod is one replica of a service, a process of the control plane, or the load generator.
 type pod struct {
 	name     string
 	service  string
@@ -19,13 +19,13 @@ type pod struct {
 	app      netip.AddrPort // the application; zero in the load generator's pod
 	api      netip.AddrPort // the application's REST interface; zero in the load generator's pod
 	sidecar  mesh.SidecarContext
-	beside   *pod                      // the sidecar of an adder, which only counts
+	beside   *pod                      // the sidecar of an adder, for its counter
 	admin    *admin                    // nil without a mesh
-	inbound  netip.AddrPort            // the sidecar's way in
-	outbound map[string]netip.AddrPort // the sidecar's way to each service
+	inbound  netip.AddrPort            // the sidecar's inbound listener
+	outbound map[string]netip.AddrPort // the sidecar's listener for each service
 }
 
-// layout is the trial as all parts read it: its specification, programs, pods and addresses.
+// layout is the trial as all parts read it: specification, programs, pods and addresses.
 type layout struct {
 	spec      platform.Spec
 	programs  map[string]program // those of the mesh, by the names in its definition
@@ -46,7 +46,7 @@ func (l *layout) newPod(name, service string) (*pod, error) {
 	return &pod{name: name, service: service, ip: ip, outbound: map[string]netip.AddrPort{}}, nil
 }
 
-// urls are the URLs by which a pod reaches a service: through its own sidecar, or straight to each replica.
+// urls are the URLs of a service for a pod: its own sidecar, or each replica.
 func (l *layout) urls(from *pod, service string) []string {
 	if l.proxied() {
 		return []string{rootURL(from.outbound[service])}
@@ -58,6 +58,7 @@ func (l *layout) urls(from *pod, service string) []string {
 	return urls
 }
 
+// pod returns a pod by name, or nil.
 func (l *layout) pod(name string) *pod {
 	for _, pods := range l.pods {
 		for _, p := range pods {
@@ -72,7 +73,7 @@ func (l *layout) pod(name string) *pod {
 	return nil
 }
 
-// proxiedPods are the pods that have one, the load generator's first.
+// proxiedPods are the pods with a sidecar, the load generator's first.
 func (l *layout) proxiedPods() []*pod {
 	pods := []*pod{l.load}
 	for _, s := range l.spec.Topology.Services {

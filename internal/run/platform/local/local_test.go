@@ -58,7 +58,7 @@ func fetchProgram(ctx context.Context, name string) (string, string, error) {
 	return found.Path, found.Version, err
 }
 
-// short says that no Envoy is to be started: make test is quick, make e2e is not.
+// short reports whether tests with a real Envoy are skipped, as by make test.
 func short() bool { return testing.Short() }
 
 func realEnvoy(t *testing.T) {
@@ -141,7 +141,7 @@ func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) 
 	return d
 }
 
-// verdict verifies and returns the checks that do not hold, by name.
+// verdict verifies and returns the failed checks, by name.
 func verdict(t *testing.T, d *deployment) map[string]platform.Check {
 	t.Helper()
 	checks, err := d.verifier.Verify(t.Context())
@@ -191,7 +191,7 @@ func TestApplicationOfTheWrongSize(t *testing.T) {
 	wantFailed(t, failed, "answers of echo")
 }
 
-// The application in the middle cannot start: who waits for it is told its own words.
+// An application that cannot start: the error has its output.
 func TestApplicationThatExits(t *testing.T) {
 	_, spec, err := deploy(t, Options{edit: func(i *app.Instance) { i.Status = 42 }}, load(t, "none"))
 	var exit *proc.ExitError
@@ -222,9 +222,6 @@ func TestProgramMissing(t *testing.T) {
 	}
 }
 
-// A sidecar that dies later breaks the deployment.
-// A service that calls past its sidecar is found out in the middle of a chain.
-// Any certificate of the CA will do: the stranger gets in, and is seen to.
 func TestUnsupported(t *testing.T) {
 	for name, change := range map[string]func(*platform.Spec){
 		"protocol": func(s *platform.Spec) { s.Treatment.Levels.Protocol = "http3" },
@@ -250,7 +247,7 @@ func TestDeployIsCancelled(t *testing.T) {
 	}
 }
 
-// A process that tare started otherwise is reported; one that a task started belongs to the task.
+// A process that tare starts outside the trial is reported. A process of a task belongs to the task.
 func TestUnknownProcesses(t *testing.T) {
 	d := mustDeploy(t, Options{}, load(t, "none"))
 	unknown, err := proc.Start(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}})
@@ -314,15 +311,15 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	within(t, 10*time.Second, what, ok)
 }
 
-func within(t *testing.T, patience time.Duration, what string, ok func() bool) {
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(limit), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("still not so after %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", limit, what)
 		}
 	}
 }

@@ -11,36 +11,36 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// wire is where the packets between pods can be touched. Ending it undoes all it did.
+// wire impairs the packets between pods. Its end removes every impairment.
 type wire interface {
 	impair(p station, how platform.Impairment) error
 	mend(name string) error
 	end() error
 }
 
-// station is what is known of a pod to find its packets by.
+// station identifies the packets of a pod.
 type station struct {
 	name string
 	ip   netip.Addr
-	// port is where others reach it. Connections from outside of the trial, and
-	// those of load generators, begin at 127.0.0.1 and are known by it.
+	// port is the pod's port for others. Connections of load generators, and from
+	// outside the trial, come from 127.0.0.1 and are identified by it.
 	port uint16
-	// all is what holds the addresses of every pod.
+	// all is the prefix of all pods' addresses.
 	all netip.Prefix
 }
 
-// CanImpair implements [platform.Impairer]: it is tried, on packets that nobody sends.
+// CanImpair implements [platform.Impairer]. It tries the impairment on an unused address.
 func (p *Platform) CanImpair(how platform.Impairment) error {
 	w, err := newWire()
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.impair(nobody(newAddresses()), how), w.end())
+	return errors.Join(w.impair(unused(newAddresses()), how), w.end())
 }
 
-// nobody is a pod that is not there: the last byte of its address is not handed out.
-func nobody(a *addresses) station {
-	return station{name: "nobody", ip: netip.AddrFrom4([4]byte{127, a.net, 255, 255}), port: 1, all: a.all()}
+// unused is a pod that does not exist: the last byte of its address is never assigned.
+func unused(a *addresses) station {
+	return station{name: "unused", ip: netip.AddrFrom4([4]byte{127, a.net, 255, 255}), port: 1, all: a.all()}
 }
 
 // networkFaults implements [platform.NetworkFaults].
@@ -62,9 +62,9 @@ func (n *networkFaults) Impair(_ context.Context, pod string, how platform.Impai
 	case n.processes.closed():
 		return fail(errRemoved)
 	case p == nil:
-		return fail(errors.New("there is no such pod"))
+		return fail(errors.New("the pod does not exist"))
 	case !n.layout.addresses.distinct():
-		return fail(fmt.Errorf("%w: this system has no more than one loopback address, which all pods share", errors.ErrUnsupported))
+		return fail(fmt.Errorf("%w: this system has one loopback address, which all pods share", errors.ErrUnsupported))
 	}
 	if err := n.ownSources(); err != nil {
 		return fail(err)
@@ -98,7 +98,7 @@ func (n *networkFaults) Mend(_ context.Context, pod string) error {
 	return nil
 }
 
-// free undoes what was done to the network.
+// free removes every impairment.
 func (n *networkFaults) free() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,8 +113,8 @@ func (n *networkFaults) free() error {
 	return nil
 }
 
-// ownSources refuses sidecars that call other pods from an address that is not
-// their pod's: what a pod sends through one could not be told from what others send.
+// ownSources refuses sidecars that call other pods from another address than their pod's. Packets
+// of a pod would not be distinguishable from packets of others.
 func (n *networkFaults) ownSources() error {
 	if !n.layout.proxied() {
 		return nil
@@ -127,12 +127,12 @@ func (n *networkFaults) ownSources() error {
 	}
 	connections, err := established()
 	if err != nil {
-		return fmt.Errorf("look at connections: %w", err)
+		return fmt.Errorf("list connections: %w", err)
 	}
 	for _, c := range connections {
 		if name, ok := inbound[c.to]; ok && c.from.Addr() == localhost {
-			return hint.Wrap(fmt.Errorf("%w: a sidecar of mesh %s has called %s from %s, and not from its pod's address", errors.ErrUnsupported, n.layout.spec.Mesh.Name, name, localhost),
-				"let its definition bind what it connects to {{.IP}}, as envoy's does with upstream_bind_config")
+			return hint.Wrap(fmt.Errorf("%w: a sidecar of mesh %s has called %s from %s, not from its pod's address", errors.ErrUnsupported, n.layout.spec.Mesh.Name, name, localhost),
+				"bind outgoing connections to {{.IP}} in its definition, as envoy's does with upstream_bind_config")
 		}
 	}
 	return nil

@@ -20,9 +20,9 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// table is an nftables table of one deployment. The socket it was made through
-// owns it (NFT_TABLE_F_OWNER, Linux 5.12): when tare closes that, or dies, the
-// kernel takes the table away, so that no packet is lost to a tare that is gone.
+// table is an nftables table of one deployment. The socket that made it owns it
+// (NFT_TABLE_F_OWNER, Linux 5.12). When tare closes the socket, or dies, the kernel deletes the
+// table, so that no impairment outlives tare.
 type table struct {
 	conn  *nftables.Conn
 	table *nftables.Table
@@ -32,16 +32,16 @@ type table struct {
 	count int32
 }
 
-// impaired is a pod's part of the table.
+// impaired is the part of the table that belongs to one pod.
 type impaired struct {
-	chains []*nftables.Chain // that with the hook first, as they are removed
-	late   *late             // nil where packets are not delayed
+	chains []*nftables.Chain // the hook first: the order of removal
+	late   *delayer          // nil: packets are not delayed
 }
 
-// tableOwned is NFT_TABLE_F_OWNER of linux/netfilter/nf_tables.h, which x/sys has not.
+// tableOwned is NFT_TABLE_F_OWNER of linux/netfilter/nf_tables.h, which x/sys lacks.
 const tableOwned = 1 << 1
 
-// maxTables bounds the search for a name that is free.
+// maxTables bounds the search for a free name.
 const maxTables = 64
 
 func newWire() (wire, error) {
@@ -51,7 +51,7 @@ func newWire() (wire, error) {
 		if t, err = newTable(fmt.Sprintf("tare-%d-%d", os.Getpid(), n)); err == nil {
 			return t, nil
 		}
-		// Permission is refused for a table that another socket of this process owns, and also in general.
+		// EPERM: another socket of this process owns the table, or this process lacks the capability.
 		if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrExist) {
 			break
 		}
@@ -69,7 +69,7 @@ func newTable(name string) (*table, error) {
 	return t, nil
 }
 
-// createOwned makes a table that the socket owns, which [nftables.Conn] has no word for.
+// createOwned makes a table that the socket owns, which [nftables.Conn] does not support.
 func createOwned(c *netlink.Conn, name string) (err error) {
 	defer func() {
 		if err != nil {
@@ -103,20 +103,20 @@ func createOwned(c *netlink.Conn, name string) (err error) {
 	return err
 }
 
-// family is the header of every message of netfilter: struct nfgenmsg.
+// family is the header of every netfilter message: struct nfgenmsg.
 func family(f byte, resource uint16) []byte {
 	return binary.BigEndian.AppendUint16([]byte{f, unix.NFNETLINK_V0}, resource)
 }
 
-// refused says why the kernel does not let packets be touched, and what can be done.
+// refused adds to a kernel's error its reason and a hint.
 func refused(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return hint.Wrap(fmt.Errorf("%w: it takes the capability CAP_NET_ADMIN to touch packets: %w", errors.ErrUnsupported, err),
+		return hint.Wrap(fmt.Errorf("%w: network faults need the capability CAP_NET_ADMIN: %w", errors.ErrUnsupported, err),
 			"run tare as root, or give it the capability: sudo setcap cap_net_admin+ep $(command -v tare)")
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL), errors.Is(err, fs.ErrNotExist):
-		return hint.Wrap(fmt.Errorf("%w: the kernel cannot touch packets so: %w", errors.ErrUnsupported, err),
-			"it takes Linux 5.12 with nf_tables (modprobe nf_tables), nft_numgen, nft_limit, and nft_queue with nfnetlink_queue for packet-delay")
+		return hint.Wrap(fmt.Errorf("%w: the kernel does not support this impairment: %w", errors.ErrUnsupported, err),
+			"network faults need Linux 5.12 with nf_tables (modprobe nf_tables), nft_numgen, nft_limit, and nft_queue with nfnetlink_queue for packet-delay")
 	}
 	return err
 }
@@ -125,15 +125,15 @@ func (t *table) impair(p station, how platform.Impairment) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pods[p.name] != nil {
-		return errors.New("it is impaired already")
+		return errors.New("it is already impaired")
 	}
 	if how.Bandwidth > maxBandwidth {
-		return fmt.Errorf("%w: the kernel counts no more than %.0f bytes/s", errors.ErrUnsupported, float64(maxBandwidth))
+		return fmt.Errorf("%w: the maximum of the kernel is %.0f bytes/s", errors.ErrUnsupported, float64(maxBandwidth))
 	}
 	if how.Delay <= 0 {
 		return refused(t.add(p, nil, actionOf(how)))
 	}
-	l, err := newLate(how.Delay)
+	l, err := newDelayer(how.Delay)
 	if err != nil {
 		return refused(err)
 	}
@@ -147,8 +147,8 @@ func (t *table) impair(p station, how platform.Impairment) error {
 	return nil
 }
 
-// known is the first action that the kernel knows. Each is tried in a table of its
-// own: a socket on which a batch has failed still has the batch's other errors to tell.
+// known is the first action that the kernel supports. Each is tried in its own table: after a
+// failed batch a socket still has its other errors to read.
 func known(actions []action) (action, error) {
 	var failed []error
 	for _, a := range actions {
@@ -157,7 +157,7 @@ func known(actions []action) (action, error) {
 			return nil, err
 		}
 		t := w.(*table)
-		if err = errors.Join(t.add(nobody(newAddresses()), nil, a), t.end()); err == nil {
+		if err = errors.Join(t.add(unused(newAddresses()), nil, a), t.end()); err == nil {
 			return a, nil
 		}
 		failed = append(failed, err)
@@ -165,35 +165,36 @@ func known(actions []action) (action, error) {
 	return nil, errors.Join(failed...)
 }
 
-// action is what becomes of the packets, in expressions of nf_tables.
+// action is an impairment as nf_tables expressions.
 type action []expr.Any
 
-// maxBandwidth is what nft_limit can count, in nanoseconds times bytes per second: below 2^64.
+// maxBandwidth is the maximum of nft_limit, whose product of nanoseconds and bytes per second is
+// below 2^64.
 const maxBandwidth = 1 << 34
 
-// segment is the longest packet on loopback, bytes: less than that could never pass a limit.
+// segment is the longest packet on loopback, bytes. A smaller bucket would never let one pass.
 const segment = 64 << 10
 
 func actionOf(how platform.Impairment) action {
 	drop := &expr.Verdict{Kind: expr.VerdictDrop}
 	switch {
 	case how.Bandwidth > 0:
-		// The bucket holds what passes in a second, and a packet.
+		// The bucket has the bytes of one second, and one packet.
 		return action{&expr.Limit{Type: expr.LimitTypePktBytes, Rate: uint64(max(1, how.Bandwidth)), Over: true, Unit: expr.LimitTimeSecond, Burst: segment}, drop}
 	case how.Loss >= 1:
 		return action{drop}
 	}
-	const every = 1 << 31 // the share is taken in parts of it
+	const every = 1 << 31 // the unit of the share
 	return action{
 		&expr.Numgen{Register: 1, Modulus: every, Type: unix.NFT_NG_RANDOM},
-		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4}, // comparing is by bytes
+		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4}, // comparison is bytewise
 		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binaryutil.BigEndian.PutUint32(uint32(how.Loss * every))},
 		drop,
 	}
 }
 
-// add gives a pod its chains.
-func (t *table) add(p station, l *late, a action) error {
+// add adds the chains of a pod.
+func (t *table) add(p station, l *delayer, a action) error {
 	in := &impaired{late: l, chains: t.write(p, a)}
 	if err := t.conn.Flush(); err != nil {
 		return err
@@ -202,8 +203,8 @@ func (t *table) add(p station, l *late, a action) error {
 	return nil
 }
 
-// write puts a pod's chains and rules into the next batch. A pod has a hook of its
-// own, so that a packet between two pods that are hit goes through both.
+// write adds a pod's chains and rules to the next batch. Each pod has its own hook, so that a
+// packet between two impaired pods passes both.
 func (t *table) write(p station, a action) []*nftables.Chain {
 	t.count++
 	hook := t.conn.AddChain(&nftables.Chain{
@@ -229,10 +230,10 @@ const (
 	sourcePort, destinationPort       = 0, 2
 )
 
-// direction is one of the two ways packets go at a pod.
+// direction is one direction of a pod's packets.
 type direction struct {
 	suffix           string
-	own, other, port uint32 // offsets of the pod's address, of the other's, and of the pod's port
+	own, other, port uint32 // offsets of the pod's address, the other address, and the pod's port
 }
 
 var directions = []direction{
@@ -240,7 +241,7 @@ var directions = []direction{
 	{"-from", sourceAddress, destinationAddress, sourcePort},
 }
 
-// amongPods matches what passes between the pod and another.
+// amongPods matches packets between the pod and another.
 func (d direction) amongPods(p station) []expr.Any {
 	mask := netip.PrefixFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), p.all.Bits()).Masked().Addr().AsSlice()
 	return []expr.Any{
@@ -253,7 +254,7 @@ func (d direction) amongPods(p station) []expr.Any {
 	}
 }
 
-// fromOutside matches what passes between the pod's port and who has no address of its own.
+// fromOutside matches packets between the pod's port and 127.0.0.1.
 func (d direction) fromOutside(p station) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: d.own, Len: 4},
@@ -274,7 +275,7 @@ func (t *table) mend(name string) error {
 	if in == nil {
 		return nil
 	}
-	for _, c := range in.chains { // that which jumps goes first
+	for _, c := range in.chains { // the chain with the jumps first
 		t.conn.FlushChain(c)
 		t.conn.DelChain(c)
 	}
@@ -288,7 +289,7 @@ func (t *table) mend(name string) error {
 func (t *table) end() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	failed := []error{t.conn.CloseLasting()} // and the table is gone
+	failed := []error{t.conn.CloseLasting()} // the kernel deletes the table
 	for _, in := range t.pods {
 		failed = append(failed, in.late.end())
 	}
@@ -302,13 +303,13 @@ type connection struct{ from, to netip.AddrPort }
 // stateEstablished is TCP_ESTABLISHED of linux/tcp_states.h.
 const stateEstablished = 1
 
-// established lists both ends of the TCP connections of this network namespace that stand.
+// established lists both ends of the established TCP connections of this network namespace.
 func established() ([]connection, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil, err
 	}
-	//lint:ignore SA1019 asked once a fault: the text is slower than a netlink dump, and as true
+	//lint:ignore SA1019 called once per fault: the text is slower than a netlink dump, and equivalent
 	lines, err := fs.NetTCP()
 	if err != nil {
 		return nil, err

@@ -16,9 +16,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// mayTouchPackets ends a test where the kernel does not let this process touch
-// packets, once it has seen that tare says so.
-func mayTouchPackets(t *testing.T) {
+// needsNetAdmin skips a test without the capability, after a check of the error that tare returns.
+func needsNetAdmin(t *testing.T) {
 	t.Helper()
 	err := New(Options{}).CanImpair(platform.Impairment{Loss: 1})
 	if err == nil {
@@ -36,7 +35,7 @@ func mayTouchPackets(t *testing.T) {
 	t.Skipf("not root: %v", err)
 }
 
-// host is an address that answers every byte with a byte, until it hangs up.
+// host is an address that echoes every byte until it closes.
 type host struct {
 	station
 	listener net.Listener
@@ -68,40 +67,40 @@ func newHost(t *testing.T, a *addresses, name string) host {
 	return host{station{name, ip, netip.MustParseAddrPort(l.Addr().String()).Port(), a.all()}, l}
 }
 
-// asked is what it took to connect and to get so many bytes back.
-type asked struct {
+// exchanged is the result of connecting and getting some bytes back.
+type exchanged struct {
 	took        time.Duration
 	retransmits uint32
 	err         error
 }
 
-// ask connects from an address (none: the kernel's choice), sends so many bytes and reads them back.
-func (h host) ask(t *testing.T, from netip.Addr, bytes int, patience time.Duration) asked {
+// exchange connects from an address (none: the kernel chooses), sends bytes and reads them back.
+func (h host) exchange(t *testing.T, from netip.Addr, bytes int, limit time.Duration) exchanged {
 	t.Helper()
 	began := time.Now()
 	ctx := t.Context()
-	done := make(chan asked, 1)
+	done := make(chan exchanged, 1)
 	go func() {
 		conn, err := dial.From(from)(ctx, "tcp4", h.listener.Addr().String())
 		if err != nil {
-			done <- asked{err: err}
+			done <- exchanged{err: err}
 			return
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(began.Add(patience))
+		_ = conn.SetDeadline(began.Add(limit))
 		go func() { _, _ = conn.Write(make([]byte, bytes)) }()
 		_, err = io.CopyN(io.Discard, conn, int64(bytes))
-		done <- asked{time.Since(began), retransmitted(conn), err}
+		done <- exchanged{time.Since(began), retransmitted(conn), err}
 	}()
 	select {
 	case a := <-done:
 		return a
-	case <-time.After(patience):
-		return asked{took: patience, err: os.ErrDeadlineExceeded}
+	case <-time.After(limit):
+		return exchanged{took: limit, err: os.ErrDeadlineExceeded}
 	}
 }
 
-// retransmitted is how many segments this end has sent again.
+// retransmitted is the number of TCP retransmits of this end.
 func retransmitted(conn net.Conn) (n uint32) {
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -117,14 +116,14 @@ func retransmitted(conn net.Conn) (n uint32) {
 
 const (
 	// unanswered is how long an answer is waited for that must not come, and
-	// patient how long one that must, on a machine that others use.
-	unanswered = 400 * time.Millisecond
-	patient    = 20 * time.Second
+	// answerLimit how long one that must, on a machine that others use.
+	unanswered  = 400 * time.Millisecond
+	answerLimit = 20 * time.Second
 )
 
 func newWireFor(t *testing.T) wire {
 	t.Helper()
-	mayTouchPackets(t)
+	needsNetAdmin(t)
 	w, err := newWire()
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +141,7 @@ func newWireFor(t *testing.T) wire {
 
 var nowhere netip.Addr
 
-// A pod that is cut off hears nobody and reaches nobody, itself excepted; others do not notice.
+// A partitioned pod reaches only itself. Other pods are not affected.
 func TestPartition(t *testing.T) {
 	w, a := newWireFor(t), newAddresses()
 	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
@@ -161,11 +160,11 @@ func TestPartition(t *testing.T) {
 		"between others":          {other, third.ip, false},
 		"to another from outside": {other, nowhere, false},
 	} {
-		patience := patient
+		limit := answerLimit
 		if c.cut {
-			patience = unanswered
+			limit = unanswered
 		}
-		if got := c.to.ask(t, c.from, 1, patience); (got.err != nil) != c.cut {
+		if got := c.to.exchange(t, c.from, 1, limit); (got.err != nil) != c.cut {
 			t.Errorf("%s: %v, cut off: %v", name, got.err, c.cut)
 		}
 	}
@@ -173,16 +172,16 @@ func TestPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range []netip.Addr{other.ip, nowhere} {
-		if got := hit.ask(t, from, 1, patient); got.err != nil {
+		if got := hit.exchange(t, from, 1, answerLimit); got.err != nil {
 			t.Errorf("healed, from %v: %v", from, got.err)
 		}
 	}
 	if err := w.mend("hit"); err != nil {
-		t.Errorf("mended again: %v", err)
+		t.Errorf("second mend: %v", err)
 	}
 }
 
-// A connection that stands when its pod is cut off goes on when it is healed: TCP sends again what was lost.
+// A connection survives a partition: TCP retransmits the lost segments.
 func TestPartitionOfAConnection(t *testing.T) {
 	w, a := newWireFor(t), newAddresses()
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
@@ -191,15 +190,15 @@ func TestPartitionOfAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	exchange := func(patience time.Duration) error {
-		_ = conn.SetDeadline(time.Now().Add(patience))
+	exchange := func(limit time.Duration) error {
+		_ = conn.SetDeadline(time.Now().Add(limit))
 		if _, err := conn.Write([]byte{1}); err != nil {
 			return err
 		}
 		_, err := io.ReadFull(conn, make([]byte, 1))
 		return err
 	}
-	if err := exchange(patient); err != nil {
+	if err := exchange(answerLimit); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
@@ -211,22 +210,22 @@ func TestPartitionOfAConnection(t *testing.T) {
 	if err := w.mend("hit"); err != nil {
 		t.Fatal(err)
 	}
-	if err := exchange(patient); err != nil {
+	if err := exchange(answerLimit); err != nil {
 		t.Errorf("healed: %v", err)
 	}
 	if retransmitted(conn) == 0 {
-		t.Error("nothing was sent again")
+		t.Error("no TCP retransmits")
 	}
 }
 
 func TestPacketLoss(t *testing.T) {
 	w, a := newWireFor(t), newAddresses()
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
-	// again is how many segments are sent again in some requests. TCP waits twice as
-	// long each time one is lost again: a request that is unlucky takes long, and ends.
+	// again is the number of TCP retransmits of some requests. TCP doubles its timeout
+	// after each loss: a request may take long, but it ends.
 	again := func(requests int) (n uint32) {
 		for range requests {
-			got := hit.ask(t, other.ip, 1<<20, 10*patient)
+			got := hit.exchange(t, other.ip, 1<<20, 10*answerLimit)
 			if got.err != nil {
 				t.Fatalf("TCP did not mend it: %v", got.err)
 			}
@@ -251,9 +250,9 @@ func TestPacketLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	during, after := float64(lost)/float64(requests), clean()
-	t.Logf("segments sent again, a request: %.2f before, %.2f during (%d requests), %.2f after", before, during, requests, after)
+	t.Logf("TCP retransmits per request: %.2f before, %.2f during (%d requests), %.2f after", before, during, requests, after)
 	if lost < enough || before > during/3 || after > during/3 {
-		t.Errorf("segments sent again, a request: %.2f before, %.2f during (%d requests), %.2f after", before, during, requests, after)
+		t.Errorf("TCP retransmits per request: %.2f before, %.2f during (%d requests), %.2f after", before, during, requests, after)
 	}
 }
 
@@ -264,7 +263,7 @@ func TestBandwidth(t *testing.T) {
 	if err := w.impair(hit.station, platform.Impairment{Bandwidth: rate}); err != nil {
 		t.Fatal(err)
 	}
-	got := hit.ask(t, other.ip, size, 3*patient)
+	got := hit.exchange(t, other.ip, size, 3*answerLimit)
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
@@ -273,11 +272,11 @@ func TestBandwidth(t *testing.T) {
 	if got.took < least {
 		t.Errorf("%d bytes each way took %v at %d bytes/s, want %v at least", size, got.took, rate, least)
 	}
-	t.Logf("%d bytes each way in %v at %d bytes/s, %d segments sent again", size, got.took, rate, got.retransmits)
+	t.Logf("%d bytes each way in %v at %d bytes/s, %d TCP retransmits", size, got.took, rate, got.retransmits)
 	if err := w.mend("hit"); err != nil {
 		t.Fatal(err)
 	}
-	if free := hit.ask(t, other.ip, size, patient); free.err != nil || free.took > got.took/2 {
+	if free := hit.exchange(t, other.ip, size, answerLimit); free.err != nil || free.took > got.took/2 {
 		t.Errorf("healed: %v, %v", free.took, free.err)
 	}
 }
@@ -298,14 +297,14 @@ func TestPacketDelay(t *testing.T) {
 	}
 	// A way there and back to connect, and one for the byte.
 	for _, from := range []netip.Addr{other.ip, nowhere} {
-		got := hit.ask(t, from, 1, patient)
+		got := hit.exchange(t, from, 1, answerLimit)
 		if got.err != nil || got.took < 4*delay {
 			t.Errorf("from %v: %v, want %v at least; %v", from, got.took, 4*delay, got.err)
 		}
 		t.Logf("from %v: %v for two ways there and back of %v each", from, got.took, delay)
 	}
 	// In order, and all of it: a megabyte comes back whole.
-	if got := hit.ask(t, other.ip, 1<<20, patient); got.err != nil {
+	if got := hit.exchange(t, other.ip, 1<<20, answerLimit); got.err != nil {
 		t.Error(got.err)
 	}
 	if err := w.mend("hit"); err != nil {
@@ -313,7 +312,7 @@ func TestPacketDelay(t *testing.T) {
 	}
 	healed := false
 	for range 50 { // one of them is quick, however busy the machine is
-		got := hit.ask(t, other.ip, 1, patient)
+		got := hit.exchange(t, other.ip, 1, answerLimit)
 		healed = healed || got.err == nil && got.took < delay
 	}
 	if !healed {
@@ -321,8 +320,8 @@ func TestPacketDelay(t *testing.T) {
 	}
 }
 
-// The kernel drops what is held when another table of this network goes. That is a
-// loss, which TCP mends; the packets that come after it are held up like those before.
+// The kernel drops delayed packets when another table of this network is deleted. TCP retransmits
+// them, and later packets are delayed as before.
 func TestPacketDelayBesideOthers(t *testing.T) {
 	w, beside, a := newWireFor(t), newWireFor(t), newAddresses()
 	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
@@ -336,9 +335,9 @@ func TestPacketDelayBesideOthers(t *testing.T) {
 	if err := w.impair(hit.station, how); err != nil {
 		t.Fatal(err)
 	}
-	asked := make(chan asked, 1)
-	go func() { asked <- hit.ask(t, other.ip, 1, patient) }()
-	for range 5 { // a table comes and goes beside it, while what was asked is on its way
+	exchanged := make(chan exchanged, 1)
+	go func() { exchanged <- hit.exchange(t, other.ip, 1, answerLimit) }()
+	for range 5 { // other tables are made and deleted while the packets are delayed
 		if err := beside.impair(third.station, platform.Impairment{Loss: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -346,10 +345,10 @@ func TestPacketDelayBesideOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := <-asked; got.err != nil || got.took < 4*how.Delay {
+	if got := <-exchanged; got.err != nil || got.took < 4*how.Delay {
 		t.Errorf("while tables came and went: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
 	}
-	if got := hit.ask(t, other.ip, 1, patient); got.err != nil || got.took < 4*how.Delay {
+	if got := hit.exchange(t, other.ip, 1, answerLimit); got.err != nil || got.took < 4*how.Delay {
 		t.Errorf("afterwards: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
 	}
 	if err := w.mend("hit"); err != nil {

@@ -16,40 +16,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// late holds packets up for a time: the kernel queues them (nfnetlink_queue), tare
-// lets each go when its time has come. That costs tare some microseconds of CPU a
-// packet, on the harness plane. What tc's netem does in the kernel needs a class
-// for each pod on an interface that all share, and many kernels have no netem.
-type late struct {
+// delayer delays packets: the kernel queues them (nfnetlink_queue), and tare releases each at its
+// time. That costs tare some microseconds of CPU per packet, in the harness plane. netem of tc
+// would need a class for each pod on a shared interface, and many kernels lack netem.
+type delayer struct {
 	conn   *netlink.Conn
 	number uint16
 	delay  time.Duration
 
 	held  chan packet
-	hurry chan struct{} // closed: nothing is held up any more
+	hurry chan struct{} // closed: nothing is delayed any more
 	done  sync.WaitGroup
 }
 
-// packet is one that is held, and when it may go.
+// packet is a delayed packet and the time of its release.
 type packet struct {
 	id  uint32
 	due time.Time
 }
 
 const (
-	// maxHeld is how many packets can be held; the kernel loses what is more.
+	// maxHeld is the maximum number of delayed packets; the kernel drops others.
 	maxHeld = 1 << 16
-	// queueBuffer holds what the kernel tells of packets, bytes.
+	// queueBuffer is the size of the buffer for the kernel's messages, bytes.
 	queueBuffer = 8 << 20
-	// queueDrain is how long the kernel may take to tell of the last packets.
+	// queueDrain is the time for the last messages of the kernel.
 	queueDrain = 20 * time.Millisecond
-	// maxQueues bounds the search for a number that is free.
+	// maxQueues bounds the search for a free number.
 	maxQueues = 64
-	// subsystem is the part of netfilter that queues: nfnetlink.h, NFNL_SUBSYS_QUEUE.
+	// subsystem is the queue of netfilter: nfnetlink.h, NFNL_SUBSYS_QUEUE.
 	subsystem = unix.NFNL_SUBSYS_QUEUE << 8
 )
 
-// From linux/netfilter/nfnetlink_queue.h, of which x/sys has nothing.
+// From linux/netfilter/nfnetlink_queue.h, which x/sys lacks.
 const (
 	msgPacket, msgVerdict, msgConfig                           = 0, 1, 2
 	attrPacketHeader, attrVerdictHeader                        = 1, 2
@@ -59,12 +58,12 @@ const (
 	verdictAccept                                       uint32 = 1
 )
 
-func newLate(delay time.Duration) (*late, error) {
+func newDelayer(delay time.Duration) (*delayer, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
 		return nil, err
 	}
-	l := &late{conn: conn, delay: delay, held: make(chan packet, maxHeld), hurry: make(chan struct{})}
+	l := &delayer{conn: conn, delay: delay, held: make(chan packet, maxHeld), hurry: make(chan struct{})}
 	if err := l.bind(); err != nil {
 		return nil, errors.Join(fmt.Errorf("queue packets: %w", err), conn.Close())
 	}
@@ -74,8 +73,8 @@ func newLate(delay time.Duration) (*late, error) {
 	return l, nil
 }
 
-// bind takes a queue for this socket.
-func (l *late) bind() error {
+// bind binds a queue to this socket.
+func (l *delayer) bind() error {
 	var err error
 	for n := range maxQueues {
 		l.number = uint16(os.Getpid()*maxQueues + n)
@@ -83,15 +82,15 @@ func (l *late) bind() error {
 		if err == nil {
 			return l.adjust()
 		}
-		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrPermission) { // EPERM: it is another's, or we may not at all
+		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrPermission) { // EPERM: another process has it, or this process lacks the capability
 			return err
 		}
 	}
 	return err
 }
 
-// adjust asks for no contents, for long segments in one piece, and for a long queue.
-func (l *late) adjust() error {
+// adjust requests no contents, unsegmented packets, and a long queue.
+func (l *delayer) adjust() error {
 	u32 := binaryutil.BigEndian.PutUint32
 	return errors.Join(
 		l.conn.SetReadBuffer(queueBuffer),
@@ -102,7 +101,7 @@ func (l *late) adjust() error {
 	)
 }
 
-func (l *late) configure(attributes ...netlink.Attribute) error {
+func (l *delayer) configure(attributes ...netlink.Attribute) error {
 	m, err := l.message(msgConfig, netlink.Acknowledge, attributes...)
 	if err == nil {
 		_, err = l.conn.Execute(m)
@@ -110,7 +109,7 @@ func (l *late) configure(attributes ...netlink.Attribute) error {
 	return err
 }
 
-func (l *late) message(kind int, flags netlink.HeaderFlags, attributes ...netlink.Attribute) (netlink.Message, error) {
+func (l *delayer) message(kind int, flags netlink.HeaderFlags, attributes ...netlink.Attribute) (netlink.Message, error) {
 	b, err := netlink.MarshalAttributes(attributes)
 	return netlink.Message{
 		Header: netlink.Header{Type: netlink.HeaderType(subsystem | kind), Flags: netlink.Request | flags},
@@ -118,10 +117,10 @@ func (l *late) message(kind int, flags netlink.HeaderFlags, attributes ...netlin
 	}, err
 }
 
-// actions send packets to the queue, and past it when nobody listens there. A
-// kernel that has no expression for that may have what iptables uses.
-func (l *late) actions() []action {
-	info := make(xt.Unknown, 8) // struct xt_NFQ_info_v3, aligned: number, how many, flags
+// actions queue packets, and let them pass if no process reads the queue. Kernels without that
+// expression may have the target of iptables.
+func (l *delayer) actions() []action {
+	info := make(xt.Unknown, 8) // struct xt_NFQ_info_v3, aligned: number, count, flags
 	binary.NativeEndian.PutUint16(info, l.number)
 	binary.NativeEndian.PutUint16(info[2:], 1)
 	binary.NativeEndian.PutUint16(info[4:], unix.NFT_QUEUE_FLAG_BYPASS)
@@ -131,13 +130,13 @@ func (l *late) actions() []action {
 	}
 }
 
-// receive notes every packet that comes, until the socket is closed.
-func (l *late) receive() {
+// receive records every packet, until the socket is closed.
+func (l *delayer) receive() {
 	defer close(l.held)
 	for {
 		messages, err := l.conn.Receive()
 		if errors.Is(err, unix.ENOENT) {
-			continue // a packet was gone when it might go: the kernel drops what is held when another's table goes
+			continue // the packet is gone: the kernel drops delayed packets when another table is deleted
 		}
 		if err != nil {
 			return
@@ -167,8 +166,8 @@ func packetOf(m netlink.Message) (id uint32, ok bool) {
 	return 0, false
 }
 
-// release lets packets go in the order in which they came: all wait as long.
-func (l *late) release() {
+// release releases packets in the order of arrival, as all have the same delay.
+func (l *delayer) release() {
 	for p := range l.held {
 		wait := time.NewTimer(time.Until(p.due))
 		select {
@@ -180,8 +179,8 @@ func (l *late) release() {
 	}
 }
 
-// accept lets a packet go. An error has nobody to go to: the packet is sent again, as a lost one is.
-func (l *late) accept(p packet) {
+// accept releases a packet. An error is ignored: TCP retransmits the packet, as a lost one.
+func (l *delayer) accept(p packet) {
 	verdict := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, verdictAccept), p.id)
 	m, err := l.message(msgVerdict, 0, netlink.Attribute{Type: attrVerdictHeader, Data: verdict})
 	if err == nil {
@@ -189,8 +188,9 @@ func (l *late) accept(p packet) {
 	}
 }
 
-// end lets go at once what is still held, and gives the queue back. No new packet comes any more.
-func (l *late) end() error {
+// end releases all delayed packets at once and unbinds the queue. There are no new packets by
+// then.
+func (l *delayer) end() error {
 	if l == nil {
 		return nil
 	}

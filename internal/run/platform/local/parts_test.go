@@ -171,11 +171,11 @@ func TestRuntimeDir(t *testing.T) {
 		t.Errorf("a dead run's directory is left: %v", err)
 	}
 	if err := r.remove(); err != nil {
-		t.Errorf("remove what is gone: %v", err)
+		t.Errorf("second remove: %v", err)
 	}
 }
 
-// deployVariable makes TestDeployAndWait play a tare that will be killed.
+// deployVariable makes TestDeployAndWait a tare that will be killed.
 const deployVariable = "TARE_LOCAL_TEST_DEPLOY"
 
 func TestDeployAndWait(t *testing.T) {
@@ -263,7 +263,7 @@ func TestManyReplicas(t *testing.T) {
 		}
 	}()
 	if n := len(d.Entry()); n != 9 {
-		t.Errorf("%d ways in, want 9", n)
+		t.Errorf("%d entry URLs, want 9", n)
 	}
 	checks, err := d.Verifier.Verify(t.Context())
 	if err != nil {
@@ -297,7 +297,7 @@ func BenchmarkDeployEnvoy(b *testing.B) {
 	}
 }
 
-// What provenance/commands.sh says starts the same application again.
+// provenance/commands.sh starts the same application.
 func TestCommandsPaste(t *testing.T) {
 	d, spec, err := deploy(t, Options{}, load(t, "none"))
 	if err != nil {

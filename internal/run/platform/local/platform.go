@@ -1,12 +1,10 @@
-// Package local runs trials as processes on this machine: no root, no cluster,
-// no container. Each replica of a service is a "pod": an address of its own in
-// 127.0.0.0/8, an application process and, where the mesh has one, its sidecar.
-// The load generator is a pod too.
+// Package local runs trials as processes on this machine, without root, cluster or
+// containers. Each replica of a service is a "pod": an address in 127.0.0.0/8, an
+// application process and, with a mesh, its sidecar. The load generator is a pod too.
 //
-// Ports come from the kernel. The applications' sockets are bound here and
-// inherited; a sidecar binds port 0 and says through its admin interface what it
-// got. Hence the order of starting: callees before callers, and in a pod the
-// sidecar before the application that calls through it.
+// The kernel chooses the ports. Applications inherit sockets that are bound here. A
+// sidecar binds port 0 and reports its port on its admin interface. So callees start
+// before callers, and in a pod the sidecar starts before the application.
 package local
 
 import (
@@ -30,22 +28,22 @@ import (
 // loadService is the name of the load generator's pod and of its service.
 const loadService = platform.LoadService
 
-// agentProgram is what a mesh definition calls the program that plays the
-// services; its version is tare's own, which the environment names.
+// agentProgram is the name in mesh definitions of the program that plays the
+// services. Its version is that of tare, in the environment.
 const agentProgram = "tare-agent"
 
 // Options of the local platform.
 type Options struct {
 	// AgentPath is the tare-agent program, which plays the services.
 	AgentPath string
-	// FetchProgram finds a data plane's program by the name the mesh definition
-	// gives it, downloading it where need be, and says its version.
+	// FetchProgram returns path and version of a data plane's program, by its name in
+	// the mesh definition. It downloads a missing program.
 	FetchProgram func(ctx context.Context, name string) (path, version string, err error)
 	// Report receives warnings of Prepare, a line each. May be nil.
 	Report func(line string)
 
-	edit   func(*app.Instance) // changes what an application is told; for tests
-	settle time.Duration       // how long counters may lag; 0: settleTimeout
+	edit   func(*app.Instance) // changes the configuration of an application; for tests
+	settle time.Duration       // maximum delay of counters; 0: settleTimeout
 }
 
 // Platform is the local platform.
@@ -63,9 +61,8 @@ func New(o Options) *Platform {
 	return &Platform{options: o, programs: map[string]program{agentProgram: {path: o.AgentPath}}}
 }
 
-// Prepare kills what earlier runs left, removes their secrets, and finds the
-// programs of the meshes' data planes. Where a system cannot tell a leftover
-// process from another with its number (see [proc.Sweep]), none is killed.
+// Prepare kills leftover processes of earlier runs, removes their secrets, and finds the programs
+// of the meshes. On a system that cannot identify leftovers (see [proc.Sweep]) none is killed.
 func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
 	if _, err := proc.Sweep(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		p.warn(err)
@@ -74,9 +71,9 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		p.warn(err)
 	}
 	if info, err := os.Stat(p.options.AgentPath); err != nil {
-		return nil, hint.Wrap(fmt.Errorf("find the program that plays the services: %w", err), "build it with `make build`; it lies beside tare")
+		return nil, hint.Wrap(fmt.Errorf("find tare-agent: %w", err), "build it with `make build`; it must be beside tare")
 	} else if info.IsDir() || info.Mode()&0o111 == 0 {
-		return nil, fmt.Errorf("find the program that plays the services: %s is not a program", p.options.AgentPath)
+		return nil, fmt.Errorf("find tare-agent: %s is not executable", p.options.AgentPath)
 	}
 	versions := map[string]string{}
 	for _, m := range meshes {
@@ -96,7 +93,7 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	return versions, nil
 }
 
-// warn reports a sweep that failed. The run goes on: what is left does not take part in it.
+// warn reports a sweep that failed. The run continues, as leftovers do not affect it.
 func (p *Platform) warn(err error) {
 	if p.options.Report == nil {
 		return
@@ -191,7 +188,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	}, nil
 }
 
-// supported refuses what this platform cannot do, and what would confuse it.
+// supported refuses specifications that this platform does not support.
 func supported(spec platform.Spec) error {
 	if p := spec.Treatment.Levels.Protocol; p != "" && !slices.Contains(app.Protocols(), p) {
 		return fmt.Errorf("protocol %s: %w on the local platform", p, errors.ErrUnsupported)
@@ -200,15 +197,15 @@ func supported(spec platform.Spec) error {
 		return errors.New("the topology has no services")
 	}
 	if _, ok := spec.Topology.Service(loadService); ok {
-		return hint.Wrap(fmt.Errorf("a service is called %q, as the load generator is", loadService), "give the service another name")
+		return hint.Wrap(fmt.Errorf("service %q has the name of the load generator", loadService), "rename the service")
 	}
 	if err := spec.Mesh.On(mesh.OnLocal); err != nil {
 		return err
 	}
 	for _, s := range spec.Topology.Services {
 		if p := cmp.Or(s.Protocol, spec.Treatment.Levels.Protocol); spec.Mesh.Provides.L7 && p == app.TCP && !spec.Mesh.Local.TCP {
-			return hint.Wrap(fmt.Errorf("service %s speaks tcp: %w by mesh %s, which understands HTTP", s.Name, errors.ErrUnsupported, spec.Mesh.Name),
-				"take a mesh that forwards connections, such as envoy-tcp")
+			return hint.Wrap(fmt.Errorf("service %s uses tcp: %w by mesh %s, which is for HTTP", s.Name, errors.ErrUnsupported, spec.Mesh.Name),
+				"choose a mesh that forwards connections, such as envoy-tcp")
 		}
 	}
 	return nil

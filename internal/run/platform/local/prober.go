@@ -11,9 +11,8 @@ import (
 // prober implements [platform.Prober].
 type prober struct{ cpus map[string]string } // pinned, by plane
 
-// Probe implements [platform.Prober], from within this process: on the processors
-// that application and data plane are pinned to, or where one of them is not, on
-// all this process may use.
+// Probe implements [platform.Prober] in this process. It runs on the processors of application and
+// data plane, or on all if one of them is not pinned.
 func (p prober) Probe(ctx context.Context) (probe.Reading, error) {
 	cpus, err := probedCPUs(p.cpus)
 	if err != nil {

@@ -31,18 +31,19 @@ type processes struct {
 	removed    bool
 }
 
-// process is a started process and the task it is.
+// process is a started process and its task.
 type process struct {
 	*proc.Process
 	task      mesh.Task
-	restarted bool // in place of one that was ended
-	ended     bool // on purpose
+	restarted bool // replaces an ended one
+	// ended returns the error of a process that ended unexpectedly, with that of [proc.Process.Wait].
+	ended bool // on purpose
 }
 
 var errRemoved = errors.New("the deployment has been removed")
 
-// run starts a task's process and watches it. The printed command is what a
-// person can paste; it differs where descriptors are inherited.
+// run starts and records a task's process. The printed command can be pasted; it differs from cmd
+// in inherited descriptors.
 func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.Command) (*proc.Process, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -67,8 +68,7 @@ func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 	return p, nil
 }
 
-// runIn starts a container of a pod; every one of them is watched, and can be
-// ended and started again.
+// runIn starts a container of a pod. It is watched, and faults can end and restart it.
 func (ps *processes) runIn(ctx context.Context, p *pod, container string, cmd, printed proc.Command, again func(context.Context) error) (*proc.Process, error) {
 	v := ps.begin(p, container, again)
 	id := v.incarnation()
@@ -81,7 +81,7 @@ func (ps *processes) runIn(ctx context.Context, p *pod, container string, cmd, p
 	return process, nil
 }
 
-// watch reports a process that ends though nobody asked it to.
+// watch records a process that ends by itself.
 func (ps *processes) watch(id string, p *proc.Process) {
 	go func() {
 		<-p.Done()
@@ -102,15 +102,15 @@ func (ps *processes) Err() error {
 	return ps.broken
 }
 
-// ended says how a process that should run on has ended, as the error of [proc.Process.Wait] tells it.
+// ended returns the error of a process that ended unexpectedly, with that of [proc.Process.Wait].
 func ended(id string, p *proc.Process) error {
 	err := p.Wait()
 	if err == nil {
 		err = &proc.ExitError{Name: filepath.Base(p.Command().Path), Command: p.Command().String(), State: "exit status 0", Log: p.Tail(20)}
 	}
-	advice := "its log and its command line are in the trial's provenance directory; the command can be pasted to try it by hand"
+	advice := "its log and command line are in the trial's provenance directory; paste the command to try it"
 	if log := p.Command().Log; log != "" {
-		advice = fmt.Sprintf("its whole log is %s; beside it, commands.sh has the command line to try by hand", log)
+		advice = fmt.Sprintf("its whole log is %s; commands.sh beside it has the command line", log)
 	}
 	return hint.Wrap(fmt.Errorf("%s is gone: %w", id, err), advice)
 }
@@ -130,8 +130,8 @@ func (ps *processes) closed() bool {
 	return ps.removed
 }
 
-// tasks implements [platform.Running]. Processes started by a task belong to
-// it; those started by tare otherwise match no rule and are unattributed.
+// tasks lists tare, its processes and their descendants. A descendant belongs to the task of its
+// nearest listed ancestor. Other descendants of tare match no rule and are unattributed.
 func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -163,18 +163,18 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 	return tasks, nil
 }
 
-// startTimeout bounds the start of one process, until it answers.
+// startTimeout bounds the time until a new process is ready.
 const startTimeout = 30 * time.Second
 
 var errSlow = errors.New("it is not ready")
 
-// awaitReady asks until a process that was just started is ready, ends, or has taken too long.
+// awaitReady polls until a new process is ready, has ended, or the time is over.
 func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
 	again := time.NewTicker(adminPause)
 	defer again.Stop()
-	var last error // the reason, and not that the time for looking was over
+	var last error // the last error of ready, not the end of the context
 	for {
 		err := ready(ctx)
 		if err == nil {

@@ -21,16 +21,16 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// speaker sends requests in one protocol, each on a connection of its own.
-type speaker struct {
-	// probe sends one request as the load does, and holds the answer against its length; negative: any.
+// client sends requests in one protocol, each on its own connection.
+type client struct {
+	// probe sends one request as the load does and checks the length of the answer; negative: any.
 	probe func(ctx context.Context, url string, send, want int64) error
-	// exchange sends a request for the application's health on a connection that is there.
+	// exchange requests the application's health on an existing connection.
 	exchange func(ctx context.Context, conn net.Conn, service string) error
 }
 
-// speakers by protocol.
-var speakers = map[string]speaker{
+// clients by protocol.
+var clients = map[string]client{
 	app.HTTP1: {probeHTTP(1), exchangeHTTP1},
 	app.HTTP2: {probeHTTP(2), exchangeHTTP2},
 	app.GRPC:  {probeGRPC, exchangeGRPC},
@@ -55,10 +55,10 @@ func probeHTTP(version int) func(context.Context, string, int64, int64) error {
 	}
 }
 
-// maxMessage bounds a gRPC message, bytes.
+// maxMessage is the maximum size of a gRPC message, bytes.
 const maxMessage = app.MaxSize + 16
 
-// onlyConn hands out a connection that is there, once.
+// onlyConn returns an existing connection, once.
 func onlyConn(conn net.Conn) func(context.Context) (net.Conn, error) {
 	left := make(chan net.Conn, 1)
 	left <- conn
@@ -134,13 +134,13 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 		return err
 	}
 	if !bytes.Equal(got, sent) {
-		return fmt.Errorf("other bytes came back than the %d sent", len(sent))
+		return fmt.Errorf("the %d bytes came back changed", len(sent))
 	}
 	return nil
 }
 
-// exchangeHTTP1 is written out: where the write fails the read tells more, since
-// a refusal may have come before it.
+// exchangeHTTP1 writes the request itself. After a failed write the read has the better error, as
+// a refusal may have arrived before.
 func exchangeHTTP1(_ context.Context, conn net.Conn, service string) error {
 	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: "+service+"\r\nConnection: close\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -188,7 +188,7 @@ func exchangeGRPC(ctx context.Context, conn net.Conn, service string) error {
 
 func exchangeTCP(ctx context.Context, conn net.Conn, _ string) error {
 	if err := echoed(ctx, conn, []byte("tare\n")); err != nil {
-		return fmt.Errorf("nothing came back: %w", err)
+		return fmt.Errorf("no echo: %w", err)
 	}
 	return nil
 }

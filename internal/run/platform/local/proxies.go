@@ -20,7 +20,7 @@ type proxies struct {
 	processes *processes
 	control   *controlPlane
 	program   string     // path of the sidecar's program
-	authority *authority // nil without mTLS, and where the mesh has its own
+	authority *authority // nil without mTLS, or if the mesh has its own
 }
 
 // prepare makes the certificate authority, if the mesh needs tare's.
@@ -39,6 +39,7 @@ func (px *proxies) prepare() error {
 	return nil
 }
 
+// start starts a sidecar and waits until it listens and has its callees.
 func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []string) error {
 	id := p.name + "/sidecar"
 	cmd, err := px.configure(ctx, p, in, to)
@@ -55,15 +56,15 @@ func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []str
 		if err != nil {
 			return err
 		}
-		if err := p.learn(px.layout.spec.Mesh.Local.Sidecar, ports); err != nil {
+		if err := p.setPorts(px.layout.spec.Mesh.Local.Sidecar, ports); err != nil {
 			return err
 		}
-		return p.knowsItsCallees(ctx, px.layout.spec.Mesh.Local.Sidecar)
+		return p.hasEndpoints(ctx, px.layout.spec.Mesh.Local.Sidecar)
 	})
 }
 
-// configure renders its configuration into provenance/, issues its
-// certificate, and returns its command.
+// configure renders the configuration into the provenance, issues the certificate, and returns the
+// command.
 func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to []string) (proc.Command, error) {
 	fail := func(err error) (proc.Command, error) { return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err) }
 	again := p.admin != nil
@@ -71,7 +72,7 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		return fail(err)
 	}
 	if in != nil {
-		in.Port = int(p.inbound.Port()) // of a sidecar that is started again, or chosen; else 0
+		in.Port = int(p.inbound.Port()) // of a restarted sidecar, or chosen; else 0
 	}
 	identity, err := px.issuer().identity(p.service)
 	if err != nil {
@@ -157,8 +158,8 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]int64, error) {
 	return sums, nil
 }
 
-// learn takes the ports that the sidecar's listeners got.
-func (p *pod) learn(definition mesh.Sidecar, ports map[string]int) error {
+// setPorts sets the ports of the sidecar's listeners.
+func (p *pod) setPorts(definition mesh.Sidecar, ports map[string]int) error {
 	names, err := definition.Listeners(p.sidecar)
 	if err != nil {
 		return err
@@ -166,7 +167,7 @@ func (p *pod) learn(definition mesh.Sidecar, ports map[string]int) error {
 	at := func(listener string) (netip.AddrPort, error) {
 		port, ok := ports[listener]
 		if !ok || port <= 0 || port > 65535 {
-			return netip.AddrPort{}, fmt.Errorf("the sidecar has no listener %q that is bound", listener)
+			return netip.AddrPort{}, fmt.Errorf("the sidecar has no bound listener %q", listener)
 		}
 		return netip.AddrPortFrom(p.ip, uint16(port)), nil
 	}
@@ -191,11 +192,12 @@ func (p *pod) learn(definition mesh.Sidecar, ports map[string]int) error {
 	return nil
 }
 
-// same holds that a sidecar that was started again listens where it did: its callers know no other place.
+// same returns an error if a restarted sidecar listens on another port: its callers have the old
+// one.
 func same(listener string, before, now netip.AddrPort) (netip.AddrPort, error) {
 	if before.IsValid() && before != now {
-		return before, hint.Wrap(fmt.Errorf("the sidecar's listener %q is now at port %d, it was at %d", listener, now.Port(), before.Port()),
-			"let the mesh definition's template use {{.Inbound.Port}}, and {{.Port}} of each of .Outbound")
+		return before, hint.Wrap(fmt.Errorf("the sidecar's listener %q moved to port %d from %d", listener, now.Port(), before.Port()),
+			"use {{.Inbound.Port}}, and {{.Port}} of each of .Outbound, in the mesh definition's template")
 	}
 	return now, nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// choosePorts chooses the ports of a sidecar that cannot take them from the
-// kernel, once: a sidecar that is started again has the ones it had.
+// choosePorts chooses the ports of a sidecar that cannot bind port 0. A restarted sidecar keeps
+// its ports.
 func (px *proxies) choosePorts(p *pod, to []string) error {
 	if !px.layout.spec.Mesh.Local.Sidecar.ChoosePorts || p.inbound.IsValid() {
 		return nil
@@ -37,9 +37,8 @@ func (px *proxies) choosePorts(p *pod, to []string) error {
 	return nil
 }
 
-// writeConfig renders the configuration, or has it printed by the
-// mesh's bootstrap after the pod was registered. A sidecar that is started again
-// is registered still, and its bootstrap is what it was.
+// writeConfig renders the configuration, or runs the mesh's bootstrap after registering the pod. A
+// restarted sidecar is still registered and keeps its bootstrap.
 func (px *proxies) writeConfig(ctx context.Context, p *pod, again bool) error {
 	local := px.layout.spec.Mesh.Local
 	name := filepath.Base(p.sidecar.ConfigPath)
@@ -64,7 +63,7 @@ func (px *proxies) writeConfig(ctx context.Context, p *pod, again bool) error {
 	return err
 }
 
-// register makes a pod known to the control plane, and records what was asked as commands that can be pasted.
+// register registers a pod in the control plane, and records the requests as commands.
 func (px *proxies) register(ctx context.Context, p *pod) error {
 	for _, r := range px.layout.spec.Mesh.Local.Sidecar.Register {
 		if _, err := px.control.request(ctx, r, p.sidecar); err != nil {
@@ -88,7 +87,7 @@ func (px *proxies) register(ctx context.Context, p *pod) error {
 	return nil
 }
 
-// bootstrap has the mesh's command print a sidecar's configuration.
+// bootstrap runs the mesh's command that prints a sidecar's configuration.
 func (px *proxies) bootstrap(ctx context.Context, p *pod) ([]byte, error) {
 	b := px.layout.spec.Mesh.Local.Sidecar.Bootstrap
 	fail := func(err error) ([]byte, error) {
@@ -123,8 +122,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// knowsItsCallees holds that the control plane has told the sidecar of every replica that it is to balance over.
-func (p *pod) knowsItsCallees(ctx context.Context, definition mesh.Sidecar) error {
+// hasEndpoints returns an error until the sidecar has received every replica of its callees from
+// the control plane.
+func (p *pod) hasEndpoints(ctx context.Context, definition mesh.Sidecar) error {
 	names, err := definition.Listeners(p.sidecar)
 	if err != nil || len(names.Endpoints) == 0 {
 		return err
@@ -136,7 +136,7 @@ func (p *pod) knowsItsCallees(ctx context.Context, definition mesh.Sidecar) erro
 	for _, out := range p.sidecar.Outbound {
 		gauge := names.Endpoints[out.Service]
 		if got, want := gauges[gauge], int64(len(out.Endpoints)); got != want {
-			return fmt.Errorf("the sidecar knows %d of %d replicas of %s (%s)", got, want, out.Service, gauge)
+			return fmt.Errorf("the sidecar has %d of %d replicas of %s (%s)", got, want, out.Service, gauge)
 		}
 	}
 	return nil

@@ -18,20 +18,21 @@ import (
 const (
 	runtimePrefix = "tare-run-"
 	lockName      = "lock"
-	// A socket's path must fit into 104 bytes, and the directory leaves room for a name.
+	// The path of a socket has at most 104 bytes, which include its name.
 	maxRuntimeDir = 60
-	// settled is the age after which a directory without a lock is nobody's.
+	// settled is the age after which a directory without a lock is a leftover.
 	settled = time.Minute
 )
 
-// runtimeDir holds what must not be kept: keys and sockets. It is locked for as
-// long as its deployment stands, so that a later run knows it from a leftover.
+// runtimeDir has keys and sockets, which must not be kept. It is locked during its deployment, so
+// that a later run can identify a leftover.
 type runtimeDir struct {
 	path string
 	lock *os.File
 }
 
-// runtimeParents are where such directories may lie, preferred first. $TMPDIR is too long a path on some systems.
+// runtimeParents are the possible parent directories, preferred first. $TMPDIR is too long on some
+// systems.
 func runtimeParents() []string {
 	parents := []string{os.TempDir()}
 	if os.TempDir() != "/tmp" {
@@ -44,7 +45,7 @@ func newRuntimeDir() (*runtimeDir, error) {
 	var failed []error
 	for _, parent := range runtimeParents() {
 		if len(parent)+len(runtimePrefix)+11 > maxRuntimeDir {
-			failed = append(failed, fmt.Errorf("%s is too long a path for sockets", parent))
+			failed = append(failed, fmt.Errorf("the path %s is too long for sockets", parent))
 			continue
 		}
 		path, err := os.MkdirTemp(parent, runtimePrefix) // 0700
@@ -58,10 +59,10 @@ func newRuntimeDir() (*runtimeDir, error) {
 		}
 		return &runtimeDir{path, lock}, nil
 	}
-	return nil, hint.Wrap(fmt.Errorf("make the runtime directory: %w", errors.Join(failed...)), "set TMPDIR to a short path that can be written to")
+	return nil, hint.Wrap(fmt.Errorf("make the runtime directory: %w", errors.Join(failed...)), "set TMPDIR to a short path that is writable")
 }
 
-// errLocked says that a living run has the directory.
+// errLocked: a running tare has the directory.
 var errLocked = errors.New("locked by a living run")
 
 func lockDir(path string) (*os.File, error) {
@@ -91,13 +92,13 @@ func (r *runtimeDir) remove() error {
 	return nil
 }
 
-// sweepRuntimeDirs removes what killed runs of this user have left.
+// sweepRuntimeDirs removes leftovers of this user's killed runs.
 func sweepRuntimeDirs() error {
 	var failed []error
 	for _, parent := range runtimeParents() {
 		entries, err := os.ReadDir(parent)
 		if err != nil {
-			continue // then there was nothing left there by tare either
+			continue // a directory without access has no leftovers of tare
 		}
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), runtimePrefix) || !e.IsDir() {
@@ -123,7 +124,7 @@ func sweepRuntimeDir(path string) error {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(path, lockName)); errors.Is(err, fs.ErrNotExist) && time.Since(info.ModTime()) < settled {
-		return nil // just being made
+		return nil // being made
 	}
 	lock, err := lockDir(path)
 	if errors.Is(err, errLocked) {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// secrets are the random values that a mesh's templates ask for by name. They
-// live as long as the deployment and are written nowhere but to its runtime directory.
+// secrets are the random values in a mesh's templates, by name. They are written to the
+// deployment's runtime directory only, and removed with it.
 type secrets struct {
 	mu     sync.Mutex
 	values map[string]string
@@ -31,7 +31,7 @@ func (s *secrets) get(name string) string {
 	return s.values[name]
 }
 
-// redact writes the secrets' names in their places.
+// redact replaces each secret by its name.
 func (s *secrets) redact(text []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

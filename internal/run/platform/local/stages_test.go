@@ -21,6 +21,6 @@ server_response_time_count{route="adder-with-grpc-sidecar",stage="calc"} 4
 		t.Errorf("%+v, %v", all, err)
 	}
 	if _, err := addStages(nil, []byte("{")); err == nil {
-		t.Error("what is no metric is read as one")
+		t.Error("invalid text is read as a metric")
 	}
 }

@@ -45,8 +45,7 @@ func (s *stageTimes) StageTimes(ctx context.Context) ([]platform.StageTime, erro
 	return all, nil
 }
 
-// keep writes what the adders say of their own times into provenance/,
-// before they are stopped: the whole of the request and the way to the function.
+// keep writes the adders' own times into the provenance, before they are stopped.
 func (s *stageTimes) keep(ctx context.Context) error {
 	var failed []error
 	for _, pods := range s.layout.pods {
@@ -59,7 +58,7 @@ func (s *stageTimes) keep(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// maxMetrics bounds what is kept of one adder, bytes.
+// maxMetrics is the maximum size of one adder's metrics, bytes.
 const maxMetrics = 1 << 20
 
 func (s *stageTimes) keepOf(ctx context.Context, p *pod) error {
@@ -67,7 +66,7 @@ func (s *stageTimes) keepOf(ctx context.Context, p *pod) error {
 	defer cancel()
 	b, err := metricsOf(ctx, p)
 	if err != nil {
-		return nil // it has ended, which is told elsewhere
+		return nil // it has ended, which the watcher reports
 	}
 	return os.WriteFile(filepath.Join(s.workspace.provenance, p.name+"-metrics.txt"), b, 0o600)
 }
@@ -93,7 +92,7 @@ func metricsOf(ctx context.Context, p *pod) ([]byte, error) {
 // stageMetric is the histogram of an adder's own times, by route and stage.
 const stageMetric = "server_response_time"
 
-// addStages adds the sums of one server's histogram to those of others.
+// addStages adds the sums of one server's histogram to all.
 func addStages(all []platform.StageTime, text []byte) ([]platform.StageTime, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))

@@ -58,7 +58,7 @@ func (f *taskFaults) End(ctx context.Context, id string, grace time.Duration) er
 		return nil
 	}
 	f.processes.endOnPurpose(p)
-	if grace > 0 && !v.frozen { // who is stopped does not hear
+	if grace > 0 && !v.frozen { // a suspended process does not handle SIGTERM
 		err = p.Stop(ctx, grace)
 	} else if err = p.Signal(os.Kill); err == nil {
 		err = awaitEnd(ctx, p)
@@ -73,7 +73,7 @@ func (f *taskFaults) End(ctx context.Context, id string, grace time.Duration) er
 func (f *taskFaults) Freeze(_ context.Context, id string, frozen bool) error {
 	v, p, err := f.processes.alive(id)
 	if err == nil && p == nil && frozen {
-		err = errors.New("it does not run")
+		err = errors.New("it is not running")
 	}
 	if err != nil {
 		return fmt.Errorf("freeze %s: %w", id, err)
@@ -98,7 +98,7 @@ func (f *taskFaults) Freeze(_ context.Context, id string, frozen bool) error {
 func (f *taskFaults) Restart(ctx context.Context, id string) error {
 	v, p, err := f.processes.alive(id)
 	if err == nil && p != nil {
-		err = errors.New("it runs")
+		err = errors.New("it is running")
 	}
 	if err == nil {
 		err = v.again(context.WithValue(ctx, restartKey{}, true))

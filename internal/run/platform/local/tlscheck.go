@@ -16,16 +16,16 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-const tlsHint = "the mesh claims mutual TLS but the connections are not so; see the proxies' configurations and logs in the trial's provenance directory"
+const tlsHint = "the mesh declares mutual TLS, but the connections lack it; see the proxies' configurations and logs in the trial's provenance directory"
 
-// dialTimeout bounds one connection that is tried, its request included.
+// dialTimeout bounds one connection with its request.
 const dialTimeout = 3 * time.Second
 
-// failureCounters stand beside Envoy's handshake counters, by their last word
-// (Envoy documentation, "TLS statistics" of listeners).
+// failureCounters are beside Envoy's handshake counters, by their last word (Envoy documentation,
+// "TLS statistics" of listeners).
 var failureCounters = []string{"connection_error", "fail_verify_no_cert", "fail_verify_error", "fail_verify_san", "fail_verify_cert_hash"}
 
-// failures is the flow of the TLS errors that belong to a flow of handshakes: it must not move.
+// failures is the flow of TLS errors beside a flow of handshakes. It must not change.
 func (f flow) failures() flow {
 	e := flow{name: "TLS errors" + strings.TrimPrefix(f.name, "TLS handshakes"), sidecars: true, hint: tlsHint}
 	for _, p := range f.parts {
@@ -38,7 +38,7 @@ func (f flow) failures() flow {
 	return e
 }
 
-// checkTLS connects to each pod's way in, as a caller and as those who must be kept out.
+// checkTLS connects to each pod, as a caller and as clients that must be refused.
 func (v *verifier) checkTLS(ctx context.Context) []platform.Check {
 	var checks []platform.Check
 	for _, s := range v.layout.spec.Topology.Services {
@@ -52,7 +52,7 @@ func (v *verifier) checkTLS(ctx context.Context) []platform.Check {
 	return checks
 }
 
-// checkIdentity connects as one of the callers and looks at who answers.
+// checkIdentity connects as one of the callers and checks the identity of the server.
 func (v *verifier) checkIdentity(ctx context.Context, p *pod) platform.Check {
 	caller := p.sidecar.Inbound.Callers[0]
 	c := platform.Check{Name: "identity of " + p.name}
@@ -71,17 +71,17 @@ func (v *verifier) checkIdentity(ctx context.Context, p *pod) platform.Check {
 	return c
 }
 
-// alpn is what a client of a protocol offers in the handshake.
+// alpn is the protocol that a client offers in the handshake.
 var alpn = map[string][]string{app.HTTP1: {"http/1.1"}, app.HTTP2: {"h2"}, app.GRPC: {"h2"}}
 
-// stranger has a certificate of the right authority and no business here.
-const stranger = "stranger"
+// outsider is a service with a valid certificate that no policy admits.
+const outsider = "outside-client"
 
 func (v *verifier) checkRefusals(ctx context.Context, p *pod) []platform.Check {
 	var checks []platform.Check
 	for _, try := range []struct{ name, service string }{
 		{"without a certificate", ""},
-		{"as a stranger", stranger},
+		{"as an outside client", outsider},
 	} {
 		denied := v.denied(ctx, p, try.service)
 		_, err := v.request(ctx, p, try.service)
@@ -92,9 +92,9 @@ func (v *verifier) checkRefusals(ctx context.Context, p *pod) []platform.Check {
 	return append(checks, refusal(p.name+" refuses plain text", err))
 }
 
-// denied prepares to check that the sidecar itself says that it refuses a
-// service it knows by its certificate: then it was the mesh's policy, and no other
-// failure. There is no such check where the mesh's definition names no counter.
+// denied prepares a check that the sidecar counts a denied request of a service with a valid
+// certificate. Then the mesh's policy refused it, and no other failure. Without a counter in the
+// mesh's definition there is no check.
 func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []platform.Check {
 	names, err := v.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
 	if err == nil && (service == "" || names.Denied == "") {
@@ -122,7 +122,7 @@ func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []
 	}
 }
 
-// errNoConnection says that a try did not come as far as a connection: that is no proof of a refusal.
+// errNoConnection: there was no connection, which does not prove a refusal.
 var errNoConnection = errors.New("no connection")
 
 // statusError is an answer other than 200.
@@ -132,7 +132,7 @@ func (s statusError) Error() string {
 	return fmt.Sprintf("a request was answered %d %s", int(s), http.StatusText(int(s)))
 }
 
-// refusals are the statuses that refuse a caller; any other shows that the request was let in.
+// refusals are the statuses that refuse a caller. With any other the request was admitted.
 var refusals = []statusError{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden}
 
 func refusal(name string, err error) platform.Check {
@@ -143,18 +143,18 @@ func refusal(name string, err error) platform.Check {
 	case errors.As(err, &status) && !slices.Contains(refusals, status):
 		return platform.Check{Name: name, Detail: err.Error(), Hint: tlsHint}
 	case errors.Is(err, errNoCertificate):
-		return platform.Check{Name: name, Detail: err.Error(), Hint: "the mesh's authority does not answer; see the log of its control plane in the trial's provenance directory"}
+		return platform.Check{Name: name, Detail: err.Error(), Hint: "the mesh's authority does not answer; see its control plane's log in the trial's provenance directory"}
 	case errors.Is(err, errNoConnection):
 		return platform.Check{Name: name, Detail: err.Error(), Hint: "the proxy does not accept connections; see its log in the trial's provenance directory"}
 	}
 	return platform.Check{Name: name, OK: true, Detail: err.Error()}
 }
 
-// errNoCertificate says that a try could not be made: that is no proof of a refusal either.
-var errNoCertificate = errors.New("no certificate to try with")
+// errNoCertificate: there was no certificate to connect with, which does not prove a refusal.
+var errNoCertificate = errors.New("no certificate to connect with")
 
-// request sends one request over TLS with a certificate of the service (none
-// if empty), and returns the identity that the other end showed.
+// request sends one request over TLS with a certificate of the service, or without one, and
+// returns the identity of the server.
 func (v *verifier) request(ctx context.Context, p *pod, service string) (served string, err error) {
 	roots, err := v.proxies.issuer().roots(ctx)
 	if err != nil {
@@ -196,8 +196,8 @@ func (v *verifier) request(ctx context.Context, p *pod, service string) (served 
 	})
 }
 
-// exchange sends one request for the application's health into a pod and reads
-// the answer; with TLS 1.3 a refusal of the client only shows in the answer.
+// exchange sends one request for the application's health to a pod and reads the answer. With TLS
+// 1.3 only the answer shows that the client is refused.
 func exchange(ctx context.Context, p *pod, secure func(net.Conn) (net.Conn, string, error)) (served string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -214,7 +214,7 @@ func exchange(ctx context.Context, p *pod, secure func(net.Conn) (net.Conn, stri
 	if err != nil {
 		return "", err
 	}
-	if err := speakers[p.protocol].exchange(ctx, conn, p.service); err != nil {
+	if err := clients[p.protocol].exchange(ctx, conn, p.service); err != nil {
 		return "", err
 	}
 	return served, nil

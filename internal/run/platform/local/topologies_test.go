@@ -47,7 +47,7 @@ func verifyAll(t *testing.T, d *deployment) []platform.Check {
 	return checks
 }
 
-// Every topology that comes with tare stands, and its requests go where it says, without a mesh and with one.
+// Every built-in topology starts and its requests pass every service, without and with a mesh.
 func TestEveryTopology(t *testing.T) {
 	meshes := []string{"none"}
 	if !short() {
@@ -71,7 +71,8 @@ func TestEveryTopology(t *testing.T) {
 	}
 }
 
-// The debate's call path is four requests between services for one at face, and a connection to color for each.
+// The debate's call path has four requests between services for one at face, each with a
+// connection to color.
 func TestFacesAsPublished(t *testing.T) {
 	top, err := app.Load("faces-as-published")
 	if err != nil {
@@ -91,7 +92,7 @@ func TestFacesAsPublished(t *testing.T) {
 	}
 }
 
-// Every protocol is spoken by the entry and between services, through every kind of proxy that can.
+// Every protocol works at the entry and between services, through every proxy that supports it.
 func TestEveryProtocol(t *testing.T) {
 	meshes := []string{"none"}
 	if !short() {
@@ -121,7 +122,7 @@ func TestEveryProtocol(t *testing.T) {
 	}
 }
 
-// Two hundred services stand soon and are gone at once, and nothing is left of them.
+// Two hundred services start and end quickly, and nothing is left of them.
 func TestTwoHundredServices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two hundred processes")

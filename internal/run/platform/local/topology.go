@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// calleesFirst orders the services so that each comes after all it calls.
+// calleesFirst sorts the services, each after its callees.
 func calleesFirst(t app.Topology) ([]app.Service, error) {
 	var order []app.Service
 	state := map[string]int{} // 1: being visited, 2: done
@@ -18,7 +18,7 @@ func calleesFirst(t app.Topology) ([]app.Service, error) {
 		case !ok:
 			return fmt.Errorf("topology %s has no service %q", t.Name, name)
 		case state[name] == 1:
-			return fmt.Errorf("topology %s: service %s calls itself in a circle", t.Name, name)
+			return fmt.Errorf("topology %s: service %s calls itself in a cycle", t.Name, name)
 		case state[name] == 2:
 			return nil
 		}
@@ -40,7 +40,7 @@ func calleesFirst(t app.Topology) ([]app.Service, error) {
 	return order, nil
 }
 
-// waves groups services, given callees first, so that each calls only those of groups before its own.
+// waves groups sorted services. Each calls only services of earlier groups.
 func waves(order []app.Service) [][]app.Service {
 	var all [][]app.Service
 	height := map[string]int{}
@@ -58,7 +58,7 @@ func waves(order []app.Service) [][]app.Service {
 	return all
 }
 
-// callees lists the services that s calls, each once, in the order of the calls.
+// callees lists the callees of s once, in the order of the calls.
 func callees(s app.Service) []string {
 	var names []string
 	for _, c := range s.Calls {
@@ -77,7 +77,7 @@ func entryOf(t app.Topology) string {
 	return t.Entry
 }
 
-// callers lists the services that call name, the load generator included.
+// callers lists the callers of a service, the load generator included.
 func callers(t app.Topology, name string) []string {
 	var names []string
 	if entryOf(t) == name {
@@ -91,8 +91,8 @@ func callers(t app.Topology, name string) []string {
 	return names
 }
 
-// visits counts how often each service is called for one request at the entry,
-// and names those for which that is only the most: a call on the way has a probability.
+// visits counts the calls of each service for one request at the entry. most marks counts that are
+// a maximum, after a call with a probability.
 func visits(t app.Topology) (n map[string]int, most map[string]bool, err error) {
 	order, err := calleesFirst(t)
 	if err != nil {
@@ -108,5 +108,5 @@ func visits(t app.Topology) (n map[string]int, most map[string]bool, err error) 
 	return n, most, nil
 }
 
-// uncertain tells whether a call may not be made.
+// uncertain reports whether a call has a probability below 1.
 func uncertain(c app.Call) bool { return c.Probability != nil && *c.Probability < 1 }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// probes are sent one after another, each on a connection of its own.
+	// probes are sent one after another, each on its own connection.
 	probes       = 20
 	probeTimeout = 10 * time.Second
-	// settleTimeout is how long counters may lag behind the answers.
+	// settleTimeout is the maximum delay of counters after answers.
 	settleTimeout = 3 * time.Second
 )
 
-// pathHint is for every counter that did not move as it should.
-const pathHint = "requests take another way than the mesh's; see the proxies' configurations and logs in the trial's provenance directory"
+// pathHint is the hint for counters that did not change as required.
+const pathHint = "requests bypass the mesh; see the proxies' configurations and logs in the trial's provenance directory"
 
 // verifier implements [platform.Verifier].
 type verifier struct {
@@ -30,11 +30,11 @@ type verifier struct {
 	processes *processes
 	control   *controlPlane
 	proxies   *proxies
-	settle    time.Duration // how long counters may lag
+	settle    time.Duration // maximum delay of counters
 }
 
-// Verify implements [platform.Verifier]. It sends probes through the entry and
-// holds what every counter on the way moved by against what was sent.
+// Verify implements [platform.Verifier]. It sends probes to the entry and compares the change of
+// every counter that they pass.
 func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
 	if err := v.processes.Err(); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -66,15 +66,15 @@ func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
 	return checks, nil
 }
 
-// probe sends the probes and checks what is answered.
+// probe sends the probes and checks the answers.
 func (v *verifier) probe(ctx context.Context) platform.Check {
 	entry := entryOf(v.layout.spec.Topology)
 	s, _ := v.layout.spec.Topology.Service(entry)
 	want := s.AnswerSize(int64(v.layout.spec.Treatment.Levels.ResponseSize))
-	speak := speakers[v.layout.spec.Protocol(s)]
+	client := clients[v.layout.spec.Protocol(s)]
 	good, first := 0, ""
 	for i := range probes {
-		err := speak.probe(ctx, v.layout.entry[i%len(v.layout.entry)], int64(v.layout.spec.Treatment.Levels.RequestSize), want)
+		err := client.probe(ctx, v.layout.entry[i%len(v.layout.entry)], int64(v.layout.spec.Treatment.Levels.RequestSize), want)
 		if err == nil {
 			good++
 		} else if first == "" {
@@ -84,8 +84,8 @@ func (v *verifier) probe(ctx context.Context) platform.Check {
 	c := platform.Check{Name: "answers of " + entry, OK: good == probes,
 		Detail: fmt.Sprintf("%d of %d probes were answered with status 200%s", good, probes, length(want))}
 	if !c.OK {
-		c.Detail += "; the first that was not: " + first
-		c.Hint = "the application, or a proxy before it, does not do what was asked; see their logs in the trial's provenance directory"
+		c.Detail += "; the first failure: " + first
+		c.Hint = "the application, or a proxy before it, answers incorrectly; see their logs in the trial's provenance directory"
 	}
 	return c
 }
@@ -126,7 +126,7 @@ func probeOnce(ctx context.Context, client *http.Client, url string, send, want 
 	return nil
 }
 
-// limitWriter keeps the first bytes and takes the rest.
+// limitWriter keeps the first bytes and discards the rest.
 type limitWriter struct {
 	to   *strings.Builder
 	left int

@@ -9,7 +9,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// controlVersions checks that each process of the control plane is the version that was found on this machine.
+// controlVersions checks that each process of the control plane has the version of the program
+// that was found.
 func (v *verifier) controlVersions(ctx context.Context) []platform.Check {
 	var checks []platform.Check
 	for _, c := range v.control.running {
@@ -18,16 +19,16 @@ func (v *verifier) controlVersions(ctx context.Context) []platform.Check {
 			continue
 		}
 		answer, err := v.control.request(ctx, answered.Request, c.context)
-		said := ""
+		version := ""
 		if err == nil {
-			said, err = field(answer, answered.Field)
+			version, err = field(answer, answered.Field)
 		}
-		checks = append(checks, versionCheck(c.name, v.layout.programs[c.definition.Program].version, said, err))
+		checks = append(checks, versionCheck(c.name, v.layout.programs[c.definition.Program].version, version, err))
 	}
 	return checks
 }
 
-// proxyVersions checks that each sidecar is the version that was found on this machine.
+// proxyVersions checks that each sidecar has the version of the program that was found.
 func (v *verifier) proxyVersions(ctx context.Context) []platform.Check {
 	local := v.layout.spec.Mesh.Local
 	if local == nil || local.Verify.Version == "" {
@@ -37,29 +38,29 @@ func (v *verifier) proxyVersions(ctx context.Context) []platform.Check {
 	var checks []platform.Check
 	for _, p := range v.layout.proxiedPods() {
 		answer, err := p.admin.get(ctx, "/server_info")
-		said := ""
+		version := ""
 		if err == nil {
-			said, err = field(answer, local.Verify.Version)
+			version, err = field(answer, local.Verify.Version)
 		}
-		checks = append(checks, versionCheck("the sidecar of "+p.name, want, said, err))
+		checks = append(checks, versionCheck("the sidecar of "+p.name, want, version, err))
 	}
 	return checks
 }
 
-// versionCheck holds what a program says against what it should be; it may say more than the version alone.
-func versionCheck(who, want, said string, err error) platform.Check {
-	c := platform.Check{Name: "version of " + who, OK: err == nil && strings.Contains(said, want),
-		Detail: fmt.Sprintf("it says %q, %s expected", said, want)}
+// versionCheck compares a reported version with the expected one, which it may contain.
+func versionCheck(who, want, got string, err error) platform.Check {
+	c := platform.Check{Name: "version of " + who, OK: err == nil && strings.Contains(got, want),
+		Detail: fmt.Sprintf("it reports %q, %s expected", got, want)}
 	if err != nil {
 		c.Detail = err.Error()
 	}
 	if !c.OK {
-		c.Hint = "another program than the one that was found answers at its address"
+		c.Hint = "another program answers at its address"
 	}
 	return c
 }
 
-// field finds a text in JSON by names with dots between them.
+// field returns a string in JSON, by names with dots between them.
 func field(answer []byte, path string) (string, error) {
 	var v any
 	if err := json.Unmarshal(answer, &v); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
-// workspace is where a trial keeps its files: the provenance directory, which
-// remains, and the runtime directory, which holds secrets and sockets and is removed.
+// workspace has the files of a trial. The provenance directory is kept. The runtime directory,
+// with secrets and sockets, is removed.
 type workspace struct {
 	provenance string
 	runtime    *runtimeDir
@@ -32,8 +32,8 @@ func newWorkspace(provenance string) (*workspace, error) {
 	return w, nil
 }
 
-// makeToken draws the token that changing a service takes. It lies in the
-// runtime directory, so that it is never kept, and goes with the deployment.
+// makeToken makes the token of the services' REST interfaces. It is in the runtime directory,
+// which is removed.
 func (w *workspace) makeToken() error {
 	w.token = rand.Text()
 	if err := os.WriteFile(w.tokenFile(), []byte(w.token+"\n"), 0o600); err != nil {
@@ -44,7 +44,7 @@ func (w *workspace) makeToken() error {
 
 func (w *workspace) tokenFile() string { return w.runtime.file("token") }
 
-// recordCommand appends a command line to provenance/commands.sh; pid 0: it was not run as one.
+// recordCommand appends a command line to commands.sh; pid 0: it was no process.
 func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
 	f, err := os.OpenFile(filepath.Join(w.provenance, "commands.sh"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -60,9 +60,9 @@ func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
 	return nil
 }
 
-// keep writes what was rendered to provenance/ under a name, and returns the
-// path for the program to read: that file, or one in the runtime directory where a
-// secret is in it. What is kept then has the secrets' names in their places.
+// keep writes a rendered file to the provenance and returns the path that the program reads. A
+// file with secrets is kept with their names only, and the program reads a copy in the runtime
+// directory.
 func (w *workspace) keep(name string, rendered []byte) (path string, err error) {
 	path = filepath.Join(w.provenance, name)
 	redacted := w.secrets.redact(rendered)
