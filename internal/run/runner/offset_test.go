@@ -13,7 +13,7 @@ func TestWarningNamesTheRefreshedCounters(t *testing.T) {
 		has, hasNo string
 	}{
 		{16 * time.Second, "refresh interval is up to 16s", "are current"},
-		{0, "containers' counters are current, but not all counters of a node's own", "0s"},
+		{0, "containers' counters are current, but not all counters of a node's own", "interval is up to 0s"},
 	} {
 		w, ok := offset{after: 14 * time.Second, fewest: 2, used: 1e9, unsure: 1e7}.warning(c.refresh)
 		if !ok || !strings.Contains(w.Message, c.has) || strings.Contains(w.Message, c.hasNo) {

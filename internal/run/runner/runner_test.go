@@ -56,7 +56,7 @@ func TestWhatGoesWrong(t *testing.T) {
 		{name: "generator ends early", fake: &fake{}, mode: "early", failed: "ended before the measure phase did"},
 		{name: "silent generator", fake: &fake{}, mode: "silent", failed: "without a report"},
 		{name: "generator with invalid output", fake: &fake{}, mode: "garbage", failed: "Requests/sec: many"},
-		{name: "generator does not end", fake: &fake{}, mode: "stuck", failed: "has not ended when it should"},
+		{name: "generator does not end", fake: &fake{}, mode: "stuck", failed: "did not end in time"},
 		{name: "application answers 500", fake: &fake{}, mode: "500", code: "errors", message: "status 500", hint: "logs"},
 		{name: "target rate missed", fake: &fake{}, mode: "slow", code: "rate-missed", message: "50.00 %", hint: "lower the rate"},
 		{name: "task died", fake: &fake{watched: soon(hinted{errors.New("echo-0/sidecar is gone: signal: killed")})}, code: "task-died", message: "signal: killed", hint: "plug it in"},
