@@ -42,27 +42,6 @@ const (
 	codeCancel   = 8
 )
 
-// appendFrame appends the header of a frame of n bytes.
-func appendFrame(b []byte, kind, flags byte, id uint32, n int) []byte {
-	return append(b, byte(n>>16), byte(n>>8), byte(n), kind, flags, byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
-}
-
-// writeHeaders appends a header block, in as many frames as it needs.
-func (s *Session) writeHeaders(id uint32, flags byte, block []byte) {
-	kind := byte(frameHeaders)
-	for {
-		n := min(len(block), maxFrame)
-		if n == len(block) {
-			flags |= flagEndHeaders
-		}
-		s.out = append(appendFrame(s.out, kind, flags, id, n), block[:n]...)
-		if block = block[n:]; len(block) == 0 {
-			return
-		}
-		kind, flags = frameContinuation, 0
-	}
-}
-
 // frame is one frame that was received.
 type frame struct {
 	kind, flags byte
@@ -146,7 +125,7 @@ var frameRules = [frameTypes]frameRule{
 }
 
 func (s *Session) handle(f frame) load.Failure {
-	if s.blockID != 0 && f.kind != frameContinuation {
+	if s.headers.id != 0 && f.kind != frameContinuation {
 		return load.FailureProtocol // nothing may come between the parts of a header
 	}
 	if f.kind >= frameTypes {
@@ -177,7 +156,7 @@ func (f *frame) unpad() bool {
 func (s *Session) takeData(f frame) load.Failure {
 	size := int64(len(f.payload)) // padding included: it all counts
 	if s.received += size; s.received >= windowBatch {
-		s.giveWindow(0, s.received)
+		s.windowUpdate(0, s.received)
 		s.received = 0
 	}
 	if !f.unpad() {
@@ -192,23 +171,19 @@ func (s *Session) takeData(f frame) load.Failure {
 		return load.FailureNone
 	}
 	if st.received += size; st.received >= windowBatch {
-		s.giveWindow(f.id, st.received)
+		s.windowUpdate(f.id, st.received)
 		st.received = 0
 	}
-	s.takeBody(st, f.payload)
+	st.body += int64(len(f.payload))
+	if s.grpc {
+		st.incoming.take(st, f.payload, s.expect.Size, s.now)
+	} else {
+		st.content.Add(f.payload)
+	}
 	if f.flags&flagEndStream != 0 {
 		s.complete(st)
 	}
 	return load.FailureNone
-}
-
-func (s *Session) takeBody(st *Stream, b []byte) {
-	st.body += int64(len(b))
-	if s.grpc {
-		s.takeMessages(st, b)
-		return
-	}
-	st.content.Add(b)
 }
 
 func (s *Session) takeReset(f frame) load.Failure {

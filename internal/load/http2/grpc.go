@@ -5,55 +5,63 @@ import (
 	"math/bits"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
 )
 
-func (s *Session) completeGRPC(st *Stream) {
-	switch {
-	case st.grpc < 0:
-		s.end(st, load.FailureNoGRPCStatus, 0)
-		return
-	case st.grpc > 0:
-		s.end(st, s.expect.Check(load.StatusGRPC+st.grpc, s.expect.Size, &st.content), load.StatusGRPC+st.grpc)
-		return
-	}
-	switch {
-	case st.prefixed != 0, st.Messages != 1 && !s.Many, st.flaw == load.FailureMalformed:
-		s.end(st, load.FailureMalformed, 0)
-	case st.flaw != load.FailureNone:
-		s.end(st, st.flaw, load.StatusGRPC)
-	default:
-		s.end(st, s.expect.Check(load.StatusGRPC, s.expect.Size, &st.content), load.StatusGRPC)
-	}
+// messageReader finds the messages of a gRPC answer, however their bytes are cut up.
+type messageReader struct {
+	prefix   [grpcPrefixSize]byte
+	prefixed int          // bytes of prefix; all of them: a message is under way
+	left     int64        // bytes of the message yet to come
+	flaw     load.Failure // of a message
 }
 
-// takeMessages reads what has come of an answer's messages, however they are cut up.
-func (s *Session) takeMessages(st *Stream, b []byte) {
+// take reads what has come of st's messages at an instant. size is the expected size
+// of a message; negative: any.
+func (m *messageReader) take(st *Stream, b []byte, size, now int64) {
 	for len(b) > 0 {
-		if st.prefixed < grpcPrefixSize {
-			n := copy(st.prefix[st.prefixed:], b)
+		if m.prefixed < grpcPrefixSize {
+			n := copy(m.prefix[m.prefixed:], b)
 			b = b[n:]
-			if st.prefixed += n; st.prefixed < grpcPrefixSize {
+			if m.prefixed += n; m.prefixed < grpcPrefixSize {
 				return
 			}
-			st.left = int64(binary.BigEndian.Uint32(st.prefix[1:]))
+			m.left = int64(binary.BigEndian.Uint32(m.prefix[1:]))
 			switch {
-			case st.prefix[0] != 0: // compressed, which the request did not offer to take
-				st.flaw = load.FailureMalformed
-			case st.flaw == load.FailureNone && s.expect.Size >= 0 && grpcPayload(st.left) != s.expect.Size:
-				st.flaw = load.FailureWrongSize
+			case m.prefix[0] != 0: // compressed, which the request did not offer to take
+				m.flaw = load.FailureMalformed
+			case m.flaw == load.FailureNone && size >= 0 && grpcPayload(m.left) != size:
+				m.flaw = load.FailureWrongSize
 			}
 		}
-		part := b[:min(int64(len(b)), st.left)]
+		part := b[:min(int64(len(b)), m.left)]
 		b = b[len(part):]
 		st.content.Add(part)
-		if st.left -= int64(len(part)); st.left > 0 {
+		if m.left -= int64(len(part)); m.left > 0 {
 			return
 		}
-		if st.prefixed = 0; st.Messages == 0 {
-			st.Message = s.now
+		if m.prefixed = 0; st.Messages == 0 {
+			st.Message = now
 		}
 		st.Messages++
 	}
+}
+
+// grpcOutcome is the failure and the status of a whole gRPC answer. streaming allows
+// any number of messages, not just one.
+func (st *Stream) grpcOutcome(expect *check.Expectation, streaming bool) (load.Failure, int) {
+	status := load.StatusGRPC + st.grpc
+	m := &st.incoming
+	switch {
+	case st.grpc < 0:
+		return load.FailureNoGRPCStatus, 0
+	case st.grpc > 0:
+	case m.prefixed != 0, st.Messages != 1 && !streaming, m.flaw == load.FailureMalformed:
+		return load.FailureMalformed, 0
+	case m.flaw != load.FailureNone:
+		return m.flaw, status
+	}
+	return expect.Check(status, expect.Size, &st.content), status
 }
 
 // grpcPayload is the length of the bytes in field 1 of a message of the given size

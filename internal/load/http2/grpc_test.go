@@ -14,18 +14,16 @@ func TestGRPCMessagesInPieces(t *testing.T) {
 	all := bytes.Join([][]byte{message, {0, 0, 0, 0, 0}, message}, nil)
 	expect := check.New(&load.Profile{ExpectSize: -1, BodyHas: []string{"hello"}})
 	for cut := range all {
-		s := &Session{grpc: true, Many: true, expect: &expect}
-		st := &Stream{content: s.expect.NewContent()}
-		s.now = 1
-		s.takeMessages(st, all[:cut])
+		st := &Stream{content: expect.NewContent()}
+		m := &st.incoming
+		m.take(st, all[:cut], -1, 1)
 		if whole := st.Messages; whole > 3 || whole == 0 != (st.Message == 0) {
 			t.Fatalf("%d bytes: %d messages, the first at %d", cut, whole, st.Message)
 		}
-		s.now = 2
 		for _, b := range all[cut:] {
-			s.takeMessages(st, []byte{b})
+			m.take(st, []byte{b}, -1, 2)
 		}
-		if k := expect.Check(load.StatusGRPC, -1, &st.content); st.Messages != 3 || st.prefixed != 0 || k != load.FailureNone || st.flaw != load.FailureNone {
+		if k := expect.Check(load.StatusGRPC, -1, &st.content); st.Messages != 3 || m.prefixed != 0 || k != load.FailureNone || m.flaw != load.FailureNone {
 			t.Fatalf("%d bytes: %d messages, %v", cut, st.Messages, k)
 		}
 	}

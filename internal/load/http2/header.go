@@ -20,9 +20,40 @@ type head struct {
 	malformed bool
 }
 
+// headerReader decodes header blocks (RFC 7541).
+type headerReader struct {
+	decoder *hpack.Decoder
+	block   []byte // header block whose end is yet to come
+	id      uint32 // its stream; 0: none
+	end     bool   // it ends the stream
+	head    head
+}
+
+// reset prepares for a new connection.
+func (r *headerReader) reset() {
+	r.decoder = hpack.NewDecoder(defaultTable, r.field)
+	r.decoder.SetMaxStringLength(check.MaxHeader)
+}
+
+// decode reads a whole block into r.head.
+func (r *headerReader) decode(block []byte) load.Failure {
+	r.head = head{grpc: -1, length: -1}
+	_, err := r.decoder.Write(block)
+	if err == nil {
+		err = r.decoder.Close()
+	}
+	switch {
+	case errors.Is(err, hpack.ErrStringLength):
+		return load.FailureHeaderTooLarge
+	case err != nil:
+		return load.FailureProtocol
+	}
+	return load.FailureNone
+}
+
 // field takes one decoded header field.
-func (s *Session) field(f hpack.HeaderField) {
-	h := &s.head
+func (r *headerReader) field(f hpack.HeaderField) {
+	h := &r.head
 	h.size += uint64(f.Size())
 	if len(f.Name) > 0 && f.Name[0] == ':' {
 		n, ok := number(f.Value)
@@ -68,43 +99,35 @@ func (s *Session) takeHeaders(f frame) load.Failure {
 		}
 		f.payload = f.payload[5:]
 	}
-	s.blockEnd = f.flags&flagEndStream != 0
+	s.headers.end = f.flags&flagEndStream != 0
 	if f.flags&flagEndHeaders != 0 {
 		return s.takeBlock(f.id, f.payload)
 	}
-	s.blockID, s.block = f.id, append(s.block[:0], f.payload...)
+	s.headers.id, s.headers.block = f.id, append(s.headers.block[:0], f.payload...)
 	return load.FailureNone
 }
 
 func (s *Session) takeContinuation(f frame) load.Failure {
-	if s.blockID == 0 || f.id != s.blockID {
+	if s.headers.id == 0 || f.id != s.headers.id {
 		return load.FailureProtocol
 	}
-	if s.block = append(s.block, f.payload...); len(s.block) > check.MaxHeader {
+	if s.headers.block = append(s.headers.block, f.payload...); len(s.headers.block) > check.MaxHeader {
 		return load.FailureHeaderTooLarge
 	}
 	if f.flags&flagEndHeaders == 0 {
 		return load.FailureNone
 	}
-	s.blockID = 0
-	return s.takeBlock(f.id, s.block)
+	s.headers.id = 0
+	return s.takeBlock(f.id, s.headers.block)
 }
 
 // takeBlock decodes a header block. It must be decoded even for a stream of no
 // interest any more: the table changes with it.
 func (s *Session) takeBlock(id uint32, block []byte) load.Failure {
-	s.head = head{grpc: -1, length: -1}
-	_, err := s.decoder.Write(block)
-	if err == nil {
-		err = s.decoder.Close()
+	if k := s.headers.decode(block); k != load.FailureNone {
+		return k
 	}
-	if err != nil {
-		if errors.Is(err, hpack.ErrStringLength) {
-			return load.FailureHeaderTooLarge
-		}
-		return load.FailureProtocol
-	}
-	st, h, last := s.stream(id), &s.head, s.blockEnd
+	st, h, last := s.stream(id), &s.headers.head, s.headers.end
 	switch {
 	case st == nil:
 		return load.FailureNone
@@ -135,14 +158,15 @@ func (s *Session) takeBlock(id uint32, block []byte) load.Failure {
 // complete ends st by the whole answer.
 func (s *Session) complete(st *Stream) {
 	if st.unsent { // the server does not want the rest of the body
-		s.cancel(st.id, codeCancel)
+		s.output.reset(st.id, codeCancel)
 	}
 	if st.length >= 0 && st.length != st.body && s.bodily && st.Status != 304 {
 		s.end(st, load.FailureMalformed, 0)
 		return
 	}
 	if s.grpc && st.Status == 200 {
-		s.completeGRPC(st)
+		k, status := st.grpcOutcome(s.expect, s.Many)
+		s.end(st, k, status)
 		return
 	}
 	s.end(st, s.expect.Check(st.Status, st.body, &st.content), st.Status)

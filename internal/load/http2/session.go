@@ -5,8 +5,6 @@ package http2
 import (
 	"encoding/binary"
 
-	"golang.org/x/net/http2/hpack"
-
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 )
@@ -38,7 +36,6 @@ type Session struct {
 	Many    bool // a gRPC answer may have any number of messages, not just one
 	bodily  bool
 
-	decoder *hpack.Decoder
 	streams []Stream // by number, see slot
 	done    []*Stream
 	pending []*Stream // with body left to be sent
@@ -53,19 +50,14 @@ type Session struct {
 	primed  bool // the server's table has the request's header
 	plain   bool // the server's table is too small
 
-	out     []byte
-	written int // bytes of out
-	partial []byte
-	now     int64 // of the bytes being fed
+	output
+	headers headerReader
+	partial []byte // the beginning of a frame
+	now     int64  // of the bytes being fed
 
 	window   int64 // that may be sent, of the connection
 	initial  int64 // of a stream
 	received int64 // bytes for which the window is yet to be returned
-
-	block    []byte // header block whose end is yet to come
-	blockID  uint32 // its stream; 0: none
-	blockEnd bool   // it ends the stream
-	head     head
 }
 
 // result is the outcome of one request on a stream; instants are those of feed.
@@ -92,12 +84,7 @@ type Stream struct {
 	body     int64
 	grpc     int // status; negative: not said
 	content  check.Content
-
-	// Of gRPC:
-	prefix   [grpcPrefixSize]byte
-	prefixed int          // bytes of prefix that are here; all of them: a message is under way
-	left     int64        // of the message
-	flaw     load.Failure // what is wrong with a message
+	incoming messageReader // of gRPC
 }
 
 // NewSession makes a session for at most so many streams. Every one has a fixed
@@ -112,8 +99,6 @@ func NewSession(request *Request, expect *check.Expectation, most int, bodily, g
 	for i := range s.streams {
 		s.streams[i].Slot, s.streams[i].content = i, expect.NewContent()
 	}
-	s.decoder = hpack.NewDecoder(defaultTable, s.field)
-	s.decoder.SetMaxStringLength(check.MaxHeader)
 	return s
 }
 
@@ -121,17 +106,17 @@ func NewSession(request *Request, expect *check.Expectation, most int, bodily, g
 func (s *Session) Reset() {
 	*s = Session{
 		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, Many: s.Many, streams: s.streams,
-		decoder: hpack.NewDecoder(defaultTable, s.field), done: s.done[:0], pending: s.pending[:0], out: s.out[:0], partial: s.partial[:0],
-		block: s.block[:0], next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow,
+		done: s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
+		headers: headerReader{block: s.headers.block[:0]}, next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow,
 	}
-	s.decoder.SetMaxStringLength(check.MaxHeader)
+	s.headers.reset()
 	s.out = append(s.out, preface...)
 	s.out = appendFrame(s.out, frameSettings, 0, 0, 3*6)
 	for _, setting := range [][2]uint32{{settingEnablePush, 0}, {settingInitialWindow, streamWindow}, {settingMaxHeaderList, check.MaxHeader}} {
 		s.out = binary.BigEndian.AppendUint16(s.out, uint16(setting[0]))
 		s.out = binary.BigEndian.AppendUint32(s.out, setting[1])
 	}
-	s.giveWindow(0, sessionWindow-defaultWindow)
+	s.windowUpdate(0, sessionWindow-defaultWindow)
 }
 
 // slot is the place of a stream's number.
@@ -175,7 +160,7 @@ func (s *Session) Begin() *Stream {
 	if len(s.request.body) == 0 {
 		flags = flagEndStream
 	}
-	s.writeHeaders(st.id, flags, block)
+	s.output.headers(st.id, flags, block)
 	if len(s.request.body) > 0 {
 		st.unsent = true
 		s.pending = append(s.pending, st)
@@ -235,18 +220,13 @@ func (s *Session) forget(st *Stream) {
 
 // refuse ends st for what is wrong with its answer; the connection stays.
 func (s *Session) refuse(st *Stream, k load.Failure) {
-	s.cancel(st.id, codeProtocol)
+	s.output.reset(st.id, codeProtocol)
 	s.end(st, k, 0)
-}
-
-// cancel tells the server that a stream is of no interest any more.
-func (s *Session) cancel(id uint32, code uint32) {
-	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameReset, 0, id, 4), code)
 }
 
 // Abort gives st up for k and resets it; the connection stays.
 func (s *Session) Abort(st *Stream, k load.Failure) {
-	s.cancel(st.id, codeCancel)
+	s.output.reset(st.id, codeCancel)
 	s.end(st, k, 0)
 }
 
@@ -274,9 +254,6 @@ func (s *Session) TakeDone() []*Stream {
 	return done
 }
 
-// Unsent are the bytes for the server.
-func (s *Session) Unsent() []byte { return s.out[s.written:] }
-
 // Sent takes n bytes off unsent.
 func (s *Session) Sent(n int) {
 	if s.written += n; s.written == len(s.out) {
@@ -285,21 +262,10 @@ func (s *Session) Sent(n int) {
 	}
 }
 
-// Compact frees the memory of bytes that were sent.
-func (s *Session) Compact() {
-	s.out = append(s.out[:0], s.out[s.written:]...)
-	s.written = 0
-}
-
 // Retire frees the place of a stream that has ended.
 func (s *Session) Retire(st *Stream) {
 	st.id, st.ended = 0, false
 	s.Active--
-}
-
-// giveWindow lets the server send n more bytes.
-func (s *Session) giveWindow(id uint32, n int64) {
-	s.out = binary.BigEndian.AppendUint32(appendFrame(s.out, frameWindow, 0, id, 4), uint32(n))
 }
 
 // Eof says what the end of the stream means for what is under way.
@@ -307,7 +273,7 @@ func (s *Session) Eof() load.Failure {
 	switch {
 	case s.GoneBy:
 		return load.FailureGoAway
-	case len(s.partial) > 0 || s.blockID != 0:
+	case len(s.partial) > 0 || s.headers.id != 0:
 		return load.FailureHalfResponse
 	}
 	return load.FailureClosedEarly
