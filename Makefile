@@ -140,7 +140,7 @@ bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
 
 .PHONY: bench-load
-bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, hey, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md
+bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md
 	GO='$(GO)' tools/generators/install.sh nginx || echo "without nginx: benchload's own server takes its place"
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/benchload
 	bin/benchload $(BENCHLOAD)

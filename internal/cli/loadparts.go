@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,50 +89,41 @@ func loadPart(ctx context.Context, p load.Profile, progress func(load.Progress),
 		return fail(err)
 	}
 	var report *load.Report
-	lines := bufio.NewScanner(stdout)
-	lines.Buffer(nil, 16<<20)
-	skew, err := tellPart(stdin, lines, p)
-	for err == nil && lines.Scan() {
-		var line load.Line
-		if err = json.Unmarshal(lines.Bytes(), &line); err != nil {
-			break
-		}
-		if line.Progress != nil {
-			progress(*line.Progress)
-		}
-		if line.Report != nil {
-			report = line.Report
-		}
+	lines := load.NewLines(stdout)
+	skew, err := startPart(stdin, lines, p)
+	if err == nil {
+		report, err = lines.Report(progress)
 	}
-	err = errors.Join(err, lines.Err())
 	_, _ = io.Copy(io.Discard, stdout)
 	waited := cmd.Wait()
 	switch {
 	case report != nil && err == nil:
 		report.OnClock(skew)
 		return *report, nil // also where ctx has ended it
-	case err == nil:
+	case errors.Is(err, load.ErrNoReport):
 		err = errors.Join(errors.New("ended without a report"), waited)
 	}
 	_, _ = diag.Write(stderr.Bytes())
 	return fail(err)
 }
 
-// tellPart compares the process's clock with this one's, and gives it its profile with
-// the start as its own clock tells it.
-func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p load.Profile) (load.Clock, error) {
+// startPart compares the process's clock with this one's, and sends it its profile with
+// the start by its own clock.
+func startPart(stdin io.WriteCloser, lines *load.Lines, p load.Profile) (load.Clock, error) {
 	defer stdin.Close()
-	tell := json.NewEncoder(stdin)
+	questions := json.NewEncoder(stdin)
 	ahead, bound, err := clock.Measure(time.Now, func() (clock.Stamps, error) {
-		if err := tell.Encode(load.Question{Clock: true}); err != nil {
+		if err := questions.Encode(load.Question{Clock: true}); err != nil {
 			return clock.Stamps{}, err
 		}
-		var line load.Line
-		if !lines.Scan() {
-			return clock.Stamps{}, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
-		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Clock == nil {
-			return clock.Stamps{}, fmt.Errorf("answer %.60q has no clock", lines.Text())
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return clock.Stamps{}, io.ErrUnexpectedEOF
+		case err != nil:
+			return clock.Stamps{}, err
+		case line.Clock == nil:
+			return clock.Stamps{}, errors.New("the line after a clock question has no clock")
 		}
 		return *line.Clock, nil
 	})
@@ -142,5 +131,5 @@ func tellPart(stdin io.WriteCloser, lines *bufio.Scanner, p load.Profile) (load.
 		return load.Clock{}, err
 	}
 	p.Start = p.Start.Add(ahead)
-	return load.ClockOf(ahead, bound), tell.Encode(p)
+	return load.ClockOf(ahead, bound), questions.Encode(p)
 }

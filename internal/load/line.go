@@ -1,6 +1,13 @@
 package load
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
 	"github.com/tare-mesh/tare/internal/base/clock"
 )
 
@@ -27,4 +34,72 @@ type Line struct {
 // Each is answered by a line with the clock.
 type Question struct {
 	Clock bool `json:"clock"`
+}
+
+// maxLine bounds one line of the engine's output, bytes. The distributions of a part
+// of a load have some hundred kilobytes.
+const maxLine = 16 << 20
+
+// Lines reads the engine's output.
+type Lines struct{ scan *bufio.Scanner }
+
+// NewLines reads lines from r.
+func NewLines(r io.Reader) *Lines {
+	l := &Lines{scan: bufio.NewScanner(r)}
+	l.scan.Buffer(nil, maxLine)
+	return l
+}
+
+// Next reads the next line; the error is io.EOF at the end.
+func (l *Lines) Next() (Line, error) {
+	for l.scan.Scan() {
+		b := bytes.TrimSpace(l.scan.Bytes())
+		if len(b) == 0 {
+			continue
+		}
+		var line Line
+		if err := json.Unmarshal(b, &line); err != nil {
+			return Line{}, fmt.Errorf("read load engine's output %.60q: %w", b, err)
+		}
+		return line, nil
+	}
+	if err := l.scan.Err(); err != nil {
+		return Line{}, fmt.Errorf("read load engine's output: %w", err)
+	}
+	return Line{}, io.EOF
+}
+
+// Report reads to the end and returns the report, which is the last line. progress,
+// unless nil, is called for each progress line.
+func (l *Lines) Report(progress func(Progress)) (*Report, error) {
+	var report *Report
+	for {
+		line, err := l.Next()
+		switch {
+		case errors.Is(err, io.EOF) && report == nil:
+			return nil, ErrNoReport
+		case errors.Is(err, io.EOF):
+			return report, nil
+		case err != nil:
+			return nil, err
+		}
+		if line.Progress != nil && progress != nil {
+			progress(*line.Progress)
+		}
+		if line.Report != nil {
+			report = line.Report
+		}
+	}
+}
+
+// ErrNoReport is the error of an output that ends early.
+var ErrNoReport = errors.New("load engine ended without a report")
+
+// LastReport is the report at the end of the engine's whole output.
+func LastReport(output []byte) (Report, error) {
+	r, err := NewLines(bytes.NewReader(output)).Report(nil)
+	if err != nil {
+		return Report{}, err
+	}
+	return *r, nil
 }

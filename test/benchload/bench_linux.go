@@ -189,7 +189,7 @@ func (b *bench) report(ctx context.Context, p load.Profile, while func() error) 
 	if err != nil {
 		return r, f.usage, err
 	}
-	r, err = lastReport(f.out)
+	r, err = load.LastReport(f.out)
 	return r, f.usage, err
 }
 

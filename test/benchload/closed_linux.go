@@ -21,7 +21,7 @@ const maxRounds = 200
 var closedPeers = []struct {
 	name  string
 	every int
-}{{"wrk", 1}, {"oha", 3}, {"fortio", 3}, {"hey", 4}, {"vegeta", 4}}
+}{{"wrk", 1}, {"oha", 3}, {"fortio", 3}, {"vegeta", 4}}
 
 // closed is a closed loop of the given length for the generator called name.
 func (b *bench) closed(name string, change func(*load.Profile)) func(string) (proc.Command, error) {

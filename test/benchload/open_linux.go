@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,23 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
 )
-
-func lastReport(out []byte) (load.Report, error) {
-	var last *load.Report
-	for _, text := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
-		var l load.Line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return load.Report{}, fmt.Errorf("read tare-agent's line %.60q: %w", text, err)
-		}
-		if l.Report != nil {
-			last = l.Report
-		}
-	}
-	if last == nil {
-		return load.Report{}, errors.New("tare-agent ended without a report")
-	}
-	return *last, nil
-}
 
 // pacedRun is one run of a generator at a rate: its report beside the server's counts.
 type pacedRun struct {
@@ -71,7 +52,7 @@ func (b *bench) paced(ctx context.Context, name string, p load.Profile, s *subje
 		return t, err
 	}
 	if name == b.tare.Name() {
-		if t.report, err = lastReport(f.out); err != nil {
+		if t.report, err = load.LastReport(f.out); err != nil {
 			return t, err
 		}
 		t.p50, t.p90, t.p999 = t.report.ResponseMS.P50*1e3, t.report.ResponseMS.P90*1e3, t.report.ResponseMS.P999*1e3

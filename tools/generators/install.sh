@@ -15,10 +15,10 @@ go=${GO:-go}
 failed=()
 
 oha_version=1.16.0
-declare -A module_of=([vegeta]=github.com/tsenart/vegeta/v12 [fortio]=. [k6]=go.k6.io/k6 [ghz]=github.com/bojand/ghz/cmd/ghz)
-declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3 [k6]=1.8.1 [ghz]=0.93.0)
-declare -A flags_of=([vegeta]='-X main.Version=12.12.0' [fortio]='' [k6]='' [ghz]='-X main.version=0.93.0')
-declare -A package_of=([wrk]=wrk [hey]=hey [h2load]=nghttp2-client [nginx]=nginx)
+declare -A module_of=([vegeta]=github.com/tsenart/vegeta/v12 [fortio]=. [k6]=go.k6.io/k6)
+declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3 [k6]=1.8.1)
+declare -A flags_of=([vegeta]='-X main.Version=12.12.0' [fortio]='' [k6]='')
+declare -A package_of=([wrk]=wrk [h2load]=nghttp2-client [nginx]=nginx)
 
 say() { printf 'generators: %s\n' "$*" >&2; }
 fail() { say "$1: not installed: $2"; failed+=("$1"); }
@@ -77,14 +77,14 @@ system() {
   command -v "$name" >/dev/null || fail "$name" "install the package ${package_of[$name]}"
 }
 
-[ $# -gt 0 ] || set -- wrk hey h2load vegeta fortio oha k6 ghz
+[ $# -gt 0 ] || set -- wrk h2load vegeta fortio oha k6
 for name in "$@"; do
   case $name in
     oha) oha ;;
-    wrk | hey | h2load) system "$name" ;;
+    wrk | h2load) system "$name" ;;
     # A server to ask, for make bench-load; its package must not start one.
     nginx) PATH=$PATH:/usr/sbin RUNLEVEL=1 system "$name" ;;
-    vegeta | fortio | k6 | ghz) place build_go "$name" "${version_of[$name]}" ;;
+    vegeta | fortio | k6) place build_go "$name" "${version_of[$name]}" ;;
     *) fail "$name" "it cannot be had from here; put it on PATH, or into $dir/$name-VERSION/bin" ;;
   esac
 done

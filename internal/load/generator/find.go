@@ -53,10 +53,8 @@ func Others(dir string) []Generator {
 		Vegeta{at("vegeta")},
 		Fortio{at("fortio")},
 		H2load{at("h2load")},
-		Hey{at("hey")},
 		Nighthawk{at("nighthawk_client")},
 		K6{at("k6")},
-		Ghz{at("ghz")},
 	}
 }
 
@@ -98,10 +96,8 @@ var versions = map[string]struct {
 	"vegeta":           {"-version", regexp.MustCompile(`Version: v?([0-9][^\s]*)`)},
 	"fortio":           {"version", regexp.MustCompile(`^v?([0-9][^\s]*)`)},
 	"h2load":           {"--version", regexp.MustCompile(`nghttp2/([0-9][^\s]*)`)},
-	"hey":              {"", regexp.MustCompile(`Usage: hey()`)}, // it says none
 	"nighthawk_client": {"--version", regexp.MustCompile(`([0-9]+\.[0-9]+[^\s]*)`)},
 	"k6":               {"version", regexp.MustCompile(`k6(?:\.exe)? v([0-9][^\s]*)`)},
-	"ghz":              {"--version", regexp.MustCompile(`v?([0-9]+\.[0-9][^\s]*)`)},
 }
 
 // findTimeout bounds asking a program for its version.
@@ -156,7 +152,7 @@ func (m missing) Error() string { return fmt.Sprintf("find %s: %v", m.name, m.er
 func (m missing) Unwrap() error { return m.err }
 
 // packages are those of Debian that have a generator's program.
-var packages = map[string]string{"wrk": "wrk", "hey": "hey", "h2load": "nghttp2-client"}
+var packages = map[string]string{"wrk": "wrk", "h2load": "nghttp2-client"}
 
 // Hint says how to come by the generators.
 func (m missing) Hint() string {
@@ -222,13 +218,7 @@ func (g Fortio) Found(ctx context.Context) (Found, error) { return g.found(ctx, 
 func (g H2load) Found(ctx context.Context) (Found, error) { return g.found(ctx, "h2load") }
 
 // Found implements [Finder].
-func (g Hey) Found(ctx context.Context) (Found, error) { return g.found(ctx, "hey") }
-
-// Found implements [Finder].
 func (g Nighthawk) Found(ctx context.Context) (Found, error) { return g.found(ctx, "nighthawk_client") }
 
 // Found implements [Finder].
 func (g K6) Found(ctx context.Context) (Found, error) { return g.found(ctx, "k6") }
-
-// Found implements [Finder].
-func (g Ghz) Found(ctx context.Context) (Found, error) { return g.found(ctx, "ghz") }

@@ -19,14 +19,11 @@ var parsers = map[string]func(io.Reader) (Outcome, error){
 	"oha-csv":   func(r io.Reader) (Outcome, error) { return ParseOhaCSV(r, true) },
 	"wrk":       ParseWrk,
 	"wrk2":      ParseWrk2,
-	"hey":       ParseHey,
-	"hey-csv":   ParseHeyCSV,
 	"h2load":    ParseH2load,
 	"vegeta":    ParseVegeta,
 	"fortio":    ParseFortio,
 	"k6":        ParseK6,
 	"nighthawk": ParseNighthawk,
-	"ghz":       ParseGhz,
 }
 
 func parseFile(t *testing.T, parser, name string) Outcome {
@@ -138,11 +135,6 @@ service of 20 min=0.1048 mean=0.2689 max=0.364 p50=0.2769 p75=0.2962 p90=0.3333 
 200: 300
 service of 300 min=0.05948 mean=0.922 max=36.09 p50=0.1835 p75=0.2336 p90=0.3429 p99=30 p99.9=35.48 p99.99=36.03, 300 in 31 buckets
 `},
-	{"ghz", "ghz-0.93.0.json", `ghz 1.526702655s requests=60 rate=39.30
-OK: 60
-service of 60 min=0.2537 mean=0.3877 max=0.6787 p10=0.2847 p25=0.3353 p50=0.3824 p75=0.4301 p90=0.4778 p95=0.5139 p99=0.6787, 60 in 10 buckets
-60 records, 23263670 ns, codes add up to 12000, partial=false
-`},
 	{"h2load", "h2load-1.52.0-errors.txt", `h2load 2s requests=107 ok=105 not ok=2 in=120199 rate=53.50
 200: 105
 503: 2
@@ -159,27 +151,6 @@ first byte min=0.796 mean=0.809 max=0.821
 	{"h2load", "h2load-1.52.0.txt", `h2load 2s requests=200 ok=200 not ok=0 in=228600 rate=100.00
 service of 200 min=0.188 mean=0.976 max=7.81
 first byte min=0.268 mean=0.275 max=0.279
-`},
-	{"hey", "hey-0.1.4-errors.txt", `hey 2.0035s requests=381 in=381952 rate=190.16
-200: 373
-503: 8
-service of 381 min=0.1 mean=1.4 max=400.8 p10=0.2 p25=0.2 p50=0.3 p75=0.4 p90=0.5 p95=0.6 p99=2.4
-note: hey prints latencies to 0.1 ms: what is smaller cannot be seen
-`},
-	{"hey", "hey-0.1.4-refused.txt", `hey 1.0056s requests=10 rate=9.94
-Get "http://127.0.0.1:1/": dial tcp 127.0.0.1:1: connect: connection refused: 10
-note: hey prints latencies to 0.1 ms: what is smaller cannot be seen
-`},
-	{"hey-csv", "hey-0.1.4.csv", `hey requests=200
-200: 200
-service of 200 min=0.1 mean=1.735 max=40 p50=0.3 p75=0.5 p90=4.1 p95=8.4 p99=17.6 p99.9=40 p99.99=40
-200 records, 347000000 ns, codes add up to 40000, partial=true
-note: hey prints latencies to 0.1 ms: what is smaller cannot be seen
-`},
-	{"hey", "hey-0.1.4.txt", `hey 2.0039s requests=200 in=204800 rate=99.80
-200: 200
-service of 200 min=0.1 mean=0.4 max=2.1 p10=0.2 p25=0.3 p50=0.3 p75=0.5 p90=0.8 p95=1 p99=1.9
-note: hey prints latencies to 0.1 ms: what is smaller cannot be seen
 `},
 	{"k6", "k6-1.8.1-errors.json", `k6 3.163079969s requests=101 ok=98 not ok=3 in=168297 rate=31.93
 service of 101 min=0.1264 mean=3.061 max=200.4 p50=0.2908 p90=0.3924 p99=38.53 p99.9=184.2

@@ -15,10 +15,8 @@ var meanings = []struct{ generator, of, text string }{
 	{"vegeta", ofService, "from the moment a worker took the request up to the last byte; lateness of the pacer and waiting for a worker are left out"},
 	{"fortio", ofService, "from the call to its end, in connections that wait for their own answer: a stalled server is hardly seen; errors are in it"},
 	{"h2load", ofService, "from handing the request to its stream to the last byte; lateness behind --rps is left out"},
-	{"hey", ofService, "from the call to the last byte, connecting included, printed to 0.1 ms; lateness behind -q is left out"},
 	{"nighthawk", ofService, "from the release of the request by its limiter to the last byte; lateness behind the schedule is left out and shows as blocking"},
 	{"k6", ofService, "sending, waiting and receiving of one request; connecting and how late the iteration started are left out"},
-	{"ghz", ofService, "from the call to its end as gRPC's own statistics see it; lateness behind the rate is left out"},
 }
 
 // Meaning is one line on what generator's latency of a kind ("response" or

@@ -41,13 +41,7 @@ func (Fortio) Needs() Needs { return Needs{AtOnce: true, Whole: true} }
 func (H2load) Needs() Needs { return Needs{AtOnce: true} }
 
 // Needs implements [Foreign].
-func (Hey) Needs() Needs { return Needs{AtOnce: true} }
-
-// Needs implements [Foreign].
 func (Nighthawk) Needs() Needs { return Needs{AtOnce: true, Whole: true} }
 
 // Needs implements [Foreign].
 func (K6) Needs() Needs { return Needs{AtOnce: true, Warmup: k6Shortest} }
-
-// Needs implements [Foreign].
-func (Ghz) Needs() Needs { return Needs{AtOnce: true} }

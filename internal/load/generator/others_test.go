@@ -60,11 +60,8 @@ func TestCommands(t *testing.T) {
 		{Fortio{}, openLoop(), "GOMAXPROCS=2 fortio load -quiet -log-errors=false -allow-initial-errors -qps 500 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms " + url},
 		{Fortio{}, post, "fortio load -quiet -log-errors=false -allow-initial-errors -qps 0 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms -payload-size 3 " + url},
 		{H2load{}, logged(openLoop()), "h2load -c 16 -t 2 -D 25500ms --h1 --rps 31.25 --log-file=/dev/stdout " + url},
-		{Hey{}, logged(openLoop()), "hey -z 25500ms -c 16 -m GET -disable-redirects -q 31.25 -t 2 -cpus 2 -o csv " + url},
-		{Hey{}, post, "hey -z 25500ms -c 16 -m POST -disable-redirects -t 2 -d xxx " + url},
 		{Nighthawk{}, h2, "nighthawk_client --concurrency 1 --connections 16 --duration 26 --output-format json --no-default-failure-predicates --prefetch-connections --request-method GET -v warn --rps 500 --open-loop --timeout 2 --protocol http2 " + url},
 		{K6{}, openLoop(), "GODEBUG=http2client=0 GOMAXPROCS=2 k6 run --quiet --no-color --no-usage-report -"},
-		{Ghz{}, grpc, "ghz --call grpc.health.v1.Health/Check --data '{}' --format json --duration-stop wait --connections 16 --concurrency 16 --duration 25500ms --insecure --rps 500 --async --timeout 1500ms --cpus 2 127.0.0.1:9000"},
 	} {
 		cmd, err := c.g.Command(c.p)
 		if err != nil {
@@ -124,9 +121,7 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 		{Wrk2{}, change(func(p *load.Profile) { p.Rate = 0.5 }), "whole requests per second"},
 		{Oha{}, change(func(p *load.Profile) { p.Rate = 10.5 }), "whole requests per second"},
 		{Oha{}, grpc, "does not speak grpc, only http1, http2"},
-		{Ghz{}, openLoop(), "does not speak http1"},
 		{K6{}, change(func(p *load.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
-		{Hey{}, change(func(p *load.Profile) { p.Protocol = "http2" }), "HTTP/2 over TLS only"},
 		{H2load{}, bodied, "no request bodies"},
 		{H2load{}, change(func(p *load.Profile) { p.Method = "PUT" }), "no PUT requests"},
 		{Oha{}, change(func(p *load.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},

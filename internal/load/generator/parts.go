@@ -125,7 +125,7 @@ func (Tare) merge(parts []Part, whole load.Profile, progress func(load.Progress)
 	var reading errgroup.Group
 	for i, part := range parts {
 		reading.Go(func() error {
-			r, err := readReport(part.Stdout, progress)
+			r, err := load.NewLines(part.Stdout).Report(progress)
 			if err != nil {
 				return ofPart(i, err)
 			}

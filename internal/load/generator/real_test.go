@@ -1,10 +1,8 @@
 package generator
 
 import (
-	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,10 +13,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -49,24 +43,6 @@ func serverOf(t *testing.T, version int) (url string, hits *atomic.Int64) {
 	s.Start()
 	t.Cleanup(s.Close)
 	return s.URL + "/", hits
-}
-
-// grpcServer answers gRPC health checks and counts.
-func grpcServer(t *testing.T) (url string, hits *atomic.Int64) {
-	hits = new(atomic.Int64)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-		hits.Add(1)
-		return h(ctx, req)
-	}))
-	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
-	reflection.Register(s)
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(s.Stop)
-	return "http://" + l.Addr().String() + "/grpc.health.v1.Health/Check", hits
 }
 
 // run starts a generator as the platform does and reads it while it runs.
@@ -117,9 +93,6 @@ func TestRealGenerators(t *testing.T) {
 				Measure: 1500 * time.Millisecond, Tail: 200 * time.Millisecond, ExpectSize: -1}
 			url, hits := server(t)
 			switch g.Name() {
-			case "ghz":
-				url, hits = grpcServer(t)
-				p.Protocol = "grpc"
 			case "wrk":
 				p.Rate = 0
 			case "k6":

@@ -1,10 +1,8 @@
 package generator
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -64,45 +62,13 @@ func (t Tare) Command(p load.Profile) (proc.Command, error) {
 	return proc.Command{Path: t.Agent, Args: []string{"load"}, Dir: dir, Stdin: bytes.NewReader(b)}, nil
 }
 
-// maxLine bounds one line of the engine's output: a report with every status
-// code there is has some ten kilobytes.
-const maxLine = 1 << 20
-
 // Parse reads the engine's lines ([load.Line]); the report is the last.
 func (Tare) Parse(stdout io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error) {
-	report, err := readReport(stdout, progress)
+	report, err := load.NewLines(stdout).Report(progress)
 	if err != nil {
 		return result.Load{}, err
 	}
 	return fromReport(report, p), nil
-}
-
-func readReport(stdout io.Reader, progress func(load.Progress)) (*load.Report, error) {
-	lines := bufio.NewScanner(stdout)
-	lines.Buffer(nil, maxLine)
-	var report *load.Report
-	for lines.Scan() {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		var line load.Line
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return nil, fmt.Errorf("read load engine's output %.60q: %w", lines.Text(), err)
-		}
-		if line.Progress != nil && progress != nil {
-			progress(*line.Progress)
-		}
-		if line.Report != nil {
-			report = line.Report
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read load engine's output: %w", err)
-	}
-	if report == nil {
-		return nil, errors.New("load engine ended without a report")
-	}
-	return report, nil
 }
 
 func fromReport(r *load.Report, p load.Profile) result.Load {

@@ -42,7 +42,7 @@ type traits struct {
 }
 
 // foreign are the traits of every generator but tare's own.
-var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, h2loadTraits, heyTraits, nighthawkTraits, k6Traits, ghzTraits}
+var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, h2loadTraits, nighthawkTraits, k6Traits}
 
 // Loops are the kinds of loop a generator can run: "open", "paced", "closed".
 // None for a generator that is not known.

@@ -145,10 +145,8 @@ func TestRealOutputsAreCut(t *testing.T) {
 		sent [2]int64
 	}{
 		{Oha{}, "oha-1.16.0.csv", 100, [2]int64{95, 105}},
-		{Hey{}, "hey-0.1.4.csv", 100, [2]int64{90, 110}},
 		{H2load{}, "h2load-1.52.0-log.txt", 50, [2]int64{45, 55}},
 		{Vegeta{}, "vegeta-12.12.0.bin", 30, [2]int64{28, 32}},
-		{Ghz{}, "ghz-0.93.0.json", 40, [2]int64{38, 42}},
 	} {
 		f, err := os.Open(filepath.Join("testdata", c.file))
 		if err != nil {

@@ -34,7 +34,6 @@ func TestSuited(t *testing.T) {
 		{"k6", "constant", nil},
 		{"oha", "poisson", []string{"generator oha cannot run none", "no poisson arrivals"}},
 		{"wrk", "poisson", []string{"no poisson arrivals", "it keeps no rate"}},
-		{"ghz", "constant", []string{"it does not speak http1"}},
 		{"siege", "constant", []string{"load generator siege does not exist"}},
 	} {
 		x.Load.Arrivals, x.Phases.Warmup = c.arrivals, 0
@@ -83,7 +82,7 @@ func TestForeignGenerator(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real generators")
 	}
-	text := strings.NewReplacer("mesh: [none, envoy]", "mesh: [none]", "  rate: [300]", "  rate: [300]\n  generator: [hey, h2load]",
+	text := strings.NewReplacer("mesh: [none, envoy]", "mesh: [none]", "  rate: [300]", "  rate: [300]\n  generator: [h2load]",
 		"blocks: 1", "blocks: 1\nload: {arrivals: constant}").Replace(realText)
 	cfg, _ := real(t, text)
 	cfg.Generators = byName()

@@ -66,7 +66,7 @@ func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32
 	if err := run.Copy(ctx, worker.Stdout, &out); err != nil {
 		return false, "", fmt.Errorf("send a request from pod %s/%s: %w", o.namespace, outsideClientName, err)
 	}
-	report, err := lastReport(out.Bytes())
+	report, err := load.LastReport(out.Bytes())
 	if err != nil {
 		return false, "", err
 	}

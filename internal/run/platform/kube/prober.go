@@ -107,7 +107,7 @@ func (p *prober) sendFrom(ctx context.Context, n int, start starter) (load.Repor
 	if err := process.Wait(); err != nil {
 		return load.Report{}, fmt.Errorf("send probes: %w", err)
 	}
-	return lastReport(out.Bytes())
+	return load.LastReport(out.Bytes())
 }
 
 // agent is the path of tare-agent where the load comes from.
@@ -140,19 +140,4 @@ func failures(r load.Report) string {
 		return "no response"
 	}
 	return strings.Join(all, ", ")
-}
-
-// lastReport is the report at the end of the load engine's output.
-func lastReport(out []byte) (load.Report, error) {
-	lines := json.NewDecoder(bytes.NewReader(out))
-	for lines.More() {
-		var line load.Line
-		if err := lines.Decode(&line); err != nil {
-			return load.Report{}, fmt.Errorf("read the load engine's output: %w", err)
-		}
-		if line.Report != nil {
-			return *line.Report, nil
-		}
-	}
-	return load.Report{}, fmt.Errorf("read the load engine's output: no report in %d bytes", len(out))
 }
