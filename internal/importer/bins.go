@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// cumulative is one point of a distribution: so many requests took at most so long.
+// cumulative is one point of a distribution: count requests took at most ms.
 type cumulative struct {
 	ms    float64
 	count int64
@@ -68,11 +68,11 @@ func bins(l result.Latency) ([]bin, error) {
 	return out, nil
 }
 
-// fine reports whether a histogram tells quantiles apart: one of a dozen equal
+// fine reports whether a histogram resolves quantiles: one of a dozen equal
 // steps up to the slowest request (oha's) does not.
 func fine(buckets []result.Bucket) bool { return len(buckets) > 24 }
 
-// falseTimeouts tells wrk2's false time-outs from real ones. wrk2 checks every
+// falseTimeouts separates wrk2's false timeouts from real ones. wrk2 checks every
 // connection against its 2 s limit whether a request is under way on it or not,
 // so that with more connections than requests in 2 s all of them are "timed out"
 // at every check: the count is then a whole multiple of the connections, while

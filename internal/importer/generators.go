@@ -22,7 +22,7 @@ import (
 // format is how one load generator's own output is read.
 type format struct {
 	parse func(r io.Reader, corrected bool) (generator.Outcome, error)
-	// once are what a complete output has exactly one of, where it begins with head.
+	// once occur exactly once in a complete output that begins with head.
 	once []string
 	head string
 	// loop and arrivals where they are always the same.
@@ -84,7 +84,7 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 		s.Trials = append(s.Trials, t)
 	}
 	if len(s.Trials) == 0 {
-		return nil, &FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file is there")}}
+		return nil, &FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file found")}}
 	}
 	s.CheckRates()
 	return s, nil
@@ -118,7 +118,7 @@ func (t *Trial) output(generator, path string, o Options) error {
 	return t.Take([]*Output{out})
 }
 
-// asked settles what rate was asked for: the source's own word, then the user's, then the file's name.
+// asked sets the intended rate: from the output, else from the options, else from the file's name.
 func (t *Trial) asked(out *Output, o Options, name string) {
 	rate := cmp.Or(out.Rate, o.Rate)
 	if m := rateInName.FindStringSubmatch(name); rate == 0 && m != nil && out.Loop != "closed" {
@@ -132,7 +132,7 @@ func (t *Trial) asked(out *Output, o Options, name string) {
 	case out.Loop == "closed":
 		t.Rate, t.RateKnown = experiment.Max, true
 	default:
-		t.Warn("loop-unknown", fmt.Sprintf("%s does not say at what rate the load was, or whether there was one", out.path), "give it with --rate")
+		t.Warn("loop-unknown", fmt.Sprintf("%s does not contain the intended rate, if there was one", out.path), "give it with --rate")
 	}
 }
 

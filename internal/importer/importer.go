@@ -21,7 +21,7 @@ type Source struct {
 	Name string
 	Doc  string // one sentence
 	// Read reads files and directories. Its error is for what stops the import as
-	// a whole; what is wrong with one trial is in that trial.
+	// a whole; an error of one trial is in that trial.
 	Read func(paths []string, o Options) (*Study, error)
 }
 
@@ -34,16 +34,16 @@ func Generators() []Source {
 	return sources
 }
 
-// Options say what the files do not. The zero value is the default.
+// Options supply what the files lack. The zero value is the default.
 type Options struct {
 	// Warmup is cut from the time the load is first seen, and Tail before it is
 	// last seen; negative: nothing is cut.
 	Warmup, Tail time.Duration
 	// Mesh is the level of the factor mesh; empty: the name of each file's directory.
 	Mesh string
-	// Rate is what was asked for, where the files do not say; 0: unknown.
+	// Rate is the intended rate, if the files lack it; 0: unknown.
 	Rate float64
-	// Corrected says that latencies count from the intended start, which oha does
+	// Corrected: latencies count from the intended start, as oha does
 	// with --latency-correction and does not write down.
 	Corrected bool
 
@@ -58,7 +58,7 @@ func (o Options) KeepOriginals() Options {
 	return o
 }
 
-// The Metrics API shows what was used up to two of its periods ago: with a
+// The Metrics API shows usage of up to two of its periods ago: with a
 // period of up to 30 s, readings that still hold some of the start are over
 // after a minute, and the tail is clear of the end after half of that.
 const (
@@ -77,7 +77,7 @@ func (o Options) Cuts() (warmup, tail time.Duration) {
 	return pick(o.Warmup, defaultWarmup), pick(o.Tail, defaultTail)
 }
 
-// Study is what an import found, before it is written.
+// Study is the content of an import, before it is written.
 type Study struct {
 	Source      string
 	Name        string // DNS label
@@ -91,7 +91,7 @@ type Study struct {
 // Trial is one run of the foreign tool.
 type Trial struct {
 	Mesh        string
-	Rate        experiment.Rate // asked; [experiment.Max] in a closed loop
+	Rate        experiment.Rate // intended; [experiment.Max] in a closed loop
 	RateKnown   bool
 	Connections int // 0: unknown
 	Replicas    int // 0: unknown
@@ -102,12 +102,12 @@ type Trial struct {
 	// Latency is the interval log; nil: the source has no counts.
 	Latency []byte
 
-	// originals are those of Files that are in memory: what is kept of them is then
-	// what was read, and they are read once.
+	// originals are those of Files that are in memory: they are copied as
+	// read, and read once.
 	originals map[string][]byte
 }
 
-// Failed counts the trials that could not be read and Invalid those that must not be used.
+// Failed counts the trials that could not be read and the trials that must not be used.
 func (s *Study) Failed() (failed, invalid int) {
 	for i := range s.Trials {
 		switch r := &s.Trials[i].Record; {

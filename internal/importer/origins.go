@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// origin says where a figure came from.
+// origin is the file that a figure came from.
 type origin struct {
 	Trial  string `json:"trial"`
 	Path   string `json:"path"`
@@ -41,7 +41,7 @@ const maxCopy = 1 << 20
 func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	f, err := os.Create(d.Path(originalsFile))
 	if err != nil {
-		return fmt.Errorf("keep what was imported: %w", err)
+		return fmt.Errorf("keep the imported files: %w", err)
 	}
 	buffered := bufio.NewWriterSize(f, 256<<10)
 	a := archive{tar: tar.NewWriter(buffered)}
@@ -57,7 +57,7 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 		err = os.WriteFile(d.Path(originsFile), append(b, '\n'), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("keep what was imported: %w", err)
+		return fmt.Errorf("keep the imported files: %w", err)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ type archive struct {
 	buffer  []byte // of up to maxCopy bytes and one more
 }
 
-// add adds a file; read is what was read of it, nil: it is read now.
+// add adds a file; read is its content, nil: it is read now.
 func (a *archive) add(trial, file string, read []byte) error {
 	if read != nil {
 		return a.copy(trial, file, read)

@@ -44,7 +44,7 @@ func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, err
 // Lines is the number of the last line of b, from 1.
 func Lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
 
-// whole looks for what a complete text has exactly once.
+// whole checks for the marks that a complete text has exactly once.
 func (f format) whole(path string, b []byte) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(b, " \r\n\t"), []byte(f.head)) {
 		return nil
@@ -55,7 +55,7 @@ func (f format) whole(path string, b []byte) error {
 			return &FileError{Path: path, Line: Lines(b), Hinted: hint.Hinted{Err: fmt.Errorf("it has no %q: it was cut off, or is of another program", mark), Text: "restore the file, or leave this run out"}}
 		case n > 1:
 			second := bytes.LastIndex(b, []byte(mark))
-			return &FileError{Path: path, Line: Lines(b[:second]), Hinted: hint.Hinted{Err: fmt.Errorf("%q is there %d times: files were joined", mark, n), Text: "restore the file, or leave this run out"}}
+			return &FileError{Path: path, Line: Lines(b[:second]), Hinted: hint.Hinted{Err: fmt.Errorf("%q occurs %d times: files were joined", mark, n), Text: "restore the file, or leave this run out"}}
 		}
 	}
 	return nil
@@ -74,7 +74,7 @@ func parseError(path string, b []byte, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Line = Lines(b)
 	case strings.Contains(err.Error(), "line "):
-		e.Line = 0 // the error says it already
+		e.Line = 0 // the error has it already
 	}
 	return e
 }
@@ -229,7 +229,7 @@ func (o *Output) records(oc generator.Outcome) error {
 		return errors.New("it has no request")
 	}
 	if n := doubled(oc.Records); n > 1 && n > len(oc.Records)/10 {
-		return fmt.Errorf("%d of its %d requests are there twice, to the nanosecond: files were joined", n, len(oc.Records))
+		return fmt.Errorf("%d of its %d requests occur twice, to the nanosecond: files were joined", n, len(oc.Records))
 	}
 	o.latency = result.Latency{Of: service}
 	of := func(r generator.Record) time.Duration { return r.Service }

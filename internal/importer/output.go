@@ -12,18 +12,18 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Output is what one load generator said of one run. What it did not say is
+// Output is the report of one load generator on one run. A missing figure is
 // zero, or nil where zero could be an answer.
 type Output struct {
 	path        string
 	generator   string
 	version     string
-	Loop        string // open | closed; empty: not said
+	Loop        string // open | closed; empty: unknown
 	Arrivals    string
-	Rate        float64 // asked, 1/s; 0: not said, or a closed loop
+	Rate        float64 // intended, 1/s; 0: unknown, or a closed loop
 	connections int
 	Seconds     float64 // of the load
-	requests    int64   // that ended, whatever the outcome
+	requests    int64   // that ended, with any outcome
 	classes     map[string]int64
 	statuses    map[string]int64
 	errors      map[string]int64 // by kind, in the generator's words
@@ -137,7 +137,7 @@ func merged(outs []*Output) *hdrlog.Counts {
 }
 
 // spread records each bin's requests evenly between its edges: a printed
-// distribution says how many there were and not where. The last of them is put
+// distribution has their number and not their values. The last of them is put
 // at the upper edge, where the source saw one.
 func spread(c *hdrlog.Counts, bins []bin) {
 	for _, b := range bins {
@@ -150,7 +150,7 @@ func spread(c *hdrlog.Counts, bins []bin) {
 	}
 }
 
-// extra deals out what is left when count does not divide by points.
+// extra distributes the remainder of count divided by points.
 func extra(count, points, k int64) int64 {
 	if k > points-count%points {
 		return 1

@@ -77,7 +77,7 @@ func positive(of func(*Trial) int) func(*Trial) any {
 	}
 }
 
-// factors are those that some trial has a level of and that tell trials apart, or are named in any case.
+// factors are the factors in which trials differ, and those that are always named.
 func (s *Study) factors() []factor {
 	var named []factor
 	for _, f := range allFactors {

@@ -9,7 +9,7 @@ import (
 // rateSlack forgives that a rate is divided among generators in whole requests.
 const rateSlack = 0.02
 
-// CheckRates compares what was achieved with what the file's name says.
+// CheckRates compares the achieved rate with that in the file's name.
 func (s *Study) CheckRates() {
 	generators := s.generators()
 	for i := range s.Trials {
@@ -22,10 +22,10 @@ func (s *Study) CheckRates() {
 		if math.Abs(achieved-asked) <= rateSlack*asked {
 			continue
 		}
-		message := fmt.Sprintf("%s says %g requests a second, and %.1f were answered", t.Run, asked, achieved)
+		message := fmt.Sprintf("%s is a run at %g requests a second, and %.1f were answered", t.Run, asked, achieved)
 		hint := "leave this run out; if the mesh could not bear the rate, that is an answer of its own"
 		if n, usual := len(l.Published), generators[t.Mesh]; n < usual {
-			message += fmt.Sprintf(": %d logs are there, and other runs have %d", n, usual)
+			message += fmt.Sprintf(": it has %d logs, and other runs have %d", n, usual)
 			hint = "restore the missing logs, or leave this run out"
 		} else if other, ok := s.nearRate(t, achieved); ok {
 			message += fmt.Sprintf(": the logs are those of a run at %g", other)

@@ -58,7 +58,7 @@ func Write(dir string, s *Study, env result.Environment) error {
 }
 
 // header is the experiment file of an import: what the trials were, as far as
-// their source says it. It is for reading; the platform keeps it from being run.
+// their source has it. It is for reading: no platform runs it.
 type header struct {
 	APIVersion string              `yaml:"apiVersion"`
 	Kind       string              `yaml:"kind"`
@@ -95,7 +95,7 @@ func (s *Study) experiment(p *plan.Plan) ([]byte, error) {
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Made by tare import on %s. It says what was imported and cannot be run.\n", time.Now().UTC().Format(time.DateOnly))
+	fmt.Fprintf(&b, "# Made by tare import on %s. It describes the import and cannot be run.\n", time.Now().UTC().Format(time.DateOnly))
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	if err := errors.Join(enc.Encode(h), enc.Close()); err != nil {

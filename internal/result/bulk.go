@@ -21,7 +21,7 @@ type Bulk struct {
 	dir *Dir
 }
 
-// CreateBulk begins the results directory of trials that are there already. An
+// CreateBulk begins the results directory of existing trials. An
 // existing directory must be empty.
 func CreateBulk(dir string, experiment []byte, p *plan.Plan, env Environment) (*Bulk, error) {
 	d, err := begin(dir, experiment, p, env)
@@ -106,7 +106,7 @@ func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, storage("create results directory", dir, err)
 	}
-	// Looked at before the lock too, so that no lock file is left in a directory that is not ours.
+	// Checked before the lock too, so that no lock file is left in a directory that is not ours.
 	if err := mustBeEmpty(dir); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func (c Cells) MarshalJSON() ([]byte, error) {
 	}
 	b := c.append(make([]byte, 0, 2+12*len(c)))
 	if b == nil {
-		return json.Marshal([]*float64(c)) // it says which value has no place in JSON
+		return json.Marshal([]*float64(c)) // its error names the value that JSON lacks
 	}
 	return b, nil
 }
@@ -96,7 +96,7 @@ func (h Buckets) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, 2+48*len(h)), '[')
 	for i, x := range h {
 		if x.LowMS-x.LowMS != 0 || x.HighMS-x.HighMS != 0 { // NaN or infinite
-			return json.Marshal([]Bucket(h)) // it says which value has no place in JSON
+			return json.Marshal([]Bucket(h)) // its error names the value that JSON lacks
 		}
 		if i > 0 {
 			b = append(b, ',')

@@ -39,7 +39,7 @@ const (
 	lockFile = ".lock"
 )
 
-// Dir is a results directory. Reading needs no lock: a run can be looked at
+// Dir is a results directory. Reading needs no lock: a run can be read
 // while it goes on. One made by [Create] or [Resume] holds the directory's lock
 // until Close.
 type Dir struct {
@@ -139,7 +139,7 @@ func (d *Dir) checkIsOne() error {
 // Resume opens dir for the rest of its trials. The experiment must be the one
 // the directory was made for, and env the machine and the tare it began on:
 // trials of two machines are not replicates of one another. Otherwise the error
-// says what differs.
+// names the differences.
 func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 	// Opened first, so that a directory that is none of ours gets no lock file.
 	if _, err := Open(dir); err != nil {
@@ -171,7 +171,7 @@ func (d *Dir) sameExperiment(experiment []byte) error {
 	return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the experiment is not the one this run began with: %s", firstDifference(d.experiment, experiment)), Text: "trials of two experiments cannot be compared: resume with " + filepath.Join(d.path, ExperimentFile) + ", or run the changed file into a new directory"}}
 }
 
-// mustAgree is what a resumed run must have in common with its beginning.
+// mustAgree are the properties in which a resumed run must agree with its first part.
 var mustAgree = []struct {
 	name string
 	of   func(Environment) any

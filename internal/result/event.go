@@ -14,7 +14,7 @@ type Event struct {
 	Progress *Progress `json:"progress,omitempty"` // KindProgress
 	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
 	Run      *Run      `json:"run,omitempty"`      // KindRun
-	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: as it now stands; Message says what was done
+	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its state now; Message is the action
 }
 
 const (
@@ -22,16 +22,16 @@ const (
 	KindTrial    = "trial"    // a trial begins
 	KindPhase    = "phase"    // a phase begins
 	KindProgress = "progress" // one second of load
-	KindSample   = "sample"   // one look at every task
+	KindSample   = "sample"   // one reading of every task
 	KindFault    = "fault"    // a fault was injected, healed, or hit nothing
 	KindError    = "error"    // the trial failed
 	KindInvalid  = "invalid"  // the trial cannot be used
-	KindLog      = "log"      // something to tell
+	KindLog      = "log"      // a message
 	KindDone     = "done"     // the trial is recorded
 	KindEnd      = "end"      // the experiment is over
 )
 
-// Run opens a stream, so that a view knows what to expect.
+// Run opens a stream, with the totals for a view.
 type Run struct {
 	Experiment string        `json:"experiment"`
 	Dir        string        `json:"dir,omitempty"`
@@ -51,7 +51,7 @@ type Progress struct {
 	P99MS     float64 `json:"p99_ms"`
 }
 
-// Sample is one look at every task, by task ID.
+// Sample is one reading of every task, by task ID.
 type Sample struct {
 	Tasks map[string]Reading `json:"tasks"`
 	Node  NodeReading        `json:"node,omitzero"` // absent where it cannot be read

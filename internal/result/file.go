@@ -73,7 +73,7 @@ func root(path string) string {
 }
 
 // writeWhole puts b at path so that after a crash at any moment either the
-// whole file is there or the file is as it was: temporary name, fsync, rename,
+// file is replaced as a whole or not at all: temporary name, fsync, rename,
 // fsync of the directory.
 func writeWhole(path string, b []byte) error {
 	tmp := path + ".tmp"
@@ -102,14 +102,14 @@ func writeSynced(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncPath makes what is in the file or directory at path durable.
+// syncPath makes the content of the file or directory at path durable.
 func syncPath(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	err = f.Sync()
-	// Some file systems cannot sync a directory and say so; there is nothing to be done about that.
+	// Some file systems cannot sync a directory; their error is ignored.
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 		err = nil
 	}

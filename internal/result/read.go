@@ -148,7 +148,7 @@ func (d *Dir) Events(trialID string) iter.Seq2[Event, error] {
 	}
 }
 
-// readLine returns the next line that was ended; what stands after the last line's end is torn, and is io.EOF.
+// readLine returns the next line that was ended; bytes after the last line's end are torn, and are io.EOF.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

@@ -41,11 +41,11 @@ type Record struct {
 	Node   *NodeUsage  `json:"node,omitempty"`
 	Edges  int         `json:"edges,omitempty"` // calls between services per request
 
-	// Faults that were injected, in that order, and what was expected of the trial.
+	// Faults that were injected, in that order, and the expectations of the trial.
 	Faults       []Fault          `json:"faults,omitempty"`
 	Expectations []expect.Outcome `json:"expectations,omitempty"`
 
-	// MeshCounters are what the data plane counted from the warm-up to the end, by
+	// MeshCounters are counts of the data plane from the warm-up to the end, by
 	// name: "retries", "timeouts". A proxy that a fault ended has taken its count along.
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"`
 
@@ -60,7 +60,7 @@ type Record struct {
 	Sampled *Sampled `json:"sampled,omitempty"`
 }
 
-// Probe is what a fixed piece of work took on the trial's processors, before its
+// Probe is the time of a fixed piece of work on the trial's processors, before its
 // load began and after it had ended; nil: it was not taken then.
 type Probe struct {
 	Before *probe.Reading `json:"before,omitempty"`
@@ -72,9 +72,9 @@ type Warning struct {
 	Code    string `json:"code"` // stable, e.g. "generator-late", "rate-missed"
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Invalidates says that the trial cannot be used.
+	// Invalidates marks a trial that cannot be used.
 	Invalidates bool `json:"invalidates,omitempty"`
-	// Withholds says that the metrics it concerns are not to be used of this trial; the others are.
+	// Withholds marks metrics that must not be used of this trial; the others may.
 	Withholds bool `json:"withholds,omitempty"`
 	// Metrics it concerns, as metric base names ("latency_ms"); empty: all.
 	Metrics []string `json:"metrics,omitempty"`
@@ -100,7 +100,7 @@ type Fault struct {
 // Check is a property verified before measuring.
 type Check = check.Check
 
-// Load is what the load generator did in the measure phase. A field its
+// Load is the result of the load generator in the measure phase. A field its
 // generator does not know is absent.
 type Load struct {
 	Generator string `json:"generator"`
@@ -143,7 +143,7 @@ type Load struct {
 	// OwnLatenessP99US is the lateness that is the generator's own doing: without
 	// the wait for a free connection, which is the server's. Judge the generator by it.
 	OwnLatenessP99US *float64 `json:"ownLatenessP99US,omitempty"`
-	// Verdict is what the generator says of itself: "ok" or "invalid: …"; absent where it says nothing.
+	// Verdict is the generator's own: "ok" or "invalid: …"; absent if it has none.
 	Verdict  string   `json:"verdict,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
@@ -168,7 +168,7 @@ type Stage struct {
 	Seconds float64 `json:"seconds"` // their sum
 }
 
-// Reading is one look at one task. Counters are cumulative and carry the time
+// Reading is one reading of one task. Counters are cumulative and carry the time
 // at which they were read, not the time at which they were asked for.
 type Reading struct {
 	At          time.Time `json:"at"`
@@ -180,7 +180,7 @@ type Reading struct {
 	Involuntary int64     `json:"involuntary,omitempty"` // context switches
 
 	// Of a container: how long its CPU limit held it back, ns, absent where it is
-	// unknown; how often it was started again; how often it ended for want of memory.
+	// unknown; how often it was started again; how often it was OOMKilled.
 	Throttled *int64 `json:"throttled,omitempty"`
 	Restarts  int    `json:"restarts,omitempty"`
 	OOMKills  int    `json:"oomKills,omitempty"`
@@ -191,14 +191,14 @@ type TaskUsage struct {
 	mesh.Task
 	Start Reading `json:"start"`
 	End   Reading `json:"end"`
-	// Ended says that a fault ended the task within the measure phase. Its counters
+	// Ended: a fault ended the task within the measure phase. Its counters
 	// at the end are then those it ended with, and it holds no memory.
 	Ended bool `json:"ended,omitempty"`
-	// Missing says why the task could not be read at an edge; then its figures are unknown.
+	// Missing is the reason why the task could not be read at an edge; then its figures are unknown.
 	Missing string `json:"missing,omitempty"`
 }
 
-// NodeReading is one look at the whole machine, ns of CPU time since boot.
+// NodeReading is one reading of the whole machine, ns of CPU time since boot.
 type NodeReading struct {
 	At    time.Time `json:"at"`
 	Busy  int64     `json:"busy"`  // ns, all but idle and iowait
@@ -226,7 +226,7 @@ type MachineUsage struct {
 	End               NodeReading `json:"end"`
 }
 
-// Environment is what the results depend on and the experiment file does not say.
+// Environment is the environment of the results, beyond the experiment file.
 type Environment struct {
 	Schema   string            `json:"schema"`
 	Time     time.Time         `json:"time"`
@@ -243,7 +243,7 @@ type Environment struct {
 	Versions map[string]string `json:"versions,omitempty"` // of data planes and generators
 	// Meshes are the SHA-256, hex, of the definition of every mesh used, by name: the same name can mean another mesh.
 	Meshes map[string]string `json:"meshes,omitempty"`
-	// Provides is what each of them does for its users, by name.
+	// Provides are the features of each of them, by name.
 	Provides map[string]mesh.Provides `json:"provides,omitempty"`
 	// ExperimentSHA256 is of experiment.yaml, hex: a resumed run must be given the same bytes.
 	ExperimentSHA256 string `json:"experimentSHA256,omitempty"`

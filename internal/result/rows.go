@@ -32,7 +32,7 @@ func (rows SampledRows) MarshalJSON() ([]byte, error) {
 			b = append(b, ',')
 		}
 		if b = rows[i].append(b); b == nil {
-			return json.Marshal([]SampledRow(rows)) // it says what has no place in JSON
+			return json.Marshal([]SampledRow(rows)) // its error names the value that JSON lacks
 		}
 	}
 	return append(b, ']'), nil

@@ -13,14 +13,14 @@ import (
 // edges. Imports have them. What the source does not hold is null or absent:
 // unknown, never zero.
 type Sampled struct {
-	// Source is what published the figures, e.g. "Kubernetes Metrics API".
+	// Source is the publisher of the figures, e.g. "Kubernetes Metrics API".
 	Source string `json:"source"`
 	// Tasks are parts that add up: the sum of a plane's tasks is the plane, all of
 	// it. What a source counts in a plane and does not name is a task with the role [RoleRemainder].
 	Tasks []mesh.Task   `json:"tasks"`
 	Nodes []SampledNode `json:"nodes,omitempty"`
 	// Rows are in the order of their times, all of the file: the measure phase of
-	// the record says which of them count.
+	// the record marks the rows that count.
 	Rows SampledRows `json:"rows"`
 	// Unknown planes are those of which the source holds a part only. A plane
 	// without a task is unknown in any case.
@@ -44,7 +44,7 @@ type SampledNode struct {
 // absent slice is unknown throughout.
 type SampledRow struct {
 	At time.Time `json:"at"`
-	// Repeat says that the source had nothing new: the row shows again what the one
+	// Repeat marks a row without a new reading: it repeats the figures of the one
 	// before shows, holds no figures itself, and is no reading of its own.
 	Repeat     bool  `json:"repeat,omitempty"`
 	Cores      Cells `json:"cores,omitempty"`
@@ -53,7 +53,7 @@ type SampledRow struct {
 	NodeMemory Cells `json:"nodeMemory,omitempty"` // bytes
 }
 
-// Expanded is the rows with the figures of those that repeat filled in.
+// Expanded is the rows with the figures of repeats filled in.
 func (s *Sampled) Expanded() []SampledRow {
 	rows := make([]SampledRow, len(s.Rows))
 	for i, r := range s.Rows {
@@ -86,11 +86,11 @@ func sameFigures(a, b []*float64) bool {
 type Latency struct {
 	Source string `json:"source"` // the file, e.g. of one load generator pod; or the generator
 	// Of is "response" (from the intended start), "service" (from the actual
-	// send) or "first byte"; absent: the source does not say.
+	// send) or "first byte"; absent: unknown.
 	Of string `json:"of,omitempty"`
 	// Meaning is one line on where this source's clock starts and stops.
 	Meaning   string     `json:"meaning,omitempty"`
-	Count     int64      `json:"count,omitempty"` // requests it rests on; 0: not said
+	Count     int64      `json:"count,omitempty"` // requests; 0: unknown
 	MinMS     *float64   `json:"minMS,omitempty"`
 	MeanMS    *float64   `json:"meanMS,omitempty"`
 	MaxMS     *float64   `json:"maxMS,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stopped says that a run ended before the last block of its plan because it
+// Stopped records that a run ended before the last block of its plan because it
 // knew enough. The trials of later blocks are not missing: they were not needed.
 type Stopped struct {
 	Schema string    `json:"schema"`

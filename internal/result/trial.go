@@ -18,7 +18,7 @@ type TrialDir struct {
 	path  string
 	trial plan.Trial
 
-	mu     sync.Mutex // the runner's phases and its sampler both tell events
+	mu     sync.Mutex // the runner's phases and its sampler both write events
 	events *os.File
 	failed error // an event was lost: the trial can no longer be recorded
 }
@@ -94,7 +94,7 @@ func (td *TrialDir) Provenance() string { return filepath.Join(td.path, Provenan
 func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, name) }
 
 // Finish makes the trial durable and closes it. The record comes last: once it
-// has its name the trial is there, whole; before that it is not. After an error,
+// has its name the trial is complete; before that it is absent. After an error,
 // that of a lost event included, the trial is not recorded.
 func (td *TrialDir) Finish(r Record) error {
 	if err := td.closeEvents(); err != nil {
@@ -117,7 +117,7 @@ func (td *TrialDir) Finish(r Record) error {
 	return nil
 }
 
-// Abandon closes the trial without a record; what was written stays until the trial is begun again.
+// Abandon closes the trial without a record; its files stay until the trial is begun again.
 func (td *TrialDir) Abandon() error { return td.closeEvents() }
 
 func (td *TrialDir) closeEvents() error {

@@ -21,7 +21,7 @@ const AcrossSchema = "tare.compare/v1"
 // AcrossOptions of [CompareRuns].
 type AcrossOptions struct {
 	Options
-	// Anyway compares what is not comparable, and keeps the obstacles in the answer.
+	// Anyway compares runs under different conditions, and keeps the obstacles in the result.
 	Anyway bool
 }
 
@@ -33,7 +33,7 @@ type Side struct {
 	Count      Count  `json:"count"`
 }
 
-// Across is what changed from one run to another. Trials of two runs share no
+// Across is the change from one run to another. Trials of two runs share no
 // block, so that nothing can be paired: intervals are Welch's, over the trials
 // of both. They hold what varies within the runs; what changed between them
 // beside the thing under test is part of the difference.
@@ -45,7 +45,7 @@ type Across struct {
 	New        Side    `json:"new"`
 	// Obstacles are why the two should not be compared; there are some only where the caller insisted.
 	Obstacles []Distinction `json:"obstacles"`
-	// Distinctions are what differs and may be what is looked at: versions, the number of blocks.
+	// Distinctions are differences that may be the subject of the comparison: versions, the number of blocks.
 	Distinctions []Distinction  `json:"distinctions"`
 	OnlyBase     []string       `json:"only_base"` // treatments without a partner
 	OnlyNew      []string       `json:"only_new"`
@@ -81,8 +81,8 @@ type Change struct {
 	constant bool // neither side has any spread
 }
 
-// CompareRuns says what changed from base to next. Runs that differ in more than
-// what can be looked at are refused with a [*NotComparable], unless the options insist.
+// CompareRuns computes the changes from base to next. Runs that differ in any other
+// way are refused with a [*NotComparable], unless Anyway is set.
 func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
 	obstacles, distinctions, err := distinguish(base, next)
 	if err != nil {
@@ -193,7 +193,7 @@ func valuesOf(trials []Trial, name string) []float64 {
 	return values
 }
 
-// changes are all metrics of one treatment that at least one side knows.
+// changes are all metrics of one treatment known on at least one side.
 func (a *Across) changes(t plan.Treatment, reference bool, base, next []Trial) {
 	for _, m := range metric.All() {
 		b, n := valuesOf(base, m.Name), valuesOf(next, m.Name)
@@ -214,7 +214,7 @@ func (a *Across) changes(t plan.Treatment, reference bool, base, next []Trial) {
 func (c *Change) fill(base, next []float64, confidence float64) {
 	if len(base) == 0 || len(next) == 0 {
 		c.Warnings = append(c.Warnings, Warning{Code: "unknown-on-one-side", Message: c.Metric + " is known in one of the two runs only",
-			Hint: "the reports of the two runs say why"})
+			Hint: "see the reports of the two runs"})
 		return
 	}
 	d := stats.Welch(next, base, confidence)
@@ -255,7 +255,7 @@ func (a *Across) adjust() {
 	}
 }
 
-// warn says what stands between the figures and what one would like to conclude from them.
+// warn adds the limits of the comparison.
 func (a *Across) warn(b, n *Report) {
 	for _, d := range a.Obstacles {
 		a.Warnings = append(a.Warnings, Warning{Code: "not-comparable", Message: d.String(),
@@ -285,7 +285,7 @@ func (a *Across) warn(b, n *Report) {
 		if c.Used < c.Planned {
 			a.Warnings = append(a.Warnings, Warning{Code: "trials-lost", Trials: c.Planned - c.Used,
 				Message: fmt.Sprintf("of the %s run %d of %d trials are used (%d invalid, %d failed, %d not recorded)", side.name, c.Used, c.Planned, c.Invalid, c.Failed, c.Missing),
-				Hint:    "its report says why"})
+				Hint:    "see its report"})
 		}
 	}
 	if !slices.ContainsFunc(a.Changes, func(c Change) bool { return c.Base == nil || c.New == nil || *c.Base != *c.New }) {

@@ -21,11 +21,11 @@ type Options struct {
 	Confidence float64
 	// SameWithin is the margin of ratios that count as the same, such as 0.02; 0: the experiment file's.
 	SameWithin float64
-	// Blocks limits the answer to the first so many; 0: all.
+	// Blocks limits the report to the first N blocks; 0: all.
 	Blocks int
 	// Method of estimates and comparisons; empty: what the results bear.
 	Method Method
-	// Attribute puts tasks into planes anew; nil: they are where the run had them.
+	// Attribute reassigns tasks to planes; nil: as recorded.
 	Attribute func(mesh.Task) mesh.Task
 	// Baseline names levels, by factor, that every other treatment is compared with; empty: the plan's.
 	Baseline map[string]string
@@ -33,7 +33,7 @@ type Options struct {
 
 const defaultConfidence = 0.95
 
-// header is what analysis takes from the experiment file itself; everything
+// header is the part of the experiment file that analysis reads; everything
 // else it needs is in the plan and the records.
 type header struct {
 	Metadata struct {
@@ -50,7 +50,7 @@ type header struct {
 }
 
 // Analyze computes the answer of a results directory. The directory may be of a
-// run that still goes on, or was interrupted: what is missing is counted.
+// run in progress or of an interrupted run: missing trials are counted.
 func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	var head header
 	if err := yaml.Unmarshal(d.Experiment(), &head); err != nil {
@@ -90,7 +90,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	return a.report(), nil
 }
 
-// reattribute changes the planes of what was recorded, here and not in the record. What a run warned of stands.
+// reattribute changes the planes of recorded tasks, in memory only. The warnings of the run remain.
 func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
 	if attribute == nil {
 		return
@@ -306,7 +306,7 @@ func (d *run) setup() Setup {
 	return s
 }
 
-// mixed is what trials do not agree on.
+// mixed is the value of a property in which trials differ.
 const mixed = "mixed"
 
 // load takes over what all trials agree on.

@@ -60,12 +60,12 @@ func (x *estimator) estimate(m metric.Metric, values []float64, trials []Trial) 
 	if lost := len(trials) - len(values); lost > 0 {
 		e.Warnings = append(e.Warnings, Warning{Code: "unknown-in-trials", Trials: lost,
 			Message: fmt.Sprintf("unknown in %d of %d valid trials, and estimated from the others", lost, len(trials)),
-			Hint:    "the warnings of those trials say why"})
+			Hint:    "see the warnings of these trials"})
 	}
 	return e
 }
 
-// metricWarnings are what the trials' own warnings say of one metric.
+// metricWarnings are the trials' own warnings about one metric.
 func metricWarnings(trials []Trial, name string) []Warning {
 	var t tally
 	for _, trial := range trials {
@@ -115,7 +115,7 @@ type pairs struct {
 	treatment, baseline []float64
 	lost                int // blocks in which only one of them is, or none
 
-	// probes of the same trials: logarithms; unprobed says that one has none.
+	// probes of the same trials: logarithms; unprobed: one has none.
 	treatmentProbes, baselineProbes []float64
 	unprobed                        bool
 }
@@ -143,7 +143,7 @@ func byBlock(trials []Trial) map[int]Trial {
 	return by
 }
 
-// compare is every metric of t against base that at least one trial of both knows.
+// compare is every metric of t against base known in at least one trial of both.
 func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []Trial) []Comparison {
 	var out []Comparison
 	treatment, baseline := byBlock(trials), byBlock(baseTrials)
@@ -184,7 +184,7 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
 	if p.lost > 0 {
 		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %d blocks have no pair: a side failed, was invalid or is unknown there", p.lost, x.blocks),
-			Hint: "tare run --resume runs trials that are not recorded; the trials' own warnings say what made others invalid"})
+			Hint: "tare run --resume runs trials that are not recorded; the trials' own warnings have the reasons of invalid trials"})
 	}
 	if c.N == 0 {
 		c.Warnings = append(c.Warnings, Warning{Code: "few-trials", Message: "no block has both sides", Hint: "raise blocks, or see why trials were invalid"})

@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Cost is what the treatments cost in cores, memory and money.
+// Cost is the cost of the treatments in cores, memory and money.
 type Cost struct {
 	Prices     Prices         `json:"prices"`
 	Units      []UnitCost     `json:"units"`
@@ -21,19 +21,19 @@ type Cost struct {
 	References []Reference    `json:"references"`
 }
 
-// Bill is what is counted.
+// Bill is the scope of a cost.
 type Bill string
 
 const (
-	// DataPlaneBill is what its tasks burn.
+	// DataPlaneBill is the CPU and memory of its tasks.
 	DataPlaneBill Bill = "data plane"
 	// AddedBill is the whole of what the owner of the application pays more than with
 	// the baseline: data and control plane, and what they make the application and the platform burn.
 	AddedBill Bill = "added in all"
 )
 
-// UnitCost is what a treatment costs for every 1000 requests/s and every pod of
-// the application. What is not known is absent.
+// UnitCost is the cost of a treatment per 1000 requests/s and per pod of
+// the application. Unknown figures are absent.
 type UnitCost struct {
 	Treatment string       `json:"treatment"`
 	Factors   plan.Factors `json:"factors"`
@@ -57,11 +57,11 @@ type ScenarioCost struct {
 	Cores     *stats.Interval `json:"cores,omitempty"`
 	GiB       *stats.Interval `json:"gib,omitempty"`
 	Money     *stats.Interval `json:"money_per_month,omitempty"`
-	// How says on what it rests, or why it cannot be given.
+	// How is the basis of the cost, or the reason for its absence.
 	How string `json:"how"`
 }
 
-// Reference is a figure that somebody else published, with its conditions.
+// Reference is a figure published by others, with its conditions.
 type Reference struct {
 	Who        string  `yaml:"who" json:"who"`
 	What       string  `yaml:"what" json:"what"`
@@ -75,7 +75,7 @@ type Reference struct {
 //go:embed references.yaml
 var referencesYAML []byte
 
-// References are the published figures tare knows, for orientation: none was
+// References are published figures for orientation: none was
 // measured under the conditions of another.
 func References() ([]Reference, error) {
 	doc, err := strict.Parse("references.yaml", referencesYAML)
@@ -123,7 +123,7 @@ func (r *Report) AddCost(d *result.Dir, p Prices) error {
 	return nil
 }
 
-// leads reports whether the treatment is the first of those that differ from it in rate alone.
+// leads reports whether the treatment is the first among treatments that differ in rate alone.
 func (r *Report) leads(treatment string) bool {
 	i := slices.IndexFunc(r.Treatments, func(t Treatment) bool { return t.ID == treatment })
 	key := fmt.Sprint(withoutRate(r.Treatments[i].Factors))
@@ -198,7 +198,7 @@ func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 	switch {
 	case s.Pods == 0:
 		c.Cores, c.GiB = scaled(u.Cores, s.Rate/1000), scaled(u.GiB, s.Rate/1000)
-		c.How = fmt.Sprintf("%.4g copies of what was measured, each at its %.4g/s", s.Rate/u.Rate, u.Rate)
+		c.How = fmt.Sprintf("%.4g copies of the measured setup, each at its %.4g/s", s.Rate/u.Rate, u.Rate)
 	case u.Pods == 0:
 		c.How = "not given: how many pods were measured is not known; leave pods out of the scenario"
 	default:
@@ -235,7 +235,7 @@ func (p Prices) money(cores, gib *stats.Interval) *stats.Interval {
 	return &sum
 }
 
-// coresAt is what the boundary burns where one copy of what was measured gets
+// coresAt is the CPU at the boundary if one copy of the measured setup gets
 // rate requests/s: along a line through the measured rates where they lie on
 // one, at the measured rate where it is that, and nowhere else.
 func (r *Report) coresAt(u UnitCost, rate float64) (*stats.Interval, string) {
@@ -295,7 +295,7 @@ func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interv
 	}
 	how := fmt.Sprintf("along the line, at %.4g/s a copy", rate)
 	if rate < line.From || rate > line.To {
-		how += fmt.Sprintf(": BEYOND the measured %.4g to %.4g/s, where nothing says that it goes on straight", line.From, line.To)
+		how += fmt.Sprintf(": BEYOND the measured %.4g to %.4g/s, where the line is not verified", line.From, line.To)
 	}
 	return &fit.Intercept.Interval, how
 }

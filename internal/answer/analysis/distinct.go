@@ -30,7 +30,7 @@ func (d Distinction) String() string {
 	return fmt.Sprintf("%s: %s in the base run, %s in the new one", d.What, say(d.Base), say(d.New))
 }
 
-// NotComparable says why two runs cannot be compared.
+// NotComparable lists the reasons why two runs cannot be compared.
 type NotComparable struct {
 	hint.Hinted
 	Base, New string
@@ -62,7 +62,7 @@ var machineFacts = []fact{
 	{"CPU frequency governor", func(e result.Environment) string { return e.Governor }},
 }
 
-// freeFacts may differ, and are told.
+// freeFacts may differ, and are reported.
 var freeFacts = []fact{
 	{"tare version", func(e result.Environment) string { return e.Tare }},
 	{"memory of the machine, MB", func(e result.Environment) string { return countText(e.MemoryMB) }},
@@ -104,7 +104,7 @@ func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	delete(x, "platform.kind") // the environment tells of it
+	delete(x, "platform.kind") // the environment has it
 	delete(y, "platform.kind")
 	for _, d := range mapDistinctions("", x, y) {
 		top, _, _ := strings.Cut(d.What, ".")
@@ -138,8 +138,8 @@ func mapDistinctions(prefix string, a, b map[string]string) []Distinction {
 	return out
 }
 
-// role is what a difference in a field of the experiment file means. A field
-// that is not in the table must agree: what is added later is safe until somebody decides otherwise.
+// role is the meaning of a difference in a field of the experiment file. A field
+// that is not in the table must agree: fields added later are safe until decided otherwise.
 type role int
 
 const (
@@ -188,7 +188,7 @@ func flatten(into map[string]string, path string, v any) {
 	}
 }
 
-// loadObstacles compares what the trials say of their load, which imports have and a file need not.
+// loadObstacles compares the load as the trials recorded it, which imports have and a file may lack.
 func loadObstacles(known []Distinction, a, b Setup) []Distinction {
 	seconds := func(v *float64) string {
 		if v == nil {

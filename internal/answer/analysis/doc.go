@@ -3,9 +3,9 @@
 // differences and ratios to the baseline with intervals and verdicts, the noise
 // floor of the A/A pair, and warnings that name their cure. It runs nothing.
 //
-// The rules, with their sources, are in docs/explanation/methodology.md. The ones to know
+// The rules, with their sources, are in docs/explanation/methodology.md. The essential rules
 // when reading this code: the trial is the unit; treatments are paired within
-// blocks; what is unknown is absent, never zero, and takes along every sum it
+// blocks; unknown figures are absent, never zero, and so is every sum they
 // belongs to; histograms are added up, percentiles never averaged; an interval
 // that cannot be given is absent with a warning in its place.
 package analysis

@@ -7,8 +7,8 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Equivalence says whether treatment and baseline are shown to be the same to
-// within a margin, which "no difference shown" does not say.
+// Equivalence is the test whether treatment and baseline are the same to
+// within a margin, which "no difference shown" does not imply.
 type Equivalence struct {
 	Margin float64 `json:"margin"` // of the ratio, 0..1
 	// P of two one-sided tests, not adjusted; absent where every trial agrees to the last digit.
@@ -40,7 +40,7 @@ func (c *Comparison) same() {
 	}
 }
 
-// direction is what the verdict rests on: above zero where the treatment is higher.
+// direction is the basis of the verdict: above zero if the treatment is higher.
 func (c *Comparison) direction() float64 {
 	if c.OnRatio && c.Ratio != nil {
 		return c.Ratio.Estimate - 1

@@ -74,7 +74,7 @@ func outages(f *figures, r *result.Record, path string) {
 		return
 	}
 	f.warn("not-recovered", []string{metric.Recovery}, fmt.Sprintf("after at least one of %d faults requests still failed when the next came, or at the end", len(trial.Faults)),
-		"the time to recover is longer than what was measured between: see longest_outage_s, or leave more time between faults")
+		"the time to recover is longer than the time measured between faults: see longest_outage_s, or leave more time between faults")
 }
 
 // Expectation is one condition of the experiment over the trials of a treatment.
@@ -85,7 +85,7 @@ type Expectation struct {
 	N         int       `json:"n"`    // valid trials it was evaluated on
 	Held      int       `json:"held"` // trials of these in which it held
 	Values    []float64 `json:"values"`
-	// Detail is what was seen in the first trial in which it did not hold; empty: it held in all.
+	// Detail is from the first trial in which it did not hold; empty: it held in all.
 	Detail string `json:"detail,omitempty"`
 }
 

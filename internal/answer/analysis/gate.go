@@ -139,7 +139,7 @@ func (p *gateParser) where() error {
 			return p.fail(at, "write it as {mesh=envoy, rate=1000}", "expected the name of a factor, found %s", p.next())
 		}
 		if _, twice := p.gate.Where[factor]; twice {
-			return p.fail(at, "", "factor %s is there twice", factor)
+			return p.fail(at, "", "factor %s occurs twice", factor)
 		}
 		p.space()
 		if !p.accept("=") {
@@ -265,7 +265,7 @@ type GateCheck struct {
 	// Change is in Unit; absent where there is none.
 	Change  *stats.Interval `json:"change,omitempty"`
 	Outcome Outcome         `json:"outcome"`
-	Why     string          `json:"why,omitempty"` // it cannot be told, or on what it rests
+	Why     string          `json:"why,omitempty"` // the outcome is undecided, or its basis
 }
 
 func (g Gate) check(c *Change) GateCheck {
@@ -298,7 +298,7 @@ func (g Gate) check(c *Change) GateCheck {
 }
 
 // withoutRatio is a relative gate on a metric that is zero somewhere. From zero
-// to more is beyond every percentage; nothing else can be said.
+// to more is beyond every percentage; nothing else is decided.
 func (g Gate) withoutRatio(c *Change, out GateCheck) GateCheck {
 	out.Change, out.Why = nil, "there is no ratio where a value is zero: give an absolute limit"
 	zero := func(v *float64) bool { return v != nil && *v == 0 }

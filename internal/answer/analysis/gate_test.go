@@ -53,7 +53,7 @@ func TestParseGateMistakes(t *testing.T) {
 		"rate{mesh} < 3%":        "column 10: expected = after mesh, found '}'",
 		"rate{mesh=} < 3%":       "column 11: expected a level of mesh",
 		"rate{mesh=a mesh=b} <1": "column 13: expected , or }, found 'm'",
-		"rate{mesh=a,mesh=b} <1": "column 13: factor mesh is there twice",
+		"rate{mesh=a,mesh=b} <1": "column 13: factor mesh occurs twice",
 		"rate{mesh=a":            "column 12: expected , or }, found the end",
 		"µ < 3%":                 `column 1: there is no metric "µ"`,
 	} {

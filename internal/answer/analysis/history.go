@@ -49,7 +49,7 @@ type Series struct {
 	Changes   []ChangePoint `json:"changes"`
 }
 
-// ChangePoint is a run from which on a series is another.
+// ChangePoint is the first run after a change of a series.
 type ChangePoint struct {
 	Run    int     `json:"run"` // index in History.Runs of the first run after it
 	P      float64 `json:"p"`

@@ -41,7 +41,7 @@ var quantileValues = func() (qs []float64) {
 	return qs
 }()
 
-// tailSamples is how many samples must lie beyond a quantile for it to say
+// tailSamples is the number of samples that must lie beyond a quantile for it to mean
 // anything: 10, hence 10/(1-q) in all. With fewer, the estimate is one of the
 // last order statistics and moves by tens of percent from run to run.
 const tailSamples = 10
@@ -100,7 +100,7 @@ func checkCount(f *figures, l *result.Load, got int64) {
 	want, counted := l.Classes[string(load.OK)]
 	switch {
 	case l.Recorded > 0:
-		want = l.Recorded // the generator records fewer than it counts, and says how many
+		want = l.Recorded // the generator records fewer than it counts, and reports their number
 	case !counted || !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds):
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Line is what a part costs as a straight line over the rate: a fixed cost and a
+// Line is the cost of a part as a straight line over the rate: a fixed cost and a
 // cost per request.
 type Line struct {
 	Factors   plan.Factors `json:"factors"` // of the treatments it goes through, without the rate
@@ -140,7 +140,7 @@ func (x *estimator) line(l Line, groups [][]Trial, of func(Trial) (float64, bool
 	if fit.Misfit != nil && *fit.Misfit < x.alpha() {
 		l.Warnings = append(l.Warnings, Warning{Code: "not-a-line",
 			Message: fmt.Sprintf("the means at the %d rates do not lie on a line (p %.2g): the cost per request changes with the rate", l.Rates, *fit.Misfit),
-			Hint:    "read the cost at each rate; do not extend the line beyond what was measured"})
+			Hint:    "read the cost at each rate; do not extend the line beyond the measured rates"})
 	}
 	return l, true
 }

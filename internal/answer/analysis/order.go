@@ -2,7 +2,7 @@ package analysis
 
 import "github.com/tare-mesh/tare/internal/experiment"
 
-// together says what the order of the trials makes of comparisons between meshes, where it is not random.
+// together warns of an order of trials that is not random.
 func (d *run) together() []Warning {
 	switch d.plan.Order {
 	case experiment.OrderOnce:

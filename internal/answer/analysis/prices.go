@@ -24,7 +24,7 @@ type Prices struct {
 	Scenarios  []Scenario `yaml:"scenarios" json:"scenarios"`
 }
 
-// Price is what one unit costs for a month of 730 hours.
+// Price is the cost of one unit for a month of 730 hours.
 type Price struct {
 	Month  float64 `yaml:"month" json:"month"`
 	Source string  `yaml:"source" json:"source"`
@@ -32,7 +32,7 @@ type Price struct {
 }
 
 // Scenario is a rate, and over how many pods of the application it goes. Without
-// pods, what was measured is copied as often as the rate needs.
+// pods, the measured setup is copied as often as the rate needs.
 type Scenario struct {
 	Name string  `yaml:"name" json:"name"`
 	Rate float64 `yaml:"rate" json:"rate"` // requests/s
@@ -42,7 +42,7 @@ type Scenario struct {
 // Date is a day, YYYY-MM-DD.
 type Date string
 
-// Wants says what UnmarshalScalar expects.
+// Wants is the form that UnmarshalScalar expects.
 func (Date) Wants() string { return "a date such as 2026-03-01" }
 
 // UnmarshalScalar reads a day.
@@ -101,7 +101,7 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 			report(at+".rate", fmt.Sprintf("%v requests per second is not above 0 and at most 1e12", s.Rate), "")
 		}
 		if s.Pods < 0 || s.Pods > 1e9 {
-			report(at+".pods", fmt.Sprintf("%d pods is not between 1 and 1e9", s.Pods), "leave pods out to copy what was measured")
+			report(at+".pods", fmt.Sprintf("%d pods is not between 1 and 1e9", s.Pods), "leave pods out to copy the measured setup")
 		}
 	}
 	if err := doc.Err(); err != nil {

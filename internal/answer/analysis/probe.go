@@ -19,18 +19,18 @@ func speedSensitive(name string) bool {
 	return ok && m.SpeedSensitive
 }
 
-// Normalisation says what of a comparison was normalised by the calibration probe
+// Normalisation is the part of a comparison normalised by the calibration probe
 // beside each trial: it is taken to where the probe is the same on both sides and in all blocks.
 type Normalisation struct {
-	// Difference and Ratio are there where they were normalised.
+	// Difference and Ratio are present if they were normalised.
 	Difference *Normalised `json:"difference,omitempty"`
 	Ratio      *Normalised `json:"ratio,omitempty"`
 }
 
-// Normalised is what an estimate was before it was normalised.
+// Normalised is an estimate before it was normalised.
 type Normalised struct {
 	Raw stats.Interval `json:"raw"`
-	// Coefficient is what was found: 1 where the metric moves in proportion to the probe.
+	// Coefficient is that of the fit: 1 if the metric moves in proportion to the probe.
 	Coefficient float64 `json:"coefficient"`
 	// Narrower is how much narrower the interval became, 0..1.
 	Narrower float64 `json:"narrower"`
@@ -66,7 +66,7 @@ func probeWork(records []result.Record) string {
 	return work
 }
 
-// unlikeProbes leaves out readings of different work: they say nothing of one another.
+// unlikeProbes leaves out readings of different work: they cannot be compared.
 func (d *run) unlikeProbes() {
 	if probeWork(d.records) != "" {
 		return
@@ -121,7 +121,7 @@ func normalised(raw stats.Interval, by stats.Adjusted) *Normalised {
 	return n
 }
 
-// ProbeUse is what became of the calibration probe in the comparisons of some metrics.
+// ProbeUse is the use of the calibration probe in the comparisons of some metrics.
 type ProbeUse struct {
 	Normalised []Comparison // A/A pairs are not among them
 	Of         int
@@ -129,7 +129,7 @@ type ProbeUse struct {
 	Differs []string
 }
 
-// Probed says how far the probe was used for the metrics; not ok where there is none.
+// Probed is the use of the probe for the metrics; not ok without a probe.
 func (r *Report) Probed(metrics []string) (u ProbeUse, ok bool) {
 	if r.Setup.Probe == "" || r.Method != Paired || r.Stopping != nil {
 		return u, false
@@ -149,7 +149,7 @@ func (r *Report) Probed(metrics []string) (u ProbeUse, ok bool) {
 	return u, true
 }
 
-// Narrowed says by how much the probe narrowed c's intervals, in percent.
+// Narrowed is the narrowing of c's intervals by the probe, in percent.
 func (c *Comparison) Narrowed() string {
 	by := func(x *Normalised) string { return fmt.Sprintf("by %.0f %%", 100*x.Narrower) }
 	switch n := c.Probe; {

@@ -37,7 +37,7 @@ func publishedLatency(f *figures, l *result.Load) {
 	}
 }
 
-// podMean sets the trimmed mean over generators; nothing where one of them does not say.
+// podMean sets the trimmed mean over generators; nothing if one of them lacks it.
 func podMean(f *figures, l *result.Load, part string, of func(result.Latency) (float64, bool)) {
 	var pods series
 	for _, d := range l.Published {
@@ -88,7 +88,7 @@ func published(d result.Latency, q float64) (float64, bool) {
 	return 0, false
 }
 
-// meanings are what the published latencies say of themselves, once a generator and kind.
+// meanings are the definitions of the published latencies, once a generator and kind.
 func meanings(records []result.Record) []LatencyMeaning {
 	var all []LatencyMeaning
 	for _, r := range records {

@@ -10,7 +10,7 @@ import (
 // Schema of a [Report] as JSON.
 const Schema = "tare.report/v1"
 
-// Verdict says in words what a comparison shows.
+// Verdict is the result of a comparison in words.
 type Verdict string
 
 const (
@@ -18,16 +18,16 @@ const (
 	Lower        Verdict = "lower"
 	NotShown     Verdict = "no difference shown" // which is not the same as none
 	Same         Verdict = "same"                // shown to be within the margin that was asked for
-	Insufficient Verdict = "insufficient"        // too few pairs to say anything
+	Insufficient Verdict = "insufficient"        // too few pairs
 )
 
-// Method says how treatments are compared.
+// Method is the way in which treatments are compared.
 type Method string
 
 const Paired Method = "paired" // differences within blocks
 
 // Report is the answer of an experiment. Its JSON form is a public contract
-// (schema tare.report/v1); what is unknown is absent in it, never zero.
+// (schema tare.report/v1); unknown figures are absent, never zero.
 type Report struct {
 	Schema      string         `json:"schema"`
 	Experiment  string         `json:"experiment"`
@@ -47,11 +47,11 @@ type Report struct {
 	Floor       []Floor        `json:"floor"`
 	Lines       []Line         `json:"lines"`
 	Warnings    []Warning      `json:"warnings"`
-	// Stopping is there where the number of blocks depends on what is found.
+	// Stopping is present if the number of blocks depends on the results.
 	Stopping *Stopping `json:"stopping,omitempty"`
-	// Latencies say what the clocks of other generators than tare's own measure.
+	// Latencies define the latencies of other generators than tare's own.
 	Latencies []LatencyMeaning `json:"latencies,omitempty"`
-	// Cost is there where it was asked for: see [Report.AddCost].
+	// Cost is present if prices were given: see [Report.AddCost].
 	Cost *Cost `json:"cost,omitempty"`
 	// Expectations are absent where the experiment has none.
 	Expectations []Expectation `json:"expectations,omitempty"`
@@ -64,7 +64,7 @@ type LatencyMeaning struct {
 	Meaning   string `json:"meaning"`
 }
 
-// Setup is what the figures depend on. A field that was not recorded is absent.
+// Setup is the environment of the figures. A field that was not recorded is absent.
 type Setup struct {
 	Tare       string            `json:"tare,omitempty"`
 	Platform   string            `json:"platform,omitempty"`
@@ -87,7 +87,7 @@ type Setup struct {
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
 }
 
-// Count says what became of the planned trials. Used are those the estimates
+// Count divides the planned trials by outcome. The estimates use the Used
 // rest on; Planned = Used + Invalid + Failed + Missing.
 type Count struct {
 	Blocks  int `json:"blocks"`
@@ -105,9 +105,9 @@ type Warning struct {
 	Hint    string `json:"hint,omitempty"`
 	// Trials it was seen in; 0: it is not about single trials.
 	Trials int `json:"trials,omitempty"`
-	// Invalidates says that the trial could not be used for it.
+	// Invalidates marks a trial that is not used because of it.
 	Invalidates bool `json:"invalidates,omitempty"`
-	// Withholds says that the metrics it concerns were left out of this trial.
+	// Withholds marks metrics that were left out of this trial.
 	Withholds bool `json:"withholds,omitempty"`
 	// Metrics it concerns, by base name ("latency_ms") or full name; empty: all.
 	Metrics []string `json:"metrics,omitempty"`
@@ -154,12 +154,12 @@ type Comparison struct {
 	N          int             `json:"n"`                    // complete pairs
 	PairsLost  int             `json:"pairs_lost,omitempty"` // blocks in which a side failed, was invalid or is unknown
 	P          *float64        `json:"p,omitempty"`          // two-sided, of the difference
-	// OnRatio says that P is of the ratio instead, as for latencies.
+	// OnRatio: P is of the ratio instead, as for latencies.
 	OnRatio   bool     `json:"on_ratio,omitempty"`
 	PAdjusted *float64 `json:"p_adjusted,omitempty"` // Holm, within Family
-	// Equivalence is there where a margin was asked for and the ratio is defined.
+	// Equivalence is present if a margin was given and the ratio is defined.
 	Equivalence *Equivalence `json:"equivalence,omitempty"`
-	// Probe is there where the calibration probe has narrowed Difference or Ratio.
+	// Probe is present if the calibration probe narrowed Difference or Ratio.
 	Probe  *Normalisation `json:"probe,omitempty"`
 	Family Family         `json:"family"`
 	// Detectable is the true difference these pairs would show four times in five.
@@ -168,7 +168,7 @@ type Comparison struct {
 	Warnings   []Warning `json:"warnings"`
 }
 
-// Floor is what an A/A pair says about one metric: the difference of two
+// Floor is the result of an A/A pair for one metric: the difference of two
 // identical treatments, and the smallest true difference a comparison as noisy
 // as this one would show four times in five.
 type Floor struct {

@@ -18,7 +18,7 @@ type taskRole struct {
 // Role is a part of a treatment's data or control plane: node proxies apart from
 // waypoints, a control plane's own proxies apart from its servers, and the load
 // generator's own sidecars apart from the others. Where a
-// source knows namespaces and no more, each of them is one.
+// source has only namespaces, each of them is one.
 type Role struct {
 	Plane     metric.Plane        `json:"plane"`
 	Role      string              `json:"role"`
@@ -98,7 +98,7 @@ func dataRoles(tasks []mesh.Task) []taskRole {
 	return rs
 }
 
-// roles estimates what the trials say of each role of the data plane.
+// roles estimates each role of the data plane over the trials.
 func (x *estimator) roles(trials []Trial) []Role {
 	values := map[taskRole]map[string][]float64{}
 	var order []taskRole

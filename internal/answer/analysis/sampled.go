@@ -35,7 +35,7 @@ var sampledMetrics = metric.Sampled()
 type sampled struct {
 	f *figures
 	*result.Sampled
-	rows    []result.SampledRow // with those that repeat filled in
+	rows    []result.SampledRow // with repeats filled in
 	load    *result.Load
 	seconds float64 // of the load
 	reduce  reduce

@@ -7,14 +7,14 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// stageMetrics are the metrics of the stages that services tell: of all requests, and by route.
+// stageMetrics are the metrics of the stages that services report: of all requests, and by route.
 var stageMetrics = map[string][2]string{
 	"total": {metric.StageTime + "/server", metric.RouteServerTime + "/"},
 	"calc":  {metric.StageTime + "/calc", metric.RouteCalcTime + "/"},
 }
 
 // stageFigures computes where the time of a request went, as the services that
-// keep their own times saw it and as the client did. Means, since what is kept
+// keep their own times saw it and as the client did. Means, since the records
 // are sums: they can be subtracted from one another.
 func stageFigures(f *figures, r *result.Record) {
 	if r.Error != "" || len(r.Stages) == 0 {

@@ -11,14 +11,14 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Stopping says how far a run is whose number of blocks depends on what is found.
-// The rule looks at the width of intervals and never at significance: to stop as
+// Stopping is the progress of a run whose number of blocks depends on its results.
+// The rule uses the width of intervals and never significance: to stop as
 // soon as a difference shows would show one in most runs of two equal systems
 // (Armitage, McPherson, Rowe, Journal of the Royal Statistical Society A 1969),
-// while the width hardly knows the difference: for normal observations mean and
+// while the width hardly depends on the difference: for normal observations mean and
 // deviation are independent, and the interval keeps its coverage as it narrows
 // (Chow, Robbins, Annals of Mathematical Statistics 1965), but for what
-// [stats.ExtraBlocks] mends; docs/explanation/methodology.md has the simulation.
+// [stats.ExtraBlocks] corrects; docs/explanation/methodology.md has the simulation.
 type Stopping struct {
 	Until   string `json:"until"`
 	Min     int    `json:"min"`
@@ -46,7 +46,7 @@ func (d *run) stopped(dir *result.Dir) error {
 	return nil
 }
 
-// limit leaves out the blocks after the first so many; 0: none.
+// limit leaves out the later blocks; 0: none.
 func (d *run) limit(blocks int) {
 	if blocks <= 0 || blocks >= d.plan.Blocks {
 		return
@@ -66,7 +66,7 @@ func (a *analysis) stopping(r *Report) *Stopping {
 	}
 	var p experiment.Precision
 	if err := p.UnmarshalScalar(a.plan.Until); err != nil {
-		return s // a plan somebody wrote by hand: never reached
+		return s // a plan written by hand: never reached
 	}
 	s.measure(r, p)
 	s.Reached = s.Reached || s.Why != ""
@@ -134,7 +134,7 @@ func halfWidth(r *Report, t Treatment, p experiment.Precision, against bool) (fl
 	return 100 * half / e.Estimate, true
 }
 
-// Words say how it stands.
+// Words are the state in a sentence.
 func (s *Stopping) Words() string {
 	width := "its interval cannot be given"
 	if s.Half != nil {
@@ -148,7 +148,7 @@ func (s *Stopping) Words() string {
 	return fmt.Sprintf("%s is not reached: %s", s.Until, width)
 }
 
-// warnings say that the run ended with wider intervals than were asked for.
+// warnings report wider intervals than requested at the end of the run.
 func (s *Stopping) warnings() []Warning {
 	if s == nil || s.Reached || s.Blocks < s.Max {
 		return nil

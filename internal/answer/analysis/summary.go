@@ -61,7 +61,7 @@ func listed(names []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
-// lostTrials says which planned trials the estimates do not rest on.
+// lostTrials names the planned trials that no estimate uses.
 func (d *run) lostTrials(c Count) []Warning {
 	var failed, invalid []string
 	for _, t := range d.trials {
@@ -96,7 +96,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// reasons are what made the trial invalid, by code.
+// reasons are the codes that made the trial invalid.
 func reasons(t Trial) string {
 	var codes []string
 	for _, w := range t.Warnings {
@@ -135,7 +135,7 @@ func (r *Report) Find(treatment, name string) (Comparison, bool) {
 	return Comparison{}, false
 }
 
-// Metrics lists what the report knows of any treatment, in the order of the metric table.
+// Metrics lists the metrics known for any treatment, in the order of the metric table.
 func (r *Report) Metrics() []metric.Metric {
 	var ms []metric.Metric
 	for _, m := range metric.All() {

@@ -121,7 +121,7 @@ type resource struct {
 	// of gives the task's value; not ok where it was not read.
 	of func(result.TaskUsage) (float64, bool)
 	// perTime is multiplied by the measure seconds and divided by the requests:
-	// what is a rate here becomes a cost per request under these names.
+	// a rate becomes a cost per request under these names.
 	perRequest []perRequest
 }
 
@@ -166,7 +166,7 @@ func taskSwitches(t result.TaskUsage) (float64, bool) {
 }
 
 // mayBeEmpty are the planes that truly burn nothing where they have no task; any
-// other plane without a task was not looked at.
+// other plane without a task was not measured.
 var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Unattributed: true}
 
 // planeSums adds up a resource by plane. A plane with a task that could not be
@@ -240,7 +240,7 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 	}
 }
 
-// generatorCPU falls back on what the generator says of itself where no meter saw it.
+// generatorCPU falls back on the generator's own figure if no meter measured it.
 func generatorCPU(planes map[metric.Plane]float64, l *result.Load, seconds float64) {
 	if l != nil && l.CPUSeconds != nil && seconds > 0 {
 		planes[metric.Load] = *l.CPUSeconds / seconds
@@ -275,7 +275,7 @@ func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
 	}
 }
 
-// missing says which tasks could not be read, and what that makes unknown.
+// missing warns of tasks that could not be read, with the metrics that are unknown then.
 func missing(f *figures, tasks []result.TaskUsage) {
 	for _, t := range tasks {
 		about := namesOf(t.Plane)

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// abilities are what meshes do for their users, in words.
+// abilities are the features of meshes, in words.
 var abilities = []struct {
 	words string
 	has   func(mesh.Provides) bool
@@ -40,5 +40,5 @@ func (d *run) unequal() []Warning {
 		told = append(told, name+" is without "+strings.Join(lacks[name], ", "))
 	}
 	return []Warning{{Code: "unequal-meshes", Message: "the meshes do not do the same for their users: " + strings.Join(told, "; "),
-		Hint: "compare figures of meshes that do the same, or say what one does less"}}
+		Hint: "compare meshes with the same features, or mention the missing ones"}}
 }

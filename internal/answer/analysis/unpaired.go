@@ -57,7 +57,7 @@ func methodFor(d *run, asked Method) (Method, error) {
 
 // settleBaselines makes the levels asked for the baseline. Imported results
 // without one are compared with the first mesh they name, so that something can
-// be said; a warning tells that it is not a baseline.
+// be compared; a warning reports that it is no baseline.
 func (d *run) settleBaselines(asked map[string]string) error {
 	if len(asked) == 0 {
 		if d.header.Platform.Kind != imported || slices.ContainsFunc(d.plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" }) {
@@ -140,7 +140,7 @@ func levelList(m map[string]string) string {
 	return strings.Join(s, ",")
 }
 
-// levels lists what the factors of asked may be.
+// levels lists the levels of the factors of asked.
 func (d *run) levels(asked map[string]string) string {
 	var s []string
 	for _, f := range slices.Sorted(maps.Keys(asked)) {
@@ -197,7 +197,7 @@ func estimatePublished(m metric.Metric, values []float64) Estimate {
 	return e
 }
 
-// importWarnings are what an import cannot be asked: how large the noise between
+// importWarnings are the unknowns of an import: how large the noise between
 // equal treatments is, what the application costs without a mesh, and whether
 // the machine changed from one mesh to the next.
 func (d *run) importWarnings() []Warning {
@@ -209,7 +209,7 @@ func (d *run) importWarnings() []Warning {
 	}
 	if meshes, changes := d.sequence(); meshes > 1 && changes < meshes {
 		ws = append(ws, Warning{Code: "not-interleaved",
-			Message: fmt.Sprintf("the runs of the %d meshes were made one mesh after the other: what else changed in that time is in every difference, and no interval tells of it", meshes),
+			Message: fmt.Sprintf("the runs of the %d meshes were made one mesh after the other: any other change in that time is part of every difference, and of no interval", meshes),
 			Hint:    "run the meshes in turn, in random order, as tare run does"})
 	}
 	return append(ws, Warning{Code: "no-floor", Message: "no A/A pair was run: how much two identical treatments differ is not known",

@@ -13,7 +13,7 @@ const (
 	permutations = 999
 )
 
-// Change is a point of a series from which on it is another.
+// Change is a point after which a series differs.
 type Change struct {
 	At int // index of the first observation after it
 	P  float64

@@ -17,7 +17,7 @@ type Adjusted struct {
 // interval becomes narrower by this share. Both depend on the residuals alone; the
 // mean of the observations is independent of them (for normal observations, given
 // the covariate), so that the choice does not lean towards any answer. An interval
-// that was chosen because it is narrow covers less than it says all the same: two
+// that was chosen because it is narrow covers less than its confidence: two
 // degrees of freedom are given up for the choice, which the simulation of this
 // package is the ground for.
 const (
@@ -30,10 +30,10 @@ const (
 
 // ProbedDifference is [PairedDifference] at the mean of a covariate: treatment and
 // baseline cost in proportion to how slow the processor is, as far as a probe
-// beside each tells, and probes are the logarithms of what it took. The covariate
+// beside each shows, and probes are the logarithms of its time. The covariate
 // of a pair is the deviation its difference would have, were both in proportion to
 // the probe. not used: the probe narrows nothing, or it differs between treatment
-// and baseline, so that it may have measured what is asked.
+// and baseline, so that it may have measured the difference itself.
 func ProbedDifference(treatment, baseline, treatmentProbes, baselineProbes []float64, confidence float64) (a Adjusted, used bool) {
 	if !comparable(treatment, baseline, treatmentProbes, baselineProbes) {
 		return a, false

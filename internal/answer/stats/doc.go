@@ -1,5 +1,5 @@
 // Package stats holds the statistics of tare: means, quantiles, intervals and
-// tests over small samples. It knows nothing of meshes.
+// tests over small samples. It is independent of meshes.
 //
 // # The unit
 //
@@ -42,7 +42,7 @@
 // # How many trials
 //
 // An interval needs at least [MinN] = 3 observations. Two give one degree of
-// freedom: t is 12.7, a wild value cannot be told from a quiet one, and the
+// freedom: t is 12.7, a wild value cannot be distinguished from a quiet one, and the
 // interval's own width varies by orders of magnitude between repetitions; three
 // give t = 4.3. Three is the least that can be computed honestly, not the
 // number to plan: t falls to 2.6 at six blocks, which is tare's default.
@@ -51,14 +51,14 @@
 //
 // An interval that cannot be given is absent, with the reason ([Why]); it is
 // never zero and never infinite. Observations without any spread have none: that
-// their standard deviation is zero says how coarse the reading is, not that the
+// their standard deviation is zero shows how coarse the reading is, not that the
 // next trial must agree.
 //
 // # Several comparisons
 //
 // p-values are adjusted by Holm's step-down ("A simple sequentially rejective
 // multiple test procedure", Scandinavian Journal of Statistics 1979), which
-// keeps the chance of any false claim in the family at its level whatever the
+// keeps the chance of any false claim in the family at its level for any
 // dependence between the tests. Intervals are not adjusted: each is at its own
 // level.
 package stats

@@ -6,14 +6,14 @@ import (
 )
 
 // MinN is the least number of observations, or of pairs, that bear an interval.
-// The package documentation says why.
+// The package documentation has the reason.
 const MinN = 3
 
-// Why says why an interval is absent.
+// Why is the reason for an absent interval.
 type Why string
 
 const (
-	Given         Why = ""                 // it is there
+	Given         Why = ""                 // it is given
 	TooFew        Why = "too few"          // fewer than MinN observations
 	NoSpread      Why = "no spread"        // every observation is the same
 	NotFinite     Why = "not finite"       // NaN or infinity among the observations
@@ -48,7 +48,7 @@ func (i Interval) Excludes(v float64) bool {
 
 func (i *Interval) set(low, high float64) { i.Low, i.High = &low, &high }
 
-// Result is an estimate with all that the same observations say about it.
+// Result is an estimate with its interval, test and spread.
 type Result struct {
 	Interval
 	N  int     // observations, or pairs
@@ -101,7 +101,7 @@ var quantiles = struct {
 	known map[[2]float64]float64 // by degrees of freedom and p
 }{known: map[[2]float64]float64{}}
 
-// mostQuantiles bounds what is remembered; beyond it all are forgotten.
+// mostQuantiles bounds the cache, which is then cleared.
 const mostQuantiles = 4096
 
 func tQuantile(df, p float64) float64 {

@@ -14,7 +14,7 @@ type LineFit struct {
 }
 
 // Point is one observation of a line. Weight is in proportion to one over its
-// variance. Group tells replicates from one another's neighbours.
+// variance. Group identifies replicates.
 type Point struct {
 	X, Y, Weight float64
 	Group        int

@@ -7,7 +7,7 @@ import (
 
 // Holm returns p-values adjusted for their number by Holm's step-down (1979):
 // rejecting where the answer is below alpha keeps the chance of any false
-// rejection below alpha, whatever the dependence. A NaN is a test that was not
+// rejection below alpha, for any dependence. A NaN is a test that was not
 // made: it stays NaN and does not count.
 func Holm(p []float64) []float64 {
 	adjusted := make([]float64, len(p))

@@ -13,8 +13,8 @@ const Power = 0.8
 
 // ExtraBlocks are run after a run that may stop early has reached its width. A
 // width is reached where the deviation happens to be small, and an interval from
-// that moment covers less than it says: 0.924 for 0.95 in the simulation of this
-// package. A fixed number of further observations mends it (Simons, "On the cost
+// that moment covers less than its confidence: 0.924 for 0.95 in the simulation of this
+// package. A fixed number of further observations corrects it (Simons, "On the cost
 // of not knowing the variance when making a fixed-width confidence interval for
 // the mean", Annals of Mathematical Statistics 1968).
 const ExtraBlocks = 2

@@ -1,5 +1,5 @@
 // Package hdrlog reads and writes HdrHistogram interval logs (format 1.3, V2
-// histograms): the only place that knows the format. Reading adds up the
+// histograms): the only implementation of the format. Reading adds up the
 // histograms of a window. Writing reuses its buffers.
 package hdrlog
 

@@ -51,7 +51,7 @@ func (w *Writer) Interval(from, to time.Duration, tag string, h *hdrhistogram.Hi
 	return w.log.OutputIntervalHistogram(h)
 }
 
-// Flush writes what is buffered.
+// Flush writes the buffered lines.
 func (w *Writer) Flush() error { return w.buffer.Flush() }
 
 // ReadSeconds reads a log of [Writer]. It calls line for each line, with the

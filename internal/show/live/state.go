@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// state is what the events so far add up to. It draws itself and knows no clock
+// state is the sum of the events so far. It draws itself without a clock
 // and no terminal, so that a stored run replays exactly.
 type state struct {
 	run      result.Run
@@ -171,7 +171,7 @@ func (s *state) planes() string {
 	return "cores: " + strings.Join(parts, " ")
 }
 
-// left is what remains: by the mean of the trials so far once there is one, else by the plan.
+// left is the remaining time: by the mean of the trials so far once there is one, else by the plan.
 func (s *state) left(now time.Time) time.Duration {
 	each := s.run.TrialTime
 	if s.finished > 0 {

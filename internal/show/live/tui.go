@@ -1,6 +1,6 @@
 // Package tui draws the event stream of a run while it runs: one line redrawn in
 // place on a terminal, plain lines elsewhere. It never touches the runner, and
-// what it draws of a stored run is what it drew of the live one.
+// it draws a stored run as it drew the live one.
 //
 // Rules: everything goes to standard error; results are not its business. A line
 // that stays is complete in itself, so that a log of plain lines reads as a story.
@@ -24,7 +24,7 @@ type View struct {
 	w     io.Writer
 	width func() int // columns; nil: not a terminal
 	state state
-	drawn bool // a live line stands and must be wiped before anything else is written
+	drawn bool // a live line is on the screen and must be wiped before anything else is written
 	stop  chan struct{}
 	done  chan struct{}
 }

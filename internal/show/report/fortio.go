@@ -116,7 +116,7 @@ func fortioOf(r *analysis.Report, record *result.Record, h *hdrhistogram.Histogr
 	return f
 }
 
-// fortioBuckets bounds what a page draws; neighbours are joined until so many are left.
+// fortioBuckets bounds the bars of a page; neighbours are joined.
 const fortioBuckets = 200
 
 func fortioHistogramOf(h *hdrhistogram.Histogram) fortioHistogram {

@@ -28,7 +28,7 @@ func headerSection(t text) {
 	t.prose(machineSentence(t))
 }
 
-// trialsSentence is the number of trials, and of those that were lost.
+// trialsSentence is the number of trials, and of lost trials.
 func trialsSentence(t text) string {
 	c := t.r.Count
 	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.r.Treatments), orderWords(t.r.Order))

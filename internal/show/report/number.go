@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
-// unknown stands where a figure is not known, none where it does not exist.
+// unknown replaces a figure that is not known, none one that does not exist.
 const (
 	unknown = "?"
 	none    = "–"
@@ -24,7 +24,7 @@ func magnitude(v float64) int {
 	return int(math.Floor(math.Log10(math.Abs(v))))
 }
 
-// decimals are those that show two digits of the uncertainty, the usual rule
+// decimals is the number that shows two digits of the uncertainty, the usual rule
 // (JCGM 100:2008, 7.2.6), and of an estimate without one three digits.
 func decimals(estimate, half float64, known bool) int {
 	d := 2 - magnitude(estimate)
@@ -55,7 +55,7 @@ func signed(v float64, d int) string {
 }
 
 // figure writes an estimate with the half-width of its interval: "142.1 ±2.9".
-// A figure that is the same in every trial stands alone.
+// A figure that is the same in every trial has no interval.
 func figure(i stats.Interval, scale float64, constant bool) string {
 	half, known := i.HalfWidth()
 	estimate, half := i.Estimate*scale, half*scale

@@ -112,7 +112,7 @@ func writeLine(w io.Writer, s string) {
 }
 
 // writeWrapped writes text folded to width at its spaces, never inside a word
-// that somebody may want to copy: its first line after first, the others after rest.
+// that may be copied: its first line after first, the others after rest.
 func writeWrapped(w io.Writer, text, first, rest string, width int) {
 	line, room := first, width
 	for i, word := range strings.Fields(text) {

@@ -17,7 +17,7 @@ var sections = []func(text){
 	floorSection, rolesSection, linesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 
-// text is what a section needs: the report, and the page it writes on.
+// text is the input of a section: the report, and the page it writes on.
 type text struct {
 	*page
 	view

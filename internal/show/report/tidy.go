@@ -52,7 +52,7 @@ func factorNames(r *analysis.Report) []string {
 }
 
 // writeCSV writes a row a metric a trial. A factor is a column of its own name
-// with "factor_" before it; a factor a trial has not is empty, and so is what is not known.
+// with "factor_" before it; a factor that a trial lacks is empty, and so is an unknown value.
 func writeCSV(w io.Writer, r *analysis.Report) error {
 	factors := factorNames(r)
 	head := []string{"experiment", "trial", "ordinal", "block", "treatment"}

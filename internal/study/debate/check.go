@@ -15,7 +15,7 @@ import (
 )
 
 // crossCheck compares the runs with their names and with one another: a file in
-// the wrong place is as wrong as a damaged one, and nothing in it tells.
+// the wrong place is as wrong as a damaged one, and its content does not show it.
 func crossCheck(s *importer.Study) {
 	checkMeshes(s)
 	s.CheckRates()
@@ -23,7 +23,7 @@ func crossCheck(s *importer.Study) {
 	checkOverlap(s)
 }
 
-// marks say which mesh a directory's name claims and how its metrics show it.
+// marks relate the mesh in a directory's name to its tasks in the metrics.
 var marks = []struct {
 	claim  string // part of the directory's name, in the order in which the debate's script looks
 	marker string
@@ -34,7 +34,7 @@ var marks = []struct {
 	{"istio", "istiod without ztunnel", func(t mesh.Task) bool { return t.Pod == "istiod" }},
 }
 
-// checkMeshes looks for the tasks of another mesh than the directory names.
+// checkMeshes detects the tasks of another mesh than the directory names.
 func checkMeshes(s *importer.Study) {
 	for i := range s.Trials {
 		t := &s.Trials[i]
@@ -70,7 +70,7 @@ func checkMeshes(s *importer.Study) {
 }
 
 // checkSiblings compares the application's CPU with that of the same mesh at the
-// same rate. A CSV of another run says nothing of its rate; its figures do.
+// same rate. A CSV of another run has no rate in it; its figures show it.
 func checkSiblings(s *importer.Study) {
 	type key struct {
 		mesh string

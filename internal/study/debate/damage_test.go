@@ -166,7 +166,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 			if err := os.Remove(match(t, dir, "120-4-wrk2-*")[0]); err != nil {
 				t.Fatal(err)
 			}
-		}, "other-rate", 1, "2 logs are there, and other runs have 3"},
+		}, "other-rate", 1, "it has 2 logs, and other runs have 3"},
 		{"a copy under another name", func(t *testing.T, root string) {
 			dir := debatetest.Sequence{Mesh: "linkerd", Rates: rates, First: 1}.Write(t, root)
 			b, err := os.ReadFile(filepath.Join(dir, "120-1-metrics.csv"))

@@ -47,7 +47,7 @@ var columns = []struct {
 // gke is the part of the platform that the debate shows by itself: what GKE adds to Kubernetes.
 const gke metric.Plane = "gke"
 
-// planeOf is where the debate counts a task; empty: nowhere. It knows pods
+// planeOf is the plane of a task in the debate; empty: none. It counts pods
 // alone, and not what nodes burn beside them.
 func planeOf(t mesh.Task) metric.Plane {
 	switch {
@@ -77,7 +77,7 @@ func export(dir string, d *result.Dir, r *analysis.Report) error {
 		sub := filepath.Join(dir, meshDir(r, record))
 		run := fmt.Sprintf("%d-%d", int(math.Round(rateOf(record))), record.Block)
 		if other, twice := taken[filepath.Join(sub, run)]; twice {
-			return fail(fmt.Errorf("trials %s and %s would be the same run: the layout tells runs apart by mesh, rate and number alone", other, record.ID))
+			return fail(fmt.Errorf("trials %s and %s would be the same run: the layout distinguishes runs by mesh, rate and number alone", other, record.ID))
 		}
 		taken[filepath.Join(sub, run)] = record.ID
 		if err := os.MkdirAll(sub, 0o755); err != nil {
@@ -93,7 +93,7 @@ func export(dir string, d *result.Dir, r *analysis.Report) error {
 	return nil
 }
 
-// rateOf is what was asked for; in a closed loop what was achieved.
+// rateOf is the intended rate; in a closed loop the achieved one.
 func rateOf(record *result.Record) float64 {
 	if rate, ok := record.Factors["rate"].(float64); ok {
 		return rate
@@ -105,8 +105,8 @@ func rateOf(record *result.Record) float64 {
 	return l.AskedRate
 }
 
-// meshDir is the directory of a run's mesh, with what else tells treatments
-// apart behind it. Without a mesh the debate says unmeshed.
+// meshDir is the directory of a run's mesh, with the other factors that distinguish treatments
+// behind it. Without a mesh the directory is unmeshed.
 func meshDir(r *analysis.Report, record *result.Record) string {
 	mesh := "unmeshed"
 	if v, ok := record.Factors["mesh"]; ok && report.Level(v) != "none" {
@@ -143,7 +143,7 @@ func writeRun(path string, d *result.Dir, record *result.Record) error {
 	return os.WriteFile(path+"-wrk2-tare0.log", wrk2Text(record.Load, h.Response), 0o644)
 }
 
-// planeSample is what every plane burned and held in one interval; a plane that is absent is unknown.
+// planeSample is the CPU and memory of every plane in one interval; a plane that is absent is unknown.
 type planeSample struct {
 	at    time.Time
 	cores map[metric.Plane]float64
@@ -199,7 +199,7 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 	return out, nil
 }
 
-// looks are what tasks were seen to use. On this machine every task is in every
+// looks are the readings of tasks. On this machine every task is in every
 // look. In a cluster only those are whose counters were refreshed since the last
 // one: a task then goes on as it was seen to between its last two refreshes.
 type looks struct {

@@ -13,7 +13,7 @@ type node struct {
 	cores, memory *float64 // allocatable, cores and bytes; nil: not known
 }
 
-// nodeSample is what a node used in one interval; nil: not known.
+// nodeSample is the usage of a node in one interval; nil: not known.
 type nodeSample struct{ cores, bytes *float64 }
 
 // nodesOf are those of a trial on a cluster, in the order of the record.
@@ -58,7 +58,7 @@ func (l *looks) addNodes(now map[string]result.NodeReading) {
 	}
 }
 
-// nodeSamples are what each node used between its last two refreshes, and holds.
+// nodeSamples are the usage of each node between its last two refreshes.
 func (l *looks) nodeSamples() map[string]nodeSample {
 	samples := map[string]nodeSample{}
 	for name, two := range l.nodes {

@@ -13,7 +13,7 @@ import (
 )
 
 // aggregates are the debate's complete sums and the plane each of them is.
-// "iperf" is a load of another kind; "gke" and "k8s" are what the platform runs
+// "iperf" is a load of another kind; "gke" and "k8s" are tasks of the platform
 // for everyone.
 var aggregates = []struct {
 	what  string
@@ -64,7 +64,7 @@ type component struct {
 	cpu, mem  int
 }
 
-// componentOf says which aggregate a component's column is a part of, and as which task.
+// componentOf maps a component's column to its aggregate and its task.
 func componentOf(what string) (aggregate string, task mesh.Task, ok bool) {
 	if pod, is := strings.CutSuffix(what, " app"); is {
 		aggregate = "faces"
@@ -98,7 +98,7 @@ func componentOf(what string) (aggregate string, task mesh.Task, ok bool) {
 type part struct {
 	task        mesh.Task
 	cpu, mem    int // columns
-	first, last int // rows in which it was there
+	first, last int // rows with the component
 }
 
 // group is an aggregate and the components that are known of it.
@@ -107,7 +107,7 @@ type group struct {
 	plane    metric.Plane
 	cpu, mem int
 	parts    []part
-	// rest is what the aggregate holds beyond its parts.
+	// rest is the part of the aggregate beyond its components.
 	restCPU, restMem []*float64
 	hasRest          bool
 }
@@ -187,7 +187,7 @@ func (t *table) checkNodes() error {
 	return nil
 }
 
-// sort tells the components from the columns that nothing is known about.
+// sort separates the components from unknown columns.
 func (h *heading) sort() {
 	at := map[string]int{}
 	for i, a := range aggregates {
@@ -241,7 +241,7 @@ func (h *heading) nodes() []string {
 	return names
 }
 
-// there reports whether the component was there in the row. The tool leaves a
+// there reports whether the row has the component. The tool leaves a
 // cell empty before it first sees one and writes zeros when it no longer does;
 // nothing that runs has no memory.
 func (p *part) there(r tableRow) bool {
@@ -251,7 +251,7 @@ func (p *part) there(r tableRow) bool {
 	return r.has(p.cpu) && r.value(p.cpu) > 0
 }
 
-// life finds the rows between which the component was there; false where it never was.
+// life finds the first and last row with the component; false if there is none.
 func (t *table) life(p *part) bool {
 	p.first = -1
 	for i, r := range t.rows {

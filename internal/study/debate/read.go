@@ -52,7 +52,7 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // what is wrong with a run is in its trial
+	_ = group.Wait() // errors of a run are in its trial
 	slices.SortStableFunc(s.Trials, func(a, b importer.Trial) int { return a.Record.Started.Compare(b.Record.Started) })
 	crossCheck(s)
 	return s, nil
@@ -93,7 +93,7 @@ func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenc
 		}
 	}
 	if len(runs) == 0 {
-		return nil, &importer.FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file of a sequence is there"), Text: "name directories such as V1/Data/linkerd or OUT/linkerd-00, with files such as 60-1-metrics.csv"}}
+		return nil, &importer.FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file of a sequence found"), Text: "name directories such as V1/Data/linkerd or OUT/linkerd-00, with files such as 60-1-metrics.csv"}}
 	}
 	slices.SortStableFunc(runs, func(a, b *sequenceRun) int {
 		return cmp.Or(cmp.Compare(slices.Index(s.Meshes, a.mesh), slices.Index(s.Meshes, b.mesh)), cmp.Compare(a.rate, b.rate), cmp.Compare(a.dir, b.dir), cmp.Compare(a.run, b.run))
@@ -161,7 +161,7 @@ func (r *sequenceRun) resources(t *importer.Trial, o importer.Options, outs []*i
 	}
 	if len(strange) > 0 {
 		t.Warn("unknown-columns", fmt.Sprintf("%s has columns that are not known: %s", r.csv, strings.Join(strange, ", ")),
-			"their figures are not imported; if they matter, say so with the file", resourceMetrics...)
+			"their figures are not imported; if they matter, report it with the file", resourceMetrics...)
 	}
 	sampled.Shorten()
 	t.Record.Sampled = sampled
@@ -211,7 +211,7 @@ func (t *table) loaded() (first, last int) {
 	return first, last
 }
 
-// checkClock notices a clock that was set forward, and a sampler that stood still.
+// checkClock detects a clock that was set forward, and a sampler that paused.
 func checkClock(t *importer.Trial, table *table, first, last int, outs []*importer.Output) {
 	rows := table.rows
 	var steps []time.Duration
@@ -230,7 +230,7 @@ func checkClock(t *importer.Trial, table *table, first, last int, outs []*import
 			continue
 		}
 		if len(outs) > 0 && seen > seconds(outs[0].Seconds)+3*usual+60*time.Second {
-			t.Invalidate("clock-jumped", fmt.Sprintf("%s:%d: %v passed since the row before, and the load was there for %v of the %.0f s it ran: the clock was set forward",
+			t.Invalidate("clock-jumped", fmt.Sprintf("%s:%d: %v passed since the row before, and the load is visible for %v of the %.0f s it ran: the clock was set forward",
 				table.path, rows[i].line, step, seen, outs[0].Seconds), "leave this run out")
 			return
 		}
@@ -245,7 +245,7 @@ func checkClock(t *importer.Trial, table *table, first, last int, outs []*import
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// requests adds what the load generators said.
+// requests adds the reports of the load generators.
 func (r *sequenceRun) requests(t *importer.Trial, outs []*importer.Output) error {
 	if len(outs) == 0 {
 		t.Warn("logs-missing", "the run has no log of a load generator: how many requests there were is not known", "restore the logs beside the CSV")

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// heading is the columns after the time, and what is worked out of their names.
+// heading is the columns after the time, with their quantities.
 type heading struct {
 	names      []string
 	columns    []column
@@ -23,7 +23,7 @@ type heading struct {
 // lastHeading is most likely that of the next file too: a sequence is one cluster's.
 var lastHeading atomic.Pointer[heading]
 
-// headingOf reads the names of the columns; the error is one that is there twice.
+// headingOf reads the names of the columns; the error is a duplicate.
 func headingOf(names [][]byte) (*heading, error) {
 	same := func(a []byte, b string) bool { return string(a) == b }
 	if last := lastHeading.Load(); last != nil && slices.EqualFunc(names, last.names, same) {
@@ -33,7 +33,7 @@ func headingOf(names [][]byte) (*heading, error) {
 	for i, name := range names {
 		c, q := columnOf(string(name))
 		if _, twice := h.index[c]; twice {
-			return nil, fmt.Errorf("column %.60q is there twice", name)
+			return nil, fmt.Errorf("column %.60q occurs twice", name)
 		}
 		h.index[c] = i
 		h.names, h.columns, h.scales = append(h.names, string(name)), append(h.columns, c), append(h.scales, q)
@@ -66,8 +66,8 @@ type room struct {
 	places []*float64
 }
 
-// Room is made for so many rows, five minutes at a sample in ten seconds and a
-// little, but of rows that are wide for fewer.
+// manyRows is the rows of five minutes with a sample in ten seconds, and some
+// more. manyCells limits the room for wide rows.
 const (
 	manyRows  = 36
 	manyCells = 1 << 14

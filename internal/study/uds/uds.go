@@ -50,7 +50,7 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 		}
 	}
 	if len(logs) == 0 {
-		return nil, &importer.FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: fmt.Errorf("no %s is there", usageLog), Text: "name the directories of the runs, such as 20_1"}}
+		return nil, &importer.FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: fmt.Errorf("no %s found", usageLog), Text: "name the directories of the runs, such as 20_1"}}
 	}
 	for _, log := range logs {
 		t := trialOf(log, inDir[filepath.Dir(log)], o)
@@ -108,7 +108,7 @@ func vegeta(t *importer.Trial, path string, o importer.Options) error {
 
 // namespaces reads the log of what each namespace used, all its pods added up.
 // A namespace with sidecars holds applications and proxies, which the log does
-// not tell apart: it is unattributed, and the planes it may hold are unknown.
+// not separate: it is unattributed, and the planes it may hold are unknown.
 func namespaces(t *importer.Trial, path string, o importer.Options) error {
 	b, err := importer.ReadFile(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func namespaces(t *importer.Trial, path string, o importer.Options) error {
 	}
 	// Not shortened: in figures this coarse a new reading may well look like the one before.
 	t.Record.Sampled = s
-	t.Warn("readings-unknown", "the source rounds to 1 mCPU and 1 MiB: which of its samples are readings of their own cannot be told; all of them count", "", metric.Sampled()...)
+	t.Warn("readings-unknown", "the source rounds to 1 mCPU and 1 MiB: its new readings cannot be distinguished from repeats; all samples count", "", metric.Sampled()...)
 	first, last := s.Rows[0].At, s.Rows[len(s.Rows)-1].At
 	warmup, tail := o.Cuts()
 	from, to := first.Add(warmup), last.Add(-tail)
@@ -242,14 +242,14 @@ func sampled(rows []usageRow) (*result.Sampled, *rowError) {
 		}
 		row, i := &s.Rows[len(s.Rows)-1], index[r.namespace]
 		if row.Cores[i] != nil {
-			return nil, &rowError{fmt.Errorf("namespace %s is there twice at %s: a row was doubled", r.namespace, r.at.Format(importer.TimeLayout)), r.line}
+			return nil, &rowError{fmt.Errorf("namespace %s occurs twice at %s: a row was doubled", r.namespace, r.at.Format(importer.TimeLayout)), r.line}
 		}
 		row.Cores[i], row.Memory[i] = new(r.cores), new(r.mem)
 	}
 	return s, nil
 }
 
-// taskOf gives a namespace its plane, where its name tells.
+// taskOf gives a namespace its plane, as far as its name shows it.
 func taskOf(namespace string) mesh.Task {
 	t := mesh.Task{ID: namespace, Namespace: namespace, Pod: namespace, Plane: metric.Unattributed, Role: result.RoleNamespace, Component: namespace}
 	switch {

@@ -40,7 +40,7 @@ type Study struct {
 	// machine loses over the whole study, relative, on every cost alike.
 	Noise, Drift float64
 	// Walk is how much slower or faster the machine is from one trial to the next,
-	// relative, and Probed has each trial carry a calibration probe that tells it.
+	// relative, and Probed has each trial carry a calibration probe that shows it.
 	Walk   float64
 	Probed bool
 	// Change, if set, alters a record before it is written: to fail it, to lose a task, …
@@ -56,7 +56,7 @@ type Treatment struct {
 	Truth    Truth
 }
 
-// Truth is what a treatment costs before noise and drift.
+// Truth is the cost of a treatment before noise and drift.
 type Truth struct {
 	AppUS, DataUS, ControlUS, LoadUS float64 // CPU µs per request
 	AppMiB, DataMiB                  float64 // resident memory
@@ -189,7 +189,7 @@ type machine struct {
 	noise float64
 }
 
-// cost is what truth comes to on this machine, now.
+// cost is the truth with the noise of this machine and time.
 func (m machine) cost(truth float64) float64 {
 	return truth * m.level * (1 + m.noise*m.rand.NormFloat64())
 }

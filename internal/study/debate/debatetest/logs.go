@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// log is what the load generator of one pod printed, and the name of its file.
+// log is the output of one pod's load generator, and the name of its file.
 func (s Sequence) log(rate, run, pod int, random *rand.Rand) (string, []byte) {
 	share := rate / s.Pods
 	n := share * s.Seconds

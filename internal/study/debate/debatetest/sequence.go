@@ -38,13 +38,13 @@ type Sequence struct {
 	Change func(name string, b []byte) []byte
 }
 
-// Truth is what a run costs in the steady state: cores and bytes of each column.
+// Truth is the cost of a run in the steady state: cores and bytes of each column.
 type Truth struct{ Cores, Bytes map[string]float64 }
 
 // Start is when every sequence begins.
 var Start = time.Date(2025, 3, 27, 17, 0, 0, 0, time.UTC)
 
-// components of each mesh: cores at rest, cores per request/s, MiB.
+// components of each mesh: idle cores, cores per request/s, MiB.
 var components = map[string]map[string][3]float64{
 	"": {
 		"face app": {0.001, 0.0040, 60}, "smiley app": {0.001, 0.0006, 25}, "color app": {0.001, 0.0004, 20},
@@ -59,7 +59,7 @@ var components = map[string]map[string][3]float64{
 	"unmeshed": {},
 }
 
-// remainders are what an aggregate holds and no column names.
+// remainders are the parts of an aggregate without a column.
 var remainders = map[string][3]float64{"k8s": {0.05, 0.001, 600}, "gke": {0.02, 0, 230}}
 
 var elements = strings.Split("faces,load,iperf,gke,k8s,data-plane,control-plane,mesh,non-mesh,business,overhead,total,"+
