@@ -259,7 +259,7 @@ func (a *Across) adjust() {
 func (a *Across) warn(b, n *Report) {
 	for _, d := range a.Obstacles {
 		a.Warnings = append(a.Warnings, Warning{Code: "not-comparable", Message: d.String(),
-			Hint: "the difference may be this and not what you look for: run both under the same conditions"})
+			Hint: "this may cause the difference: run both under the same conditions"})
 	}
 	var moved []string
 	for _, c := range a.Changes {
@@ -269,8 +269,8 @@ func (a *Across) warn(b, n *Report) {
 	}
 	if len(moved) > 0 {
 		a.Warnings = append(a.Warnings, Warning{Code: "baseline-moved",
-			Message: "what the runs compare with has changed itself: " + listed(moved, 4),
-			Hint:    "the machine or the application is not what it was; a change of a mesh of that size may be theirs"})
+			Message: "the baseline itself changed: " + listed(moved, 4),
+			Hint:    "the machine or the application changed, which can also cause a change of that size in a mesh"})
 	}
 	if len(a.OnlyBase)+len(a.OnlyNew) > 0 {
 		a.Warnings = append(a.Warnings, Warning{Code: "without-partner",
@@ -289,7 +289,7 @@ func (a *Across) warn(b, n *Report) {
 		}
 	}
 	if !slices.ContainsFunc(a.Changes, func(c Change) bool { return c.Base == nil || c.New == nil || *c.Base != *c.New }) {
-		a.Warnings = append(a.Warnings, Warning{Code: "same-run", Message: "every figure is the same to the last digit: both directories hold the same run", Hint: "give two runs"})
+		a.Warnings = append(a.Warnings, Warning{Code: "same-run", Message: "every figure is the same to the last digit: both directories contain the same run", Hint: "give two runs"})
 	}
 }
 
@@ -312,7 +312,7 @@ func (a *Across) Gate(gates []Gate) error {
 
 func (a *Across) noneFor(g Gate) error {
 	if len(g.Where) == 0 {
-		return &GateError{Gate: g.Text, Column: 1, Message: "neither run knows " + g.Metric, Hinted: hint.Hinted{Text: "`tare report DIR --all` shows what a run knows"}}
+		return &GateError{Gate: g.Text, Column: 1, Message: "neither run has " + g.Metric, Hinted: hint.Hinted{Text: "`tare report DIR --all` lists the metrics of a run"}}
 	}
 	levels := map[string]bool{}
 	for _, c := range a.Changes {
@@ -326,5 +326,5 @@ func (a *Across) noneFor(g Gate) error {
 	}
 	slices.Sort(names)
 	return &GateError{Gate: g.Text, Column: strings.IndexByte(g.Text, '{') + 1,
-		Message: "no treatment of both runs is chosen by it, or none knows " + g.Metric, Hinted: hint.Hinted{Text: "the runs have " + listed(names, 8)}}
+		Message: "it selects no treatment of both runs, or none with " + g.Metric, Hinted: hint.Hinted{Text: "the runs have " + listed(names, 8)}}
 }

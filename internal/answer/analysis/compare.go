@@ -86,7 +86,7 @@ func number(v float64) *float64 {
 	return &v
 }
 
-const moreBlocks = "raise blocks in the experiment file (6 is a good beginning), or mend what made trials fail"
+const moreBlocks = "raise blocks in the experiment file (start with 6), or fix the cause of failed trials"
 
 func fewTrials(treatment string, n int) Warning {
 	return Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %d valid trials, and an interval needs %d", treatment, n, stats.MinN),
@@ -183,11 +183,11 @@ func known(trials []Trial, name string) bool {
 func (x *estimator) fill(c *Comparison, p pairs) {
 	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
 	if p.lost > 0 {
-		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %d blocks have no pair: a side failed, was invalid or is unknown there", p.lost, x.blocks),
+		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %d blocks have no pair: one side failed, was invalid or is unknown", p.lost, x.blocks),
 			Hint: "tare run --resume runs trials that are not recorded; the trials' own warnings have the reasons of invalid trials"})
 	}
 	if c.N == 0 {
-		c.Warnings = append(c.Warnings, Warning{Code: "few-trials", Message: "no block has both sides", Hint: "raise blocks, or see why trials were invalid"})
+		c.Warnings = append(c.Warnings, Warning{Code: "few-trials", Message: "no block has both sides", Hint: "raise blocks, or fix the cause of invalid trials"})
 		return
 	}
 	d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,13 +22,7 @@ type Distinction struct {
 }
 
 func (d Distinction) String() string {
-	say := func(s string) string {
-		if s == "" {
-			return "unknown"
-		}
-		return s
-	}
-	return fmt.Sprintf("%s: %s in the base run, %s in the new one", d.What, say(d.Base), say(d.New))
+	return fmt.Sprintf("%s: %s in the base run, %s in the new one", d.What, cmp.Or(d.Base, "unknown"), cmp.Or(d.New, "unknown"))
 }
 
 // NotComparable lists the reasons why two runs cannot be compared.

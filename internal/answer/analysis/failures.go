@@ -51,14 +51,14 @@ func failureFigures(f *figures, r *result.Record, path string) {
 // outages reads the seconds of the measure window.
 func outages(f *figures, r *result.Record, path string) {
 	if !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
-		f.warn("failures-unplaced", byTheSecond, "the measure window is not of whole seconds: when requests failed is not known", "measure for whole seconds")
+		f.warn("failures-unplaced", byTheSecond, "the measure window is not a whole number of seconds: the time of failures is unknown", "measure for whole seconds")
 		return
 	}
 	first, n := r.Load.Window()
 	seconds, err := record.Seconds(path, first, n)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.warn("failures-unplaced", byTheSecond, "the trial has no latency log: when requests failed is not known", "use a load generator that keeps one")
+		f.warn("failures-unplaced", byTheSecond, "the trial has no latency log: the time of failures is unknown", "use a load generator with a latency log")
 		return
 	case err != nil:
 		f.warn("failures-unplaced", byTheSecond, err.Error(), "restore the file")
@@ -73,7 +73,7 @@ func outages(f *figures, r *result.Record, path string) {
 		f.set(metric.Recovery, v)
 		return
 	}
-	f.warn("not-recovered", []string{metric.Recovery}, fmt.Sprintf("after at least one of %d faults requests still failed when the next came, or at the end", len(trial.Faults)),
+	f.warn("not-recovered", []string{metric.Recovery}, fmt.Sprintf("after at least one of %d faults requests still failed at the next fault or at the end", len(trial.Faults)),
 		"the time to recover is longer than the time measured between faults: see longest_outage_s, or leave more time between faults")
 }
 

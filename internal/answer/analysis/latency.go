@@ -63,7 +63,7 @@ func latencyFigures(f *figures, r *result.Record, path string, method Method) {
 	case errors.Is(err, fs.ErrNotExist) && wordsOnly(f, r.Load):
 		return
 	case errors.Is(err, fs.ErrNotExist):
-		f.warn("latency-missing", latencyNames, "the trial has no latency log", "the load generator keeps none, or the file was moved: latencies are unknown")
+		f.warn("latency-missing", latencyNames, "the trial has no latency log", "latencies are unknown: the load generator writes no log, or the file was moved")
 		return
 	case err != nil:
 		f.warn("latency-damaged", latencyNames, err.Error(), "latencies of this trial are withheld: restore the file")
@@ -87,8 +87,8 @@ func distribution(f *figures, base string, perUnit float64, s *hdrlog.Sum) {
 		name := base + "/" + q.part
 		f.set(name, float64(v.At[i])/perUnit)
 		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
-			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s rests on %d requests and needs %.0f", name, n, need),
-				"measure longer, or at a higher rate, or do not read this quantile")
+			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s has %d requests and needs %.0f", name, n, need),
+				"measure longer, or at a higher rate, or ignore this quantile")
 		}
 	}
 }

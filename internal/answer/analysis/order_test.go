@@ -83,7 +83,7 @@ func TestUnequalMeshesAreNamed(t *testing.T) {
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
 	for want, provides := range map[string]map[string]any{
 		"": {"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true}, "linkerd": map[string]any{"mtls": true, "l7": true}},
-		"the meshes do not do the same for their users: ambient-l4 is without an understanding of requests (L7), retries; istio is without telemetry": {
+		"the meshes have different features: ambient-l4 lacks L7 processing, retries; istio lacks telemetry": {
 			"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true, "retries": true}, "ambient-l4": map[string]any{"mtls": true, "telemetry": true}},
 	} {
 		r := rewritten(t, s, result.EnvironmentFile, func(e map[string]any) { e["provides"] = provides })

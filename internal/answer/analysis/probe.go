@@ -44,7 +44,7 @@ func probeFigures(f *figures, r *result.Record) {
 	before, ok1 := r.Probe.Before.Microseconds()
 	after, ok2 := r.Probe.After.Microseconds()
 	if !ok1 || !ok2 {
-		f.warn("probe-damaged", []string{probeMetric}, "the readings of the calibration probe hold no work or no time", "the record is damaged, or a processor was held by others for all of the reading")
+		f.warn("probe-damaged", []string{probeMetric}, "the readings of the calibration probe have no work or no time", "the record is damaged, or another process used the processor for the whole reading")
 		return
 	}
 	f.set(probeMetric, (before+after)/2)

@@ -10,23 +10,23 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// publishedQuantiles are those of the debate's plots: the last line of wrk2's
-// spectrum that is not above 50, 90 and 99 %. wrk2 steps over 99 %, so that the
-// debate's "P99" is the line at 98.90625 %, and is called that here.
+// publishedQuantiles are the last lines of wrk2's spectrum up to 50, 90 and 99 %.
+// wrk2 prints no line at 99 %, so a P99 published from it is the line at
+// 98.90625 %, and has that name here.
 var publishedQuantiles = []struct {
 	part string
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p98.9", 0.9890625}}
 
-// publishedLatency is the mean over generators of each one's quantile, of those
-// within one population standard deviation: as the debate plots it, though a
+// publishedLatency is the mean over generators of each one's quantile, without
+// values beyond one population standard deviation. It is published so, although a
 // mean of the parts' quantiles is no quantile of the whole.
 func publishedLatency(f *figures, l *result.Load) {
 	for _, p := range publishedQuantiles {
 		podMean(f, l, p.part, func(d result.Latency) (float64, bool) { return spectrumAt(d, p.q) })
 	}
 	if _, ok := f.values[metric.Latency+"/p98.9"]; ok {
-		f.warn("p99-is-p98.9", []string{metric.Latency + "/p98.9"}, "what the source calls P99 is the 98.90625 % line of wrk2's spectrum, which has none at 99 %",
+		f.warn("p99-is-p98.9", []string{metric.Latency + "/p98.9"}, "the source's P99 is the 98.90625 % line of wrk2's spectrum, which has no line at 99 %",
 			"the other methods have the quantile itself, as "+metric.Latency+"/p99")
 	}
 	if l.Generator != "oha" {
@@ -64,7 +64,7 @@ func spectrumAt(d result.Latency, q float64) (float64, bool) {
 	for _, b := range d.Buckets {
 		total += b.Count
 	}
-	// A dozen equal steps up to the slowest request are no spectrum.
+	// A dozen equal steps up to the slowest request are too coarse.
 	if total == 0 || total != d.Count || len(d.Buckets) <= 24 {
 		return 0, false
 	}
@@ -78,7 +78,7 @@ func spectrumAt(d result.Latency, q float64) (float64, bool) {
 	return 0, false
 }
 
-// published is a quantile in its source's own words.
+// published is a quantile as its source printed it.
 func published(d result.Latency, q float64) (float64, bool) {
 	for _, p := range d.Quantiles {
 		if math.Abs(p.Q-q) < 1e-9 {
@@ -140,7 +140,7 @@ func oneDistribution(f *figures, base string, ds []result.Latency) {
 		f.set(base+"/max", worst)
 	}
 	if len(ds) > 1 {
-		f.warn("quantiles-apart", []string{base}, fmt.Sprintf("%d generators published quantiles and no counts: they cannot be pooled, and a mean of quantiles is none", len(ds)),
+		f.warn("quantiles-apart", []string{base}, fmt.Sprintf("%d generators published quantiles and no counts: they cannot be pooled", len(ds)),
 			"keep the generators' histograms, or run one")
 		return
 	}

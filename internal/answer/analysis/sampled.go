@@ -149,11 +149,11 @@ func (s *sampled) readings(r *result.Record) []int {
 		}
 	}
 	if len(fresh) < inside {
-		s.f.warn("repeated-readings", sampledMetrics, fmt.Sprintf("%d of the %d samples of the measure phase are readings of their own, the others repeat one", len(fresh), inside),
-			"the source refreshes more slowly than it was asked; repeats are not counted")
+		s.f.warn("repeated-readings", sampledMetrics, fmt.Sprintf("%d of the %d samples of the measure phase are new readings, the others repeat one", len(fresh), inside),
+			"the refresh interval of the source is longer than the sampling interval; repeats are not counted")
 	}
 	if len(fresh) < 3 {
-		s.f.warn("few-readings", sampledMetrics, fmt.Sprintf("the trial rests on %d readings", len(fresh)), "measure longer")
+		s.f.warn("few-readings", sampledMetrics, fmt.Sprintf("the trial has %d readings", len(fresh)), "measure longer")
 	}
 	return fresh
 }
@@ -169,7 +169,7 @@ func meanOf(v series, rows []int) (float64, bool) {
 	return total / n, n > 0
 }
 
-// publishedFilter is the debate's own: samples not above the mean are dropped if
+// publishedFilter is that of published results: samples not above the mean are dropped if
 // at least half remain, then those further than one population standard
 // deviation from the mean of what remains. Samples count as often as they were
 // repeated, and none before the part was first there.
@@ -239,6 +239,6 @@ func (s *sampled) nodes() {
 	}
 	if x, ok := s.reduce(v); ok {
 		s.f.set(metric.NodeCPU, x)
-		s.f.warn("node-of-pods", []string{metric.NodeCPU}, "the source's figure of a machine is the sum of the pods on it: the kernel and what runs outside pods are not in it", "")
+		s.f.warn("node-of-pods", []string{metric.NodeCPU}, "the source's figure of a machine is the sum of its pods, without the kernel and processes outside pods", "")
 	}
 }

@@ -34,7 +34,7 @@ type Stopping struct {
 	Unit   string   `json:"unit,omitempty"`
 }
 
-// stopped cuts the plan where the run ended because it knew enough.
+// stopped cuts the plan at the block after which the run stopped early.
 func (d *run) stopped(dir *result.Dir) error {
 	d.planned = d.plan.Blocks
 	s, err := dir.Stopped()
@@ -154,5 +154,5 @@ func (s *Stopping) warnings() []Warning {
 		return nil
 	}
 	return []Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %d blocks %s", s.Max, s.Words()),
-		Hint: "raise max, measure longer, or be content with a wider interval"}}
+		Hint: "raise max, measure longer, or accept a wider interval"}}
 }

@@ -17,7 +17,7 @@ func (a *analysis) reportWarnings(r *Report) []Warning {
 	} else {
 		ws = append(ws, floorWarnings(r)...)
 	}
-	ws = append(ws, a.together()...)
+	ws = append(ws, a.orderWarnings()...)
 	ws = append(ws, a.unequal()...)
 	ws = append(ws, a.lostTrials(r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
@@ -36,7 +36,7 @@ func (a *analysis) reportWarnings(r *Report) []Warning {
 
 func floorWarnings(r *Report) []Warning {
 	if len(r.Floor) == 0 {
-		return []Warning{{Code: "no-floor", Message: "no A/A pair was run: how much two identical treatments differ here is not known",
+		return []Warning{{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
 			Hint: "add `control: true` to the experiment file"}}
 	}
 	var differ []string
@@ -49,8 +49,8 @@ func floorWarnings(r *Report) []Warning {
 		return nil
 	}
 	return []Warning{{Code: "aa-differs", Metrics: differ,
-		Message: "the A/A pair differs, and must not: " + listed(differ, 4) + "; differences of that size elsewhere mean nothing",
-		Hint:    "the machine was not steady: close what else runs, pin CPUs, warm up longer, run more blocks; `tare doctor` looks for the cause"}}
+		Message: "the A/A pair differs, but must not: " + listed(differ, 4) + "; ignore differences of that size elsewhere",
+		Hint:    "the machine was not steady: stop other programs, pin CPUs, warm up longer, run more blocks; `tare doctor` searches for the cause"}}
 }
 
 // listed names at most n things.
@@ -76,16 +76,16 @@ func (d *run) lostTrials(c Count) []Warning {
 	if len(failed) > 0 {
 		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
 			Message: "left out of every figure: " + listed(failed, 3),
-			Hint:    "each trial's provenance/ holds the logs of its processes"})
+			Hint:    "the logs are in each trial's provenance/"})
 	}
 	if len(invalid) > 0 {
 		ws = append(ws, Warning{Code: "invalid-trials", Trials: c.Invalid,
 			Message: "left out of every estimate: " + listed(invalid, 3),
-			Hint:    "the reasons and their cures are among the warnings below"})
+			Hint:    "the reasons and fixes are among the warnings below"})
 	}
 	if c.Missing > 0 {
 		ws = append(ws, Warning{Code: "missing-trials", Trials: c.Missing,
-			Message: "not recorded: the run goes on, or was interrupted",
+			Message: "not recorded: the run is in progress, or was interrupted",
 			Hint:    "finish it with `tare run --resume DIR`"})
 	}
 	return ws

@@ -21,8 +21,8 @@ type figures struct {
 
 func (f *figures) set(name string, v float64) {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		f.warn("not-a-number", []string{name}, fmt.Sprintf("%s came out as %v and is left out", name, v),
-			"the record is damaged: look at its counters")
+		f.warn("not-a-number", []string{name}, fmt.Sprintf("%s is %v and left out", name, v),
+			"the record is damaged: check its counters")
 		return
 	}
 	f.values[name] = v
@@ -32,7 +32,7 @@ func (f *figures) warn(code string, metrics []string, message, hint string) {
 	f.warnings = append(f.warnings, Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }
 
-// withhold removes what a check of the run has found unfit to be used.
+// withhold removes the metrics that a check of the run withheld.
 func (f *figures) withhold(warnings []result.Warning) {
 	for _, w := range warnings {
 		if !w.Withholds {

@@ -14,7 +14,7 @@ var abilities = []struct {
 	has   func(mesh.Provides) bool
 }{
 	{"mutual TLS", func(p mesh.Provides) bool { return p.MTLS }},
-	{"an understanding of requests (L7)", func(p mesh.Provides) bool { return p.L7 }},
+	{"L7 processing", func(p mesh.Provides) bool { return p.L7 }},
 	{"retries", func(p mesh.Provides) bool { return p.Retries }},
 	{"telemetry", func(p mesh.Provides) bool { return p.Telemetry }},
 }
@@ -35,10 +35,10 @@ func (d *run) unequal() []Warning {
 	if len(lacks) == 0 {
 		return nil
 	}
-	var told []string
+	var list []string
 	for _, name := range slices.Sorted(maps.Keys(lacks)) {
-		told = append(told, name+" is without "+strings.Join(lacks[name], ", "))
+		list = append(list, name+" lacks "+strings.Join(lacks[name], ", "))
 	}
-	return []Warning{{Code: "unequal-meshes", Message: "the meshes do not do the same for their users: " + strings.Join(told, "; "),
+	return []Warning{{Code: "unequal-meshes", Message: "the meshes have different features: " + strings.Join(list, "; "),
 		Hint: "compare meshes with the same features, or mention the missing ones"}}
 }

@@ -204,15 +204,15 @@ func (d *run) importWarnings() []Warning {
 	ws := []Warning{}
 	if d.assumed {
 		ws = append(ws, Warning{Code: "no-baseline",
-			Message: "there are no runs without a mesh: what each mesh adds is not known; they are compared with one another, " + levelText(d.header.Baseline["mesh"]) + " as the baseline",
+			Message: "no run is without a mesh: the cost of each mesh is unknown; the meshes are compared with one another, " + levelText(d.header.Baseline["mesh"]) + " as the baseline",
 			Hint:    "choose another with --baseline mesh=NAME"})
 	}
 	if meshes, changes := d.sequence(); meshes > 1 && changes < meshes {
 		ws = append(ws, Warning{Code: "not-interleaved",
 			Message: fmt.Sprintf("the runs of the %d meshes were made one mesh after the other: any other change in that time is part of every difference, and of no interval", meshes),
-			Hint:    "run the meshes in turn, in random order, as tare run does"})
+			Hint:    "interleave the meshes in random order, as tare run does"})
 	}
-	return append(ws, Warning{Code: "no-floor", Message: "no A/A pair was run: how much two identical treatments differ is not known",
+	return append(ws, Warning{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
 		Hint: "import two sequences of one mesh, and compare them"})
 }
 
