@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,10 +58,8 @@ func TestNotReadyReasons(t *testing.T) {
 				t.Fatal(err)
 			}
 			ref, _ := cluster.RefOf(d)
-			short, cancel := context.WithTimeout(ctx, tc.wait)
-			defer cancel()
 			var reported lines
-			err := c.WaitReady(short, reported.add, ref)
+			err := waitUntilExplained(ctx, c, ref, tc.wait, &reported, tc.words)
 			var not *cluster.NotReady
 			if !errors.As(err, &not) {
 				t.Fatalf("%v", err)
@@ -70,6 +69,19 @@ func TestNotReadyReasons(t *testing.T) {
 			clustertest.Contains(t, reported.String(), "waiting for deployment "+ns+"/echo: ")
 			t.Logf("%v\nhint: %s\n%s", err, hint.Of(err), &reported)
 		})
+	}
+}
+
+// waitUntilExplained waits for an object that does not become ready. On a busy machine the cause may appear late, so it
+// waits again until the error contains the last of the words.
+func waitUntilExplained(ctx context.Context, c *cluster.Cluster, ref cluster.Ref, d time.Duration, reported *lines, words []string) error {
+	for {
+		short, cancel := context.WithTimeout(ctx, d)
+		err := c.WaitReady(short, reported.add, ref)
+		cancel()
+		if err == nil || ctx.Err() != nil || strings.Contains(err.Error(), words[len(words)-1]) {
+			return err
+		}
 	}
 }
 

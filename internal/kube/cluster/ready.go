@@ -58,22 +58,22 @@ func observed(o *unstructured.Unstructured) bool {
 	return number(o, "status", "observedGeneration") >= o.GetGeneration()
 }
 
-func replicas(o *unstructured.Unstructured, ready, updated, want int64) readiness {
+func replicas(o *unstructured.Unstructured, ready, updated, desired int64) readiness {
 	if !observed(o) {
 		return readiness{state: "not processed by its controller yet"}
 	}
-	r := readiness{ok: ready >= want && updated >= want, state: fmt.Sprintf("%d of %d replicas ready", ready, want)}
-	if updated < want {
+	r := readiness{ok: ready >= desired && updated >= desired, state: fmt.Sprintf("%d of %d replicas ready", ready, desired)}
+	if updated < desired {
 		r.state += fmt.Sprintf(", %d up to date", updated)
 	}
 	return r
 }
 
 func readyDeployment(o *unstructured.Unstructured) readiness {
-	want := numberOrOne(o, "spec", "replicas")
-	r := replicas(o, number(o, "status", "availableReplicas"), number(o, "status", "updatedReplicas"), want)
+	desired := numberOrOne(o, "spec", "replicas")
+	r := replicas(o, number(o, "status", "availableReplicas"), number(o, "status", "updatedReplicas"), desired)
 	if old := number(o, "status", "replicas") - number(o, "status", "updatedReplicas"); r.ok && old > 0 {
-		return readiness{state: fmt.Sprintf("%d replicas ready, %d old ones terminating", want, old)}
+		return readiness{state: fmt.Sprintf("%d replicas ready, %d old ones terminating", desired, old)}
 	}
 	return r
 }
@@ -87,15 +87,15 @@ func readyStatefulSet(o *unstructured.Unstructured) readiness {
 }
 
 func readyDaemonSet(o *unstructured.Unstructured) readiness {
-	want := number(o, "status", "desiredNumberScheduled")
-	return replicas(o, number(o, "status", "numberAvailable"), number(o, "status", "updatedNumberScheduled"), want)
+	desired := number(o, "status", "desiredNumberScheduled")
+	return replicas(o, number(o, "status", "numberAvailable"), number(o, "status", "updatedNumberScheduled"), desired)
 }
 
 func readyJob(o *unstructured.Unstructured) readiness {
-	want, done := numberOrOne(o, "spec", "completions"), number(o, "status", "succeeded")
-	want = min(want, numberOrOne(o, "spec", "parallelism"))
+	desired, done := numberOrOne(o, "spec", "completions"), number(o, "status", "succeeded")
+	desired = min(desired, numberOrOne(o, "spec", "parallelism"))
 	ready := number(o, "status", "ready") + done
-	r := readiness{ok: ready >= want, state: fmt.Sprintf("%d of %d pods ready", ready, want)}
+	r := readiness{ok: ready >= desired, state: fmt.Sprintf("%d of %d pods ready", ready, desired)}
 	if c, ok := conditionOf(o, "Failed"); ok && c.status == "True" {
 		r.ok, r.failed = false, c.why()
 	}

@@ -60,7 +60,7 @@ func (g *Guard) Foreign(ctx context.Context) ([]Workload, error) {
 	return all, err
 }
 
-// ownNamespaces are those that tare created, for a run or an installation.
+// ownNamespaces are the namespaces that tare created, for a run or an installation.
 func (g *Guard) ownNamespaces(ctx context.Context) (map[string]bool, error) {
 	ours := map[string]bool{}
 	err := g.cluster.Retry(ctx, "list namespaces", func(ctx context.Context) error {

@@ -63,7 +63,7 @@ func parseManifests(stream []byte) (manifests, error) {
 	}
 }
 
-// apply applies the objects, those that others depend on first.
+// apply applies the objects, dependencies first.
 func (all manifests) apply(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, report func(string)) error {
 	first := []string{"Namespace", "CustomResourceDefinition", "ServiceAccount"}
 	rank := func(o *unstructured.Unstructured) int {

@@ -41,7 +41,7 @@ type expectation struct {
 
 var bothDirections = []string{mesh.WayIn, mesh.WayOut}
 
-// expectations of a proxy, if the mesh is in force. pods are those that run the proxy.
+// expectations of a proxy, if the mesh is in force. pods run the proxy.
 func (t Target) expectations(x mesh.Proxy, proves string, pods []*corev1.Pod, g podGroups) []expectation {
 	switch x.In {
 	case mesh.InPod:

@@ -174,7 +174,7 @@ func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool)
 	return refs
 }
 
-// leftovers lists the mesh's objects: its namespace, and those that the definition lists as leftovers.
+// leftovers lists the mesh's objects: its namespace, and leftovers that the definition lists.
 func (u *uninstaller) leftovers(ctx context.Context) ([]cluster.Ref, error) {
 	all, err := u.cluster.Objects(ctx, cluster.Query{})
 	if err != nil {

@@ -35,7 +35,7 @@ var (
 	read   = []string{"get", "list", "watch"}
 )
 
-// needed are the permissions of a run; in one namespace those that are not Cluster.
+// needed are the permissions of a run; in one namespace without Cluster ones.
 var needed = []Permission{
 	{"", []string{"namespaces"}, manage, true,
 		"a namespace for each trial; the guard of clusters in use; deleting leftovers of ended runs",

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// serve connects to a server that answers each path with an object, or with a handler.
+func serve(t *testing.T, answers map[string]any) *Cluster {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch a := answers[r.URL.Path].(type) {
+		case nil:
+			http.NotFound(w, r)
+		case http.HandlerFunc:
+			a(w, r)
+		case string:
+			_, _ = w.Write([]byte(a))
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			if err := json.NewEncoder(w).Encode(a); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := newCluster(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func pod(name string, phase corev1.PodPhase, statuses ...corev1.ContainerStatus) corev1.Pod {
+	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: corev1.PodStatus{Phase: phase, ContainerStatuses: statuses}}
+}
+
+func waiting(reason string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "details"}}}
+}
+
+func TestExplanations(t *testing.T) {
+	oom := waiting("CrashLoopBackOff")
+	oom.RestartCount = 2
+	oom.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
+	unscheduled := pod("p", corev1.PodPending)
+	unscheduled.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
+	quota := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Name: "cart-1"}, Reason: "FailedCreate",
+		Message: `Error creating: pods "cart-1-x" is forbidden: exceeded quota: none`}
+	again := quota
+	again.Message = `Error creating: pods "cart-1-y" is forbidden: exceeded quota: none`
+	for name, c := range map[string]struct {
+		pods      []corev1.Pod
+		events    []corev1.Event
+		want      []string
+		hint      string
+		permanent bool
+	}{
+		"starting":       {pods: []corev1.Pod{pod("p", corev1.PodPending, waiting("ContainerCreating"))}},
+		"image":          {[]corev1.Pod{pod("p", corev1.PodPending, waiting("ImagePullBackOff"))}, nil, []string{"pod p: container app: ImagePullBackOff: details"}, "registry", false},
+		"never pulled":   {[]corev1.Pod{pod("p", corev1.PodPending, waiting("ErrImageNeverPull"))}, nil, []string{"pod p: container app: ErrImageNeverPull: details"}, "tare image load", true},
+		"out of memory":  {[]corev1.Pod{pod("p", corev1.PodRunning, oom)}, nil, []string{"pod p: container app: CrashLoopBackOff: exited with code 137 (OOMKilled), restarted 2 times\n| the last line"}, "memory limit", false},
+		"unschedulable":  {[]corev1.Pod{unscheduled}, nil, []string{"pod p: Unschedulable: 0/1 nodes"}, "no node takes the pod", false},
+		"replicas alike": {[]corev1.Pod{pod("p", corev1.PodPending, waiting("InvalidImageName")), pod("q", corev1.PodPending, waiting("InvalidImageName"))}, nil, []string{"pod p: container app: InvalidImageName: details"}, "not a valid reference", true},
+		"quota":          {nil, []corev1.Event{quota, again}, []string{"replicaset cart-1: FailedCreate: Error creating: a pod is forbidden: exceeded quota: none"}, "ResourceQuota", false},
+	} {
+		k := serve(t, map[string]any{
+			"/api/v1/namespaces/shop/pods":       corev1.PodList{Items: c.pods},
+			"/api/v1/namespaces/shop/events":     corev1.EventList{Items: c.events},
+			"/api/v1/namespaces/shop/pods/p/log": "the last line\n",
+		})
+		deployment := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"namespace": "shop", "name": "cart"},
+			"spec":     map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "cart"}}}}}
+		e := k.explainer.explain(t.Context(), refOf(deployment), deployment)
+		var got []string
+		for _, r := range e.reasons {
+			got = append(got, r.String())
+		}
+		if strings.Join(got, "\n") != strings.Join(c.want, "\n") || e.permanent != c.permanent || !strings.Contains(e.hint(), c.hint) || (c.hint == "") != (e.hint() == "") {
+			t.Errorf("%s: %q, permanent %v, hint %q", name, got, e.permanent, e.hint())
+		}
+	}
+}
+
+// An overloaded API server is called again until it answers. A missing permission is final, and has a hint.
+func TestRetry(t *testing.T) {
+	calls := 0
+	c := serve(t, map[string]any{
+		"/version": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if calls++; calls < 3 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			_, _ = w.Write([]byte(`{"gitVersion": "v1.36.3"}`))
+		}),
+		"/api/v1/nodes": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			calls++
+			http.Error(w, "no", http.StatusForbidden)
+		}),
+	})
+	if v, err := c.Version(t.Context()); err != nil || v != "v1.36.3" || calls != 3 {
+		t.Errorf("%s, %v after %d calls", v, err, calls)
+	}
+	calls = 0
+	_, err := c.Nodes(t.Context())
+	if !IsForbidden(err) || calls != 1 || hint.Of(err) != HintPermissions || !strings.HasPrefix(err.Error(), "list the nodes: ") {
+		t.Errorf("%v, hint %q after %d calls", err, hint.Of(err), calls)
+	}
+}
+
+// A server that does not answer is an error with the time spent. An interrupt is not.
+func TestRetryEnds(t *testing.T) {
+	c := serve(t, map[string]any{"/version": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := c.Version(ctx); err == nil || !strings.Contains(err.Error(), "tried for ") {
+		t.Errorf("%v", err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Version(interrupted); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
