@@ -26,7 +26,7 @@ type Query struct {
 	Kinds     func(schema.GroupResource) bool // nil: every kind that can be listed and deleted
 }
 
-// Objects lists the objects that match q, without those that controllers derive from others (events, endpoints).
+// Objects lists the objects that match q, without objects that controllers derive from others (events, endpoints).
 // What cannot be listed is in the error (kinds without permission in an [*Unlisted]), beside the rest of the objects.
 func (c *Cluster) Objects(ctx context.Context, q Query) ([]Object, error) {
 	kinds, err := c.resources.kinds(ctx)

@@ -21,7 +21,7 @@ const (
 	retryFor       = time.Minute // if the caller's context has no deadline
 )
 
-// requests repeats requests that the API server did not answer, and explains those that fail for good.
+// requests repeats requests that the API server did not answer, and explains permanent failures.
 type requests struct {
 	context string // of the kubeconfig, for hints
 	server  string // URL, for hints

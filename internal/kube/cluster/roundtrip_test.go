@@ -103,11 +103,11 @@ func TestConnectErrors(t *testing.T) {
 		o     cluster.Options
 		words []string
 	}{
-		"no file":      {cluster.Options{Kubeconfig: filepath.Join(t.TempDir(), "none")}, []string{"no such file", "--kubeconfig"}},
-		"no contexts":  {cluster.Options{Kubeconfig: write("apiVersion: v1\nkind: Config\n")}, []string{"no context in", "--kubeconfig"}},
-		"not YAML":     {cluster.Options{Kubeconfig: write("{")}, []string{"read kubeconfig", "kubectl config view"}},
-		"near context": {cluster.Options{Kubeconfig: clustertest.Kubeconfig(t), Context: c.Context() + "x"}, []string{"did you mean " + c.Context()}},
-		"nobody there": {cluster.Options{Kubeconfig: write(closed)}, []string{"refused", "does the cluster run"}},
+		"no file":       {cluster.Options{Kubeconfig: filepath.Join(t.TempDir(), "none")}, []string{"no such file", "--kubeconfig"}},
+		"no contexts":   {cluster.Options{Kubeconfig: write("apiVersion: v1\nkind: Config\n")}, []string{"no context in", "--kubeconfig"}},
+		"not YAML":      {cluster.Options{Kubeconfig: write("{")}, []string{"read kubeconfig", "kubectl config view"}},
+		"near context":  {cluster.Options{Kubeconfig: clustertest.Kubeconfig(t), Context: c.Context() + "x"}, []string{"did you mean " + c.Context()}},
+		"not reachable": {cluster.Options{Kubeconfig: write(closed)}, []string{"refused", "does the cluster run"}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		_, err := cluster.Connect(ctx, tc.o)
@@ -182,14 +182,14 @@ func TestForward(t *testing.T) {
 	if err := get(local, "http://"+address+"/"); err != nil {
 		t.Fatal(err)
 	}
-	nobody := c.Forward(ns, pods.Items[0].Name, 9)
-	defer nobody.Close()
-	conn, err := nobody.DialContext(ctx, "", "")
+	closedPort := c.Forward(ns, pods.Items[0].Name, 9)
+	defer closedPort.Close()
+	conn, err := closedPort.DialContext(ctx, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("a closed port: %v", err)
 	}
 	if _, err := c.Forward(ns, "no-such-pod", 80).DialContext(clustertest.Within(t, 5*time.Second), "", ""); err == nil {
 		t.Error("a pod that does not exist was reached")

@@ -1,6 +1,6 @@
 // Package guard refuses clusters that are in use. A cluster is accepted once a
-// user has marked it as disposable, for as long as it runs no other workloads
-// than those that were accepted with the mark.
+// user has marked it as disposable, and as long as it runs only workloads that
+// were accepted with the mark.
 package guard
 
 import (

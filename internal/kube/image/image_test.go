@@ -34,7 +34,7 @@ var compiled = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	source, path := filepath.Join(dir, "main.go"), filepath.Join(dir, "agent")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"weighed\") }\n"), 0o600); err != nil {
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"measured\") }\n"), 0o600); err != nil {
 		return nil, err
 	}
 	build := exec.Command("go", "build", "-trimpath", "-o", path, source)

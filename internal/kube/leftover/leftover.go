@@ -103,7 +103,7 @@ func DeleteDead(ctx context.Context, c *cluster.Cluster, namespace string, repor
 	return dead, Delete(ctx, c, report, dead...)
 }
 
-// Delete deletes the objects of runs, whatever their state, and waits until they are gone.
+// Delete deletes the objects of runs in any state, and waits until they are gone.
 func Delete(ctx context.Context, c *cluster.Cluster, report func(string), runs ...Run) error {
 	var refs []cluster.Ref
 	for _, r := range runs {

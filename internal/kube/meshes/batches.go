@@ -165,7 +165,7 @@ func (b *Batches) Verify(ctx context.Context, target Target) ([]check.Check, err
 	return b.current.Verify(ctx, target)
 }
 
-// Archive keeps what was applied for the current mesh, and its running configuration.
+// Archive keeps the applied manifests of the current mesh, and its running configuration.
 func (b *Batches) Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error {
 	if b.current == nil {
 		return errNoMesh

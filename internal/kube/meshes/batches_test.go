@@ -75,7 +75,7 @@ func TestRealBatches(t *testing.T) {
 			}
 		}
 	}
-	// Every trial archives what was installed.
+	// Every trial archives the installed manifests.
 	for range 2 {
 		archive := kept{}
 		if err := batches.Archive(bounded(t, time.Minute), "default", archive.keep); err != nil || archive["chart-small.yaml"] == nil || archive["images.json"] == nil {

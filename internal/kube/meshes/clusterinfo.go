@@ -28,9 +28,9 @@ func privateNetworks() (all []string) {
 	return all
 }
 
-// clusterInfo is what the installation of a mesh depends on.
+// clusterInfo is the properties of a cluster that a mesh's installation depends on.
 type clusterInfo struct {
-	nodes, allNodes int      // those that take any pod, and all
+	nodes, allNodes int      // nodes that take any pod, and all nodes
 	services        []string // service CIDRs
 	networks        []string // private networks, and CIDRs of pods and services outside them
 	distribution    string   // of Kubernetes; empty: unknown

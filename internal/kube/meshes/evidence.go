@@ -94,7 +94,7 @@ func (e evidence) judge(c check.Check, proves string, expected []expectation) ch
 		details = append(details, detail)
 		met = met && (len(still) == 0 || x.any && with > 0)
 	}
-	c.OK = met && counted > 0 // without a counter nothing is proven
+	c.OK = met && counted > 0 // no counter, no proof
 	c.Detail = strings.Join(details, "; ")
 	if e.probed {
 		c.Detail += fmt.Sprintf("; %d requests", e.answered)

@@ -30,7 +30,7 @@ func testProxy() mesh.Proxy {
 	}}
 }
 
-// Every proxy must have counted its own traffic. One that did not is named, whatever the others counted.
+// Every proxy must have counted its own traffic. One that did not is named, even if all others counted.
 func TestSidecarEvidence(t *testing.T) {
 	all := Traffic{true, true, true}
 	chain := func(p *corev1.Pod) PodTraffic {
@@ -101,7 +101,7 @@ func TestSinglePodInMesh(t *testing.T) {
 	}
 }
 
-// Without a counter of the expected direction, nothing is proven.
+// Without a counter of the expected direction, the check fails.
 func TestNoCounterOfDirection(t *testing.T) {
 	pods := podsNamed("load-1")
 	proxy := mesh.Proxy{Role: "sidecar", In: mesh.InPod, Counters: []mesh.Counter{{Proves: mesh.ProvesL7, Metric: "received"}}}

@@ -95,7 +95,7 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 		return err
 	}
 	if len(leftovers) > 0 {
-		return hint.New("if nobody needs them, `tare mesh uninstall "+n.definition.Name+" --force` removes them",
+		return hint.New("if they are not needed, `tare mesh uninstall "+n.definition.Name+" --force` removes them",
 			"the cluster has objects of the mesh that tare did not install: %s", list(leftovers))
 	}
 	return nil
@@ -162,7 +162,7 @@ func (n *installer) createNamespace(ctx context.Context) error {
 	return n.cluster.WaitReady(ctx, n.options.Report, cluster.Ref{Kind: cluster.KindNamespace, Name: n.k.Namespace})
 }
 
-// crds are those that the mesh needs, and its gateway if it is installed too.
+// crds are the CRDs of the mesh, and of its gateway if it is installed too.
 func (n *installer) crds() []mesh.CRDs {
 	if n.options.Gateway && n.k.Gateway != nil {
 		return slices.Concat(n.k.CRDs, n.k.Gateway.CRDs)

@@ -41,7 +41,7 @@ type Options struct {
 	// Run is the ID of the run that installs the mesh. It is recorded with the process, so that later runs can remove
 	// the mesh if the process has died.
 	Run string
-	// Archive receives what is applied, with charts rendered and secrets redacted; nil keeps nothing.
+	// Archive receives applied manifests, with charts rendered and secrets redacted; nil keeps nothing.
 	Archive func(name string, content []byte) error
 	// Report receives progress; may be nil.
 	Report func(string)
@@ -75,7 +75,7 @@ func (m *Mesh) Install(ctx context.Context) (Installation, error) {
 	return newInstaller(m.instance).run(ctx)
 }
 
-// Rendered is what Install would apply of charts, by release. It reads only the cluster's networks. Without a cluster,
+// Rendered returns the charts that Install would apply, by release. It reads only the cluster's networks. Without a cluster,
 // the private networks are assumed.
 func (m *Mesh) Rendered(ctx context.Context) (map[string]chart.Installed, error) {
 	return newInstaller(m.instance).render(ctx)

@@ -43,7 +43,7 @@ func container(name string, ports ...corev1.ContainerPort) corev1.Container {
 
 func noServices(context.Context, string) ([]corev1.Service, error) { return nil, nil }
 
-// Each pod gets three requests, whatever its container is called. The load gets none.
+// Each pod gets three requests, under any container name. The load gets none.
 func TestPlaintextFromOutsideClient(t *testing.T) {
 	groups := podGroups{inMesh: []*corev1.Pod{podWith("load", container("load", corev1.ContainerPort{ContainerPort: 9})),
 		podWith("shop", container("app", corev1.ContainerPort{ContainerPort: 8080})), podWith("till", container("web", corev1.ContainerPort{ContainerPort: 8081}))}}

@@ -35,7 +35,7 @@ func bounded(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// inventory lists the objects of the cluster, without those that change by themselves.
+// inventory lists the objects of the cluster, without kinds that change by themselves.
 func inventory(t *testing.T, c *cluster.Cluster) map[string]bool {
 	t.Helper()
 	c.Rediscover()

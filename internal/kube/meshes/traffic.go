@@ -53,7 +53,7 @@ func (t Target) expectations(x mesh.Proxy, proves string, pods []*corev1.Pod, g 
 }
 
 // bySidecar expects each pod's own traffic. Without knowledge of it, a load generator sends and does not receive, and
-// any other pod is proven by either direction.
+// any other pod needs counts in either direction.
 func (t Target) bySidecar(proves string, pods []*corev1.Pod) []expectation {
 	in, out := expectation{directions: []string{mesh.WayIn}}, expectation{directions: []string{mesh.WayOut}}
 	either := expectation{directions: bothDirections, any: proves == mesh.ProvesMTLS && !t.LoadInside}

@@ -62,7 +62,7 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 			u.report("the cluster has no objects of mesh %s", u.definition.Name)
 			return nil
 		}
-		return u.failed("uninstall", hint.New("if nobody needs them, --force removes them", "%w, and the cluster has objects of it: %s", ErrNotInstalled, list(found)))
+		return u.failed("uninstall", hint.New("if they are not needed, --force removes them", "%w, and the cluster has objects of it: %s", ErrNotInstalled, list(found)))
 	}
 	if err := u.remove(ctx); err != nil {
 		return u.failed("uninstall", err)

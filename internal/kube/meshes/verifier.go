@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// Target selects what is verified.
+// Target selects the subject of a verification.
 type Target struct {
 	Namespace string // the application's; empty: only the control plane
 	// LoadInside requires the load generator's pods in the mesh; otherwise they must be outside.

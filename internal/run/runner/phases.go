@@ -63,9 +63,7 @@ func (t *trial) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Verify, fmt.Errorf("it took longer than %v", t.setup.Timing.Verify))
 	defer cancel()
 	checks, err := t.deployment.Verifier.Verify(ctx)
-	for _, c := range checks {
-		t.journal.record.Checks = append(t.journal.record.Checks, result.Check(c))
-	}
+	t.journal.record.Checks = append(t.journal.record.Checks, checks...)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
