@@ -49,7 +49,7 @@ func metricList() string {
 		case slices.Equal(parts, latency):
 			b.WriteString(" By quantile.")
 		case len(parts) > 0:
-			fmt.Fprintf(&b, " Parts: `%s`.", strings.Join(parts, "`, `"))
+			fmt.Fprintf(&b, " Parts: `%s`.", strings.Join(parts, "`,`"))
 		}
 		b.WriteByte('\n')
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,16 @@ func newReferenceCommand(c *CommandLine) *cobra.Command {
 	}
 }
 
+// commonFlags are the flags that several commands have, described once.
+var commonFlags = map[string]string{
+	"context":    "context of the kubeconfig, on commands for clusters",
+	"kubeconfig": "kubeconfig, default $KUBECONFIG, then ~/.kube/config",
+	"mesh":       "add a mesh definition from a file, or name the mesh of an import",
+	"set":        "override a field of the experiment: blocks=3",
+	"yes":        "do not ask",
+	"output":     "write to this file",
+}
+
 // WriteReference writes every visible command below root as Markdown, with its flags.
 // Explanations and examples are left to --help.
 func WriteReference(w io.Writer, root *cobra.Command) error {
@@ -38,7 +50,13 @@ Results go to standard output, everything else to standard error. ` + "`--help` 
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid, 4 a gate or expectation does not hold, 130 interrupted.
 
+Flags of several commands:
+
 `)
+	for _, name := range slices.Sorted(maps.Keys(commonFlags)) {
+		fmt.Fprintf(&b, "- `--%s`: %s\n", name, commonFlags[name])
+	}
+	b.WriteByte('\n')
 	writeCommandReference(&b, root)
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
@@ -63,7 +81,7 @@ func writeCommandReference(b *strings.Builder, cmd *cobra.Command) {
 func writeFlagReference(b *strings.Builder, flags *pflag.FlagSet) {
 	rows := ""
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" || f.Name == "version" {
+		if _, common := commonFlags[f.Name]; common || f.Hidden || f.Name == "help" || f.Name == "version" {
 			return
 		}
 		value, usage := pflag.UnquoteUsage(f)
