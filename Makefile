@@ -23,7 +23,7 @@ RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... .
 # Tests with Istio have a cluster of their own: a mesh is an object of the whole cluster.
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
 # Load generators that `make e2e` installs and runs; empty: all.
-GENERATORS ?= wrk vegeta fortio
+GENERATORS ?= wrk h2load vegeta fortio
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 

@@ -65,6 +65,9 @@ const holdEnv = "TARE_LOCAL_TEST_HOLD"
 // The kernel removes the impairments of a killed process.
 func TestKilledWhileImpaired(t *testing.T) {
 	needsNetAdmin(t)
+	if testing.Short() {
+		t.Skip("starts and kills processes")
+	}
 	if os.Getenv(holdEnv) != "" {
 		w, err := newWire()
 		if err == nil {

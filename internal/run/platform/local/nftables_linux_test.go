@@ -219,6 +219,9 @@ func TestPartitionOfAConnection(t *testing.T) {
 }
 
 func TestPacketLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for TCP retransmits")
+	}
 	w, a := newWireFor(t), newAddresses()
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	// again is the number of TCP retransmits of some requests. TCP doubles its timeout
