@@ -21,7 +21,7 @@ type Experiment struct {
 	Metadata    Metadata    `yaml:"metadata" json:"metadata"`
 	Platform    Platform    `yaml:"platform,omitempty" json:"platform"`
 	Application Application `yaml:"application,omitempty" json:"application"`
-	// Meshes is what is chosen of each mesh beyond its name.
+	// Meshes are options of each mesh.
 	Meshes      map[string]MeshOptions `yaml:"meshes,omitempty" json:"meshes,omitempty"`
 	Factors     Factors                `yaml:"factors" json:"factors"`
 	Load        Load                   `yaml:"load,omitempty" json:"load"`
@@ -35,8 +35,8 @@ type Experiment struct {
 	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals; default 0.95
 	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same; default 0: not tested
 	Validity    Validity               `yaml:"validity,omitempty" json:"validity"`
-	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"` // what is made to fail, and when
-	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions each trial must come up to
+	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"` // injected faults
+	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions that each trial must meet
 }
 
 // Metadata names the experiment.
@@ -45,7 +45,7 @@ type Metadata struct {
 	Description string `yaml:"description,omitempty" json:"description,omitempty"`
 }
 
-// Platform says where trials run.
+// Platform is where trials run.
 type Platform struct {
 	Kind string `yaml:"kind,omitempty" json:"kind"` // "local" (default), "kubernetes"
 	// Context of the kubeconfig, and the kubeconfig's path; empty: as kubectl chooses. Kubernetes.
@@ -57,21 +57,20 @@ type Platform struct {
 	Images map[string]Image `yaml:"images,omitempty" json:"images,omitempty"`
 	// Digests of images, by reference: those of generators, of charts and of meshes too. Kubernetes.
 	Digests map[string]string `yaml:"digests,omitempty" json:"digests,omitempty"`
-	// Affinity is where pods may stand: "auto" (default), "none" or "labels". Kubernetes.
+	// Affinity is the placement of pods: "auto" (default), "none" or "labels". Kubernetes.
 	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
-	// Namespace is one that is there and given to the run, for trials to be made in one after another; empty: each trial
-	// makes one of its own. Kubernetes.
+	// Namespace is an existing namespace for all trials; empty: each trial creates its own. Kubernetes.
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
-	// Resources are what containers ask for and may have, by plane: "app", "load". Kubernetes.
+	// Resources are requests and limits of containers, by plane: "app", "load". Kubernetes.
 	Resources map[string]Resources `yaml:"resources,omitempty" json:"resources,omitempty"`
-	// InUse is what becomes of a cluster that is in use, or is not marked as disposable: "refuse" (default) or "allow". Kubernetes.
+	// InUse is the policy for a cluster that is in use, or not marked as disposable: "refuse" (default) or "allow". Kubernetes.
 	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
-	// Expose is the way into the cluster for a load from outside: "nodePort" (default), "loadBalancer" or "portForward". Kubernetes.
+	// Expose is the access to the cluster for a load from outside: "nodePort" (default), "loadBalancer" or "portForward". Kubernetes.
 	Expose string `yaml:"expose,omitempty" json:"expose,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
-	// Meter is where the figures of containers come from; empty: the kubelets, or the
-	// Metrics API where those may not be asked. Kubernetes.
+	// Meter is the source of container figures; empty: the kubelets, or the Metrics API
+	// without the RBAC permissions for them. Kubernetes.
 	Meter string `yaml:"meter,omitempty" json:"meter,omitempty"`
 	// Prometheus is its address, where it is the meter. Kubernetes.
 	Prometheus string `yaml:"prometheus,omitempty" json:"prometheus,omitempty"`
@@ -86,12 +85,12 @@ type Application struct {
 	Chart *app.Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
 }
 
-// Load says how requests are sent.
+// Load is how requests are sent.
 type Load struct {
-	Generator string `yaml:"generator,omitempty" json:"generator"` // where it is no factor; default "tare"
-	// From is where it is sent from: "inside" the cluster (default), or "outside", from the machine tare runs on. Kubernetes.
+	Generator string `yaml:"generator,omitempty" json:"generator"` // if it is not a factor; default "tare"
+	// From is the origin: "inside" the cluster (default), or "outside", the machine tare runs on. Kubernetes.
 	From string `yaml:"from,omitempty" json:"from,omitempty"`
-	// Entry is what it is sent to: the entry's "service" (default), or the ingress "gateway" of each mesh. Kubernetes.
+	// Entry is the target: the entry's "service" (default), or the ingress "gateway" of each mesh. Kubernetes.
 	Entry    string   `yaml:"entry,omitempty" json:"entry,omitempty"`
 	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform
 	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request; default 10s, at most 60s
@@ -99,8 +98,8 @@ type Load struct {
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
 }
 
-// Checks are what an answer must be like to count as a success; one that is not
-// counts as an error. Only tare's own generator looks.
+// Checks are conditions on responses. A response that does not meet them counts
+// as an error. Only tare's own generator supports them.
 type Checks struct {
 	Status    []Status `yaml:"status,omitempty" json:"status,omitempty"`       // default 2xx, and gRPC's 0
 	BodyHas   []string `yaml:"bodyHas,omitempty" json:"bodyHas,omitempty"`     // texts
@@ -117,22 +116,22 @@ type Phases struct {
 	Warmup  Duration `yaml:"warmup" json:"warmup"`   // default 5s
 	Measure Duration `yaml:"measure" json:"measure"` // default 30s
 	Drain   Duration `yaml:"drain" json:"drain"`     // deadline for requests in flight; default 2s
-	// Idle is when the application counts as idle, before the load and after it, where
-	// counters are refreshed only so often (platform kubernetes).
+	// Idle is when the application counts as idle, before and after the load. It applies
+	// to counters with a refresh interval (platform kubernetes).
 	Idle Idle `yaml:"idle,omitempty" json:"idle"`
 }
 
-// Idle is what application and data plane may use and still be idle.
+// Idle bounds what an idle application and data plane use.
 type Idle struct {
 	CPU      float64  `yaml:"cpu" json:"cpu"`                           // cores; default 0.1
 	Memory   Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes; default 0: any
-	Deadline Duration `yaml:"deadline" json:"deadline"`                 // how long it is waited for; default 60s
+	Deadline Duration `yaml:"deadline" json:"deadline"`                 // max time to wait; default 60s
 }
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.
 type Validity struct {
 	ErrorRatio    float64  `yaml:"errorRatio" json:"errorRatio"`       // default 0.001
-	RateShortfall float64  `yaml:"rateShortfall" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of what was asked
+	RateShortfall float64  `yaml:"rateShortfall" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of the requested rate
 	Unattributed  float64  `yaml:"unattributed" json:"unattributed"`   // default 0.01 of all CPU
 	GeneratorCPU  float64  `yaml:"generatorCPU" json:"generatorCPU"`   // default 0.9 of one core a worker
 	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial; default 0: max(1 ms, 10 % of p50)

@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 )
 
-// Fault is one line of the timeline: what is made to fail, when, and for how long.
+// Fault is one fault of the timeline: its kind, time, duration and target.
 type Fault struct {
 	Kind   string      `yaml:"kind" json:"kind"`                         // see FaultKinds
 	At     Duration    `yaml:"at" json:"at"`                             // from the start of the measure phase
@@ -28,24 +28,24 @@ type Fault struct {
 	Memory Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // memory: held by each
 }
 
-// FaultTarget is what a fault hits.
+// FaultTarget selects the tasks of a fault.
 type FaultTarget struct {
 	Service string `yaml:"service,omitempty" json:"service,omitempty"` // default: the entry
 	Replica *int   `yaml:"replica,omitempty" json:"replica,omitempty"` // that one, from 0
-	Pick    string `yaml:"pick,omitempty" json:"pick,omitempty"`       // first (default), random or all of those not hit already
+	Pick    string `yaml:"pick,omitempty" json:"pick,omitempty"`       // first (default), random or all of the tasks without a fault
 	Plane   string `yaml:"plane,omitempty" json:"plane,omitempty"`     // app (default), data or control
 }
 
-// FaultKind is what a kind of fault needs and may have.
+// FaultKind describes a kind of fault and its parameters.
 type FaultKind struct {
 	Name, Doc string
-	Needs     []string // parameters that must be given
-	May       []string // parameters that may be given
-	AppOnly   bool     // it hits the application plane alone
-	Network   bool     // it hits the network of whole pods
+	Needs     []string // required parameters
+	May       []string // optional parameters
+	AppOnly   bool     // applies only to the application plane
+	Network   bool     // applies to the network of whole pods
 }
 
-// FaultKinds is every kind of fault there is.
+// FaultKinds lists every kind of fault.
 func FaultKinds() []FaultKind {
 	return []FaultKind{
 		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address"},
@@ -61,7 +61,7 @@ func FaultKinds() []FaultKind {
 		{Name: "partition", Doc: "no packet reaches a pod, or leaves it", Network: true},
 		{Name: "packet-loss", Doc: "a share of a pod's packets is lost", Needs: []string{"ratio"}, Network: true},
 		{Name: "packet-delay", Doc: "each packet to and from a pod is late", Needs: []string{"delay"}, Network: true},
-		{Name: "bandwidth", Doc: "bytes per second to and from a pod are limited, what is over is lost", Needs: []string{"rate"}, Network: true},
+		{Name: "bandwidth", Doc: "bytes per second to and from a pod are limited; excess packets are lost", Needs: []string{"rate"}, Network: true},
 	}
 }
 
@@ -83,7 +83,7 @@ func faultKindNames() []string {
 	return names
 }
 
-// loadService is what platforms call the load generator's own pod.
+// loadService is the name of the load generator's pod.
 const loadService = "load"
 
 var (
@@ -94,7 +94,7 @@ var (
 // faultRules checks faults and expectations.
 type faultRules struct{ validation }
 
-// Defaults fills in what is left out.
+// Defaults fills in absent fields.
 func (f Fault) Defaults() Fault {
 	if f.Count == 0 {
 		f.Count = 1
@@ -115,7 +115,7 @@ const (
 	maxExpect      = 200
 )
 
-// parameters of a fault that were given, by name.
+// parameters lists the parameters that a fault has in the file.
 func (v faultRules) parameters(path string) map[string]bool {
 	given := map[string]bool{}
 	for _, name := range []string{"grace", "by", "delay", "ratio", "status", "rate", "cpu", "memory"} {
@@ -260,7 +260,7 @@ func (v faultRules) faultValues(path string, f Fault, given map[string]bool) {
 	}
 }
 
-// faultDescriptions are the schema's words on faults and expectations.
+// faultDescriptions describes faults and expectations for the schema.
 func faultDescriptions() []description {
 	var kinds []string
 	for _, k := range FaultKinds() {

@@ -15,11 +15,11 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// Known are the names an experiment may use. The program that knows every
-// variant passes them in, with the user's own added. An empty list leaves its names unchecked.
+// Known lists the names that an experiment may use. The main program passes all variants in, with the user's own. An
+// empty list disables the check of its names.
 type Known struct {
 	Meshes []string
-	// Definition is that of a mesh by name; nil: what is chosen of meshes is not checked.
+	// Definition returns a mesh definition by name; nil: options of meshes are not checked.
 	Definition func(name string) (mesh.Definition, bool)
 	Generators []string
 	Platforms  []string
@@ -40,8 +40,8 @@ func (k Known) topologies() []string {
 }
 
 // Read reads, defaults and validates an experiment file. Overrides are
-// "key=value" as `--set` takes them, applied before anything is checked. The
-// error is a [strict.Problems] with every mistake, or that of reading the file.
+// "key=value" of `--set`, applied before validation. The error is a
+// [strict.Problems] with every mistake, or the error of reading the file.
 func Read(path string, known Known, overrides ...string) (*Experiment, error) {
 	data, err := strict.ReadFile(path)
 	if err != nil {
@@ -50,8 +50,8 @@ func Read(path string, known Known, overrides ...string) (*Experiment, error) {
 	return Decode(path, data, known, overrides...)
 }
 
-// Decode is [Read] for a file that was read already; name is shown in errors,
-// and a topology's file is looked for beside it.
+// Decode is [Read] for the content of a file. name is the file in errors, and
+// topology files are relative to it.
 func Decode(name string, data []byte, known Known, overrides ...string) (*Experiment, error) {
 	doc, err := strict.Parse(name, data)
 	if err != nil {
@@ -79,8 +79,8 @@ func (e *Experiment) DefaultLevels() Levels {
 	return l
 }
 
-// defaults is the experiment that an empty file would be. What the file gives
-// is decoded over it, so that a zero that is written down stays a zero.
+// defaults is the experiment of an empty file. The file is decoded over it, so
+// that a zero in the file remains a zero.
 func defaults() *Experiment {
 	return &Experiment{
 		Platform:    Platform{Kind: "local"},
@@ -96,7 +96,7 @@ func defaults() *Experiment {
 	}
 }
 
-// complete fills in the defaults that depend on what the file gives.
+// complete fills in the defaults that depend on other fields.
 func (e *Experiment) complete(doc *strict.Document) {
 	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
 		e.Application.Topology = "echo"
@@ -120,7 +120,7 @@ func (e *Experiment) YAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// inline is the topology that stands in the file itself.
+// inline is the topology in the experiment file itself.
 func (e *Experiment) inline() app.Topology {
 	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services, Chart: e.Application.Chart}
 }

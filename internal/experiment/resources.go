@@ -26,7 +26,7 @@ type Cores float64
 // coresForm is the form of [Cores] in thousandths.
 const coresForm = `^[0-9]+m$`
 
-// Wants says what UnmarshalScalar expects.
+// Wants describes the text for messages.
 func (Cores) Wants() string { return "a number of CPUs such as 0.25 or 250m" }
 
 // UnmarshalScalar reads a number of CPUs.

@@ -167,7 +167,7 @@ func property(s *jsonschema.Schema, path string) *jsonschema.Schema {
 	return s
 }
 
-// description is what the schema says of one field beyond its type.
+// description is the documentation of one field in the schema.
 type description struct {
 	path, text string
 	otherwise  any // the default
@@ -300,7 +300,7 @@ func describe(known Known) []description {
 	}, faultDescriptions())
 }
 
-// resourcePlanes are the planes whose containers' resources can be said.
+// resourcePlanes restricts the keys of resources to planes.
 func resourcePlanes(s *jsonschema.Schema) {
 	s.PropertyNames = &jsonschema.Schema{Enum: anys(planesWithResources)}
 }

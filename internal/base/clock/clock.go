@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// Stamps are when a process took a question after its clock and when it answered, by
-// that clock; ns since 1970.
+// Stamps are the times at which a process received a request and sent its response,
+// by its own clock; ns since 1970.
 type Stamps struct {
 	Received int64 `json:"received"`
 	Sent     int64 `json:"sent"`
 }
 
-// Looks is how often a clock is asked; the quickest answer says most.
+// Looks is the number of requests. The one with the shortest round trip is used.
 const Looks = 8
 
-// Measure compares another process's clock with now, the asker's: how far it is
-// ahead, and the most by which that may be wrong, half of the quickest question's
-// round trip, as nothing says how that was shared between the ways. ask puts the
-// question once, by whatever way there is: a pipe, a socket. An error of any of them
-// ends it.
+// Measure compares another process's clock with now, the caller's. It returns how
+// far the other clock is ahead, and the maximal error: half of the shortest round
+// trip, since its two directions cannot be measured separately. ask sends one
+// request, over a pipe or a socket. Its first error is returned.
 func Measure(now func() time.Time, ask func() (Stamps, error)) (ahead, bound time.Duration, err error) {
 	best := time.Duration(math.MaxInt64)
 	for range Looks {

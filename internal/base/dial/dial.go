@@ -1,7 +1,6 @@
-// Package dial makes connections that begin at an address of one's own. The
-// kernel gives every connection over loopback the source 127.0.0.1; a pod whose
-// connections begin at its own address can be told from the others by what
-// looks at packets, as it can in a cluster.
+// Package dial opens connections from a given source address. By default, the
+// kernel uses 127.0.0.1 for all connections over loopback. With a source address
+// per pod, packets identify their pod, as in a cluster.
 package dial
 
 import (
@@ -10,12 +9,12 @@ import (
 	"net/netip"
 )
 
-// Func connects, as [net/http.Transport] wants it.
+// Func is the type of [net/http.Transport]'s DialContext.
 type Func func(ctx context.Context, network, address string) (net.Conn, error)
 
-// From connects from the source address, with a port of the kernel's choice.
-// Connections to what is not on loopback, and all of them where source is the
-// zero Addr, begin where the kernel says.
+// From connects from the source address, with a port that the kernel chooses.
+// The kernel also chooses the address of connections that leave loopback, and of
+// all connections if source is the zero Addr.
 func From(source netip.Addr) Func {
 	plain := new(net.Dialer)
 	if !source.IsValid() {

@@ -183,7 +183,7 @@ func quoted(out []byte) string {
 	return fmt.Sprintf(": %.300q", text)
 }
 
-// fetched returns the program in the cache, after a download if it is not there.
+// fetched returns the program in the cache, after a download if necessary.
 func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	system := runtime.GOOS + "/" + runtime.GOARCH
 	build, ok := p.Builds[system]

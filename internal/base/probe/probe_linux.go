@@ -103,7 +103,7 @@ func connect() (*work, error) {
 	for _, end := range w.ends {
 		if err == nil {
 			err = errors.Join(unix.SetsockoptInt(end, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
-				// What should be there and is not ends the probe, and does not hang it.
+				// A missing message ends the probe instead of blocking it.
 				unix.SetsockoptTimeval(end, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}))
 		}
 	}

@@ -16,8 +16,7 @@ type Command struct {
 	Dir   string     // working directory; empty: tare's own
 	Files []*os.File // inherited as descriptors 3, 4, …
 	CPUs  string     // processors it may run on, as taskset writes them; empty: any
-	// At is when it begins, by the clock of where it runs; zero: at once. Only load workers that are told of it wait,
-	// processes of this machine do not.
+	// At is the start time, by the clock of the host that runs it; zero: now. Only load workers in pods wait for it.
 	At time.Time
 	// Stdin is read to its end; nil is empty.
 	Stdin io.Reader

@@ -35,13 +35,13 @@ type Process struct {
 	stopped atomic.Bool
 }
 
-// ExitError says that a process ended in another way than with status 0.
+// ExitError is the error of a process that did not exit with status 0.
 type ExitError struct {
 	Name    string   // the program's name
 	Command string   // as [Command.String] prints it
 	State   string   // "exit status 1", "signal: killed"
 	Log     []string // the last lines it wrote
-	Stopped bool     // tare had asked it to stop
+	Stopped bool     // tare had sent SIGTERM
 }
 
 func (e *ExitError) Error() string {
@@ -166,7 +166,7 @@ func (p *Process) wait() {
 	close(p.done)
 }
 
-// Command is what was started.
+// Command returns the started command.
 func (p *Process) Command() Command { return p.command }
 
 // Done is closed once the process has ended and its output is complete.
@@ -190,9 +190,9 @@ func (p *Process) Signal(sig os.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end (SIGTERM), kills its whole group after grace, or
-// at once when ctx ends, and returns when it has ended. How it ended is told by
-// [Process.Wait]; a process that had already ended is no error.
+// Stop sends SIGTERM, kills the whole process group after grace or when ctx ends,
+// and returns when the process has ended. It returns no error if the process had
+// ended before. [Process.Wait] returns how it ended.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	p.stopped.Store(true)
 	// os.Process keeps from signalling a reused number.

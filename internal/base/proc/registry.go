@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// identity is what distinguishes a process from a later one with the same PID.
+// identity distinguishes a process from a later one with the same PID.
 type identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat

@@ -28,13 +28,13 @@ func pinned(cpus []int, start func() error) error {
 		return fmt.Errorf("pin to processors %v: %w", cpus, err)
 	}
 	defer func() { _ = unix.SchedSetaffinity(0, &before) }()
-	// The kernel leaves out processors that are not there, without a word.
+	// The kernel ignores CPUs that do not exist.
 	if err := unix.SchedGetaffinity(0, &got); err != nil {
 		return fmt.Errorf("read the processor affinity: %w", err)
 	}
 	for _, n := range cpus {
 		if !got.IsSet(n) {
-			return fmt.Errorf("pin to processors %v: processor %d is not there, or not open to this process", cpus, n)
+			return fmt.Errorf("pin to CPUs %v: CPU %d does not exist, or this process may not use it", cpus, n)
 		}
 	}
 	return start()

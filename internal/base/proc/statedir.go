@@ -15,7 +15,7 @@ import (
 
 // statePlace is where a directory of state files may be: the directories names, one in the other, below base.
 //
-// A state file lists processes to kill, so nobody but the user may write one. The base may be reached through
+// A state file lists processes to kill, so only the user may write one. The base may be reached through
 // links and may be shared, as /tmp is. Each directory in names is opened without following links and must
 // belong to the user, with mode 0700.
 type statePlace struct {
@@ -50,7 +50,7 @@ type stateDir struct {
 	user int
 }
 
-// create opens the place's directory and makes what is missing of it.
+// create opens the place's directory and creates missing parts.
 func (p statePlace) create() (stateDir, error) {
 	if err := p.checkHome(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return stateDir{}, err

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// tailBytes bounds what is kept or read for a tail.
+// tailBytes bounds a tail, in bytes.
 const tailBytes = 32 << 10
 
 type tail interface {
@@ -38,7 +38,7 @@ func (l logFile) last() []byte {
 	return b
 }
 
-// ring keeps the end of what is written to it.
+// ring keeps the last bytes written to it.
 type ring struct {
 	mu  sync.Mutex
 	buf []byte

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Usage is what a process that has ended used from its start to its end, as the
-// kernel tells whoever waited for it (getrusage(2)): to the microsecond, every
-// thread included.
+// Usage is the resource usage of a process from its start to its end, with all
+// threads, as the kernel reports it to the parent (getrusage(2)). CPU time has
+// microsecond precision.
 type Usage struct {
 	CPU         time.Duration
 	Peak        int64 // resident memory, bytes
@@ -18,7 +18,7 @@ type Usage struct {
 	Involuntary int64 // context switches
 }
 
-// Usage tells what the process used; not ok while it runs.
+// Usage returns the resource usage; not ok while the process runs.
 func (p *Process) Usage() (u Usage, ok bool) {
 	select {
 	case <-p.done:

@@ -13,10 +13,10 @@ import (
 )
 
 // Decode fills v, a pointer to a struct, from the document by the `yaml` tags of
-// its fields. Fields the document does not give keep their value, so that
-// defaults are set before. Mistakes are kept for [Document.Err]; what they
-// concern keeps its value too. Lists keep their length, with a zero value in
-// place of what could not be read, so that indices match the file.
+// its fields. Absent fields keep their value, so that defaults can be set
+// before. Mistakes are collected for [Document.Err], and the fields concerned
+// keep their value. Lists keep their length, with a zero value for an element
+// that cannot be read, so that indices match the file.
 func (d *Document) Decode(v any) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -31,7 +31,7 @@ func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
 		return // an alias was reported by inspect
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		d.wrong(n, key, at, "no value is given", "give it one, or leave the field out for its default")
+		d.wrong(n, key, at, "the value is missing", "write a value, or remove the field to use its default")
 		return
 	}
 	if s, ok := v.Addr().Interface().(ShortForm); ok && n.Kind != yaml.MappingNode {
@@ -290,7 +290,7 @@ func Number(text string) (float64, error) {
 	return f, nil
 }
 
-// found says in words what a node is.
+// found describes a node for a message.
 func found(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -309,7 +309,7 @@ func found(n *yaml.Node) string {
 	return short(n.Value)
 }
 
-// want says in words what a type expects.
+// want describes the expected value of a type for a message.
 func want(t reflect.Type) string {
 	if w, ok := reflect.New(t).Interface().(Wanter); ok {
 		return w.Wants()

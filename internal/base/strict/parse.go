@@ -168,7 +168,7 @@ func (d *Document) inspectMapping(n *yaml.Node, at *ref, depth int) bool {
 	return true
 }
 
-// syntaxErrors turns what the YAML library says into what its user can do. The
+// syntaxErrors maps messages of the YAML library to messages with a hint. The
 // library counts lines from 0 in the errors of its parser and from 1 in those
 // of its scanner; off is the difference. find narrows the place down to a column.
 var syntaxErrors = []struct {
@@ -232,7 +232,7 @@ func syntax(file string, data []byte, err error) Problems {
 	return whole(file, line, utf8.RuneCountInString(text[:at])+1, "not YAML: "+short(message), hint)
 }
 
-// unknownAlias finds the alias that the library names without saying where it is.
+// unknownAlias finds the position of an alias that the library reports without one.
 func unknownAlias(file string, lines []string, name string) Problems {
 	message, hint := "the alias *"+short(name)+" is not allowed", "write the value out"
 	for i, l := range lines {

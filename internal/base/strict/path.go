@@ -60,7 +60,7 @@ func splitPath(path string) ([]step, error) {
 	return steps, nil
 }
 
-// short keeps what a file says from flooding a message.
+// short truncates text of a file for a message.
 func short(s string) string {
 	const most = 60
 	if r := []rune(s[:min(len(s), 4*most+4)]); len(r) > most {

@@ -10,8 +10,8 @@ import (
 
 // Set overrides one value before [Document.Decode], as `--set key=value` does:
 // the key is a path such as "factors.rate" or "factors.rate[0]", the value any
-// YAML value in flow style, such as [100, 200]. Fields on the way are made; an
-// element of a list must be there already. Later mistakes in the value are
+// YAML value in flow style, such as [100, 200]. Missing mappings on the path are
+// created; an element of a list must exist. Later mistakes in the value are
 // reported as the override's.
 func (d *Document) Set(override string) error {
 	key, text, ok := strings.Cut(override, "=")

@@ -4,8 +4,7 @@
 // documents that are too big or not UTF-8. Experiment files, topologies and mesh
 // definitions are all read through it.
 //
-// A caller parses, decodes, validates what was decoded, and asks once for what
-// is wrong:
+// A caller parses, decodes and validates, and returns all mistakes at once:
 //
 //	doc, err := strict.Parse(name, data)
 //	if err != nil {
@@ -33,7 +32,7 @@ const (
 	MaxBytes = 1 << 20
 	// MaxDepth is how deeply lists and mappings may be nested.
 	MaxDepth = 32
-	// maxProblems bounds what one file can make us say.
+	// maxProblems bounds the problems of one file.
 	maxProblems = 100
 )
 
@@ -44,7 +43,7 @@ type Problem struct {
 	Line    int
 	Column  int
 	Message string
-	Hint    string // what the user can do; may be empty
+	Hint    string // may be empty
 }
 
 // Error is "file:line:column: message", without the hint.
@@ -68,15 +67,15 @@ func (ps Problems) Error() string {
 }
 
 // Scalar is a type that reads itself from the text of one YAML scalar. The
-// error of UnmarshalScalar is shown after the field's name and should say what
-// was found and what was expected.
+// error of UnmarshalScalar follows the field's name in the message, in the form
+// "found …, expected …".
 type Scalar interface {
 	UnmarshalScalar(text string) error
 }
 
 // ShortForm is a struct that may be written as a plain value as well as a mapping
-// of its fields. What is not a mapping is decoded into value, a pointer; use is
-// called where nothing was wrong with it.
+// of its fields. A plain value is decoded into value, a pointer, and use is called
+// if it is valid.
 type ShortForm interface {
 	ShortForm() (value any, use func())
 }
@@ -88,8 +87,8 @@ type Table interface {
 	Field(name string) (value any, store func())
 }
 
-// Wanter is a [Scalar] that says in words what it expects, e.g. "a duration
-// such as 30s", for when it is given a list or a mapping.
+// Wanter describes the expected text of a [Scalar] for messages, e.g. "a duration
+// such as 30s".
 type Wanter interface {
 	Wants() string
 }
@@ -101,7 +100,7 @@ type Position struct {
 	Column int
 }
 
-// Document is one parsed file and what is wrong with it.
+// Document is one parsed file with its mistakes.
 type Document struct {
 	file     string
 	root     *yaml.Node
@@ -112,23 +111,22 @@ type Document struct {
 }
 
 // At is the position of the value at path, such as "factors.rate[1]": of the
-// value itself where it stands on one line, of its key where it is a block. A
-// path that is not in the file has the position of the nearest one above it.
+// value itself if it is on one line, else of its key. A path that is not in the
+// file has the position of its nearest parent.
 func (d *Document) At(path string) Position {
 	keyNode, node, _ := d.find(path)
 	return d.position(keyNode, node)
 }
 
-// Has tells whether the file, or an override, gives the value at path.
+// Has reports whether the file or an override has a value at path.
 func (d *Document) Has(path string) bool {
 	_, _, ok := d.find(path)
 	return ok
 }
 
-// Sound tells whether nothing wrong is known yet about path, what is in it and
-// what it is in. Validation asks it so that one mistake is reported once. Once
-// there are too many mistakes to print nothing is sound any more, which spares
-// validation the work.
+// Sound reports whether path, its parents and its children have no mistake yet.
+// Validation calls it so that each mistake is reported once. It returns false
+// once there are too many mistakes to print.
 func (d *Document) Sound(path string) bool {
 	if d.full() {
 		return false
@@ -141,7 +139,7 @@ func (d *Document) Sound(path string) bool {
 	return true
 }
 
-// full tells that nothing more will be printed, so that nothing more need be found.
+// full reports whether further mistakes would not be printed.
 func (d *Document) full() bool { return len(d.problems) >= maxProblems }
 
 func within(inner, outer string) bool {
@@ -165,7 +163,7 @@ func (d *Document) report(at Position, path, message, hint string) {
 	d.problems = append(d.problems, Problem{File: at.File, Line: at.Line, Column: at.Column, Message: message, Hint: hint})
 }
 
-// Err returns what was reported as [Problems], sorted by position, or nil.
+// Err returns all mistakes as [Problems], sorted by position, or nil.
 func (d *Document) Err() error {
 	if len(d.problems) == 0 {
 		return nil
@@ -176,13 +174,13 @@ func (d *Document) Err() error {
 	})
 	if len(ps) >= maxProblems {
 		last := ps[len(ps)-1]
-		last.Message, last.Hint = fmt.Sprintf("%d mistakes are enough; the rest of the file was not checked", maxProblems), ""
+		last.Message, last.Hint = fmt.Sprintf("stopped after %d mistakes", maxProblems), ""
 		ps = append(ps, last)
 	}
 	return ps
 }
 
-// position prefers the key for a block, whose own first line says less than its name.
+// position returns the position of the key for a block value.
 func (d *Document) position(key, n *yaml.Node) Position {
 	if name, ok := d.from[n]; ok {
 		return Position{File: name}
@@ -230,5 +228,5 @@ func child(n *yaml.Node, s step) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// InvalidFile marks the error as the user's mistake in a file.
+// InvalidFile marks the error as a mistake in a file.
 func (Problems) InvalidFile() {}

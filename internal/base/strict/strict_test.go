@@ -185,7 +185,7 @@ func TestReportIsSortedAndBounded(t *testing.T) {
 		doc.Report("int", "again", "")
 	}
 	var ps strict.Problems
-	if !errors.As(doc.Err(), &ps) || len(ps) != 101 || !strings.HasPrefix(ps[100].Message, "100 mistakes are enough") {
+	if !errors.As(doc.Err(), &ps) || len(ps) != 101 || !strings.HasPrefix(ps[100].Message, "stopped after 100 mistakes") {
 		t.Errorf("%d problems", len(ps))
 	}
 }

@@ -1,7 +1,6 @@
 // Package app describes applications under test: topologies of services that
-// call one another. A topology is a YAML file in topologies/ (embedded) or
-// stands inline in the experiment file; both are the same type, read by the
-// same strict decoder.
+// call one another. A topology is a YAML file in topologies/ (embedded), or part
+// of the experiment file. Both have the same type and strict decoder.
 package app
 
 import (
@@ -17,12 +16,12 @@ type Topology struct {
 	Description string    `yaml:"description,omitempty" json:"description,omitempty"`
 	Entry       string    `yaml:"entry,omitempty" json:"entry"` // service that receives the load; default: the first
 	Services    []Service `yaml:"services" json:"services"`
-	// Chart installs them, on a cluster; nil: tare plays them.
+	// Chart installs them, on a cluster; nil: tare-agent runs them.
 	Chart *Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
 }
 
-// AnswerSize is the length of the entry's answers in bytes where all have the same; negative where they have not, or
-// where it is not tare's to know. otherwise is the treatment's.
+// AnswerSize is the length of the entry's responses in bytes, if all have the same and tare determines it; else
+// negative. otherwise is the treatment's.
 func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
 	if t.Chart != nil {
 		return -1
@@ -32,19 +31,19 @@ func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
 
 // Adder is the program of the sidecar study: a server whose routes reach one
 // function in process, or in a sidecar beside it. Of a service's behavior only
-// the response size is its own to say.
+// the response size can be set.
 const Adder = "adder"
 
 // Service is one service of a topology. Its replicas are alike.
 type Service struct {
 	Name     string `yaml:"name" json:"name"`
 	Replicas int    `yaml:"replicas,omitempty" json:"replicas,omitempty"` // 0: the treatment's replicas
-	// Program that plays it; empty: the service that can be anything.
+	// Program that runs it; empty: the configurable service of tare-agent.
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
-	// Protocol it speaks; empty: the treatment's.
+	// Protocol of its requests; empty: the treatment's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	Behavior `yaml:",inline"`
-	// Calls are made before the service answers; any that fails makes the answer fail.
+	// Calls are made before the service answers; any that fails makes the response fail.
 	Calls []Call `yaml:"calls,omitempty" json:"calls,omitempty"`
 }
 

@@ -8,27 +8,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Chart is a Helm chart that an application is installed from, in place of services that tare plays. The topology's
-// services then say what the chart's Services are called, and who calls whom.
+// Chart is the Helm chart of an application, instead of services that tare-agent runs. The topology's services then
+// have the names of the chart's Services, and their calls.
 type Chart struct {
 	Chart   string `yaml:"chart" json:"chart"`                         // oci://…, a directory or an archive, or a name in Repo
 	Repo    string `yaml:"repo,omitempty" json:"repo,omitempty"`       // URL of a chart repository
 	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart
 	Release string `yaml:"release,omitempty" json:"release,omitempty"` // default app
-	// Values are given to the chart; YAML.
+	// Values of the chart; YAML.
 	Values string `yaml:"values,omitempty" json:"values,omitempty"`
-	// Spread are values that go over Values where pods are to stand on different nodes; YAML.
+	// Spread are values merged over Values if pods run on different nodes; YAML.
 	Spread string `yaml:"spread,omitempty" json:"spread,omitempty"`
-	// Replicas is the value that is given the factor's level: defaultReplicas, or face.replicas; empty: the chart has none.
+	// Replicas is the name of the value for the factor's level: defaultReplicas, or face.replicas; empty: the chart has none.
 	Replicas string `yaml:"replicas,omitempty" json:"replicas,omitempty"`
 	// Port of the entry's Service; default 80.
 	Port int `yaml:"port,omitempty" json:"port,omitempty"`
 }
 
-// Local says that the chart is a directory or an archive of this machine.
+// Local reports whether the chart is a directory or an archive on this machine.
 func (c Chart) Local() bool { return c.Repo == "" && !strings.HasPrefix(c.Chart, "oci://") }
 
-// Given are the values for so many replicas, spread over nodes or not.
+// Given returns the values for n replicas, spread over nodes or not.
 func (c Chart) Given(replicas int, spread bool) (map[string]any, error) {
 	values, err := mapping(c.Values)
 	if err != nil {
@@ -63,7 +63,7 @@ func mapping(text string) (map[string]any, error) {
 	return values, nil
 }
 
-// lay puts values over others, mapping by mapping.
+// lay merges values over others.
 func lay(under, over map[string]any) {
 	for name, v := range over {
 		below, is := under[name].(map[string]any)
@@ -75,7 +75,7 @@ func lay(under, over map[string]any) {
 	}
 }
 
-// chart reports what is wrong with the chart, and what of the services is not tare's to say.
+// chart reports mistakes in the chart, and fields of services that only tare-agent supports.
 func (v validation) chart() {
 	c := v.t.Chart
 	if c == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The bounds of what a service can be told.
+// Bounds of a service's configuration.
 const (
 	maxCPU       = Duration(10 * time.Second)
 	maxMemory    = Size(64 << 30)
@@ -19,7 +19,7 @@ const (
 	maxText      = 1024 // bytes of a path or of a header's value
 )
 
-// checks reports what is wrong with parts that topologies and instances share.
+// checks reports mistakes in the fields that topologies and instances share.
 type checks struct {
 	r      Reporter
 	prefix string
@@ -114,7 +114,7 @@ func (v checks) ratio(path string, x float64) {
 	}
 }
 
-// IsPath tells whether s can be asked for over HTTP: a path, and perhaps a query.
+// IsPath reports whether s is a path of an HTTP request, with an optional query.
 func IsPath(s string) bool {
 	return strings.HasPrefix(s, "/") && len(s) <= maxText && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"<>\^{|}%#`+"`", r)

@@ -10,15 +10,15 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// Instance is one running instance of a service, complete: what the program
-// that plays it reads (JSON or YAML), written by the platform that starts it,
-// and what can be read and changed over REST while it runs.
+// Instance is the complete configuration of one running service. The platform
+// writes it, tare-agent reads it as JSON or YAML, and it can be read and changed
+// over REST.
 type Instance struct {
 	Name string `yaml:"name" json:"name"`
-	// Protocol that is spoken; empty is HTTP. It stays as it was at the start.
+	// Protocol of its requests; empty is HTTP. It cannot change while the instance runs.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	Behavior `yaml:",inline"`
-	// Calls are made for every request, before it is answered.
+	// Calls are made for every request, before the response.
 	Calls []Upstream `yaml:"calls,omitempty" json:"calls,omitempty"`
 }
 
@@ -33,8 +33,8 @@ type Upstream struct {
 // maxCalls bounds the calls one request can set off at one service.
 const maxCalls = 1000
 
-// DecodeInstance reads an instance, as strictly as every file is read; name
-// stands for the file in what is reported, [strict.Problems].
+// DecodeInstance reads an instance. The error is a [strict.Problems] with
+// positions in the file name.
 func DecodeInstance(name string, data []byte) (Instance, error) {
 	var i Instance
 	doc, err := strict.Parse(name, data)
@@ -49,8 +49,8 @@ func DecodeInstance(name string, data []byte) (Instance, error) {
 	return i, nil
 }
 
-// Check validates an instance that was put together in the program. Mistakes are
-// [strict.Problems] without a place: there is no file that they stand in.
+// Check validates an instance that was built by the program. The error is a
+// [strict.Problems] without positions.
 func (i Instance) Check() error {
 	b, err := json.Marshal(i)
 	if err != nil {

@@ -39,12 +39,12 @@ func Names() []string {
 	return names
 }
 
-// IsFile tells a topology's file from its name.
+// IsFile reports whether a topology is a path rather than a name.
 func IsFile(nameOrPath string) bool {
 	return strings.ContainsAny(nameOrPath, `/\`) || strings.HasSuffix(nameOrPath, ".yaml") || strings.HasSuffix(nameOrPath, ".yml")
 }
 
-// Load finds a topology by name, or reads it from a file where the argument
+// Load returns an embedded topology, or reads a file if the argument
 // has a slash or ends in .yaml. Mistakes in a file are [strict.Problems].
 func Load(nameOrPath string) (Topology, error) {
 	if !IsFile(nameOrPath) {
@@ -94,7 +94,7 @@ func (t Topology) Default() Topology {
 	return t
 }
 
-// Reporter takes the mistakes that validation finds, by path.
+// Reporter receives mistakes by path.
 type Reporter interface {
 	Report(path, message, hint string)
 	Sound(path string) bool
@@ -106,7 +106,7 @@ const (
 	maxCallsPerHit = 10_000
 )
 
-// Validate reports what is wrong with the entry and the services to r. Paths
+// Validate reports mistakes in the entry and the services to r. Paths
 // begin with prefix, e.g. "application." for a topology inside an experiment.
 func (t Topology) Validate(r Reporter, prefix string) {
 	v := validation{checks{r, prefix}, t}
@@ -160,7 +160,7 @@ func (v validation) services() {
 			first[s.Name] = i
 		}
 		if s.Replicas < 0 || s.Replicas > maxReplicas {
-			v.report(at+".replicas", fmt.Sprintf("%d is not between 0 and %d", s.Replicas, maxReplicas), "0 means as many as the factor replicas says")
+			v.report(at+".replicas", fmt.Sprintf("%d is not between 0 and %d", s.Replicas, maxReplicas), "0 uses the factor replicas")
 		}
 		v.protocol(at+".protocol", s.Protocol, Protocols())
 		v.program(at, s)
@@ -169,7 +169,7 @@ func (v validation) services() {
 	}
 }
 
-// program reports a program there is not, and what the adder cannot be told.
+// program reports an unknown program, and fields that the adder does not support.
 func (v validation) program(at string, s Service) {
 	size, behavior := s.ResponseSize, s.Behavior
 	behavior.ResponseSize = Sizes{}
@@ -179,13 +179,13 @@ func (v validation) program(at string, s Service) {
 	case s.Program != Adder:
 		v.report(at+".program", fmt.Sprintf("unknown program %.60q", s.Program), strict.DidYouMean(s.Program, []string{Adder}))
 	case len(s.Calls) > 0:
-		v.report(at+".calls", "the adder calls its sidecar and nothing else", "remove them")
+		v.report(at+".calls", "the adder calls only its sidecar", "remove them")
 	case s.Protocol != "" && s.Protocol != HTTP1:
-		v.report(at+".protocol", "the adder speaks http1", "leave it out")
+		v.report(at+".protocol", "the adder supports only http1", "remove it")
 	case !size.IsZero() && !fixed:
-		v.report(at+".responseSize", "answers of the adder are all of one length", "give a size")
+		v.report(at+".responseSize", "responses of the adder have one length", "write a size")
 	case !reflect.DeepEqual(behavior, Behavior{}):
-		v.report(at+".program", "the adder has no behavior to configure but its responseSize", "remove the other fields")
+		v.report(at+".program", "the adder supports only responseSize", "remove the other fields")
 	}
 }
 
@@ -208,14 +208,14 @@ func (v validation) calls(at string, s Service, names []string) {
 	}
 }
 
-// speaks reports a call by a protocol that its callee does not speak.
+// speaks reports a call by a protocol that its callee does not support.
 func (v validation) speaks(at string, c Call) {
 	callee, ok := v.t.Service(c.Service)
 	isHTTP := func(p string) bool { return p == HTTP1 || p == HTTP2 }
 	switch {
 	case !ok:
 	case callee.Protocol == TCP:
-		v.report(at+".service", fmt.Sprintf("%s speaks tcp, and services call by HTTP or gRPC", callee.Name), "let it speak http1, or remove the call")
+		v.report(at+".service", fmt.Sprintf("%s uses tcp, and services call by HTTP or gRPC", callee.Name), "write protocol: http1, or remove the call")
 	case c.Protocol == "" || callee.Protocol == "" || c.Protocol == callee.Protocol || isHTTP(c.Protocol) && isHTTP(callee.Protocol):
 	default:
 		v.report(at+".protocol", fmt.Sprintf("%s speaks %s", callee.Name, callee.Protocol), "leave the protocol out: it is the callee's then")
@@ -277,8 +277,8 @@ func (v validation) acyclic() bool {
 	return true
 }
 
-// work bounds what one request sets off: calls multiply along a topology, and
-// thirty services that call the next one twice are a billion calls.
+// work bounds the calls of one request. Calls multiply along a topology: thirty
+// services that each call the next one twice make a billion calls.
 func (v validation) work() {
 	index := map[string]Service{}
 	for _, s := range v.t.Services {
@@ -308,7 +308,7 @@ func notLabel(name string) string {
 	return fmt.Sprintf("%.80q is not a DNS label", name)
 }
 
-// IsLabel tells whether name is a DNS label (RFC 1123): such names become host
+// IsLabel reports whether name is a DNS label (RFC 1123): such names become host
 // names, directories and identities.
 func IsLabel(name string) bool {
 	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {

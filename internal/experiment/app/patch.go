@@ -12,9 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// PatchInstance changes an instance by a JSON merge patch (RFC 7396): fields
-// that are given replace those there are, fields that are null are taken away.
-// The outcome is held to the same rules as a file.
+// PatchInstance changes an instance by a JSON merge patch (RFC 7396): present
+// fields replace, null fields remove. The result is validated like a file.
 func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
 	// Read strictly first: what a decoder of JSON would pass over in silence,
 	// such as a field given twice, is a mistake here as well.
@@ -49,8 +48,8 @@ func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
 	return changed, err
 }
 
-// placed moves mistakes from where they stand in the outcome, which nobody has
-// seen, to where they stand in the patch. Their messages begin with the path.
+// placed maps the positions of mistakes from the merged document, which the user
+// has not seen, to the patch. Their messages begin with the path.
 func placed(mistakes strict.Problems, patch *strict.Document) strict.Problems {
 	for i, p := range mistakes {
 		path, _, _ := strings.Cut(p.Message, ": ")

@@ -23,11 +23,11 @@ import (
 //	buckets(0s, 5ms, 10ms) one of these, each equally likely
 //	buckets(0s:9, 1s:1)    one of these, by weight
 //
-// What is drawn is at most [MaxTime]. The zero value is no distribution.
+// Samples are at most [MaxTime]. The zero value is no distribution.
 type Times struct{ spread }
 
 // Sizes is a distribution of sizes in bytes, written as [Times] is: 1KiB,
-// uniform(1KiB, 4KiB), … What is drawn is at most [MaxSize]. The zero value is no distribution.
+// uniform(1KiB, 4KiB), … Samples are at most [MaxSize]. The zero value is no distribution.
 type Sizes struct{ spread }
 
 const (
@@ -91,12 +91,12 @@ func (s *Sizes) UnmarshalScalar(text string) error {
 	return err
 }
 
-// Wants implements [strict.Wanter].
+// Wants describes the text for messages.
 func (Times) Wants() string {
 	return "a time such as 100ms, or uniform(5ms, 20ms), exponential(10ms), lognormal(10ms, 0.5), buckets(0s:9, 1s:1)"
 }
 
-// Wants implements [strict.Wanter].
+// Wants describes the text for messages.
 func (Sizes) Wants() string {
 	return "a size such as 1KiB, or uniform(1KiB, 4KiB), exponential(2KiB), lognormal(2KiB, 0.5), buckets(1KiB:9, 1MiB:1)"
 }
@@ -130,7 +130,7 @@ type spread struct {
 	text   string
 }
 
-// IsZero tells whether there is no distribution; encoders leave the field out then.
+// IsZero reports whether there is no distribution. Encoders then omit the field.
 func (s spread) IsZero() bool { return s.kind == unset }
 
 // String is the distribution as it is written.
@@ -160,8 +160,8 @@ func (s spread) draw(most float64) float64 {
 	return min(x, most)
 }
 
-// forms are the distributions with parameters. numbers says how many of the
-// leading ones are quantities; one more is a plain number.
+// forms are the distributions with parameters. numbers is the number of leading
+// quantities; one more parameter is a plain number.
 var forms = map[string]struct {
 	kind                kind
 	quantities, numbers int

@@ -35,7 +35,7 @@ func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
 // MarshalJSON writes what UnmarshalScalar reads.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// Wants says what UnmarshalScalar expects.
+// Wants describes the text for messages.
 func (Duration) Wants() string { return "a duration such as 30s, 1m30s or 250ms" }
 
 // UnmarshalScalar reads a duration with its unit. A bare 0 needs none.
@@ -81,7 +81,7 @@ func (s Size) MarshalYAML() (any, error) {
 	return int64(s), nil
 }
 
-// Wants says what UnmarshalScalar expects.
+// Wants describes the text for messages.
 func (Size) Wants() string { return "a size such as 512, 1KiB or 1MB" }
 
 // UnmarshalScalar reads a number of bytes, with a unit or without.

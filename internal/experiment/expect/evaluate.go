@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// NeedsFault says that the condition speaks of faults.
+// NeedsFault reports whether the condition refers to faults.
 func (c Condition) NeedsFault() bool { return c.recovery != nil || c.window.needsFault() }
 
 // Evaluate measures the condition on a trial. What cannot be measured does not hold.

@@ -1,6 +1,6 @@
-// Package expect holds what a trial is expected to come up to: conditions on
-// time windows, such as "success_ratio >= 0.999 during fault". It parses them
-// and evaluates them on the seconds of a trial.
+// Package expect parses expectations, which are conditions on time windows such
+// as "success_ratio >= 0.999 during fault", and evaluates them on the seconds of
+// a trial.
 package expect
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // Condition is one parsed expectation.
 type Condition struct {
-	Text     string // as it was written
+	Text     string // as written in the file
 	subject  subject
 	compare  comparison
 	bound    float64 // in the subject's unit
@@ -40,32 +40,32 @@ func (s Second) all() int64 { return s.OK + s.Status + s.Other }
 // Fault is one fault that was injected, in seconds from the start of the measure phase.
 type Fault struct {
 	At   float64 `json:"at"`
-	Heal float64 `json:"heal"` // the end of the measure phase where it was not healed before
-	// Healed says that it was, within the measure phase.
+	Heal float64 `json:"heal"` // the end of the measure phase if it was not healed
+	// Healed: the fault was healed within the measure phase.
 	Healed bool `json:"healed"`
 }
 
-// Trial is what conditions are evaluated on.
+// Trial is the data that conditions are evaluated on.
 type Trial struct {
 	Seconds []Second         // of the measure phase, in order
 	Faults  []Fault          // in the order of their injection
 	Status  map[string]int64 // answers of the whole measure phase by status code
 }
 
-// Outcome is how a condition came out.
+// Outcome is the result of a condition.
 type Outcome struct {
 	Expect string   `json:"expect"`
 	OK     bool     `json:"ok"`
 	Value  *float64 `json:"value,omitempty"` // in Unit; absent: it could not be measured
 	Unit   string   `json:"unit,omitempty"`
-	Detail string   `json:"detail"` // what was seen, in words
+	Detail string   `json:"detail"` // the observation, as text
 }
 
 // tolerated is the share of failed requests in a second that is no outage.
 const tolerated = 0.001
 
-// bad says whether a second is part of an outage: more than a thousandth of its
-// requests failed. A second without any request is not known to be.
+// bad reports whether a second is part of an outage: more than a thousandth of its
+// requests failed. A second without requests is not.
 func (s Second) bad() bool {
 	n := s.all()
 	return n > 0 && float64(n-s.OK) > tolerated*float64(n)
@@ -97,7 +97,7 @@ func (t Trial) Lost() int64 {
 // Recovery is the longest time that requests went on failing after a fault was
 // injected (or healed, where it was), in seconds, right to one second upwards. Each
 // fault is followed until the next one. Not ok: there was no fault, or requests
-// still failed at the end, so that the time is longer than what was seen.
+// still failed at the end, so that the time is longer than observed.
 func (t Trial) Recovery(ofHeal bool) (seconds float64, ok bool) {
 	longest, known := 0.0, false
 	for i, f := range t.Faults {

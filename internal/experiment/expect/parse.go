@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// SyntaxError is what is wrong with a condition, and where.
+// SyntaxError is a mistake in a condition, with its position.
 type SyntaxError struct {
 	Column  int // from 1, in characters
 	Message string
@@ -57,7 +57,7 @@ func Parse(text string) (Condition, error) {
 	return c, nil
 }
 
-// split parts words at spaces, and signs of comparison from what stands beside them.
+// split splits a condition at spaces and around comparison operators.
 func split(text string) *parser {
 	p := &parser{}
 	column, begin := 1, 0

@@ -9,8 +9,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// subject is what a condition speaks of. measure takes it from the seconds of a
-// window; it says why where it cannot.
+// subject is the quantity of a condition. measure computes it from the seconds of
+// a window, or returns the reason why it cannot.
 type subject struct {
 	name    string
 	unit    string
@@ -108,8 +108,8 @@ func statusSubject(name string) (subject, error) {
 				others += n
 			}
 		}
-		// The seconds are kept by class, the codes for the whole: where all that
-		// failed has one pattern, or nothing has it, they say the same.
+		// Seconds are counted by class, codes only for the whole phase. The counts
+		// agree if all failures match the pattern, or none does.
 		switch {
 		case whole, these == 0:
 			return float64(these), nil

@@ -79,10 +79,10 @@ func (p *parser) time(expected string) (time.Duration, error) {
 	return d, nil
 }
 
-// whole says that it is the whole measure phase.
+// whole reports whether it is the whole measure phase.
 func (w window) whole() bool { return w == window{} }
 
-// needsFault says that it is empty where no fault was injected.
+// needsFault reports whether it is empty without faults.
 func (w window) needsFault() bool { return w.relation != "" }
 
 // of picks the seconds of the window. A second belongs to a fault as soon as a

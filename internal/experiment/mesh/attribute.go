@@ -18,9 +18,9 @@ var localRules = []Rule{
 }
 
 // clusterRules hold for every mesh in a cluster, after the mesh's own. What
-// tare deploys carries its label, so that a container of somebody else's that
+// tare deploys carries its label, so that a foreign container that
 // happens to be called "app" is not taken for it. The namespaces of a cluster's
-// own parts are those that package cluster takes for such.
+// own parts are the same as in package cluster.
 var clusterRules = slices.Concat([]Rule{
 	{Plane: metric.App, Container: "app", PodLabel: ofTare},
 	{Plane: metric.Data, Role: "sidecar", Container: "adder", PodLabel: ofTare},

@@ -10,44 +10,44 @@ import (
 // Control is a process of the control plane. It has an address of its own and
 // starts before every pod.
 type Control struct {
-	// Name tells it from the others of its mesh, and is how templates find it: {{.Control.<name>.IP}}.
+	// Name is unique in the mesh. Templates use it: {{.Control.<name>.IP}}.
 	Name string `yaml:"name" json:"name"`
-	// Program is looked up by the platform, as that of a sidecar.
+	// Program is found by the platform, as for a sidecar.
 	Program string `yaml:"program" json:"program"`
 	// Args are its arguments, each a text/template over [ControlContext].
 	Args []string `yaml:"args,omitempty" json:"args,omitempty"`
 	// Config is a text/template over [ControlContext], written to .ConfigPath.
 	Config string `yaml:"config,omitempty" json:"config,omitempty"`
-	// Ports are names; the platform chooses a free one for each, for TCP and UDP alike.
+	// Ports are names. The platform chooses a free port for each, for TCP and UDP.
 	Ports []string `yaml:"ports,omitempty" json:"ports,omitempty"`
-	// Ready are asked one after another, each until it is answered with 2xx.
+	// Ready are requests, sent in order, each until the response is 2xx.
 	Ready []Request `yaml:"ready" json:"ready"`
-	// Version asks the process which version it is; absent: it is not asked.
+	// Version is the request that returns the version; absent: unknown.
 	Version *Answer `yaml:"version,omitempty" json:"version,omitempty"`
 }
 
-// Request is what the platform asks of the control plane over HTTP. Every text is a template.
+// Request is an HTTP request to the control plane. Every text is a template.
 type Request struct {
-	Method string            `yaml:"method,omitempty" json:"method,omitempty"` // absent: GET, or PUT where there is a body
+	Method string            `yaml:"method,omitempty" json:"method,omitempty"` // default: GET, or PUT with a body
 	URL    string            `yaml:"url" json:"url"`
 	Header map[string]string `yaml:"header,omitempty" json:"header,omitempty"`
 	Body   string            `yaml:"body,omitempty" json:"body,omitempty"`
 }
 
-// Answer is a field of what is answered in JSON.
+// Answer is a field of a JSON response.
 type Answer struct {
 	Request `yaml:",inline"`
 	Field   string `yaml:"field" json:"field"` // names with dots between them, e.g. Config.Version
 }
 
-// Certificates say how to get from the control plane what tare's own probes of
-// the mesh need. The control plane is then the authority, and not tare.
+// Certificates describe how tare's probes of the mesh get certificates from the
+// control plane, which is then the certificate authority.
 type Certificates struct {
 	// Identity is a template over [CertificateContext]: the SPIFFE ID of a service.
 	Identity string `yaml:"identity" json:"identity"`
-	// Roots is answered with the authority's certificates as PEM.
+	// Roots returns the authority's certificates as PEM.
 	Roots Request `yaml:"roots" json:"roots"`
-	// Issue is answered with JSON: a certificate for .Service and its key, as PEM in two fields.
+	// Issue returns JSON: a certificate for .Service and its key, as PEM in two fields.
 	Issue Request `yaml:"issue" json:"issue"`
 	Chain string  `yaml:"chain" json:"chain"`
 	Key   string  `yaml:"key" json:"key"`
@@ -77,23 +77,23 @@ func (s Secrets) Secret(name string) string {
 type ServiceContext struct {
 	Name     string
 	Protocol string   // http1, http2, grpc, tcp
-	Callers  []string // the services that may call it; none: nobody calls it
+	Callers  []string // services that may call it; none: no service calls it
 }
 
-// ControlContext is what the templates of a process of the control plane may use.
+// ControlContext is the data of the templates of a control-plane process.
 type ControlContext struct {
 	Name       string
 	IP         string         // its own address
 	Ports      map[string]int // by the definition's names
 	ConfigPath string
-	DataDir    string // for this process alone; it goes with the deployment
+	DataDir    string // of this process only; removed with the deployment
 	Services   []ServiceContext
 	// Control are the processes that were started before it, by name.
 	Control map[string]ControlContext
 	Secrets
 }
 
-// CertificateContext is what the templates of [Certificates] may use.
+// CertificateContext is the data of the templates of [Certificates].
 type CertificateContext struct {
 	Service string
 	Control map[string]ControlContext
@@ -136,7 +136,7 @@ func renderAll(name string, texts []string, ctx any) ([]string, error) {
 	return all, nil
 }
 
-// Render executes a request's templates. ctx is the context of whom it is for.
+// Render executes a request's templates with ctx.
 func (r Request) Render(ctx any) (Request, error) {
 	var failed error
 	text := func(name, text string) string {
@@ -187,12 +187,12 @@ func (c Certificates) IdentityOf(ctx CertificateContext) (string, error) {
 type Listeners struct {
 	Inbound  string            // empty beside the load generator
 	Outbound map[string]string // by service
-	// Endpoints are gauges, by service, that must come to the number of the
-	// service's replicas before the sidecar is ready; empty: the sidecar knows them from its start.
+	// Endpoints are gauges, by service, that must equal the number of the
+	// service's replicas before the sidecar is ready; empty: its configuration lists them.
 	Endpoints map[string]string
 }
 
-// names of the listeners where the definition does not say.
+// default names of the listeners.
 const (
 	inboundListener  = "inbound"
 	outboundListener = "outbound-{{.Out.Service}}"

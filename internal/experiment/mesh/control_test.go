@@ -120,7 +120,7 @@ func TestBrokenControlPlanes(t *testing.T) {
 		{"bootstrap: {program: server, ", "bootstrap: {"}:                                 "local.sidecar.bootstrap.program: missing",
 		{"{TOKEN: \"{{.Secret .Pod}}\"}", "{TOKEN: \"{{.Secret .Pods}}\"}"}:               "can't evaluate field Pods",
 		{"register: [{url: \"http://{{.Control.server.IP}}/register\", ", "register: [{"}: "local.sidecar.register[0].url: missing",
-		{"out-{{.Out.Service}}", "out-{{.Service.Name}}"}:                                 "local.sidecar.outboundListener: the template does not hold",
+		{"out-{{.Out.Service}}", "out-{{.Service.Name}}"}:                                 "local.sidecar.outboundListener: invalid template",
 		{`denied: "{{.Inbound.Protocol}}"`, `denied: "{{.Inbound.Nothing}}"`}:             "can't evaluate field Nothing",
 	} {
 		if strings.Count(ordered, change[0]) == 0 {

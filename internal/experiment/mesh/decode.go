@@ -8,7 +8,7 @@ import (
 )
 
 // Decode reads one definition and validates it. The error is a
-// [strict.Problems]; name is what its positions begin with.
+// [strict.Problems] with positions in the file name.
 func Decode(name string, data []byte) (Definition, error) {
 	var d Definition
 	doc, err := strict.Parse(name, data)
@@ -24,15 +24,15 @@ func Decode(name string, data []byte) (Definition, error) {
 	return d, nil
 }
 
-// validation collects what is wrong with one definition.
+// validation collects the mistakes of one definition.
 type validation struct {
 	doc  *strict.Document
 	data []byte
-	// inTemplates are problems at a line of a template, which a path cannot name.
+	// inTemplates are problems at a line in a template, which have no path.
 	inTemplates strict.Problems
 }
 
-// report adds a problem unless one is known there already.
+// report adds a problem, unless the field has one already.
 func (v *validation) report(path, message, hint string) {
 	if v.doc.Sound(path) {
 		v.doc.Report(path, message, hint)

@@ -12,33 +12,33 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Settings are what the user chose of a mesh on Kubernetes. The zero value is the definition's defaults.
+// Settings are a user's options for a mesh on Kubernetes. The zero value has the definition's defaults.
 type Settings struct {
 	Version string            // of the mesh; empty: the definition's
 	Profile string            // empty: the default one
 	Hub     string            // of images; empty: the definition's
-	Options map[string]string // by name; what is left out has its default
+	Options map[string]string // by name; absent ones have their default
 	// Values go over everything else, by release.
 	Values map[string]map[string]any
 }
 
-// EnrolContext is what the templates of an [Enrolment] may use.
+// EnrolContext is the data of the templates of an [Enrolment].
 type EnrolContext struct {
 	Version   string
 	Profile   string
 	Replicas  int    // of the profile
 	Namespace string // the application's
-	// LoadInside says that the load generator is in the mesh as well.
+	// LoadInside: the load generator is in the mesh.
 	LoadInside bool
-	// Gateway is what the mesh's ingress gateway leads to, where the load comes through it; else nil.
+	// Gateway is the backend of the mesh's ingress gateway, if the load enters there; else nil.
 	Gateway *Front
-	// Closed says that whatever calls the application is in the mesh: the load, or the gateway before it.
+	// Closed: all clients of the application are in the mesh, either the load or the gateway.
 	Closed  bool
 	Hub     string
 	Options map[string]string
 }
 
-// InstallContext is what the templates of charts and installers may use.
+// InstallContext is the data of the templates of charts and installers.
 type InstallContext struct {
 	Version   string
 	Profile   string
@@ -62,19 +62,19 @@ type IssuedCertificates struct {
 	IssuerKey   string
 }
 
-// Enrolled is what puts one application's namespace under the mesh, rendered.
+// Enrolled is the rendered enrolment of one application's namespace.
 type Enrolled struct {
 	Namespace Marks // of the namespace
 	Pod       Marks // of each pod in the mesh, the load's too where it is inside
 	Exempt    Marks // of each pod that stays out
-	// Manifests are YAML documents, to be applied in the namespace once it is there and before any pod is.
+	// Manifests are YAML documents, applied in the new namespace before any pod.
 	Manifests []string
 	// Workloads come of them; scaled ones are to have Replicas.
 	Workloads []Workload
 	Replicas  int
 	// Conditions must hold before the load is sent.
 	Conditions []Condition
-	// Proof is what pods that are in the mesh come to carry.
+	// Proof are marks that the mesh adds to its pods.
 	Proof Marks
 }
 
@@ -112,7 +112,7 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 			for _, c := range k.Charts {
 				releases = append(releases, c.Release)
 			}
-			return s, hint.New("releases: "+strings.Join(releases, ", "), "values are given for %q, which is no release of this mesh", release)
+			return s, hint.New("releases: "+strings.Join(releases, ", "), "this mesh has no release %q for values", release)
 		}
 	}
 	return s, nil
@@ -164,7 +164,7 @@ func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolCon
 // replicas of the profile; a mesh without profiles has one of everything.
 func (k Kubernetes) replicas(s Settings) int { return max(k.Profiles[s.Profile].Replicas, 1) }
 
-// RefusesPlaintext says whether requests without TLS from outside of the mesh must be refused.
+// RefusesPlaintext reports whether requests without TLS from outside the mesh must be refused.
 func (k Kubernetes) RefusesPlaintext(s Settings, namespace string, way Way) (bool, error) {
 	s, err := k.Complete(s)
 	if err != nil {
@@ -253,7 +253,7 @@ func overlay(under, over map[string]any) {
 			overlay(below, deep)
 			continue
 		}
-		if is { // a copy: what is put over it later is not the caller's
+		if is { // a copy: merging must not change the caller's map
 			below = map[string]any{}
 			overlay(below, deep)
 			value = below
@@ -278,7 +278,7 @@ func (c CLI) Commands(ctx InstallContext) (commands [][]string, values string, e
 	return commands, string(b), nil
 }
 
-// Matches says whether an object is one of these.
+// Matches reports whether an object is a leftover.
 func (l Leftover) Matches(group, kind, namespace, name string, labels map[string]string) bool {
 	for label, want := range l.Labels {
 		if got, has := labels[label]; !has || !match(want, got) {
@@ -296,7 +296,7 @@ func (l Leftover) Matches(group, kind, namespace, name string, labels map[string
 // Match compares as rules do: for equality, or for a prefix where want ends in "*".
 func Match(want, got string) bool { return match(want, got) }
 
-// Selects says whether a pod with these labels is one of the proxy's own.
+// Selects reports whether a pod with these labels belongs to the proxy.
 func (p Proxy) Selects(labels map[string]string) bool {
 	return has(labels, p.PodLabel)
 }

@@ -9,30 +9,30 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Gateway is a mesh's ingress gateway: how one is made in an application's namespace, what leads to it, and how to tell
-// that it stands and that requests go through it.
+// Gateway is a mesh's ingress gateway: its objects in an application's namespace, its Service, and how readiness and
+// traffic are verified.
 type Gateway struct {
-	// None says why the mesh has none; nothing else is given then.
+	// None is the reason why the mesh has no gateway; the other fields are then empty.
 	None string `yaml:"none,omitempty" json:"none,omitempty"`
-	// CRDs that it needs beside the mesh's own. They come with the mesh where its gateway is asked for.
+	// CRDs that it needs beside the mesh's own. They are installed with the mesh if the gateway is used.
 	CRDs []CRDs `yaml:"crds,omitempty" json:"crds,omitempty"`
-	// Protocols of an application that its routes carry.
+	// Protocols that its routes support.
 	Protocols []string `yaml:"protocols,omitempty" json:"protocols,omitempty"`
-	// Manifests are streams of YAML, templates over [EnrolContext], put into the application's namespace after those of
-	// the enrolment. Their .Gateway says what it leads to.
+	// Manifests are streams of YAML, templates over [EnrolContext], applied in the application's namespace after those of
+	// the enrolment. Their .Gateway is the backend.
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
-	// Workloads come of them; scaled ones are brought to the profile's replicas.
+	// Workloads are created by them; scaled ones have the profile's replicas.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
 	// Conditions must hold before the load is sent.
 	Conditions []Condition `yaml:"conditions,omitempty" json:"conditions,omitempty"`
-	// Service is the one that leads to it, in the application's namespace, at Port.
+	// Service of the gateway, in the application's namespace, at Port.
 	Service string `yaml:"service,omitempty" json:"service,omitempty"`
 	Port    int    `yaml:"port,omitempty" json:"port,omitempty"`
-	// Proxy is what runs in its pods. Its counters of requests must move by every request that is answered.
+	// Proxy in its pods. Its request counters must grow by every answered request.
 	Proxy *Proxy `yaml:"proxy,omitempty" json:"proxy,omitempty"`
 }
 
-// Condition is one that a controller reports in an object's status, or in the status of each of its parents, as the
+// Condition is a condition that a controller reports in an object's status, or in the status of each of its parents, as the
 // Gateway API has it for routes.
 type Condition struct {
 	Group   string `yaml:"group,omitempty" json:"group,omitempty"` // of the API; empty: the core's
@@ -42,7 +42,7 @@ type Condition struct {
 	Type    string `yaml:"type" json:"type"` // Programmed, Accepted
 }
 
-// Front is what a gateway is to lead to, and how it is to be reached itself.
+// Front is the backend of a gateway, and the type of the gateway's own Service.
 type Front struct {
 	Service  string // of the application's entry
 	Port     int    // of that Service
@@ -51,16 +51,16 @@ type Front struct {
 	ServiceType string
 }
 
-// Way is how the load comes to the application. The zero value is from outside of the mesh, to the entry's Service.
+// Way is the path of the load to the application. The zero value is from outside the mesh to the entry's Service.
 type Way struct {
-	// LoadInside says that the load generator is in the mesh as well.
+	// LoadInside: the load generator is in the mesh.
 	LoadInside bool
-	// Front is the way through the mesh's ingress gateway, the load outside of the mesh; nil: not that way.
+	// Front is the mesh's ingress gateway, for a load outside the mesh; nil: no gateway.
 	Front *Front
 }
 
-// Ingress is the mesh's ingress gateway on Kubernetes. A mesh that is nothing has none and needs none: nil. The error of
-// any other without one wraps [errors.ErrUnsupported] and says why.
+// Ingress returns the mesh's ingress gateway on Kubernetes, or nil for a mesh without a data plane, which needs none.
+// The error of another mesh without a gateway wraps [errors.ErrUnsupported] and has the reason.
 func (d Definition) Ingress() (*Gateway, error) {
 	if d.Kubernetes == nil {
 		return nil, d.On(OnKubernetes)
@@ -75,12 +75,12 @@ func (d Definition) Ingress() (*Gateway, error) {
 	}
 }
 
-// Carries says whether the gateway's routes carry what an entry speaks.
+// Carries returns an error if the gateway's routes do not support a protocol.
 func (g Gateway) Carries(protocol string) error {
 	if slices.Contains(g.Protocols, protocol) {
 		return nil
 	}
-	return fmt.Errorf("%w: the gateway's routes carry %s, and not %s", errors.ErrUnsupported, strings.Join(g.Protocols, ", "), protocol)
+	return fmt.Errorf("%w: the gateway's routes support %s, not %s", errors.ErrUnsupported, strings.Join(g.Protocols, ", "), protocol)
 }
 
 // noGateway is the error about a mesh without an ingress gateway. It wraps [errors.ErrUnsupported].
@@ -88,7 +88,7 @@ func noGateway(mesh, why, advice string) error {
 	return hint.New(advice, "mesh %s: %w through a gateway: %s", mesh, errors.ErrUnsupported, why)
 }
 
-// Holds says whether the condition is true of an object, and else what is said of it.
+// Holds reports whether an object meets the condition, and its state as text.
 func (c Condition) Holds(object map[string]any) (ok bool, state string) {
 	status, _ := object["status"].(map[string]any)
 	places := []map[string]any{status}
@@ -107,7 +107,7 @@ func (c Condition) Holds(object map[string]any) (ok bool, state string) {
 	return true, c.Type
 }
 
-// in looks for it in one list of conditions.
+// in checks one list of conditions.
 func (c Condition) in(place map[string]any) (ok bool, state string) {
 	conditions, _ := place["conditions"].([]any)
 	for _, one := range conditions {
@@ -126,7 +126,7 @@ func (c Condition) in(place map[string]any) (ok bool, state string) {
 		}
 		return false, state
 	}
-	return false, "nobody says whether it is " + c.Type
+	return false, "condition " + c.Type + " is not reported"
 }
 
 func (k Kubernetes) sampleFronts() []any {

@@ -154,15 +154,15 @@ func TestIstioGateway(t *testing.T) {
 func TestConditions(t *testing.T) {
 	programmed := Condition{Type: "Programmed"}
 	for text, want := range map[string]string{
-		`{}`: "nobody says whether it is Programmed",
-		`{"status": {"conditions": [{"type": "Accepted", "status": "True"}]}}`:                                                             "nobody says whether it is Programmed",
+		`{}`: "condition Programmed is not reported",
+		`{"status": {"conditions": [{"type": "Accepted", "status": "True"}]}}`:                                                             "condition Programmed is not reported",
 		`{"status": {"conditions": [{"type": "Programmed", "status": "False", "reason": "AddressNotAssigned", "message": "no address"}]}}`: "Programmed is False: AddressNotAssigned: no address",
 		`{"status": {"conditions": [{"type": "Programmed", "status": "Unknown"}]}}`:                                                        "Programmed is Unknown",
 		`{"status": {"conditions": [{"type": "Programmed", "status": "True"}]}}`:                                                           "",
 		`{"status": {"parents": [{"conditions": [{"type": "Programmed", "status": "True"}]}]}}`:                                            "",
-		`{"status": {"parents": [{"conditions": [{"type": "Programmed", "status": "True"}]}, {"conditions": []}]}}`:                        "nobody says whether it is Programmed",
-		`{"status": {"parents": []}}`:                          "nobody says whether it is Programmed",
-		`{"status": {"parents": ["x"], "conditions": "none"}}`: "nobody says whether it is Programmed",
+		`{"status": {"parents": [{"conditions": [{"type": "Programmed", "status": "True"}]}, {"conditions": []}]}}`:                        "condition Programmed is not reported",
+		`{"status": {"parents": []}}`:                          "condition Programmed is not reported",
+		`{"status": {"parents": ["x"], "conditions": "none"}}`: "condition Programmed is not reported",
 	} {
 		var o map[string]any
 		if err := json.Unmarshal([]byte(text), &o); err != nil {

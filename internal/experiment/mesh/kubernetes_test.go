@@ -106,10 +106,10 @@ func TestSettingsThatAreNotOffered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, s := range map[string]Settings{
-		`there is no profile "huge" | profiles: dev, ha`:                                 {Profile: "huge"},
-		`there is no option "mood" | options: mode`:                                      {Options: map[string]string{"mood": "x"}},
-		`option mode: found "x" | expected hard, soft`:                                   {Options: map[string]string{"mode": "x"}},
-		`values are given for "big", which is no release of this mesh | releases: small`: {Values: map[string]map[string]any{"big": {}}},
+		`there is no profile "huge" | profiles: dev, ha`:              {Profile: "huge"},
+		`there is no option "mood" | options: mode`:                   {Options: map[string]string{"mood": "x"}},
+		`option mode: found "x" | expected hard, soft`:                {Options: map[string]string{"mode": "x"}},
+		`this mesh has no release "big" for values | releases: small`: {Values: map[string]map[string]any{"big": {}}},
 	} {
 		_, err := d.Kubernetes.Complete(s)
 		if err == nil || err.Error()+" | "+hint.Of(err) != want {
@@ -127,8 +127,8 @@ func TestBrokenKubernetesDefinitions(t *testing.T) {
 		"plain http":       {`"https://example.test/gateways`, `"http://example.test/gateways`, `kubernetes.crds[0].files[0].url: found "http://`},
 		"repository":       {"    repository: https://example.test/charts\n", "", "m.yaml:14:5: kubernetes.charts[0].repository: missing"},
 		"two places":       {"chart: small\n", "chart: oci://example.test/small\n", "kubernetes.charts[0].repository: the chart is in a registry"},
-		"value's template": {"{{.Replicas}}\n", "{{.Replica}}\n", "m.yaml:18:19: kubernetes.charts[0].values: the template does not hold: <.Replica>: can't evaluate field Replica"},
-		"values no YAML":   {"deep: {under: 1, both: 1}", "deep: [", "kubernetes.charts[0].values: what it renders to is no mapping of YAML"},
+		"value's template": {"{{.Replicas}}\n", "{{.Replica}}\n", "m.yaml:18:19: kubernetes.charts[0].values: invalid template: <.Replica>: can't evaluate field Replica"},
+		"values no YAML":   {"deep: {under: 1, both: 1}", "deep: [", "kubernetes.charts[0].values: not a YAML mapping after rendering"},
 		"unknown option":   {"{{.Options.mode}}", "{{.Options.mod}}", `map has no entry for key "mod"`},
 		"profile":          {"    ha: {", "    high: {", `m.yaml:23:11: kubernetes.profiles.high: found "high", expected dev, ha`},
 		"no such release":  {"values: {small:", "values: {smal:", `kubernetes.profiles.ha.values.smal: there is no release "smal"`},

@@ -53,13 +53,13 @@ func Names() []string {
 	return names
 }
 
-// IsPath says whether a mesh is meant as a file rather than as the name of a
+// IsPath reports whether a mesh is the path of a file rather than as the name of a
 // definition that comes with tare.
 func IsPath(nameOrPath string) bool {
 	return strings.Contains(nameOrPath, "/") || strings.HasSuffix(nameOrPath, ".yaml")
 }
 
-// Load finds a definition by name among those that come with tare, or reads it
+// Load returns an embedded definition by name, or reads one
 // from a file when nameOrPath contains a slash or ends in .yaml. The mistakes
 // in a file are [strict.Problems].
 func Load(nameOrPath string) (Definition, error) {

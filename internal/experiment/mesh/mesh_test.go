@@ -116,11 +116,11 @@ func TestDecodeRefuses(t *testing.T) {
 		"wrong type":           {"program: envoy", "program: [envoy]", `m.yaml:6:14: local.sidecar.program: found a list, expected text`},
 		"no program":           {"    program: envoy\n", "", `m.yaml:5:3: local.sidecar.program: no program is given`},
 		"negative concurrency": {"program: envoy", "program: envoy\n    concurrency: -1", `m.yaml:7:18: local.sidecar.concurrency: found -1, expected 1 to 1024 worker threads`},
-		"argument":             {`"{{.ConfigPath}}"`, `"{{.ConfigPth}}"`, `m.yaml:7:16: local.sidecar.args[1]: the template does not hold: <.ConfigPth>: can't evaluate field ConfigPth in type mesh.SidecarContext`},
-		"template parse":       {"{{json .AdminPath}}", "{{jsn .AdminPath}}", `m.yaml:9:7: local.sidecar.config: the template does not hold: function "jsn" not defined`},
-		"template unclosed":    {"{{end}}", "", `m.yaml:11:7: local.sidecar.config: the template does not hold: unexpected EOF`},
-		"template field":       {"{{json .AdminPath}}", "{{json .Admin}}", `m.yaml:9:21: local.sidecar.config: the template does not hold: <.Admin>: can't evaluate field Admin in type mesh.SidecarContext`},
-		"unguarded inbound":    {"{{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}", "app: {{.Inbound.AppPort}}", `m.yaml:10:22: local.sidecar.config: the template does not hold: <.Inbound.AppPort>: nil pointer evaluating *mesh.Inbound.AppPort`},
+		"argument":             {`"{{.ConfigPath}}"`, `"{{.ConfigPth}}"`, `m.yaml:7:16: local.sidecar.args[1]: invalid template: <.ConfigPth>: can't evaluate field ConfigPth in type mesh.SidecarContext`},
+		"template parse":       {"{{json .AdminPath}}", "{{jsn .AdminPath}}", `m.yaml:9:7: local.sidecar.config: invalid template: function "jsn" not defined`},
+		"template unclosed":    {"{{end}}", "", `m.yaml:11:7: local.sidecar.config: invalid template: unexpected EOF`},
+		"template field":       {"{{json .AdminPath}}", "{{json .Admin}}", `m.yaml:9:21: local.sidecar.config: invalid template: <.Admin>: can't evaluate field Admin in type mesh.SidecarContext`},
+		"unguarded inbound":    {"{{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}", "app: {{.Inbound.AppPort}}", `m.yaml:10:22: local.sidecar.config: invalid template: <.Inbound.AppPort>: nil pointer evaluating *mesh.Inbound.AppPort`},
 		"verify missing":       {valid[strings.Index(valid, "  verify:"):strings.Index(valid, "tasks:")], "", `m.yaml:4:1: local.verify: missing: nothing would prove that the data plane is in the path`},
 		"unit":                 {"unit: request", "unit: byte", `m.yaml:12:11: local.verify.unit: found "byte", expected request or connection`},
 		"unit missing":         {"    unit: request\n", "", `m.yaml:11:3: local.verify.unit: no unit is given`},
@@ -128,14 +128,14 @@ func TestDecodeRefuses(t *testing.T) {
 		"handshakes missing":   {"    inboundHandshakes: in.tls\n", "", `m.yaml:11:3: local.verify.inboundHandshakes: no counter is given`},
 		"handshakes too many": {"provides: {mtls: true}", "provides: {l7: true}",
 			"m.yaml:15:24: local.verify.inboundHandshakes: the mesh does not provide mtls\nm.yaml:16:25: local.verify.outboundHandshakes: the mesh does not provide mtls"},
-		"counter template": {"{{.Out.Service}}", "{{.Out.Name}}", `m.yaml:14:15: local.verify.outbound: the template does not hold: <.Out.Name>: can't evaluate field Name in type mesh.Outbound`},
+		"counter template": {"{{.Out.Service}}", "{{.Out.Name}}", `m.yaml:14:15: local.verify.outbound: invalid template: <.Out.Name>: can't evaluate field Name in type mesh.Outbound`},
 		"plane":            {"plane: data", "plane: date", `m.yaml:18:11: tasks[0].plane: unknown plane "date"`},
 		"no plane":         {"plane: data, ", "", `m.yaml:18:3: tasks[0].plane: no plane is given`},
 		"unattributed":     {"plane: data", "plane: unattributed", `m.yaml:18:11: tasks[0].plane: unknown plane "unattributed"`},
 		"no matcher":       {", container: sidecar", "", `m.yaml:18:3: tasks[0]: matches every task`},
 		"star":             {"container: sidecar", `container: "*-proxy"`, `m.yaml:18:43: tasks[0].container: found "*-proxy": * may only stand at the end`},
 		"two at once": {"{{json .AdminPath}}\n      {{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}\n  verify:\n    unit: request", "{{json .Admin}}\n  verify:\n    unit: byte",
-			"m.yaml:9:21: local.sidecar.config: the template does not hold: <.Admin>: can't evaluate field Admin in type mesh.SidecarContext\n" +
+			"m.yaml:9:21: local.sidecar.config: invalid template: <.Admin>: can't evaluate field Admin in type mesh.SidecarContext\n" +
 				`m.yaml:11:11: local.verify.unit: found "byte", expected request or connection`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,13 +9,13 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// maxSocketPath is what fits sun_path of a Unix socket address on Linux, its final zero byte left out (unix(7)).
+// maxSocketPath is the length of sun_path on Linux without its final zero byte (unix(7)).
 const maxSocketPath = 107
 
 // ErrSocketPath is wrapped by the error about an admin socket whose path is too long for the system.
 var ErrSocketPath = hint.New("set TMPDIR or XDG_RUNTIME_DIR to a shorter path", "path of a Unix socket is too long")
 
-// functions are what a template may call besides those of text/template.
+// functions are additional functions of templates.
 var functions = template.FuncMap{
 	// json quotes a value, so that nothing in it can break out of YAML or JSON.
 	"json": func(v any) (string, error) {
@@ -49,7 +49,7 @@ func execute(name, text string, data any) ([]byte, error) {
 // program and its configuration, which the caller writes to ctx.ConfigPath.
 func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err error) {
 	if len(ctx.AdminPath) > maxSocketPath {
-		return nil, nil, fmt.Errorf("render sidecar of %s: %w: %d bytes, at most %d: %s",
+		return nil, nil, fmt.Errorf("render sidecar of %s: %w: %d bytes, max %d: %s",
 			ctx.Pod, ErrSocketPath, len(ctx.AdminPath), maxSocketPath, ctx.AdminPath)
 	}
 	if ctx.Concurrency == 0 {
@@ -66,13 +66,13 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 
 // Counters are the names of one sidecar's counters, as its statistics show them.
 type Counters struct {
-	Inbound           string // empty beside the load generator, which nobody calls
+	Inbound           string // empty beside the load generator, which has no clients
 	InboundHandshakes string // empty without mTLS
-	Denied            string // empty where nothing counts them
+	Denied            string // empty: no counter
 	Outbound          []OutboundCounters
 }
 
-// OutboundCounters are the counters of the way to one service.
+// OutboundCounters are the counters of requests to one service.
 type OutboundCounters struct {
 	Service    string
 	Sent       string
@@ -81,7 +81,7 @@ type OutboundCounters struct {
 	Timeouts   string // empty where there are none
 }
 
-// outboundContext is what the templates of outbound counters see.
+// outboundContext is the data of the templates of outbound counters.
 type outboundContext struct {
 	SidecarContext
 	Out Outbound

@@ -11,7 +11,7 @@ import (
 )
 
 // template parses a template and executes it for sample pods, so that a field
-// that does not exist is found when the file is read and not in the first trial.
+// that does not exist is reported when the file is read, not in the first trial.
 func (v *validation) template(path, text string, samples []any) {
 	if !v.doc.Sound(path) {
 		return
@@ -24,17 +24,17 @@ func (v *validation) template(path, text string, samples []any) {
 	}
 }
 
-// templateError is how text/template says what is wrong: line from 1, and
-// while executing a column from 0 in bytes.
+// templateError matches an error of text/template: line from 1 and, for errors
+// of execution, column from 0 in bytes.
 var templateError = regexp.MustCompile(`(?s)^template: t:(\d+)(?::(\d+))?: (?:executing "t" at )?(.*)$`)
 
 func (v *validation) templateProblem(path string, sample any, err error) {
 	m := templateError.FindStringSubmatch(err.Error())
 	if m == nil {
-		v.doc.Report(path, "the template does not hold: "+err.Error(), "")
+		v.doc.Report(path, "invalid template: "+err.Error(), "")
 		return
 	}
-	message, hint := "the template does not hold: "+m[3], ""
+	message, hint := "invalid template: "+m[3], ""
 	switch {
 	case strings.Contains(message, "nil pointer"):
 		hint = "the sidecar of the load generator has no Inbound: put the part into {{if .Inbound}} … {{end}}"
@@ -59,7 +59,7 @@ func (v *validation) templateProblem(path string, sample any, err error) {
 	})
 }
 
-// fields says what a template may use.
+// fields lists the fields of a template's data, for a hint.
 func fields(sample any) string {
 	const inside = "; within a range or with they are $.%s, …"
 	switch sample.(type) {
@@ -76,8 +76,8 @@ func fields(sample any) string {
 		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")
 }
 
-// literal says whether a block literal ("|") stands at a place, and how deep
-// its text is indented.
+// literal reports whether a block literal ("|") begins at a position, and the
+// indentation of its text.
 func (v *validation) literal(at strict.Position) (indent int, is bool) {
 	lines := bytes.Split(v.data, []byte("\n"))
 	if at.Line < 1 || at.Line > len(lines) {

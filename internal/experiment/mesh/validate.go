@@ -11,13 +11,13 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// maxConcurrency is more worker threads than any machine we know has processors.
+// maxConcurrency is larger than the number of CPUs of any known machine.
 const maxConcurrency = 1024
 
 // label is a DNS label (RFC 1123): names become parts of directory names.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// units a verification can count in.
+// units of verification counters.
 var units = []string{"request", "connection"}
 
 func (v *validation) definition(d Definition) {
@@ -66,8 +66,8 @@ func (v *validation) rule(at string, r Rule) {
 	}
 }
 
-// checkPlane says whether a rule may put tasks into p. What matches no rule is
-// unattributed; no rule says so.
+// checkPlane reports whether a rule may assign tasks to p. No rule may assign
+// tasks to unattributed, the plane of tasks without a rule.
 func checkPlane(p metric.Plane) (hint string, ok bool) {
 	var names []string
 	for _, known := range metric.Planes() {

@@ -27,7 +27,7 @@ func (v clusterPart) validate(k Kubernetes, d Definition) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Options)) {
 		o := k.Options[name]
-		v.required(at+".options."+name+".doc", o.Doc, "say what it is for")
+		v.required(at+".options."+name+".doc", o.Doc, "describe it")
 		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, o.Default) {
 			v.report(at+".options."+name+".default", fmt.Sprintf("found %q, expected %s", o.Default, strings.Join(o.OneOf, ", ")), "")
 		}
@@ -62,7 +62,7 @@ func (v *validation) crds(at string, all []CRDs) {
 		here := fmt.Sprintf("%s[%d]", at, i)
 		v.required(here+".name", c.Name, "add a name, which a directory of charts may have it under")
 		if len(c.Kinds) == 0 {
-			v.report(here+".kinds", "missing: nothing would tell whether a cluster has them", "add the names of the custom resource definitions")
+			v.report(here+".kinds", "missing: needed to find them in a cluster", "add the names of the custom resource definitions")
 		}
 		for j, f := range c.Files {
 			file := fmt.Sprintf("%s.files[%d]", here, j)
@@ -92,7 +92,7 @@ func (v clusterPart) charts(k Kubernetes) {
 		v.required(here+".chart", c.Chart, "add the chart's name in the repository, or oci://…")
 		switch oci := strings.HasPrefix(c.Chart, "oci://"); {
 		case c.Chart != "" && c.Repository == "" && !oci:
-			v.report(here+".repository", "missing: nothing says where the chart is", "add the address of a chart repository, or write chart: oci://…")
+			v.report(here+".repository", "missing: the chart has no repository", "add the address of a chart repository, or write chart: oci://…")
 		case c.Repository != "" && oci:
 			v.report(here+".repository", "the chart is in a registry", "remove one of the two")
 		}
@@ -103,7 +103,7 @@ func (v clusterPart) charts(k Kubernetes) {
 		const here = "kubernetes.cli"
 		v.required(here+".program", c.Program, "add the name of the program")
 		if len(c.Version) == 0 {
-			v.report(here+".version", "missing: nothing would tell which version is installed", "add the arguments that print it")
+			v.report(here+".version", "missing: needed to determine the installed version", "add the arguments that print it")
 		}
 		if len(c.Render) == 0 {
 			v.report(here+".render", "missing: the program would install nothing", "add the arguments that print manifests")
@@ -126,11 +126,11 @@ func (v clusterPart) values(path, text string, k Kubernetes) {
 	for _, sample := range k.sampleInstalls() {
 		b, err := execute("t", text, sample)
 		if err != nil {
-			return // said by the template's own check
+			return // already reported
 		}
 		var values map[string]any
 		if err := yaml.Unmarshal(b, &values); err != nil {
-			v.report(path, "what it renders to is no mapping of YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+			v.report(path, "not a YAML mapping after rendering: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
 			return
 		}
 	}
@@ -138,7 +138,7 @@ func (v clusterPart) values(path, text string, k Kubernetes) {
 
 func (v clusterPart) profiles(k Kubernetes) {
 	if len(k.Charts) > 0 && len(k.Profiles) == 0 {
-		v.report("kubernetes.profiles", "missing: nothing says how large the mesh is", "add profiles: {dev: {replicas: 1}}")
+		v.report("kubernetes.profiles", "missing: the mesh has no size", "add profiles: {dev: {replicas: 1}}")
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Profiles)) {
 		p, here := k.Profiles[name], "kubernetes.profiles."+name
@@ -162,7 +162,7 @@ func (v clusterPart) profiles(k Kubernetes) {
 func (v clusterPart) nodeFiles(k Kubernetes) {
 	for i, f := range k.NodeFiles {
 		here := fmt.Sprintf("kubernetes.nodeFiles[%d]", i)
-		v.required(here+".doc", f.Doc, "say what it is")
+		v.required(here+".doc", f.Doc, "describe the files")
 		v.required(here+".holding", f.Holding, "add a text in the files' names, or in the files")
 		v.required(here+".dir", f.Dir, "add a directory such as /etc/cni/net.d")
 		v.template(here+".dir", f.Dir, k.sampleInstalls())

@@ -35,7 +35,7 @@ func (v localPart) controls(all []Control) map[string]ControlContext {
 			v.report(at+".program", "no program is given", "add the name of one on PATH, or its path")
 		}
 		if len(c.Ready) == 0 {
-			v.report(at+".ready", "missing: nothing would tell that it is ready", "name requests that it answers with 2xx once it is")
+			v.report(at+".ready", "missing: needed to determine readiness", "add requests whose response is 2xx once it is ready")
 		}
 		ctx := sampleControlContext(c, maps.Clone(seen))
 		for j, arg := range c.Args {

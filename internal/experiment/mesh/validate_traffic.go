@@ -94,14 +94,14 @@ func (v trafficPart) proxies(k Kubernetes, d Definition) {
 	}
 }
 
-// proxy checks one part of the data plane, and says what its counters prove.
+// proxy checks one part of the data plane, and returns what its counters prove.
 func (v trafficPart) proxy(here string, p Proxy, d Definition) (proves map[string]bool) {
 	proves = map[string]bool{}
 	v.required(here+".role", p.Role, "add the role that the attribution rules give it, such as sidecar")
 	v.required(here+".container", p.Container, "add the name of its container")
 	v.oneOf(here+".in", p.In, InPod, InNamespace, InMesh)
 	if p.In != InPod && len(p.PodLabel) == 0 {
-		v.report(here+".podLabel", "missing: nothing says which pods", "add labels of the pods")
+		v.report(here+".podLabel", "missing: needed to find its pods", "add labels of the pods")
 	}
 	if p.Role != "" && !slices.ContainsFunc(d.Tasks, func(r Rule) bool { return r.Role == p.Role }) {
 		v.report(here+".role", fmt.Sprintf("no rule of tasks attributes %q", p.Role), "")
@@ -150,7 +150,7 @@ func (v trafficPart) gateway(k Kubernetes, d Definition) {
 		v.report(at+".port", fmt.Sprintf("found %d, expected 1 to %d", g.Port, maxPort), "")
 	}
 	if len(g.Protocols) == 0 {
-		v.report(at+".protocols", "missing: nothing says what its routes carry", "add protocols: [http1]")
+		v.report(at+".protocols", "missing: the routes support no protocol", "add protocols: [http1]")
 	}
 	if len(g.Manifests) == 0 {
 		v.report(at+".manifests", "missing: nothing would make it", "add the objects that do")
@@ -183,6 +183,6 @@ func (v trafficPart) gatewayProxy(at string, p *Proxy, d Definition) {
 		v.report(at+".in", fmt.Sprintf("found %q, expected %s", p.In, InNamespace), "a gateway stands in the application's namespace, and goes with it")
 	}
 	if !proves[ProvesL7] {
-		v.report(at+".counters", "no counter proves "+ProvesL7+": nothing would tell whether each request came through the gateway", "add a counter of requests")
+		v.report(at+".counters", "no counter proves "+ProvesL7+": requests through the gateway cannot be verified", "add a counter of requests")
 	}
 }

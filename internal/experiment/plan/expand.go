@@ -16,7 +16,7 @@ const Schema = "tare.plan/v1"
 // ControlFactor is the factor of an A/A pair's second baseline; its value is true.
 const ControlFactor = "control"
 
-// Allowance is what a trial takes beside its phases: to deploy, verify,
+// Allowance is the time of a trial outside its phases: to deploy, verify,
 // settle, read the meters and remove. Processes of one machine start in well
 // under a second; the rest is the probes, and load that goes on while the meters
 // are read.
@@ -24,7 +24,7 @@ const Allowance = 2 * time.Second
 
 // Expand lists the treatments of an experiment and puts their trials in order.
 // The treatments are the product of the factors, the first factor varying
-// slowest. e must be valid, as [experiment.Read] returns it; the error says where it is not.
+// slowest. e must be valid, as [experiment.Read] returns it; the error describes an invalid one.
 func Expand(e *experiment.Experiment) (*Plan, error) {
 	treatments, err := treatments(e)
 	if err != nil {
@@ -64,7 +64,7 @@ func treatments(e *experiment.Experiment) ([]Treatment, error) {
 	for {
 		t := treatment(factors, choice, e.DefaultLevels())
 		if other, twice := byLevels[t.Levels]; twice {
-			return nil, fmt.Errorf("treatment %s is there twice", other)
+			return nil, fmt.Errorf("two treatments are equal: %s", other)
 		}
 		t.ID = ids.unique(t.ID)
 		byLevels[t.Levels] = t.ID
@@ -105,8 +105,8 @@ func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[exper
 	return out, nil
 }
 
-// AA is the plan of one treatment of p against itself, over so many blocks: what
-// a machine shows where there is nothing to show.
+// AA is the plan of an A/A test: one treatment of p against itself, over the given
+// number of blocks.
 func (p *Plan) AA(treatment string, blocks int, trial time.Duration) (*Plan, error) {
 	i := slices.IndexFunc(p.Treatments, func(t Treatment) bool { return t.ID == treatment && !t.Control })
 	if i < 0 {
@@ -185,7 +185,7 @@ func (n namer) unique(name string) string {
 		safe = "treatment"
 	}
 	candidate := safe
-	// Lower case: some file systems do not tell the cases apart.
+	// Lower case: some file systems ignore case.
 	for i := 2; n.taken[strings.ToLower(candidate)]; i++ {
 		candidate = fmt.Sprintf("%s-%d", safe, i)
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-// keepTogether puts the trials of one mesh one behind another, where the experiment asks for it. The meshes keep the
-// order in which they first come in the block, or in the run, and their trials the order among themselves: both are
-// random as the blocks are.
+// keepTogether makes the trials of a mesh consecutive, if the experiment's order requires it. Meshes keep the order of
+// their first trials in the block or run, and trials of a mesh keep their order. Both are random, as in the blocks.
 func (p *Plan) keepTogether(order string) {
 	if order != experiment.OrderTurns && order != experiment.OrderOnce {
 		return

@@ -37,7 +37,7 @@ type Trial struct {
 	Seed uint64 `json:"seed"`
 }
 
-// Plan is what `tare plan` prints and plan.json keeps.
+// Plan is the output of `tare plan`, and the content of plan.json.
 type Plan struct {
 	Schema     string `json:"schema"` // tare.plan/v1
 	Experiment string `json:"experiment"`

@@ -26,7 +26,7 @@ func (c *counters) of(name string) *atomic.Int64 {
 type tlsCounters struct{ handshakes, failed, wrongName *atomic.Int64 }
 
 // tls makes the counters that Envoy has under a prefix (Envoy documentation,
-// "TLS statistics"). Failures are told apart no further than here; the rest stay 0.
+// "TLS statistics"). Other counters of failures remain 0.
 func (c *counters) tls(prefix string) *tlsCounters {
 	for _, other := range []string{"fail_verify_no_cert", "fail_verify_error", "fail_verify_cert_hash"} {
 		c.of(prefix + other)
@@ -38,7 +38,7 @@ func (c *counters) tls(prefix string) *tlsCounters {
 	}
 }
 
-// adminHandler answers what a sidecar is asked, in Envoy's words.
+// adminHandler serves the part of Envoy's admin interface that tare uses.
 func (p *Proxy) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("LIVE\n")) })
@@ -49,7 +49,7 @@ func (p *Proxy) adminHandler() http.Handler {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // who asked has gone where it cannot be written
+	_ = json.NewEncoder(w).Encode(v) // fails if the client is gone
 }
 
 type socketAddress struct {

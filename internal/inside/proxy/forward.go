@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// clientCert is where the application is told of its caller, as Envoy tells it.
+// clientCert is the header with the identity of the client, as in Envoy.
 const clientCert = "X-Forwarded-Client-Cert"
 
 // listenInbound makes the way to the application, which bears the weight.
@@ -70,7 +70,7 @@ func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *ide
 func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
 
 // transport keeps every connection that concurrency has opened: a proxy that
-// closed some would add handshakes to what is measured.
+// closed some would add handshakes to the measurement.
 func transport(connect dial.Func) *http.Transport {
 	return &http.Transport{
 		DialContext:         connect, // nil: plain
@@ -80,7 +80,7 @@ func transport(connect dial.Func) *http.Transport {
 	}
 }
 
-// buffers are what bodies are copied through.
+// buffers are used to copy bodies.
 type buffers struct{ sync.Pool }
 
 const bufferSize = 32 << 10
@@ -128,7 +128,7 @@ func wait(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// tellCaller says who calls, and lets no caller say so itself.
+// tellCaller sets the client's identity, and removes one that the client sent.
 func tellCaller(r *http.Request) {
 	delete(r.Header, clientCert)
 	if r.TLS != nil {

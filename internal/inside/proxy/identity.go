@@ -42,7 +42,7 @@ func newIdentity(c mesh.SidecarContext) (*identity, error) {
 	return &identity{cert, roots}, nil
 }
 
-// base is what both ends have in common: TLS 1.3, HTTP/1.1, one certificate.
+// base is the common TLS configuration: TLS 1.3, HTTP/1.1, one certificate.
 func (id *identity) base() *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
@@ -99,7 +99,7 @@ func (id *identity) dial(connect dial.Func, out mesh.Outbound, n *tlsCounters) d
 	}
 }
 
-// secured connects, and says who it is over TLS.
+// secured connects, and presents its certificate over TLS.
 func secured(ctx context.Context, connect dial.Func, c *tls.Config, network, address string) (net.Conn, error) {
 	plain, err := connect(ctx, network, address)
 	if err != nil {
@@ -130,7 +130,7 @@ func (id *identity) verify(s tls.ConnectionState, want string) error {
 	return nil
 }
 
-// isTLS tells a handshake that failed from a connection that never was.
+// isTLS reports whether an error is a failed handshake rather than a failed connection.
 func isTLS(err error) bool {
 	var op *net.OpError
 	return !errors.As(err, &op) || op.Op != "dial"

@@ -1,10 +1,10 @@
 // Package proxy is the reference proxy: a plain L7 proxy beside a pod, made of
 // net/http and nothing else, with optional mutual TLS, whose cost can be set.
-// Weighing it checks the scale: a proxy told to burn 100 µs a request must be
-// found to cost 100 µs more than the same proxy told to burn nothing.
+// Measuring it validates tare: a proxy that burns 100 µs per request must cost
+// 100 µs more than the same proxy that burns nothing.
 //
-// It answers on its admin socket as Envoy does (/ready, /listeners, /stats), so
-// that whoever starts sidecars needs to know of no difference.
+// Its admin socket is compatible with Envoy's (/ready, /listeners, /stats), so
+// that platforms start both in the same way.
 package proxy
 
 import (
@@ -21,18 +21,18 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// drainGrace is how long requests in flight may take once the proxy is told to end.
+// drainGrace bounds requests in flight after the proxy is stopped.
 const drainGrace = time.Second
 
-// The bounds of a weight: a slip of the keyboard must not stop a machine.
+// Bounds of a weight: a typing error must not stop a machine.
 const (
 	MaxBurn   = time.Second
 	MaxDelay  = time.Minute
 	MaxMemory = 64 << 10 // MiB
 )
 
-// Weight is what the proxy costs beyond what it must. Burn and Delay lie on the
-// way in, so that a call between two pods bears them once.
+// Weight is the configured additional cost of the proxy. Burn and Delay apply to
+// inbound requests, so that a call between two pods has them once.
 type Weight struct {
 	Burn   time.Duration // CPU time a request
 	Delay  time.Duration // waited for a request, without using CPU
@@ -61,7 +61,7 @@ type Proxy struct {
 	held     []byte
 }
 
-// way is one listener and what is behind it.
+// way is one listener and its handler.
 type way struct {
 	name     string
 	listener net.Listener

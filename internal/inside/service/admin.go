@@ -13,9 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // Limits of the admin interface: what a hostile or broken client can hold.
@@ -34,9 +35,9 @@ const (
 	typeProblem = "application/problem+json"     // RFC 9457
 )
 
-// Admin is the REST interface of a service: it shows and changes what the
-// service does, and says how slow its processors are. Changes and readings are
-// for who holds the token.
+// Admin is the REST interface of a service. It shows and changes the
+// configuration of the service, and takes calibration readings. Changes and
+// readings need the token.
 type Admin struct {
 	service *Service
 	token   string // empty: nothing can be changed
@@ -44,7 +45,7 @@ type Admin struct {
 	mux     *http.ServeMux
 }
 
-// NewAdmin makes the interface of s. ready says whether s answers requests.
+// NewAdmin makes the interface of s. ready reports whether s serves requests.
 func NewAdmin(s *Service, token string, ready func() bool) *Admin {
 	a := &Admin{service: s, token: token, ready: ready, mux: http.NewServeMux()}
 	for path, methods := range map[string]map[string]http.HandlerFunc{
@@ -98,7 +99,7 @@ func byMethod(methods map[string]http.HandlerFunc) http.HandlerFunc {
 
 func clip(s string) string { return fmt.Sprintf("%.40q", s) }
 
-// Problem is what is answered when a request cannot be carried out (RFC 9457).
+// Problem is the response to a request that fails (RFC 9457).
 type Problem struct {
 	Title    string    `json:"title"`
 	Status   int       `json:"status"`
@@ -106,7 +107,7 @@ type Problem struct {
 	Mistakes []Mistake `json:"mistakes,omitempty"`
 }
 
-// Mistake is one thing that is wrong with a configuration.
+// Mistake is one mistake in a configuration.
 type Mistake struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
@@ -119,7 +120,7 @@ func problem(w http.ResponseWriter, status int, title, hint string, mistakes []M
 	answerJSON(w, status, Problem{title, status, hint, mistakes})
 }
 
-// changes lets through who holds the token.
+// changes requires the token.
 func (a *Admin) changes(next http.HandlerFunc) http.HandlerFunc { return withToken(a.token, next) }
 
 func (a *Admin) getConfig(w http.ResponseWriter, r *http.Request) {
@@ -287,8 +288,8 @@ func (a *Admin) openAPI(w http.ResponseWriter, _ *http.Request) {
 // maxToken bounds a token file, bytes.
 const maxToken = 4096
 
-// ReadToken reads the run's token. A file that others can read is refused, unless it is another's that a group may
-// read: a Secret in a pod.
+// ReadToken reads the run's token. It refuses a file that other users can read, except a Secret mounted into a pod,
+// which belongs to another user and is readable by a group.
 func ReadToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -300,7 +301,7 @@ func ReadToken(path string) (string, error) {
 		return "", fmt.Errorf("read token: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 && !isMounted(info) {
-		return "", &tokenError{path, info.Mode().Perm()}
+		return "", hint.New("chmod 600 "+path, "read token: other users may read %s (mode %04o)", path, info.Mode().Perm())
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxToken))
 	if err != nil {
@@ -312,15 +313,3 @@ func ReadToken(path string) (string, error) {
 	}
 	return token, nil
 }
-
-type tokenError struct {
-	path string
-	mode os.FileMode
-}
-
-func (e *tokenError) Error() string {
-	return fmt.Sprintf("read token: others may read %s (mode %04o)", e.path, e.mode)
-}
-
-// Hint says what the user can do.
-func (e *tokenError) Hint() string { return "chmod 600 " + e.path }

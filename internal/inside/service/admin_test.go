@@ -284,7 +284,7 @@ func TestToken(t *testing.T) {
 		text string
 		mode os.FileMode
 		want string
-	}{{token + "\n", 0o600, ""}, {token, 0o644, "others may read"}, {"short", 0o600, "fewer than 16"}} {
+	}{{token + "\n", 0o600, ""}, {token, 0o644, "other users may read"}, {"short", 0o600, "fewer than 16"}} {
 		if err := os.WriteFile(file, []byte(tc.text), tc.mode); err != nil {
 			t.Fatal(err)
 		}

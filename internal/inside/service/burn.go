@@ -12,21 +12,21 @@ import (
 // are counted out by what this processor was seen to do in a nanosecond.
 
 const (
-	// burnSlice is what is worked between two readings of the clock, at most.
+	// burnSlice is the max time between two readings of the clock.
 	burnSlice = 20 * time.Microsecond
-	// burnLast is what is worked without another reading at the end.
+	// burnLast is the time of the last rounds, without another reading.
 	burnLast = 2 * time.Microsecond
 )
 
 // speed of this processor, found once.
 type speed struct {
 	rounds float64       // a nanosecond
-	beside time.Duration // what burning costs beside what it sees of itself
+	beside time.Duration // cost outside its own readings
 }
 
 var calibrated = sync.OnceValue(calibrate)
 
-// work is so many rounds of arithmetic that depend on one another.
+// work does n rounds of dependent arithmetic.
 //
 //go:noinline
 func work(rounds int) uint64 {
@@ -39,7 +39,7 @@ func work(rounds int) uint64 {
 	return x
 }
 
-// calibrate takes the fastest of several looks: the others were disturbed.
+// calibrate takes the fastest of several attempts: the others were disturbed.
 func calibrate() speed {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -58,9 +58,9 @@ func calibrate() speed {
 	return speed{rounds: rounds / float64(best-reading), beside: 2 * reading}
 }
 
-// burn uses d of processor time on the calling thread. Of what is left it works
-// three quarters and looks again: a processor that shares its core is slower than
-// it was when calibrated, and only the last microseconds go by that.
+// burn uses d of CPU time on the calling thread. It works for three quarters of
+// the remaining time and reads the clock again, because a CPU that shares its
+// core can be slower than at calibration. Only the last microseconds rely on it.
 func burn(d time.Duration) { calibrated().burn(d) }
 
 func (s speed) burn(d time.Duration) {

@@ -31,7 +31,7 @@ type way interface {
 	do(ctx context.Context, size int64, in incoming, alone bool) error
 }
 
-// incoming is what a request brought that its calls are made with.
+// incoming is the part of a request that its calls need.
 type incoming struct {
 	// trace are the headers to pass on, name and value in turn.
 	trace []string
@@ -71,7 +71,7 @@ func traceOf(names []string, values map[string][]string) []string {
 	return found
 }
 
-// isAlone looks for [app.AloneHeader].
+// isAlone reports whether a request has [app.AloneHeader].
 func isAlone(name string, values map[string][]string) bool {
 	v := values[name]
 	return len(v) > 0 && v[0] != ""
@@ -168,7 +168,7 @@ func (s *Service) attempt(ctx context.Context, c *call, size int64, in incoming)
 	return w.do(ctx, size, in, in.alone || c.options.NewConnection)
 }
 
-// urls of steps, sorted, to tell whether two configurations call the same.
+// urls lists the URLs of steps, sorted, to compare two configurations.
 func urls(calls []app.Upstream) []string {
 	var all []string
 	for _, up := range calls {

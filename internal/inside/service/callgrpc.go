@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // clients make the calls of a service. Their connections outlive a
-// configuration: a change of what is waited is not to close them.
+// configuration: a changed wait does not close them.
 type clients struct {
 	http1, http2 transports
 	from         dial.Func
@@ -124,7 +124,7 @@ func (w *grpcWay) do(ctx context.Context, size int64, in incoming, alone bool) e
 	return conn.Invoke(ctx, callMethod, &wrapperspb.BytesValue{Value: filled(size)}, &answer)
 }
 
-// closeIdle closes what is kept for URLs that may no longer be called.
+// closeIdle closes idle connections to URLs that may be unused.
 func (c *clients) closeIdle() {
 	c.http1.kept.CloseIdleConnections()
 	c.http2.kept.CloseIdleConnections()

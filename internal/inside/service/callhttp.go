@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 const (
-	// maxReason bounds what a failed call tells of its answer, bytes.
+	// maxReason bounds the part of a failed response in an error, bytes.
 	maxReason = 200
 	// maxRedirects is how often one call is sent elsewhere, as net/http has it.
 	maxRedirects = 10
@@ -24,7 +24,7 @@ const (
 type transports struct{ kept, single *http.Transport }
 
 // newTransports keeps every connection that concurrency has opened: a client
-// that closed some would add handshakes to what is measured.
+// that closed some would add handshakes to the measurement.
 func newTransports(version int, from dial.Func) transports {
 	var protocols http.Protocols
 	protocols.SetHTTP1(version == 1)
@@ -121,7 +121,7 @@ func (w *httpWay) send(client http.RoundTripper, r *http.Request) (*url.URL, err
 	return nil, errors.New(strings.TrimSpace(resp.Status + ": " + strings.TrimSpace(string(reason))))
 }
 
-// filler is a body of so many bytes that are all alike.
+// filler is a body of n equal bytes.
 type filler struct{ left int64 }
 
 func (f *filler) Read(p []byte) (int, error) {

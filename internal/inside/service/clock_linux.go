@@ -49,7 +49,7 @@ type clock struct {
 	late time.Duration
 }
 
-// maxLate bounds the correction: what is later than this was held up by other things.
+// maxLate bounds the correction: a longer delay has other causes.
 const maxLate = 200 * time.Microsecond
 
 var theClock = sync.OnceValues(newClock)

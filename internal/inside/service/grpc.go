@@ -68,7 +68,7 @@ var serviceFile = describe(grpcFile, "tare.v1",
 	[]*descriptorpb.DescriptorProto{message("Payload", field(1, "payload", descriptorpb.FieldDescriptorProto_TYPE_BYTES))},
 	"Service", "Call", "Payload", "Payload")
 
-// caller is what gRPC holds a handler to.
+// caller is the interface of a gRPC handler.
 type caller interface {
 	Call(context.Context, *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error)
 }
@@ -89,8 +89,8 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata: grpcFile,
 }
 
-// register adds the health service, which knows the services that are there, and
-// reflection to a server, which describes files.
+// register adds the health service, with the services of the server, and
+// reflection, with the described files.
 func register(server *grpc.Server, files ...*descriptorpb.FileDescriptorProto) error {
 	known := new(protoregistry.Files)
 	for _, f := range files {
@@ -102,7 +102,7 @@ func register(server *grpc.Server, files ...*descriptorpb.FileDescriptorProto) e
 			return err
 		}
 	}
-	healthy := health.NewServer() // who asks for no service is told of the whole
+	healthy := health.NewServer() // the empty service name is the whole server
 	for name := range server.GetServiceInfo() {
 		healthy.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}

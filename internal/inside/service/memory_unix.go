@@ -10,7 +10,7 @@ import (
 )
 
 // memory that is held. It is mapped outside the Go heap, where it would let the
-// garbage collector run less often and so change what is measured.
+// garbage collector run less often and change the measurement.
 type memory struct{ mapped []byte }
 
 func (m *memory) hold(bytes int64) error {

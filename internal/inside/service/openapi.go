@@ -25,7 +25,7 @@ func OpenAPI(i app.Instance, maxMemory app.Size) ([]byte, error) {
 	config["name"], patch["name"] = name, name
 	protocol := map[string]any{"type": "string", "enum": []string{i.Protocol}, "description": "Protocol that is spoken. It cannot be changed."}
 	config["protocol"], patch["protocol"] = protocol, protocol
-	if i.Protocol == "" { // what is not there may be taken away
+	if i.Protocol == "" { // remove may be applied to an absent field
 		patch["protocol"] = map[string]any{"enum": []any{"", nil}, "description": protocol["description"]}
 	} else {
 		schemas["Configuration"].(map[string]any)["required"] = []string{"name", "protocol"}

@@ -38,7 +38,7 @@ func (p *prober) serve(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, http.StatusOK, reading)
 }
 
-// withToken lets through who holds the token; nobody where there is none.
+// withToken requires the token. Without a token it refuses every request.
 func withToken(token string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if token == "" {

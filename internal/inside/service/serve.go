@@ -15,24 +15,22 @@ import (
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// shutdownGrace is how long requests in flight may take once serving ends.
+// shutdownGrace bounds requests in flight after serving ends.
 const shutdownGrace = time.Second
 
-// AddressError says that an address cannot be listened on, with what to do.
+// AddressError is the error about an address that cannot be listened on.
 type AddressError struct {
+	hint.Hinted
 	Address string
-	Err     error
-	hint    string
 }
 
-func (e *AddressError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Address, e.Err) }
-func (e *AddressError) Unwrap() error { return e.Err }
-
-// Hint says what the user can do.
-func (e *AddressError) Hint() string { return e.hint }
+func addressError(address string, err error, advice string) error {
+	return &AddressError{hint.Hinted{Err: fmt.Errorf("listen on %s: %w", address, err), Text: advice}, address}
+}
 
 // Listen listens on "HOST:PORT", on a Unix socket, "unix:PATH", or takes over a
 // listening socket that was inherited as descriptor N, "fd:N".
@@ -40,7 +38,7 @@ func Listen(address string) (net.Listener, error) {
 	if path, socket := strings.CutPrefix(address, "unix:"); socket {
 		l, err := net.Listen("unix", path)
 		if err != nil {
-			return nil, &AddressError{address, err, "the path must be at most 107 bytes long and new; a socket that a process which was killed has left there is to be removed"}
+			return nil, addressError(address, err, "choose a new path of at most 107 bytes, or remove the socket of a killed process")
 		}
 		return l, nil
 	}
@@ -53,27 +51,27 @@ func Listen(address string) (net.Listener, error) {
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		_, port, _ := net.SplitHostPort(address)
-		return nil, &AddressError{address, syscall.EADDRINUSE,
-			"another process has this port; take another, or port 0 for any free one; `ss -ltnp 'sport = :" + port + "'` shows who has it"}
+		return nil, addressError(address, syscall.EADDRINUSE,
+			"another process has this port; take another, or port 0 for any free one; `ss -ltnp 'sport = :"+port+"'` shows who has it")
 	case errors.Is(err, syscall.EACCES):
-		return nil, &AddressError{address, syscall.EACCES, "ports below 1024 may need privileges; take a higher one"}
+		return nil, addressError(address, syscall.EACCES, "choose a port above 1023, or run with more privileges")
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, &AddressError{address, syscall.EADDRNOTAVAIL, "this machine does not have that address; 127.0.0.1 is always there"}
+		return nil, addressError(address, syscall.EADDRNOTAVAIL, "choose an address of this machine, such as 127.0.0.1")
 	}
-	return nil, &AddressError{address, err, "an address looks like 127.0.0.1:8080"}
+	return nil, addressError(address, err, "write an address such as 127.0.0.1:8080")
 }
 
 func inherit(address, number string) (net.Listener, error) {
-	const hint = "fd:N is for a program that starts this one with a listening socket as descriptor N; by hand, give HOST:PORT"
+	const advice = "fd:N is for a program that starts this one with a listening socket as descriptor N; by hand, give HOST:PORT"
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
-		return nil, &AddressError{address, fmt.Errorf("%q is not a descriptor from 3 up", number), hint}
+		return nil, addressError(address, fmt.Errorf("%q is not a descriptor from 3 up", number), advice)
 	}
 	f := os.NewFile(uintptr(fd), address)
 	defer f.Close() // FileListener has a copy
 	l, err := net.FileListener(f)
 	if err != nil {
-		return nil, &AddressError{address, err, hint}
+		return nil, addressError(address, err, advice)
 	}
 	return l, nil
 }
@@ -97,10 +95,10 @@ func Serve(ctx context.Context, l net.Listener, s *Service) error {
 	return ServeHTTP(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
 }
 
-// maxStreams at once on one connection: no limit of its own is to show in what is measured.
+// maxStreams per connection is so high that it does not limit a measurement.
 const maxStreams = 1 << 20
 
-// ServeHTTP is [Serve] for a server that is there already.
+// ServeHTTP is [Serve] for an existing server.
 func ServeHTTP(ctx context.Context, l net.Listener, server *http.Server) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
@@ -141,8 +139,8 @@ func runGRPC(ctx context.Context, l net.Listener, server *grpc.Server) error {
 	return nil
 }
 
-// ServeAdmin serves the admin interface until ctx ends. So many connections are
-// served at once and no more: the others wait.
+// ServeAdmin serves the admin interface until ctx ends. The number of concurrent
+// connections is bounded; others wait.
 func ServeAdmin(ctx context.Context, l net.Listener, a *Admin) error {
 	return ServeHTTP(ctx, netutil.LimitListener(l, adminConnections), a.Server())
 }

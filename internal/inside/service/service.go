@@ -1,10 +1,10 @@
-// Package service is the program that plays any service of a topology: it reads
-// the request, waits, burns, fails and calls as it is configured, and answers
-// with a body of the size asked for. The configuration can be changed over REST
-// while it runs.
+// Package service implements any service of a topology. For each request it
+// waits, burns CPU time, fails and calls other services as configured, and
+// responds with a body of the configured size. The configuration can be changed
+// over REST while it runs.
 //
-// It is the baseline that meshes are weighed against, so it must be lean: its
-// benchmark holds it to the cost of a bare net/http handler.
+// It is the baseline of all comparisons, so it must be lean: its benchmark
+// compares it with a bare net/http handler.
 package service
 
 import (
@@ -20,8 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // Paths that are not counted as requests.
@@ -38,11 +38,11 @@ const chunk = 64 << 10
 
 var fill = []byte(strings.Repeat("x", chunk))
 
-// Stats is what GET /stats answers: counts since the start.
+// Stats is the response of GET /stats: counts since the start.
 type Stats struct {
 	Requests    int64  `json:"requests"` // received, [HealthPath] and [StatsPath] not counted
 	Limited     int64  `json:"limited"`  // refused by the rate limit
-	Injected    int64  `json:"injected"` // errors that were asked for
+	Injected    int64  `json:"injected"` // injected errors
 	Calls       int64  `json:"calls"`    // made to others, retries included
 	Retries     int64  `json:"retries"`
 	FailedCalls int64  `json:"failedCalls"` // requests that failed because a call did
@@ -76,7 +76,7 @@ type Options struct {
 	Source netip.Addr
 }
 
-// DefaultMaxMemory bounds the memory to hold where nothing else is said.
+// DefaultMaxMemory is the default of Options.MaxMemory.
 const DefaultMaxMemory = app.Size(4 << 30)
 
 var contentType = []string{"application/octet-stream"}
@@ -174,7 +174,7 @@ func (n *snapshot) answerPlain(w http.ResponseWriter) {
 	if n.status != http.StatusOK {
 		w.WriteHeader(n.status)
 	}
-	_, _ = w.Write(fill[:n.size]) // an error says that the caller has gone
+	_, _ = w.Write(fill[:n.size]) // fails if the client is gone
 }
 
 // answer writes a body of any size.
@@ -194,7 +194,7 @@ func (n *snapshot) answer(w http.ResponseWriter, status int, size int64) {
 	for left := size; left > 0; {
 		m, err := w.Write(fill[:min(left, chunk)])
 		if err != nil {
-			return // the caller has gone
+			return // the client is gone
 		}
 		left -= int64(m)
 	}
@@ -226,7 +226,7 @@ func fail(w http.ResponseWriter, status int, err error) {
 	_, _ = io.WriteString(w, text)
 }
 
-// filled is so many bytes that are all alike. Only bodies larger than a chunk are made for it.
+// filled returns n equal bytes. Only bodies larger than a chunk are allocated.
 func filled(size int64) []byte {
 	if size <= chunk {
 		return fill[:size]

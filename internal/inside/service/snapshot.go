@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -37,20 +38,15 @@ type snapshot struct {
 	plain bool
 }
 
-// ErrConflict says that the configuration is no longer the one the caller knows.
+// ErrConflict is returned if the configuration has changed since the client read it.
 var ErrConflict = errors.New("the configuration has changed since it was read")
 
-// TooMuchError says that a configuration asks for more memory than the service may hold.
-type TooMuchError struct{ Asked, Limit app.Size }
-
-func (e *TooMuchError) Error() string {
-	return fmt.Sprintf("memory: %v is more than this service may hold, %v", e.Asked, e.Limit)
+// memoryError is the error about a configuration that needs more memory than the service may hold.
+func memoryError(needed, limit app.Size) error {
+	return hint.New("start the service with a larger --max-memory", "memory: %v is more than this service may hold, %v", needed, limit)
 }
 
-// Hint says what the user can do.
-func (e *TooMuchError) Hint() string { return "start the service with a larger --max-memory" }
-
-// newSnapshot makes what is needed to play i.
+// newSnapshot prepares a configuration for requests.
 func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
 	if err := i.Check(); err != nil {
 		return nil, err
@@ -128,7 +124,7 @@ func (s *Service) Reset() (etag string, err error) {
 // after, so that a change that fails leaves everything as it was.
 func (s *Service) install(i app.Instance) (string, error) {
 	if i.Memory > s.maxMemory {
-		return "", &TooMuchError{i.Memory, s.maxMemory}
+		return "", memoryError(i.Memory, s.maxMemory)
 	}
 	n, err := s.newSnapshot(i, s.version+1)
 	if err != nil {
@@ -155,8 +151,8 @@ func matches(etags []string, current string) bool {
 	return false
 }
 
-// limiter lets through so many requests a second, evenly with a burst of a
-// tenth of a second's, at least one: the generic cell rate algorithm in its
+// limiter bounds the requests per second, with a burst of a tenth of a second's
+// requests and at least one. It is the generic cell rate algorithm in its
 // virtual-scheduling form (ITU-T I.371, annex A).
 type limiter struct {
 	next      atomic.Int64 // theoretical arrival time, ns since epoch of the process
@@ -187,7 +183,7 @@ func (l *limiter) allow() bool {
 	}
 }
 
-// hasBody tells whether answers of a status carry one (RFC 9110, 6.4.1).
+// hasBody reports whether responses with a status have a body (RFC 9110, 6.4.1).
 func hasBody(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified
 }

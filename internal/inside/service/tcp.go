@@ -9,8 +9,8 @@ import (
 )
 
 // serveTCP answers every connection with what it sends, until ctx ends. A
-// connection counts as one request: what the configuration says of requests is
-// done when it begins, and one that is to fail is closed.
+// connection counts as one request: the configured work is done when it begins,
+// and a failure closes it.
 func (s *Service) serveTCP(ctx context.Context, l net.Listener) error {
 	var open sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -39,5 +39,5 @@ func (s *Service) echo(ctx context.Context, c net.Conn) {
 			return
 		}
 	}
-	_, _ = io.Copy(c, c) // an error says that the caller has gone
+	_, _ = io.Copy(c, c) // fails if the client is gone
 }

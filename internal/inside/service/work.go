@@ -49,5 +49,5 @@ func (s *Service) do(ctx context.Context, n *snapshot, in incoming) outcome {
 	return outcome{status: n.status}
 }
 
-// statusGone is for a caller that has gone, as proxies log it; nobody reads it.
+// statusGone is the status that proxies log if the client is gone; it is never sent.
 const statusGone = 499

@@ -365,7 +365,7 @@ func (c *converter) call(at string, value any) (app.Call, bool) {
 		}
 	}
 	if in.Hostname != "" {
-		c.note("the host name %s of a call to %s is left out: calls go where the platform says", in.Hostname, in.Service)
+		c.note("the host name %s of a call to %s is dropped: the platform chooses the address", in.Hostname, in.Service)
 	}
 	out := app.Call{Service: in.Service, CallOptions: app.CallOptions{RequestSize: app.FixedSize(int64(size)), Headers: in.ExtraHeader}}
 	switch {
