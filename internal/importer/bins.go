@@ -73,10 +73,10 @@ func bins(l result.Latency) ([]bin, error) {
 func fine(buckets []result.Bucket) bool { return len(buckets) > 24 }
 
 // falseTimeouts separates wrk2's false timeouts from real ones. wrk2 checks every
-// connection against its 2 s limit whether a request is under way on it or not,
-// so that with more connections than requests in 2 s all of them are "timed out"
-// at every check: the count is then a whole multiple of the connections, while
-// every request that was due was answered.
+// connection against its 2 s limit, also without a request under way. With more
+// connections than requests in 2 s all of them are "timed out" at every check. The
+// count is then a multiple of the connections, although every due request was
+// answered.
 func (o *Output) falseTimeouts() {
 	const limit = 2.0 // seconds; wrk2's default
 	n, c := o.errors["timeout"], int64(o.connections)
@@ -87,6 +87,6 @@ func (o *Output) falseTimeouts() {
 	delete(o.errors, "timeout")
 	o.errors["false timeout"] = n
 	o.classes["timeout"] -= n
-	o.warn("false-timeouts", fmt.Sprintf("wrk2 reports %d time-outs, %d for each of its %d connections: it counts connections that were idle for longer than %g s, not requests; they are not taken for errors",
+	o.warn("false-timeouts", fmt.Sprintf("wrk2 reports %d timeouts, %d for each of its %d connections: it counts connections idle for more than %g s, not requests; they are not errors",
 		n, n/c, c, limit), fmt.Sprintf("use fewer connections than %.0f at this rate, or another load generator", math.Max(1, limit*float64(o.requests)/o.Seconds)), metric.ErrorRatio)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
 
-// fuzzOutput: whatever a file says, what is taken from it can be.
+// fuzzOutput: every figure of a file is possible.
 func fuzzOutput(f *testing.F, generator string, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))

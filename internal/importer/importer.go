@@ -58,9 +58,9 @@ func (o Options) KeepOriginals() Options {
 	return o
 }
 
-// The Metrics API shows usage of up to two of its periods ago: with a
-// period of up to 30 s, readings that still hold some of the start are over
-// after a minute, and the tail is clear of the end after half of that.
+// The Metrics API shows usage of up to two of its periods ago. With a period of
+// up to 30 s, readings contain none of the start after a minute, and none of the
+// end if the last 30 s are cut.
 const (
 	defaultWarmup = 60 * time.Second
 	defaultTail   = 30 * time.Second

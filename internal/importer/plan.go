@@ -15,8 +15,8 @@ import (
 var noMesh = []string{"none", "no-mesh", "unmeshed", "baseline"}
 
 // expand makes the plan that the trials carried out: treatments by mesh and
-// then rate, trials in the order in which they ran. A block is the how-manieth
-// trial of its treatment; the runs were not interleaved, and nothing pairs within blocks.
+// then rate, trials in the order in which they ran. A block is the ordinal of a
+// trial in its treatment; the runs were not interleaved, and nothing pairs within blocks.
 func (s *Study) expand() (*plan.Plan, []string) {
 	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name}
 	factors := s.factors()
@@ -77,7 +77,7 @@ func positive(of func(*Trial) int) func(*Trial) any {
 	}
 }
 
-// factors are the factors in which trials differ, and those that are always named.
+// factors are the factors in which trials differ, and the ones that are always named.
 func (s *Study) factors() []factor {
 	var named []factor
 	for _, f := range allFactors {

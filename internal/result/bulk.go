@@ -12,11 +12,10 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// Bulk is a results directory that is made in one go, of trials that were
-// measured before. Nothing is made durable but the plan, which comes last: what
-// is cut short has no plan and is no results directory, and can be made again
-// from where it came. So a trial costs two files instead of seven and four waits
-// for the disk.
+// Bulk is a results directory that is written at once, of trials that were
+// measured before. Only the plan is made durable, and written last: an interrupted
+// import has no plan and is no results directory. A trial then costs two files
+// instead of seven files and four waits for the disk.
 type Bulk struct {
 	dir *Dir
 }

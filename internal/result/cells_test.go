@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Read by hand or by reflection, a list is the same, and so is what is refused.
+// The hand-written reader accepts and returns the same lists as reflection.
 func TestCellsAreOrdinaryJSON(t *testing.T) {
 	for _, text := range []string{"null", "[]", "[null]", "[1]", "[1,null,2.5e-7,-3]", "[ 1, null ]", "[1e400]", `["1"]`, "[[1]]", "{}", "[1,[2]]", "[true]", "[0.1,1e+21,123456789012345680]"} {
 		var want []*float64

@@ -44,7 +44,7 @@ func paths(t reflect.Type, at string, cut map[string]bool) []string {
 	return all
 }
 
-// The page names every field of every file, and none that is not there.
+// The page names every field of every file, and no other.
 func TestPageNamesEveryField(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/results-directory.md")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestPageNamesEveryField(t *testing.T) {
 	}
 }
 
-// What is unknown is absent, not zero.
+// Unknown figures are absent, not zero.
 func TestAbsentIsNotZero(t *testing.T) {
 	for v, absent := range map[any][]string{
 		&result.Reading{CPU: 5}:                    {"rss", "peak", "pss", "voluntary"},

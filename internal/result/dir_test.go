@@ -225,7 +225,7 @@ func TestVersionsMayNotChange(t *testing.T) {
 	wantError(t, d.SetVersions(map[string]string{"envoy": "1.41.0"}), "began with envoy 1.40.0 and would go on with 1.41.0", "available again")
 }
 
-// Each row damages a sound directory; reading it says which file and, where there is one, which line.
+// Each row damages a sound directory; the error names the file and, if known, the line.
 func TestDamage(t *testing.T) {
 	id := smallPlan().Trials[0].ID
 	for _, c := range []struct {

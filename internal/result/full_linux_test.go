@@ -71,7 +71,7 @@ func diskFull(t *testing.T, dir string) {
 	wantFull(t, td.Finish(recordOf(trials[1])), dir)
 
 	// The record itself finds no room.
-	_ = os.WriteFile(filler, make([]byte, 1<<20), 0o600) // takes what is left
+	_ = os.WriteFile(filler, make([]byte, 1<<20), 0o600) // fills the rest
 	td, err = d.Trial(trials[2])
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func diskFull(t *testing.T, dir string) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// What was recorded can be read, and only that.
+	// Finished records can be read, and no others.
 	r, err := result.Open(dir)
 	if err != nil {
 		t.Fatal(err)

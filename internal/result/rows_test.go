@@ -18,7 +18,7 @@ var rowTexts = []string{
 	`[{"at":"2025-03-27T15:38:05Z","cores":[1,[2]]}]`, `[{"at":"2025-03-27T15:38:05Z","cores":["1"]}]`, `[{"at":"2025-03-27T15:38:05Z"},]`, `[{"at":null}]`, `[{"at":"\u0032025-03-27T15:38:05Z"}]`, `[{"at":"2025-03-27T15:38:05Z","cores":[1]`,
 }
 
-// sameAsLibrary holds what is read and written by hand to what encoding/json makes of the same rows.
+// sameAsLibrary compares the hand-written reader and writer with encoding/json.
 func sameAsLibrary(t *testing.T, text []byte) {
 	t.Helper()
 	var want []SampledRow
@@ -59,7 +59,7 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(sameAsLibrary)
 }
 
-// A histogram is written to the letter as the library writes it, whatever its numbers.
+// A histogram is written to the letter as the library writes it, for any numbers.
 func TestBucketsAreWrittenAsByTheLibrary(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	all := Buckets{{0, 1e-6, 1}, {1e-6, 9.999e-7, 2}, {1e-9, 1e21, -3}, {1e20, 123456789, math.MaxInt64}, {math.SmallestNonzeroFloat64, math.MaxFloat64, 0}, {-1.5, 1e-10, 7}}

@@ -160,7 +160,7 @@ func TestAnalyzeHolmFamilies(t *testing.T) {
 			t.Errorf("%s: adjusted over another family", family)
 		}
 		if len(p) != r.Families[family] {
-			t.Errorf("%s: %d tests are said, %d there", family, r.Families[family], len(p))
+			t.Errorf("%s: the report has %d tests, the comparisons %d", family, r.Families[family], len(p))
 		}
 	}
 	for _, c := range r.Comparisons {

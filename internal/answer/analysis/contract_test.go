@@ -34,7 +34,7 @@ func TestReportJSON(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(b), "null") {
-		t.Error("something is null: what is unknown is absent")
+		t.Error("a null: unknown figures must be absent")
 	}
 }
 

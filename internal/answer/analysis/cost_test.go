@@ -93,7 +93,7 @@ var scenarios = analysis.Prices{
 	Scenarios: []analysis.Scenario{{Name: "within", Rate: 3000, Pods: 10}, {Name: "beyond", Rate: 10000, Pods: 10}, {Name: "copies", Rate: 3000}},
 }
 
-// 20 millicores and 100 µs a request: the line gives what was never measured, and says where it was not.
+// 20 millicores and 100 µs a request: the line extends beyond the measured rates, with a note.
 func TestCostAlongALine(t *testing.T) {
 	_, c := costOf(t, rates(func(rate float64) float64 { return 100 + 20000/rate }), scenarios)
 	for _, b := range []analysis.Bill{analysis.DataPlaneBill, analysis.AddedBill} {

@@ -1,11 +1,12 @@
-// Package analysis turns the records and latency logs of a results directory
-// into the answer: metrics of every trial, estimates of every treatment,
-// differences and ratios to the baseline with intervals and verdicts, the noise
-// floor of the A/A pair, and warnings that name their cure. It runs nothing.
+// Package analysis computes the report of a results directory from its records
+// and latency logs. A report has metrics of every trial, estimates of every
+// treatment, and differences and ratios to the baseline with intervals and
+// verdicts. It also has the noise floor of the A/A pair, and warnings with their
+// fixes. The package runs nothing.
 //
-// The rules, with their sources, are in docs/explanation/methodology.md. The essential rules
-// when reading this code: the trial is the unit; treatments are paired within
-// blocks; unknown figures are absent, never zero, and so is every sum they
-// belongs to; histograms are added up, percentiles never averaged; an interval
-// that cannot be given is absent with a warning in its place.
+// docs/explanation/methodology.md has the rules with their sources. Essential here:
+// the trial is the unit, and treatments are paired within blocks. Unknown figures
+// are absent, never zero, and so is every sum with them. Histograms are added up;
+// percentiles are never averaged. An interval that cannot be given is absent, with
+// a warning in its place.
 package analysis

@@ -16,7 +16,7 @@ import (
 )
 
 // failing writes an interval log of a hundred requests a second, after five
-// seconds of warm-up, of which so many failed in each.
+// seconds of warm-up, with the failed ones of each second.
 func failing(t *testing.T, failed ...int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "latency.hdr")
@@ -74,7 +74,7 @@ func TestFailureFigures(t *testing.T) {
 			map[string]float64{"longest_outage_s": 3, "recovery_s": 3}, ""},
 		"no recovery": {failureRecord(300, 7), []int64{0, 0, 0, 0, 0, 0, 0, 100, 100, 100},
 			map[string]float64{"requests_lost": 300, "longest_outage_s": 3}, "not-recovered"},
-		"a fault that nobody noticed": {failureRecord(0, 5), nil, map[string]float64{"requests_lost": 0, "longest_outage_s": 0, "recovery_s": 0}, ""},
+		"a fault without failures": {failureRecord(0, 5), nil, map[string]float64{"requests_lost": 0, "longest_outage_s": 0, "recovery_s": 0}, ""},
 		"failures without a fault":    {failureRecord(5), []int64{0, 5, 0, 0, 0, 0, 0, 0, 0, 0}, map[string]float64{"longest_outage_s": 1}, ""},
 	} {
 		f := &figures{values: map[string]float64{}}
@@ -84,7 +84,7 @@ func TestFailureFigures(t *testing.T) {
 				t.Errorf("%s: %s is %v (known: %v), want %v", name, metric, got, ok, want)
 			}
 		}
-		if _, known := f.values["recovery_s"]; known != (c.want["recovery_s"] > 0 || name == "a fault that nobody noticed") {
+		if _, known := f.values["recovery_s"]; known != (c.want["recovery_s"] > 0 || name == "a fault without failures") {
 			t.Errorf("%s: recovery_s is %v", name, f.values["recovery_s"])
 		}
 		if c.warns == "" && len(f.warnings) > 0 || c.warns != "" && (len(f.warnings) != 1 || f.warnings[0].Code != c.warns) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// FuzzRecord: whatever a record says, a figure made of it is a number, or it is not there.
+// FuzzRecord: every figure of a record is a number, or absent.
 func FuzzRecord(f *testing.F) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, r := range []result.Record{{

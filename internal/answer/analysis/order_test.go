@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// A run whose meshes came once, or in turns, says so, and what it cannot tell; nothing of the former pairs.
+// A run with each mesh once or in batches has a warning with its limits; the former is not paired.
 func TestOrderIsTold(t *testing.T) {
 	for order, want := range map[string]struct {
 		method analysis.Method

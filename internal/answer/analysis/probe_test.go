@@ -19,7 +19,7 @@ func wandering(probed bool, change func(*result.Record)) analysistest.Study {
 
 const total = "cpu_us_per_request/total"
 
-// The probe takes out what the machine lost, where it tells it, and says so.
+// The probe removes the drift of the machine that it shows, and the report has it.
 func TestProbeNarrows(t *testing.T) {
 	with, without := analyse(t, wandering(true, nil)), analyse(t, wandering(false, nil))
 	c, raw := find(t, with, "envoy", total), find(t, without, "envoy", total)
@@ -29,9 +29,9 @@ func TestProbeNarrows(t *testing.T) {
 	before, _ := raw.Difference.HalfWidth()
 	after, _ := c.Difference.HalfWidth()
 	if after > before/2 || math.Abs(1-after/before-c.Probe.Difference.Narrower) > 0.02 {
-		t.Errorf("half-width %v with the probe, %v without; it is said to be narrower by %v", after, before, c.Probe.Difference.Narrower)
+		t.Errorf("half-width %v with the probe, %v without; the report has %v", after, before, c.Probe.Difference.Narrower)
 	}
-	// What it was before is what it is without the probe.
+	// The raw interval is the one without the probe.
 	if got := c.Probe.Difference.Raw; math.Abs(got.Estimate-raw.Difference.Estimate) > 0.01*raw.Difference.Estimate {
 		t.Errorf("raw %v, without a probe %v", got, *raw.Difference)
 	}
@@ -54,7 +54,7 @@ func TestProbeNarrows(t *testing.T) {
 		t.Errorf("%v %+v, work %q", ok, u, with.Setup.Probe)
 	}
 	if _, ok := without.Probed(metric.Headlines()); ok || without.Setup.Probe != "" {
-		t.Error("a probe is told of where there was none")
+		t.Error("a probe is reported without a probe")
 	}
 	if v := with.Treatments[0].Metrics["probe_us"]; v.Estimate < 8 || v.Estimate > 18 {
 		t.Errorf("probe_us %+v", v)

@@ -14,7 +14,7 @@ import (
 
 // The filter by hand: of 2, 3, 8, 10, 10, 10, 11, 20 the mean is 9.25, above it
 // stand 10, 10, 10, 11, 20 with the mean 12.2 and the population deviation 3.92, within
-// which 10, 10, 10, 11 remain. Zeros at the start are none: it was not there.
+// which 10, 10, 10, 11 remain. Zeros at the start do not count: the part was absent.
 func TestPublishedFilter(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -62,7 +62,7 @@ func sampledTrial(app, data []float64) *result.Record {
 }
 
 func TestReadingsThatRepeatCountOnce(t *testing.T) {
-	// In the phase stand 3 (seen before it), 3, 5, 5, 9: two readings of their own.
+	// The phase has 3 (first seen before it), 3, 5, 5, 9: two new readings.
 	r := sampledTrial([]float64{1, 1, 3, 3, 3, 5, 5, 9, 1}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1})
 	f := trialFigures(r, Unpaired)
 	if got := f.values["cpu_cores/app"]; got != 7 {
@@ -100,7 +100,7 @@ func TestUnknownSamplesAreNotZero(t *testing.T) {
 	}
 }
 
-// Lines see a fixed cost and a cost per request, and say where there is no line.
+// Lines have a fixed cost and a cost per request, and a warning if the means do not fit.
 func TestLines(t *testing.T) {
 	for _, bend := range []float64{0, 0.5} {
 		a := &analysis{estimator: estimator{confidence: 0.95}}

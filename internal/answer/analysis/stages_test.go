@@ -26,7 +26,7 @@ func TestStages(t *testing.T) {
 		"route_server_us/adder-with-sidecar": 300, "route_client_us/adder": 200}
 	same(t, f.values, want)
 	if _, ok := f.values["stage_us/client"]; ok {
-		t.Error("a client's time that nobody measured")
+		t.Error("a client's time without a measurement")
 	}
 }
 

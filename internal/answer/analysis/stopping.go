@@ -12,13 +12,13 @@ import (
 )
 
 // Stopping is the progress of a run whose number of blocks depends on its results.
-// The rule uses the width of intervals and never significance: to stop as
-// soon as a difference shows would show one in most runs of two equal systems
-// (Armitage, McPherson, Rowe, Journal of the Royal Statistical Society A 1969),
-// while the width hardly depends on the difference: for normal observations mean and
-// deviation are independent, and the interval keeps its coverage as it narrows
-// (Chow, Robbins, Annals of Mathematical Statistics 1965), but for what
-// [stats.ExtraBlocks] corrects; docs/explanation/methodology.md has the simulation.
+// The rule uses the width of intervals and never significance. Stopping at the
+// first significant difference would find one in most runs of two equal systems
+// (Armitage, McPherson, Rowe, Journal of the Royal Statistical Society A 1969).
+// The width hardly depends on the difference: for normal observations mean and
+// deviation are independent. The interval almost keeps its coverage as it narrows
+// (Chow, Robbins, Annals of Mathematical Statistics 1965); [stats.ExtraBlocks]
+// corrects the rest. docs/explanation/methodology.md has the simulation.
 type Stopping struct {
 	Until   string `json:"until"`
 	Min     int    `json:"min"`

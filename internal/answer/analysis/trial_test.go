@@ -65,7 +65,7 @@ func TestTrialFiguresByHand(t *testing.T) {
 	}
 }
 
-// What is unknown is absent; what is known beside it stays.
+// Unknown figures are absent; known figures remain.
 func TestTrialFiguresUnknown(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -17,15 +17,15 @@ const (
 type Change struct {
 	At int // index of the first observation after it
 	P  float64
-	// Before and After are the means of the stretches on both sides, up to the next change.
+	// Before and After are the means on both sides, up to the next change.
 	Before, After float64
 }
 
-// Changes finds where the mean or the spread of a series changes: E-divisive with
-// means (Matteson, James, "A nonparametric approach for multiple change point
-// analysis of multivariate data", JASA 2014), as is used on histories of
-// benchmarks (Daly et al., ICPE 2020). The stretch with the largest energy
-// statistic is split where a permutation test allows it at level alpha, and so on
+// Changes finds the changes of the mean or the spread of a series, by E-divisive
+// with means (Matteson, James, "A nonparametric approach for multiple change point
+// analysis of multivariate data", JASA 2014). It is in use on histories of
+// benchmarks (Daly et al., ICPE 2020). The part with the largest energy
+// statistic is split if a permutation test allows it at level alpha, and so on
 // in both halves. The permutations are drawn from a fixed seed: the same series
 // gives the same answer. Fewer than eight observations cannot show a change at
 // 0.05, since so few can be ordered in too few ways.

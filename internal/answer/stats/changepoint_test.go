@@ -27,7 +27,7 @@ func TestChangesAreFoundWhereTheyAre(t *testing.T) {
 	}
 }
 
-// A series without a change is said to have one in about five of a hundred cases.
+// A series without a change shows one in about five of a hundred cases.
 func TestChangesKeepTheirLevel(t *testing.T) {
 	experiments := 400
 	if testing.Short() {
@@ -53,7 +53,7 @@ func TestChangesAbsent(t *testing.T) {
 	}
 }
 
-// The statistic by hand: two sides, one at 0 and one at 1, energy 2, weighed by 3·3/6.
+// The statistic by hand: two sides, one at 0 and one at 1, energy 2, times 3·3/6.
 func TestEnergyByHand(t *testing.T) {
 	if at, q := bestSplit([]float64{0, 0, 0, 1, 1, 1}); at != 3 || math.Abs(q-3) > 1e-12 {
 		t.Errorf("at %d: %v", at, q)

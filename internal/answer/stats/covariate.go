@@ -77,9 +77,9 @@ func comparable(treatment, baseline, treatmentProbes, baselineProbes []float64) 
 	return p != nil && *p >= ProbeLevel
 }
 
-// adjust estimates the mean of x at z = 0 by the regression of x on z: the analysis
-// of covariance (Fisher, "Statistical Methods for Research Workers", 4th edition,
-// 1932), with a coefficient that is estimated, as in CUPED (Deng, Xu, Kohavi,
+// adjust estimates the mean of x at z = 0 by the regression of x on z. That is
+// the analysis of covariance (Fisher, "Statistical Methods for Research Workers",
+// 4th edition, 1932). The coefficient is estimated, as in CUPED (Deng, Xu, Kohavi,
 // Walker, WSDM 2013). scale is the size of the values x was computed from.
 func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
 	raw := student(x, confidence, scale)

@@ -7,11 +7,11 @@ import (
 )
 
 // probed is a synthetic experiment of readings in proportion to how slow the
-// processor is, beside a probe that tells it more or less well. What is asked for
+// processor is, beside a probe that shows it more or less well. The subject
 // is the difference at the mean speed of the run: 10 times what that makes of it.
 type probed struct {
 	name string
-	// slow is how slow the processor is in a trial, log; probe what the probe says of it, log.
+	// slow is how slow the processor is in a trial, log; probe the reading of the probe, log.
 	slow  func(r *rand.Rand, before float64) float64
 	probe func(r *rand.Rand, slow float64) float64
 	noise float64 // of a reading, percent
@@ -23,12 +23,12 @@ func walk(step float64) func(*rand.Rand, float64) float64 {
 }
 
 var probedShapes = []probed{
-	{"probe tells the drift of the processor", walk(0.04), func(r *rand.Rand, slow float64) float64 { return slow + 0.003*r.NormFloat64() }, 0.5, [2]float64{0.5, 1}},
-	{"probe tells some of it", walk(0.04), func(r *rand.Rand, slow float64) float64 { return slow + 0.03*r.NormFloat64() }, 2, [2]float64{0.02, 1}},
-	{"probe tells half as much", walk(0.04), func(r *rand.Rand, slow float64) float64 { return 0.5*slow + 0.01*r.NormFloat64() }, 1, [2]float64{0.1, 1}},
+	{"probe shows the drift of the processor", walk(0.04), func(r *rand.Rand, slow float64) float64 { return slow + 0.003*r.NormFloat64() }, 0.5, [2]float64{0.5, 1}},
+	{"probe shows some of it", walk(0.04), func(r *rand.Rand, slow float64) float64 { return slow + 0.03*r.NormFloat64() }, 2, [2]float64{0.02, 1}},
+	{"probe shows half as much", walk(0.04), func(r *rand.Rand, slow float64) float64 { return 0.5*slow + 0.01*r.NormFloat64() }, 1, [2]float64{0.1, 1}},
 	{"probe unrelated", walk(0.02), func(r *rand.Rand, _ float64) float64 { return 0.03 * r.NormFloat64() }, 2, [2]float64{0, 0.03}},
 	{"no drift, a noisy probe", walk(0), func(r *rand.Rand, _ float64) float64 { return 0.02 * r.NormFloat64() }, 3, [2]float64{0, 0.03}},
-	{"probe tells, heavy tails", walk(0.04), func(r *rand.Rand, slow float64) float64 { return slow + 0.01*student5(r) }, 1, [2]float64{0.3, 1}},
+	{"probe shows it, heavy tails", walk(0.04), func(r *rand.Rand, slow float64) float64 { return slow + 0.01*student5(r) }, 1, [2]float64{0.3, 1}},
 }
 
 // probedExperiment is the readings of one of them so far.
@@ -101,7 +101,7 @@ func TestCoverageWithAProbe(t *testing.T) {
 	}
 }
 
-// A covariate that tells all of the deviation leaves the truth, with the coefficient one.
+// A covariate that explains all of the deviation leaves the truth, with the coefficient one.
 func TestProbedPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	n := 12

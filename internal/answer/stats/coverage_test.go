@@ -19,7 +19,7 @@ type shape struct {
 }
 
 // linearDrift makes the machine slower, by percent over the whole experiment:
-// evenly, so that the second trial of a block stands half a block's drift above
+// evenly, so that the second trial of a block is half a block's drift above
 // the first.
 func linearDrift(percent float64) func(*rand.Rand, int, int, float64) (float64, float64) {
 	return func(r *rand.Rand, block, blocks int, order float64) (float64, float64) {
@@ -63,7 +63,7 @@ var shapes = []shape{
 	{"correlated samples inside a trial", func(r *rand.Rand, _, _ int, _ float64) (float64, float64) {
 		return 110 + autocorrelated(r), 100 + autocorrelated(r)
 	}, 0},
-	// Here the drift between two trials is 2.4 times their noise: with the order drawn anew,
+	// Here the drift between two trials is 2.4 times their noise: with the order drawn again,
 	// three blocks agree in order one time in four and then hide it. Not claimed below six.
 	{"drift of 40 %, no other noise to speak of", linearDrift(40), 6},
 }

@@ -3,46 +3,46 @@
 //
 // # The unit
 //
-// An observation is one trial, never one request or one sample inside a trial:
-// those are correlated, and an interval over them is far too narrow (Georges,
-// Buytaert, Eeckhout, "Statistically rigorous Java performance evaluation",
+// An observation is one trial, never one request or one sample inside a trial.
+// Requests and samples are correlated, and an interval over them is far too narrow
+// (Georges, Buytaert, Eeckhout, "Statistically rigorous Java performance evaluation",
 // OOPSLA 2007; Kalibera, Jones, "Rigorous benchmarking in reasonable time",
 // ISMM 2013).
 //
 // # Why Student's t on paired differences
 //
 // Trials run in randomised blocks, each block running every treatment once.
-// What drifts slowly over an experiment (temperature, neighbours, page cache)
-// falls on all treatments of a block about alike and leaves the difference
-// within the block, and what drifts inside a block is turned into noise of
-// either sign by the random order (Abedi, Brecht, "Conducting repeatable
-// experiments in highly variable cloud computing environments", ICPE 2017,
-// where the usual designs found two identical systems to differ and this one
-// did not). The differences of n blocks are then close to independent draws
+// Slow drift over an experiment (temperature, neighbours, page cache) affects all
+// treatments of a block about alike and cancels in the difference. The random
+// order turns drift inside a block into noise of either sign (Abedi, Brecht,
+// "Conducting repeatable experiments in highly variable cloud computing
+// environments", ICPE 2017). There the usual designs found two identical systems
+// to differ, and this one did not. The differences of n blocks are then close to independent draws
 // from one distribution, and Student's interval on their mean ("The probable
-// error of a mean", Biometrika 1908) needs nothing more than that this
-// distribution be not too skewed. A difference of two skewed quantities of
-// like shape is nearly symmetric, which is the second gift of pairing.
+// error of a mean", Biometrika 1908) needs only a
+// distribution that is not too skewed. A difference of two skewed quantities of
+// like shape is nearly symmetric, the second benefit of pairing.
 //
 // A bootstrap is not used at these sizes: with fewer than about ten blocks a
 // percentile bootstrap is too narrow, since resampling n values understates
 // the variance by (n-1)/n and takes no account of estimating it. An
 // order-statistic interval of the median does not exist at 95 % below six.
 //
-// Where it is wrong: when the difference grows with the block (a trend of the
-// effect itself, not of the machine), when one block in many is wild and its
-// direction always the same (strong skew: coverage falls below the nominal),
-// and when blocks are not independent (two blocks on one warm cache). A strong
-// even drift with hardly any other noise needs six blocks: with three, the
-// random orders agree one time in four and the drift then passes for a
-// difference (coverage 0.85 where trial follows trial at 2.4 times the noise).
+// The interval is wrong in three cases. The difference grows with the block: a
+// trend of the effect itself, not of the machine. One block in many is an outlier,
+// always in one direction: with strong skew, coverage falls below the nominal.
+// Blocks are not independent, such as two blocks on one warm cache.
+//
+// A strong even drift with hardly any other noise needs six blocks. With three,
+// the random orders agree one time in four, and the drift passes for a difference:
+// coverage is 0.85 for a drift of 2.4 times the noise from trial to trial.
 // Symmetric heavy tails make the interval too wide, not too narrow. The coverage
-// test of this package holds it to all these claims by simulation.
+// test of this package verifies all these claims by simulation.
 //
 // # How many trials
 //
 // An interval needs at least [MinN] = 3 observations. Two give one degree of
-// freedom: t is 12.7, a wild value cannot be distinguished from a quiet one, and the
+// freedom: t is 12.7, an outlier cannot be distinguished, and the
 // interval's own width varies by orders of magnitude between repetitions; three
 // give t = 4.3. Three is the least that can be computed honestly, not the
 // number to plan: t falls to 2.6 at six blocks, which is tare's default.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Two one-sided tests at alpha say what the interval at 1-2·alpha says.
+// Two one-sided tests at alpha agree with the interval at 1-2·alpha.
 func TestWithinIsTheInterval(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	decided := map[bool]int{}

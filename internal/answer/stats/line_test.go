@@ -28,7 +28,7 @@ func TestLineAnscombe(t *testing.T) {
 	}
 }
 
-// A weight counts like so many equal observations, as far as the estimate goes.
+// A weight of N counts like N equal observations, for the estimate.
 func TestLineWeights(t *testing.T) {
 	heavy := Line([]Point{{1, 2, 3, 0}, {2, 3, 1, 1}, {4, 8, 1, 2}}, 0.95)
 	often := Line([]Point{{1, 2, 1, 0}, {1, 2, 1, 0}, {1, 2, 1, 0}, {2, 3, 1, 1}, {4, 8, 1, 2}}, 0.95)

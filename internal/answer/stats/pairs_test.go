@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The answer brings the interval down to what was asked, and a pair fewer does not.
+// The result narrows the interval to the requested width, and a pair fewer does not.
 func TestPairsFor(t *testing.T) {
 	const sd = 10.0
 	halfOf := func(n int) float64 { return tQuantile(float64(n-1), 0.975) * sd / math.Sqrt(float64(n)) }

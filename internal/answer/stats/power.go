@@ -20,9 +20,9 @@ const Power = 0.8
 const ExtraBlocks = 2
 
 // MinDetectable returns the smallest true mean difference that a test at level
-// alpha over n observations of standard deviation sd finds with the given
-// power: (t_{1-alpha/2} + t_{power})·sd/√n with n-1 degrees of freedom, the
-// usual approximation to the noncentral t (NIST/SEMATECH e-Handbook, 7.2.2.2).
+// alpha over n observations of standard deviation sd finds with the given power.
+// It is (t_{1-alpha/2} + t_{power})·sd/√n with n-1 degrees of freedom, the usual
+// approximation to the noncentral t (NIST/SEMATECH e-Handbook, 7.2.2.2).
 // Not ok below [MinN] observations or without spread.
 func MinDetectable(sd float64, n int, alpha, power float64) (float64, bool) {
 	if n < MinN || !(sd > 0) || math.IsInf(sd, 0) || !(alpha > 0 && alpha < 1) || !(power > 0 && power < 1) {

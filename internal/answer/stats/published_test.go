@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every statistic against an example somebody else has published.
+// Every statistic agrees with a published example.
 
 // Additional hours of sleep under two drugs, ten patients: Cushny and Peebles'
 // data in Student, "The probable error of a mean", Biometrika 1908; the data

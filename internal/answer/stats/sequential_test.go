@@ -37,7 +37,7 @@ func stopsAt(r *rand.Rand, s shape, least, most int, half float64) (Result, int)
 var sequentialSD = map[string]float64{"normal": 5, "drift of 10 %": 2.9, "heavy tails": 5.5, "correlated samples inside a trial": 2.4}
 
 // A run that stops at a width covers nearly what one of fixed length does, and
-// says of two equal systems no more often than it may that they differ.
+// finds a difference of two equal systems at most as often as its level.
 func TestCoverageWhenStoppingAtAWidth(t *testing.T) {
 	experiments := 10000
 	if testing.Short() {
@@ -50,7 +50,7 @@ func TestCoverageWhenStoppingAtAWidth(t *testing.T) {
 			continue
 		}
 		for column, blocks := range []int{8, 12, 20} {
-			// The half-width that so many blocks have on average.
+			// The mean half-width of a number of blocks.
 			half := tQuantile(float64(blocks-1), 0.975) * sd / math.Sqrt(float64(blocks))
 			r := rand.New(rand.NewPCG(20261123, uint64(blocks)))
 			covered, used := 0, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// What is written is what the library reads, and the counts stand where it would have put them.
+// The library reads the log, and finds the counts at its own indices.
 func TestEncodedHistogramIsTheLibrarys(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	type recorded struct{ ns, n int64 }

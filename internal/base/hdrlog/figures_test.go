@@ -48,7 +48,7 @@ func TestFiguresAgreeWithTheLibrary(t *testing.T) {
 						s.counts[at] += random.Int64N(1000)
 					}
 					if err := s.check(); err != nil {
-						return // so many counts are beyond this geometry
+						return // the counts are beyond this geometry
 					}
 					likeTheLibrary(t, s)
 				})
@@ -66,7 +66,7 @@ func TestFiguresAtTheEndOfTheRange(t *testing.T) {
 	likeTheLibrary(t, s)
 }
 
-// Sums that were given back begin anew.
+// Freed sums are empty when reused.
 func TestSumsAreEmptyAgain(t *testing.T) {
 	text, _ := writeTestLog(t, 4, relative)
 	path := logFile(t, text)

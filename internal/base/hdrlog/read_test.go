@@ -65,7 +65,7 @@ func logFile(t testing.TB, text string) string {
 	return path
 }
 
-// The sum of counts must be the library's own merge, whichever way the log tells its time.
+// The sum of counts must be the library's own merge, for every form of time stamps.
 func TestReadLogAgreesWithTheLibrary(t *testing.T) {
 	for name, stamp := range map[string]func(int) (string, string, int64){
 		"base time":             relative,
@@ -163,7 +163,7 @@ func FuzzReadLog(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was accepted can be asked for quantiles.
+		// An accepted log has quantiles.
 		for _, s := range m {
 			likeTheLibrary(t, s)
 		}

@@ -65,7 +65,7 @@ func TestLiveLine(t *testing.T) {
 		}
 	}
 	if got := s.live(now, 40); !strings.HasSuffix(got, "…") {
-		t.Errorf("a line that was cut does not say so: %q", got)
+		t.Errorf("a cut line has no ellipsis: %q", got)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestOpenMetrics(t *testing.T) {
 		if name, ok := strings.CutPrefix(l, "# TYPE "); ok {
 			name, _, _ = strings.Cut(name, " ")
 			if seen[name] {
-				t.Errorf("%d: family %s is there twice", i+1, name)
+				t.Errorf("%d: family %s occurs twice", i+1, name)
 			}
 			seen[name], current = true, name
 			continue

@@ -49,7 +49,7 @@ func python(t *testing.T) string {
 	return program
 }
 
-// script runs a Python program on what was written in a format, and decodes what it prints.
+// script runs a Python program on a report in a format, and decodes its output.
 func script(t *testing.T, format, program string, into any) *analysis.Report {
 	t.Helper()
 	if testing.Short() {
@@ -188,7 +188,7 @@ func served(t *testing.T, program, dir string, files []string) {
 		t.Fatal(err)
 	}
 	defer func() { cancel(); _ = cmd.Wait() }()
-	// It listens before it knows its directory: a page asked for too early lists nothing.
+	// It listens before it has read its directory: a page requested too early is empty.
 	page := ""
 	listed := func(file string) bool {
 		return strings.Contains(page, strings.TrimSuffix(filepath.Base(file), ".json"))

@@ -54,7 +54,7 @@ func small(change func(*result.Record)) analysistest.Study {
 	return s
 }
 
-// troubled has nearly everything go wrong that a report must tell of.
+// troubled has nearly every kind of failure that a report has to show.
 func troubled() analysistest.Study {
 	return small(func(r *result.Record) {
 		switch {
@@ -138,8 +138,8 @@ func checkWidth(t *testing.T, file, text string, width int) {
 	}
 }
 
-// A generator that knows service times alone is shown with them, and what its
-// clock measures is said once.
+// A generator with service times alone is shown with them, and the meaning of
+// its latency is printed once.
 func TestTextOfOtherGenerators(t *testing.T) {
 	r := reportOf(t, small(func(rec *result.Record) {
 		if rec.Treatment == "envoy" {
@@ -153,7 +153,7 @@ func TestTextOfOtherGenerators(t *testing.T) {
 	}
 	const meaning = "hey, service time: from the call to the last byte"
 	if got := b.String(); strings.Count(got, meaning) != 1 || strings.Contains(got, "service time  ") || !strings.Contains(got, "mixed loop") {
-		t.Errorf("response times are known, and it says\n%s", got)
+		t.Errorf("response times are known, and the report has\n%s", got)
 	}
 	for _, tr := range r.Treatments {
 		if tr.ID == "envoy" {
@@ -169,22 +169,22 @@ func TestTextOfOtherGenerators(t *testing.T) {
 	}
 }
 
-// What the calibration probe was used for is told beside the differences.
-func TestProbeIsTold(t *testing.T) {
+// The use of the calibration probe is reported beside the differences.
+func TestProbeIsReported(t *testing.T) {
 	s := small(nil)
 	s.Blocks, s.Walk, s.Noise, s.Drift, s.Probed = 8, 0.05, 0.004, 0, true
 	text := plain(t, reportOf(t, s))
 	if !strings.Contains(text, "Calibration probe: normalises") || !strings.Contains(text, "CPU/request, total of envoy by") {
-		t.Errorf("not told:\n%s", text)
+		t.Errorf("not reported:\n%s", text)
 	}
 	s.Walk, s.Noise = 0, 0.03
 	text = plain(t, reportOf(t, s))
 	if !strings.Contains(text, "Calibration probe: not used") {
-		t.Errorf("not told:\n%s", text)
+		t.Errorf("not reported:\n%s", text)
 	}
 	s.Probed = false
 	if text = plain(t, reportOf(t, s)); strings.Contains(text, "probe") {
-		t.Errorf("told of a probe that there was not:\n%s", text)
+		t.Errorf("a probe is reported without a probe:\n%s", text)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// What is whole and in the wrong place is noticed and named.
+// Whole files in the wrong place are detected and named.
 func TestFilesInTheWrongPlace(t *testing.T) {
 	rates := []int{60, 120, 240}
 	for _, c := range []struct {
@@ -214,7 +214,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 				t.Errorf("%d of %s and %d invalid, expected %d", n, c.code, invalid, c.invalid)
 			}
 			if !strings.Contains(text, c.says) {
-				t.Errorf("%q does not say %q", text, c.says)
+				t.Errorf("%q does not contain %q", text, c.says)
 			}
 		})
 	}

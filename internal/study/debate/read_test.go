@@ -62,7 +62,7 @@ var everyForm = []debatetest.Sequence{
 	{Mesh: "linkerd", Seed: 5, Dir: "linkerd-2", Rates: []int{30, 90}, Runs: 3, Refresh: 1},
 }
 
-// Whatever form a sequence has, the planes come out as they were made.
+// The planes of every form of a sequence are those it was made with.
 func TestEveryFormOfASequence(t *testing.T) {
 	for _, q := range everyForm {
 		t.Run(fmt.Sprintf("%s-%s", q.Mesh, q.Oha), func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestPooledLatencyIsOfAllPods(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPartOfASequenceIsPassedOver(t *testing.T) {
+func TestOtherFilesAreSkipped(t *testing.T) {
 	root := t.TempDir()
 	dir := debatetest.Sequence{Mesh: "linkerd", Runs: 2, Rates: []int{60}}.Write(t, root)
 	for _, name := range []string{"README.md", "60-1-ERROR-metrics.csv"} {

@@ -77,7 +77,7 @@ func TestRoomOfRows(t *testing.T) {
 			}
 			for i := range values {
 				if values[i] != 0 || places[i] != nil {
-					t.Fatalf("row %d of %d is another's too", row, width)
+					t.Fatalf("row %d of %d is shared with another", row, width)
 				}
 				values[i], places[i] = 1, &values[i]
 			}
@@ -85,7 +85,7 @@ func TestRoomOfRows(t *testing.T) {
 	}
 }
 
-// The heading of one file says nothing of another with other columns.
+// The heading of one file is not used for another with other columns.
 func TestHeadingsAreTheirOwn(t *testing.T) {
 	split := func(s string) [][]byte { return bytes.Split([]byte(s), []byte(",")) }
 	for _, names := range []string{"mesh CPU,mesh mem", "mesh CPU,mesh mem", "mesh mem,mesh CPU", "mesh CPU", "face app CPU,what"} {
@@ -101,6 +101,6 @@ func TestHeadingsAreTheirOwn(t *testing.T) {
 		t.Errorf("components %v, strange %q", h.components, h.strange)
 	}
 	if _, err := headingOf(split("mesh CPU,mesh CPU")); err == nil {
-		t.Error("a column that is there twice")
+		t.Error("a duplicate column")
 	}
 }

@@ -49,8 +49,8 @@ func (g *group) rested() bool { return g.hasRest || len(g.parts) == 0 }
 
 var nothing = new(float64)
 
-// cells of a component in row i. Before its first row and after its last row it was
-// not there, and used nothing; a gap between them is unknown.
+// cells of a component in row i. Before its first row and after its last row it
+// used nothing; a gap between them is unknown.
 func (p *part) cells(i int, r tableRow) (cpu, mem *float64) {
 	switch {
 	case i < p.first || i > p.last:
