@@ -75,7 +75,7 @@ func TestFailureFigures(t *testing.T) {
 		"no recovery": {failureRecord(300, 7), []int64{0, 0, 0, 0, 0, 0, 0, 100, 100, 100},
 			map[string]float64{"requests_lost": 300, "longest_outage_s": 3}, "not-recovered"},
 		"a fault without failures": {failureRecord(0, 5), nil, map[string]float64{"requests_lost": 0, "longest_outage_s": 0, "recovery_s": 0}, ""},
-		"failures without a fault":    {failureRecord(5), []int64{0, 5, 0, 0, 0, 0, 0, 0, 0, 0}, map[string]float64{"longest_outage_s": 1}, ""},
+		"failures without a fault": {failureRecord(5), []int64{0, 5, 0, 0, 0, 0, 0, 0, 0, 0}, map[string]float64{"longest_outage_s": 1}, ""},
 	} {
 		f := &figures{values: map[string]float64{}}
 		failureFigures(f, &c.record, failing(t, c.failed...))
