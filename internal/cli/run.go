@@ -227,7 +227,7 @@ func (c *CommandLine) carryOut(ctx context.Context, s *Study, on *begun, o runOp
 	if err != nil {
 		return runner.Summary{}, err
 	}
-	view := tui.New(c.Err, o.plain)
+	view := live.New(c.Err, o.plain)
 	defer view.Close()
 	on.notices.show(view)
 	defer on.notices.show(nil)

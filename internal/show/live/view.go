@@ -1,10 +1,10 @@
-// Package tui draws the event stream of a run while it runs: one line redrawn in
+// Package live draws the event stream of a run while it runs: one line redrawn in
 // place on a terminal, plain lines elsewhere. It never touches the runner, and
 // it draws a stored run as it drew the live one.
 //
 // Rules: everything goes to standard error; results are not its business. A line
 // that stays is complete in itself, so that a log of plain lines reads as a story.
-package tui
+package live
 
 import (
 	"fmt"
