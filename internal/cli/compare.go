@@ -32,23 +32,24 @@ func newCompareCommand(c *CommandLine) *cobra.Command {
 	names := acrossFormatNames()
 	cmd := &cobra.Command{
 		Use:   "compare BASE NEW",
-		Short: "Say what changed from one run to another, and hold it to gates",
-		Long: `compare pairs the treatments of two results directories that have the same level
-of every factor, and prints what changed with an interval. Runs under different
-conditions (machine, kernel, load, phases, topology, definition of a mesh) are
-refused with a list of what differs, unless --anyway is given.
+		Short: "Compare two runs, and check the changes against gates",
+		Long: `compare pairs the treatments of two results directories by the levels of their
+factors, and prints each change with an interval. Runs under different conditions
+(machine, kernel, load, phases, topology, mesh definition) are refused with a list
+of the differences, unless --anyway is given.
 
 A gate bounds the change of a metric, relative or absolute, of all treatments or
-of those it names:
+of the named ones:
 
   ` + metric.CPUPerRequest + `/data < +3%
   ` + metric.Latency + `/p99{mesh=envoy} < +0.5ms
   ` + metric.Rate + ` > -1%
 
-It is breached only where the whole interval is beyond the bound, and holds only
-where the whole interval keeps it; else it cannot be told, and --gate-undecided
-says what follows. Exit codes: 0 every gate holds or cannot be told; 4 a gate is
-breached; 1 the runs cannot be compared; 2 a mistake in a gate.`,
+A gate is breached if the whole interval is beyond the bound. It holds if the whole
+interval is within. Otherwise it is undecided, and --gate-undecided sets the outcome.
+
+Exit codes: 0 every gate holds or is undecided; 4 a gate is breached; 1 the runs
+cannot be compared; 2 a mistake in a gate.`,
 		Example: `  tare compare runs/before runs/after
   tare compare runs/before runs/after --gate '` + metric.CPUPerRequest + `/total < +3%' --format markdown
   tare compare runs/before runs/after --anyway --all`,
@@ -56,13 +57,13 @@ breached; 1 the runs cannot be compared; 2 a mistake in a gate.`,
 		RunE: func(_ *cobra.Command, args []string) error { return c.compare(args[0], args[1], o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(names, ", "))
+	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(names, ", "))
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
 	f.BoolVar(&o.anyway, "anyway", false, "compare runs under different conditions")
 	f.Float64Var(&o.confidence, "confidence", 0, "confidence of intervals, such as 0.99; default: the experiment's")
 	f.StringArrayVar(&o.gates, "gate", nil, "bound the change of a metric, such as `'rate > -1%'`; may be repeated")
-	f.StringVar(&o.undecided, "gate-undecided", o.undecided, "what a gate that cannot be told means: pass or fail")
+	f.StringVar(&o.undecided, "gate-undecided", o.undecided, "outcome of an undecided gate: pass or fail")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("gate-undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -94,7 +95,7 @@ func (c *CommandLine) compare(base, next string, o compareOptions) error {
 	return c.verdictOfGates(across, o)
 }
 
-// parse checks what was asked for before anything is read.
+// parse checks the flags before anything is read.
 func (o compareOptions) parse() ([]analysis.Gate, error) {
 	if o.undecided != "pass" && o.undecided != "fail" {
 		return nil, console.Usage(fmt.Errorf("--gate-undecided is %q", o.undecided), "write pass or fail")
@@ -116,7 +117,7 @@ func (o compareOptions) parse() ([]analysis.Gate, error) {
 	return gates, nil
 }
 
-// gateMistake is the user's mistake, with the hint of the first.
+// gateMistake is a usage error with the hint of the first mistake.
 func gateMistake(err error) error {
 	hint := ""
 	var mistake *analysis.GateError
@@ -162,7 +163,7 @@ func (c *CommandLine) writeAcross(a *analysis.Across, o compareOptions) error {
 	return console.WriteFile(o.output, b.Bytes())
 }
 
-// verdictOfGates is the exit code, and a line a gate that does not hold.
+// verdictOfGates returns the exit code, and prints a line for each gate that does not hold.
 func (c *CommandLine) verdictOfGates(a *analysis.Across, o compareOptions) error {
 	breached, undecided := 0, 0
 	for _, g := range a.Gates {
@@ -172,16 +173,16 @@ func (c *CommandLine) verdictOfGates(a *analysis.Across, o compareOptions) error
 			fmt.Fprintf(c.Err, "tare: gate %q is breached by %s\n", g.Gate, g.Treatment)
 		case analysis.CannotTell:
 			undecided++
-			fmt.Fprintf(c.Err, "tare: gate %q cannot be told for %s: %s\n", g.Gate, g.Treatment, g.Why)
+			fmt.Fprintf(c.Err, "tare: gate %q is undecided for %s: %s\n", g.Gate, g.Treatment, g.Why)
 		}
 	}
 	switch {
 	case breached > 0:
-		return &console.ExitError{Err: fmt.Errorf("%d of %d checks of gates are breached", breached, len(a.Gates)), Code: console.Gate}
+		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are breached", breached, len(a.Gates)), Code: console.Gate}
 	case undecided > 0 && o.undecided == "fail":
-		return &console.ExitError{Err: fmt.Errorf("%d of %d checks of gates cannot be told, and --gate-undecided is fail", undecided, len(a.Gates)), Code: console.Gate}
+		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided, and --gate-undecided is fail", undecided, len(a.Gates)), Code: console.Gate}
 	case undecided > 0:
-		fmt.Fprintf(c.Err, "tare: %d of %d checks of gates cannot be told and pass; --gate-undecided fail would let them fail\n", undecided, len(a.Gates))
+		fmt.Fprintf(c.Err, "tare: %d of %d gate checks are undecided and pass; with --gate-undecided fail they would fail\n", undecided, len(a.Gates))
 	}
 	return nil
 }

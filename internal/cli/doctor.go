@@ -21,26 +21,25 @@ func newDoctorCommand(c *CommandLine) *cobra.Command {
 	o := aaOptions{blocks: 5, measure: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE]",
-		Short: "Say whether this machine is fit to measure on, and how small a difference it can show",
-		Long: `doctor examines this machine: what a run needs (addresses, files, meters, the
-program that plays the services), what makes measurements noisy (other processes,
-frequency scaling, other guests of the host, limits, late wakings), and which
-programs are here: Envoy, without fetching it, and the load generators.
+		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
+		Long: `doctor checks this machine for the needs of a run (addresses, files, meters,
+tare-agent) and for noise (other processes, frequency scaling, steal time, limits,
+timer lateness). It lists the installed programs: Envoy and load generators. It
+downloads nothing.
 
-With the file of an experiment it also runs the baseline of that experiment
-against itself, for about a minute, and says the smallest difference that this
-machine can show, and how many blocks an interval of ±2 % would take. Where the
-experiment runs on a cluster it is the cluster that is examined: whether it may be
-used, the rights, the nodes, the image, the meter.
+With an experiment file it also runs the baseline against itself for about a
+minute. It prints the smallest detectable difference, and the number of blocks for
+an interval of ±2 %. If the experiment runs on a cluster, the cluster is checked:
+permission to use it, RBAC permissions, nodes, image, meter.
 
-Exit codes: 0 it is fit, or only noisy; 1 a run cannot work here; 2 an invalid file.`,
+Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invalid file.`,
 		Example: `  tare doctor
   tare doctor examples/quickstart.yaml
   tare doctor examples/quickstart.yaml --blocks 10 --measure 10s`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var s *Study
-			if len(args) == 1 { // a mistake in the file is said at once
+			if len(args) == 1 { // a mistake in the file is reported first
 				var err error
 				if s, err = c.Read(args[0], o.ExperimentOptions); err != nil {
 					return err
@@ -63,22 +62,22 @@ Exit codes: 0 it is fit, or only noisy; 1 a run cannot work here; 2 an invalid f
 	o.register(cmd)
 	f := cmd.Flags()
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
-	f.DurationVar(&o.measure, "measure", o.measure, "how long each of its trials is measured, at least 1s")
+	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
 	return cmd
 }
 
-// examined is what the checks look at.
+// examined is the input of the checks.
 type examined struct {
 	line    *CommandLine
 	fitness meter.Fitness
-	unread  error // why there is no fitness
+	unread  error // error of reading fitness
 }
 
-// examinePeriod is how long the machine is watched.
+// examinePeriod is how long the machine is observed.
 const examinePeriod = time.Second
 
-// Examine makes every check of what s needs, or of this machine where there is none, and prints a line each.
+// Examine prints a line for each check of the needs of s. A nil s checks this machine.
 func (c *CommandLine) Examine(ctx context.Context, s *Study) error {
 	x := &examined{line: c}
 	here := asked(s)
@@ -116,7 +115,7 @@ func (c *CommandLine) Examine(ctx context.Context, s *Study) error {
 	return health.Write(c.Out, rows)
 }
 
-// place is what this machine is wanted for, each with all that is above it.
+// place is the use of this machine. Each includes the ones above it.
 type place int
 
 const (
@@ -125,7 +124,7 @@ const (
 	forTrials               // all of a trial runs here
 )
 
-// asked is what an experiment wants of this machine.
+// asked returns the use that an experiment makes of this machine.
 func asked(s *Study) place {
 	switch {
 	case s == nil || s.Experiment.Platform.Kind != mesh.OnKubernetes:
@@ -146,26 +145,26 @@ var doctorChecks = []struct {
 }{
 	{"system", forNothing, false, "processes are metered on Linux", lookSystem},
 	{"meters", forLoad, true, "tare run needs Linux and /proc", lookMeters},
-	{"tare-agent", forLoad, true, "build it with `make build`; it lies beside tare", lookAgent},
-	{"addresses", forTrials, true, "every pod of a run has an address of its own in 127.0.0.0/8: let the loopback interface have them all", lookAddresses},
+	{"tare-agent", forLoad, true, "build it with `make build`, and keep it beside tare", lookAgent},
+	{"addresses", forTrials, true, "assign 127.0.0.0/8 to lo: every pod of a run has its own address there", lookAddresses},
 	{"open files", forNothing, true, "raise the limit: ulimit -n 65536", lookFiles},
-	{"processors", forLoad, false, "load generator, application and proxy have to share: lower the rate, and run more blocks", lookProcessors},
-	{"CPU limit", forLoad, false, "give the control group (container, session) as many cores as there are", lookLimit},
+	{"processors", forLoad, false, "load generator, application and proxy share CPUs: lower the rate, and run more blocks", lookProcessors},
+	{"CPU limit", forLoad, false, "raise the CPU limit of the control group (container, session)", lookLimit},
 	{"frequency governor", forLoad, false, "set it to performance: cpupower frequency-set -g performance", lookGovernor},
-	{"load average", forLoad, false, "wait until the machine has come to rest", lookLoad},
-	{"other processes", forLoad, false, "end what need not run while you measure", lookOthers},
-	{"steal", forLoad, false, "the hypervisor gives this machine's CPU to others: use one with processors of its own", lookSteal},
-	{"CPU pressure", forLoad, false, "tasks wait for a processor: end what need not run", lookPressure},
-	{"timer lateness", forLoad, false, "a sleeping thread wakes late, and the load generator with it: give it a processor of its own (platform.cpus)", lookLateness},
+	{"load average", forLoad, false, "wait until the machine is idle", lookLoad},
+	{"other processes", forLoad, false, "stop other programs while you measure", lookOthers},
+	{"steal", forLoad, false, "the hypervisor took CPU from this VM: use one with dedicated CPUs", lookSteal},
+	{"CPU pressure", forLoad, false, "tasks wait for a CPU: stop other programs", lookPressure},
+	{"timer lateness", forLoad, false, "the load generator wakes late: reserve a CPU for it (platform.cpus)", lookLateness},
 }
 
-// generatorFindings are a line for each generator but tare's own.
+// generatorFindings has a line for each generator except tare's own.
 func generatorFindings(ctx context.Context, all []generator.Generator) []health.Row {
 	var rows []health.Row
 	for _, s := range generator.FindAll(ctx, all) {
 		r := health.Row{Name: "generator " + s.Name, Finding: health.Finding{Verdict: health.OK, Detail: s.Found.Version + ", " + s.Found.Path, Hint: ""}}
 		if s.Err != nil {
-			r.Finding = health.Finding{Verdict: health.Absent, Detail: "not on this machine", Hint: hint.Of(s.Err)}
+			r.Finding = health.Finding{Verdict: health.Absent, Detail: "not installed", Hint: hint.Of(s.Err)}
 		}
 		rows = append(rows, r)
 	}

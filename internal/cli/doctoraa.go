@@ -22,7 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-// aaOptions are of the run of a baseline against itself.
+// aaOptions are the flags of the A/A run: a baseline against itself.
 type aaOptions struct {
 	ExperimentOptions
 	blocks  int
@@ -43,10 +43,10 @@ func (o aaOptions) check() error {
 // doctorWarmup is the warm-up of the A/A run's trials.
 const doctorWarmup = time.Second
 
-// halfWidth is the interval that blocks are reckoned for: ±2 % of the mean.
+// halfWidth is the interval for which blocks are estimated: ±2 % of the mean.
 const halfWidth = 0.02
 
-// aaMetrics are those for which doctor says what the machine can show.
+// aaMetrics are the metrics of the A/A report.
 var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50", metric.Latency + "/p99"}
 
 // againstItself runs the baseline of s against itself, by the way every run
@@ -95,8 +95,7 @@ func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions) 
 	return nil
 }
 
-// shortPhases says which measure phases are too short for counters that are refreshed only so often: that of the
-// file, and that of the trials of the baseline against itself.
+// shortPhases names the measure phases that are too short for the counter refresh interval: that of the file, and that of the A/A run.
 func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []string) {
 	least := runner.MinMeasure(refresh)
 	if short := runner.ShortMeasure(file, refresh); short != "" {
@@ -131,7 +130,7 @@ func firstBaseline(p *plan.Plan) string {
 	return p.Treatments[0].ID
 }
 
-// writeAA says how small a difference shows. A run without one usable pair is an error.
+// writeAA prints the smallest detectable differences. A run without a usable pair is an error.
 func (c *CommandLine) writeAA(r *analysis.Report, o aaOptions) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)

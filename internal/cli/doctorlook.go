@@ -18,8 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
-// The limits beyond which the machine is called noisy. Each is far below what a
-// sidecar adds, so that a warning is worth reading.
+// Limits of a quiet machine. Each is far below the overhead of a sidecar.
 const (
 	busyOthers     = 0.10 // cores
 	stolenShare    = 0.01
@@ -45,7 +44,7 @@ func lookAgent(context.Context, *examined) health.Finding {
 	return health.Finding{Detail: path}
 }
 
-// lookAddresses binds where a run's pods would.
+// lookAddresses listens on addresses like those of pods.
 func lookAddresses(context.Context, *examined) health.Finding {
 	for _, ip := range []string{"127.0.0.1", "127.83.1.2", "127.254.254.254"} {
 		l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
@@ -60,7 +59,7 @@ func lookAddresses(context.Context, *examined) health.Finding {
 func lookFiles(context.Context, *examined) health.Finding {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		return health.Finding{Detail: "the limit is not told: " + err.Error()}
+		return health.Finding{Detail: "unknown: " + err.Error()}
 	}
 	f := health.Finding{Detail: fmt.Sprintf("%d a process", uint64(l.Cur))}
 	switch {
@@ -77,22 +76,22 @@ func lookProcessors(context.Context, *examined) health.Finding {
 	return health.WarnIf(n < health.FewProcessors, "%s", console.Counted(n, "CPU"))
 }
 
-// untold is a fact that this system does not tell; nothing is known to be amiss.
-func untold(x *examined) health.Finding {
+// unknown is the finding for a fact that this system does not report.
+func unknown(x *examined) health.Finding {
 	if x.unread != nil {
 		return health.Finding{Verdict: health.Warn, Detail: x.unread.Error()}
 	}
-	return health.Finding{Detail: "not told here"}
+	return health.Finding{Detail: "unknown on this system"}
 }
 
 func lookLimit(_ context.Context, x *examined) health.Finding {
 	f := x.fitness
 	if x.unread != nil {
-		return untold(x)
+		return unknown(x)
 	}
 	held := ""
 	if f.Throttled != nil && *f.Throttled > 0 {
-		held = fmt.Sprintf("; held back %d times while doctor looked", *f.Throttled)
+		held = fmt.Sprintf("; throttled %d times during the check", *f.Throttled)
 	}
 	if f.Quota == nil {
 		return health.WarnIf(held != "", "none%s", held)
@@ -103,21 +102,21 @@ func lookLimit(_ context.Context, x *examined) health.Finding {
 func lookGovernor(_ context.Context, x *examined) health.Finding {
 	g := meter.Host().Governor
 	if g == "" {
-		return untold(x)
+		return unknown(x)
 	}
 	return health.WarnIf(g != "performance", "%s", g)
 }
 
 func lookLoad(_ context.Context, x *examined) health.Finding {
 	if x.fitness.Load == nil {
-		return untold(x)
+		return unknown(x)
 	}
 	return health.WarnIf(*x.fitness.Load > 0.5*float64(meter.Host().CPUs), "%.2f over the last minute", *x.fitness.Load)
 }
 
 func lookOthers(_ context.Context, x *examined) health.Finding {
 	if x.unread != nil {
-		return untold(x)
+		return unknown(x)
 	}
 	total := 0.0
 	var who []string
@@ -135,34 +134,34 @@ func lookOthers(_ context.Context, x *examined) health.Finding {
 
 func lookSteal(_ context.Context, x *examined) health.Finding {
 	if x.fitness.Steal == nil {
-		return untold(x)
+		return unknown(x)
 	}
 	return health.WarnIf(*x.fitness.Steal > stolenShare, "%.1f %% of CPU", 100**x.fitness.Steal)
 }
 
 func lookPressure(_ context.Context, x *examined) health.Finding {
 	if x.fitness.Pressure == nil {
-		return untold(x)
+		return unknown(x)
 	}
-	return health.WarnIf(*x.fitness.Pressure > pressureShare, "some task waited for a processor %.1f %% of the time", 100**x.fitness.Pressure)
+	return health.WarnIf(*x.fitness.Pressure > pressureShare, "some task waited for a CPU %.1f %% of the time", 100**x.fitness.Pressure)
 }
 
 func lookLateness(_ context.Context, x *examined) health.Finding {
 	p50, ok := x.fitness.LatenessAt(0.5)
 	if !ok {
-		return untold(x)
+		return unknown(x)
 	}
 	p99, _ := x.fitness.LatenessAt(0.99)
 	most, _ := x.fitness.LatenessAt(1)
-	return health.WarnIf(p99 > lateWaking, "p50 %v, p99 %v, at most %v, of %d wakings",
+	return health.WarnIf(p99 > lateWaking, "p50 %v, p99 %v, max %v, of %d wake-ups",
 		p50.Round(time.Microsecond), p99.Round(time.Microsecond), most.Round(time.Microsecond), len(x.fitness.Lateness))
 }
 
-// lookFor finds a program where a run would, and fetches nothing.
+// lookFor finds a program as a run does, but downloads nothing.
 func lookFor(ctx context.Context, p fetch.Program) health.Finding {
 	found, err := p.Find(ctx, fetch.Options{Offline: true})
 	if err != nil {
-		return health.Finding{Verdict: health.Absent, Detail: "not on this machine", Hint: hint.Of(err)}
+		return health.Finding{Verdict: health.Absent, Detail: "not installed", Hint: hint.Of(err)}
 	}
 	from := found.Source
 	if from == "cache" {

@@ -13,7 +13,7 @@ import (
 // exportReport writes a format that is a directory of files.
 func exportReport(f report.Format, dir string, o reportOptions) error {
 	if o.output == "" {
-		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "say where with -o DIR")
+		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "add -o DIR")
 	}
 	if err := emptyDir(o.output); err != nil {
 		return err

@@ -70,7 +70,7 @@ func (b *progressBar) line(text string) {
 	fmt.Fprintln(b.w, text)
 }
 
-// close leaves a drawn bar where it stands, on a line of its own.
+// close ends the line of a drawn bar.
 func (b *progressBar) close() {
 	if b.drawn {
 		fmt.Fprintln(b.w)

@@ -17,7 +17,7 @@ import (
 // environment, streams and process ID. Exit status and signals need no forwarding.
 const (
 	kubeProgram = "tare-kube"
-	// envProgram overrides where tare-kube is looked for.
+	// envProgram overrides where tare-kube is searched.
 	envProgram = "TARE_KUBE"
 	// envVersion carries the version of tare to tare-kube, which must be of the same.
 	envVersion = "TARE_HANDED_OVER_BY"
@@ -85,7 +85,7 @@ func findKubeProgram() (string, error) {
 	return found, nil
 }
 
-// newStub stands in tare for a command of tare-kube. It keeps help and completion of both programs the same.
+// newStub is the placeholder in tare of a command of tare-kube. It keeps help and completion of both programs the same.
 func (c *CommandLine) newStub(name string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                name,

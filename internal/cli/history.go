@@ -20,10 +20,10 @@ func newHistoryCommand(c *CommandLine) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "history DIR…",
-		Short: "Find where a series of runs changed",
-		Long: `history takes the runs of one experiment over time, at least 8, and finds from
-which on a headline metric of a treatment is another: what it was, what it is, and
-how likely so large a step is by chance. Conditions that changed along the way are named.`,
+		Short: "Find change points in a series of runs",
+		Long: `history reads at least 8 runs of one experiment, and finds change points in the
+headline metrics of each treatment. It prints the values before and after, and the
+probability of such a step by chance. It lists changes of conditions between runs.`,
 		Example: `  tare history runs/nightly-*`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -43,8 +43,8 @@ how likely so large a step is by chance. Conditions that changed along the way a
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&format, "format", format, "format of the answer: "+strings.Join(names, ", "))
-	f.Float64Var(&alpha, "alpha", alpha, "chance of a change where there is none, of each series")
+	f.StringVar(&format, "format", format, "report format: "+strings.Join(names, ", "))
+	f.Float64Var(&alpha, "alpha", alpha, "significance level: probability of a false change point in each series")
 	return cmd
 }
 

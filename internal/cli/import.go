@@ -32,10 +32,10 @@ func newImportCommand(c *CommandLine) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import SOURCE PATH…",
 		Short: "Turn results of other tools into a results directory",
-		Long: `import reads results that other tools left behind and writes an ordinary results
-directory, which report and compare read like one of tare's own. What a source
-does not hold stays unknown. A run whose files cannot be trusted is kept as a
-failed or invalid trial that names the file and the line; the others are imported.
+		Long: `import converts results of other tools to a results directory for report and
+compare. Values that a source does not contain stay unknown. A run with damaged
+files becomes a failed or invalid trial that names file and line; the others are
+imported.
 
 Sources:` + list,
 		Example: `  tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate
@@ -47,12 +47,12 @@ Sources:` + list,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "the results `directory` to make; it must be empty or absent")
-	f.BoolVar(&o.report, "report", false, "print the report of the results directory, as tare report does, instead of its name")
+	f.BoolVar(&o.report, "report", false, "print the report instead of the name of the results directory")
 	f.StringVar(&o.Mesh, "mesh", "", "level of the factor mesh for all files; default: the `name` of each file's directory")
 	f.DurationVar(&o.Warmup, "warmup", 60*time.Second, "cut from sampled figures after the load is first seen; negative: nothing")
 	f.DurationVar(&o.Tail, "tail", 30*time.Second, "cut from sampled figures before the load is last seen; negative: nothing")
-	f.Float64Var(&o.Rate, "rate", 0, "requests per second that were asked for, where the files do not say")
-	f.BoolVar(&o.Corrected, "corrected", false, "latencies count from the intended start (oha --latency-correction), which the files do not say")
+	f.Float64Var(&o.Rate, "rate", 0, "intended requests per second, if the files do not contain them")
+	f.BoolVar(&o.Corrected, "corrected", false, "latencies count from the intended start (oha --latency-correction); the files do not contain this")
 	_ = cmd.MarkFlagRequired("out")
 	cmd.AddCommand(newImportIsotopeCommand(c))
 	return cmd
@@ -75,15 +75,14 @@ func (c *CommandLine) importResults(source string, paths []string, o importOptio
 	if err := importer.Write(o.out, study, env); err != nil {
 		return fmt.Errorf("import %s: %w", source, err)
 	}
-	c.tellImport(study)
+	c.listImport(study)
 	if err := c.showImport(o); err != nil {
 		return err
 	}
 	return importOutcome(study)
 }
 
-// showImport prints the name of the results directory or, where it is asked for,
-// the report of what is in it.
+// showImport prints the name of the results directory or, with --report, its report.
 func (c *CommandLine) showImport(o importOptions) error {
 	if !o.report {
 		fmt.Fprintln(c.Out, o.out)
@@ -93,8 +92,8 @@ func (c *CommandLine) showImport(o importOptions) error {
 	return writeReport(c.Out, o.out, defaultReport())
 }
 
-// tellImport says what was imported, what was passed over and what cannot be used.
-func (c *CommandLine) tellImport(s *importer.Study) {
+// listImport lists imported, skipped and unusable runs.
+func (c *CommandLine) listImport(s *importer.Study) {
 	for i := range s.Trials {
 		r := &s.Trials[i].Record
 		if r.Error != "" {
@@ -111,7 +110,7 @@ func (c *CommandLine) tellImport(s *importer.Study) {
 		}
 	}
 	for _, skipped := range s.Skipped {
-		fmt.Fprintf(c.Err, "tare: passed over: %s\n", skipped)
+		fmt.Fprintf(c.Err, "tare: skipped: %s\n", skipped)
 	}
 	fmt.Fprintf(c.Err, "tare: imported %s\n", console.Counted(len(s.Trials), "run"))
 }

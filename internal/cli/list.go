@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// listing is one kind of thing tare knows, as a table.
+// listing is one kind of thing that an experiment may name, as a table.
 type listing struct {
 	name, about string
 	header      []string
@@ -33,17 +33,17 @@ var listings = []listing{
 		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
 	{"platforms", "where trials run",
 		[]string{"PLATFORM", "DESCRIPTION"}, platformRows},
-	{"meters", "where the figures of a cluster's containers come from",
+	{"meters", "sources of CPU and memory of containers in a cluster",
 		[]string{"METER", "DESCRIPTION"}, meterRows},
-	{"faults", "what an experiment can make fail",
+	{"faults", "faults that an experiment can inject",
 		[]string{"FAULT", "NEEDS", "MAY HAVE", "DESCRIPTION"}, faultRows},
-	{"metrics", "everything that is measured",
+	{"metrics", "all metrics",
 		[]string{"METRIC", "UNIT", "BETTER", "MEANING", "PARTS"}, metricRows},
 }
 
 func newListCommand(c *CommandLine) *cobra.Command {
 	var names []string
-	long := "list prints what this tare knows:\n"
+	long := "list prints tables of names for experiments:\n"
 	for _, l := range listings {
 		names = append(names, l.name)
 		long += fmt.Sprintf("\n  %-12s%s", l.name, l.about)
@@ -134,7 +134,7 @@ func foundVersion(s generator.Sought) string {
 	return "none: " + hint.Of(s.Err)
 }
 
-// latencyOf says what a generator's latency is: of response time, where it has that.
+// latencyOf describes the latency of a generator: response time if it reports that, otherwise service time.
 func latencyOf(name string) string {
 	for _, of := range []string{"response", "service"} {
 		if m := generator.Meaning(name, of); m != "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/host"
 )
 
-// loadOutputs are what the outcome may be written as.
+// loadOutputs are the output formats.
 var loadOutputs = []string{"text", "json", "csv", "hdr"}
 
 const (
@@ -31,7 +31,7 @@ const (
 	longest      = 24 * time.Hour // of a load that ends by its requests
 )
 
-// loadFlags are what the command line says of a load.
+// loadFlags are the flags of tare load.
 type loadFlags struct {
 	profile  load.Profile
 	rate     string
@@ -53,16 +53,15 @@ func newLoadCommand(c *CommandLine) *cobra.Command {
 	f := &loadFlags{}
 	cmd := &cobra.Command{
 		Use:   "load URL…",
-		Short: "Send load to a URL and say how long the answers took, and whether to believe it",
-		Long: `load sends requests to one or more URLs and prints what became of them.
+		Short: "Send load to a URL, and print latencies and whether the generator kept up",
+		Long: `load sends requests to one or more URLs and prints outcomes and latencies.
 
-With --rate N requests follow a schedule that does not wait for answers (open
-loop), and the response time counts from the moment a request was due: a server
-that stops for a second shows that second in every request that was due in it.
-With --rate max every connection sends as soon as it has an answer (closed
-loop): that measures capacity, and the times are service times under saturation.
+With --rate N requests follow a schedule (open loop). Response time counts from the
+intended start of a request, so a pause of the server shows in every request that
+was due during it. With --rate max each connection sends its next request after a
+response (closed loop). That measures capacity, and times are service times.
 
-The verdict says whether the generator itself was the limit.`,
+The verdict shows whether the generator was the limit.`,
 		Example: `  tare load http://127.0.0.1:8080/                               # as fast as it can, for 10 s
   tare load http://127.0.0.1:8080/ --rate 1000 --duration 30s    # 1000 requests/s, as independent users send them
   tare load http://127.0.0.1:8080/ --rate 1000 --arrivals constant -c 16 --warmup 5s
@@ -206,7 +205,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	return p, errors.Join(errs...)
 }
 
-// speak says in which protocol, and of gRPC which method.
+// speak sets the protocol, and the method of gRPC.
 func (f *loadFlags) speak(p *load.Profile) error {
 	if f.http2 {
 		p.Protocol = cmp.Or(p.Protocol, "http2")
@@ -269,7 +268,7 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 	return loadOutcome(&report)
 }
 
-// checksFailed are the kinds of errors that the flags --expect-… and --refuse-… ask for.
+// checksFailed are the kinds of errors of the flags --expect-… and --refuse-….
 var checksFailed = []struct{ kind, says string }{
 	{"wrong status", "had another status than expected"},
 	{"wrong size", "had another size than expected"},
@@ -278,7 +277,7 @@ var checksFailed = []struct{ kind, says string }{
 	{"wrong JSON field", "had not the JSON fields expected"},
 }
 
-// loadOutcome is the command's error: nobody answered, or an expectation did not hold.
+// loadOutcome is the command's error: no response, or a failed expectation.
 func loadOutcome(r *load.Report) error {
 	var failed []string
 	for _, c := range checksFailed {

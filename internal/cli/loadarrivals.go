@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// vary says how the rate changes with time.
+// vary sets the changes of the rate over time.
 func (f *loadFlags) vary(p *load.Profile) error {
 	var errs []error
 	var all time.Duration

@@ -13,8 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// writeLoadSummary prints what a person wants to know of one load, the verdict
-// and what it rests on included.
+// writeLoadSummary prints the result of a load as text, with the verdict and its reasons.
 func writeLoadSummary(w io.Writer, p *load.Profile, r *load.Report) error {
 	t := &strings.Builder{}
 	fmt.Fprintf(t, "%s\n%s\n\n", strings.Join(p.Targets, "\n"), describeLoad(p, r))

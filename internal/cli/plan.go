@@ -34,10 +34,10 @@ func newPlanCommand(c *CommandLine) *cobra.Command {
 	format := names[0]
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
-		Short: "Print what an experiment would run, in which order and for how long",
-		Long: `plan reads an experiment file and prints its treatments, what each is compared
-with, its trials in the order in which they would run, and the expected time. It
-starts nothing and writes nothing. The same file gives the same plan on every machine.`,
+		Short: "Print the trials of an experiment, their order and duration",
+		Long: `plan reads an experiment file and prints its treatments with their baselines, its
+trials in order, and the expected time. It starts nothing and writes nothing. The
+same file gives the same plan on every machine.`,
 		Example: `  tare plan examples/quickstart.yaml
   tare plan examples/quickstart.yaml --set blocks=10 --set 'factors.rate=[500, 1000]'
   tare plan examples/quickstart.yaml --format json`,
@@ -128,7 +128,7 @@ func factorNames(p *plan.Plan) []string {
 	return names
 }
 
-// against says in words what a treatment is compared with.
+// against names the baseline of a treatment.
 func against(p *plan.Plan, t plan.Treatment) string {
 	switch {
 	case t.Control:

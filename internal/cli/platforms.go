@@ -23,13 +23,13 @@ import (
 type platformVariant struct {
 	name, doc string
 	open      func(context.Context, *CommandLine, Opening) (*Opened, error)
-	// refresh is the counter refresh interval at least expected; 0: counters are current at every reading.
+	// refresh is the expected counter refresh interval; 0: counters are current at every reading.
 	refresh time.Duration
-	// overhead is how much longer than on this machine a trial takes, about, counters aside.
+	// overhead is about how much longer a trial takes than on this machine, without waiting for counters.
 	overhead time.Duration
 }
 
-// Opening is what opening a platform needs.
+// Opening is the input for opening a platform.
 type Opening struct {
 	Experiment *experiment.Experiment
 	Results    string // the run's directory

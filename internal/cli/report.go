@@ -21,27 +21,26 @@ type reportOptions struct {
 	format string
 	output string // file; empty: standard output
 	all    bool
-	// method and baseline as the flags give them; empty: what the results bear.
+	// method and baseline override the experiment's; empty: no override.
 	method   string
 	baseline []string
 	cost     string // file of prices; empty: none
-	// attribution classifies tasks anew: the name or the file of a classification; empty: as the run had them.
+	// attribution classifies tasks again: the name or the file of a classification; empty: as the run had them.
 	attribution string
 	same        string // margin that counts as the same; empty: the experiment's
 }
 
-// defaultReport is what tare report prints without a flag.
+// defaultReport are the options of tare report without flags.
 func defaultReport() reportOptions { return reportOptions{format: "text"} }
 
 func newReportCommand(c *CommandLine) *cobra.Command {
 	o := defaultReport()
 	cmd := &cobra.Command{
 		Use:   "report DIR",
-		Short: "Print the answer of a results directory, from its raw record",
-		Long: `report computes every figure anew from the raw record in a results directory:
-what each treatment costs, what it adds to the baseline with an interval and a
-verdict, the noise floor, and warnings that name their cure. It runs nothing,
-and may be used while a run goes on.
+		Short: "Print the report of a results directory, from its raw records",
+		Long: `report computes every figure from the raw records in a results directory: the cost
+of each treatment, its difference to the baseline with an interval and a verdict,
+the noise floor, and warnings with hints. It runs nothing, and works during a run.
 
 Formats:
 ` + formatList(),
@@ -53,13 +52,13 @@ Formats:
 		RunE: func(_ *cobra.Command, args []string) error { return c.report(args[0], o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", o.format, "format of the answer: "+strings.Join(formatNames(), ", "))
+	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(formatNames(), ", "))
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output; a directory for formats that are one")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
-	f.StringVar(&o.method, "method", "", "how trials become figures: "+methodNames()+"; default: what the results bear")
+	f.StringVar(&o.method, "method", "", "method from trials to figures: "+methodNames()+" (default: the most precise that the results allow)")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
-	f.StringVar(&o.same, "same-within", "", "tell what is the same to within a `margin` of the ratio, such as 2%, from what shows no difference")
-	f.StringVar(&o.cost, "cost", "", "tell what it costs, by the prices and scenarios in a `file` such as examples/prices.yaml")
+	f.StringVar(&o.same, "same-within", "", "distinguish equivalence within a `margin` of the ratio, such as 2%, from no difference shown")
+	f.StringVar(&o.cost, "cost", "", "price the result with the prices and scenarios in a `file` such as examples/prices.yaml")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
 	o.attributed(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -68,7 +67,7 @@ Formats:
 
 // attributed adds the flag of another classification.
 func (o *reportOptions) attributed(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.attribution, "attribution", "", "tell control plane, data plane and the rest apart by another `classification`: "+strings.Join(mesh.Attributions(), ", ")+", or a file")
+	cmd.Flags().StringVar(&o.attribution, "attribution", "", "assign tasks to control plane, data plane and other planes with this `classification`: "+strings.Join(mesh.Attributions(), ", ")+", or a file")
 	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(mesh.Attributions(), cobra.ShellCompDirectiveDefault))
 }
 
@@ -127,7 +126,7 @@ func writeReport(w io.Writer, dir string, o reportOptions) error {
 	return f.Write(w, r)
 }
 
-// analyse opens a results directory and computes its answer.
+// analyse opens a results directory and computes its report.
 func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error) {
 	d, err := result.Open(dir)
 	if err != nil {
@@ -158,7 +157,7 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 	return nil, nil, err
 }
 
-// attributionOf is how tasks are put into planes anew; nil: they are not.
+// attributionOf reassigns tasks to planes; nil: no change.
 func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 	if nameOrPath == "" {
 		return nil, nil

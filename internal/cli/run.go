@@ -34,15 +34,15 @@ func newRunCommand(c *CommandLine) *cobra.Command {
 	o := runOptions{report: defaultReport()}
 	cmd := &cobra.Command{
 		Use:   "run FILE",
-		Short: "Run an experiment and print the answer",
-		Long: `run carries out the trials of an experiment file, one after another, and ends
-with the report of what it found. Everything measured is kept in a results
-directory, from which ` + "`tare report`" + ` computes the same answer again.
+		Short: "Run an experiment and print the report",
+		Long: `run runs the trials of an experiment file one after another and prints the report.
+It keeps all measurements in a results directory, from which ` + "`tare report`" + `
+computes the same report again.
 
-The first interrupt (Ctrl-C) removes what runs and keeps every finished trial;
---resume goes on from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
-finished, and some trials failed or were invalid; 4 a condition of expect does not
-hold; 130 interrupted.`,
+The first interrupt (Ctrl-C) removes the running trial and keeps every finished one;
+--resume continues from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
+finished, but some trials failed or were invalid; 4 an expectation does not hold;
+130 interrupted.`,
 		Example: `  tare run examples/quickstart.yaml
   tare run examples/quickstart.yaml --set blocks=10 --out runs/mine
   tare run --resume runs/mine
@@ -56,7 +56,7 @@ hold; 130 interrupted.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.resume != "" && o.out != "" {
-				return console.Usage(errors.New("--out and --resume exclude each other"), "a resumed run goes on in its own directory")
+				return console.Usage(errors.New("--out and --resume exclude each other"), "a resumed run continues in its own directory")
 			}
 			file := filepath.Join(o.resume, result.ExperimentFile)
 			if len(args) == 1 {
@@ -68,10 +68,10 @@ hold; 130 interrupted.`,
 	o.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
-	f.StringVar(&o.resume, "resume", "", "go on with the interrupted run in `DIR`; FILE may be left out, and must be what it was")
-	f.BoolVar(&o.dry, "dry-run", false, "do nothing, and print the manifests and commands of one trial a treatment (kubernetes)")
+	f.StringVar(&o.resume, "resume", "", "continue the interrupted run in `DIR`; FILE may be omitted, and must be unchanged")
+	f.BoolVar(&o.dry, "dry-run", false, "run nothing: print manifests and commands of one trial of each treatment (kubernetes)")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
-	f.StringVar(&o.report.format, "format", o.report.format, "format of the answer, as in tare report")
+	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
 	o.report.attributed(cmd)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("resume")
@@ -99,7 +99,7 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 	if _, err := attributionOf(o.report.attribution); err != nil {
 		return err
 	}
-	// Before there is a directory: what is not installed is the user's to mend first.
+	// Missing programs are reported before a directory exists.
 	generators, err := c.generatorsOf(study.Experiment)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 	if recorded := summary.Earlier + summary.Recorded; recorded == 0 {
 		return err
 	}
-	// What was recorded is worth a report even when the run could not go on.
+	// Recorded trials get a report even if the run failed.
 	reported := c.report(dir.Path(), o.report)
 	if err == nil {
 		err = reported
@@ -142,7 +142,7 @@ func (c *CommandLine) dryRun(ctx context.Context, s *Study, o runOptions) error 
 	return c.kubernetes.DryRun(ctx, c, s, Opening{Experiment: s.Experiment, Results: o.results(s.Experiment, time.Now().UTC()), Notices: &Notices{to: c.Err}})
 }
 
-// unmet says what the trials were expected to come up to and did not.
+// unmet counts the expectations that do not hold.
 func unmet(dir *result.Dir) error {
 	records, err := dir.Records()
 	if err != nil {
@@ -163,7 +163,7 @@ func unmet(dir *result.Dir) error {
 	if conditions == 0 {
 		return nil
 	}
-	return &console.ExitError{Err: fmt.Errorf("what was expected does not hold: %d times, in %d of %d trials", conditions, trials, len(records)), Code: console.Gate}
+	return &console.ExitError{Err: fmt.Errorf("expectations do not hold: %d times, in %d of %d trials", conditions, trials, len(records)), Code: console.Gate}
 }
 
 // results is the directory of the run.

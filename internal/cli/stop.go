@@ -9,8 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// stopRule tells the runner after each block whether the intervals are narrow
-// enough; nil where every block is to be run. It is here because neither the
+// stopRule returns the reason to stop after a block, or "" to continue; nil: run every block. It is here because neither the
 // runner nor analysis may know the other: both know the results directory.
 func stopRule(dir *result.Dir, b experiment.Blocks) func(block int) (string, error) {
 	if b.Until == nil {

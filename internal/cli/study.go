@@ -78,8 +78,7 @@ func (s *Study) Topologies() (map[string]app.Topology, error) {
 	return all, nil
 }
 
-// meshDigests are the SHA-256 of the definitions that the plan uses, so that
-// two runs can be told apart in which one name means two things.
+// meshDigests are the SHA-256 of the definitions in the plan: two runs may use one name for two definitions.
 func (s *Study) meshDigests() (map[string]string, error) {
 	digests := map[string]string{}
 	for _, t := range s.Plan.Treatments {
@@ -98,7 +97,7 @@ func (s *Study) meshDigests() (map[string]string, error) {
 	return digests, nil
 }
 
-// provides is what each mesh of the plan does for its users.
+// provides lists the features of each mesh in the plan.
 func (s *Study) provides() map[string]mesh.Provides {
 	all := map[string]mesh.Provides{}
 	for _, t := range s.Plan.Treatments {

@@ -1,4 +1,4 @@
-// Package console is what the commands of every program share: streams, tables, questions, errors and exit codes.
+// Package console contains the parts that all commands share: streams, tables, questions, errors and exit codes.
 package console
 
 import (
@@ -30,7 +30,7 @@ func (c Console) Table(header []string, rows [][]string) error {
 	return Table(c.Out, header, rows)
 }
 
-// Confirm asks on the terminal whether to do what. Without a terminal only yes (the flag --yes) confirms.
+// Confirm prompts on the terminal before what is done. Without a terminal only yes (the flag --yes) confirms.
 func (c Console) Confirm(what string, yes bool) error {
 	if yes {
 		return nil

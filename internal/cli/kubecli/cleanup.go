@@ -1,17 +1,14 @@
 package kubecli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
@@ -20,10 +17,10 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 )
 
-// removeWithin bounds the removal of what was found.
+// removeWithin bounds the removal of leftovers.
 const removeWithin = 5 * time.Minute
 
-// cleanup is what of the leftovers is to go.
+// cleanup is the selection of leftovers to remove.
 type cleanup struct {
 	clusterFlags
 	run       string
@@ -35,9 +32,9 @@ func newCleanupCommand(c *cli.CommandLine) *cobra.Command {
 	o := &cleanup{}
 	cmd := &cobra.Command{
 		Use: "cleanup",
-		Long: `cleanup removes what runs of tare left in a Kubernetes cluster whose process on this
-machine is dead; it shows what it found, and asks. Runs that live are left alone, and
-so are those of other machines, of which that cannot be known: --run or --all names them.`,
+		Long: `cleanup removes the objects of dead runs from a Kubernetes cluster: runs whose
+process on this machine has ended. It lists them and asks for confirmation. Live
+runs are kept. Runs from other machines need --run or --all.`,
 		Example: `  tare cleanup --context k3d-tare
   tare cleanup --run r-4f2a --yes`,
 		Args: cobra.NoArgs,
@@ -49,10 +46,10 @@ so are those of other machines, of which that cannot be known: --run or --all na
 		},
 	}
 	o.add(cmd)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "look in this namespace alone, which runs were given")
-	cmd.Flags().StringVar(&o.run, "run", "", "remove this run's, whoever's it is")
-	cmd.Flags().BoolVar(&o.all, "all", false, "remove every run's, but those that live on this machine")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "existing `namespace` of the runs (platform.namespace); other namespaces are not checked")
+	cmd.Flags().StringVar(&o.run, "run", "", "remove this `run`, from any machine")
+	cmd.Flags().BoolVar(&o.all, "all", false, "remove every run, except live ones of this machine")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -97,7 +94,7 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	return nil
 }
 
-// choose says which of the leftovers go. A run that lives on this machine goes only when it is named.
+// choose selects the runs to remove. A live run of this machine is removed only by name.
 func (o *cleanup) choose(found []leftover.Run) ([]leftover.Run, error) {
 	if o.run != "" {
 		var runs []string
@@ -120,24 +117,4 @@ func (o *cleanup) choose(found []leftover.Run) ([]leftover.Run, error) {
 		state := l.State()
 		return state == cluster.Alive || !o.all && state != cluster.Dead
 	}), nil
-}
-
-// confirm asks on the terminal; without one only --yes will do.
-func confirm(c *cli.CommandLine, what string, yes bool) error {
-	if yes {
-		return nil
-	}
-	f, ok := c.In.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return console.Usage(fmt.Errorf("%s: there is no terminal to ask on", what), "say --yes")
-	}
-	fmt.Fprintf(c.Err, "%s? [y/N] ", what)
-	answer, err := bufio.NewReader(f).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("%s: read the answer: %w", what, err)
-	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return fmt.Errorf("%s: not confirmed", what)
-	}
-	return nil
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 )
 
-// askCluster bounds the questions of one command to a cluster.
+// askCluster bounds the requests of one command to a cluster.
 const askCluster = time.Minute
 
-// clusterFlags say which cluster a command means, and as whom.
+// clusterFlags select a cluster and a user.
 type clusterFlags struct{ options cluster.Options }
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
@@ -38,9 +38,8 @@ func newClusterCommand(c *cli.CommandLine) *cobra.Command {
 	f := &clusterFlags{}
 	cmd := &cobra.Command{
 		Use: "cluster status|adopt|release|rbac",
-		Long: `cluster looks at a Kubernetes cluster that a kubeconfig names. tare measures on a
-cluster only if it has been marked as disposable: what runs there beside tare is
-measured too, and is disturbed.`,
+		Long: `cluster inspects a Kubernetes cluster. tare measures only on a cluster that is
+marked as disposable: other workloads there are disturbed, and disturb the figures.`,
 		Example: `  tare cluster status --context k3d-tare
   tare cluster adopt                     # show what runs there, then mark it
   tare cluster rbac --subject user:jo | kubectl apply -f -`,
@@ -55,7 +54,7 @@ measured too, and is disturbed.`,
 	return cmd
 }
 
-// onCluster connects, and carries out what a command does within askCluster.
+// onCluster connects, and runs a command with the deadline askCluster.
 func onCluster(f *clusterFlags, do func(context.Context, *cluster.Cluster) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), askCluster)
@@ -80,11 +79,11 @@ func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 			return clusterStatus(ctx, c, k, namespace)
 		}),
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "which rights are missing, and what runs left, in this namespace alone (platform.namespace)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "check permissions and leftovers in this `namespace` only (platform.namespace)")
 	return cmd
 }
 
-// clusterStatus prints what can be seen; what cannot is said in its place.
+// clusterStatus prints the state of a cluster, with an error in place of each part that cannot be read.
 func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, namespace string) error {
 	version, err := k.Version(ctx)
 	if err != nil {
@@ -115,14 +114,16 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 	}{
 		{"mark", markText}, {"foreign workloads", foreignText},
 		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
-		{"rights", func(ctx context.Context, k *cluster.Cluster) (string, error) { return rightsText(ctx, k, namespace) }},
+		{"RBAC permissions", func(ctx context.Context, k *cluster.Cluster) (string, error) {
+			return permissionsText(ctx, k, namespace)
+		}},
 	} {
 		text, err := part.text(ctx, k)
 		if ctx.Err() != nil {
 			return fmt.Errorf("look at %s: %w", part.name, ctx.Err())
 		}
 		if err != nil {
-			text += "not known: " + err.Error() + "\n"
+			text += "unknown: " + err.Error() + "\n"
 		}
 		fmt.Fprintf(c.Out, "\n%s: %s", part.name, text)
 	}
@@ -166,18 +167,18 @@ func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (st
 	return leftoverLines(all), nil
 }
 
-// leftovers are what runs have in the cluster, or in one namespace.
+// leftovers are the objects of runs in the cluster, or in one namespace.
 func leftovers(ctx context.Context, k *cluster.Cluster, namespace string) ([]leftover.Run, error) {
 	return leftover.Find(ctx, k, namespace)
 }
 
-func rightsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
+func permissionsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
 	missing, err := rbac.Missing(ctx, k, namespace)
 	if err != nil {
 		return "", err
 	}
 	if len(missing) == 0 {
-		return "all that a run needs\n", nil
+		return "none missing\n", nil
 	}
 	var b strings.Builder
 	b.WriteString("missing (`tare cluster rbac` prints the manifest that grants them)\n")
@@ -213,13 +214,13 @@ func newClusterAdopt(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Mark the cluster as disposable, after showing what runs on it",
-		Long: `adopt marks the cluster as one that may be measured on and disturbed: an
-annotation on its namespace kube-system. What runs there now is shown and
-accepted with it; what comes later is refused again.`,
+		Long: `adopt marks the cluster as disposable, with an annotation on its namespace
+kube-system. Workloads that run there now are listed and accepted. Later ones are
+refused.`,
 		Example: "  tare cluster adopt --context k3d-tare",
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.RunE = onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
 		all, err := guard.New(k).Foreign(ctx)
 		if err != nil {
@@ -262,9 +263,9 @@ func newClusterRBAC(c *cli.CommandLine) *cobra.Command {
 	var namespace, subject string
 	cmd := &cobra.Command{
 		Use:   "rbac",
-		Short: "Print the manifest of the rights tare needs, and no more",
-		Long: `rbac prints a ClusterRole and its binding, each rule with what it is for and what is
-lost without it; with --namespace a Role for that namespace alone. It asks no cluster.`,
+		Short: "Print the manifest of the RBAC permissions that tare needs",
+		Long: `rbac prints a ClusterRole and its binding. A comment at each rule gives its purpose,
+and the loss without it. With --namespace it prints a Role. It needs no cluster.`,
 		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -275,7 +276,7 @@ lost without it; with --namespace a Role for that namespace alone. It asks no cl
 			return rbac.Write(c.Out, namespace, s)
 		},
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the rights in this namespace only")
-	cmd.Flags().StringVar(&subject, "subject", "serviceaccount:default/tare", "who gets them: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the permissions in this `namespace` only")
+	cmd.Flags().StringVar(&subject, "subject", "serviceaccount:default/tare", "`subject` of the binding: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
 	return cmd
 }

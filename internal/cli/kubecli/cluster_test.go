@@ -71,12 +71,12 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 func TestKubernetesClusterCommands(t *testing.T) {
 	path := clusterOfTests(t)
 	out, err := call(t, "cluster", "status", "--kubeconfig", path)
-	for _, want := range []string{"Kubernetes v1.", "NODE ", "mark: ", "foreign workloads: ", "rights: all that a run needs"} {
+	for _, want := range []string{"Kubernetes v1.", "NODE ", "mark: ", "foreign workloads: ", "RBAC permissions: none missing"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("no %q, %v in\n%s", want, err, out)
 		}
 	}
 	if out, err := call(t, "cleanup", "--kubeconfig", path, "--run", "tare-no-such-run", "--yes"); err == nil {
-		t.Errorf("removed what is not there:\n%s", out)
+		t.Errorf("removed a run that does not exist:\n%s", out)
 	}
 }

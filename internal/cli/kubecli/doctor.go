@@ -20,12 +20,12 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
-// examinedCluster is what the checks of a cluster look at.
+// examinedCluster is the input of the checks of a cluster.
 type examinedCluster struct {
 	k         *cluster.Cluster
 	x         *experiment.Experiment
 	nodes     []corev1.Node
-	forbidden error // why the nodes cannot be seen
+	forbidden error // error of listing nodes
 }
 
 // clusterChecks in the order in which they are printed.
@@ -35,7 +35,7 @@ var clusterChecks = []struct {
 	look func(context.Context, *examinedCluster) health.Finding
 }{
 	{"use", "", lookUse},
-	{"rights", "`tare cluster rbac` prints the manifest that grants them", lookRights},
+	{"RBAC permissions", "`tare cluster rbac` prints the manifest that grants them", lookRights},
 	{"nodes", "", lookNodes},
 	{"placement", "kubectl label node NODE " + kube.LabelRole + "=" + kube.RoleApplication + " (three of them), and " + kube.LabelRole + "=" + kube.RoleLoad + " for the load", lookPlacement},
 	{"image", "`tare image load` puts it onto the nodes", lookImage},
@@ -73,7 +73,7 @@ func examine(ctx context.Context, x *experiment.Experiment) []health.Row {
 	return rows
 }
 
-// lookUse says whether a run would be refused because others use the cluster.
+// lookUse checks whether a run is refused because others use the cluster.
 func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
 	err := guard.New(e.k).Check(ctx)
 	var inUse *guard.InUse
@@ -84,12 +84,12 @@ func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
 	case allowed && errors.As(err, &inUse) && len(inUse.Workloads) == 0:
 		return health.Finding{Detail: "not marked as disposable, which platform.inUse allows; nothing foreign runs on it"}
 	case allowed:
-		return health.Finding{Verdict: health.Warn, Detail: err.Error(), Hint: "what else runs there is measured with it"}
+		return health.Finding{Verdict: health.Warn, Detail: err.Error(), Hint: "other workloads there are measured too"}
 	}
 	return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 }
 
-// withoutRun is what [rbac.Permission.Without] says where nothing can be done without the right.
+// withoutRun is the value of [rbac.Permission.Without] of a permission that every run needs.
 const withoutRun = rbac.NoRun
 
 func lookRights(ctx context.Context, e *examinedCluster) health.Finding {
@@ -102,7 +102,7 @@ func lookRights(ctx context.Context, e *examinedCluster) health.Finding {
 		if e.x.Platform.Namespace != "" {
 			where = "in namespace " + e.x.Platform.Namespace
 		}
-		return health.Finding{Detail: "all that a run needs " + where}
+		return health.Finding{Detail: "none missing " + where}
 	}
 	f := health.Finding{Verdict: health.Warn}
 	var all []string
@@ -137,12 +137,12 @@ func lookNodes(_ context.Context, e *examinedCluster) health.Finding {
 	case ready == 0:
 		f.Verdict, f.Detail = health.Fail, cmp.Or(f.Detail, "there are none")
 	case cores < health.FewProcessors:
-		f.Verdict, f.Hint = health.Warn, "load generator, application and proxy have to share: lower the rate, and run more blocks"
+		f.Verdict, f.Hint = health.Warn, "load generator, application and proxy share CPUs: lower the rate, and run more blocks"
 	}
 	return f
 }
 
-// lookPlacement says whether there are nodes for application and load, where they go by labels.
+// lookPlacement checks the node labels for application and load.
 func lookPlacement(_ context.Context, e *examinedCluster) health.Finding {
 	if e.x.Platform.Affinity != kube.AffinityLabels {
 		return health.Finding{Detail: "platform.affinity: " + cmp.Or(e.x.Platform.Affinity, "auto")}
@@ -156,11 +156,11 @@ func lookPlacement(_ context.Context, e *examinedCluster) health.Finding {
 	return health.Finding{Detail: "nodes are labelled for application and load"}
 }
 
-// lookImage says whether nodes have an image that they cannot pull. A node tells of its fifty largest.
+// lookImage checks that nodes have an image that they cannot pull. A node reports its fifty largest images.
 func lookImage(_ context.Context, e *examinedCluster) health.Finding {
 	name := cmp.Or(e.x.Platform.Image, defaultImage())
 	if !kube.NeverPulled(name) {
-		return health.Finding{Detail: name + ", which the nodes pull where they have it not"}
+		return health.Finding{Detail: name + ", pulled by nodes without it"}
 	}
 	var without []string
 	for _, n := range e.nodes {
@@ -173,7 +173,7 @@ func lookImage(_ context.Context, e *examinedCluster) health.Finding {
 	case e.forbidden != nil:
 		return health.Finding{Detail: name + "; whether the nodes have it cannot be seen"}
 	case len(without) > 0:
-		return health.Finding{Verdict: health.Warn, Detail: fmt.Sprintf("%s was not seen on %s, which says within a minute what it has", name, strings.Join(without, ", "))}
+		return health.Finding{Verdict: health.Warn, Detail: fmt.Sprintf("%s is not on %s (a node reports its images once a minute)", name, strings.Join(without, ", "))}
 	}
 	return health.Finding{Detail: name + ", on every node"}
 }

@@ -61,7 +61,7 @@ func TestKubernetesDoctor(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v in\n%s", err, out)
 	}
-	for _, want := range []string{"all that a run needs in the cluster", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 was not seen on ", "`tare image load`", "ok    cluster"} {
+	for _, want := range []string{"none missing in the cluster", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 is not on ", "`tare image load`", "ok    cluster"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -82,7 +82,7 @@ func TestKubernetesDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err = examinedBy(t, at(nobody, ", namespace: default"))
-	if err == nil || !strings.Contains(out, "FAIL  rights") || !strings.Contains(out, "create") || !strings.Contains(out, "tare cluster rbac") || strings.Contains(out, "nodes/proxy (") {
+	if err == nil || !strings.Contains(out, "FAIL  RBAC permissions") || !strings.Contains(out, "create") || !strings.Contains(out, "tare cluster rbac") || strings.Contains(out, "nodes/proxy (") {
 		t.Errorf("%v in\n%s", err, out)
 	}
 }

@@ -60,7 +60,7 @@ func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening
 	return out.Flush()
 }
 
-// dryEnd prints what is done after the last trial.
+// dryEnd prints the steps after the last trial.
 func dryEnd(ctx context.Context, on *cli.Opened, record *cluster.Recorder, out io.Writer) error {
 	before := len(record.Steps())
 	if on.End != nil {
@@ -80,7 +80,7 @@ func dryEnd(ctx context.Context, on *cli.Opened, record *cluster.Recorder, out i
 	return err
 }
 
-// dryTrial goes through one trial, and returns what its load generator reads.
+// dryTrial goes through one trial, and returns the standard input of its load generator.
 func dryTrial(ctx context.Context, c *cli.CommandLine, s *cli.Study, p platform.Platform, spec platform.Spec) (stdin []byte, err error) {
 	d, err := p.Deploy(ctx, spec)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
-// generatorImages are the images of generators in a cluster: those that are known, with what the experiment says.
+// generatorImages are the images of load generators: the built-in ones, with the changes of the experiment.
 func generatorImages(x *experiment.Experiment) (map[string]kube.GeneratorImage, error) {
 	all, err := kube.GeneratorImages()
 	if err != nil {
@@ -24,7 +24,7 @@ func generatorImages(x *experiment.Experiment) (map[string]kube.GeneratorImage, 
 	return all, nil
 }
 
-// generatorsInImages replaces programs by those in images: the load is sent from the cluster, and nothing is looked for on this machine.
+// generatorsInImages replaces programs by those in images: the load is sent from the cluster.
 func generatorsInImages(x *experiment.Experiment, all map[string]generator.Generator) (map[string]generator.Generator, error) {
 	images, err := generatorImages(x)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
-// meshFlags say which mesh is meant, and how it is wanted.
+// meshFlags select a mesh and its options.
 type meshFlags struct {
 	clusterFlags
 	files   []string // of definitions
@@ -43,12 +43,12 @@ func newMeshCommand(c *cli.CommandLine) *cobra.Command {
 	f := &meshFlags{}
 	cmd := &cobra.Command{
 		Use: "mesh list|install|verify|uninstall",
-		Long: `mesh carries out what a mesh's definition says of clusters. Charts come from their
-repositories, or from a directory of this machine (--charts). A run installs and removes
-meshes by itself; these commands are for looking at one by hand, or for installing one once.`,
+		Long: `mesh installs, verifies and uninstalls meshes by their definitions. Charts come from
+their repositories, or from a local directory (--charts). A run installs and removes
+its meshes itself. Use these commands to inspect a mesh, or to install it once.`,
 		Example: `  tare mesh list
   tare mesh install istio --profile ha
-  tare mesh install linkerd --charts ./charts       # without a way to the internet
+  tare mesh install linkerd --charts ./charts       # without internet access
   tare mesh verify istio --namespace shop
   tare mesh uninstall istio`,
 		Args: cobra.NoArgs,
@@ -64,24 +64,24 @@ meshes by itself; these commands are for looking at one by hand, or for installi
 	return cmd
 }
 
-// chosen adds the flags of what can be chosen of a mesh.
+// chosen adds the flags for versions and options of a mesh.
 func (f *meshFlags) chosen(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.choice.Version, "version", "", "version of the mesh (default: the definition's)")
-	flags.StringVar(&f.choice.Profile, "profile", "", "size of the mesh: "+strings.Join(mesh.ProfileNames(), " or "))
-	flags.StringVar(&f.choice.Hub, "hub", "", "where the mesh's images come from")
+	flags.StringVar(&f.choice.Profile, "profile", "", "`profile` (size) of the mesh: "+strings.Join(mesh.ProfileNames(), " or "))
+	flags.StringVar(&f.choice.Hub, "hub", "", "`registry` of the mesh's images")
 	flags.StringArrayVar(&f.options, "option", nil, "option of the mesh as `name=value`, see tare mesh list; may be repeated")
-	flags.StringVarP(&f.file, "file", "f", "", "take what an experiment `file` says in meshes:")
-	flags.DurationVar(&f.timeout, "timeout", 0, "how long it may take")
+	flags.StringVarP(&f.file, "file", "f", "", "read the options from meshes: in an experiment `file`")
+	flags.DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(mesh.ProfileNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// installed adds the flags of how a mesh comes into the cluster.
+// installed adds the flags of an installation.
 func (f *meshFlags) installed(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, in place of their repositories")
-	flags.StringArrayVar(&f.values, "values", nil, "`release=file` of values that go over all others; may be repeated")
-	flags.BoolVar(&f.choice.WithCLI, "with-cli", false, "install by the mesh's own program (linkerd, istioctl), of the version found on PATH")
+	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, instead of their repositories")
+	flags.StringArrayVar(&f.values, "values", nil, "`release=file` of values that override all others; may be repeated")
+	flags.BoolVar(&f.choice.WithCLI, "with-cli", false, "install with the mesh's own program (linkerd, istioctl) from PATH")
 	flags.StringArrayVar(&f.choice.Arguments, "argument", nil, "an argument for that program; may be repeated")
 	_ = cmd.MarkFlagDirname("charts")
 }
@@ -97,7 +97,7 @@ func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// meshChoice finds a mesh by name, and what an experiment file says of it.
+// meshChoice finds a mesh by name, with its options.
 func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
 	all, err := mesh.Collect(f.files...)
 	if err != nil {
@@ -115,7 +115,7 @@ func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition,
 	return all[i], choice, err
 }
 
-// complete puts the flags over what an experiment file says of the mesh.
+// complete returns the options of an experiment file, overridden by the flags.
 func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOptions, error) {
 	o := f.choice
 	if f.file != "" {
@@ -165,7 +165,7 @@ func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	// What cannot be is said before a cluster is asked.
+	// Mistakes are reported before the first request to a cluster.
 	if _, err := meshes.New(nil, d, choice.Settings(), meshes.Options{}); err != nil {
 		return nil, nil, console.Usage(err, hint.Of(err))
 	}
@@ -189,7 +189,7 @@ func meshOptions(c *cli.CommandLine, o experiment.MeshOptions, archive func(stri
 		Archive: archive, Report: func(line string) { fmt.Fprintln(c.Err, "tare: "+line) }}
 }
 
-// bounded gives a command so long as its flag says, or else d.
+// bounded sets a deadline: --timeout, by default d.
 func (f *meshFlags) bounded(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, cmp.Or(f.timeout, d))
 }
@@ -232,7 +232,7 @@ func meshList(c *cli.CommandLine, all []mesh.Definition) error {
 		return err
 	}
 	fmt.Fprintln(c.Out)
-	return c.Table([]string{"MESH", "OPTION", "DEFAULT", "VALUES", "WHAT IT IS"}, options)
+	return c.Table([]string{"MESH", "OPTION", "DEFAULT", "VALUES", "DESCRIPTION"}, options)
 }
 
 func newMeshInstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
@@ -241,9 +241,8 @@ func newMeshInstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install NAME",
 		Short: "Install a mesh and wait until its control plane is ready",
-		Long: `install puts a mesh into the cluster: CRDs it needs and the cluster lacks, its charts, and
-what the definition says of them. When it fails it takes out again what it had put in.
-The network of services is found; MT_SERVICECIDR says it where it cannot be.`,
+		Long: `install installs missing CRDs and the charts of a mesh, by its definition. If it fails,
+it uninstalls them. The service CIDR is detected; set MT_SERVICECIDR to override it.`,
 		Example: `  tare mesh install istio --context k3d-tare
   tare mesh install istio-ambient --profile ha --version 1.31.0
   tare mesh install istio --charts ./charts --hub registry.example/istio --option mtls=PERMISSIVE
@@ -279,15 +278,15 @@ The network of services is found; MT_SERVICECIDR says it where it cannot be.`,
 	}
 	f.chosen(cmd)
 	f.installed(cmd)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the charts render to and ask no cluster")
-	cmd.Flags().BoolVar(&f.gateway, "gateway", false, "bring what the mesh's ingress gateway needs too: the CRDs of the Gateway API")
-	cmd.Flags().BoolVar(&inUse, "in-use", false, "install it although the cluster was not given up for measuring")
-	cmd.Flags().StringVar(&archive, "archive", "", "keep manifests, proxies' configurations, versions and digests in this `directory`")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the rendered charts without a cluster")
+	cmd.Flags().BoolVar(&f.gateway, "gateway", false, "install the CRDs of the Gateway API too, for the ingress gateway")
+	cmd.Flags().BoolVar(&inUse, "in-use", false, "install into a cluster that is not marked as disposable")
+	cmd.Flags().StringVar(&archive, "archive", "", "archive manifests, proxy configurations, versions and digests in this `directory`")
 	_ = cmd.MarkFlagDirname("archive")
 	return cmd
 }
 
-// keepIn writes what is archived into a directory; empty: nothing is kept.
+// keepIn archives files in a directory; empty: nothing is kept.
 func keepIn(dir string) func(string, []byte) error {
 	if dir == "" {
 		return nil
@@ -307,7 +306,7 @@ func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 		return err
 	}
 	if choice.WithCLI {
-		return console.Usage(errors.New("--dry-run renders charts, and --with-cli uses none"), "the mesh's own program prints its manifests itself")
+		return console.Usage(errors.New("--dry-run renders charts, but --with-cli uses none"), "the mesh's own program prints its manifests itself")
 	}
 	m, err := meshes.New(nil, d, choice.Settings(), meshOptions(c, choice, nil))
 	if err != nil {
@@ -329,11 +328,11 @@ func newMeshVerify(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	var outside bool
 	cmd := &cobra.Command{
 		Use:   "verify NAME",
-		Short: "Prove that a mesh is in force: control plane, pods, counters, plaintext",
-		Long: `verify looks at the control plane, and with --namespace at an application: that each of
-its pods has its proxy or is enrolled, that the proxies' own counters show requests, mutual
-TLS and, where the mesh refuses it, that plaintext is refused. Exit code 1 where something
-does not hold. It sends no requests: the application must have been asked for something.`,
+		Short: "Verify a mesh: control plane, pods, proxy counters, mutual TLS",
+		Long: `verify checks the control plane. With --namespace it also checks an application: a proxy
+for each pod, requests and mutual TLS in the proxies' counters, and that plaintext is
+refused if the mesh refuses it. The exit code is 1 if a check fails. It sends no
+requests: the application must have served some.`,
 		Example: `  tare mesh verify istio
   tare mesh verify istio-ambient --namespace shop --load-outside`,
 		Args:              cobra.ExactArgs(1),
@@ -356,9 +355,9 @@ does not hold. It sends no requests: the application must have been asked for so
 		},
 	}
 	f.chosen(cmd)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the application's namespace")
-	cmd.Flags().BoolVar(&outside, "load-outside", false, "the load generator must be outside of the mesh")
-	cmd.Flags().StringVar(&archive, "archive", "", "keep proxies' configurations and digests in this `directory`")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the application")
+	cmd.Flags().BoolVar(&outside, "load-outside", false, "check that the load generator is outside the mesh")
+	cmd.Flags().StringVar(&archive, "archive", "", "archive proxy configurations and digests in this `directory`")
 	return cmd
 }
 
@@ -373,7 +372,7 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 		}
 		rows = append(rows, []string{word, one.Name, one.Detail})
 	}
-	if err := c.Table([]string{"", "CHECK", "SEEN"}, rows); err != nil {
+	if err := c.Table([]string{"", "CHECK", "EVIDENCE"}, rows); err != nil {
 		return err
 	}
 	for _, one := range checks {
@@ -382,7 +381,7 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("verify mesh %s: %d of %d checks do not hold", name, failed, len(checks))
+		return fmt.Errorf("verify mesh %s: %d of %d checks failed", name, failed, len(checks))
 	}
 	return nil
 }
@@ -391,14 +390,13 @@ func newMeshUninstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	force, image := false, ""
 	cmd := &cobra.Command{
 		Use:   "uninstall NAME",
-		Short: "Take a mesh out of the cluster, and check that nothing is left of it",
-		Long: `uninstall removes a mesh's charts, and what they leave: CRDs, webhook configurations,
-cluster roles, config maps in every namespace. It looks for them again afterwards, and fails
-if any is still there. Where the mesh has a CNI agent, and the cluster is marked as disposable,
-a pod on each node looks for what that should have taken back. Remove applications first that
-are in the mesh.`,
+		Short: "Uninstall a mesh from the cluster, and check for leftovers",
+		Long: `uninstall removes a mesh's charts and their leftovers: CRDs, webhook configurations,
+cluster roles, config maps in every namespace. It fails if any remain. If the mesh has a
+CNI agent, and the cluster is marked as disposable, a pod on each node checks for files of
+the agent. Remove the applications in the mesh first.`,
 		Example: `  tare mesh uninstall istio
-  tare mesh uninstall istio --force   # one that tare did not install`,
+  tare mesh uninstall istio --force   # not installed by tare`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: named,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -416,8 +414,8 @@ are in the mesh.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "remove it although tare did not install it")
-	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that look at what is left on nodes (default the one of this version)")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even if tare did not install it")
+	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that check the nodes (default: the image of this version)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
 	return cmd
 }

@@ -21,16 +21,16 @@ var openers = map[string]func(context.Context, *cluster.Cluster, experiment.Plat
 	cli.MeterPrometheus: openPrometheus,
 }
 
-// clusterMeter is a meter, and how often it has something new to say.
+// clusterMeter is a meter, with its refresh interval.
 type clusterMeter struct {
 	meter.Meter
 	name string
 	// refresh measures the longest time between two refreshes of a container's
 	// counters; 0: they are read whenever they are asked for.
 	refresh func(context.Context) (time.Duration, error)
-	// usual is what it is taken to be as long as nobody has measured it.
+	// usual is the refresh interval to expect until it is measured.
 	usual time.Duration
-	// note says why it is not the one that is best; empty: it is, or was asked for.
+	// note is the reason why this is not the preferred meter; empty: it is, or the experiment names it.
 	note string
 }
 

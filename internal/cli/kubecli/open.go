@@ -24,7 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-// Kubernetes is what cmd/tare-kube adds to the command line of cmd/tare.
+// Kubernetes returns the part of the command line that only cmd/tare-kube has.
 func Kubernetes() *cli.Kubernetes {
 	return &cli.Kubernetes{
 		Cluster:    newClusterCommand,
@@ -138,7 +138,7 @@ func takeTurns(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, o cl
 	return turns, turns.End, nil
 }
 
-// environmentOf says what the nodes are, all together.
+// environmentOf sums up the nodes.
 func environmentOf(nodes []kube.Node) result.Environment {
 	var e result.Environment
 	add := func(to *string, s string) {
