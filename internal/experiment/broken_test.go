@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-var update = flag.Bool("update", false, "write the golden files and the table in docs/reference/experiment-file.md anew")
+var update = flag.Bool("update", false, "update the golden files and the table in docs/reference/experiment-file.md")
 
 const brokenFiles = "testdata/bad.txtar"
 
@@ -52,8 +52,8 @@ func broken(t testing.TB) []brokenFile {
 	return all
 }
 
-// said is what the command line prints of an error.
-func said(err error) string {
+// printed is the output of the command line for an error.
+func printed(err error) string {
 	var ps strict.Problems
 	if !errors.As(err, &ps) {
 		return fmt.Sprintf("not a list of problems: %v\n", err)
@@ -83,8 +83,8 @@ func TestBroken(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			if got := said(err); got != b.want {
-				t.Errorf("said\n%swant\n%s", got, b.want)
+			if got := printed(err); got != b.want {
+				t.Errorf("got\n%swant\n%s", got, b.want)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func write(t *testing.T, files []brokenFile) {
 		_, err := experiment.Decode("bad.yaml", b.data, known)
 		want := "accepted\n"
 		if err != nil {
-			want = said(err)
+			want = printed(err)
 		}
 		var v any
 		if yaml.Unmarshal(b.data, &v) == nil && !hasNonStringKeys(v) && jsonable(v) && against(t, s, b.data) != nil {
@@ -136,12 +136,12 @@ func TestBrokenBytes(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			got := said(err)
+			got := printed(err)
 			if c.want != "" && got != c.want {
-				t.Errorf("said\n%swant\n%s", got, c.want)
+				t.Errorf("got\n%swant\n%s", got, c.want)
 			}
 			if n := strings.Count(got, "\n"); n > 220 {
-				t.Errorf("said %d lines", n)
+				t.Errorf("got %d lines", n)
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func TestLargeFileIsNotRead(t *testing.T) {
 	}
 	_, err = experiment.Read(path, known)
 	if want := path + ":1:1: the file is larger than 1048576 bytes"; err == nil || err.Error() != want {
-		t.Errorf("said %v, want %s", err, want)
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

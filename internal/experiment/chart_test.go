@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-// A chart needs a cluster, names for its services and a value for replicas; what is rendered reads the same from elsewhere.
+// A chart needs a cluster, names for its services and a value for replicas; the rendered file can be read from another directory.
 func TestChartOfAnApplication(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}
@@ -31,7 +31,7 @@ func TestChartOfAnApplication(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		if c := e.Application.Chart.Chart; !filepath.IsAbs(c) || !strings.HasSuffix(c, "/sub/c") {
-			t.Errorf("the chart is looked for at %s", c)
+			t.Errorf("the path of the chart is %s", c)
 		}
 		rendered, err := e.YAML()
 		if err != nil {

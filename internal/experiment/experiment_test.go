@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-// jsonable tells values apart that YAML has and JSON has not.
+// jsonable reports whether JSON has the value, as YAML has.
 func jsonable(v any) bool {
 	_, err := json.Marshal(v)
 	return err == nil
@@ -119,7 +119,7 @@ func TestBrokenOverrides(t *testing.T) {
 	} {
 		_, err := experiment.Decode("x.yaml", data, known, override)
 		if err == nil || err.Error() != want {
-			t.Errorf("%q: said %v, want %s", override, err, want)
+			t.Errorf("%q: got %v, want %s", override, err, want)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestTopologyFromAFileIsTakenIn(t *testing.T) {
 	_, err = experiment.Decode("testdata/good/x.yaml", []byte(header+"application: {topology: ../topology-cyclic.yaml}\nfactors: {mesh: [none]}\n"), known)
 	want := "testdata/good/x.yaml:4:25: application.topology: testdata/topology-cyclic.yaml:8:18: services[1].calls[0].service: the calls go round in a circle: front -> back -> front"
 	if err == nil || err.Error() != want {
-		t.Errorf("said\n%v\nwant\n%s", err, want)
+		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -62,7 +63,12 @@ func (v factorRules) distinct(path string, levels []Level, hint string) {
 	}
 }
 
+// rate reports rates out of bounds, and rates that send nothing in the measure phase.
 func (v factorRules) rate(path string, x Rate) {
+	measure := v.e.Phases.Measure
+	if x > 0 && measure > 0 && float64(x)*time.Duration(measure).Seconds() < 1 {
+		v.report(path, "raise the rate or phases.measure", "%s requests per second send no request in a measure phase of %v", clip(x.String()), measure)
+	}
 	if x < 0 || x > maxRate {
 		v.report(path, "write max for a closed loop", "%s requests per second is not above 0 and at most %v", clip(x.String()), Rate(maxRate))
 	}

@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 )
 
@@ -82,9 +84,6 @@ func faultKindNames() []string {
 	}
 	return names
 }
-
-// loadService is the name of the load generator's pod.
-const loadService = "load"
 
 var (
 	faultPlanes = []string{"app", "data", "control"}
@@ -175,6 +174,7 @@ func (v faultRules) fault(path string, f Fault) {
 	}
 	v.faultTimes(path, f, kind)
 	v.faultTarget(path+".target", f.Target, kind)
+	v.faultReplicas(path, f)
 	v.faultValues(path, f, given)
 }
 
@@ -220,7 +220,7 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 	if err != nil || t.Service == "" {
 		return
 	}
-	if t.Service == loadService && t.Plane == "data" {
+	if t.Service == app.LoadName && t.Plane == "data" {
 		return // the load generator's own sidecar
 	}
 	for _, topology := range topologies {
@@ -230,6 +230,41 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 		}
 		v.oneOf(path+".service", "service", t.Service, names)
 	}
+}
+
+// faultReplicas reports replicas that the target has in no treatment.
+func (v faultRules) faultReplicas(path string, f Fault) {
+	n := v.replicas(f.Target.Service)
+	if n == 0 || f.Target.Plane == "control" {
+		return
+	}
+	if r := f.Target.Replica; r != nil && *r >= n && *r <= maxReplicas {
+		v.report(path+".target.replica", "replicas count from 0", "there is no replica %d: the service has at most %d", *r, n)
+	}
+	if f.By < -n || f.By > n {
+		v.report(path+".by", "by: -1 removes one replica", "%d is more than the replicas of the service, %d", f.By, n)
+	}
+}
+
+// replicas returns the most replicas that a service has in any treatment, or 0 if unknown. The empty name is the entry.
+func (v faultRules) replicas(service string) int {
+	if !v.doc.Sound("application") || !v.doc.Sound("factors") {
+		return 0
+	}
+	all, err := v.e.Topologies()
+	if err != nil {
+		return 0
+	}
+	levels := append(slices.Clone(LevelsOf[int](v.e.Factors, "replicas")), DefaultLevels().Replicas)
+	most := 0
+	for _, t := range all {
+		if s, ok := t.Service(cmp.Or(service, t.Default().Entry)); ok && s.Replicas > 0 {
+			most = max(most, s.Replicas)
+		} else if ok {
+			most = max(most, slices.Max(levels))
+		}
+	}
+	return most
 }
 
 func (v faultRules) faultValues(path string, f Fault, given map[string]bool) {

@@ -48,7 +48,7 @@ func TestLoadThroughTheGateway(t *testing.T) {
 	}
 }
 
-// The way is said with the type of the Services it goes by.
+// The path of the load is described with the type of its Services.
 func TestWayThroughTheGateway(t *testing.T) {
 	for _, c := range []struct{ from, expose, want string }{{"", "", "ClusterIP"}, {"outside", "", "NodePort"}, {"outside", "nodePort", "NodePort"}, {"outside", "loadBalancer", "LoadBalancer"}} {
 		e := experiment.Experiment{Load: experiment.Load{From: c.from, Entry: experiment.EntryGateway}, Platform: experiment.Platform{Expose: c.expose}}

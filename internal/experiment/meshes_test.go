@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// withMeshes knows every definition, and both platforms.
+// withMeshes has every definition, and both platforms.
 func withMeshes() experiment.Known {
 	k := shipped()
 	k.Platforms = []string{mesh.OnLocal, mesh.OnKubernetes}
@@ -72,8 +72,8 @@ func TestMeshesThatCannotBe(t *testing.T) {
 			"x.yaml:6:29: meshes.istio.arguments: only the mesh's own CLI takes arguments\n  hint: add withCLI: true, or write values\n"},
 	} {
 		_, err := experiment.Decode("x.yaml", []byte(header+c.text), withMeshes())
-		if got := said(err); !strings.HasSuffix(got, c.want) {
-			t.Errorf("%s: said\n%swant\n%s", name, got, c.want)
+		if got := printed(err); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: got\n%swant\n%s", name, got, c.want)
 		}
 	}
 }

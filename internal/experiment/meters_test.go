@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-// Which meter is asked for fits the platform and what is said of it.
+// The meter fits the platform and the other fields.
 func TestMeters(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}

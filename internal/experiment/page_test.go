@@ -33,8 +33,8 @@ func TestFieldsPage(t *testing.T) {
 	if want == string(text) {
 		return
 	}
-	if flag.Lookup("update").Value.String() != "true" { // the flag stands in the other test package of this directory
-		t.Fatalf("%s is not what the schema says: go test ./internal/experiment -run TestFieldsPage -update", page)
+	if flag.Lookup("update").Value.String() != "true" { // the other test package of this directory has the flag
+		t.Fatalf("%s differs from the schema: go test ./internal/experiment -run TestFieldsPage -update", page)
 	}
 	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 		t.Fatal(err)

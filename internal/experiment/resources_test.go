@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// What containers ask for is read in the units of a cluster, and what cannot be is told where it stands.
+// Requests and limits have the units of Kubernetes, and mistakes have positions.
 func TestResourcesAndNamespace(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}

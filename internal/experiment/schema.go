@@ -204,7 +204,7 @@ func anys(names []string) []any {
 // statusItems allows a number as well as text.
 func statusItems(s *jsonschema.Schema) {
 	s.Type = ""
-	s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: "100", Maximum: "999"}, {Type: "string", Pattern: statusForm}}
+	s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: "100", Maximum: "599"}, {Type: "string", Pattern: statusForm}}
 }
 
 // describe has a line for every field; a test holds it to that.

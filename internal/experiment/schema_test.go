@@ -90,7 +90,7 @@ func TestSchemaAcceptsWhatLoads(t *testing.T) {
 	}
 }
 
-// What a schema can say, it says: these broken files must not pass an editor unmarked.
+// The schema refuses these broken files, so that an editor marks them.
 func TestSchemaRefusesWhatItCan(t *testing.T) {
 	s := compiled(t)
 	for _, b := range broken(t) {
@@ -121,7 +121,7 @@ func against(t *testing.T, s *jsonschema.Schema, data []byte) error {
 	return s.Validate(doc)
 }
 
-// Every field that an editor offers says what it is for.
+// Every field has a description.
 func TestSchemaDescribesEveryField(t *testing.T) {
 	text, err := experiment.Schema(known)
 	if err != nil {

@@ -20,7 +20,7 @@ type Duration = app.Duration
 type Size = app.Size
 
 // statusForm is the form of a [Status].
-const statusForm = `^([1-5]xx|[1-9][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
+const statusForm = `^([1-5]xx|[1-5][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
 
 var statusPattern = regexp.MustCompile(statusForm)
 

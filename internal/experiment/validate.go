@@ -15,7 +15,7 @@ const (
 	MaxTrials = 10_000
 
 	maxRate        = 10e6
-	maxConnections = 100_000
+	maxConnections = 32_768 // more than the ephemeral ports of one address on Linux
 	maxReplicas    = 1000
 	maxBodySize    = Size(1 << 30)
 	maxWorkers     = 256

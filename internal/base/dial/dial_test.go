@@ -17,7 +17,7 @@ func TestFrom(t *testing.T) {
 		if want != "" {
 			source = netip.MustParseAddr(want)
 		}
-		for range 2 { // a port is chosen anew for each
+		for range 2 { // each gets a new port
 			conn, err := From(source)(t.Context(), "tcp", l.Addr().String())
 			if err != nil {
 				if want == "127.9.8.7" {
@@ -34,7 +34,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// What is not on loopback is not reached from there.
+// Addresses outside loopback are not reachable from loopback.
 func TestElsewhere(t *testing.T) {
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {

@@ -85,7 +85,7 @@ func fakePip(t *testing.T, install, download string) {
 	t.Setenv("TARE_TEST_PROXY", "")
 }
 
-// located is what pip says of a wheel.
+// located is the report of pip about a wheel.
 func located(url string) string {
 	return fmt.Sprintf(`echo '{"version":"1","install":[{"download_info":{"url":"%s"}}]}'`, url)
 }

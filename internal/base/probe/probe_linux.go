@@ -73,8 +73,8 @@ func threadTime() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// work is both ends of one connection, blocking, outside of Go's poller: what is
-// sent is there when it is received, and no thread waits for another.
+// work is both ends of one connection, blocking, outside of Go's poller: data
+// is sent before it is received, and no thread waits for another.
 type work struct {
 	ends   [2]int
 	buffer [1024]byte

@@ -51,7 +51,7 @@ func TestReading(t *testing.T) {
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
-	// What it says is told as JSON.
+	// A reading survives JSON.
 	var again Reading
 	b, err := json.Marshal(r)
 	if err = errors.Join(err, json.Unmarshal(b, &again)); err != nil || !again.At.Equal(r.At) || !reflect.DeepEqual(again.CPUs, r.CPUs) {

@@ -128,7 +128,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// What is printed means to a shell what Start does.
+// A shell runs the printed command as Start does.
 func TestStringPastes(t *testing.T) {
 	c := Command{Path: "printf", Args: []string{"%s|", "a b", "it's", `"$(id)"`, "\\n", "*", "~", "é", "-"}, Env: []string{"LC_ALL=C"}, Dir: t.TempDir()}
 	got, err := exec.Command("sh", "-c", c.String()).CombinedOutput()
@@ -335,7 +335,7 @@ func startParent(t *testing.T) (*exec.Cmd, []int) {
 	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "started"; {
 		var pid int
 		if _, err := fmt.Sscan(lines.Text(), &pid); err != nil {
-			t.Fatalf("the parent says %q", lines.Text())
+			t.Fatalf("the parent prints %q", lines.Text())
 		}
 		pids = append(pids, pid)
 	}

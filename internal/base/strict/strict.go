@@ -1,8 +1,7 @@
-// Package strict decodes YAML into Go structs and reports every mistake at
-// once, each with its line and column and, where one is known, a hint: unknown
-// fields (with the nearest known one), wrong types, duplicate keys, anchors,
-// documents that are too big or not UTF-8. Experiment files, topologies and mesh
-// definitions are all read through it.
+// Package strict decodes YAML into Go structs and reports every mistake at once,
+// with line, column and, if possible, a hint. Mistakes are unknown fields, wrong
+// types, duplicate keys, anchors, and documents that are too big or not UTF-8.
+// Experiment files, topologies and mesh definitions are read by it.
 //
 // A caller parses, decodes and validates, and returns all mistakes at once:
 //

@@ -122,12 +122,12 @@ func TestMistakes(t *testing.T) {
 		var v all
 		_, err := decode(text, &v)
 		if err == nil || err.Error() != want {
-			t.Errorf("%.60q: said\n%v\nwant\n%s", text, err, want)
+			t.Errorf("%.60q: got\n%v\nwant\n%s", text, err, want)
 		}
 	}
 }
 
-// What is wrong in a list leaves the places of the rest as they are in the file.
+// A mistake in a list does not move the other elements.
 func TestListsKeepTheirIndices(t *testing.T) {
 	var v all
 	doc, err := decode("list: [a, {x: y}, c]\n", &v)
@@ -179,7 +179,7 @@ func TestReportIsSortedAndBounded(t *testing.T) {
 	doc.Report("text", "second", "")
 	doc.Report("int", "first", "a hint")
 	if got := doc.Err().Error(); got != "f:1:6: int: first\nf:2:7: text: second" {
-		t.Errorf("said %s", got)
+		t.Errorf("got %s", got)
 	}
 	for range 1000 {
 		doc.Report("int", "again", "")
@@ -251,7 +251,7 @@ func TestLargeHostileFiles(t *testing.T) {
 				t.Fatal("accepted")
 			}
 			if n := len(err.Error()); n > 100_000 {
-				t.Errorf("said %d bytes", n)
+				t.Errorf("got %d bytes", n)
 			}
 		})
 	}

@@ -34,6 +34,9 @@ func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
 // the response size can be set.
 const Adder = "adder"
 
+// LoadName is the name of the load generator among the services.
+const LoadName = "load"
+
 // Service is one service of a topology. Its replicas are alike.
 type Service struct {
 	Name     string `yaml:"name" json:"name"`

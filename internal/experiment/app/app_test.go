@@ -52,7 +52,7 @@ func TestBrokenTopologies(t *testing.T) {
 	} {
 		_, err := app.Decode("t.yaml", []byte(text))
 		if err == nil || err.Error() != want {
-			t.Errorf("%q: said\n%v\nwant\n%s", text, err, want)
+			t.Errorf("%q: got\n%v\nwant\n%s", text, err, want)
 		}
 	}
 }

@@ -54,7 +54,7 @@ type Errors struct {
 }
 
 // CallOptions are options of a call. Calls are made one after another, except
-// those that are made alongside the previous one.
+// calls with Alongside.
 type CallOptions struct {
 	// Protocol of the call; empty: the callee's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`

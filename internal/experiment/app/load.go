@@ -154,6 +154,8 @@ func (v validation) services() {
 			v.report(at+".name", "no name is given", "")
 		case !IsLabel(s.Name):
 			v.report(at+".name", notLabel(s.Name), labelHint)
+		case s.Name == LoadName:
+			v.report(at+".name", fmt.Sprintf("%q is the name of the load generator", LoadName), "choose another name")
 		case twice:
 			v.report(at+".name", fmt.Sprintf("%q is already the name of services[%d]", s.Name, before), "")
 		default:

@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// A mistake in a patch is told by where it stands there, not in the outcome.
+// A mistake has its position in the patch, not in the result.
 func TestMistakesOfAPatchStandInThePatch(t *testing.T) {
 	now := Instance{Name: "a", Behavior: Behavior{ResponseSize: FixedSize(1024), Time: FixedTime(1e6)}}
 	_, err := PatchInstance(now, "body", []byte(`{"dely": "1ms", "responseSize": "1XB", "errors": {"ratio": 7}}`))

@@ -62,7 +62,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// What cannot be measured does not hold, and says why.
+// A condition that cannot be measured does not hold, and has the reason.
 func TestUnmeasured(t *testing.T) {
 	mixed := outage
 	mixed.Status = map[string]int64{"200": 599, "503": 101, "429": 100}

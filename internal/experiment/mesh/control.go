@@ -61,8 +61,8 @@ type Bootstrap struct {
 	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
 }
 
-// Secrets gives each name a secret of its own, a UUID, for as long as one
-// deployment stands. Nothing that has one in it is kept.
+// Secrets gives each name a secret of its own, a UUID, for one
+// deployment. Nothing with a secret in it is kept.
 type Secrets func(name string) string
 
 // Secret is how templates call it: {{.Secret "admin"}}.

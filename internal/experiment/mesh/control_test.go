@@ -95,7 +95,7 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// A definition that says nothing of it has the listeners' names that the platform has always looked for.
+// The default names of listeners are those of embedded definitions.
 func TestListenersByDefault(t *testing.T) {
 	names, err := Sidecar{}.Listeners(SidecarContext{Inbound: &Inbound{}, Outbound: []Outbound{{Service: "back"}}})
 	if err != nil || names.Inbound != "inbound" || names.Outbound["back"] != "outbound-back" || len(names.Endpoints) != 0 {

@@ -24,7 +24,7 @@ const (
 	probes     = 20
 	callerID   = "spiffe://tare.test/load"
 	calleeID   = "spiffe://tare.test/echo"
-	strangerID = "spiffe://tare.test/stranger"
+	outsiderID = "spiffe://tare.test/outsider"
 )
 
 // TestEnvoyDefinitions runs every definition whose sidecar is Envoy as a real
@@ -154,7 +154,7 @@ func (p *pair) testMany(t *testing.T) {
 	}
 }
 
-// testIdentity looks at what the application is told of its caller.
+// testIdentity checks the client identity in the request to the application.
 func (p *pair) testIdentity(t *testing.T) {
 	got, _ := p.peer.Load().(string)
 	want := ""
@@ -166,13 +166,13 @@ func (p *pair) testIdentity(t *testing.T) {
 	}
 }
 
-// testRefusals sends requests past the caller's sidecar, as strangers would.
+// testRefusals sends requests that bypass the client's sidecar.
 func (p *pair) testRefusals(t *testing.T) {
 	seen := p.requests.Load()
 	addr := net.JoinHostPort(p.callee.ctx.IP, strconv.Itoa(p.callee.ports["inbound"]))
 	clients := map[string]*tls.Config{
 		"no certificate":          {InsecureSkipVerify: true},
-		"unknown identity":        p.ca.client(t, strangerID),
+		"unknown identity":        p.ca.client(t, outsiderID),
 		"certificate of other CA": newAuthority(t).client(t, callerID),
 		"TLS 1.2":                 p.ca.client(t, callerID),
 	}
@@ -186,7 +186,7 @@ func (p *pair) testRefusals(t *testing.T) {
 		t.Error("plain text: answered")
 	}
 	if got := p.requests.Load(); got != seen {
-		t.Errorf("%d requests of strangers reached the application", got-seen)
+		t.Errorf("%d requests of outside clients reached the application", got-seen)
 	}
 	if err := rawRequest(t.Context(), addr, p.ca.client(t, callerID)); err != nil {
 		t.Errorf("a caller that may: %v", err)
@@ -196,7 +196,7 @@ func (p *pair) testRefusals(t *testing.T) {
 // testWrongCallee starts a caller that expects another identity at the far end.
 func (p *pair) testWrongCallee(t *testing.T) {
 	ctx := p.caller.ctx
-	ctx.Outbound = []mesh.Outbound{{Service: "echo", Identity: strangerID, Endpoints: ctx.Outbound[0].Endpoints}}
+	ctx.Outbound = []mesh.Outbound{{Service: "echo", Identity: outsiderID, Endpoints: ctx.Outbound[0].Endpoints}}
 	seen := p.requests.Load()
 	q := *p
 	q.caller = startSidecar(t, p.definition, p.program, ctx)

@@ -95,7 +95,7 @@ func TestBrokenGateways(t *testing.T) {
 	}
 }
 
-// A mesh without a gateway says why, and what is no mesh needs none.
+// A mesh without a gateway has a reason, and none needs no gateway.
 func TestMeshesWithoutGateway(t *testing.T) {
 	for name, want := range map[string]string{
 		"none": "", "istio": "", "istio-ambient": "", "istio-ambient-l4": "",

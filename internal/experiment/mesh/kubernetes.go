@@ -10,7 +10,7 @@ import (
 )
 
 // Kubernetes describes how the mesh is installed in a cluster, how an
-// application is enrolled, how both are verified, and what is removed.
+// application is enrolled, and how both are verified and removed.
 // Texts marked as templates are text/template over [InstallContext] or [EnrolContext].
 type Kubernetes struct {
 	// Version is the default version, in the form of the mesh's own releases.

@@ -309,7 +309,7 @@ func recorded(t *testing.T) map[string][]pod {
 	return pods
 }
 
-// tasks are the containers of the pods, as the platform tells of them.
+// tasks are the containers of the pods, as the platform lists them.
 func (p pod) tasks() []Task {
 	labels := maps.Clone(p.Labels)
 	if p.Namespace == "shop" && labels["gateway.istio.io/managed"] == "" || p.Namespace == "plain" {
@@ -422,11 +422,11 @@ func TestDebatesAttribution(t *testing.T) {
 		t.Errorf("a task of this machine became %s", got.Plane)
 	}
 	if _, err := LoadAttribution("mine"); err == nil {
-		t.Error("a classification that is not there")
+		t.Error("an unknown classification is accepted")
 	}
 }
 
-// What the meshes' own programs are called with carries what was chosen, as the charts' values do.
+// Options are in the arguments of the meshes' own CLIs, as in the values of charts.
 func TestProgramsAreToldWhatWasChosen(t *testing.T) {
 	for name, want := range map[string][]string{
 		"istio": {"--set=values.telemetry.enabled=false", "--set=values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false", "--set=values.global.imagePullPolicy=Never",

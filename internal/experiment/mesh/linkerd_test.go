@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A load that is in no mesh can prove no identity: it is let in, and then nothing says that plaintext is refused.
+// A load outside the mesh has no identity: it is accepted, and refusal of plaintext is not required.
 func TestLinkerdEnrolment(t *testing.T) {
 	d, err := Load("linkerd")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestLinkerdEnrolment(t *testing.T) {
 	}
 }
 
-// Neither command of Linkerd's own program may look at a cluster: it would be that of the user's own kubeconfig.
+// No command of Linkerd's CLI may read a cluster: it would use the user's own kubeconfig.
 func TestLinkerdByItsOwnProgram(t *testing.T) {
 	d, err := Load("linkerd")
 	if err != nil {

@@ -266,7 +266,7 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// Without callers the configuration must let nobody in, rather than everybody.
+// Without callers the configuration must refuse all clients.
 func TestNobodyCalls(t *testing.T) {
 	for _, name := range []string{"envoy", "envoy-tcp"} {
 		d, err := Load(name)

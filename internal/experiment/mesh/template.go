@@ -96,7 +96,7 @@ func (v *validation) literal(at strict.Position) (indent int, is bool) {
 }
 
 // sampleContexts are a service's pod that calls two others, and the load
-// generator, which nobody calls.
+// generator, which has no clients.
 func sampleContexts(control map[string]ControlContext) []any {
 	pod := SidecarContext{
 		Port: 9000, Control: control, Secrets: sampleSecrets,

@@ -8,9 +8,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-const ordered = "factors: {mesh: [none, envoy, envoy-tcp], rate: [100, 200]}\ncontrol: true\nblocks: 4\n"
+const twoFactors = "factors: {mesh: [none, envoy, envoy-tcp], rate: [100, 200]}\ncontrol: true\nblocks: 4\n"
 
-// meshes are those of the trials, one behind another, each as often as it comes anew.
+// meshes are the meshes of consecutive trials, without repetitions.
 func meshes(p *plan.Plan, in func(plan.Trial) bool) (turns []string) {
 	of := map[string]string{}
 	for _, t := range p.Treatments {
@@ -25,12 +25,12 @@ func meshes(p *plan.Plan, in func(plan.Trial) bool) (turns []string) {
 }
 
 func TestOrders(t *testing.T) {
-	random := expand(t, ordered)
+	random := expand(t, twoFactors)
 	if random.Order != "" {
 		t.Errorf("the order is %q", random.Order)
 	}
 	for order, turns := range map[string]int{"turns": 3 * 4, "once": 3} {
-		p := expand(t, ordered+"order: "+order)
+		p := expand(t, twoFactors+"order: "+order)
 		if p.Order != order || len(p.Trials) != len(random.Trials) || p.Expected != random.Expected {
 			t.Fatalf("%s: %q, %d trials, %v", order, p.Order, len(p.Trials), p.Expected)
 		}

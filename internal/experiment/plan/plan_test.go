@@ -68,7 +68,7 @@ func TestTreatments(t *testing.T) {
 		"without a baseline nothing is compared": {
 			"factors: {mesh: [envoy, envoy-tcp]}", []string{"envoy", "envoy-tcp"}},
 		"one treatment": {"factors: {rate: [0.5]}", []string{"none"}},
-		"names are safe for files and tell meshes apart": {
+		"names are safe for files and distinguish meshes": {
 			"factors: {mesh: [\"../x\", \"x y\", \"x-y\", \"X Y\"]}", []string{"x", "x-y", "x-y-2", "X-Y-3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestExamplesArePlanned(t *testing.T) {
 	}
 }
 
-// The quickstart is what everyone runs first: three minutes with the answer.
+// The quickstart is the first experiment of most users: it ends within three minutes.
 func TestQuickstartIsQuick(t *testing.T) {
 	e, err := experiment.Read("../../../examples/quickstart.yaml", experiment.Known{})
 	if err != nil {
@@ -318,6 +318,6 @@ func TestAA(t *testing.T) {
 		t.Errorf("%+v", aa)
 	}
 	if _, err := p.AA("linkerd", 3, time.Second); err == nil {
-		t.Error("a treatment that is not there")
+		t.Error("an unknown treatment is accepted")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/inside/proxy"
 )
 
-// sidecar is a running proxy and what it says of itself.
+// sidecar is a running proxy and its admin client.
 type sidecar struct {
 	ports map[string]int
 	admin *http.Client

@@ -15,19 +15,19 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// The study "to sidecar or not" reaches one function five ways: in process, and
+// The study "to sidecar or not" calls one function in five ways: in process, and
 // in a sidecar by REST and by gRPC, over loopback TCP and over a Unix socket. The
 // function adds two numbers; here it takes a payload as well, whose checksum
 // shows that it arrived, because the study left open what larger ones would do.
 
-// addends is what the function takes, and how REST writes it: the payload in base64, as JSON must.
+// addends are the arguments of the function. In JSON the payload is base64.
 type addends struct {
 	First   int64  `json:"first"`
 	Second  int64  `json:"second"`
 	Payload []byte `json:"payload,omitempty"`
 }
 
-// sum is what the function answers.
+// sum is the result of the function.
 type sum struct {
 	Result   int64  `json:"result"`
 	Checksum uint32 `json:"checksum,omitempty"`
@@ -137,7 +137,7 @@ var adderDesc = grpc.ServiceDesc{
 	Metadata: "internal/service/adder.proto",
 }
 
-// adding is what gRPC holds a handler to.
+// adding is the interface of a gRPC handler.
 type adding interface {
 	Add(context.Context, *AddRequest) (*AddReply, error)
 }

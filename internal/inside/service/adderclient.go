@@ -19,7 +19,7 @@ import (
 
 // AdderClient is the client of the study: it calls all routes of the server side
 // by side, each at its own pace. For figures use a load generator, which sends
-// on a schedule; this one is there for the study's dashboards.
+// on a schedule; this one is for the study's dashboards.
 type AdderClient struct {
 	server  string
 	payload []byte

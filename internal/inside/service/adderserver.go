@@ -33,7 +33,7 @@ type adderRoute struct {
 var adderBuckets = []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10, 20, 100}
 
 // NewAdderServer makes the server. Its answers have responseSize bytes, and no
-// fewer than it takes to say the sum.
+// fewer than the sum needs.
 func NewAdderServer(w Ways, responseSize int64) (*AdderServer, error) {
 	if responseSize < 0 || responseSize > MaxResponseSize {
 		return nil, fmt.Errorf("response size %d is not from 0 to %d bytes", responseSize, int64(MaxResponseSize))

@@ -84,7 +84,7 @@ func TestConfigOverREST(t *testing.T) {
 		t.Errorf("status %d after the change", status)
 	}
 	if resp, _ := ask(t, "PATCH", admin+"/config", `{"status": 500}`, "If-Match", first); resp.StatusCode != 412 || resp.Header.Get("ETag") != second {
-		t.Errorf("a change of what is no longer there: %d", resp.StatusCode)
+		t.Errorf("a change of an old version: %d", resp.StatusCode)
 	}
 	if resp, body := ask(t, "PATCH", admin+"/config", `{"status": null, "errors": null}`); resp.StatusCode != 200 || strings.Contains(body, "status") {
 		t.Errorf("taken away: %d %s", resp.StatusCode, body)

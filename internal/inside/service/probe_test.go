@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// A service says how slow its processors are, to who holds the token, as the study's server does.
+// A service and the study's server take calibration readings for clients with the token.
 func TestProbeOverREST(t *testing.T) {
 	_, _, admin := administered(t, app.Instance{})
 	adder, err := NewAdderServer(Ways{}, 0)
