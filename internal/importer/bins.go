@@ -18,8 +18,8 @@ type cumulative struct {
 }
 
 // bins turns a published histogram into counts between values. The published
-// quantiles are points of the same distribution and stand where the histogram
-// steps over them: wrk2 prints 99 % beside a spectrum that has no line for it.
+// quantiles are points of the same distribution, for values that the histogram
+// skips: wrk2 prints 99 % beside a spectrum that has no line for it.
 func bins(l result.Latency) ([]bin, error) {
 	if len(l.Buckets) == 0 {
 		return nil, nil

@@ -95,7 +95,7 @@ const maxFile = 256 << 20
 // maxOriginals bounds the originals of an import that are kept in memory until they are written.
 const maxOriginals = 64 << 20
 
-// Read reads a file of the trial, and keeps what it reads as far as there is room.
+// Read reads a file of the trial, and keeps what it reads if there is room.
 func (t *Trial) Read(path string, o Options) ([]byte, error) {
 	b, err := ReadFile(path)
 	if err != nil || o.memory == nil || len(b) > maxCopy {

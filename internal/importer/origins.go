@@ -36,7 +36,7 @@ const (
 // maxCopy bounds a file that is copied; a larger one is named with its checksum.
 const maxCopy = 1 << 20
 
-// keep copies the files the trials were made of into one archive: those of up to
+// keep copies the files of the trials into one archive: those of up to
 // a mebibyte whole, and the checksums of all of them beside it.
 func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	f, err := os.Create(d.Path(originalsFile))

@@ -123,7 +123,7 @@ func (o *Output) take(oc generator.Outcome) error {
 	return nil
 }
 
-// count works out how many requests there were and what became of them.
+// count computes the number of requests and of their outcomes.
 func (o *Output) count(oc generator.Outcome) error {
 	if oc.Records == nil {
 		if err := o.answers(oc); err != nil {
@@ -157,7 +157,7 @@ func (o *Output) count(oc generator.Outcome) error {
 	return nil
 }
 
-// answers are counted by status, or by good and bad where there are no statuses.
+// answers are counted by status, or by good and bad if there are no statuses.
 func (o *Output) answers(oc generator.Outcome) error {
 	for code, n := range oc.Statuses {
 		switch {
@@ -199,7 +199,7 @@ func errorClass(kind string) string {
 	return "conn"
 }
 
-// distribution takes the response times where the source has them, else the service times.
+// distribution takes the response times of the source, else its service times.
 func (o *Output) distribution(ls []result.Latency) error {
 	for _, l := range ls {
 		if l.Of != response && l.Of != service {

@@ -13,7 +13,7 @@ import (
 )
 
 // Output is the report of one load generator on one run. A missing figure is
-// zero, or nil where zero could be an answer.
+// zero, or nil if zero could be an answer.
 type Output struct {
 	path        string
 	generator   string
@@ -113,7 +113,7 @@ func add(to, from map[string]int64) {
 const (
 	// No generator waits a day for an answer.
 	longestNS = 24 * 3600e9
-	// share is how many points a bin's requests are spread over at most.
+	// share is the max number of points that a bin's requests are spread over.
 	share = 64
 )
 

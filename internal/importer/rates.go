@@ -35,7 +35,7 @@ func (s *Study) CheckRates() {
 	}
 }
 
-// generators is how many logs a run has, by mesh: what most of them have.
+// generators is the usual number of logs of a run, by mesh.
 func (s *Study) generators() map[string]int {
 	counts := map[string][]int{}
 	for i := range s.Trials {

@@ -36,7 +36,7 @@ const (
 var errNumber = errors.New("not a number")
 
 // Number reads a finite decimal number. Go's own parser also takes NaN,
-// infinities, hexadecimal and underscores, none of which a tool means.
+// infinities, hexadecimal and underscores, which no tool prints.
 func Number(s string) (float64, error) {
 	if s == "" || strings.ContainsAny(s, "xXpP_nNiI") {
 		return 0, fmt.Errorf("%.40q is %w", s, errNumber)

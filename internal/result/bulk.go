@@ -76,7 +76,7 @@ func (b *Bulk) write(path string, data []byte) error {
 	return nil
 }
 
-// Path is where the directory keeps the file called name.
+// Path is the path of the file called name in the directory.
 func (b *Bulk) Path(name string) string { return b.dir.file(name) }
 
 // Finish writes what makes it a results directory, the plan last.

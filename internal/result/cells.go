@@ -24,7 +24,7 @@ func (c Cells) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// append writes the list; nil where a value has no place in JSON.
+// append writes the list; nil if a value has no place in JSON.
 func (c Cells) append(b []byte) []byte {
 	b = append(b, '[')
 	for i, v := range c {
@@ -42,7 +42,7 @@ func (c Cells) append(b []byte) []byte {
 	return append(b, ']')
 }
 
-// appendNumber writes a number; nil where JSON has none for it.
+// appendNumber writes a number; nil if JSON has none for it.
 func appendNumber(b []byte, v float64) []byte {
 	if v-v != 0 { // NaN or infinite
 		return nil

@@ -235,7 +235,7 @@ func (d *Dir) Experiment() []byte { return bytes.Clone(d.experiment) }
 // Plan is the plan the run carries out.
 func (d *Dir) Plan() plan.Plan { return d.plan }
 
-// Environment is where the run began.
+// Environment is that of the beginning of the run.
 func (d *Dir) Environment() Environment { return d.environment }
 
 // SetVersions keeps the versions of data planes and generators that were found.

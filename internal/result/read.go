@@ -112,7 +112,7 @@ func (d *Dir) Pending() ([]plan.Trial, error) {
 	return pending, nil
 }
 
-// TrialFile is where the trial called id keeps the file called name, e.g. [LatencyFile]; it need not exist.
+// TrialFile is the path of a file of the trial called id, e.g. [LatencyFile]; it may be absent.
 func (d *Dir) TrialFile(id, name string) string { return filepath.Join(d.trialPath(id), name) }
 
 // Events are the events of one trial in the order in which they happened, a

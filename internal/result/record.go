@@ -67,7 +67,7 @@ type Probe struct {
 	After  *probe.Reading `json:"after,omitempty"`
 }
 
-// Warning travels with every number it concerns and names its cure.
+// Warning is kept with the figures it concerns, and has a hint.
 type Warning struct {
 	Code    string `json:"code"` // stable, e.g. "generator-late", "rate-missed"
 	Message string `json:"message"`
@@ -130,7 +130,7 @@ type Load struct {
 	BytesIn  int64                 `json:"bytesIn"`
 	BytesOut int64                 `json:"bytesOut"`
 
-	// WarmupSeconds is where the measure window begins in latency.hdr, and
+	// WarmupSeconds is the begin of the measure window in latency.hdr, and
 	// MeasureSeconds its length there; both counted from the log's start time.
 	WarmupSeconds  float64 `json:"warmupSeconds"`
 	MeasureSeconds float64 `json:"measureSeconds"`
@@ -147,7 +147,7 @@ type Load struct {
 	Verdict  string   `json:"verdict,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
-	// Recorded is how many requests latency.hdr holds in the measure window, where
+	// Recorded is the number of requests of latency.hdr in the measure window, where
 	// the generator keeps fewer than it counts (wrk2 leaves out its calibration); 0: every one of class 2xx.
 	Recorded int64 `json:"recorded,omitempty"`
 	// Published are the distributions a source gave in its own words, one for each generator.
@@ -160,7 +160,7 @@ type RouteTimes struct {
 	MeanMS   float64 `json:"meanMS"` // from the actual send to the last byte
 }
 
-// Stage is how long requests took as a service saw it.
+// Stage is the duration of requests as measured by a service.
 type Stage struct {
 	Route   string  `json:"route"`
 	Stage   string  `json:"stage"` // "total", "calc"
@@ -175,11 +175,11 @@ type Reading struct {
 	CPU         int64     `json:"cpu"`                   // ns, all threads, exited ones included
 	RSS         int64     `json:"rss,omitempty"`         // bytes
 	Peak        int64     `json:"peak,omitempty"`        // bytes, since the task started
-	PSS         *int64    `json:"pss,omitempty"`         // bytes; absent where it cannot be read
+	PSS         *int64    `json:"pss,omitempty"`         // bytes; absent if it cannot be read
 	Voluntary   int64     `json:"voluntary,omitempty"`   // context switches
 	Involuntary int64     `json:"involuntary,omitempty"` // context switches
 
-	// Of a container: how long its CPU limit held it back, ns, absent where it is
+	// Of a container: how long its CPU limit held it back, ns, absent if it is
 	// unknown; how often it was started again; how often it was OOMKilled.
 	Throttled *int64 `json:"throttled,omitempty"`
 	Restarts  int    `json:"restarts,omitempty"`
@@ -203,7 +203,7 @@ type NodeReading struct {
 	At    time.Time `json:"at"`
 	Busy  int64     `json:"busy"`  // ns, all but idle and iowait
 	Steal int64     `json:"steal"` // ns the hypervisor gave to others
-	// Memory is the working set, bytes; absent where it is not known.
+	// Memory is the working set, bytes; absent if it is not known.
 	Memory int64 `json:"memory,omitempty"`
 }
 

@@ -38,7 +38,7 @@ func (rows SampledRows) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// append writes the row; nil where something of it has no place in JSON.
+// append writes the row; nil if something of it has no place in JSON.
 func (r *SampledRow) append(b []byte) []byte {
 	b, err := r.At.AppendText(append(b, `{"at":"`...))
 	if err != nil {

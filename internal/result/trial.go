@@ -90,7 +90,7 @@ func (td *TrialDir) Event(e Event) error {
 // Provenance is the existing directory for rendered configs, command lines and logs.
 func (td *TrialDir) Provenance() string { return filepath.Join(td.path, ProvenanceDir) }
 
-// Path is where the trial keeps the file called name.
+// Path is the path of the file called name of the trial.
 func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, name) }
 
 // Finish makes the trial durable and closes it. The record comes last: once it

@@ -43,7 +43,7 @@ type Across struct {
 	Confidence float64 `json:"confidence"`
 	Base       Side    `json:"base"`
 	New        Side    `json:"new"`
-	// Obstacles are why the two should not be compared; there are some only where the caller insisted.
+	// Obstacles are reasons not to compare the two; empty unless the options insist.
 	Obstacles []Distinction `json:"obstacles"`
 	// Distinctions are differences that may be the subject of the comparison: versions, the number of blocks.
 	Distinctions []Distinction  `json:"distinctions"`
@@ -234,7 +234,7 @@ func (c *Change) fill(base, next []float64, confidence float64) {
 	}
 }
 
-// adjust corrects p-values as in a report, each family by itself.
+// adjust corrects p-values as in a report, in each family separately.
 func (a *Across) adjust() {
 	a.Families = map[Family]int{}
 	for _, family := range []Family{Headline, Boundary, Others, HeadlineAA, OthersAA} {

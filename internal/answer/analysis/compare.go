@@ -78,7 +78,7 @@ func metricWarnings(trials []Trial, name string) []Warning {
 	return t.warnings()
 }
 
-// number is v, or nil where it is none.
+// number is v, or nil if it is none.
 func number(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -225,7 +225,7 @@ func constant(difference float64, p pairs) Verdict {
 	return Lower
 }
 
-// adjust corrects the p-values for their number, each family by itself, and
+// adjust corrects the p-values for their number, in each family separately, and
 // gives verdicts. It returns the sizes of the families.
 func adjust(cs []Comparison, alpha float64) map[Family]int {
 	sizes := map[Family]int{}

@@ -28,7 +28,7 @@ const (
 	// DataPlaneBill is the CPU and memory of its tasks.
 	DataPlaneBill Bill = "data plane"
 	// AddedBill is the whole of what the owner of the application pays more than with
-	// the baseline: data and control plane, and what they make the application and the platform burn.
+	// the baseline: data and control plane, and their effect on the application and the platform.
 	AddedBill Bill = "added in all"
 )
 
@@ -89,7 +89,7 @@ func References() ([]Reference, error) {
 	return file.References, doc.Err()
 }
 
-// AddCost works out r.Cost.
+// AddCost computes r.Cost.
 func (r *Report) AddCost(d *result.Dir, p Prices) error {
 	records, err := d.Records()
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 }
 
 // money adds up what both cost in a month; the ends of the intervals are added,
-// which is wider than it need be where the two vary apart.
+// which is too wide if the two vary independently.
 func (p Prices) money(cores, gib *stats.Interval) *stats.Interval {
 	if cores == nil {
 		return nil
@@ -236,8 +236,8 @@ func (p Prices) money(cores, gib *stats.Interval) *stats.Interval {
 }
 
 // coresAt is the CPU at the boundary if one copy of the measured setup gets
-// rate requests/s: along a line through the measured rates where they lie on
-// one, at the measured rate where it is that, and nowhere else.
+// rate requests/s: along the line through the measured rates if they fit one,
+// else at the measured rate only.
 func (r *Report) coresAt(u UnitCost, rate float64) (*stats.Interval, string) {
 	if math.Abs(rate-u.Rate) <= 0.01*u.Rate {
 		return scaled(u.Cores, rate/1000), fmt.Sprintf("at the measured %.4g/s", u.Rate)

@@ -15,8 +15,8 @@ import (
 // byTheSecond are the metrics that take more than counts.
 var byTheSecond = []string{metric.LongestOutage, metric.Recovery}
 
-// failureFigures computes what failed requests add up to, and how long they went
-// on. Where none failed the interval log need not be read.
+// failureFigures computes the number and the duration of failures. Without
+// failures it does not read the interval log.
 func failureFigures(f *figures, r *result.Record, path string) {
 	if r.Error != "" || r.Load == nil {
 		return

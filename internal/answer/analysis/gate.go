@@ -262,7 +262,7 @@ type GateCheck struct {
 	Limit     float64      `json:"limit"`
 	Unit      string       `json:"unit"` // of Limit and Change: "%", or the metric's
 	Upper     bool         `json:"upper"`
-	// Change is in Unit; absent where there is none.
+	// Change is in Unit; absent if there is none.
 	Change  *stats.Interval `json:"change,omitempty"`
 	Outcome Outcome         `json:"outcome"`
 	Why     string          `json:"why,omitempty"` // the outcome is undecided, or its basis

@@ -14,7 +14,7 @@ import (
 // HistorySchema is the schema of a [History] as JSON.
 const HistorySchema = "tare.history/v1"
 
-// History is a series of runs and where it changed. The run is the unit: what
+// History is a series of runs with its changes. The run is the unit: what
 // varies from day to day is in it, and trials of one run share their day.
 type History struct {
 	Schema string       `json:"schema"`
@@ -57,10 +57,10 @@ type ChangePoint struct {
 	After  float64 `json:"after"`
 }
 
-// MinHistory is how many runs a change needs to be shown at all.
+// MinHistory is the number of runs needed to show a change.
 const MinHistory = 8
 
-// Histories finds the changes of a series of runs. Each series is tested at alpha by itself.
+// Histories finds the changes of a series of runs. Each series is tested at alpha separately.
 func Histories(dirs []*result.Dir, alpha float64, o Options) (*History, error) {
 	if len(dirs) < MinHistory {
 		return nil, fmt.Errorf("find changes: %d runs, and a change needs %d to be shown", len(dirs), MinHistory)

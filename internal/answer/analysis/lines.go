@@ -33,7 +33,7 @@ type Line struct {
 // linedParts are the parts that get a line.
 var linedParts = []string{"data", "control", "app", "load", "platform", "mesh", "total", "cluster"}
 
-// minRates is how many rates a line needs, so that there is something to be wrong about.
+// minRates is the number of rates of a line; with two every line would fit.
 const minRates = 3
 
 // lines fits a line for every part of treatments that differ in rate alone.
@@ -104,7 +104,7 @@ func (x *estimator) linesThrough(factors plan.Factors, groups [][]Trial) []Line 
 	return out
 }
 
-// line fits one line; not ok where there are too few rates, or nothing is burnt.
+// line fits one line; not ok if there are too few rates, or no CPU is used.
 func (x *estimator) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)) (Line, bool) {
 	var points []stats.Point
 	for g, trials := range groups {

@@ -20,7 +20,7 @@ func speedSensitive(name string) bool {
 }
 
 // Normalisation is the part of a comparison normalised by the calibration probe
-// beside each trial: it is taken to where the probe is the same on both sides and in all blocks.
+// beside each trial: it is the value for equal probes on both sides and in all blocks.
 type Normalisation struct {
 	// Difference and Ratio are present if they were normalised.
 	Difference *Normalised `json:"difference,omitempty"`
@@ -32,7 +32,7 @@ type Normalised struct {
 	Raw stats.Interval `json:"raw"`
 	// Coefficient is that of the fit: 1 if the metric moves in proportion to the probe.
 	Coefficient float64 `json:"coefficient"`
-	// Narrower is how much narrower the interval became, 0..1.
+	// Narrower is the relative narrowing of the interval, 0..1.
 	Narrower float64 `json:"narrower"`
 }
 
@@ -76,7 +76,7 @@ func (d *run) unlikeProbes() {
 	}
 }
 
-// probes of pairs are the logarithms of what the work took; nil where a trial has none.
+// probes of pairs are the logarithms of what the work took; nil if a trial has none.
 func (p *pairs) probe(t, b Trial) {
 	x, ok1 := t.Metrics[probeMetric]
 	y, ok2 := b.Metrics[probeMetric]

@@ -37,7 +37,7 @@ type Report struct {
 	Baseline    map[string]any `json:"baseline"`
 	Setup       Setup          `json:"setup"`
 	Count       Count          `json:"count"`
-	// Order of the trials where it was not random within each block: turns, once.
+	// Order of the trials if it was not random within each block: turns, once.
 	Order string `json:"order,omitempty"`
 	// Families are the numbers of tests that p_adjusted accounts for, by [Family].
 	Families    map[Family]int `json:"families"`
@@ -57,7 +57,7 @@ type Report struct {
 	Expectations []Expectation `json:"expectations,omitempty"`
 }
 
-// LatencyMeaning is where one generator's clock starts and stops.
+// LatencyMeaning is the definition of one generator's latency.
 type LatencyMeaning struct {
 	Generator string `json:"generator"`
 	Of        string `json:"of"` // "response": latency_ms; "service": service_ms
@@ -98,7 +98,7 @@ type Count struct {
 	Missing int `json:"missing"` // not recorded: the run was interrupted, or goes on
 }
 
-// Warning travels with the numbers it concerns and names its cure.
+// Warning is kept with the figures it concerns, and has a hint.
 type Warning struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -147,8 +147,8 @@ type Comparison struct {
 	Control bool   `json:"control,omitempty"`
 	Metric  string `json:"metric"`
 	Unit    string `json:"unit"`
-	// Difference is treatment minus baseline, absent where no block has both; Ratio
-	// is treatment over baseline, absent where a value is not above zero.
+	// Difference is treatment minus baseline, absent if no block has both; Ratio
+	// is treatment over baseline, absent if a value is not above zero.
 	Difference *stats.Interval `json:"difference,omitempty"`
 	Ratio      *stats.Interval `json:"ratio,omitempty"`
 	N          int             `json:"n"`                    // complete pairs

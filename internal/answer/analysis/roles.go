@@ -26,7 +26,7 @@ type Role struct {
 	Metrics   map[string]Estimate `json:"metrics"` // by base name, e.g. that of CPU cores
 }
 
-// roles computes each role of the data plane, where there is more than one.
+// roles computes each role of the data plane, if there is more than one.
 func (s *sampled) roles(res sampledResource) {
 	for _, r := range dataRoles(s.Tasks) {
 		v := s.sum(res, func(t mesh.Task) bool { return roleOf(t) == r })

@@ -13,7 +13,7 @@ var stageMetrics = map[string][2]string{
 	"calc":  {metric.StageTime + "/calc", metric.RouteCalcTime + "/"},
 }
 
-// stageFigures computes where the time of a request went, as the services that
+// stageFigures computes the time of a request by stage, as the services that
 // keep their own times saw it and as the client did. Means, since the records
 // are sums: they can be subtracted from one another.
 func stageFigures(f *figures, r *result.Record) {

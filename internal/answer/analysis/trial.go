@@ -63,7 +63,7 @@ func trialFigures(r *result.Record, method Method) *figures {
 // sampledRecord reports whether the trial has sampled figures instead of counters.
 func sampledRecord(r result.Record) bool { return r.Sampled != nil && len(r.Sampled.Rows) > 0 }
 
-// measureSeconds is the length of the measure window; 0 where it is unknown.
+// measureSeconds is the length of the measure window; 0 if it is unknown.
 func measureSeconds(l *result.Load) float64 {
 	switch {
 	case l == nil:
@@ -118,7 +118,7 @@ func nodeFigures(f *figures, n *result.NodeUsage) {
 // resource is a quantity of tasks that is added up by plane.
 type resource struct {
 	name string
-	// of gives the task's value; not ok where it was not read.
+	// of gives the task's value; not ok if it was not read.
 	of func(result.TaskUsage) (float64, bool)
 	// perTime is multiplied by the measure seconds and divided by the requests:
 	// a rate becomes a cost per request under these names.
@@ -165,7 +165,7 @@ func taskSwitches(t result.TaskUsage) (float64, bool) {
 	return float64(end-start) / wall, end > 0 && end >= start && wall > 0
 }
 
-// mayBeEmpty are the planes that truly burn nothing where they have no task; any
+// mayBeEmpty are the planes that truly use nothing where they have no task; any
 // other plane without a task was not measured.
 var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Unattributed: true}
 
@@ -192,7 +192,7 @@ func planeSums(tasks []result.TaskUsage, of func(result.TaskUsage) (float64, boo
 	return sums
 }
 
-// part adds up the planes of a part; not ok where one of them is unknown.
+// part adds up the planes of a part; not ok if one of them is unknown.
 func part(p metric.Part, planes map[metric.Plane]float64) (float64, bool) {
 	total := 0.0
 	for _, plane := range p.Planes {

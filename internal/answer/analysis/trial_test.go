@@ -14,7 +14,7 @@ import (
 
 var edge = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// usage is a task that burned cores over ten seconds by its own readings.
+// usage is a task that used cores over ten seconds by its own readings.
 func usage(id string, plane metric.Plane, cores float64, mib int64) result.TaskUsage {
 	pss := mib << 19
 	return result.TaskUsage{

@@ -85,7 +85,7 @@ func concerns(w Warning, name string) bool {
 	return len(w.Metrics) > 0 && about(w.Metrics, name)
 }
 
-// union is a and what b has beyond it, by code.
+// union is a and the warnings of b with other codes.
 func union(a, b []Warning) []Warning {
 	out := slices.Clone(a)
 	for _, w := range b {

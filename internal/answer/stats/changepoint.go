@@ -75,7 +75,7 @@ func permuted(r *rand.Rand, x []float64, q float64) float64 {
 	return float64(as) / (permutations + 1)
 }
 
-// bestSplit is where the energy statistic of the two sides is largest; -1 where x is too short.
+// bestSplit is the index with the largest energy statistic of the two sides; -1 if x is too short.
 func bestSplit(x []float64) (at int, best float64) {
 	n := len(x)
 	at = -1

@@ -21,7 +21,7 @@ func SD(x []float64) float64 {
 	return math.Sqrt(covariance(x, x))
 }
 
-// CV returns the coefficient of variation, SD over mean; NaN where the mean is
+// CV returns the coefficient of variation, SD over mean; NaN if the mean is
 // zero or there are fewer than two values.
 func CV(x []float64) float64 {
 	m := Mean(x)

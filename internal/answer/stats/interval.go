@@ -33,7 +33,7 @@ type Interval struct {
 // Known reports whether there is an interval.
 func (i Interval) Known() bool { return i.Low != nil && i.High != nil }
 
-// HalfWidth is half the width of the interval; not ok where there is none.
+// HalfWidth is half the width of the interval; not ok if there is none.
 func (i Interval) HalfWidth() (float64, bool) {
 	if !i.Known() {
 		return 0, false
@@ -54,7 +54,7 @@ type Result struct {
 	N  int     // observations, or pairs
 	SD float64 // of the observations, or of the paired differences; NaN below two
 	// P is the two-sided p-value of "the true value is zero" ("one" for a
-	// ratio); nil where there is no interval.
+	// ratio); nil if there is no interval.
 	P   *float64
 	Why Why
 }

@@ -52,7 +52,7 @@ func TestLineAbsent(t *testing.T) {
 
 // Five runs at each of five rates with noise in proportion to the cost, as a
 // study has them: intervals cover what they should, and the check for a line
-// speaks up once in twenty where there is one and nearly always where there is none.
+// speaks up once in twenty where there is one and nearly always if there is none.
 func TestLineCoverageAndMisfit(t *testing.T) {
 	const studies = 4000
 	rates := []float64{60, 120, 240, 600, 1200}

@@ -35,7 +35,7 @@ func MinDetectable(sd float64, n int, alpha, power float64) (float64, bool) {
 // maxPairs bounds what [PairsFor] answers.
 const maxPairs = 100_000
 
-// PairsFor is how many pairs bring the interval of a mean difference down to
+// PairsFor is the number of pairs that narrow the interval of a mean difference to
 // half, where n pairs gave one of halfNow, both in the same unit. It takes the
 // spread to stay as those few pairs show it, which is itself uncertain: with
 // five pairs the answer is an order of magnitude. Not ok below [MinN] pairs,
@@ -75,7 +75,7 @@ func Wilson(k, n int64, confidence float64) Result {
 
 // WelchDetectable is [MinDetectable] for unpaired samples: the smallest true
 // difference of means that [Welch]'s test at level alpha finds with the given
-// power. Not ok where there is no interval.
+// power. Not ok if there is no interval.
 func WelchDetectable(treatment, baseline []float64, alpha, power float64) (float64, bool) {
 	r := Welch(treatment, baseline, 1-alpha)
 	half, ok := r.HalfWidth()

@@ -28,7 +28,7 @@ type state struct {
 	finished int // trials of this run, for the mean duration
 }
 
-// apply folds one event in and returns the lines worth keeping on paper.
+// apply folds one event in and returns the lines that remain.
 func (s *state) apply(e result.Event) []string {
 	switch e.Kind {
 	case result.KindRun:

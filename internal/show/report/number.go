@@ -45,7 +45,7 @@ func fixed(v float64, d int) string {
 	return s
 }
 
-// signed is fixed with its sign, save for zero.
+// signed is fixed with its sign, except for zero.
 func signed(v float64, d int) string {
 	s := fixed(v, d)
 	if v > 0 && s != fixed(0, d) {
@@ -74,7 +74,7 @@ func figure(i stats.Interval, scale float64, constant bool) string {
 	return fixed(estimate, d) + " ±<" + fixed(math.Pow10(-d), d)
 }
 
-// bounds writes an interval: "[139.2, 145.0]"; "" where there is none.
+// bounds writes an interval: "[139.2, 145.0]"; "" if there is none.
 func bounds(i stats.Interval, scale float64, write func(float64, int) string) string {
 	half, known := i.HalfWidth()
 	if !known {

@@ -28,7 +28,7 @@ func (c column) width() int {
 	return w
 }
 
-// widthOf is how many columns s takes. Nearly all text is printable ASCII, one a byte.
+// widthOf is the width of s in columns. Nearly all text is printable ASCII, one a byte.
 func widthOf(s string) int {
 	for _, c := range []byte(s) {
 		if c < ' ' || c > '~' {
@@ -62,7 +62,7 @@ func writeTable(w io.Writer, columns []column, labels, width int, indent string)
 	}
 }
 
-// fitting is how many of rest fit beside the labels, at least one.
+// fitting is the number of columns of rest that fit beside the labels, at least one.
 func fitting(labels, rest []column, width int) int {
 	used := 0
 	for _, c := range labels {

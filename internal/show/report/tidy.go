@@ -88,7 +88,7 @@ func writeCSV(w io.Writer, r *analysis.Report) error {
 	return nil
 }
 
-// began is when the first trial started; the zero time where it is not known.
+// began is when the first trial started; the zero time if it is not known.
 func began(r *analysis.Report) time.Time {
 	if r.Setup.FirstStart == nil {
 		return time.Time{}

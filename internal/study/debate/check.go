@@ -107,7 +107,7 @@ func checkSiblings(s *importer.Study) {
 	}
 }
 
-// applicationCores is the application's mean CPU over the measure phase; 0 where it is unknown.
+// applicationCores is the application's mean CPU over the measure phase; 0 if it is unknown.
 func applicationCores(t *importer.Trial) float64 {
 	s := t.Record.Sampled
 	if s == nil || len(t.Record.Phases) < 2 {

@@ -13,7 +13,7 @@ import (
 
 // In a cluster a look holds the tasks alone that were refreshed since the last: the
 // others go on as they were, every task counts where the debate counts it, and what a
-// node burns beside its pods does not.
+// node uses beside its pods does not.
 func TestDebateOfACluster(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	task := func(id string, p metric.Plane, namespace, role string) result.TaskUsage {

@@ -139,7 +139,7 @@ func (t *table) add(line int, cells [][]byte) error {
 }
 
 // wholeNumber reads what nearly every cell is, digits, at a fifth of the cost of
-// a decimal number; not ok where it is anything else, or too long to be exact.
+// a decimal number; not ok if it is anything else, or too long to be exact.
 func wholeNumber(s []byte) (float64, bool) {
 	if len(s) > 15 {
 		return 0, false

@@ -48,7 +48,7 @@ var columns = []struct {
 const gke metric.Plane = "gke"
 
 // planeOf is the plane of a task in the debate; empty: none. It counts pods
-// alone, and not what nodes burn beside them.
+// alone, and not what nodes use beside them.
 func planeOf(t mesh.Task) metric.Plane {
 	switch {
 	case t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder || t.Plane == metric.Harness:
@@ -303,7 +303,7 @@ func metricsCSV(nodes []node, samples []planeSample) []byte {
 	return b.Bytes()
 }
 
-// planeCell is the sum of planes as a whole number; empty where none is known.
+// planeCell is the sum of planes as a whole number; empty if none is known.
 func planeCell(of map[metric.Plane]float64, planes []metric.Plane, scale float64) string {
 	sum, known := 0.0, false
 	for _, p := range planes {

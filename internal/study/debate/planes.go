@@ -301,7 +301,7 @@ func (t *table) fill(g *group) error {
 	return nil
 }
 
-// sums is where a group's sum is found: in its own column, or where it has none in
+// sums is the source of a group's sum: its own column, or without one in
 // what non-mesh holds beyond its parts.
 type sums struct {
 	own, total int // columns

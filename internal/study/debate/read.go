@@ -195,7 +195,7 @@ func phases(t *importer.Trial, table *table, o importer.Options, outs []*importe
 	checkClock(t, table, first, last, outs)
 }
 
-// loaded are the first and the last row in which the load generator was seen; -1 where it never was.
+// loaded are the first and the last row in which the load generator was seen; -1 if it never was.
 func (t *table) loaded() (first, last int) {
 	first = -1
 	columns := []int{t.of("load", "mem"), t.of("iperf", "mem")}

@@ -52,7 +52,7 @@ func columnOf(name string) (column, scale) {
 	return column{what: name}, scale{}
 }
 
-// of is the place of a column; -1 where the file has none.
+// of is the place of a column; -1 if the file has none.
 func (h *heading) of(what, quantity string) int {
 	if i, ok := h.index[column{what, quantity}]; ok {
 		return i
@@ -60,7 +60,7 @@ func (h *heading) of(what, quantity string) int {
 	return -1
 }
 
-// room is where the cells of rows are kept, many rows at a time.
+// room holds the cells of many rows in one allocation.
 type room struct {
 	values []float64
 	places []*float64

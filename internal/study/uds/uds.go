@@ -33,7 +33,7 @@ const usageLog = "resource-usage.log"
 var runDir = regexp.MustCompile(`^(\d+)_(\d+)$`)
 
 // read reads runs of uds-core's sidecar test: each a directory with the log
-// of what its namespaces used, and with vegeta's results or report where they were kept.
+// of what its namespaces used, and with vegeta's results or report if kept.
 func read(paths []string, o importer.Options) (*importer.Study, error) {
 	s := &importer.Study{Source: "uds-core", Name: "uds-core", Description: "Imported: runs of uds-core's resource test."}
 	files, err := s.ListFiles(paths)
@@ -249,7 +249,7 @@ func sampled(rows []usageRow) (*result.Sampled, *rowError) {
 	return s, nil
 }
 
-// taskOf gives a namespace its plane, as far as its name shows it.
+// taskOf gives a namespace its plane, if its name shows it.
 func taskOf(namespace string) mesh.Task {
 	t := mesh.Task{ID: namespace, Namespace: namespace, Pod: namespace, Plane: metric.Unattributed, Role: result.RoleNamespace, Component: namespace}
 	switch {

@@ -79,7 +79,7 @@ func Wrk2Log(ms []float64, rate, seconds int) string {
 	return b.String()
 }
 
-// ohaLog is oha's JSON, or what a Python client made of it.
+// ohaLog is oha's JSON, or its form after a Python client.
 func ohaLog(ms []float64, seconds int, form string) string {
 	var p []string
 	for _, q := range []float64{10, 25, 50, 75, 90, 95, 99, 99.9, 99.99} {

@@ -32,7 +32,7 @@ type Sequence struct {
 	Pods int
 	// Seconds of load; default 300.
 	Seconds int
-	// Refresh is how many samples show the same reading; default 3.
+	// Refresh is the number of samples with the same reading; default 3.
 	Refresh int
 	// Change alters a file before it is written; nil bytes leave it out.
 	Change func(name string, b []byte) []byte
