@@ -50,9 +50,9 @@ func TestLineAbsent(t *testing.T) {
 	}
 }
 
-// Five runs at each of five rates with noise in proportion to the cost, as a
-// study has them: intervals cover what they should, and the check for a line
-// speaks up once in twenty where there is one and nearly always if there is none.
+// Five runs at each of five rates, with noise in proportion to the cost: intervals
+// have their coverage. The check rejects a true line once in twenty studies, and
+// nearly always if the points are not on a line.
 func TestLineCoverageAndMisfit(t *testing.T) {
 	const studies = 4000
 	rates := []float64{60, 120, 240, 600, 1200}
