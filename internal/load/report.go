@@ -61,12 +61,17 @@ type Report struct {
 	Sent      int64 `json:"sent"`
 	// Completed counts answers (any status) whose last byte arrived within the
 	// measure window, whenever they were sent: the denominator of cost per request.
-	Completed int64            `json:"completed"`
-	Classes   map[Class]int64  `json:"classes"`
-	Statuses  map[string]int64 `json:"statuses"` // by code; of gRPC "grpc-0" and so on
-	Errors    map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
-	BytesIn   int64            `json:"bytesIn"`  // received in the measure window, headers included
-	BytesOut  int64            `json:"bytesOut"`
+	Completed int64 `json:"completed"`
+	// BacklogStart and BacklogEnd count requests due before the start and the end of
+	// the measure window that had not ended by then.
+	BacklogStart int64 `json:"backlogStart"`
+	BacklogEnd   int64 `json:"backlogEnd"`
+
+	Classes  map[Class]int64  `json:"classes"`
+	Statuses map[string]int64 `json:"statuses"` // by code; of gRPC "grpc-0" and so on
+	Errors   map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
+	BytesIn  int64            `json:"bytesIn"`  // received in the measure window, headers included
+	BytesOut int64            `json:"bytesOut"`
 
 	// Rate is answers per second of the measure window.
 	Rate float64 `json:"rate"`

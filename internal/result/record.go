@@ -117,14 +117,19 @@ type Load struct {
 	Workers int      `json:"workers,omitempty"`
 	SkewUS  *float64 `json:"skewUS,omitempty"`
 
-	AskedRate   float64          `json:"askedRate,omitempty"` // 1/s; absent in a closed loop
-	Connections int              `json:"connections"`
-	Intended    int64            `json:"intended"`
-	Sent        int64            `json:"sent"`
-	Completed   int64            `json:"completed"` // answers within the window: the denominator of cost per request
-	Classes     map[string]int64 `json:"classes"`
-	Statuses    map[string]int64 `json:"statuses,omitempty"`
-	Errors      map[string]int64 `json:"errors,omitempty"`
+	AskedRate   float64 `json:"askedRate,omitempty"` // 1/s; absent in a closed loop
+	Connections int     `json:"connections"`
+	Intended    int64   `json:"intended"`
+	Sent        int64   `json:"sent"`
+	Completed   int64   `json:"completed"` // answers within the window: the denominator of cost per request
+	// BacklogStart and BacklogEnd count requests due before the start and the end of the
+	// window that had not ended by then; absent if the generator does not count them.
+	BacklogStart *int64 `json:"backlogStart,omitempty"`
+	BacklogEnd   *int64 `json:"backlogEnd,omitempty"`
+
+	Classes  map[string]int64 `json:"classes"`
+	Statuses map[string]int64 `json:"statuses,omitempty"`
+	Errors   map[string]int64 `json:"errors,omitempty"`
 	// Routes are the service times by path, where several are asked for.
 	Routes   map[string]RouteTimes `json:"routes,omitempty"`
 	BytesIn  int64                 `json:"bytesIn"`

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -162,6 +163,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 	sum.Intended, sum.Sent, sum.Completed, sum.BytesIn, sum.BytesOut, sum.Recorded = 0, 0, 0, 0, 0, 0
 	sum.AskedRate, sum.Connections, sum.Workers = whole.Rate, whole.Connections, len(parts)
 	sum.Published, sum.Warnings, sum.CPUSeconds = nil, nil, nil
+	sum.BacklogStart, sum.BacklogEnd = nil, nil
 	first, last := parts[0].Start, parts[0].Start
 	for i, p := range parts {
 		addCounts(sum.Classes, p.Classes)
@@ -170,6 +172,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		sum.Intended += p.Intended
 		sum.Sent += p.Sent
 		sum.Completed += p.Completed
+		sum.BacklogStart, sum.BacklogEnd = plus(sum.BacklogStart, p.BacklogStart), plus(sum.BacklogEnd, p.BacklogEnd)
 		sum.BytesIn += p.BytesIn
 		sum.BytesOut += p.BytesOut
 		sum.Recorded += p.Recorded
@@ -208,6 +211,14 @@ func worst(a, b *float64) *float64 {
 		return b
 	}
 	return a
+}
+
+// plus adds counts, of which absent ones are ignored.
+func plus(a, b *int64) *int64 {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return ptr(*a + *b)
 }
 
 func valueOf(f *float64) float64 {

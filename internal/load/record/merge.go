@@ -27,6 +27,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 		return t, fmt.Errorf("decode distribution: %w", err)
 	}
 	t.Intended, t.sent, t.completed, t.dropped = r.Intended, r.Sent, r.Completed, r.Dropped
+	t.backlog = [2]int64{r.BacklogStart, r.BacklogEnd}
 	t.messages, t.redirects = r.Messages, r.Redirects
 	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
 	t.QueueMax, t.Reconnects, t.IdleClosed = r.QueueMax, r.Reconnects, r.IdleClosed

@@ -138,6 +138,11 @@ func (r *Recorder) Finish(o Outcome) {
 	if window {
 		r.count(&o, class, response)
 	}
+	for i, edge := range r.Window {
+		if o.Intended < edge && o.End >= edge {
+			r.backlog[i]++
+		}
+	}
 	if o.Status != 0 {
 		r.live.completed++
 		if r.InWindow(o.End) {

@@ -44,6 +44,29 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	}
 }
 
+// Requests due before an edge of the window and ended at it or later are its backlog.
+func TestBacklogAtTheEdges(t *testing.T) {
+	p := profile()
+	c := NewCollector(&p, nil)
+	r := c.Recorder()
+	start, end := r.Window[0], r.Window[1]
+	for _, o := range []Outcome{
+		{Intended: start - 3000, End: start - 1000, Status: 200},              // ended in time
+		{Intended: start - 3000, End: start, Status: 200},                     // ended at the start
+		{Intended: start - 3000, End: start + 1000, Status: 200},              // answered inside
+		{Intended: start, End: end - 1, Status: 200},                          // inside
+		{Intended: end - 1000, End: end + 1000, Status: 200},                  // answered after the window
+		{Intended: end - 1000, Sent: -1, End: end, Kind: load.FailureNotSent}, // never sent
+		{Intended: end, End: end + 1000, Status: 200},                         // due after the window
+	} {
+		r.Due(o.Intended)
+		r.Finish(o)
+	}
+	if r.backlog != [2]int64{2, 2} || r.completed != 3 || r.Intended != 3 {
+		t.Errorf("backlog %v, completed %d, intended %d", r.backlog, r.completed, r.Intended)
+	}
+}
+
 // A late answer belongs to the second in which its request was intended, however
 // many seconds have passed; seconds leave the recorder once, and only then.
 func TestLateAnswersBelongToTheirSecond(t *testing.T) {

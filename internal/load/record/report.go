@@ -79,6 +79,7 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 
 func fill(r *load.Report, t *Totals) {
 	r.Intended, r.Sent, r.Completed = t.Intended, t.sent, t.completed
+	r.BacklogStart, r.BacklogEnd = t.backlog[0], t.backlog[1]
 	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
 	r.QueueMax, r.Reconnects, r.IdleClosed = t.QueueMax, t.Reconnects, t.IdleClosed
 	r.CPUSeconds = t.processCPU.Seconds()

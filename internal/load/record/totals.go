@@ -39,8 +39,9 @@ func (t *Totals) distributions() *load.Distributions {
 // Totals counts the requests intended in the measure window, unless stated otherwise.
 type Totals struct {
 	Intended, sent     int64
-	completed          int64 // answers whose last byte came in the window
-	BytesIn, BytesOut  int64 // in the window
+	completed          int64    // answers whose last byte came in the window
+	backlog            [2]int64 // requests due before the start and the end of the window, and not ended by then
+	BytesIn, BytesOut  int64    // in the window
 	classes            [classCount]int64
 	statuses           [load.StatusCount]int64
 	kinds              [load.FailureCount]int64
@@ -81,6 +82,9 @@ func (t *Totals) add(w *Totals) {
 	t.Intended += w.Intended
 	t.sent += w.sent
 	t.completed += w.completed
+	for i, n := range w.backlog {
+		t.backlog[i] += n
+	}
 	t.BytesIn += w.BytesIn
 	t.BytesOut += w.BytesOut
 	t.Reconnects += w.Reconnects

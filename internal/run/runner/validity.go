@@ -36,6 +36,10 @@ const (
 	clockStep = 100 * time.Millisecond
 	// stealShare is the share of steal time that causes a warning.
 	stealShare = 0.05
+	// maxSurplus is the allowed share of answers beyond the requests due in the measure phase.
+	maxSurplus = 0.01
+	// minSurplus answers are always allowed: requests in flight at the start of a short phase.
+	minSurplus = 5
 	// throttleShare is the share of throttled time that causes a warning.
 	throttleShare = 0.001
 )
@@ -82,6 +86,7 @@ const (
 // comes first, and the second is skipped after it.
 var checks = []check{
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
+	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", invalidates, nil},
 	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
 	{"generator-saturated", saturatedOpen, "reserve a processor for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
@@ -156,6 +161,22 @@ func rateMissed(s seen) string {
 	}
 	return fmt.Sprintf("%d of %d intended requests were answered within the measure phase (%.2f %%, minimum %.2f %%)",
 		s.load.Completed, intended, 100*got, 100*(1-s.limits.RateShortfall))
+}
+
+// rateExceeded finds answers in the measure phase to requests that were due before it.
+// Their CPU is not that of the requests due in the phase, and cost per request would be
+// divided by too many.
+func rateExceeded(s seen) string {
+	surplus := s.load.Completed - s.load.Intended
+	if !s.open || s.faults || s.load.Intended <= 0 || surplus <= minSurplus || float64(surplus) <= maxSurplus*float64(s.load.Intended) {
+		return ""
+	}
+	text := fmt.Sprintf("%d requests were due in the measure phase and %d were answered in it (%.1f %% more, limit %.0f %%)",
+		s.load.Intended, s.load.Completed, 100*float64(surplus)/float64(s.load.Intended), 100*maxSurplus)
+	if s.load.BacklogStart != nil && s.load.BacklogEnd != nil {
+		text += fmt.Sprintf("; the backlog was %d at its start and %d at its end", *s.load.BacklogStart, *s.load.BacklogEnd)
+	}
+	return text
 }
 
 func tooManyErrors(s seen) string {

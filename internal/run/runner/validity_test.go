@@ -74,6 +74,19 @@ func TestChecks(t *testing.T) {
 		{name: "nothing", spoil: func(*trial) {}},
 		{"rate at its limit", func(t *trial) { t.journal.record.Load.Completed = 9950 }, "", "", warns},
 		{"rate missed", func(t *trial) { t.journal.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", invalidates},
+		{"surplus at its limit", func(t *trial) { t.journal.record.Load.Completed = 10_100 }, "", "", warns},
+		{"backlog of the warm-up", func(t *trial) {
+			start, end := int64(440), int64(8)
+			t.journal.record.Load.Intended, t.journal.record.Load.Completed = 1956, 2388
+			t.journal.record.Load.BacklogStart, t.journal.record.Load.BacklogEnd = &start, &end
+		}, "rate-exceeded", "1956 requests were due in the measure phase and 2388 were answered in it (22.1 % more, limit 1 %); the backlog was 440 at its start and 8 at its end", invalidates},
+		{"surplus of a few requests in flight", func(t *trial) {
+			t.journal.record.Load.Intended, t.journal.record.Load.Completed = 100, 105
+		}, "", "", warns},
+		{"surplus after a fault", func(t *trial) {
+			t.journal.record.Load.Completed = 12_000
+			t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
+		}, "", "", warns},
 		{"nothing intended", func(t *trial) { t.journal.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
 		{"closed loop has no rate", func(t *trial) { t.load.profile.Rate = 0; t.journal.record.Load.Completed = 1 }, "", "", warns},
 		{"errors at their limit", func(t *trial) { t.journal.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", warns},
