@@ -143,7 +143,7 @@ type burning struct {
 func startBurner(t *testing.T) *burning {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	// One processor and no collector: what the runtime burns beside the burning thread is not what is measured here.
+	// One processor and no collector: only the burning thread is measured, not the runtime.
 	cmd.Env = append(os.Environ(), burnerEnv+"=1", "GOMAXPROCS=1", "GOGC=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()
@@ -213,7 +213,7 @@ func TestKnownBurner(t *testing.T) {
 	wall := after.At.Sub(before.At)
 	t.Logf("burned %v, read %v over %v: %+.3f %%", time.Duration(burned), time.Duration(read), wall, 100*(float64(read)/float64(burned)-1))
 	if burned < 250e6 {
-		t.Fatalf("the burner says it burned %v, it was told 250 ms", time.Duration(burned))
+		t.Fatalf("the burner reports %v of CPU, want 250 ms", time.Duration(burned))
 	}
 	if off := math.Abs(float64(read)/float64(burned) - 1); off > 0.01 {
 		t.Errorf("off by %.2f %%, want at most 1 %%", 100*off)
@@ -238,7 +238,7 @@ func TestThreadsThatEndedCount(t *testing.T) {
 	read := after.CPU - before.CPU
 	t.Logf("burned %v, read %v", time.Duration(burned), time.Duration(read))
 	if burned < 200e6 {
-		t.Fatalf("the burner says it burned %v", time.Duration(burned))
+		t.Fatalf("the burner reports %v of CPU", time.Duration(burned))
 	}
 	// Starting and ending threads costs beside what they burn.
 	if off := float64(read)/float64(burned) - 1; off < -0.001 || off > 0.03 {
@@ -314,7 +314,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// Twenty tasks, as in a small topology with sidecars. Reading must not weigh on what is read.
+// Twenty tasks, as in a small topology with sidecars. Reading must not disturb the tasks.
 func BenchmarkRead20Tasks(b *testing.B) {
 	m := newLocal(b)
 	tasks := make([]platform.Task, 20)

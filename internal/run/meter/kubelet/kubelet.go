@@ -206,7 +206,7 @@ func (m *Meter) addNodes(look *meter.Look, answers []answer) {
 			continue
 		}
 		if r.At.IsZero() {
-			look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("the kubelet of node %s does not tell the node's CPU", n.Name))
+			look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("the kubelet of node %s does not report the node's CPU", n.Name))
 			continue
 		}
 		whole = append(whole, r)

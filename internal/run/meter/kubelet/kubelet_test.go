@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// What a kubelet 1.36 says of a pod with a native sidecar.
+// The answer of a kubelet 1.36, with a pod that has a native sidecar.
 const resourceText = `# HELP container_cpu_usage_seconds_total [STABLE] Cumulative cpu time consumed by the container in core-seconds
 # TYPE container_cpu_usage_seconds_total counter
 container_cpu_usage_seconds_total{container="app",namespace="a",pod="p-0"} 1.234567891 1795271164123
@@ -29,7 +29,7 @@ node_memory_working_set_bytes 5.275086848e+09 1795271160000
 resource_scrape_error 0
 `
 
-// The same containers as cAdvisor knows them: app by its name, the sidecar as a control group alone.
+// The same containers from cAdvisor: app by its name, the sidecar as a control group only.
 const cadvisorText = `# TYPE container_memory_max_usage_bytes gauge
 container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} x
 container_cpu_cfs_throttled_seconds_total{container="app",id="/kubepods/burstable/pod51927d57/aaa1",image="i",name="aaa1",namespace="a",pod="p-0"} 0.25 1795271164123
@@ -44,14 +44,14 @@ const summaryText = `{"node": {"nodeName": "n1", "systemContainers": [
  {"name": "misc", "cpu": {"time": "2026-11-21T15:49:05Z"}},
  {"name": "pods", "cpu": {"time": "2026-11-21T15:49:13Z", "usageCoreNanoSeconds": 535554401}}]}, "pods": []}`
 
-// said is what a node says, by path; an error in place of what it does not.
-type said struct {
+// answers has the answers of a node, by path; other paths are errors.
+type answers struct {
 	paths      map[string]string
 	down       map[string]bool // nodes
 	containers []cluster.Container
 }
 
-func (s *said) NodeRead(_ context.Context, node, path string) ([]byte, error) {
+func (s *answers) NodeRead(_ context.Context, node, path string) ([]byte, error) {
 	text, ok := s.paths[path]
 	if s.down[node] || !ok {
 		return nil, errors.New("connection refused")
@@ -59,12 +59,12 @@ func (s *said) NodeRead(_ context.Context, node, path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-func (s *said) Containers(context.Context, string) ([]cluster.Container, error) {
+func (s *answers) Containers(context.Context, string) ([]cluster.Container, error) {
 	return s.containers, nil
 }
 
-func whole() *said {
-	return &said{down: map[string]bool{}, paths: map[string]string{resourcePath: resourceText, summaryPath: summaryText, cadvisorPath: cadvisorText}}
+func whole() *answers {
+	return &answers{down: map[string]bool{}, paths: map[string]string{resourcePath: resourceText, summaryPath: summaryText, cadvisorPath: cadvisorText}}
 }
 
 func task(id, namespace, pod, container string) platform.Task {
@@ -100,8 +100,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// At an edge there is more: by the container's name, by its ID where cAdvisor
-// knows the control group alone, and nothing where neither says it.
+// An edge has more values: by the container's name, or by its ID if cAdvisor has the
+// control group only. Values that neither has are absent.
 func TestEdge(t *testing.T) {
 	s := whole()
 	s.containers = []cluster.Container{
@@ -139,7 +139,7 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// What one node cannot tell is missing; where none can be reached it is a gap, and no end.
+// Containers of an unreachable node are missing. Without a reachable node the reading is a gap, not an error.
 func TestUnreachable(t *testing.T) {
 	s := whole()
 	s.down["n2"] = true
@@ -156,9 +156,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// What is left of a node is worked out for one moment, although none of its
-// counters was read at it: a machine of which pods burn 0.6 cores, the kubelet 0.1
-// and the kernel 0.2 comes out so.
+// The remainder of a node is computed for one moment, at which none of its counters
+// was read: on a machine, pods use 0.6 cores, the kubelet 0.1 and the kernel 0.2.
 func TestRemainder(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	r := remainder{node: "n1"}
@@ -234,7 +233,7 @@ func FuzzParse(f *testing.F) {
 
 // counters is a node whose counters are refreshed every so often, on a clock of the test's own.
 type counters struct {
-	said
+	answers
 	now     time.Time
 	refresh map[string]time.Duration // by container, and "node"
 }

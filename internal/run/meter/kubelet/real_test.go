@@ -178,8 +178,8 @@ func follow(t *testing.T, groups map[string]cgroup) func(name string, at time.Ti
 	}
 }
 
-// What the kubelet says a container burned, a native sidecar included, is what its
-// own control group says, between the same two moments.
+// The kubelet's CPU of a container, a native sidecar included, equals that of its
+// control group, between the same two moments.
 func TestRealKubeletAgainstControlGroup(t *testing.T) {
 	c := realCluster(t)
 	tasks, ids := burner(t, c)
@@ -223,7 +223,7 @@ func TestRealKubeletAgainstControlGroup(t *testing.T) {
 		own := between(t, value, want.name, a, b)
 		t.Logf("%s: kubelet %.4f cores, control group %.4f, over %v; peak %d of %d; throttling known: %v", want.name, got, own, b.At.Sub(a.At), b.Peak, b.RSS, b.Throttled != nil)
 		if math.Abs(got/own-1) > 0.02 {
-			t.Errorf("%s: the kubelet says %.4f cores, the control group %.4f", want.name, got, own)
+			t.Errorf("%s: the kubelet has %.4f cores, the control group %.4f", want.name, got, own)
 		}
 		if got > 1.1*want.cores || got < 0.3*want.cores { // on a machine in use it may get less than it may take
 			t.Errorf("%s burned %.3f cores, and may burn %.2f", want.name, got, want.cores)
@@ -261,7 +261,7 @@ func sane(t *testing.T, first, last meter.Look) {
 
 func between(t *testing.T, value func(string, time.Time) (int64, bool), name string, a, b result.Reading) float64 {
 	t.Helper()
-	// A counter that is read when it is asked for may be newer than what was followed: it takes a reading behind it.
+	// A current counter may be newer than the followed one, which then needs one more reading.
 	for end := time.Now().Add(10 * time.Second); ; {
 		from, ok := value(name, a.At)
 		to, too := value(name, b.At)
@@ -310,10 +310,10 @@ func moved(first, last meter.Look, tasks []platform.Task, by time.Duration) bool
 	return last.Node != nil && last.Node.At.Sub(first.Node.At) >= by
 }
 
-// How far CPU over a measure phase is off that is read from the kubelet's counters,
-// by the pair of readings that is nearest to its edges: against the container's own
-// control group, for phases of several lengths that begin anywhere. What a length
-// makes of it is in docs/reference/kubernetes.md.
+// The error of CPU over a measure phase from the kubelet's counters, by the pair of
+// readings nearest to its edges. The reference is the container's control group. Phases
+// have several lengths and begin at any time. The results are in
+// docs/reference/kubernetes.md.
 func TestRealErrorByLength(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("measures for three minutes: make e2e-all runs it")

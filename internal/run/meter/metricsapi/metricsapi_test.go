@@ -15,10 +15,10 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// said is what the API has to say, by path.
-type said map[string]string
+// answers has the answers of the API, by path.
+type answers map[string]string
 
-func (s said) Raw(_ context.Context, path string) ([]byte, error) {
+func (s answers) Raw(_ context.Context, path string) ([]byte, error) {
 	text, ok := s[path]
 	if !ok {
 		return nil, errors.New("the server is currently unable to handle the request")
@@ -44,10 +44,10 @@ var tasks = []platform.Task{
 	{Task: mesh.Task{ID: "gone", Namespace: "shop", Pod: "front-1", Container: "app"}},
 }
 
-// Rows add up to a counter: what was used between two of its readings is what the
-// windows between them had, whenever and however often they were asked for.
+// Rows add up to a counter: the usage between two of its readings is that of the
+// windows between them, for any times and number of readings.
 func TestRowsAddUp(t *testing.T) {
-	s := said{}
+	s := answers{}
 	m := Of(s, []cluster.Node{{Name: "n1", CPUs: 2, Cores: 1.9, Memory: 1 << 30}})
 	begin := time.Unix(1_000_000, 0)
 	end, used := begin, 0.0
@@ -61,7 +61,7 @@ func TestRowsAddUp(t *testing.T) {
 			used += cores * window.Seconds()
 		}
 		s[podsPath], s[nodesPath] = pods(end, window, cores), nodes(end)
-		for range 4 { // asked more often than there are rows
+		for range 4 { // read more often than there are rows
 			l, err := m.Read(t.Context(), tasks, meter.Counters)
 			if err != nil || l.Gap != nil {
 				t.Fatalf("%+v, %v", l, err)
@@ -99,7 +99,7 @@ func TestRowMissed(t *testing.T) {
 
 // An API that is away is a gap; the counters go on when it is back.
 func TestAway(t *testing.T) {
-	s := said{}
+	s := answers{}
 	m := Of(s, nil)
 	if l, err := m.Read(t.Context(), tasks, meter.Edge); err != nil || l.Gap == nil {
 		t.Errorf("%+v, %v", l, err)

@@ -20,7 +20,7 @@ func one(labels string, samples ...string) string {
 
 func at(seconds, value string) string { return fmt.Sprintf("[%s,%q]", seconds, value) }
 
-// answers are what a Prometheus says, by the beginning of the question.
+// answers are the answers of a Prometheus, by the beginning of the query.
 type answers map[string][]string
 
 func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
