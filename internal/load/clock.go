@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// Clocks of several hosts that share one load: how far each is from that of whoever
+// Clocks of several hosts that share one load: the offset of each from the process that
 // starts them.
 
-// Clock is how one process's clock stands to that of the one who asked.
+// Clock is the offset of one process's clock from the clock of the process that started it.
 type Clock struct {
-	AheadUS float64 `json:"ahead_us"` // its clock minus the asker's, µs
+	AheadUS float64 `json:"ahead_us"` // its clock minus the other process's, µs
 	// BoundUS is the most by which AheadUS may be wrong, µs: half of the quickest
-	// question's round trip, as nothing says how that was shared between the ways.
+	// question's round trip, as its two directions may differ.
 	BoundUS float64 `json:"bound_us"`
 }
 

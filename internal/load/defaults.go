@@ -88,5 +88,5 @@ func meanRate(segments []Segment) float64 {
 }
 
 // DefaultFollow is how many redirects a request is taken through at most where they
-// are followed and nothing else is said: as many as net/http's client does.
+// are followed and no maximum is given: the default of net/http's client.
 const DefaultFollow = 10

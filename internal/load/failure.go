@@ -1,6 +1,6 @@
 package load
 
-// Failure says what went wrong with one request; kindNone is nothing. Every kind
+// Failure is the reason why one request failed; FailureNone: it did not. Every failure
 // is counted under its own name in [Report.Errors].
 type Failure uint8
 

@@ -49,12 +49,12 @@ type Profile struct {
 	// come back; a target is tcp://host:port, over TLS tls://host:port, or an http or
 	// https URL of which only host and port count, and ExpectSize is of no effect). Over
 	// TLS http2 and grpc are agreed on by ALPN, else they are spoken by prior knowledge. Or auto: http2 for an https
-	// target whose server chooses it, asked once before the load, http1 for any other.
+	// target whose server chooses it in a connection before the load, http1 for any other.
 	Protocol string `json:"protocol,omitempty"`
 	// Streams is how many requests HTTP/2 and gRPC have under way on one connection
 	// at most; default 16. The server may allow fewer.
 	Streams int `json:"streams,omitempty"`
-	// GRPCStream says that the method is server-streaming: its answer is any number
+	// GRPCStream marks a server-streaming method: its answer is any number
 	// of messages, and the response time lasts until the status after the last.
 	// ExpectSize is then the size of every message.
 	GRPCStream bool `json:"grpcStream,omitempty"`
@@ -68,7 +68,7 @@ type Profile struct {
 	Warmup  time.Duration `json:"warmup"`
 	Measure time.Duration `json:"measure"`
 	Tail    time.Duration `json:"tail"`
-	// Requests, if not zero, ends the measure window when so many requests have been
+	// Requests, if not zero, ends the measure window when that many requests have been
 	// sent in it and answered; Measure is then its longest.
 	Requests int64         `json:"requests,omitempty"`
 	Drain    time.Duration `json:"drain"` // how long to wait for requests in flight at the end
@@ -85,7 +85,7 @@ type Profile struct {
 	Segments   []Segment `json:"segments,omitempty"`
 	Sine       *Sine     `json:"sine,omitempty"`
 	ReplayFile string    `json:"replayFile,omitempty"`
-	// Overflow says what becomes of a request that is due while every connection
+	// Overflow is the fate of a request that is due while every connection
 	// is busy: "queue" (default; it waits and the wait counts) or "drop" (it is
 	// counted as dropped and never sent).
 	Overflow string `json:"overflow,omitempty"`
@@ -100,7 +100,7 @@ type Profile struct {
 	Headers []string `json:"headers,omitempty"`
 	// BodyFile has the request's body, in place of RequestSize bytes of nothing in particular.
 	BodyFile string `json:"bodyFile,omitempty"`
-	// Resolve says when the names of hosts are looked up: "once" (default), before the
+	// Resolve is the time of name look-ups: "once" (default), before the
 	// load, or "connection", for every connection that is opened; then the look-up is
 	// part of opening it. Several addresses of one name are used in turn, and one
 	// that cannot be connected to is passed over for a second.
@@ -128,7 +128,7 @@ type Profile struct {
 	Engine string `json:"engine,omitempty"`
 	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
 	Socket string `json:"socket,omitempty"`
-	// TLS says how https targets are spoken to; nil: by the system's roots.
+	// TLS configures https targets; nil: the system's roots.
 	TLS *TLS `json:"tls,omitempty"`
 	// ExpectStatus are the statuses that count as success: codes ("404"), classes
 	// ("3xx"), of gRPC "grpc-0" to "grpc-16". Answers of any other are counted as
@@ -140,7 +140,7 @@ type Profile struct {
 	// RequestSize.
 	ExpectSize int64 `json:"expectSize"`
 	// BodyHas and BodyLacks are texts that every body must and must not contain,
-	// looked for in its first MiB: some servers report failures in the body of a
+	// checked in its first MiB: some servers report failures in the body of a
 	// 200. Checking keeps a copy of each body, which costs CPU.
 	BodyHas   []string `json:"bodyHas,omitempty"`
 	BodyLacks []string `json:"bodyLacks,omitempty"`

@@ -15,7 +15,7 @@ var protocols = map[string]string{
 	ProtocolHTTP2: ProtocolHTTP2, ProtocolGRPC: ProtocolGRPC, ProtocolTCP: ProtocolTCP, ProtocolAuto: ProtocolAuto,
 }
 
-// mayHTTP2 says whether the load may be one over HTTP/2.
+// mayHTTP2 reports whether the load may use HTTP/2.
 func (p *Profile) mayHTTP2() bool {
 	return p.Protocol == ProtocolHTTP2 || p.Protocol == ProtocolGRPC || p.Protocol == ProtocolAuto
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// OnClock tells r's times, which are those of a part's own clock, by the clock of the
+// OnClock converts r's times, which are those of a part's own clock, to the clock of the
 // one who measured c, and keeps c.
 func (r *Report) OnClock(c Clock) {
 	for _, at := range []*time.Time{&r.Started, &r.MeasureStart, &r.MeasureEnd} {
@@ -36,7 +36,7 @@ const (
 	TagLateness = "lateness"
 )
 
-// Report is what a load run says at its end. Counts are of requests intended
+// Report is the result of a load run. Counts are of requests intended
 // in the measure window, unless stated otherwise.
 type Report struct {
 	Engine  string `json:"engine"` // "epoll" or "portable"
@@ -57,7 +57,7 @@ type Report struct {
 	// Redirects counts those that the requests have followed.
 	Redirects int64 `json:"redirects,omitempty"`
 	Dropped   int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
-	Intended  int64 `json:"intended"`          // the schedule asked for so many; closed loop: sent
+	Intended  int64 `json:"intended"`          // due by the schedule; closed loop: sent
 	Sent      int64 `json:"sent"`
 	// Completed counts answers (any status) whose last byte arrived within the
 	// measure window, whenever they were sent: the denominator of cost per request.
@@ -108,7 +108,7 @@ type Report struct {
 	// process that answers at once: the least it can see here. Absent without Profile.Calibrate.
 	FloorMS Quantiles `json:"floor_ms,omitzero"`
 	// GapDistance is how far the gaps between sends were from the intended ones, in
-	// mean gaps (Wasserstein): 0 for arrivals exactly as asked.
+	// mean gaps (Wasserstein): 0 for arrivals exactly as intended.
 	GapDistance float64 `json:"gapDistance"`
 	Host        Host    `json:"host"`
 	// QueueMax is the longest the queue of due requests without a free connection grew.
@@ -133,8 +133,8 @@ type Report struct {
 
 	Warnings []string `json:"warnings"` // why the generator, not the server, was the limit
 
-	// Clock is how this part's clock stood to that of the one who started all parts,
-	// by which the times above are told; nil: not measured. Of a merged report
+	// Clock is the offset of this part's clock from that of the process that started all
+	// parts, which the times above use; nil: not measured. Of a merged report
 	// ClockSkewUS is how far the parts' clocks are apart at most, and ClockBoundUS by
 	// how much that may be wrong; µs.
 	Clock        *Clock  `json:"clock,omitempty"`
@@ -159,7 +159,7 @@ type Distributions struct {
 	Lookup    []byte `json:"lookup"`
 }
 
-// Host is what the machine was like in the measure window; zero where unknown.
+// Host is the state of the machine in the measure window; zero where unknown.
 type Host struct {
 	StealRatio  float64 `json:"stealRatio"`  // share of its CPU time that the hypervisor gave to others
 	CPUPressure float64 `json:"cpuPressure"` // share of the time in which some task waited for a CPU
@@ -192,7 +192,7 @@ func (r *Report) Invalidate(format string, args ...any) {
 	}
 }
 
-// RouteTimes is what became of the requests of one path, where targets have
+// RouteTimes are the results of the requests of one path, where targets have
 // several: 2xx answers to requests intended in the measure window.
 type RouteTimes struct {
 	Requests int64   `json:"requests"`

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// StatusSet has an entry for every status there is: whether it is an answer wanted.
+// StatusSet has an entry for every status: whether it is one of success.
 type StatusSet [StatusCount]bool
 
-// DefaultSuccess are the statuses wanted where nothing else is said: any 2xx, gRPC's 0, and
+// DefaultSuccess are the statuses of success by default: any 2xx, gRPC's 0, and
 // a whole echo.
 var DefaultSuccess = func() *StatusSet {
 	s := &StatusSet{StatusGRPC: true, StatusEcho: true}

@@ -15,10 +15,10 @@ const (
 	SchemeTLS = "tls"
 )
 
-// IsEcho says whether a target is one that only an echo can have.
+// IsEcho reports whether a target's scheme is that of an echo.
 func IsEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
 
-// IPNetworks that a look-up may be restricted to, by what a profile says.
+// IPNetworks are the networks of a look-up, by [Profile.IPVersion].
 var IPNetworks = map[string]string{"": "ip", "4": "ip4", "6": "ip6"}
 
 // PortOf is the port u is to be connected to.
@@ -34,7 +34,7 @@ func PortOf(u *url.URL) uint16 {
 }
 
 // Paths lists the paths of the targets, each once, and which of them each target
-// has. One path for all is none that need be told apart.
+// has. One path for all yields no paths.
 func (p *Profile) Paths() (paths []string, of []int) {
 	index := map[string]int{}
 	for _, raw := range p.Targets {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// validateArrivals names what is wrong with when requests are due and who takes them.
+// validateArrivals lists the mistakes in arrivals, rates and shares.
 func (p *Profile) validateArrivals() (errs []error) {
 	refuse := func(when bool, format string, args ...any) {
 		if when {
@@ -47,7 +47,7 @@ func (p *Profile) validateArrivals() (errs []error) {
 // place in HTTP/2 (RFC 9113 section 8.2.2).
 var forbiddenH2 = []string{"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
 
-// validateHTTP2 names what is wrong with a load over HTTP/2.
+// validateHTTP2 lists the mistakes in a load over HTTP/2.
 func (p *Profile) validateHTTP2() (errs []error) {
 	unsupported := func(when bool, what string) {
 		if when {
@@ -162,7 +162,7 @@ func (p *Profile) validateEcho() (errs []error) {
 	return errs
 }
 
-// validateChecks names what answers cannot be asked to be like.
+// validateChecks lists the mistakes in checks of answers.
 func (p *Profile) validateChecks() (errs []error) {
 	for _, text := range p.ExpectStatus {
 		var s StatusSet

@@ -8,14 +8,14 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Expectation is what an answer must be like to count as a success.
+// Expectation holds the conditions under which an answer counts as a success.
 type Expectation struct {
 	wanted     *load.StatusSet
 	named      bool  // the statuses were named: any other is a mistake
 	Size       int64 // of the body in bytes; negative: any
 	has, lacks [][]byte
-	json       []load.JsonPath // those that must be there, then those that must not
-	jsonHas    int             // how many must be there
+	json       []load.JsonPath // required fields, then forbidden ones
+	jsonHas    int             // number of required fields
 }
 
 func New(p *load.Profile) Expectation {
@@ -33,14 +33,14 @@ func New(p *load.Profile) Expectation {
 	return e
 }
 
-// Content is what is kept of an answer's body, or seen in it, to be checked.
+// Content is the checked part of an answer's body.
 type Content struct {
 	keep bool
 	kept []byte       // at most maxKept bytes
-	json *jsonScanner // nil: it is not looked at as JSON
+	json *jsonScanner // nil: not parsed as JSON
 }
 
-// NewContent makes a connection's memory for what is looked at in bodies.
+// NewContent makes a connection's memory for checks of bodies.
 func (e *Expectation) NewContent() Content {
 	c := Content{keep: len(e.has)+len(e.lacks) > 0}
 	if len(e.json) > 0 {
@@ -57,7 +57,7 @@ func (c *Content) Reset() {
 	c.kept = c.kept[:0]
 }
 
-// Add looks at some of the body.
+// Add checks the next part of the body.
 func (c *Content) Add(b []byte) {
 	if c.keep {
 		c.kept = append(c.kept, b[:min(len(b), maxKept-len(c.kept))]...)
@@ -68,13 +68,13 @@ func (c *Content) Add(b []byte) {
 }
 
 // Check says how a complete answer, with so many bytes of body, differs from what
-// was expected. An answer of a status that is not wanted is looked at no further.
+// was expected. Nothing else is checked of an answer with another status.
 func (e *Expectation) Check(status int, body int64, of *Content) load.Failure {
 	switch {
 	case !e.wanted[status] && e.named:
 		return load.FailureWrongStatus
 	case !e.wanted[status]:
-		return load.FailureNone // the status says it all
+		return load.FailureNone // counted by its status alone
 	case e.Size >= 0 && body != e.Size:
 		return load.FailureWrongSize
 	case of.keep && !e.holds(of.kept):

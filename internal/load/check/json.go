@@ -48,16 +48,16 @@ type jsonScanner struct {
 	objects [maxNesting / 64]uint64
 	at      []int  // of each path, how many keys lead to where the look is
 	pending uint64 // paths whose next key is the one that was just read
-	judged  uint64 // paths whose field is an object or array that has just begun
-	found   uint64 // paths whose field is there and has something in it
+	opened  uint64 // paths whose field is an object or array that has just begun
+	found   uint64 // paths whose field exists and is not empty
 
-	inKey bool // the string is a key
-	heard bool // which may be one asked for
-	key   []byte
-	high  rune // the first half of a surrogate pair
-	hex   rune
-	left  int    // digits of hex yet to come
-	rest  string // of a literal
+	inKey    bool // the string is a key
+	matching bool // which may be one asked for
+	key      []byte
+	high     rune // the first half of a surrogate pair
+	hex      rune
+	left     int    // digits of hex yet to come
+	rest     string // of a literal
 }
 
 func newJSONScanner(paths []load.JsonPath) *jsonScanner {
@@ -74,10 +74,10 @@ func newJSONScanner(paths []load.JsonPath) *jsonScanner {
 // reset prepares for the next document.
 func (j *jsonScanner) reset() {
 	clear(j.at)
-	j.state, j.depth, j.pending, j.judged, j.found, j.inKey, j.high = jsonValue, 0, 0, 0, 0, false, 0
+	j.state, j.depth, j.pending, j.opened, j.found, j.inKey, j.high = jsonValue, 0, 0, 0, 0, false, 0
 }
 
-// whole says whether all that was fed is one JSON document.
+// whole reports whether the bytes so far are one JSON document.
 func (j *jsonScanner) whole() bool {
 	switch j.state {
 	case jsonAfter, jsonZero, jsonDigits, jsonFraction, jsonExponent:
@@ -86,9 +86,9 @@ func (j *jsonScanner) whole() bool {
 	return false
 }
 
-// has says whether the document has a path's field, by the path's number: any value
+// has reports whether the document has a path's field, by the path's number: any value
 // but null, an empty list and an empty object, which many programs write where
-// there is nothing to say.
+// they have no value.
 func (j *jsonScanner) has(path int) bool { return j.found&(1<<path) != 0 }
 
 func (j *jsonScanner) feed(b []byte) {
@@ -98,7 +98,7 @@ func (j *jsonScanner) feed(b []byte) {
 			for n < len(b)-i && b[i+n] != '"' && b[i+n] != '\\' && b[i+n] >= ' ' {
 				n++
 			}
-			j.hear(b[i : i+n])
+			j.keyText(b[i : i+n])
 			if i += n; i == len(b) {
 				return
 			}
@@ -147,20 +147,20 @@ func (j *jsonScanner) token(c byte) {
 	case j.state == jsonColon && c == ':':
 		j.state = jsonValue
 	case (j.state == jsonKey || j.state == jsonFirstKey) && c == '"':
-		j.found |= j.judged
-		j.judged = 0
-		j.state, j.inKey, j.key, j.heard = jsonString, true, j.key[:0], j.listens()
+		j.found |= j.opened
+		j.opened = 0
+		j.state, j.inKey, j.key, j.matching = jsonString, true, j.key[:0], j.matchesAny()
 	case (j.state == jsonFirstKey || j.state == jsonAfter && j.inObject()) && c == '}',
 		(j.state == jsonElement || j.state == jsonAfter && j.depth > 0 && !j.inObject()) && c == ']':
-		j.judged = 0
+		j.opened = 0
 		j.closes()
 	case j.state == jsonAfter && j.depth > 0 && c == ',':
 		if j.state = jsonValue; j.inObject() {
 			j.state = jsonKey
 		}
 	case j.state == jsonValue || j.state == jsonElement:
-		j.found |= j.judged
-		j.judged = 0
+		j.found |= j.opened
+		j.opened = 0
 		j.begins(c)
 	default:
 		j.state = jsonNone
@@ -180,7 +180,7 @@ func (j *jsonScanner) begins(c byte) {
 	}
 	switch {
 	case c == '"':
-		j.state, j.inKey, j.heard = jsonString, false, false
+		j.state, j.inKey, j.matching = jsonString, false, false
 	case c == 't':
 		j.state, j.rest = jsonLiteral, "rue"
 	case c == 'f':
@@ -215,7 +215,7 @@ func (j *jsonScanner) opens(object bool, pending uint64) {
 		return
 	}
 	last := j.last()
-	j.judged = pending & last
+	j.opened = pending & last
 	word, bit := j.depth/64, uint64(1)<<(j.depth%64)
 	if object {
 		for i := range j.paths {
@@ -243,43 +243,45 @@ func (j *jsonScanner) inObject() bool {
 	return top >= 0 && j.objects[top/64]&(1<<(top%64)) != 0
 }
 
-// awaits says whether the next key of path i is looked for in this object.
-func (j *jsonScanner) awaits(i int) bool { return j.at[i] == j.depth-1 && len(j.paths[i]) >= j.depth }
+// expectsKey reports whether this object may have the next key of path i.
+func (j *jsonScanner) expectsKey(i int) bool {
+	return j.at[i] == j.depth-1 && len(j.paths[i]) >= j.depth
+}
 
-// listens says whether any key of this object is looked for.
-func (j *jsonScanner) listens() bool {
+// matchesAny reports whether this object may have the next key of any path.
+func (j *jsonScanner) matchesAny() bool {
 	for i := range j.paths {
-		if j.awaits(i) {
+		if j.expectsKey(i) {
 			return true
 		}
 	}
 	return false
 }
 
-// hear takes some text of a string.
-func (j *jsonScanner) hear(b []byte) {
-	if !j.heard || len(b) == 0 {
+// keyText takes some text of a string.
+func (j *jsonScanner) keyText(b []byte) {
+	if !j.matching || len(b) == 0 {
 		return
 	}
-	j.half()
+	j.endSurrogate()
 	j.key = append(j.key, b[:min(len(b), max(0, j.longest+1-len(j.key)))]...)
 }
 
-func (j *jsonScanner) hearRune(r rune) {
-	if j.heard && len(j.key) <= j.longest {
+func (j *jsonScanner) keyRune(r rune) {
+	if j.matching && len(j.key) <= j.longest {
 		j.key = utf8.AppendRune(j.key, r)
 	}
 }
 
-// half ends a surrogate pair of which only the first half has come.
-func (j *jsonScanner) half() {
+// endSurrogate ends a surrogate pair of which only the first half has come.
+func (j *jsonScanner) endSurrogate() {
 	if j.high != 0 {
 		j.high = 0
-		j.hearRune(utf8.RuneError)
+		j.keyRune(utf8.RuneError)
 	}
 }
 
-// escapes are what may follow a backslash, but for u, and what it stands for.
+// escapes are the characters after a backslash, except u, and their meanings.
 const (
 	escapes = `"\/bfnrt`
 	escaped = "\"\\/\b\f\n\r\t"
@@ -295,8 +297,8 @@ func (j *jsonScanner) escape(c byte) {
 		j.state = jsonNone
 		return
 	}
-	j.half()
-	j.hearRune(rune(escaped[i]))
+	j.endSurrogate()
+	j.keyRune(rune(escaped[i]))
 	j.state = jsonString
 }
 
@@ -319,28 +321,28 @@ func (j *jsonScanner) hexDigit(c byte) {
 	case j.high != 0 && j.hex >= low && j.hex <= lowEnd:
 		r := utf16.DecodeRune(j.high, j.hex)
 		j.high = 0
-		j.hearRune(r)
+		j.keyRune(r)
 	case j.hex >= 0xd800 && j.hex < low:
-		j.half()
+		j.endSurrogate()
 		j.high = j.hex
 	default:
-		j.half()
-		j.hearRune(j.hex) // the second half alone is written as U+FFFD
+		j.endSurrogate()
+		j.keyRune(j.hex) // the second half alone is written as U+FFFD
 	}
 }
 
 func (j *jsonScanner) stringEnds() {
-	j.half()
+	j.endSurrogate()
 	if !j.inKey {
 		j.state = jsonAfter
 		return
 	}
 	j.state, j.inKey = jsonColon, false
-	if !j.heard {
+	if !j.matching {
 		return
 	}
 	for i, p := range j.paths {
-		if j.awaits(i) && string(j.key) == p[j.depth-1] {
+		if j.expectsKey(i) && string(j.key) == p[j.depth-1] {
 			j.pending |= 1 << i
 		}
 	}

@@ -5,5 +5,5 @@ package check
 // and an end to a server that never stops sending header.
 const MaxHeader = 64 << 10
 
-// maxKept bounds what is kept of a body to be checked.
+// maxKept bounds the bytes of a body that are kept for checks.
 const maxKept = 1 << 20

@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// echoResponse is what the calibration's server answers to anything.
+// echoResponse is the calibration server's only response.
 const echoResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 // calibrate runs p's load for a short time against a server in this process that

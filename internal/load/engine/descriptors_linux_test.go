@@ -45,7 +45,7 @@ func TestOutOfFileDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := rawServer(t, saying(helloResponse))
+	url := rawServer(t, replying(helloResponse))
 	eachEngine(t, func(t *testing.T, engine string) {
 		for _, rate := range []float64{200, 0} {
 			p := at(on(profile(url), engine), rate, 2000)

@@ -30,7 +30,7 @@ type worker interface {
 	Run(t0 time.Time) *record.Totals
 	// Stop makes run stop sending and return when nothing is under way. Any thread may call it.
 	Stop()
-	// Close frees what the worker holds, once run has returned and nobody calls stop.
+	// Close frees the worker's resources. Run has returned, and Stop is not called again.
 	Close()
 }
 
@@ -47,7 +47,7 @@ type engine struct {
 
 // Run carries out p and reports what happened. progress, unless nil, is called
 // once a second, from one goroutine. When ctx ends, Run stops sending, waits for
-// what is under way, at most p.Drain, and reports what was measured so far; that
+// requests in flight, at most p.Drain, and reports the measurements so far. That
 // is no error. It fails if p is invalid ([Profile.Validate]), a host cannot be
 // looked up, or the machine refuses what the engine needs.
 func Run(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
@@ -188,7 +188,7 @@ func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
 	return now.Add(max(wait, lead)), max(0, lead-wait)
 }
 
-// writeLog writes the interval log to a temporary name first: a log is there whole or not at all.
+// writeLog writes the interval log to a temporary name first: a log is complete or absent.
 func (e *engine) writeLog(t0 time.Time) (err error) {
 	path := e.Profile.HDRPath
 	if path == "" {

@@ -77,7 +77,7 @@ func TestOpenLoopSendsTheScheduleExactly(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 3} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
-			p := profile(rawServer(t, saying(helloResponse)))
+			p := profile(rawServer(t, replying(helloResponse)))
 			p.Workers, p.ExpectSize = workers, 5
 			r := mustRun(t, p)
 			if r.Intended != 250 || r.Sent != 250 || r.Classes[load.OK] != 250 || r.ResponseMS.Count != 250 || r.LatenessUS.Count != 250 {
@@ -94,7 +94,7 @@ func TestClosedLoopKeepsEveryConnectionBusy(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
 		var conns atomic.Int64
-		answer := saying(helloResponse)
+		answer := replying(helloResponse)
 		p := profile(rawServer(t, func(c net.Conn) {
 			conns.Add(1)
 			answer(c)
@@ -247,7 +247,7 @@ func eachLine(t *testing.T, path string, line func(second int, tag string, h *hd
 
 func TestLogHasALinePerSecondOfTheSchedule(t *testing.T) {
 	long(t)
-	p := profile(rawServer(t, saying(helloResponse)))
+	p := profile(rawServer(t, replying(helloResponse)))
 	p.Workers, p.Measure, p.HDRPath = 2, 2*time.Second, filepath.Join(t.TempDir(), "l.hdr")
 	mustRun(t, p)
 	got := map[string]int64{}
@@ -272,7 +272,7 @@ func TestStopReportsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
 		ctx, cancel := context.WithCancel(t.Context())
-		p := profile(rawServer(t, saying(helloResponse)))
+		p := profile(rawServer(t, replying(helloResponse)))
 		p.Measure = time.Minute
 		seconds := 0
 		r, err := Run(ctx, on(p, engine), func(load.Progress) {
@@ -298,7 +298,7 @@ func TestStopReportsWhatWasMeasured(t *testing.T) {
 }
 
 func TestNothingIsAllocatedPerRequest(t *testing.T) {
-	p := profile(rawServer(t, saying(helloResponse)))
+	p := profile(rawServer(t, replying(helloResponse)))
 	p.Warmup, p.Measure, p.Tail = 0, time.Second, 0
 	for _, rate := range []float64{0, 5000} {
 		p.Rate = rate

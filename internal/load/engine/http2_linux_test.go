@@ -146,8 +146,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// speaking is a raw HTTP/2 server: it greets, and answers every request's header with answer.
-func speaking(answer func(c net.Conn, id uint32)) func(net.Conn) {
+// http2Server is a raw HTTP/2 server: it greets, and answers every request's header with answer.
+func http2Server(answer func(c net.Conn, id uint32)) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, len(preface))); err != nil {
 			return
@@ -183,8 +183,8 @@ func headBlock(fields ...string) string {
 	return b.String()
 }
 
-func says(parts func(id uint32) [][]byte) func(net.Conn) {
-	return speaking(func(c net.Conn, id uint32) { _, _ = c.Write(bytes.Join(parts(id), nil)) })
+func frames(parts func(id uint32) [][]byte) func(net.Conn) {
+	return http2Server(func(c net.Conn, id uint32) { _, _ = c.Write(bytes.Join(parts(id), nil)) })
 }
 
 func TestHTTP2Failures(t *testing.T) {
@@ -198,8 +198,8 @@ func TestHTTP2Failures(t *testing.T) {
 		class  load.Class
 		kind   string
 	}{
-		{"headers alone", says(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id, ok)} }), load.OK, ""},
-		{"continued, padded, with priority, pings and unknown frames", says(func(id uint32) [][]byte {
+		{"headers alone", frames(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id, ok)} }), load.OK, ""},
+		{"continued, padded, with priority, pings and unknown frames", frames(func(id uint32) [][]byte {
 			return [][]byte{
 				framed(framePing, 0, 0, "12345678"), framed(77, 0xff, id, "what"), framed(framePriority, 0, id, "12345"),
 				framed(frameHeaders, flagPadded|flagPriority, id, "\x03"+"\x00\x00\x00\x00\x10"+ok[:1]+"pad"),
@@ -208,45 +208,45 @@ func TestHTTP2Failures(t *testing.T) {
 				framed(frameHeaders, end, id, headBlock("x-trailer", "1")),
 			}
 		}), load.OK, ""},
-		{"a byte at a time", speaking(func(c net.Conn, id uint32) {
+		{"a byte at a time", http2Server(func(c net.Conn, id uint32) {
 			for _, b := range bytes.Join([][]byte{framed(frameHeaders, flagEndHeaders, id, ok), framed(frameData, last, id, "hi")}, nil) {
 				_, _ = c.Write([]byte{b})
 			}
 		}), load.OK, ""},
-		{"HTTP/1.1", saying("HTTP/1.1 400 Bad Request\r\n\r\n"), load.Conn, "http2 protocol error"},
+		{"HTTP/1.1", replying("HTTP/1.1 400 Bad Request\r\n\r\n"), load.Conn, "http2 protocol error"},
 		{"refused", nil, load.Conn, "connect refused"},
-		{"reset stream", says(func(id uint32) [][]byte { return [][]byte{framed(frameReset, 0, id, code(2))} }), load.Conn, "stream reset"},
-		{"refused stream", says(func(id uint32) [][]byte { return [][]byte{framed(frameReset, 0, id, code(codeRefused))} }), load.Conn, "stream refused"},
-		{"reset after the answer", says(func(id uint32) [][]byte {
+		{"reset stream", frames(func(id uint32) [][]byte { return [][]byte{framed(frameReset, 0, id, code(2))} }), load.Conn, "stream reset"},
+		{"refused stream", frames(func(id uint32) [][]byte { return [][]byte{framed(frameReset, 0, id, code(codeRefused))} }), load.Conn, "stream refused"},
+		{"reset after the answer", frames(func(id uint32) [][]byte {
 			return [][]byte{framed(frameHeaders, end, id, ok), framed(frameReset, 0, id, code(0))}
 		}), load.OK, ""},
-		{"goaway", speaking(func(c net.Conn, id uint32) { _, _ = c.Write(framed(frameGoAway, 0, 0, code(0)+code(0))) }), load.Conn, "goaway"},
-		{"goaway after the answer", says(func(id uint32) [][]byte {
+		{"goaway", http2Server(func(c net.Conn, id uint32) { _, _ = c.Write(framed(frameGoAway, 0, 0, code(0)+code(0))) }), load.Conn, "goaway"},
+		{"goaway after the answer", frames(func(id uint32) [][]byte {
 			return [][]byte{framed(frameGoAway, 0, 0, code(id)+code(0)), framed(frameHeaders, end, id, ok)}
 		}), "", "goaway"},
-		{"closes", speaking(func(c net.Conn, _ uint32) { c.Close() }), load.Conn, "closed before an answer|reset"},
-		{"half an answer", speaking(func(c net.Conn, id uint32) {
+		{"closes", http2Server(func(c net.Conn, _ uint32) { c.Close() }), load.Conn, "closed before an answer|reset"},
+		{"half an answer", http2Server(func(c net.Conn, id uint32) {
 			_, _ = c.Write(framed(frameHeaders, flagEndHeaders, id, ok))
 			_ = c.(*net.TCPConn).CloseWrite()
 		}), load.Conn, "half a response|closed before an answer"},
-		{"never answers", speaking(func(net.Conn, uint32) {}), load.Timeout, "timeout|timeout before a connection was free"},
+		{"never answers", http2Server(func(net.Conn, uint32) {}), load.Timeout, "timeout|timeout before a connection was free"},
 		{"never greets", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, load.Timeout, "timeout|timeout before a connection was free"},
-		{"no status", says(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id, headBlock("a", "b"))} }), load.Conn, "malformed response"},
-		{"data first", says(func(id uint32) [][]byte { return [][]byte{framed(frameData, last, id, "hi")} }), load.Conn, "malformed response"},
-		{"wrong content-length", says(func(id uint32) [][]byte {
+		{"no status", frames(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id, headBlock("a", "b"))} }), load.Conn, "malformed response"},
+		{"data first", frames(func(id uint32) [][]byte { return [][]byte{framed(frameData, last, id, "hi")} }), load.Conn, "malformed response"},
+		{"wrong content-length", frames(func(id uint32) [][]byte {
 			return [][]byte{framed(frameHeaders, flagEndHeaders, id, headBlock(":status", "200", "content-length", "3")), framed(frameData, last, id, "hi")}
 		}), load.Conn, "malformed response"},
-		{"bad compression", says(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id, "\xff\xff\xff")} }), load.Conn, "http2 protocol error"},
-		{"a stream nobody opened", says(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id+100, ok)} }), load.Conn, "http2 protocol error"},
-		{"push", says(func(id uint32) [][]byte { return [][]byte{framed(framePush, flagEndHeaders, id, code(2)+ok)} }), load.Conn, "http2 protocol error"},
-		{"endless header", says(func(id uint32) [][]byte {
+		{"bad compression", frames(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id, "\xff\xff\xff")} }), load.Conn, "http2 protocol error"},
+		{"a stream nobody opened", frames(func(id uint32) [][]byte { return [][]byte{framed(frameHeaders, end, id+100, ok)} }), load.Conn, "http2 protocol error"},
+		{"push", frames(func(id uint32) [][]byte { return [][]byte{framed(framePush, flagEndHeaders, id, code(2)+ok)} }), load.Conn, "http2 protocol error"},
+		{"endless header", frames(func(id uint32) [][]byte {
 			parts := [][]byte{framed(frameHeaders, 0, id, ok)}
 			for range 10 {
 				parts = append(parts, framed(frameContinuation, 0, id, strings.Repeat("\x00\x01a\x01b", 3000)))
 			}
 			return parts
 		}), load.Conn, "header too large|reset"},
-		{"frame too large", says(func(id uint32) [][]byte { return [][]byte{appendFrame(nil, frameData, 0, id, maxFrame+1)} }), load.Conn, "http2 protocol error"},
+		{"frame too large", frames(func(id uint32) [][]byte { return [][]byte{appendFrame(nil, frameData, 0, id, maxFrame+1)} }), load.Conn, "http2 protocol error"},
 	}
 	for _, test := range tests {
 		for _, rate := range []float64{100, 0} {

@@ -21,7 +21,7 @@ import (
 // requests/s exactly, and their merged report is that of one load.
 func TestPartsMerge(t *testing.T) {
 	t.Parallel()
-	url := rawServer(t, saying(helloResponse))
+	url := rawServer(t, replying(helloResponse))
 	dir := t.TempDir()
 	const parts = 3
 	var (

@@ -54,7 +54,7 @@ func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine string) {
 		for _, rate := range []float64{200, 0} {
 			var conns atomic.Int64
-			p := on(profile(rawServer(t, countConns(&conns, sayingOnce(helloResponse)))), engine)
+			p := on(profile(rawServer(t, countConns(&conns, replyingOnce(helloResponse)))), engine)
 			p.NoKeepAlive, p.Warmup, p.Tail = true, 0, 0
 			r := mustRun(t, at(p, rate, 100))
 			if r.Requests != 100 || r.Classes[load.OK] != r.Requests || conns.Load() != r.Requests {
@@ -68,7 +68,7 @@ func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
 // not the generator's lateness, however long it takes: here, to look up the name.
 func TestOpeningIsPartOfTheService(t *testing.T) {
 	t.Parallel()
-	url := rawServer(t, sayingOnce(helloResponse))
+	url := rawServer(t, replyingOnce(helloResponse))
 	const slow = 200 * time.Millisecond
 	p := profile(strings.Replace(url, "127.0.0.1", "slow.test", 1))
 	p.NoKeepAlive, p.Resolve, p.Connections, p.Rate, p.Warmup, p.Tail = true, load.ResolveConnection, 64, 50, 0, 0
@@ -156,7 +156,7 @@ func TestFirstByteAndConnectTimes(t *testing.T) {
 
 func TestBodyChecks(t *testing.T) {
 	t.Parallel()
-	url := rawServer(t, saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n{\"smile\r\n14\r\n\": 1, \"errors\": [5]}\r\n0\r\n\r\n"))
+	url := rawServer(t, replying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n{\"smile\r\n14\r\n\": 1, \"errors\": [5]}\r\n0\r\n\r\n"))
 	for _, test := range []struct {
 		has, lacks []string
 		class      load.Class

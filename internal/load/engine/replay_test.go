@@ -15,7 +15,7 @@ func TestReplay(t *testing.T) {
 	if err := os.WriteFile(path, []byte("# seconds\n0.2\n0.1\n\n0.25\n0.3\n0.9\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := profile(rawServer(t, saying(helloResponse)))
+	p := profile(rawServer(t, replying(helloResponse)))
 	p.Warmup, p.Workers, p.Arrivals, p.ReplayFile = 0, 2, load.Replay, path
 	if r := mustRun(t, p); r.Classes[load.OK] != 4 { // 0.9 s is after the window
 		t.Errorf("%v", r.Classes)

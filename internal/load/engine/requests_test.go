@@ -12,7 +12,7 @@ import (
 func TestANumberOfRequests(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
-		url := rawServer(t, saying(helloResponse))
+		url := rawServer(t, replying(helloResponse))
 		for _, rate := range []float64{0, 1000} {
 			p := on(profile(url), engine)
 			p.Rate, p.Requests, p.Workers, p.Tail, p.Warmup, p.Measure = rate, 100, 3, 0, 50*time.Millisecond, time.Minute

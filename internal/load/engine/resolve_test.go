@@ -116,7 +116,7 @@ func TestAddressesAreUsedInTurn(t *testing.T) {
 	var asked atomic.Int64
 	a, b := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 	look := nameServer(t, map[string][]netip.Addr{"two.test": {a, b}}, nil, &asked)
-	port := onAddresses(t, saying(helloResponse), a.String(), b.String())
+	port := onAddresses(t, replying(helloResponse), a.String(), b.String())
 	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
 		for _, workers := range []int{1, 2} {
 			for _, resolve := range []string{load.ResolveOnce, load.ResolveConnection} {
@@ -145,7 +145,7 @@ func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 	look := func(context.Context, string, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.1")}, nil
 	}
-	port := onAddresses(t, saying(helloResponse), "127.0.0.1")
+	port := onAddresses(t, replying(helloResponse), "127.0.0.1")
 	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
 		r, err := run(t.Context(), brieflyAt("http://one.test:"+port, engine), nil, look)
 		if err != nil {
@@ -228,7 +228,7 @@ func TestIPv6(t *testing.T) {
 		t.Skip("this machine has no IPv6")
 	}
 	l.Close()
-	port := onAddresses(t, saying(helloResponse), "::1", "127.0.0.1")
+	port := onAddresses(t, replying(helloResponse), "::1", "127.0.0.1")
 	both := func(_ context.Context, network, _ string) ([]netip.Addr, error) {
 		six, four := netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.1")
 		return map[string][]netip.Addr{"ip": {six, four, six}, "ip4": {four}, "ip6": {six}}[network], nil

@@ -81,8 +81,8 @@ func answering(answer func(c net.Conn, n int) (more bool)) func(net.Conn) {
 	}
 }
 
-// saying answers every request with text; the connection stays open.
-func saying(text string) func(net.Conn) {
+// replying answers every request with text; the connection stays open.
+func replying(text string) func(net.Conn) {
 	b := []byte(text)
 	return answering(func(c net.Conn, _ int) bool {
 		_, err := c.Write(b)
@@ -90,8 +90,8 @@ func saying(text string) func(net.Conn) {
 	})
 }
 
-// sayingOnce answers one request with text and closes.
-func sayingOnce(text string) func(net.Conn) {
+// replyingOnce answers one request with text and closes.
+func replyingOnce(text string) func(net.Conn) {
 	return answering(func(c net.Conn, _ int) bool {
 		_, _ = c.Write([]byte(text))
 		return false

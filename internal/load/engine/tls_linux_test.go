@@ -126,12 +126,12 @@ func failuresOfTLS(config *tls.Config) []failure {
 			})(tls.Server(whole, config))
 		}, load.OK, ""},
 		{"closes after each without close_notify", func(c net.Conn) {
-			sayingOnce(strings.Replace(helloResponse, "Server", "Connection: close\r\nServer", 1))(tls.Server(c, config))
+			replyingOnce(strings.Replace(helloResponse, "Server", "Connection: close\r\nServer", 1))(tls.Server(c, config))
 		}, load.OK, ""},
 		{"until the end without close_notify", func(c net.Conn) {
-			sayingOnce("HTTP/1.0 200 OK\r\n\r\nhello")(tls.Server(c, config))
+			replyingOnce("HTTP/1.0 200 OK\r\n\r\nhello")(tls.Server(c, config))
 		}, load.OK, ""},
-		{"close_notify in the body", over(config, sayingOnce("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")), load.Conn, "half a response"},
+		{"close_notify in the body", over(config, replyingOnce("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")), load.Conn, "half a response"},
 		{"an answer in two records, one late", over(config, answering(func(c net.Conn, _ int) bool {
 			at := len(helloResponse) - 2
 			_, err := c.Write([]byte(helloResponse[:at]))
@@ -241,7 +241,7 @@ func TestALPN(t *testing.T) {
 	raw := func(protocols ...string) string {
 		config := a.config(t, "server")
 		config.NextProtos = protocols
-		return secured(rawServer(t, over(config, saying(helloResponse))))
+		return secured(rawServer(t, over(config, replying(helloResponse))))
 	}
 	both := a.serve(t, "server", false)
 	for _, test := range []struct {
@@ -258,7 +258,7 @@ func TestALPN(t *testing.T) {
 		{raw(), load.ProtocolHTTP1, load.ProtocolHTTP1}, // no ALPN at all
 		{raw(), load.ProtocolHTTP2, ""},
 		{raw(), load.ProtocolAuto, load.ProtocolHTTP1},
-		{"http" + strings.TrimPrefix(rawServer(t, saying(helloResponse)), "http"), load.ProtocolAuto, load.ProtocolHTTP1},
+		{"http" + strings.TrimPrefix(rawServer(t, replying(helloResponse)), "http"), load.ProtocolAuto, load.ProtocolHTTP1},
 	} {
 		p := a.trusting(profileH2(test.url))
 		p.Protocol, p.Rate, p.Measure, p.Warmup, p.Connections = test.protocol, 100, 200*time.Millisecond, 0, 8

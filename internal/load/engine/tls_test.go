@@ -188,7 +188,7 @@ func TestUnixSocket(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go saying(helloResponse)(c)
+			go replying(helloResponse)(c)
 		}
 	}()
 	eachEngine(t, func(t *testing.T, engine string) {

@@ -10,12 +10,12 @@ import (
 type connState uint8
 
 const (
-	connClosed     connState = iota // no socket; retryAt says when the next attempt is due
+	connClosed     connState = iota // no socket; the next attempt is due at retryAt
 	connConnecting                  // the socket is on its way
-	connShaking                     // connected, the TLS handshake is under way
+	connHandshake                   // connected, the TLS handshake is under way
 	connIdle                        // connected, in its pool's ring of free connections
 	connBusy                        // a request is under way
-	connGreeting                    // HTTP/2: connected, the server's settings are yet to come
+	connSettings                    // HTTP/2: connected, the server's settings are yet to come
 	connSession                     // HTTP/2: requests may be under way on its streams
 )
 
@@ -83,7 +83,7 @@ func (c *conn) owner() *conn {
 	return c
 }
 
-// request is what c sends.
+// request is the request of c in bytes.
 func (c *conn) request() []byte {
 	if c.hop != nil {
 		return c.hop.Request

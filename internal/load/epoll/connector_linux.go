@@ -24,22 +24,22 @@ type connector struct {
 	avoided    map[netip.AddrPort]int64 // addresses that failed, until an instant
 }
 
-// reach begins to connect c, with or without a look-up before.
-func (cn *connector) reach(c *conn) {
+// locate begins to connect c, with or without a look-up before.
+func (cn *connector) locate(c *conn) {
 	t := c.pool.target
 	switch {
 	case t.Socket != "":
 		c.addrs = nil
 		cn.tryNext(c, load.FailureNone)
 	case len(t.Addrs) == 0:
-		cn.lookUp(c)
+		cn.lookup(c)
 	default:
-		cn.turnTo(c, t.Addrs)
+		cn.tryAddresses(c, t.Addrs)
 	}
 }
 
-// lookUp has the name of c's host looked up elsewhere.
-func (cn *connector) lookUp(c *conn) {
+// lookup has the name of c's host looked up elsewhere.
+func (cn *connector) lookup(c *conn) {
 	at, t, began := c.place(), c.pool.target, cn.w.now
 	cn.background.Go(func() {
 		ctx, cancel := context.WithTimeout(cn.lookups, cn.w.job.Profile.Timeout)
@@ -58,13 +58,13 @@ func (cn *connector) lookUp(c *conn) {
 			if cn.w.job.Profile.Resolve != load.ResolveConnection {
 				t.Addrs = addrs // of a host that a redirect led to
 			}
-			cn.turnTo(c, addrs)
+			cn.tryAddresses(c, addrs)
 		})
 	})
 }
 
-// turnTo connects c to the first in turn of addrs that has not failed of late.
-func (cn *connector) turnTo(c *conn, addrs []netip.AddrPort) {
+// tryAddresses connects c to the first in turn of addrs that has not failed of late.
+func (cn *connector) tryAddresses(c *conn, addrs []netip.AddrPort) {
 	c.addrs, c.turn, c.tried = addrs, c.pool.turn%len(addrs), 0
 	for i := range addrs {
 		if next := (c.pool.turn + i) % len(addrs); cn.avoided[addrs[next]] <= cn.w.now {
@@ -87,7 +87,7 @@ func (cn *connector) tryNext(c *conn, k load.Failure) {
 		if k = cn.connect(c); k == load.FailureNone {
 			return
 		}
-		cn.passOver(c)
+		cn.avoid(c)
 	}
 	cn.openFailed(c, k)
 }
@@ -117,31 +117,31 @@ func (c *conn) address() netip.AddrPort {
 	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
 }
 
-// unreached goes on from an address that could not be connected to.
-func (cn *connector) unreached(c *conn, errno unix.Errno) {
+// connectFailed goes on from an address that could not be connected to.
+func (cn *connector) connectFailed(c *conn, errno unix.Errno) {
 	_ = unix.Close(int(c.fd))
 	c.fd = -1
 	c.generation++
 	c.peerEnded = false
-	cn.passOver(c)
+	cn.avoid(c)
 	cn.tryNext(c, failureOf(errno))
 }
 
-// passOver lets the address that failed rest, where there are others.
-func (cn *connector) passOver(c *conn) {
+// avoid lets the address that failed rest, where there are others.
+func (cn *connector) avoid(c *conn) {
 	if len(c.addrs) > 1 {
-		cn.avoided[c.address()] = cn.w.now + addressRest
+		cn.avoided[c.address()] = cn.w.now + avoidFor
 	}
 }
 
-// reached counts the address of a connection that is there.
-func (cn *connector) reached(c *conn) {
+// connected counts the address of a new connection.
+func (cn *connector) connected(c *conn) {
 	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
 }
 
-// addressRest is how long an address that could not be connected to is passed over,
+// avoidFor is how long an address that could not be connected to is passed over,
 // where a name has others.
-const addressRest = int64(time.Second)
+const avoidFor = int64(time.Second)
 
 // open begins to connect c. A failure at once is handled like a failure later.
 func (cn *connector) open(c *conn) {
@@ -154,21 +154,21 @@ func (cn *connector) open(c *conn) {
 	cn.opening++
 	c.deadline = cn.w.now + cn.w.timeout
 	cn.w.deadlines.add(&c.awaited)
-	cn.reach(c)
+	cn.locate(c)
 }
 
 // opened handles the event that ends a connect.
 func (cn *connector) opened(c *conn) {
 	if errno := socketError(c.fd); errno != 0 {
-		cn.unreached(c, errno)
+		cn.connectFailed(c, errno)
 		return
 	}
-	cn.reached(c)
+	cn.connected(c)
 	switch {
 	case c.pool.target.TLS != nil:
-		cn.shake(c)
+		cn.startHandshake(c)
 	case c.session != nil:
-		cn.w.streams.greet(c)
+		cn.w.streams.startSession(c)
 	default:
 		c.backoff = 0
 		cn.usable(c)
@@ -195,7 +195,7 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 	if c.home != nil {
 		if c.carries {
 			cn.w.exchanges.finish(c, k, 0)
-			cn.w.redirects.comeBack(c.home)
+			cn.w.redirects.returnHome(c.home)
 		}
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http2"
 )
 
-// awaited is what must happen by a deadline: the answer on a connection or on
+// awaited is an event with a deadline: the answer on a connection or on
 // one of its streams, or the connection itself.
 type awaited struct {
 	of             *conn

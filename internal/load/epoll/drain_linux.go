@@ -9,13 +9,13 @@ import (
 	"github.com/tare-mesh/tare/internal/load/record"
 )
 
-// over says that nothing more will be sent and nothing is awaited any longer.
-func (w *Worker) over() bool {
+// finished reports whether nothing more will be sent and no answer is awaited.
+func (w *Worker) finished() bool {
 	if w.sending() {
 		return false
 	}
 	if w.rec.Intended >= w.pace.quota && w.now < w.pace.sendEnd && !w.pace.stopped {
-		return w.quotaOver()
+		return w.quotaReached()
 	}
 	if w.now >= w.pace.drainEnd {
 		return true
@@ -23,13 +23,13 @@ func (w *Worker) over() bool {
 	return w.waiting() == 0 && w.now >= w.lastEdge()
 }
 
-// quotaOver says that all of a given number of requests have ended, and ends the
+// quotaReached reports whether all of a given number of requests have ended, and ends the
 // measure window then.
-func (w *Worker) quotaOver() bool {
+func (w *Worker) quotaReached() bool {
 	if w.waiting() > 0 {
 		return false
 	}
-	w.cut()
+	w.endWindow()
 	return true
 }
 
@@ -37,7 +37,7 @@ func (w *Worker) quotaOver() bool {
 func (w *Worker) waiting() int { return w.inFlight + w.places.queued() }
 
 // lastEdge is when the worker may stop looking at the clock: an idle worker must
-// still be there to read its CPU at the end of the window.
+// still read its CPU time at the end of the window.
 func (w *Worker) lastEdge() int64 {
 	if w.ticker.NextEdge == load.Never {
 		return w.now
@@ -45,8 +45,8 @@ func (w *Worker) lastEdge() int64 {
 	return w.rec.Window[1]
 }
 
-// giveUp ends what is still under way when the drain is over, as time-outs.
-func (w *Worker) giveUp() {
+// abandon ends the requests in flight at the end of the drain, as time-outs.
+func (w *Worker) abandon() {
 	w.tick()
 	w.rec.Unfinished = int64(w.inFlight)
 	for i := range w.places.conns {
@@ -80,10 +80,10 @@ func (w *Worker) giveUp() {
 	w.rec.Spin = time.Duration(w.sleep.spin)
 }
 
-// attend is called when another thread has woken the worker: it has posted
+// wokenUp is called when another thread has woken the worker: it has posted
 // something, or the worker is to stop sending and end the measure window here, if it
 // is not yet over.
-func (w *Worker) attend() {
+func (w *Worker) wokenUp() {
 	var count [8]byte
 	_, _ = unix.Read(w.poll.wakefd, count[:])
 	if stop := w.inbox.collect(); !stop || w.pace.stopped {
@@ -92,12 +92,12 @@ func (w *Worker) attend() {
 	w.tick()
 	w.pace.stopped = true
 	if w.pace.started {
-		w.cut()
+		w.endWindow()
 	}
 }
 
-// cut ends the schedule and the measure window now.
-func (w *Worker) cut() {
+// endWindow ends the schedule and the measure window now.
+func (w *Worker) endWindow() {
 	w.pace.end(w.now)
 	for i := range w.rec.Window {
 		w.rec.Window[i] = min(w.rec.Window[i], max(w.now, 0))

@@ -73,7 +73,7 @@ func (x *exchanger) writeSecure(c *conn) {
 }
 
 // writeFailed ends a request that cannot be written, unless its answer has come
-// all the same: what explains a reset may be there already.
+// all the same: the answer may explain the reset.
 func (x *exchanger) writeFailed(c *conn, errno unix.Errno) {
 	c.peerEnded = true
 	x.read(c)
@@ -82,7 +82,7 @@ func (x *exchanger) writeFailed(c *conn, errno unix.Errno) {
 	}
 }
 
-// unsent says whether some of c's request is still to be written.
+// unsent reports whether some of c's request is still to be written.
 func (c *conn) unsent() bool {
 	return c.written < len(c.request()) || c.secure != nil && c.secure.unsent()
 }
@@ -92,7 +92,7 @@ func (x *exchanger) read(c *conn) {
 	c.drained = false
 	for {
 		b, p, k := c.receive(&x.w.io)
-		if p == pulledNothing {
+		if p == receivedNothing {
 			if c.secure != nil && c.secure.unsent() {
 				x.write(c) // TLS has had to answer
 			}
@@ -100,10 +100,10 @@ func (x *exchanger) read(c *conn) {
 		}
 		x.w.tick()
 		switch p {
-		case pulledEnd:
+		case receivedEnd:
 			x.ended(c)
 			return
-		case pulledFailure:
+		case receivedFailure:
 			x.fail(c, k)
 			return
 		}
@@ -149,7 +149,7 @@ func (x *exchanger) feed(c *conn, b []byte) bool {
 
 // ended handles the end of the stream.
 func (x *exchanger) ended(c *conn) {
-	if done, k := c.parser.Eof(); !done {
+	if done, k := c.parser.EndOfStream(); !done {
 		x.fail(c, k)
 		return
 	}

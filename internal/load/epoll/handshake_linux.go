@@ -5,45 +5,45 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// shake begins the handshake on a socket that has just connected.
-func (cn *connector) shake(c *conn) {
-	c.state, c.opened = connShaking, cn.w.now
+// startHandshake begins the handshake on a socket that has just connected.
+func (cn *connector) startHandshake(c *conn) {
+	c.state, c.opened = connHandshake, cn.w.now
 	at := c.place()
 	c.secure = newSecure(c.pool.target.TLS, func() {
 		cn.w.inbox.post(func() {
-			if at.current() && c.state == connShaking {
-				cn.shaking(c)
+			if at.current() && c.state == connHandshake {
+				cn.continueHandshake(c)
 			}
 		})
 	})
 	cn.background.Go(c.secure.run)
 }
 
-// shakeEvent moves the handshake's bytes.
-func (cn *connector) shakeEvent(c *conn, readable bool) {
+// handshakeEvent moves the handshake's bytes.
+func (cn *connector) handshakeEvent(c *conn, readable bool) {
 	if readable {
 		c.feedHandshake(&cn.w.io)
 	}
-	cn.shaking(c)
+	cn.continueHandshake(c)
 }
 
-// shaking sends what the handshake says, and goes on when it is over.
-func (cn *connector) shaking(c *conn) {
+// continueHandshake sends the handshake's bytes, and goes on after its end.
+func (cn *connector) continueHandshake(c *conn) {
 	s := c.secure
-	over, err := s.hear()
-	errno := c.flushTLS() // an alert that tells the server why, too
+	over, err := s.takeOutput()
+	errno := c.flushTLS() // including an alert for the server
 	switch {
 	case over && err != nil:
 		cn.openFailed(c, target.TLSFailure(err))
 	case over:
-		cn.shaken(c)
+		cn.endHandshake(c)
 	case errno != 0:
 		cn.openFailed(c, failureOf(errno))
 	}
 }
 
-// shaken goes on from a handshake to the protocol.
-func (cn *connector) shaken(c *conn) {
+// endHandshake goes on from a handshake to the protocol.
+func (cn *connector) endHandshake(c *conn) {
 	s := c.secure
 	s.shaking = false
 	cn.w.rec.Handshaken(s.tls.ConnectionState(), cn.w.now-c.opened)
@@ -52,9 +52,9 @@ func (cn *connector) shaken(c *conn) {
 			cn.openFailed(c, load.FailureALPN)
 			return
 		}
-		cn.w.streams.greet(c)
+		cn.w.streams.startSession(c)
 		c.drained = true
-		cn.w.streams.talk(c)
+		cn.w.streams.readSession(c)
 		return
 	}
 	c.drained = true // what has arrived is in s.in

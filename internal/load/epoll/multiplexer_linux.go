@@ -16,16 +16,16 @@ type multiplexer struct {
 	dirty []*conn // sessions with something to send
 }
 
-// greet begins the session on a socket that has just connected. The deadline of
+// startSession begins the session on a socket that has just connected. The deadline of
 // the connect holds for the server's greeting too.
-func (m *multiplexer) greet(c *conn) {
-	c.state, c.listed = connGreeting, false
+func (m *multiplexer) startSession(c *conn) {
+	c.state, c.listed = connSettings, false
 	c.session.Reset()
-	m.say(c)
+	m.queueFlush(c)
 }
 
-// say sees to it that what the session has to send is sent before the worker waits.
-func (m *multiplexer) say(c *conn) {
+// queueFlush makes sure that the session's bytes go out before the worker waits.
+func (m *multiplexer) queueFlush(c *conn) {
 	if !c.queued {
 		c.queued = true
 		m.dirty = append(m.dirty, c)
@@ -39,7 +39,7 @@ func (m *multiplexer) flushAll() {
 		c := m.dirty[len(m.dirty)-1]
 		m.dirty = m.dirty[:len(m.dirty)-1]
 		c.queued = false
-		if c.state == connGreeting || c.state == connSession {
+		if c.state == connSettings || c.state == connSession {
 			m.flush(c)
 		}
 	}
@@ -88,7 +88,7 @@ func (m *multiplexer) flushSecure(c *conn) {
 		}
 		n, err := t.tls.Write(b)
 		if err != nil {
-			m.lose(c, target.TLSFailure(err))
+			m.endSession(c, target.TLSFailure(err))
 			return
 		}
 		if m.w.rec.InWindow(m.w.now) {
@@ -99,45 +99,45 @@ func (m *multiplexer) flushSecure(c *conn) {
 }
 
 // flushFailed ends a connection that cannot be written to, once what explains it
-// has been read: it may be there already.
+// has been read.
 func (m *multiplexer) flushFailed(c *conn, errno unix.Errno) {
 	c.peerEnded = true
-	if m.listen(c); c.state == connGreeting || c.state == connSession {
-		m.lose(c, failureOf(errno))
+	if m.readAll(c); c.state == connSettings || c.state == connSession {
+		m.endSession(c, failureOf(errno))
 	}
 }
 
-// converse handles an event on a session's socket.
-func (m *multiplexer) converse(c *conn, writable, readable bool) {
+// sessionEvent handles an event on a session's socket.
+func (m *multiplexer) sessionEvent(c *conn, writable, readable bool) {
 	if writable {
-		m.say(c)
+		m.queueFlush(c)
 	}
 	if readable {
-		m.listen(c)
+		m.readAll(c)
 	}
 }
 
-// listen takes what has arrived, and all there is before the end of the stream.
-func (m *multiplexer) listen(c *conn) {
+// readAll reads what has arrived, up to the end of the stream.
+func (m *multiplexer) readAll(c *conn) {
 	c.drained = false
-	m.talk(c)
+	m.readSession(c)
 }
 
-func (m *multiplexer) talk(c *conn) {
+func (m *multiplexer) readSession(c *conn) {
 	generation := c.generation
 	for {
 		b, p, k := c.receive(&m.w.io)
-		if p == pulledNothing {
+		if p == receivedNothing {
 			if c.secure != nil && c.secure.unsent() {
-				m.say(c) // TLS has had to answer
+				m.queueFlush(c) // TLS has had to answer
 			}
 			return
 		}
 		m.w.tick()
 		switch p {
-		case pulledEnd:
-			k = c.session.Eof()
-		case pulledBytes:
+		case receivedEnd:
+			k = c.session.EndReason()
+		case receivedBytes:
 			if m.w.rec.InWindow(m.w.now) {
 				m.w.rec.BytesIn += int64(len(b))
 			}
@@ -146,7 +146,7 @@ func (m *multiplexer) talk(c *conn) {
 			}
 		}
 		if k != load.FailureNone {
-			m.lose(c, k)
+			m.endSession(c, k)
 			return
 		}
 		if c.generation != generation {
@@ -158,11 +158,11 @@ func (m *multiplexer) talk(c *conn) {
 // settle records what has ended on c and gives its streams new work.
 func (m *multiplexer) settle(c *conn) {
 	s := c.session
-	if c.state == connGreeting {
-		if !s.Greeted {
+	if c.state == connSettings {
+		if !s.Ready {
 			return
 		}
-		m.greeted(c)
+		m.sessionReady(c)
 	}
 	m.finishStreams(c)
 	if s.Closing && s.Active == 0 {
@@ -171,12 +171,12 @@ func (m *multiplexer) settle(c *conn) {
 	}
 	m.fill(c)
 	if len(s.Unsent()) > 0 {
-		m.say(c)
+		m.queueFlush(c)
 	}
 }
 
-// greeted makes a session whose server has answered ready for requests.
-func (m *multiplexer) greeted(c *conn) {
+// sessionReady makes a session whose server has answered ready for requests.
+func (m *multiplexer) sessionReady(c *conn) {
 	m.w.connector.opening--
 	m.w.deadlines.remove(&c.awaited)
 	c.state, c.backoff = connSession, 0
@@ -208,12 +208,12 @@ func (m *multiplexer) fill(c *conn) {
 		}
 		m.beginStream(c, intended, m.w.now)
 	}
-	m.list(c)
+	m.offer(c)
 }
 
-// list offers c to requests that will be due, once for all its streams, so that
+// offer lists c to requests that will be due, once for all its streams, so that
 // they spread over the connections.
-func (m *multiplexer) list(c *conn) {
+func (m *multiplexer) offer(c *conn) {
 	if c.session.Room() && !c.listed {
 		c.listed = true
 		c.pool.idle.Push(c.place())
@@ -234,13 +234,13 @@ func (m *multiplexer) attach(c *conn, intended, free, sent int64) {
 	call := &c.calls[st.Slot]
 	*call = streamCall{awaited{of: c, stream: st, deadline: m.w.now + m.w.timeout}, intended, free, sent}
 	m.w.deadlines.add(&call.awaited)
-	m.say(c)
+	m.queueFlush(c)
 }
 
 // cancel gives up a request whose time is over; the connection stays.
 func (m *multiplexer) cancel(c *conn, st *http2.Stream) {
 	c.session.Abort(st, load.FailureTimeout)
-	m.say(c)
+	m.queueFlush(c)
 	m.settle(c)
 }
 
@@ -265,13 +265,13 @@ func (m *multiplexer) endStreams(c *conn, k load.Failure) {
 	m.finishStreams(c)
 }
 
-// lose ends the connection for what happened to it, and all that is under way on it.
-func (m *multiplexer) lose(c *conn, k load.Failure) {
-	if c.state == connGreeting {
+// endSession ends the connection for what happened to it, and all that is under way on it.
+func (m *multiplexer) endSession(c *conn, k load.Failure) {
+	if c.state == connSettings {
 		m.w.connector.openFailed(c, k)
 		return
 	}
-	if c.session.Active == 0 && !c.session.GoneBy {
+	if c.session.Active == 0 && !c.session.GoAway {
 		m.w.rec.IdleClosed++
 	}
 	m.endStreams(c, k)

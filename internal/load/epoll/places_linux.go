@@ -89,7 +89,7 @@ func (s *places) takeNext(c *conn) {
 		}
 	}
 	if s.fresh {
-		s.vacate(c)
+		s.refill(c)
 		return
 	}
 	s.w.connector.open(c)
@@ -120,11 +120,11 @@ func (s *places) drop(c *conn) {
 	c.state = connClosed
 }
 
-// release makes a connected c ready for the next request, which may be there already.
+// release makes a connected c ready for the next request, and sends one that waits.
 func (s *places) release(c *conn) {
 	if c.home != nil {
 		c.state = connIdle
-		s.w.redirects.comeBack(c.home)
+		s.w.redirects.returnHome(c.home)
 		return
 	}
 	if c.session != nil {
@@ -150,16 +150,16 @@ func (s *places) reopen(c *conn) {
 	s.drop(c)
 	switch {
 	case c.home != nil:
-		s.w.redirects.comeBack(c.home)
+		s.w.redirects.returnHome(c.home)
 	case s.fresh:
-		s.vacate(c)
+		s.refill(c)
 	case s.w.sending() || c.pool.queue.Size > 0:
 		s.w.connector.open(c)
 	}
 }
 
-// vacate makes c's place, which has no connection, ready for the next request.
-func (s *places) vacate(c *conn) {
+// refill makes c's place, which has no connection, ready for the next request.
+func (s *places) refill(c *conn) {
 	switch intended, ok := c.pool.queue.Pop(); {
 	case ok:
 		s.w.begin(c, intended, s.w.now)
@@ -171,8 +171,8 @@ func (s *places) vacate(c *conn) {
 	}
 }
 
-// idleEvent handles a free connection that says something: the server has
-// closed it, or speaks out of turn.
+// idleEvent handles an event on a free connection: the server has
+// closed it, or sends unexpected bytes.
 func (s *places) idleEvent(c *conn) {
 	if c.secure != nil {
 		c.drained = false

@@ -12,7 +12,7 @@ import (
 type poller struct {
 	epfd    int
 	timerfd int // -1: epoll_pwait2 works
-	wakefd  int // an eventfd: another thread wants attention
+	wakefd  int // an eventfd: another thread has posted something
 	events  [128]unix.EpollEvent
 }
 

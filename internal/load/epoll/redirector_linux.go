@@ -18,8 +18,8 @@ type redirector struct {
 	origins map[string]*pool // that redirects led to
 }
 
-// follow takes c's request to where its answer leads. It is not taken on, and the
-// kind says why, where that is nowhere.
+// follow takes c's request to where its answer leads. If the answer leads nowhere,
+// the request is not taken on, and k is the reason.
 func (r *redirector) follow(c *conn, reusable bool) (on bool, k load.Failure) {
 	home, from := c.owner(), c.hop
 	if from == nil {
@@ -40,7 +40,7 @@ func (r *redirector) follow(c *conn, reusable bool) (on bool, k load.Failure) {
 	}
 	home.hops++
 	if next != c {
-		r.stepAside(c, reusable)
+		r.detach(c, reusable)
 		reusable = next.state == connIdle || next.state == connBusy && !next.peerEnded
 	}
 	next.hop, next.carries = to, true
@@ -54,8 +54,8 @@ func (r *redirector) follow(c *conn, reusable bool) (on bool, k load.Failure) {
 	return true, load.FailureNone
 }
 
-// stepAside leaves c without the request it carried.
-func (r *redirector) stepAside(c *conn, reusable bool) {
+// detach leaves c without the request it carried.
+func (r *redirector) detach(c *conn, reusable bool) {
 	c.carries, c.hop = false, nil
 	switch {
 	case !reusable:
@@ -116,8 +116,8 @@ func (r *redirector) poolTo(to *http1.Hop) (*pool, load.Failure) {
 	return p, load.FailureNone
 }
 
-// comeBack makes a place whose request has ended on a detour ready for the next.
-func (r *redirector) comeBack(home *conn) {
+// returnHome makes a place whose request has ended on a detour ready for the next.
+func (r *redirector) returnHome(home *conn) {
 	if home.state == connBusy && !home.peerEnded {
 		r.w.places.release(home)
 	} else {

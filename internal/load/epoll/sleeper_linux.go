@@ -105,7 +105,7 @@ func (s *sleeper) answered(took int64) {
 // processor before it concludes that the core is not free, and stops spinning.
 const stolenSpin = 100
 
-// adaptSpin gives up spinning where somebody else needs the core.
+// adaptSpin gives up spinning where another process needs the core.
 func (s *sleeper) adaptSpin() {
 	taken := host.Preempted()
 	if s.spin > 0 && taken-s.taken > stolenSpin {

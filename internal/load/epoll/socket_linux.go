@@ -32,26 +32,26 @@ const secureChunk = 64 << 10
 // plainBuffer holds the content of any one record.
 const plainBuffer = 32 << 10
 
-// pulled says what a pull brought.
-type pulled uint8
+// received is the result of a read.
+type received uint8
 
 const (
-	pulledNothing pulled = iota // for now; an event will tell of more
-	pulledBytes
-	pulledEnd     // the peer will send no more
-	pulledFailure // neither will it take any more
+	receivedNothing received = iota // for now; an event follows when more arrives
+	receivedBytes
+	receivedEnd     // the peer will send no more
+	receivedFailure // neither will it take any more
 )
 
-// pull takes what has arrived on c, a buffer's worth at a time. After a short read
-// it does not look again, unless the peer will send no more: then no event would
-// tell of the end. Of a connection with TLS it must be called until it brings
-// something else than bytes, as what it leaves behind is in a buffer of the worker's.
-func (c *socket) receive(b *buffers) ([]byte, pulled, load.Failure) {
+// receive reads at most a buffer's worth of what has arrived on c. After a short read
+// it does not read again, unless the peer will send no more: then no event would
+// announce the end. Of a connection with TLS it must be called until it returns
+// something else than bytes: the rest is in a buffer that the worker's connections share.
+func (c *socket) receive(b *buffers) ([]byte, received, load.Failure) {
 	if c.secure != nil {
 		return c.receiveTLS(b)
 	}
 	if c.drained {
-		return nil, pulledNothing, load.FailureNone
+		return nil, receivedNothing, load.FailureNone
 	}
 	for {
 		n, errno := sysRead(c.fd, b.raw)
@@ -59,41 +59,41 @@ func (c *socket) receive(b *buffers) ([]byte, pulled, load.Failure) {
 		case errno == unix.EINTR:
 			continue
 		case errno == unix.EAGAIN:
-			return nil, pulledNothing, load.FailureNone
+			return nil, receivedNothing, load.FailureNone
 		case errno != 0:
-			return nil, pulledFailure, failureOf(errno)
+			return nil, receivedFailure, failureOf(errno)
 		case n == 0:
-			return nil, pulledEnd, load.FailureNone
+			return nil, receivedEnd, load.FailureNone
 		}
 		c.drained = n < len(b.raw) && !c.peerEnded
-		return b.raw[:n], pulledBytes, load.FailureNone
+		return b.raw[:n], receivedBytes, load.FailureNone
 	}
 }
 
-func (c *socket) receiveTLS(b *buffers) ([]byte, pulled, load.Failure) {
+func (c *socket) receiveTLS(b *buffers) ([]byte, received, load.Failure) {
 	s := c.secure
 	for {
 		if s.ready() == 0 && s.end == nil {
 			if c.drained || !c.fillTLS(b) {
 				s.keep()
-				return nil, pulledNothing, load.FailureNone
+				return nil, receivedNothing, load.FailureNone
 			}
 			continue
 		}
 		n, err := s.tls.Read(b.plain)
 		switch {
 		case n > 0:
-			return b.plain[:n], pulledBytes, load.FailureNone
-		case err == errDry: // it was nothing for us: a session ticket, say
+			return b.plain[:n], receivedBytes, load.FailureNone
+		case err == errNoData: // no application data, e.g. a session ticket
 		case errors.Is(err, io.EOF):
-			return nil, pulledEnd, load.FailureNone
+			return nil, receivedEnd, load.FailureNone
 		case err != nil:
-			return nil, pulledFailure, target.TLSFailure(err)
+			return nil, receivedFailure, target.TLSFailure(err)
 		}
 	}
 }
 
-// fillSecure reads once from the socket behind what is left of the last record;
+// fillTLS reads once from the socket, after the rest of the last record;
 // false: there is nothing.
 func (c *socket) fillTLS(b *buffers) bool {
 	s := c.secure
@@ -118,7 +118,7 @@ func (c *socket) fillTLS(b *buffers) bool {
 	}
 }
 
-// push sends the records that are ready, as far as the socket takes them.
+// flushTLS sends the records that are ready, as far as the socket takes them.
 func (c *socket) flushTLS() unix.Errno {
 	s := c.secure
 	for s.unsent() {
@@ -139,21 +139,21 @@ func (c *socket) flushTLS() unix.Errno {
 	return 0
 }
 
-// lull takes what has come on a connection that nothing is expected on. What TLS
-// says for itself is no matter; kindNone: there was nothing else.
+// checkIdle reads from a connection without a request under way. TLS messages
+// are ignored. FailureNone: there was nothing else.
 func (c *socket) checkIdle(b *buffers) load.Failure {
 	switch _, p, k := c.receive(b); p {
-	case pulledBytes:
+	case receivedBytes:
 		return load.FailureExtraBytes
-	case pulledEnd:
+	case receivedEnd:
 		return load.FailureClosedEarly
-	case pulledFailure:
+	case receivedFailure:
 		return k
 	}
 	return failureOf(c.flushTLS()) // TLS may have had to answer
 }
 
-// overhear gives the handshake what has arrived.
+// feedHandshake gives the handshake what has arrived.
 func (c *socket) feedHandshake(b *buffers) {
 	for {
 		n, errno := sysRead(c.fd, b.raw)
@@ -163,25 +163,25 @@ func (c *socket) feedHandshake(b *buffers) {
 		case errno == unix.EAGAIN:
 			return
 		case errno != 0:
-			c.secure.give(nil, errno)
+			c.secure.feed(nil, errno)
 			return
 		case n == 0:
-			c.secure.give(nil, io.EOF)
+			c.secure.feed(nil, io.EOF)
 			return
 		}
-		if c.secure.give(b.raw[:n], nil); n < len(b.raw) && !c.peerEnded {
+		if c.secure.feed(b.raw[:n], nil); n < len(b.raw) && !c.peerEnded {
 			return
 		}
 	}
 }
 
-// unsecure ends c's TLS before its socket is closed: politely where that is possible.
+// endTLS ends c's TLS before its socket is closed, with a close_notify alert if possible.
 func (c *socket) endTLS() {
 	s := c.secure
 	c.secure = nil
 	switch {
 	case s.shaking:
-		s.give(nil, net.ErrClosed) // its goroutine ends
+		s.feed(nil, net.ErrClosed) // its goroutine ends
 	case !s.unsent() && s.end == nil && s.tls.CloseWrite() == nil:
 		_, _ = sysWrite(c.fd, s.out)
 	}

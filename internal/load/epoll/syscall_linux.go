@@ -13,7 +13,7 @@ import (
 )
 
 // The calls of the hot path. Sockets are non-blocking, so read and write return
-// at once and need not tell the scheduler (RawSyscall): 3 to 5 % of the CPU per
+// at once and need not inform the scheduler (RawSyscall): 3 to 5 % of the CPU per
 // request. Waiting goes through Syscall6, which gives the processor away.
 
 func sysRead(fd int32, b []byte) (int, unix.Errno) {
@@ -92,7 +92,7 @@ func failureOf(errno unix.Errno) load.Failure {
 	switch errno {
 	case 0:
 		return load.FailureNone
-	case unix.ECONNREFUSED, unix.ENOENT: // a Unix socket that is not there is nobody listening
+	case unix.ECONNREFUSED, unix.ENOENT: // ENOENT: the Unix socket does not exist
 		return load.FailureRefused
 	case unix.ECONNRESET, unix.EPIPE, unix.ECONNABORTED:
 		return load.FailureReset

@@ -21,34 +21,34 @@ type secure struct {
 	end     error  // what follows in: io.EOF, or why the socket failed; nil: more may come
 	out     []byte // records for the server
 	written int    // bytes of out
-	stash   []byte // holds what is left of in while nothing is read
+	stash   []byte // holds the rest of in while nothing is read
 
 	shaking bool
 	shake   handshake
 }
 
-// handshake is what its goroutine and the worker share while it lasts.
+// handshake is shared by its goroutine and the worker while it lasts.
 type handshake struct {
-	wake func() // tells the worker that there is something to send, or an end
+	wake func() // wakes the worker: there is something to send, or an end
 
 	mu      sync.Mutex
 	arrived sync.Cond // in or end of the connection has changed
-	said    []byte    // for the server
+	output  []byte    // for the server
 	over    bool
 	err     error // why it failed
 }
 
-// dry tells crypto/tls that nothing has arrived. As it is temporary, crypto/tls
-// keeps its state and can be asked again.
-type dry struct{}
+// noData is crypto/tls's error while nothing has arrived. As it is temporary, crypto/tls
+// keeps its state and can read again.
+type noData struct{}
 
-func (dry) Error() string { return "nothing has arrived" }
+func (noData) Error() string { return "nothing has arrived" }
 
-func (dry) Timeout() bool { return true }
+func (noData) Timeout() bool { return true }
 
-func (dry) Temporary() bool { return true }
+func (noData) Temporary() bool { return true }
 
-var errDry net.Error = dry{}
+var errNoData net.Error = noData{}
 
 // newSecure makes the TLS of a connection; run does its handshake.
 func newSecure(config *tls.Config, wake func()) *secure {
@@ -67,8 +67,8 @@ func (s *secure) run() {
 	s.shake.wake()
 }
 
-// give hands the handshake what has arrived, and what follows it if that is known.
-func (s *secure) give(b []byte, end error) {
+// feed hands the handshake what has arrived, and what follows it if that is known.
+func (s *secure) feed(b []byte, end error) {
 	s.shake.mu.Lock()
 	defer s.shake.mu.Unlock()
 	s.in = append(s.in, b...)
@@ -78,12 +78,12 @@ func (s *secure) give(b []byte, end error) {
 	s.shake.arrived.Signal()
 }
 
-// hear takes over what the handshake has to send, and says whether it is over and
-// with which error.
-func (s *secure) hear() (over bool, err error) {
+// takeOutput takes over the bytes that the handshake has to send, and reports whether
+// it is over and with which error.
+func (s *secure) takeOutput() (over bool, err error) {
 	s.shake.mu.Lock()
 	defer s.shake.mu.Unlock()
-	s.out, s.shake.said = append(s.out, s.shake.said...), s.shake.said[:0]
+	s.out, s.shake.output = append(s.out, s.shake.output...), s.shake.output[:0]
 	return s.shake.over, s.shake.err
 }
 
@@ -108,7 +108,7 @@ const (
 )
 
 // recordSize is the length of the record that b begins with, or more than len(b)
-// where that is not known yet. What is no record is crypto/tls's to refuse, at once.
+// where that is not known yet. crypto/tls refuses other bytes at once.
 func recordSize(b []byte) int {
 	switch {
 	case len(b) > 0 && (b[0] < firstRecord || b[0] > lastRecord), len(b) > 1 && b[1] != 3:
@@ -123,16 +123,16 @@ func recordSize(b []byte) int {
 	return recordHeader + size
 }
 
-// keep copies what is left of in out of a buffer that others use too.
+// keep copies the rest of in out of the shared buffer.
 func (s *secure) keep() {
 	s.stash = append(s.stash[:0], s.in...)
 	s.in = s.stash
 }
 
-// unsent says whether records wait for the socket.
+// unsent reports whether records wait for the socket.
 func (s *secure) unsent() bool { return s.written < len(s.out) }
 
-// pipe is what crypto/tls takes for the network.
+// pipe is the net.Conn of crypto/tls, without a network.
 type pipe struct{ *secure }
 
 func (p pipe) Read(b []byte) (int, error) {
@@ -153,7 +153,7 @@ func (p pipe) Read(b []byte) (int, error) {
 	case s.end != nil:
 		return 0, s.end
 	}
-	return 0, errDry
+	return 0, errNoData
 }
 
 func (p pipe) Write(b []byte) (int, error) {
@@ -163,7 +163,7 @@ func (p pipe) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	s.shake.mu.Lock()
-	s.shake.said = append(s.shake.said, b...)
+	s.shake.output = append(s.shake.output, b...)
 	s.shake.mu.Unlock()
 	s.shake.wake()
 	return len(b), nil

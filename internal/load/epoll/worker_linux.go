@@ -46,17 +46,17 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		}
 	}
 	w.places.conns = make([]conn, schedule.Share(p.Connections, p.Workers, number))
-	seats := schedule.Assign(p, len(w.places.conns))
+	assigned := schedule.Assign(p, len(w.places.conns))
 	for i := range w.places.conns {
-		w.places.conns[i] = conn{parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: w.places.pools[seats[i]].target.Echo, Follow: p.Follow > 0}, index: int32(i), socket: socket{fd: -1}, pool: &w.places.pools[seats[i]]}
+		w.places.conns[i] = conn{parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: w.places.pools[assigned[i]].target.Echo, Follow: p.Follow > 0}, index: int32(i), socket: socket{fd: -1}, pool: &w.places.pools[assigned[i]]}
 		c := &w.places.conns[i]
 		c.of = c
-		if p.Follow == 0 { // a redirect's header says more than is remembered
+		if p.Follow == 0 { // a memo holds no redirect location
 			c.parser.Memo = &c.pool.header
 		}
 		if h2 := c.pool.target.HTTP2; h2 != nil {
 			c.session = http2.NewSession(h2, &w.exchanges.expect, p.Streams, c.pool.bodily, p.Protocol == load.ProtocolGRPC)
-			c.session.Many = p.GRPCStream
+			c.session.Streaming = p.GRPCStream
 			c.calls = make([]streamCall, c.session.Size())
 		}
 	}
@@ -174,18 +174,18 @@ func (w *Worker) start(t0 time.Time) {
 // load carries out the worker's share of the load.
 func (w *Worker) load() {
 	w.waitForStart()
-	w.kickOff()
+	w.firstRequests()
 	for {
 		w.tick()
 		w.fire()
 		w.expire()
 		w.housekeep()
-		if w.over() {
+		if w.finished() {
 			break
 		}
 		w.turn(w.pause())
 	}
-	w.giveUp()
+	w.abandon()
 }
 
 // waitForStart handles events, such as servers that close connections, until t0.
@@ -195,8 +195,8 @@ func (w *Worker) waitForStart() {
 	}
 }
 
-// kickOff makes the first requests due.
-func (w *Worker) kickOff() {
+// firstRequests makes the first requests due.
+func (w *Worker) firstRequests() {
 	w.pace.started = true
 	for i := range w.places.conns {
 		if s := w.places.conns[i].state; s == connIdle || s == connSession {
@@ -205,7 +205,7 @@ func (w *Worker) kickOff() {
 	}
 	w.sleep.taken = host.Preempted()
 	if w.pace.stopped {
-		w.cut()
+		w.endWindow()
 		return
 	}
 	if !w.pace.closedLoop() {
@@ -213,7 +213,7 @@ func (w *Worker) kickOff() {
 		return
 	}
 	if w.places.fresh {
-		return // the first look at the closed places opens them
+		return // the first retry opens the closed places
 	}
 	for i := range w.places.pools {
 		p := &w.places.pools[i]
@@ -232,7 +232,7 @@ func (w *Worker) kickOff() {
 func (w *Worker) begin(c *conn, intended, free int64) {
 	if c.state == connSession {
 		w.streams.beginStream(c, intended, free)
-		w.streams.list(c)
+		w.streams.offer(c)
 		return
 	}
 	// Where a connection must be opened first, that is part of the service.
@@ -297,7 +297,7 @@ func (w *Worker) turn(wait time.Duration) {
 		e := &w.poll.events[i]
 		switch e.Fd {
 		case keyWake:
-			w.attend()
+			w.wokenUp()
 			w.streams.flushAll()
 		case keyTimer: // edge-triggered: nothing to take back
 		default:
@@ -324,10 +324,10 @@ func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 		if w.connector.opened(c); readable && c.state != connConnecting {
 			w.handle(c, e) // a server may speak first, and its event does not come again
 		}
-	case connShaking:
-		w.connector.shakeEvent(c, readable)
-	case connGreeting, connSession:
-		w.streams.converse(c, e.Events&unix.EPOLLOUT != 0, readable)
+	case connHandshake:
+		w.connector.handshakeEvent(c, readable)
+	case connSettings, connSession:
+		w.streams.sessionEvent(c, e.Events&unix.EPOLLOUT != 0, readable)
 	case connIdle:
 		if readable {
 			w.places.idleEvent(c)
@@ -363,7 +363,7 @@ func (w *Worker) expire() {
 			w.streams.cancel(c, w.deadlines.first.stream)
 		case c.state == connConnecting && c.fd < 0:
 			w.connector.openFailed(c, load.FailureLookupTimeout)
-		case c.state == connConnecting || c.state == connShaking || c.state == connGreeting:
+		case c.state == connConnecting || c.state == connHandshake || c.state == connSettings:
 			w.connector.openFailed(c, load.FailureTimeout)
 		default:
 			w.exchanges.fail(c, load.FailureTimeout)
@@ -372,7 +372,7 @@ func (w *Worker) expire() {
 	w.streams.flushAll()
 }
 
-// housekeep does what is due now and not a request.
+// housekeep does the work that is due now, apart from requests.
 func (w *Worker) housekeep() {
 	if w.now >= w.places.nextRetry {
 		w.places.retry()

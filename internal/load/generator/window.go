@@ -249,7 +249,7 @@ func setLateness(l *result.Load, late []time.Duration) {
 	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = at(0.5), at(0.99), at(1)
 }
 
-// writeLog writes to a temporary name first: a log is there whole or not at all.
+// writeLog writes to a temporary name first: a log is complete or absent.
 func writeLog(path string, start time.Time, log *record.Log) (err error) {
 	if path == "" {
 		return nil

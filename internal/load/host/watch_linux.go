@@ -4,13 +4,13 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// reading is one look at the machine.
+// reading is one reading of the machine's counters.
 type reading struct {
 	steal, all float64 // CPU seconds since boot
 	pressure   float64 // s since boot in which some task waited for a CPU
 }
 
-// read looks at /proc; what it cannot read is zero.
+// read reads /proc; unreadable figures are zero.
 func read() (h reading) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

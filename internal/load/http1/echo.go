@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// takeEcho compares what has come back with what was sent.
+// takeEcho compares the received bytes with the sent ones.
 func (p *Parser) takeEcho(b []byte) (used int, k load.Failure) {
 	rest := p.Echo[p.Body:]
 	b = b[:min(len(b), len(rest))]

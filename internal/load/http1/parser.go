@@ -38,13 +38,13 @@ type Parser struct {
 
 	pending     field
 	Body        int64 // bytes of body seen
-	excess      int64 // bytes of chunk framing beyond what is reasonable
+	excess      int64 // bytes of chunk framing beyond the usual
 	endSeen     int   // bytes of atChunkEnd seen
 	firstHeader bool
 	bareLine    bool // the trailer line before ended in a bare line feed
 
-	Memo *HeaderMemo // what headers said before; nil: it is not remembered
-	Echo []byte      // protocol tcp: what was sent, and must come back; nil: HTTP
+	Memo *HeaderMemo // the last header; nil: not remembered
+	Echo []byte      // protocol tcp: the sent bytes, which must come back; nil: HTTP
 
 	Follow   bool   // a redirect's target is of interest
 	Location []byte // that target
@@ -55,7 +55,7 @@ type Parser struct {
 	value   []byte // the value of the pending header field
 }
 
-// header is what status line and header said of the answer, and where its reading stands.
+// header is the parsed status line and header, and the state of the parser.
 type header struct {
 	state     parserState
 	http10    bool
@@ -71,9 +71,9 @@ type header struct {
 	head      int   // bytes of header seen
 }
 
-// HeaderMemo remembers the last header that came in one piece and what it said. A
+// HeaderMemo remembers the last header that came in one piece, and its meaning. A
 // server's headers differ from answer to answer only where its clock has moved on, and
-// the same bytes say the same: to compare them costs a tenth of reading them.
+// comparing bytes costs a tenth of parsing them.
 type HeaderMemo struct {
 	bytes  []byte
 	header header
@@ -111,7 +111,7 @@ func (p *Parser) Reset(bodily bool) {
 	}
 }
 
-// Started says whether any byte of the response has been seen.
+// Started reports whether any byte of the response has been read.
 func (p *Parser) Started() bool {
 	if p.state == atEcho {
 		return p.Body > 0
@@ -120,7 +120,7 @@ func (p *Parser) Started() bool {
 }
 
 // Feed consumes the next bytes. It returns how many of them belong to the
-// response, whether the response is complete, and what is wrong with it.
+// response, whether the response is complete, and its failure.
 func (p *Parser) Feed(b []byte) (n int, done bool, k load.Failure) {
 	if p.state == atStatusLine {
 		if n = p.recall(b); p.state == atDone {
@@ -172,8 +172,8 @@ func (p *Parser) Feed(b []byte) (n int, done bool, k load.Failure) {
 	return n, false, load.FailureNone
 }
 
-// Eof tells the parser that the peer has closed the connection.
-func (p *Parser) Eof() (done bool, k load.Failure) {
+// EndOfStream ends the response where the peer has closed the connection.
+func (p *Parser) EndOfStream() (done bool, k load.Failure) {
 	switch {
 	case p.state == atBodyToEnd:
 		p.state = atDone
@@ -288,7 +288,7 @@ func (p *Parser) takeChunkSize(line []byte) bool {
 	return true
 }
 
-// takeTrailer checks a trailer field and drops it. Like net/http it wants the
+// takeTrailer checks a trailer field and drops it. Like net/http it requires the
 // end of the trailer, and so of the response, to be two full line ends.
 func (p *Parser) takeTrailer(line []byte, bare bool) bool {
 	if len(line) == 0 {
@@ -334,5 +334,5 @@ func (p *Parser) headerDone() bool {
 	return true
 }
 
-// Redirected says whether the answer is a redirect with a place to go.
+// Redirected reports whether the answer is a redirect with a location.
 func (p *Parser) Redirected() bool { return len(p.Location) > 0 && isRedirect(p.Status) }

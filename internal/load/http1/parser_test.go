@@ -29,7 +29,7 @@ func parseAll(p *Parser, raw []byte, pieces func(left int) int) (used int, k loa
 			panic("not all consumed")
 		}
 	}
-	_, k = p.Eof()
+	_, k = p.EndOfStream()
 	return used, k
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Bounds of what is kept of redirects, beyond which it is begun anew: a server that
+// Bounds of the memory for redirects, which is then begun anew: a server that
 // makes up names must not fill the memory.
 const (
 	MaxHops    = 4096
@@ -23,7 +23,7 @@ type Hop struct {
 	Origin  string // scheme, host and port
 	method  string
 	bodily  bool // has the profile's body
-	foreign bool // has left the target's origin: what is meant for that alone is left out
+	foreign bool // has left the target's origin: its own headers are left out
 	Request []byte
 }
 
@@ -50,7 +50,7 @@ type step struct {
 	location string
 }
 
-// isRedirect says whether a status is that of a redirect to be followed.
+// isRedirect reports whether a status is that of a redirect to follow.
 func isRedirect(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -88,7 +88,7 @@ func (r *Redirects) Next(from *Hop, before, status int, location []byte) (*Hop, 
 	return to, load.FailureNone
 }
 
-// request is what is sent for h: as the profile says, but for what a redirect changes.
+// request encodes h: the profile's request, with the redirect's changes.
 func (r *Redirects) request(h *Hop) []byte {
 	p, body := *r.Profile, r.Body
 	p.Method = h.method

@@ -81,11 +81,11 @@ func (s *Session) Feed(b []byte, now int64) load.Failure {
 	return k
 }
 
-// frames handles the whole frames at the front of b, and says how many bytes they are.
+// frames handles the whole frames at the front of b, and returns their length in bytes.
 func (s *Session) frames(b []byte) (used int, k load.Failure) {
 	for len(b)-used >= frameHeader {
 		f, size := parseFrameHeader(b[used:])
-		if size > maxFrame || !s.Greeted && (f.kind != frameSettings || f.flags&flagAck != 0) {
+		if size > maxFrame || !s.Ready && (f.kind != frameSettings || f.flags&flagAck != 0) {
 			return used, load.FailureProtocol
 		}
 		end := used + frameHeader + size
@@ -104,7 +104,7 @@ func (s *Session) frames(b []byte) (used int, k load.Failure) {
 	return used, load.FailureNone
 }
 
-// frameRule says what every frame of a type must be like.
+// frameRule is the form that every frame of a type must have.
 type frameRule struct {
 	onStream, onSession bool
 	size                int // exact; negative: any
@@ -117,7 +117,7 @@ var frameRules = [frameTypes]frameRule{
 	framePriority:     {onStream: true, size: 5, handle: func(*Session, frame) load.Failure { return load.FailureNone }},
 	frameReset:        {onStream: true, size: 4, handle: (*Session).takeReset},
 	frameSettings:     {onSession: true, size: -1, handle: (*Session).takeSettings},
-	framePush:         {onStream: true, size: -1, handle: func(*Session, frame) load.Failure { return load.FailureProtocol }}, // we said that we take none
+	framePush:         {onStream: true, size: -1, handle: func(*Session, frame) load.Failure { return load.FailureProtocol }}, // disabled by our settings
 	framePing:         {onSession: true, size: 8, handle: (*Session).takePing},
 	frameGoAway:       {onSession: true, size: -1, handle: (*Session).takeGoAway},
 	frameWindow:       {onStream: true, onSession: true, size: 4, handle: (*Session).takeWindow},
@@ -136,7 +136,7 @@ func (s *Session) handle(f frame) load.Failure {
 	case f.id == 0 && !rule.onSession, f.id != 0 && !rule.onStream, rule.size >= 0 && len(f.payload) != rule.size:
 		return load.FailureProtocol
 	case f.id != 0 && f.kind != framePriority && (f.id%2 == 0 || f.id >= s.next):
-		return load.FailureProtocol // a stream that nobody has opened
+		return load.FailureProtocol // a stream that was not opened
 	}
 	return rule.handle(s, f)
 }
@@ -206,14 +206,14 @@ func (s *Session) takePing(f frame) load.Failure {
 	return load.FailureNone
 }
 
-// takeGoAway ends the streams that the server has not looked at; those below its
+// takeGoAway ends the streams that the server has not processed. Streams up to its
 // last number will still be answered.
 func (s *Session) takeGoAway(f frame) load.Failure {
 	if len(f.payload) < 8 {
 		return load.FailureProtocol
 	}
 	last := binary.BigEndian.Uint32(f.payload) & lastStreamID
-	s.Closing, s.GoneBy = true, true
+	s.Closing, s.GoAway = true, true
 	for i := range s.streams {
 		if st := &s.streams[i]; st.id > last && !st.ended {
 			s.end(st, load.FailureGoAway, 0)
@@ -252,7 +252,7 @@ func (s *Session) takeSettings(f frame) load.Failure {
 			return load.FailureProtocol
 		}
 	}
-	s.Greeted = true
+	s.Ready = true
 	s.out = appendFrame(s.out, frameSettings, flagAck, 0, 0)
 	s.pump()
 	return load.FailureNone
@@ -268,7 +268,7 @@ func (s *Session) set(id uint16, value uint32) bool {
 	case settingEnablePush:
 		return value == 0
 	case settingMaxStreams:
-		s.limit = min(s.most, int(min(value, neverPromised)))
+		s.limit = min(s.most, int(min(value, defaultMaxStreams)))
 	case settingInitialWindow:
 		if value > maxWindow {
 			return false

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/check"
 )
 
-// head is what a header block said, as far as it matters.
+// head holds the relevant fields of a header block.
 type head struct {
 	status    int // 0: none
 	grpc      int // negative: none
@@ -165,7 +165,7 @@ func (s *Session) complete(st *Stream) {
 		return
 	}
 	if s.grpc && st.Status == 200 {
-		k, status := st.grpcOutcome(s.expect, s.Many)
+		k, status := st.grpcOutcome(s.expect, s.Streaming)
 		s.end(st, k, status)
 		return
 	}

@@ -22,7 +22,7 @@ type Request struct {
 	body         []byte
 }
 
-// defaultTable is the size in bytes of a header table nobody has spoken of.
+// defaultTable is the size in bytes of a header table without a setting.
 const defaultTable = 4096
 
 // BuildRequest encodes the request to u.

@@ -20,21 +20,21 @@ const (
 )
 
 const (
-	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	lastStreamID  = 1<<31 - 1
-	maxUnsent     = 256 << 10 // bytes of bodies that are framed ahead
-	maxReplies    = 1 << 20   // bytes a server may make us say without reading them
-	neverPromised = 1 << 20   // streams, until the server says how many it takes
+	preface           = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	lastStreamID      = 1<<31 - 1
+	maxUnsent         = 256 << 10 // bytes of bodies that are framed ahead
+	maxReplies        = 1 << 20   // bytes of replies that the server has not read
+	defaultMaxStreams = 1 << 20   // streams, until the server's settings arrive
 )
 
 // Session is the client's side of one HTTP/2 connection (RFC 9113): bytes in, bytes
-// out and requests on streams. It knows neither sockets nor clocks.
+// out and requests on streams. It has no socket and no clock.
 type Session struct {
-	request *Request
-	expect  *check.Expectation
-	grpc    bool
-	Many    bool // a gRPC answer may have any number of messages, not just one
-	bodily  bool
+	request   *Request
+	expect    *check.Expectation
+	grpc      bool
+	Streaming bool // a gRPC answer may have any number of messages, not just one
+	bodily    bool
 
 	streams []Stream // by number, see slot
 	done    []*Stream
@@ -44,9 +44,9 @@ type Session struct {
 	Active  int
 	next    uint32 // the next stream's number
 
-	Greeted bool // the server's settings have come
+	Ready   bool // the server's settings have come
 	Closing bool // no more streams here
-	GoneBy  bool // by GOAWAY
+	GoAway  bool // by GOAWAY
 	primed  bool // the server's table has the request's header
 	plain   bool // the server's table is too small
 
@@ -80,14 +80,14 @@ type Stream struct {
 	unsent   bool // in session.pending
 	window   int64
 	received int64
-	length   int64 // Content-Length; negative: not said
+	length   int64 // Content-Length; negative: absent
 	body     int64
-	grpc     int // status; negative: not said
+	grpc     int // status; negative: absent
 	content  check.Content
 	incoming messageReader // of gRPC
 }
 
-// NewSession makes a session for at most so many streams. Every one has a fixed
+// NewSession makes a session for at most that number of streams. Every one has a fixed
 // place by its number, so that finding it costs nothing; numbers whose place is
 // still taken are left out, as the protocol allows.
 func NewSession(request *Request, expect *check.Expectation, most int, bodily, grpc bool) *Session {
@@ -102,12 +102,12 @@ func NewSession(request *Request, expect *check.Expectation, most int, bodily, g
 	return s
 }
 
-// Reset prepares for a new connection, and says what a client says first.
+// Reset prepares for a new connection, and frames the client's preface.
 func (s *Session) Reset() {
 	*s = Session{
-		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, Many: s.Many, streams: s.streams,
+		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, Streaming: s.Streaming, streams: s.streams,
 		done: s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
-		headers: headerReader{block: s.headers.block[:0]}, next: 1, limit: min(s.most, neverPromised), window: defaultWindow, initial: defaultWindow,
+		headers: headerReader{block: s.headers.block[:0]}, next: 1, limit: min(s.most, defaultMaxStreams), window: defaultWindow, initial: defaultWindow,
 	}
 	s.headers.reset()
 	s.out = append(s.out, preface...)
@@ -133,8 +133,8 @@ func (s *Session) stream(id uint32) *Stream {
 // Size is the number of places for streams.
 func (s *Session) Size() int { return len(s.streams) }
 
-// Room says whether another request may begin.
-func (s *Session) Room() bool { return s.Greeted && !s.Closing && s.Active < s.limit }
+// Room reports whether another request may begin.
+func (s *Session) Room() bool { return s.Ready && !s.Closing && s.Active < s.limit }
 
 // Begin starts a request; there must be room.
 func (s *Session) Begin() *Stream {
@@ -218,7 +218,7 @@ func (s *Session) forget(st *Stream) {
 	s.pending, st.unsent = left, false
 }
 
-// refuse ends st for what is wrong with its answer; the connection stays.
+// refuse ends st because of a fault in its answer; the connection stays.
 func (s *Session) refuse(st *Stream, k load.Failure) {
 	s.output.reset(st.id, codeProtocol)
 	s.end(st, k, 0)
@@ -268,10 +268,10 @@ func (s *Session) Retire(st *Stream) {
 	s.Active--
 }
 
-// Eof says what the end of the stream means for what is under way.
-func (s *Session) Eof() load.Failure {
+// EndReason is the failure of the requests under way at the end of the connection.
+func (s *Session) EndReason() load.Failure {
 	switch {
-	case s.GoneBy:
+	case s.GoAway:
 		return load.FailureGoAway
 	case len(s.partial) > 0 || s.headers.id != 0:
 		return load.FailureHalfResponse

@@ -83,7 +83,7 @@ func (j *Job) Quotas() int64 {
 	return sum
 }
 
-// spin is the spin window to use where n processors may be used: by default
+// spinWindow is the spin window of a process that may use n CPUs: by default
 // only where a core is left for each worker beside one for its server, since a
 // core taken from the system under test is worse than a late send.
 func spinWindow(p *load.Profile, cpus int) time.Duration {

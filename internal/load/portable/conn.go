@@ -34,7 +34,7 @@ type conn struct {
 	// Of redirects:
 	detours map[string]*conn // to other origins
 	detour  bool             // this is one
-	hop     *http1.Hop       // what is asked for; nil: the target's request
+	hop     *http1.Hop       // the request of a redirect; nil: the target's request
 	route   http1.Redirects
 }
 
@@ -53,7 +53,7 @@ func (c *conn) take() bool {
 			if l.stopped || now >= l.end {
 				return false
 			}
-			if l.sated() {
+			if l.quotaReached() {
 				l.Stop()
 				return false
 			}
@@ -69,7 +69,7 @@ func (c *conn) take() bool {
 	}
 }
 
-// begin attaches a request; the lane is locked.
+// begin attaches a request; the worker is locked.
 func (c *conn) begin(intended, free int64) bool {
 	c.worker.busy++
 	// Where a connection must be opened first, that is part of the service.
@@ -107,7 +107,7 @@ func (c *conn) work() {
 				continue
 			}
 		}
-		status, k, reusable := c.chase(p)
+		status, k, reusable := c.exchangeAll(p)
 		c.finish(k, status)
 		if !reusable {
 			c.reopen()
@@ -156,7 +156,7 @@ func (c *conn) exchange(p *load.Profile) (status int, k load.Failure, reusable b
 		case done && used < n:
 			return 0, load.FailureExtraBytes, false
 		case errors.Is(err, io.EOF) && !done:
-			if done, k = c.parser.Eof(); !done {
+			if done, k = c.parser.EndOfStream(); !done {
 				return 0, k, false
 			}
 		case err != nil && !done:

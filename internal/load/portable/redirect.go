@@ -6,9 +6,9 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// chase sends the request and follows where its answers lead, on connections of c's
-// own. reusable is said of c's connection to its target.
-func (c *conn) chase(p *load.Profile) (status int, k load.Failure, reusable bool) {
+// exchangeAll sends the request and follows where its answers lead, on connections of c's
+// own. reusable is about c's connection to its target.
+func (c *conn) exchangeAll(p *load.Profile) (status int, k load.Failure, reusable bool) {
 	at, asked := c, c.target.Root
 	for hops := 0; ; hops++ {
 		if at.conn == nil {

@@ -47,7 +47,7 @@ type Worker struct {
 	started    atomic.Bool
 }
 
-// pool is what waits for the connections of one target.
+// pool holds the requests that wait for the connections of one target.
 type pool struct {
 	queue job.Queue[int64] // intended starts
 	due   sync.Cond        // the queue has grown, or the end has come
@@ -69,9 +69,9 @@ func NewWorker(j *job.Job, i int) *Worker {
 		l.pools[k].due.L = &l.mu
 	}
 	l.conns = make([]*conn, schedule.Share(p.Connections, p.Workers, i))
-	seats := schedule.Assign(p, len(l.conns))
+	assigned := schedule.Assign(p, len(l.conns))
 	for k := range l.conns {
-		t := seats[k]
+		t := assigned[k]
 		l.conns[k] = &conn{
 			worker: l, pool: &l.pools[t], target: &j.Targets[t], buffer: make([]byte, 32<<10),
 			parser: http1.Parser{Content: l.expect.NewContent(), Echo: j.Targets[t].Echo, Follow: p.Follow > 0},
@@ -140,14 +140,14 @@ func (l *Worker) Run(t0 time.Time) *record.Totals {
 	}
 	l.drain()
 	running.Wait()
-	if !l.stopped && l.sated() { // the window ends with the last answer
+	if !l.stopped && l.quotaReached() { // the window ends with the last answer
 		l.cut(l.now())
 		l.clock.NextEdge = min(l.clock.NextEdge, l.rec.Window[1])
 		l.clock.Advance(&l.rec, l.number, l.now())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.giveUp()
+	l.abandon()
 	return &l.rec.Totals
 }
 
@@ -167,7 +167,7 @@ func (l *Worker) sleepUntil(at int64) bool {
 	}
 }
 
-// pace makes requests due by the schedule, and looks at the clocks, until the end.
+// pace makes requests due by the schedule, and advances the ticker, until the end.
 func (l *Worker) pace() {
 	var s schedule.Schedule
 	next := int64(load.Never)
@@ -181,16 +181,16 @@ func (l *Worker) pace() {
 	for {
 		l.mu.Lock()
 		now := l.now()
-		for next <= now && next < l.end && !l.sated() {
+		for next <= now && next < l.end && !l.quotaReached() {
 			l.rec.Due(next)
 			l.offer(&l.pools[l.job.Rotation[turn]], next)
 			turn = (turn + 1) % len(l.job.Rotation)
 			next = s.Next()
 		}
 		clock.Advance(&l.rec, l.number, now)
-		sated := l.sated()
+		quotaReached := l.quotaReached()
 		l.mu.Unlock()
-		if sated {
+		if quotaReached {
 			return
 		}
 		if now >= l.end && clock.NextEdge == load.Never {
@@ -198,9 +198,9 @@ func (l *Worker) pace() {
 		}
 		if l.sleepUntil(min(next, l.end, clock.NextTick, clock.NextEdge)) {
 			l.mu.Lock()
-			sated := l.sated()
+			quotaReached := l.quotaReached()
 			l.mu.Unlock()
-			if sated {
+			if quotaReached {
 				return
 			}
 			l.cut(l.now())
@@ -213,10 +213,10 @@ func (l *Worker) pace() {
 	}
 }
 
-// sated says that all of a given number of requests have become due; the lane is locked.
-func (l *Worker) sated() bool { return l.rec.Intended >= l.quota }
+// quotaReached reports whether all of a given number of requests have become due; the worker is locked.
+func (l *Worker) quotaReached() bool { return l.rec.Intended >= l.quota }
 
-// offer makes a request due that was intended at an instant; the lane is locked.
+// offer makes a request due that was intended at an instant; the worker is locked.
 func (l *Worker) offer(p *pool, intended int64) {
 	if l.job.Profile.Overflow == load.OverflowDrop && p.queue.Size >= p.free {
 		l.rec.Drop(intended)
@@ -237,7 +237,7 @@ func (l *Worker) cut(now int64) {
 	}
 }
 
-// drain waits for what is under way, then sends the connections home.
+// drain waits for the requests under way, then ends the connections' goroutines.
 func (l *Worker) drain() {
 	expire := time.AfterFunc(l.job.Profile.Drain, func() {
 		l.mu.Lock()
@@ -263,7 +263,7 @@ func (l *Worker) drain() {
 	}
 }
 
-// waiting counts requests that are due or under way; the lane is locked.
+// waiting counts requests that are due or under way; the worker is locked.
 func (l *Worker) waiting() int {
 	n := l.busy
 	for i := range l.pools {
@@ -272,7 +272,7 @@ func (l *Worker) waiting() int {
 	return n
 }
 
-func (l *Worker) giveUp() {
+func (l *Worker) abandon() {
 	now := l.now()
 	for i := range l.pools {
 		for q := &l.pools[i].queue; q.Size > 0; {

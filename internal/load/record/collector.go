@@ -26,7 +26,7 @@ type Collector struct {
 
 	seconds map[int]*logSecond
 	pending map[int]*pendingTick
-	next    int // the second to be told next
+	next    int // the second to be reported next
 }
 
 // pendingTick waits for the other workers' share of the same second.
@@ -64,7 +64,7 @@ func (c *Collector) Recorder() Recorder {
 	}
 }
 
-// Start begins to collect from so many workers.
+// Start begins to collect from that number of workers.
 func (c *Collector) Start(workers int) {
 	c.workers = workers
 	c.idle.Go(func() {
@@ -132,13 +132,13 @@ func (c *Collector) tick(t tick) {
 	default:
 	}
 	for c.pending[c.next] != nil && c.pending[c.next].seen >= c.workers {
-		c.tell(&c.pending[c.next].tick)
+		c.emit(&c.pending[c.next].tick)
 		delete(c.pending, c.next)
 		c.next++
 	}
 }
 
-func (c *Collector) tell(t *tick) {
+func (c *Collector) emit(t *tick) {
 	c.progress(load.Progress{
 		Second: t.index, Phase: phaseOf(c.profile, t.index),
 		Intended: t.intended, Completed: t.completed, Errors: t.errors,

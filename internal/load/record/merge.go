@@ -88,7 +88,7 @@ func Merge(reports []load.Report) (load.Report, error) {
 	}
 	fill(&m, &sum)
 	m.Routes = mergeRoutes(reports)
-	m.GapDistance = gapDistance // of a merged schedule nothing can be said: the worst part's
+	m.GapDistance = gapDistance // unknown for a merged schedule: the worst part's
 	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
 		m.Rate = float64(sum.completed) / window
 	}

@@ -38,7 +38,7 @@ type second struct {
 	lateness    *hdrhistogram.Histogram
 }
 
-// tick is what one worker did within one second of time, for the live line.
+// tick counts one worker's requests of one second, for the live line.
 type tick struct {
 	index     int
 	intended  int64
@@ -72,7 +72,7 @@ func newSecond() *second {
 	return s
 }
 
-// InWindow says whether an instant, ns from t0, lies in the measure window.
+// InWindow reports whether an instant, ns from t0, lies in the measure window.
 func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
 
 // at returns the second an intended start belongs to.

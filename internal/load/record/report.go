@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Facts are what a report holds beside what the workers counted.
+// Facts are the parts of a report that workers do not count.
 type Facts struct {
 	Engine    string
 	Protocols string // of the targets, each once
@@ -120,7 +120,7 @@ func byName(counts *[load.FailureCount]int64) map[string]int64 {
 	return named
 }
 
-// quantiles of h (ns) in units of so many ns.
+// quantiles of h (ns) in a unit of that many ns.
 func quantiles(h *hdrhistogram.Histogram, unit float64) load.Quantiles {
 	if h.TotalCount() == 0 {
 		return load.Quantiles{}
@@ -133,7 +133,7 @@ func quantiles(h *hdrhistogram.Histogram, unit float64) load.Quantiles {
 	}
 }
 
-// version is what the build recorded.
+// version is the build's.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version

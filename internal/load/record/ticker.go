@@ -17,7 +17,7 @@ type Ticker struct {
 	processCPU         time.Duration // likewise; worker 0
 }
 
-// Advance does what is due at now, for worker number.
+// Advance does the work that is due at now, for worker number.
 func (c *Ticker) Advance(r *Recorder, number int, now int64) {
 	if now >= c.NextEdge {
 		c.Edge(r, number, now)

@@ -69,7 +69,7 @@ type Totals struct {
 	Polled             time.Duration // of the window, in polls that found nothing
 	processCPU         time.Duration // of the process in the window; worker 0 only
 	wall               time.Duration // between the worker's readings of its CPU at the edges of the window
-	covered            time.Duration // of the window, until it was over or the worker was told to stop
+	covered            time.Duration // of the window, until it was over or Stop was called
 	Spin               time.Duration // in use at the end
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// skewLimit is the difference of clocks, or of what is known of them, that is
+// skewLimit is the difference of clocks, or its uncertainty, that is
 // worth a warning, µs: or a tenth of the median response time, if that is more.
 const skewLimit = 1000.0
 
@@ -30,7 +30,7 @@ func judgeClocks(r *load.Report, parts []load.Report) {
 	r.ClockSkewUS, r.ClockBoundUS = most-least, 2*bound
 	limit := max(skewLimit, 0.1*r.ResponseMS.P50*1e3)
 	if r.ClockSkewUS > limit {
-		r.Warn("the clocks of the parts differ by %.0f µs (± %.0f µs, limit %.0f µs): each part's start is told by its own clock to make up for it", r.ClockSkewUS, r.ClockBoundUS, limit)
+		r.Warn("the clocks of the parts differ by %.0f µs (± %.0f µs, limit %.0f µs): each part's start is corrected for its own clock", r.ClockSkewUS, r.ClockBoundUS, limit)
 	}
 	if r.ClockBoundUS > limit {
 		r.Warn("the clocks of the parts could be compared only to ± %.0f µs (limit %.0f µs): the parts may have started so far apart", r.ClockBoundUS, limit)
@@ -39,13 +39,13 @@ func judgeClocks(r *load.Report, parts []load.Report) {
 
 // Limits beyond which the generator, not the server, was measured.
 const (
-	reachedRate    = 0.995 // of what was intended
+	reachedRate    = 0.995 // of the intended requests
 	latenessFloor  = 50.0  // µs, p99
 	latenessShare  = 0.10  // of the median response time
 	threadCPULimit = 0.90  // of one core
 )
 
-// judge says whether the generator was the limit, and which limit it was.
+// judge sets the verdict: whether the generator was the limit, and which one.
 func judge(r *load.Report, t *Totals, cut bool) {
 	if r.MeasureEnd.Equal(r.MeasureStart) {
 		r.Invalidate("stopped before the measure window began")
@@ -90,8 +90,8 @@ func judgeOpen(r *load.Report, t *Totals) {
 const (
 	gapLimit     = 0.10 // distance of sent from intended gaps, in mean gaps
 	halfLimit    = 0.25 // change of the median between the halves of the window
-	halfFloorNS  = 50e3 // smaller changes are nobody's concern
-	minHalf      = 2    // whole seconds in each half, below which halves say nothing
+	halfFloorNS  = 50e3 // smaller changes are ignored
+	minHalf      = 2    // whole seconds in each half, at least
 	minGaps      = 100
 	stealLimit   = 0.01 // of the machine's CPU time, taken by the hypervisor
 	pressureMost = 0.20 // of the time, some task waited for a CPU

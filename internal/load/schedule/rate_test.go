@@ -83,8 +83,8 @@ func TestWeightedTurns(t *testing.T) {
 	if got.String() != "aabacaa" {
 		t.Errorf("turns %s", got.String())
 	}
-	seats := Assign(&p, 4)
-	if len(seats) != 4 || seats[0] != 0 || seats[1] != 1 || seats[2] != 2 {
-		t.Errorf("seats %v", seats)
+	assigned := Assign(&p, 4)
+	if len(assigned) != 4 || assigned[0] != 0 || assigned[1] != 1 || assigned[2] != 2 {
+		t.Errorf("assigned %v", assigned)
 	}
 }

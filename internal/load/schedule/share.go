@@ -4,7 +4,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Share is what part i of n gets of a whole that is shared out evenly, exactly.
+// Share is part i of n of a whole that is divided evenly.
 func Share(whole, n, i int) int {
 	s := whole / n
 	if i < whole%n {
@@ -43,15 +43,15 @@ func Rotation(p *load.Profile) []int {
 	return order
 }
 
-// seats shares n connections out among the targets: one each, the rest by weight.
+// assigned shares n connections out among the targets: one each, the rest by weight.
 func Assign(p *load.Profile, n int) []int {
 	order := Rotation(p)
-	seats := make([]int, 0, n)
+	assigned := make([]int, 0, n)
 	for i := range min(n, len(p.Targets)) {
-		seats = append(seats, i)
+		assigned = append(assigned, i)
 	}
 	for i := len(p.Targets); i < n; i++ {
-		seats = append(seats, order[i%len(order)])
+		assigned = append(assigned, order[i%len(order)])
 	}
-	return seats
+	return assigned
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// echoed is what an exchange sends: the body, or one byte where there is none.
+// echoed is the request of an echo: the body, or one byte.
 func echoed(body []byte) []byte {
 	if len(body) == 0 {
 		return []byte{'x'}
@@ -16,7 +16,7 @@ func echoed(body []byte) []byte {
 	return body
 }
 
-// body is what every request carries.
+// Body is the body of every request.
 func Body(p *load.Profile) ([]byte, error) {
 	if p.BodyFile == "" {
 		return bytes.Repeat([]byte{'x'}, int(p.RequestSize)), nil

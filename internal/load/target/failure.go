@@ -48,7 +48,7 @@ func NetFailure(err error) load.Failure {
 	return load.FailureOther
 }
 
-// LookupFailure tells what kind of failure a look-up's error is.
+// LookupFailure classifies the error of a look-up.
 func LookupFailure(err error) load.Failure {
 	var dns *net.DNSError
 	switch {
@@ -64,7 +64,7 @@ func LookupFailure(err error) load.Failure {
 // crypto/tls keeps to itself.
 const noProtocol = "tls: no application protocol"
 
-// TLSFailure tells what kind of failure a handshake's error is.
+// TLSFailure classifies the error of a handshake.
 func TLSFailure(err error) load.Failure {
 	var verify *tls.CertificateVerificationError
 	if errors.As(err, &verify) {

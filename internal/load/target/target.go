@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http2"
 )
 
-// Target is one URL, taken apart and ready to be asked.
+// Target is one URL, parsed, resolved and encoded.
 type Target struct {
 	URL      *url.URL
 	Addrs    []netip.AddrPort // of the host; none: to be looked up for each connection

@@ -16,7 +16,7 @@ const (
 )
 
 // offered are the protocols that a server may choose from. To a server of HTTP/2
-// HTTP/1.1 is offered too, so that one that has no HTTP/2 says so by its choice.
+// HTTP/1.1 is offered too, so that a server without HTTP/2 chooses that.
 var offered = map[string][]string{
 	load.ProtocolHTTP1: {alpnHTTP1},
 	load.ProtocolHTTP2: {AlpnHTTP2, alpnHTTP1},

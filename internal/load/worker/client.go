@@ -22,16 +22,16 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond // after a failure, doubled at each
 	longestPause = 2 * time.Second
-	// Patience is how long a worker that cannot be reached is asked again, where a
+	// Patience is how long an unreachable worker is retried, where a
 	// [Client] has none of its own.
 	Patience = 90 * time.Second
-	// answerTimeout bounds one question and its answer; a stream has none.
+	// answerTimeout bounds one request and its response; a stream has no bound.
 	answerTimeout = 20 * time.Second
 	// maxAnswer bounds an answer that is no stream, bytes.
 	maxAnswer = 1 << 20
 )
 
-// Client asks one worker.
+// Client calls one worker.
 type Client struct {
 	http  http.Client
 	token string
@@ -41,12 +41,12 @@ type Client struct {
 
 // NewClient makes a client whose connections dial makes.
 func NewClient(dial func(ctx context.Context, network, address string) (net.Conn, error), token string) *Client {
-	// One question a connection: a forwarded connection that has broken is not always told of.
+	// One request a connection: a broken forwarded connection is not always noticed.
 	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}},
 		token: token, Patience: Patience}
 }
 
-// Refused is an answer that says no.
+// Refused is a refusal by the worker.
 type Refused struct {
 	Status  int
 	Message string
@@ -54,9 +54,9 @@ type Refused struct {
 
 func (e *Refused) Error() string { return e.Message }
 
-// again does something until it succeeds, is refused, or the worker could not be
+// retry calls do until it succeeds, is refused, or the worker could not be
 // reached for longer than the client's patience since the last progress.
-func (c *Client) again(ctx context.Context, what string, do func(context.Context) (progress bool, err error)) error {
+func (c *Client) retry(ctx context.Context, what string, do func(context.Context) (progress bool, err error)) error {
 	pause, since := firstPause, time.Now()
 	for {
 		progress, err := do(ctx)
@@ -83,8 +83,8 @@ func (c *Client) again(ctx context.Context, what string, do func(context.Context
 	}
 }
 
-// ask sends one request; its answer is a stream for the caller to close.
-func (c *Client) ask(ctx context.Context, method, target string, body any) (*http.Response, error) {
+// open sends one request; its response is a stream for the caller to close.
+func (c *Client) open(ctx context.Context, method, target string, body any) (*http.Response, error) {
 	var sent io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -112,16 +112,16 @@ func (c *Client) ask(ctx context.Context, method, target string, body any) (*htt
 		why.Error = fmt.Sprintf("%s: %.200s", resp.Status, strings.TrimSpace(string(b)))
 	}
 	if resp.StatusCode >= 500 {
-		return nil, errors.New(why.Error) // something between, that may be mended
+		return nil, errors.New(why.Error) // a proxy's error, which may be temporary
 	}
 	return nil, &Refused{resp.StatusCode, why.Error}
 }
 
-// tell sends one request and reads the answer whole.
-func (c *Client) tell(ctx context.Context, method, target string, body, into any) error {
+// call sends one request and reads the whole answer.
+func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	resp, err := c.ask(ctx, method, target, body)
+	resp, err := c.open(ctx, method, target, body)
 	if err != nil {
 		return err
 	}
@@ -132,30 +132,30 @@ func (c *Client) tell(ctx context.Context, method, target string, body, into any
 	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into)
 }
 
-func (c *Client) tellAgain(ctx context.Context, what, method, target string, body, into any) error {
-	return c.again(ctx, what, func(ctx context.Context) (bool, error) { return false, c.tell(ctx, method, target, body, into) })
+func (c *Client) callRetrying(ctx context.Context, what, method, target string, body, into any) error {
+	return c.retry(ctx, what, func(ctx context.Context) (bool, error) { return false, c.call(ctx, method, target, body, into) })
 }
 
-// Clock says how far the worker's clock is ahead of this one, and how far off
+// Clock returns how far the worker's clock is ahead of this one, and how far off
 // that may be at most.
 func (c *Client) Clock(ctx context.Context) (ahead, unsure time.Duration, err error) {
 	return clock.Measure(time.Now, func() (stamps clock.Stamps, err error) {
-		return stamps, c.tellAgain(ctx, "ask for the time", http.MethodGet, "/clock", nil, &stamps)
+		return stamps, c.callRetrying(ctx, "ask for the time", http.MethodGet, "/clock", nil, &stamps)
 	})
 }
 
 // Start starts a command. The run is the worker's: it goes on when ctx ends.
 func (c *Client) Start(ctx context.Context, command Command) (*Run, error) {
 	r := &Run{client: c, id: command.ID}
-	if err := c.tellAgain(ctx, "start "+path.Base(command.Path), http.MethodPost, "/run", command, &r.first); err != nil {
+	if err := c.callRetrying(ctx, "start "+path.Base(command.Path), http.MethodPost, "/run", command, &r.first); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// Done tells the worker that it is no longer needed: it ends.
+// Done ends the worker.
 func (c *Client) Done(ctx context.Context) error {
-	return c.tellAgain(ctx, "end the load worker", http.MethodPost, "/done", nil, nil)
+	return c.callRetrying(ctx, "end the load worker", http.MethodPost, "/done", nil, nil)
 }
 
 // Run is a command that a worker runs.
@@ -173,10 +173,10 @@ func (r *Run) at(name string, more ...string) string {
 	return "/" + name + "?" + q.Encode()
 }
 
-// Status asks how the run is getting on.
+// Status returns the state of the run.
 func (r *Run) Status(ctx context.Context) (Status, error) {
 	var s Status
-	err := r.client.tellAgain(ctx, "ask how the command is getting on", http.MethodGet, r.at("status"), nil, &s)
+	err := r.client.callRetrying(ctx, "ask how the command is getting on", http.MethodGet, r.at("status"), nil, &s)
 	return s, err
 }
 
@@ -185,7 +185,7 @@ func (r *Run) Status(ctx context.Context) (Status, error) {
 // which it broke. It returns when the command has ended and all of it is written.
 func (r *Run) Copy(ctx context.Context, stream string, w io.Writer) error {
 	to := &writer{to: w}
-	err := r.client.again(ctx, "read what the command writes", func(ctx context.Context) (bool, error) {
+	err := r.client.retry(ctx, "read what the command writes", func(ctx context.Context) (bool, error) {
 		before := to.n
 		err := r.copyOnce(ctx, stream, to)
 		return to.n > before, err
@@ -198,19 +198,19 @@ func (r *Run) Copy(ctx context.Context, stream string, w io.Writer) error {
 
 // copyOnce reads one answer. An end that the worker does not confirm is a broken connection.
 func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
-	resp, err := r.client.ask(ctx, http.MethodGet, r.at(stream, "from", strconv.FormatInt(to.n, 10)), nil)
+	resp, err := r.client.open(ctx, http.MethodGet, r.at(stream, "from", strconv.FormatInt(to.n, 10)), nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(to, resp.Body); err != nil {
 		if to.err != nil {
-			return &Refused{Message: to.err.Error()} // the reader has gone: there is nobody to read for
+			return &Refused{Message: to.err.Error()} // the reader has gone
 		}
 		return err
 	}
 	var s Status
-	if err := r.client.tell(ctx, http.MethodGet, r.at("status"), nil, &s); err != nil {
+	if err := r.client.call(ctx, http.MethodGet, r.at("status"), nil, &s); err != nil {
 		return err
 	}
 	size := s.Stdout
@@ -247,8 +247,8 @@ const (
 // called for each file, with its name, a clean relative path with slashes; again
 // for all of them where the connection broke meanwhile.
 func (r *Run) Files(ctx context.Context, keep func(name string, content io.Reader) error) error {
-	return r.client.again(ctx, "fetch what the command left", func(ctx context.Context) (bool, error) {
-		resp, err := r.client.ask(ctx, http.MethodGet, r.at("files"), nil)
+	return r.client.retry(ctx, "fetch what the command left", func(ctx context.Context) (bool, error) {
+		resp, err := r.client.open(ctx, http.MethodGet, r.at("files"), nil)
 		if err != nil {
 			return false, err
 		}
@@ -262,7 +262,7 @@ func readFiles(from io.Reader, keep func(name string, content io.Reader) error) 
 	for n := 0; ; n++ {
 		h, err := archive.Next()
 		if err == io.EOF {
-			// The archive's end is there; what follows says that the answer's is too.
+			// The archive has ended; the rest must be the end of the answer.
 			_, err = io.Copy(io.Discard, from)
 			return err
 		}
@@ -283,7 +283,7 @@ func readFiles(from io.Reader, keep func(name string, content io.Reader) error) 
 	}
 }
 
-// Stop asks the command to end, and has it killed after grace. It does not wait.
+// Stop interrupts the command, and kills it after grace. It does not wait.
 func (r *Run) Stop(ctx context.Context, grace time.Duration) error {
-	return r.client.tellAgain(ctx, "stop the command", http.MethodPost, r.at("stop"), stopRequest{grace}, nil)
+	return r.client.callRetrying(ctx, "stop the command", http.MethodPost, r.at("stop"), stopRequest{grace}, nil)
 }

@@ -77,7 +77,7 @@ func (r *run) status() Status {
 	return s
 }
 
-// stop asks the command to end, and kills its group after grace. It does not wait.
+// stop interrupts the command, and kills its group after grace. It does not wait.
 func (r *run) stop(grace time.Duration) error {
 	r.mu.Lock()
 	r.stopped = true
@@ -100,7 +100,7 @@ func (r *run) stop(grace time.Duration) error {
 	return nil
 }
 
-// output is what a command writes: it grows, and can be read from any offset meanwhile.
+// output holds a command's output: it grows, and can be read from any offset meanwhile.
 type output struct {
 	file *os.File
 

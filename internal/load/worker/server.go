@@ -26,11 +26,11 @@ const (
 	maxRequest = 64 << 20
 	// headerTimeout bounds the sending of a request's header.
 	headerTimeout = 10 * time.Second
-	// endGrace is what a command that still runs gets when the server ends.
+	// endGrace is the time that a running command gets when the server ends.
 	endGrace = time.Second
 )
 
-// Server runs one command at a time for whoever holds the token.
+// Server runs one command at a time for a client with the token.
 type Server struct {
 	token string
 	root  string // directory for commands to work in
@@ -65,7 +65,7 @@ func NewServer(token, root string) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers on l until ctx ends or a client says that it is done; a command that still runs is ended.
+// Serve answers on l until ctx ends or a client calls Done; a running command is ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: 16 << 10}
 	failed := make(chan error, 1)
@@ -125,7 +125,7 @@ func refuse(w http.ResponseWriter, status int, format string, args ...any) {
 	answer(w, status, refusal{fmt.Sprintf(format, args...)})
 }
 
-// start starts a command, unless it is there already.
+// start starts a command, unless it runs already.
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	var c Command
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -186,8 +186,8 @@ func (s *Server) stream(name string) func(http.ResponseWriter, *http.Request, *r
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
 		flush := http.NewResponseController(w)
-		_ = flush.Flush() // the header, so that the client knows it is heard
-		// An error is a connection that broke: the client asks again.
+		_ = flush.Flush() // the header, so that the client sees a response
+		// An error is a broken connection: the client tries again.
 		_ = of.output[name].copyFrom(w, from, func() { _ = flush.Flush() }, r.Context().Done())
 	}
 }

@@ -1,6 +1,6 @@
 // Package worker runs a command for tare where tare itself cannot reach: the
-// [Server] stands in a pod of load workers and listens on its loopback address
-// alone, and the [Client] talks to it through a connection that somebody forwards.
+// [Server] runs in a pod of load workers and listens on its loopback address
+// alone, and the [Client] calls it through a forwarded connection.
 //
 // Connections may break at any time. What a command writes is therefore kept by
 // the server and read by offset, and asking twice starts nothing twice: a broken
@@ -9,7 +9,7 @@ package worker
 
 import "time"
 
-// Command is what a worker is to run. Path is a path where the worker runs.
+// Command is a command for a worker. Path is a path on the worker's system.
 type Command struct {
 	// ID is the caller's name for this run: asked for again, it is not started again.
 	ID    string   `json:"id"`
@@ -36,7 +36,7 @@ const (
 	Stderr = "stderr"
 )
 
-// stopRequest asks a run to end.
+// stopRequest ends a run.
 type stopRequest struct {
 	Grace time.Duration `json:"grace"` // ns until it is killed
 }
