@@ -27,8 +27,9 @@ const (
 // A workload is ready with all its replicas updated and available, a pod if Ready or succeeded, and a Job with all its
 // pods ready or completed. A namespace is ready if active with its default service account, a CustomResourceDefinition
 // if established, and a LoadBalancer with an address. Any other kind is ready if it exists and its condition Ready or
-// Available, if any, is true. report, unless nil, receives the progress and the apparent obstacle, whenever they change. If the wait fails,
-// its error is a [*NotReady]. It ends before the deadline if the cause is permanent. A dry run records kubectl commands.
+// Available, if any, is true. report, unless nil, receives the progress and the apparent obstacle, whenever they change.
+// If the wait fails, its error is a [*NotReady]. It ends before the deadline if the cause is permanent. A dry run
+// records kubectl commands.
 func (c *Cluster) WaitReady(ctx context.Context, report func(string), refs ...Ref) error {
 	for _, ref := range refs {
 		if c.DryRun() {
