@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/invopop/jsonschema"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/invopop/jsonschema"
-
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -18,22 +17,15 @@ import (
 // with the treatments. Mesh names are examples only, since a user can write a
 // definition.
 func Schema(known Known) ([]byte, error) {
-	r := jsonschema.Reflector{
-		Anonymous:                  true,
-		DoNotReference:             true, // one tree: a type means different things in different fields
-		RequiredFromJSONSchemaTags: true, // required fields are listed below
-		FieldNameTag:               "yaml",
-		Mapper: func(t reflect.Type) *jsonschema.Schema {
-			switch t {
-			case reflect.TypeFor[Factors]():
-				return factorsSchema(known, true)
-			case reflect.TypeFor[Baseline]():
-				return factorsSchema(known, false)
-			}
-			return unitSchema(t)
-		},
-	}
-	s := r.Reflect(&Experiment{})
+	s := jsonschema.Of(reflect.TypeFor[Experiment](), func(t reflect.Type) *jsonschema.Schema {
+		switch t {
+		case reflect.TypeFor[Factors]():
+			return factorsSchema(known, true)
+		case reflect.TypeFor[Baseline]():
+			return factorsSchema(known, false)
+		}
+		return unitSchema(t)
+	})
 	s.Title = "tare experiment"
 	for _, d := range describe(known) {
 		p := property(s, d.path)

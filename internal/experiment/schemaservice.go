@@ -3,8 +3,7 @@ package experiment
 import (
 	"reflect"
 
-	"github.com/invopop/jsonschema"
-
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 

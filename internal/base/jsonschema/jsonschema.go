@@ -1,0 +1,162 @@
+// Package jsonschema builds a JSON Schema (draft 2020-12) from Go types.
+package jsonschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Schema is the part of JSON Schema that tare uses. The order of the fields is the order in the output.
+type Schema struct {
+	Version string `json:"$schema,omitempty"`
+
+	AllOf []*Schema `json:"allOf,omitempty"`
+	AnyOf []*Schema `json:"anyOf,omitempty"`
+	OneOf []*Schema `json:"oneOf,omitempty"`
+	Not   *Schema   `json:"not,omitempty"`
+
+	Items                *Schema     `json:"items,omitempty"`
+	Properties           *Properties `json:"properties,omitempty"`
+	AdditionalProperties *Schema     `json:"additionalProperties,omitempty"`
+	PropertyNames        *Schema     `json:"propertyNames,omitempty"`
+
+	Type             string      `json:"type,omitempty"`
+	Enum             []any       `json:"enum,omitempty"`
+	Const            any         `json:"const,omitempty"`
+	Maximum          json.Number `json:"maximum,omitempty"`
+	ExclusiveMaximum json.Number `json:"exclusiveMaximum,omitempty"`
+	Minimum          json.Number `json:"minimum,omitempty"`
+	ExclusiveMinimum json.Number `json:"exclusiveMinimum,omitempty"`
+	MaxLength        *uint64     `json:"maxLength,omitempty"`
+	MinLength        *uint64     `json:"minLength,omitempty"`
+	Pattern          string      `json:"pattern,omitempty"`
+	MaxItems         *uint64     `json:"maxItems,omitempty"`
+	MinItems         *uint64     `json:"minItems,omitempty"`
+	UniqueItems      bool        `json:"uniqueItems,omitempty"`
+	MaxProperties    *uint64     `json:"maxProperties,omitempty"`
+	MinProperties    *uint64     `json:"minProperties,omitempty"`
+	Required         []string    `json:"required,omitempty"`
+
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Default     any    `json:"default,omitempty"`
+	Examples    []any  `json:"examples,omitempty"`
+}
+
+// FalseSchema accepts nothing.
+var FalseSchema = &Schema{Not: &Schema{}}
+
+// MarshalJSON writes FalseSchema as false, and a schema without fields as true.
+func (s *Schema) MarshalJSON() ([]byte, error) {
+	if s == FalseSchema {
+		return []byte("false"), nil
+	}
+	if reflect.DeepEqual(s, &Schema{}) {
+		return []byte("true"), nil
+	}
+	type plain Schema // without this method
+	return json.Marshal((*plain)(s))
+}
+
+// Properties are the fields of an object, in order.
+type Properties struct {
+	names []string
+	of    map[string]*Schema
+}
+
+// NewProperties returns no fields.
+func NewProperties() *Properties { return &Properties{of: map[string]*Schema{}} }
+
+// Set adds a field, or replaces it in its place.
+func (p *Properties) Set(name string, s *Schema) {
+	if _, ok := p.of[name]; !ok {
+		p.names = append(p.names, name)
+	}
+	p.of[name] = s
+}
+
+// Get finds a field.
+func (p *Properties) Get(name string) (*Schema, bool) {
+	s, ok := p.of[name]
+	return s, ok
+}
+
+// MarshalJSON writes the fields in order.
+func (p *Properties) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	for i, name := range p.names {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(p.of[name])
+		if err != nil {
+			return nil, err
+		}
+		b.WriteString(map[bool]string{true: "{", false: ","}[i == 0])
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	if len(p.names) == 0 {
+		b.WriteByte('{')
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// Of returns the schema of a type, with the fields of structs named by their yaml tags. Structs refuse other fields.
+// known returns the schema of special types, or nil.
+func Of(t reflect.Type, known func(reflect.Type) *Schema) *Schema {
+	s := of(t, known)
+	s.Version = "https://json-schema.org/draft/2020-12/schema"
+	return s
+}
+
+// addFields adds the fields of a struct, and those of inlined structs in their place.
+func addFields(to *Properties, t reflect.Type, known func(reflect.Type) *Schema) {
+	for f := range t.Fields() {
+		switch name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
+		case options == "inline":
+			addFields(to, f.Type, known)
+		case name != "" && name != "-":
+			to.Set(name, of(f.Type, known))
+		}
+	}
+}
+
+func of(t reflect.Type, known func(reflect.Type) *Schema) *Schema {
+	if s := known(t); s != nil {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return of(t.Elem(), known)
+	case reflect.Struct:
+		s := &Schema{Type: "object", Properties: NewProperties(), AdditionalProperties: FalseSchema}
+		addFields(s.Properties, t, known)
+		return s
+	case reflect.Slice:
+		return &Schema{Type: "array", Items: of(t.Elem(), known)}
+	case reflect.Map:
+		s := &Schema{Type: "object"}
+		if t.Elem().Kind() != reflect.Interface {
+			s.AdditionalProperties = of(t.Elem(), known)
+		}
+		return s
+	case reflect.Interface:
+		return &Schema{}
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return &Schema{Type: "integer"}
+	case reflect.Float64:
+		return &Schema{Type: "number"}
+	case reflect.Bool:
+		return &Schema{Type: "boolean"}
+	case reflect.String:
+		return &Schema{Type: "string"}
+	}
+	panic(fmt.Sprintf("jsonschema: unsupported type %v", t)) // a mistake in the code
+}
