@@ -47,6 +47,14 @@ func realCluster(t *testing.T) *cluster.Cluster {
 	return c
 }
 
+// sharedCluster is [realCluster] for a test whose objects are all in namespaces of its own:
+// it runs beside other such tests, after those that change the cluster.
+func sharedCluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	t.Parallel()
+	return realCluster(t)
+}
+
 var loadImage = sync.OnceValue(func() error {
 	dir, err := os.MkdirTemp("", "tare-kube-test-")
 	if err != nil {

@@ -59,7 +59,7 @@ func wantError(t *testing.T, err error, words ...string) {
 }
 
 func TestImageMissing(t *testing.T) {
-	p := newReal(t, realCluster(t), func(o *Options) { o.Image = "localhost/tare-agent:no-such-version" })
+	p := newReal(t, sharedCluster(t), func(o *Options) { o.Image = "localhost/tare-agent:no-such-version" })
 	wantRefused(t, p, platformtest.Spec(t, noMesh(t), 1, "echo"), 30*time.Second, "deployment", "echo: 0 of 1 replicas ready", "ErrImageNeverPull", "tare image load")
 }
 
@@ -72,7 +72,7 @@ func newBatches(c *cluster.Cluster) *meshes.Batches {
 func TestQuotaExceeded(t *testing.T) {
 	m := mesh.Definition{Name: "narrow", Kubernetes: &mesh.Kubernetes{Enrolment: mesh.Enrolment{
 		Manifests: []string{"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: narrow}\nspec: {hard: {pods: \"1\"}}\n"}}}}
-	c := realCluster(t)
+	c := sharedCluster(t)
 	p := newReal(t, c, func(o *Options) { o.Meshes = newBatches(c) })
 	wantRefused(t, p, platformtest.Spec(t, m, 3, "echo"), 30*time.Second, "echo", "quota")
 }

@@ -58,7 +58,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 // Trials run in an existing namespace with only the RBAC permissions that `tare cluster rbac --namespace` prints, and with
 // the configured resources. Their objects are removed, those of other users remain.
 func TestExistingNamespace(t *testing.T) {
-	c := realCluster(t)
+	c := sharedCluster(t)
 	namespace, user := makeNamespace(t, c)
 	use := func(o *Options) {
 		o.Cluster, o.Namespace = asUser(t, user), namespace
@@ -181,7 +181,7 @@ func TestResources(t *testing.T) {
 
 // The digests of a trial's images are archived as platform.digests takes them. Another digest is refused, and nothing remains.
 func TestDigests(t *testing.T) {
-	c := realCluster(t)
+	c := sharedCluster(t)
 	spec := platformtest.Spec(t, noMesh(t), 1, "echo")
 	spec.Provenance = t.TempDir()
 	d, err := newReal(t, c, nil).deploy(t.Context(), spec)

@@ -38,7 +38,7 @@ func TestCanInject(t *testing.T) {
 
 // A pod that a fault ends returns in its slot with the next generation, and is monitored again.
 func TestPodsEndAndReturn(t *testing.T) {
-	c := realCluster(t)
+	c := sharedCluster(t)
 	d, err := newReal(t, c, nil).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 2, "echo"))
 	if err != nil {
 		t.Fatal(err)

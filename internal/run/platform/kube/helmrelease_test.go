@@ -89,7 +89,7 @@ func TestChart(t *testing.T) {
 
 // An unsupported chart is refused with the reason, and nothing remains.
 func TestChartRefused(t *testing.T) {
-	c := realCluster(t)
+	c := sharedCluster(t)
 	p := newReal(t, c, nil)
 	wantRefused(t, p, chartSpec(t, 1, "beyond: true"), time.Minute, "chart shop has ClusterRole shop, outside the trial's namespace", "application.chart.values")
 	wantRefused(t, p, chartSpec(t, 1, "image: localhost/no-such:1"), 30*time.Second, "cart: 0 of 1 replicas ready", "ErrImageNeverPull")
