@@ -118,7 +118,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// The page people read says the same as the table the code is held to.
+// The page lists the layers of this file.
 func TestArchitecturePageShowsTheLayers(t *testing.T) {
 	page, err := os.ReadFile("docs/explanation/architecture.md")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-var update = flag.Bool("update", false, "write the generated pages anew")
+var update = flag.Bool("update", false, "write the generated pages again")
 
 const (
 	metricsPage  = "docs/reference/metrics.md"
