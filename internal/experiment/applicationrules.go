@@ -101,7 +101,7 @@ func clipError(err error) string {
 	return err.Error()
 }
 
-// chart checks that the platform can install the chart. A path is made absolute.
+// chart checks that the platform can install the chart. It makes a path absolute.
 func (v applicationRules) chart(inline bool) {
 	c := v.e.Application.Chart
 	switch {

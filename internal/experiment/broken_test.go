@@ -147,7 +147,7 @@ func TestBrokenBytes(t *testing.T) {
 	}
 }
 
-// A file that is too large is refused before it is read: this one has holes where its data would be.
+// A file above the limit is refused before it is read: this one is sparse.
 func TestLargeFileIsNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.yaml")
 	f, err := os.Create(path)

@@ -53,7 +53,7 @@ type Platform struct {
 	Kubeconfig string `yaml:"kubeconfig,omitempty" json:"kubeconfig,omitempty"`
 	// Image of tare-agent in the cluster; empty: the one of this version. Kubernetes.
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
-	// Images of load generators that are not tare's own, by name. Kubernetes.
+	// Images of foreign load generators, by name. Kubernetes.
 	Images map[string]Image `yaml:"images,omitempty" json:"images,omitempty"`
 	// Digests of images, by reference: those of generators, of charts and of meshes too. Kubernetes.
 	Digests map[string]string `yaml:"digests,omitempty" json:"digests,omitempty"`
@@ -63,7 +63,7 @@ type Platform struct {
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	// Resources are requests and limits of containers, by plane: "app", "load". Kubernetes.
 	Resources map[string]Resources `yaml:"resources,omitempty" json:"resources,omitempty"`
-	// InUse is the policy for a cluster that is in use, or not marked as disposable: "refuse" (default) or "allow". Kubernetes.
+	// InUse is the policy for a cluster in use, or not marked as disposable: "refuse" (default) or "allow". Kubernetes.
 	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
 	// Expose is the access to the cluster for a load from outside: "nodePort" (default), "loadBalancer" or "portForward". Kubernetes.
 	Expose string `yaml:"expose,omitempty" json:"expose,omitempty"`

@@ -69,7 +69,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// A zero that is written down is not a default.
+// An explicit zero is not a default.
 func TestZeroIsAValue(t *testing.T) {
 	e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nseed: 0\nphases: {warmup: 0s}\nvalidity: {errorRatio: 0}\n"), known)
 	if err != nil {

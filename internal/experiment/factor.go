@@ -165,7 +165,7 @@ func (c Column[T]) defaultLevel() any {
 	return c.Default
 }
 
-// record is a level as records and reports show it: a string or a float64, which survive JSON.
+// record returns a level's form in records and reports: a string or a float64, for a lossless JSON round trip.
 func record(level any) any {
 	switch x := level.(type) {
 	case Rate:
@@ -218,7 +218,7 @@ func row(name string) (Factor, bool) {
 }
 
 // Factors are lists of levels by the factor's name, each a slice of the type of the factor's [Column]. Their
-// product is the treatments. A factor that is absent has its default as its only level and is not reported.
+// product is the treatments. An absent factor has its default as its only level and is not reported.
 type Factors map[string]any
 
 // LevelsOf returns the levels of a factor, or nil if the factors do not name it.
@@ -269,8 +269,8 @@ func (f Factors) MarshalYAML() (any, error) { return orderedYAML(f) }
 // MarshalJSON writes the factors in the order of [Table].
 func (f Factors) MarshalJSON() ([]byte, error) { return orderedJSON(f) }
 
-// Baseline holds the levels that every other treatment is compared with, by factor. For factors that are absent a
-// treatment's baseline has the treatment's own level. Nil: no comparison.
+// Baseline holds the levels of the baseline treatment, by factor. For an absent factor, a treatment's baseline has
+// the treatment's own level. Nil: no comparison.
 type Baseline map[string]any
 
 // Apply sets in l the levels that the baseline names.

@@ -74,7 +74,7 @@ func (v factorRules) rate(path string, x Rate) {
 	}
 }
 
-// route reports a level that is not a list of paths.
+// route reports a level other than a list of paths.
 func (v factorRules) route(path, routes string) {
 	if routes == app.EveryRoute {
 		v.everyRoute(path)
@@ -106,8 +106,8 @@ func (v factorRules) everyRoute(path string) {
 	}
 }
 
-// topology reports a level that is not the name of a topology. A file is not allowed: the services of several files
-// cannot be copied into the experiment.
+// topology reports an unknown topology. A file is not allowed: the services of several files cannot be copied into
+// the experiment.
 func (v factorRules) topology(path, name string) {
 	names := v.known.topologies()
 	if slices.Contains(names, name) {

@@ -44,7 +44,7 @@ func TestFieldsPage(t *testing.T) {
 // onPage replaces texts that another page holds.
 var onPage = map[string]string{"faults[].kind": "Kind of fault ([list](faults.md#kinds))."}
 
-// fieldTable lists every field. The fields of baseline, which repeat the factors, are one line.
+// fieldTable lists every field. baseline is one line, because its fields repeat the factors.
 func fieldTable() string {
 	var b strings.Builder
 	b.WriteString("\n")

@@ -28,7 +28,7 @@ var (
 	exposures = []string{"nodePort", "loadBalancer", "portForward"}
 	// affinities are the ways to place pods, the default first.
 	affinities = []string{"auto", "labels", "none"}
-	// inUse are the policies for a cluster that is in use, the default first.
+	// inUse are the policies for a cluster in use, the default first.
 	inUse = []string{"refuse", "allow"}
 	// planesToPin are the planes whose CPUs can be chosen.
 	planesToPin = []string{"app", "data", "load", "control", "harness"}
@@ -50,7 +50,7 @@ func (v platformRules) validate() {
 	v.digests()
 }
 
-// workloads checks namespace and resources, which depend on the application.
+// workloads checks namespace and resources. They depend on the application.
 func (v platformRules) workloads() {
 	v.namespace()
 	v.resources()

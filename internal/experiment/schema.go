@@ -48,7 +48,7 @@ func Schema(known Known) ([]byte, error) {
 	}
 	property(s, "application.services[]").Required = []string{"name"}
 	property(s, "application.services[].calls[]").AnyOf = []*jsonschema.Schema{{Required: []string{"service"}}, {Required: []string{"wait"}}}
-	// Both a topology's name and services cannot be given.
+	// A topology's name excludes services.
 	property(s, "application").Not = &jsonschema.Schema{Required: []string{"topology", "services"}}
 	out, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -300,7 +300,7 @@ func resourcePlanes(s *jsonschema.Schema) {
 // digestValues have the form of a digest.
 func digestValues(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = digestForm }
 
-// memoryAmount is a size that is no body's.
+// memoryAmount sets the limits of memory, which differ from those of a body.
 func memoryAmount(s *jsonschema.Schema) {
 	s.AnyOf[0] = &jsonschema.Schema{Type: "integer", Minimum: num(int64(minMemory)), Maximum: num(int64(maxMemory))}
 }

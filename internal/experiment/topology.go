@@ -15,7 +15,7 @@ func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
 	return e.Topology()
 }
 
-// Topologies are the applications under test: one for each level of the factor, or the one that is no factor.
+// Topologies returns the applications under test: one for each level of the factor, or the only one without it.
 func (e *Experiment) Topologies() ([]app.Topology, error) {
 	names := LevelsOf[string](e.Factors, "topology")
 	if len(names) == 0 {
@@ -31,7 +31,7 @@ func (e *Experiment) Topologies() ([]app.Topology, error) {
 	return all, errors.Join(failed...)
 }
 
-// Topology is the application that the experiment names where it is no factor.
+// Topology returns the experiment's application if it is not a factor.
 func (e *Experiment) Topology() (app.Topology, error) {
 	if len(e.Application.Services) == 0 {
 		t, err := app.Load(e.Application.Topology)

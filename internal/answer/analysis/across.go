@@ -25,7 +25,7 @@ type AcrossOptions struct {
 	Anyway bool
 }
 
-// Side is one of two runs that are compared.
+// Side is one of two compared runs.
 type Side struct {
 	Dir        string `json:"dir"`
 	Experiment string `json:"experiment"`
@@ -33,10 +33,10 @@ type Side struct {
 	Count      Count  `json:"count"`
 }
 
-// Across is the change from one run to another. Trials of two runs share no
-// block, so that nothing can be paired: intervals are Welch's, over the trials
-// of both. They hold what varies within the runs; what changed between them
-// beside the thing under test is part of the difference.
+// Across is the change from one run to another. Trials of two runs share no block,
+// so they cannot be paired: intervals are Welch's, over the trials of both. They
+// cover the variation within the runs. Any other change between the runs is part of
+// the difference.
 type Across struct {
 	Schema     string  `json:"schema"`
 	Method     Method  `json:"method"` // always unpaired
@@ -81,8 +81,8 @@ type Change struct {
 	constant bool // neither side has any spread
 }
 
-// CompareRuns computes the changes from base to next. Runs that differ in any other
-// way are refused with a [*NotComparable], unless Anyway is set.
+// CompareRuns computes the changes from base to next. It refuses runs with other
+// differences with a [*NotComparable], unless Anyway is set.
 func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
 	obstacles, distinctions, err := distinguish(base, next)
 	if err != nil {

@@ -23,7 +23,7 @@ type Options struct {
 	SameWithin float64
 	// Blocks limits the report to the first N blocks; 0: all.
 	Blocks int
-	// Method of estimates and comparisons; empty: what the results bear.
+	// Method of estimates and comparisons; empty: the method that the results support.
 	Method Method
 	// Attribute reassigns tasks to planes; nil: as recorded.
 	Attribute func(mesh.Task) mesh.Task
@@ -108,7 +108,7 @@ func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
 	}
 }
 
-// run is the plan, the records and the trials that are analysed.
+// run is the plan, the records and the analysed trials.
 type run struct {
 	plan        plan.Plan
 	header      header
@@ -228,8 +228,8 @@ func (d *run) validByTreatment() map[string][]Trial {
 	return by
 }
 
-// baseline is the baseline of the experiment file, or else what the plan's
-// baselines have in common and some other treatment has not.
+// baseline returns the baseline of the experiment file. Without one, it returns the
+// levels that all baselines of the plan share and some other treatment lacks.
 func (d *run) baseline() map[string]any {
 	if len(d.header.Baseline) > 0 {
 		return d.header.Baseline

@@ -129,7 +129,7 @@ func TestAnalyzeDriftIsPairedAway(t *testing.T) {
 	}
 }
 
-// A difference that is the same in every block has a direction and no interval.
+// A constant difference over all blocks has a direction and no interval.
 func TestAnalyzeConstantDifference(t *testing.T) {
 	s := analysistest.Quickstart()
 	s.Noise, s.Drift, s.Warmup, s.Measure, s.Rate = 0, 0, 1, 2, 50

@@ -93,7 +93,7 @@ func fewTrials(treatment string, n int) Warning {
 		Hint: moreBlocks}
 }
 
-// absent is the warning in the place of an interval that cannot be given.
+// absent is the warning for an interval that cannot be computed.
 func absent(why stats.Why, n int, of string) (Warning, bool) {
 	switch why {
 	case stats.Given:
@@ -212,8 +212,8 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 	x.judge(c, ratio, within)
 }
 
-// constant is the verdict on differences that all agree: there is nothing to
-// estimate an interval from, and nothing that speaks against them either.
+// constant is the verdict on equal differences. Without spread there is no
+// interval, and no evidence against them.
 func constant(difference float64, p pairs) Verdict {
 	size := math.Max(math.Abs(p.treatment[0]), math.Abs(p.baseline[0]))
 	switch {

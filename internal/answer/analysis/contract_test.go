@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The JSON is the contract: these names, these kinds, nothing null.
+// The JSON is the contract: these names, these kinds, no null.
 func TestReportJSON(t *testing.T) {
 	b, err := json.Marshal(quickstartReport(t))
 	if err != nil {

@@ -27,8 +27,8 @@ type Bill string
 const (
 	// DataPlaneBill is the CPU and memory of its tasks.
 	DataPlaneBill Bill = "data plane"
-	// AddedBill is the whole of what the owner of the application pays more than with
-	// the baseline: data and control plane, and their effect on the application and the platform.
+	// AddedBill is the total added cost over the baseline for the owner of the
+	// application: data and control plane, and their effect on application and platform.
 	AddedBill Bill = "added in all"
 )
 

@@ -80,11 +80,11 @@ func differing(facts []fact, a, b result.Environment) []Distinction {
 	return out
 }
 
-// distinguish lists what makes two runs incomparable, and what differs beside it.
+// distinguish lists the obstacles to a comparison of two runs, and the other differences.
 func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err error) {
 	a, b := base.Environment(), next.Environment()
 	obstacles, free = differing(machineFacts, a, b), differing(freeFacts, a, b)
-	// A mesh whose definition changed under the same name is another mesh.
+	// A mesh with a changed definition under the same name is a different mesh.
 	for _, name := range slices.Sorted(maps.Keys(a.Meshes)) {
 		if was, is := a.Meshes[name], b.Meshes[name]; is != "" && was != is {
 			obstacles = append(obstacles, Distinction{"definition of mesh " + name, short12(was), short12(is)})
@@ -115,7 +115,7 @@ func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err err
 
 func short12(digest string) string { return digest[:min(12, len(digest))] }
 
-// mapDistinctions are the keys whose values differ, in order; absent counts as unknown.
+// mapDistinctions returns the keys with different values, in order; absent counts as unknown.
 func mapDistinctions(prefix string, a, b map[string]string) []Distinction {
 	keys := map[string]bool{}
 	for k := range a {
@@ -134,7 +134,7 @@ func mapDistinctions(prefix string, a, b map[string]string) []Distinction {
 }
 
 // role is the meaning of a difference in a field of the experiment file. A field
-// that is not in the table must agree: fields added later are safe until decided otherwise.
+// outside the table must agree, so that fields added later are safe by default.
 type role int
 
 const (
@@ -183,7 +183,7 @@ func flatten(into map[string]string, path string, v any) {
 	}
 }
 
-// loadObstacles compares the load as the trials recorded it, which imports have and a file may lack.
+// loadObstacles compares the recorded load of the trials. Imports have it; an experiment file may lack it.
 func loadObstacles(known []Distinction, a, b Setup) []Distinction {
 	seconds := func(v *float64) string {
 		if v == nil {

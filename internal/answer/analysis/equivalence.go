@@ -33,7 +33,7 @@ func (x *estimator) judge(c *Comparison, ratio stats.Result, within func(margin 
 	c.same()
 }
 
-// same makes of no difference shown that there is none of the size of the margin.
+// same changes the verdict [NotShown] to [Same] if the ratio is within the margin.
 func (c *Comparison) same() {
 	if c.Verdict == NotShown && c.Equivalence != nil && c.Equivalence.Within {
 		c.Verdict = Same

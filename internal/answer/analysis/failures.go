@@ -89,8 +89,8 @@ type Expectation struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// expectations gathers what the valid trials were expected to come up to, by
-// treatment in the order of the plan, conditions in the order of the file.
+// expectations gathers the expectations of the valid trials: treatments in the
+// order of the plan, conditions in the order of the file.
 func (d *run) expectations() []Expectation {
 	var all []Expectation
 	for _, t := range d.plan.Treatments {

@@ -93,7 +93,7 @@ func TestFailureFigures(t *testing.T) {
 	}
 }
 
-// A task that a fault ended has cost what it used, and holds no memory.
+// A task killed by a fault keeps its used CPU time, and holds no memory.
 func TestEndedTaskKeepsItsCost(t *testing.T) {
 	r := handRecord()
 	gone := usage("c/sidecar", metric.Data, 0.1, 0)

@@ -6,11 +6,11 @@ import "github.com/tare-mesh/tare/internal/metric"
 // it is at most one minus the confidence.
 //
 // The headline metrics of all treatments are one family, fixed before the run.
-// The about eighty others repeat them (cores for CPU per request, mesh for data
-// plane, five quantiles of two latencies) and are a family of their own. In one
-// family with them, four blocks could show almost nothing, and an A/A pair a
-// third apart would pass for equal. A/A pairs have the same two families, apart,
-// since they claim nothing.
+// About eighty others repeat them (cores for CPU per request, mesh for data plane,
+// five quantiles of two latencies) and are a second family. In one family with them,
+// four blocks would have almost no power, and an A/A pair that differs by a third
+// would pass for equal. A/A pairs have two separate families of the same kind, since
+// they make no claim.
 type Family string
 
 const (

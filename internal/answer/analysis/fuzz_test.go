@@ -47,7 +47,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzPrices: a price that is taken can be one.
+// FuzzPrices: every accepted price is valid.
 func FuzzPrices(f *testing.F) {
 	b, err := os.ReadFile("../../../examples/prices.yaml")
 	if err != nil {

@@ -66,7 +66,7 @@ func (p *gateParser) fail(at int, help, format string, args ...any) error {
 
 func (p *gateParser) space() { p.take(unicode.IsSpace) }
 
-// take returns the longest run of characters that are in.
+// take returns the longest run of characters for which in returns true.
 func (p *gateParser) take(in func(rune) bool) string {
 	from := p.at
 	for p.at < len(p.text) {
@@ -113,7 +113,7 @@ func (p *gateParser) metric() error {
 	return nil
 }
 
-// nearestMetric offers the parts of a family that is known, or where to look.
+// nearestMetric returns a hint: the parts of a known family, or the list of metrics.
 func nearestMetric(name string) string {
 	var parts []string
 	for _, m := range metric.All() {
@@ -297,8 +297,8 @@ func (g Gate) check(c *Change) GateCheck {
 	return out
 }
 
-// withoutRatio is a relative gate on a metric that is zero somewhere. From zero
-// to more is beyond every percentage; nothing else is decided.
+// withoutRatio decides a relative gate on a metric with a zero. An increase from
+// zero exceeds every percentage; other cases are undecided.
 func (g Gate) withoutRatio(c *Change, out GateCheck) GateCheck {
 	out.Change, out.Why = nil, "there is no ratio where a value is zero: give an absolute limit"
 	zero := func(v *float64) bool { return v != nil && *v == 0 }

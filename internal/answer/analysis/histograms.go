@@ -31,9 +31,9 @@ func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
 	return Histograms{Response: merged[latencies[0].tag].Histogram(), Service: merged[latencies[1].tag].Histogram()}, nil
 }
 
-// readMeasured reads the window of the log at path: from the sums beside it where
-// they hold as many answers as the load generator counted, else from the log itself.
-// The sums are the caller's to free.
+// readMeasured reads the window of the log at path. It uses the sums beside the log
+// if they hold as many answers as the load generator counted, else the log itself.
+// The caller frees the sums.
 func readMeasured(path string, w hdrlog.Window, l *result.Load) (hdrlog.Sums, error) {
 	want := l.Recorded
 	if want == 0 {

@@ -21,7 +21,7 @@ type History struct {
 	Alpha  float64      `json:"alpha"`
 	Runs   []HistoryRun `json:"runs"` // by their beginning
 	Series []Series     `json:"series"`
-	// Obstacles are conditions that changed along the way; a change of a series at such a run may be theirs.
+	// Obstacles are conditions that changed between runs. They may be the cause of a change of a series at such a run.
 	Obstacles []RunDistinction `json:"obstacles"`
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// latency is a family of metrics that comes from one tag of the interval log.
+// latency is the family of metrics of one tag of the interval log.
 type latency struct {
 	base    string
 	tag     string

@@ -2,7 +2,7 @@ package analysis
 
 import "github.com/tare-mesh/tare/internal/experiment"
 
-// orderWarnings warns of an order of trials that is not random.
+// orderWarnings warns of a nonrandom order of trials.
 func (d *run) orderWarnings() []Warning {
 	switch d.plan.Order {
 	case experiment.OrderOnce:

@@ -76,7 +76,7 @@ func rewrite(t *testing.T, file string, change func(map[string]any)) {
 	}
 }
 
-// Meshes that do less than another of the run are named, with what they are without.
+// Meshes with fewer functions than another of the run are named, with the missing functions.
 func TestUnequalMeshesAreNamed(t *testing.T) {
 	s := analysistest.Quickstart()
 	s.Treatments = s.Treatments[:3]

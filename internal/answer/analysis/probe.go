@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// probeMetric is how slow the processors were beside a trial.
+// probeMetric is the calibration probe's time beside a trial.
 const probeMetric = metric.ProbeTime
 
 // speedSensitive reports whether the probe may normalise the metric.
@@ -36,7 +36,7 @@ type Normalised struct {
 	Narrower float64 `json:"narrower"`
 }
 
-// probeFigures keeps what the fixed work took, the mean of before and after the load.
+// probeFigures adds the time of the fixed work: the mean of before and after the load.
 func probeFigures(f *figures, r *result.Record) {
 	if r.Probe == nil || r.Probe.Before == nil || r.Probe.After == nil || r.Probe.Before.Work != r.Probe.After.Work {
 		return
@@ -76,7 +76,7 @@ func (d *run) unlikeProbes() {
 	}
 }
 
-// probes of pairs are the logarithms of what the work took; nil if a trial has none.
+// probe adds the logarithms of a pair's probe times. If either is missing, it marks p as unprobed.
 func (p *pairs) probe(t, b Trial) {
 	x, ok1 := t.Metrics[probeMetric]
 	y, ok2 := b.Metrics[probeMetric]
@@ -87,11 +87,11 @@ func (p *pairs) probe(t, b Trial) {
 	p.treatmentProbes, p.baselineProbes = append(p.treatmentProbes, math.Log(x)), append(p.baselineProbes, math.Log(y))
 }
 
-// normalise puts in place of c's figures those from which the probe has taken out
-// what the processors lost, each where its interval becomes narrower by it. It
-// returns the ratio that the verdict rests on, and its test of equivalence. A run
-// that stops at a width has chosen by widths once: a second choice, by the same
-// ones, would leave an interval of 95 % that covers 92.
+// normalise replaces figures of c by figures adjusted with the probe for slow
+// processors, each only if its interval becomes narrower. It returns the ratio of
+// the verdict, and its test of equivalence. A run that stops at a width has already
+// chosen by widths. A second choice by the same widths would reduce the coverage of
+// an interval of 95 % to 92 %.
 func (x *estimator) normalise(c *Comparison, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
 	if x.widthRule || p.unprobed || !speedSensitive(c.Metric) {
 		return ratio, within
@@ -125,7 +125,7 @@ func normalised(raw stats.Interval, by stats.Adjusted) *Normalised {
 type ProbeUse struct {
 	Normalised []Comparison // A/A pairs are not among them
 	Of         int
-	// Differs names treatments beside which the probe itself differs from beside their baselines.
+	// Differs names treatments with a probe time different from their baseline's.
 	Differs []string
 }
 

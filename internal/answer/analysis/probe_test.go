@@ -45,7 +45,7 @@ func TestProbeNarrows(t *testing.T) {
 	if *c.Detectable >= *raw.Detectable {
 		t.Errorf("detectable %v with the probe, %v without", *c.Detectable, *raw.Detectable)
 	}
-	// Memory does not move with the processor's speed, and is left as it is.
+	// Memory does not depend on the processor's speed, and is not adjusted.
 	if m := find(t, with, "envoy", "memory_mib/data"); m.Probe != nil {
 		t.Errorf("memory is normalised: %+v", m)
 	}
@@ -61,7 +61,7 @@ func TestProbeNarrows(t *testing.T) {
 	}
 }
 
-// Probes that bear nothing: none of them changes a figure.
+// Uninformative probes change no figure.
 func TestProbesThatAreNotUsed(t *testing.T) {
 	want := find(t, analyse(t, wandering(true, func(r *result.Record) { r.Probe = nil })), "envoy", total)
 	for name, change := range map[string]func(*result.Record){

@@ -105,7 +105,7 @@ type Warning struct {
 	Hint    string `json:"hint,omitempty"`
 	// Trials it was seen in; 0: it is not about single trials.
 	Trials int `json:"trials,omitempty"`
-	// Invalidates marks a trial that is not used because of it.
+	// Invalidates marks a trial excluded by the warning.
 	Invalidates bool `json:"invalidates,omitempty"`
 	// Withholds marks metrics that were left out of this trial.
 	Withholds bool `json:"withholds,omitempty"`

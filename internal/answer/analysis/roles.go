@@ -17,8 +17,8 @@ type taskRole struct {
 
 // Role is a part of a treatment's data or control plane: node proxies apart from
 // waypoints, a control plane's own proxies apart from its servers, and the load
-// generator's own sidecars apart from the others. Where a
-// source has only namespaces, each of them is one.
+// generator's own sidecars apart from the others. If a source has only namespaces,
+// each namespace is a role.
 type Role struct {
 	Plane     metric.Plane        `json:"plane"`
 	Role      string              `json:"role"`
@@ -45,8 +45,8 @@ func (s *sampled) roles(res sampledResource) {
 	}
 }
 
-// counterRoles computes each role of data and control plane from counters, where a plane has several: node proxies
-// beside waypoints, a control plane's own proxies beside its servers.
+// counterRoles computes each role of data and control plane from counters, if a plane has several: node proxies and
+// waypoints, a control plane's own proxies and its servers.
 func counterRoles(f *figures, r *result.Record, seconds float64) {
 	for _, plane := range []metric.Plane{metric.Data, metric.Control} {
 		byRole := map[taskRole][]result.TaskUsage{}

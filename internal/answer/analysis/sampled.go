@@ -41,8 +41,8 @@ type sampled struct {
 	reduce  reduce
 }
 
-// sampledFigures computes the metrics of what a source sampled. The load's
-// seconds and requests turn cores into a cost per request.
+// sampledFigures computes the metrics from a source's samples. The load's seconds
+// and requests convert cores to a cost per request.
 func sampledFigures(f *figures, r *result.Record, seconds float64, method Method) {
 	s := sampled{f: f, Sampled: r.Sampled, rows: r.Sampled.Expanded(), load: r.Load, seconds: seconds, reduce: publishedFilter}
 	if method != AsPublished {
@@ -126,10 +126,9 @@ func (s *sampled) set(to map[string]float64, res sampledResource, part string, v
 	}
 }
 
-// readings are the rows of the measure phase that are readings of their own. The
-// Metrics API goes on showing its last reading until it has a new one; a row that
-// repeats another is the same observation again. A reading belongs to
-// the time at which it was first seen.
+// readings are the rows of the measure phase with a new reading. The Metrics API
+// repeats its last reading until it has a new one. A repeated row is not a new
+// observation. A reading has the time of its first row.
 func (s *sampled) readings(r *result.Record) []int {
 	var from, to = s.rows[0].At, s.rows[len(s.rows)-1].At
 	for _, p := range r.Phases {

@@ -12,9 +12,9 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// The filter by hand: of 2, 3, 8, 10, 10, 10, 11, 20 the mean is 9.25, above it
-// stand 10, 10, 10, 11, 20 with the mean 12.2 and the population deviation 3.92, within
-// which 10, 10, 10, 11 remain. Zeros at the start do not count: the part was absent.
+// The filter by hand: the mean of 2, 3, 8, 10, 10, 10, 11, 20 is 9.25. The values
+// above it are 10, 10, 10, 11, 20. Their mean is 12.2, their population deviation 3.92.
+// 10, 10, 10, 11 are within it. Zeros at the start do not count: the part was absent.
 func TestPublishedFilter(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -80,8 +80,8 @@ func TestReadingsThatRepeatCountOnce(t *testing.T) {
 	}
 }
 
-// A plane with a gap is unknown in that row, and so is every sum with it; a plane
-// without a task, or held in part, is unknown throughout.
+// A plane with a gap is unknown in that row, and so is every sum with it. A plane
+// without a task, or with partial data, is unknown in every row.
 func TestUnknownSamplesAreNotZero(t *testing.T) {
 	nan := math.NaN()
 	r := sampledTrial([]float64{1, 1, 2, 3, 4, 5, 6, 7, 8}, []float64{1, 1, 1, 1, nan, 1, 2, 3, 4})

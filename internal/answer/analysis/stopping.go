@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Stopping is the progress of a run whose number of blocks depends on its results.
+// Stopping is the progress of a run with a number of blocks that depends on its results.
 // The rule uses the width of intervals and never significance. Stopping at the
 // first significant difference would find one in most runs of two equal systems
 // (Armitage, McPherson, Rowe, Journal of the Royal Statistical Society A 1969).
@@ -25,10 +25,10 @@ type Stopping struct {
 	Max     int    `json:"max"`
 	Blocks  int    `json:"blocks"`  // run so far
 	Reached bool   `json:"reached"` // by the intervals as they are, or when the run stopped
-	// Why the run stopped early, as it was decided; absent: it did not.
+	// Why the run stopped early, with the reason at the time; absent: it did not.
 	Why string `json:"why,omitempty"`
-	// Widest is the treatment whose interval is the widest, and Half half of its
-	// width, in Unit; both absent where an interval cannot be given.
+	// Widest is the treatment with the widest interval. Half is half its width, in
+	// Unit. Both are absent if an interval cannot be computed.
 	Widest string   `json:"widest,omitempty"`
 	Half   *float64 `json:"half,omitempty"`
 	Unit   string   `json:"unit,omitempty"`
@@ -73,8 +73,8 @@ func (a *analysis) stopping(r *Report) *Stopping {
 	return s
 }
 
-// measure finds the widest interval: of the differences to a baseline, or where
-// there is none of the estimates themselves.
+// measure finds the widest interval: of the differences to a baseline, or without a
+// baseline of the estimates themselves.
 func (s *Stopping) measure(r *Report, p experiment.Precision) {
 	against := slices.ContainsFunc(r.Treatments, func(t Treatment) bool { return t.Baseline != "" && !t.Control })
 	if s.Unit = "%"; !p.Relative {

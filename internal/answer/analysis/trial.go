@@ -11,8 +11,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// figures collects the metrics of one trial. A value that is not a number is
-// never kept: it becomes a warning, and the metric stays unknown.
+// figures collects the metrics of one trial. A nonnumeric value is never kept: it
+// becomes a warning, and the metric remains unknown.
 type figures struct {
 	values   map[string]float64
 	roles    map[taskRole]map[string]float64 // of the data plane, by base name
@@ -74,7 +74,7 @@ func measureSeconds(l *result.Load) float64 {
 	return math.Max(0, l.End.Sub(l.Start).Seconds())
 }
 
-// loadFigures computes what the load generator counted and returns the length of the measure window in seconds.
+// loadFigures computes the metrics of the load generator and returns the length of the measure window in seconds.
 func loadFigures(f *figures, l *result.Load) float64 {
 	if l == nil {
 		f.warn("load-unknown", []string{metric.Rate, metric.ErrorRatio, metric.Traffic}, "the load generator left no report",
@@ -115,7 +115,7 @@ func nodeFigures(f *figures, n *result.NodeUsage) {
 	f.set(metric.NodeCPU, float64(busy)/float64(wall))
 }
 
-// resource is a quantity of tasks that is added up by plane.
+// resource is a quantity of tasks, summed by plane.
 type resource struct {
 	name string
 	// of gives the task's value; not ok if it was not read.
@@ -165,8 +165,8 @@ func taskSwitches(t result.TaskUsage) (float64, bool) {
 	return float64(end-start) / wall, end > 0 && end >= start && wall > 0
 }
 
-// mayBeEmpty are the planes that truly use nothing where they have no task; any
-// other plane without a task was not measured.
+// mayBeEmpty are the planes that use zero if they have no task. Any other plane
+// without a task was not measured.
 var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Unattributed: true}
 
 // planeSums adds up a resource by plane. A plane with a task that could not be
@@ -259,7 +259,7 @@ func has(tasks []result.TaskUsage, p metric.Plane) bool {
 // ratioName is the part of mesh_ratio and data_plane_ratio a resource gives.
 var ratioName = map[string]string{metric.CPUCores: "cpu", metric.Memory: "memory"}
 
-// ratios are the mesh, and its data plane, over everything of the cluster that is not mesh.
+// ratios adds the ratios of the mesh, and of its data plane, to the rest of the cluster.
 func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
 	name, ok := ratioName[resource]
 	if !ok {
@@ -275,7 +275,7 @@ func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
 	}
 }
 
-// missing warns of tasks that could not be read, with the metrics that are unknown then.
+// missing warns of unreadable tasks, with the metrics that they leave unknown.
 func missing(f *figures, tasks []result.TaskUsage) {
 	for _, t := range tasks {
 		about := namesOf(t.Plane)

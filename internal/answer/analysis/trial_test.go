@@ -134,7 +134,7 @@ func TestTrialFiguresUnknown(t *testing.T) {
 	}
 }
 
-// A check that withholds takes away what it concerns and nothing else.
+// A withholding check removes only the metrics it concerns.
 func TestWithheldMetricsAreUnknown(t *testing.T) {
 	f := &figures{values: map[string]float64{"latency_ms/p50": 1, "service_ms/p50": 1, "cpu_cores/app": 1}}
 	f.withhold([]result.Warning{

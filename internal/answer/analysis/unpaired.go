@@ -17,8 +17,8 @@ import (
 const (
 	// Unpaired compares means of runs that were not interleaved.
 	Unpaired Method = "unpaired"
-	// AsPublished reduces sampled figures as the project that published them did,
-	// and claims no more than it did: no intervals and no comparisons.
+	// AsPublished reduces sampled figures by the method of the project that published
+	// them. Like that project, it gives no intervals and no comparisons.
 	AsPublished Method = "as-published"
 )
 
@@ -197,9 +197,9 @@ func estimatePublished(m metric.Metric, values []float64) Estimate {
 	return e
 }
 
-// importWarnings are the unknowns of an import: how large the noise between
-// equal treatments is, what the application costs without a mesh, and whether
-// the machine changed from one mesh to the next.
+// importWarnings are the unknowns of an import: the noise between equal
+// treatments, the application's cost without a mesh, and whether the machine
+// changed from one mesh to the next.
 func (d *run) importWarnings() []Warning {
 	ws := []Warning{}
 	if d.assumed {

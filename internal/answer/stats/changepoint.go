@@ -9,7 +9,7 @@ import (
 const (
 	// MinSegment is the least number of observations on either side of a change.
 	MinSegment = 3
-	// permutations of each test; a p-value is at least one over one more of them.
+	// permutations of each test; the least p-value is 1/(permutations+1).
 	permutations = 999
 )
 

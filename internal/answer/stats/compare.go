@@ -34,7 +34,7 @@ func PairedRatio(treatment, baseline []float64, confidence float64) Result {
 		}
 		l[i] = math.Log(treatment[i] / baseline[i])
 	}
-	// The logarithm of a ratio near one carries the rounding of its operands, whose relative size is one.
+	// The logarithm of a ratio near one has the rounding error of its operands, of relative size one.
 	return student(l, confidence, 1).exp()
 }
 

@@ -13,13 +13,12 @@ type Adjusted struct {
 	DF          float64 // degrees of freedom
 }
 
-// When a covariate is used: its coefficient is shown at this level, and the
-// interval becomes narrower by this share. Both depend on the residuals alone; the
+// A covariate is used if its coefficient is significant at this level, and the
+// interval becomes narrower by this share. Both depend on the residuals alone. The
 // mean of the observations is independent of them (for normal observations, given
-// the covariate), so that the choice does not lean towards any answer. An interval
-// that was chosen because it is narrow covers less than its confidence: two
-// degrees of freedom are given up for the choice, which the simulation of this
-// package is the ground for.
+// the covariate), so the choice is unbiased. An interval chosen for its width covers
+// less than its confidence. The choice therefore costs two degrees of freedom, as
+// the simulation of this package supports.
 const (
 	covariateLevel = 0.01
 	covariateGain  = 0.1
@@ -28,12 +27,12 @@ const (
 	minCovariate = 6
 )
 
-// ProbedDifference is [PairedDifference] at the mean of a covariate: treatment and
-// baseline cost in proportion to how slow the processor is, as far as a probe
-// beside each shows, and probes are the logarithms of its time. The covariate
-// of a pair is the deviation its difference would have, were both in proportion to
-// the probe. not used: the probe narrows nothing, or it differs between treatment
-// and baseline, so that it may have measured the difference itself.
+// ProbedDifference is [PairedDifference] at the mean of a covariate. It models the
+// costs of treatment and baseline as proportional to the time of a probe beside each.
+// Probes are logarithms of that time. The covariate of a pair is the deviation of its
+// difference if both costs were proportional to the probe. used is false if the probe
+// narrows no interval. It is also false if the probe differs between treatment and
+// baseline, because it may have measured the difference itself.
 func ProbedDifference(treatment, baseline, treatmentProbes, baselineProbes []float64, confidence float64) (a Adjusted, used bool) {
 	if !comparable(treatment, baseline, treatmentProbes, baselineProbes) {
 		return a, false

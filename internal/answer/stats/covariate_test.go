@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// probed is a synthetic experiment of readings in proportion to how slow the
-// processor is, beside a probe that shows it more or less well. The subject
-// is the difference at the mean speed of the run: 10 times what that makes of it.
+// probed is a synthetic experiment. Its readings are proportional to the processor's
+// slowness, and a probe measures the slowness with an error. The subject is the
+// difference at the mean speed of the run: 10 times the factor of that speed.
 type probed struct {
 	name string
-	// slow is how slow the processor is in a trial, log; probe the reading of the probe, log.
+	// slow is the processor's slowness in a trial, log; probe the reading of the probe, log.
 	slow  func(r *rand.Rand, before float64) float64
 	probe func(r *rand.Rand, slow float64) float64
 	noise float64 // of a reading, percent
@@ -31,7 +31,7 @@ var probedShapes = []probed{
 	{"probe shows it, heavy tails", walk(0.04), func(r *rand.Rand, slow float64) float64 { return slow + 0.01*student5(r) }, 1, [2]float64{0.3, 1}},
 }
 
-// probedExperiment is the readings of one of them so far.
+// probedExperiment is the readings of one experiment so far.
 type probedExperiment struct {
 	probed
 	x, y, px, py []float64 // treatment, baseline, and their probes
@@ -40,7 +40,7 @@ type probedExperiment struct {
 
 func newProbedExperiment(s probed) *probedExperiment { return &probedExperiment{probed: s} }
 
-// block adds one, in an order that is drawn.
+// block adds one block in random order.
 func (e *probedExperiment) block(r *rand.Rand) {
 	var v, p [2]float64
 	levels, second := [2]float64{110, 100}, r.IntN(2)

@@ -10,7 +10,7 @@ import (
 )
 
 // shape makes the two readings of one block of an experiment whose true
-// difference is 10. order is +1 where the treatment ran first, else -1.
+// difference is 10. order is +1 if the treatment ran first, else -1.
 type shape struct {
 	name string
 	pair func(r *rand.Rand, block, blocks int, order float64) (treatment, baseline float64)

@@ -61,8 +61,8 @@ func finite(xs ...[]float64) bool {
 	return true
 }
 
-// noSpread reports whether x is constant but for rounding of the values it was
-// computed from, whose size is scale.
+// noSpread reports whether x is constant except for rounding of its source values.
+// scale is their size.
 func noSpread(sd, scale float64) bool {
 	return sd <= 1e-12*scale
 }

@@ -16,8 +16,8 @@
 // treatments of a block about alike and cancels in the difference. The random
 // order turns drift inside a block into noise of either sign (Abedi, Brecht,
 // "Conducting repeatable experiments in highly variable cloud computing
-// environments", ICPE 2017). There the usual designs found two identical systems
-// to differ, and this one did not. The differences of n blocks are then close to independent draws
+// environments", ICPE 2017). There the usual designs reported a difference between
+// two identical systems, and this one did not. The differences of n blocks are then close to independent draws
 // from one distribution, and Student's interval on their mean ("The probable
 // error of a mean", Biometrika 1908) needs only a
 // distribution that is not too skewed. A difference of two skewed quantities of
@@ -49,7 +49,7 @@
 //
 // # What cannot be given
 //
-// An interval that cannot be given is absent, with the reason ([Why]); it is
+// An interval that cannot be computed is absent, with the reason ([Why]). It is
 // never zero and never infinite. Observations without any spread have none: that
 // their standard deviation is zero shows how coarse the reading is, not that the
 // next trial must agree.

@@ -7,9 +7,9 @@ import (
 // PairedWithin tests whether the geometric mean of treatment[i]/baseline[i] lies
 // between 1/(1+margin) and 1+margin: two one-sided tests on the logarithms
 // (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 1987). p is the
-// larger of the two p-values; below alpha the ratio is shown to be within the
-// margin, which is the same as its interval at 1-2·alpha lying within. Not ok
-// where [PairedRatio] has no interval.
+// larger of the two p-values. p < alpha shows that the ratio is within the margin.
+// This is equivalent to its interval at 1-2·alpha lying within the margin. Not ok
+// if [PairedRatio] has no interval.
 func PairedWithin(treatment, baseline []float64, margin float64) (p float64, ok bool) {
 	r := PairedRatio(treatment, baseline, 0.95)
 	if !r.Known() || !(margin > 0) {

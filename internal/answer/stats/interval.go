@@ -23,7 +23,7 @@ const (
 )
 
 // Interval is an estimate and the confidence interval around it. Low and High
-// are both nil where no interval can be given.
+// are both nil if no interval can be computed.
 type Interval struct {
 	Estimate float64  `json:"estimate"`
 	Low      *float64 `json:"low,omitempty"`
@@ -101,7 +101,7 @@ var quantiles = struct {
 	known map[[2]float64]float64 // by degrees of freedom and p
 }{known: map[[2]float64]float64{}}
 
-// mostQuantiles bounds the cache, which is then cleared.
+// mostQuantiles bounds the cache. A full cache is cleared.
 const mostQuantiles = 4096
 
 func tQuantile(df, p float64) float64 {

@@ -8,8 +8,8 @@ import (
 type LineFit struct {
 	Intercept, Slope Result
 	N                int
-	// Misfit is the p-value of "the means of the groups lie on the line"; nil where
-	// the groups have no replicates, or there are fewer than three of them.
+	// Misfit is the p-value of "the means of the groups lie on the line". It is nil if
+	// the groups have no replicates, or with fewer than three groups.
 	Misfit *float64
 }
 

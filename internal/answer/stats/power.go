@@ -35,10 +35,10 @@ func MinDetectable(sd float64, n int, alpha, power float64) (float64, bool) {
 // maxPairs bounds what [PairsFor] answers.
 const maxPairs = 100_000
 
-// PairsFor is the number of pairs that narrow the interval of a mean difference to
-// half, where n pairs gave one of halfNow, both in the same unit. It takes the
-// spread to stay as those few pairs show it, which is itself uncertain: with
-// five pairs the answer is an order of magnitude. Not ok below [MinN] pairs,
+// PairsFor returns the number of pairs for a half-width of half in the interval of a
+// mean difference. n pairs gave halfNow, in the same unit. It assumes the spread of
+// those few pairs, which is itself uncertain: with five pairs the result is an order
+// of magnitude. Not ok below [MinN] pairs,
 // without spread, or beyond 100,000.
 func PairsFor(halfNow float64, n int, half, confidence float64) (int, bool) {
 	if n < MinN || !(halfNow > 0) || !(half > 0) || math.IsInf(halfNow, 0) || !(confidence > 0 && confidence < 1) {

@@ -7,7 +7,7 @@ type Check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"` // the evidence, such as "http.inbound.downstream_rq_total moved by 20, 20 probes"
 	Hint   string `json:"hint,omitempty"`
-	// Caution limits how the figures may be read although the check holds. It becomes a warning of the trial.
+	// Caution limits the use of the figures although the check passed. It becomes a warning of the trial.
 	Caution string `json:"caution,omitempty"`
 }
 

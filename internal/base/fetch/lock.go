@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lock takes a file lock, which the kernel releases when the process ends.
+// lock takes a file lock. The kernel releases it when the process ends.
 // waiting is called once if another process holds it.
 func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)

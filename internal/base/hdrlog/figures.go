@@ -17,7 +17,7 @@ func (s *Sum) Total() (n int64) {
 	return n
 }
 
-// Figures are those of a sum that is not empty, in its unit.
+// Figures are the statistics of a nonempty sum, in its unit.
 type Figures struct {
 	Mean float64
 	Max  int64

@@ -14,7 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// writeTestLog writes a log of seconds*2 histograms and returns its lines and what the library adds up in [2, 2+measure).
+// writeTestLog writes a log of seconds*2 histograms. It returns its lines and the library's sum over [2, 2+measure).
 func writeTestLog(t testing.TB, seconds int, stamp func(second int) (base, start string, ms int64)) (string, map[string]*hdrhistogram.Histogram) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(5, 5))
@@ -125,7 +125,7 @@ func TestReadLogErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// However a log is cut, no figure is made of a part of a histogram.
+// A log cut at any byte gives no figure from a partial histogram.
 func TestReadLogCutAnywhere(t *testing.T) {
 	text, _ := writeTestLog(t, 4, relative)
 	w := Window{0, 10}

@@ -22,8 +22,8 @@ type Writer struct {
 func NewWriter(w io.Writer, start time.Time, comment string) (*Writer, error) {
 	b := bufio.NewWriter(w)
 	log := hdrhistogram.NewHistogramLogWriter(b)
-	// The library's own start time has whole seconds. The microsecond makes up for
-	// its reader, which truncates the sum of base time and offset to milliseconds.
+	// The library's own start time has whole seconds. The microsecond compensates
+	// its reader: it truncates the sum of base time and offset to milliseconds.
 	base := float64(start.UnixMilli())/1e3 + 1e-6
 	err := errors.Join(
 		log.OutputComment("["+comment+"]"),

@@ -1,10 +1,10 @@
-// Package probe runs a fixed piece of work and measures its CPU time, which shows
-// how slow the CPUs are at the moment. Other tenants, clock frequency and shared
-// caches make the same work cost more.
+// Package probe measures the CPU time of a fixed piece of work, to detect slow
+// CPUs. Other tenants, clock frequency and shared caches increase this time.
 //
 // The work resembles that of a proxy, which spends its time in system calls on
-// sockets. A probe without system calls would miss what slows a proxy. A piece is a kibibyte sent over a TCP connection on the loopback
-// interface, received, hashed, and sent back.
+// sockets. A probe without system calls would miss causes that slow a proxy. A piece
+// is a kibibyte sent over a TCP connection on the loopback interface, received,
+// hashed, and sent back.
 package probe
 
 import (
@@ -24,8 +24,8 @@ const (
 	warming = 400
 	// batch is the number of pieces between two readings of the clock.
 	batch = 100
-	// longest bounds a reading in wall-clock time. A CPU that is taken by others
-	// does fewer pieces, and the reading covers these.
+	// longest bounds a reading in wall-clock time. A busy CPU finishes fewer pieces,
+	// and the reading covers these.
 	longest = 250 * time.Millisecond
 	// mostProcessors bounds the threads. On a large machine, these CPUs represent all.
 	mostProcessors = 8
@@ -47,8 +47,8 @@ type Processor struct {
 	NS     int64  `json:"ns"` // CPU time of the thread that was pinned to it, user and system
 }
 
-// Microseconds are the mean CPU time of a piece over the processors; not ok where
-// one did nothing.
+// Microseconds returns the mean CPU time of a piece over the processors; not ok if
+// one processor finished no piece.
 func (r Reading) Microseconds() (float64, bool) {
 	sum := 0.0
 	for _, c := range r.CPUs {

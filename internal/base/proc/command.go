@@ -48,7 +48,7 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// maxCPU bounds a processor's number: what the kernel's CPU sets hold.
+// maxCPU is the max processor number in the kernel's CPU sets.
 const maxCPU = 1023
 
 // ParseCPUs reads a processor list as taskset writes it: numbers and ranges

@@ -1,5 +1,5 @@
-// Package proc is a command as data: print it so that it can be pasted, run it,
-// stop it. Every process tare starts is started here, so that none outlives it.
+// Package proc represents a command as data. It prints the command for pasting into a
+// shell, runs it and stops it. tare starts every process here, so that none outlives it.
 package proc
 
 import (

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// The test binary plays the children too: what it does is in this variable.
+// The test binary also plays the children. This variable contains the role.
 const roleVariable = "TARE_PROC_TEST_ROLE"
 
 var roles = map[string]func(){

@@ -22,8 +22,8 @@ const tailLines = 20
 // grandchild may hold them open.
 const pipeDelay = 2 * time.Second
 
-// Process is a running command. It leads a process group of its own and is
-// killed by the kernel when tare dies (Linux).
+// Process is a running command. It leads a new process group. The kernel kills it
+// when tare dies (Linux).
 type Process struct {
 	PID int
 
@@ -52,7 +52,7 @@ func (e *ExitError) Error() string {
 	return s + "\n  it last wrote:\n    " + strings.Join(e.Log, "\n    ")
 }
 
-// starter returns the way to the one goroutine on which processes are started.
+// starter returns the channel to the one goroutine that starts processes.
 // It stays on one OS thread for the life of tare, because the kernel sends a
 // parent-death signal when the *thread* that forked ends, and because a child
 // inherits the processor affinity of that thread.
@@ -178,7 +178,7 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Tail returns the last n lines the process wrote (to its log, where it has one).
+// Tail returns the last n lines of the process's output (of its log, if it has one).
 func (p *Process) Tail(n int) []string { return lastLines(p.tail.last(), n) }
 
 // Signal sends a signal to the process. One that has ended is no error.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// leftover starts a process outside of Start: nothing kills it but the sweep.
+// leftover starts a process outside of Start: only the sweep kills it.
 func leftover(t *testing.T) (pid int, exited <-chan struct{}) {
 	t.Helper()
 	c := child("sleep")

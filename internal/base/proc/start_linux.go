@@ -11,8 +11,8 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// pinned calls start with the calling thread bound to cpus, which the child
-// inherits, and restores the thread. It runs on the starter's own thread.
+// pinned calls start with the calling thread bound to cpus, and restores the thread.
+// The child inherits the binding. It runs on the starter's own thread.
 func pinned(cpus []int, start func() error) error {
 	if len(cpus) == 0 {
 		return start()

@@ -46,7 +46,7 @@ func symlink(t *testing.T, target string, elem ...string) {
 	}
 }
 
-// chown gives paths to the other user, which takes root.
+// chown gives paths to the other user. It needs root.
 func chown(t *testing.T, paths ...string) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -131,7 +131,7 @@ func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 	}
 }
 
-// target is a mapping that is decoded field by field: a struct, or a [Table].
+// target is a mapping decoded field by field: a struct, or a [Table].
 type target struct {
 	names []string
 	field func(name string) (into reflect.Value, store func(), ok bool)

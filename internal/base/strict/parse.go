@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ReadFile reads a file of at most [MaxBytes]. A file that is larger is not
-// read. The error is a [Problems], or that of the operating system.
+// ReadFile reads a file of at most [MaxBytes]. It does not read a larger file. The
+// error is a [Problems], or that of the operating system.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -112,9 +112,8 @@ func badCharacter(data []byte) (Problem, bool) {
 	return Problem{}, false
 }
 
-// inspect refuses what a file written by hand does not need and an attacker
-// does, and reports keys given twice. It returns false where the tree is too
-// deep to be walked by what follows.
+// inspect refuses YAML features that only an attacker's file needs, and reports
+// duplicate keys. It returns false if the tree is too deep for the next steps.
 func (d *Document) inspect(n *yaml.Node, at *ref, depth int) bool {
 	if depth > MaxDepth {
 		d.report(d.position(nil, n), "", fmt.Sprintf("nested more than %d deep", MaxDepth), "")
@@ -122,7 +121,7 @@ func (d *Document) inspect(n *yaml.Node, at *ref, depth int) bool {
 	}
 	switch {
 	case n.Kind == yaml.AliasNode:
-		// Once a name: a bomb is made of aliases.
+		// Report each name once: an attack may contain very many aliases.
 		if d.aliases[n.Value]++; d.aliases[n.Value] == 1 {
 			d.report(d.position(nil, n), at.String(), "the alias *"+short(n.Value)+" is not allowed", "write the value out")
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ref is a place in the tree, as a chain to the root. It is turned into text
-// only where something is wrong there: paths of a hostile file can be long.
+// ref is a place in the tree, as a chain to the root. It becomes text only for a
+// mistake: paths of a hostile file can be long.
 type ref struct {
 	parent *ref
 	key    string // empty: an element of a list

@@ -61,7 +61,7 @@ func (d *Document) overrideValue(name, text string) (*yaml.Node, error) {
 	return v.root, nil
 }
 
-// put hangs value into the tree, making the mappings on the way.
+// put inserts value into the tree, and creates the missing mappings along steps.
 func (d *Document) put(steps []step, name string, value *yaml.Node) error {
 	mark(value, func(n *yaml.Node) { d.from[n] = name })
 	at := d.root

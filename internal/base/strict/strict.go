@@ -1,7 +1,7 @@
 // Package strict decodes YAML into Go structs and reports every mistake at once,
 // with line, column and, if possible, a hint. Mistakes are unknown fields, wrong
 // types, duplicate keys, anchors, and documents that are too big or not UTF-8.
-// Experiment files, topologies and mesh definitions are read by it.
+// It reads experiment files, topologies and mesh definitions.
 //
 // A caller parses, decodes and validates, and returns all mistakes at once:
 //
@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// MaxBytes is the size of the largest file that is read. Every file tare
-	// reads this way is written by hand; the largest known has 10 KiB.
+	// MaxBytes is the max size of a file. Users write these files by hand; the
+	// largest known has 10 KiB.
 	MaxBytes = 1 << 20
 	// MaxDepth is how deeply lists and mappings may be nested.
 	MaxDepth = 32
@@ -79,7 +79,7 @@ type ShortForm interface {
 	ShortForm() (value any, use func())
 }
 
-// Table is a mapping whose fields are listed by a value instead of a struct type.
+// Table is a mapping with fields listed by a value instead of a struct type.
 type Table interface {
 	Fields() []string
 	// Field returns a pointer to decode a field into, and a function that stores the decoded value.
@@ -110,8 +110,8 @@ type Document struct {
 }
 
 // At is the position of the value at path, such as "factors.rate[1]": of the
-// value itself if it is on one line, else of its key. A path that is not in the
-// file has the position of its nearest parent.
+// value itself if it is on one line, else of its key. A path missing from the file
+// has the position of its nearest parent.
 func (d *Document) At(path string) Position {
 	keyNode, node, _ := d.find(path)
 	return d.position(keyNode, node)
@@ -193,7 +193,7 @@ func (d *Document) position(key, n *yaml.Node) Position {
 	return Position{File: d.file, Line: n.Line, Column: n.Column}
 }
 
-// find walks to path and returns the node there with its key, or the last ones on the way.
+// find returns the node at path with its key, or the last existing node and key along path.
 func (d *Document) find(path string) (key, node *yaml.Node, ok bool) {
 	node = d.root
 	steps, err := splitPath(path)

@@ -231,7 +231,7 @@ func FuzzStrict(f *testing.F) {
 	})
 }
 
-// Hostile files of the greatest size that is read cost seconds at most; quadratic work would cost hours.
+// Hostile files of the max size take seconds at most; quadratic work would take hours.
 func TestLargeHostileFiles(t *testing.T) {
 	fill := func(unit string) string { return strings.Repeat(unit, strict.MaxBytes/len(unit)) }
 	var keys strings.Builder

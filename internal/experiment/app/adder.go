@@ -2,7 +2,7 @@ package app
 
 import "strings"
 
-// AdderRoute is a route of [Adder], which reaches the function one way.
+// AdderRoute is one route of [Adder] to the function.
 type AdderRoute struct {
 	Path string
 	// Server and Client are the label route of server_response_time and of

@@ -30,8 +30,8 @@ func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
 }
 
 // Adder is the program of the sidecar study: a server whose routes reach one
-// function in process, or in a sidecar beside it. Of a service's behavior only
-// the response size can be set.
+// function in process, or in a sidecar beside it. The only configurable behavior is
+// the response size.
 const Adder = "adder"
 
 // LoadName is the name of the load generator among the services.
@@ -58,9 +58,9 @@ type Call struct {
 }
 
 // Edges counts the requests between services that one request at the entry
-// causes, the entry's own included: 1 for a single service, 3 for a chain of
-// three. A redirect that is followed is a request of its own. Calls of a
-// probability count as if they were always made, retries not at all.
+// causes, including the entry's own: 1 for a single service, 3 for a chain of
+// three. A followed redirect counts as a separate request. A call with a
+// probability counts as one call. Retries do not count.
 func (t Topology) Edges() int {
 	var count func(name string, depth int) int
 	count = func(name string, depth int) int {
@@ -82,8 +82,8 @@ func (t Topology) Edges() int {
 	return count(t.Entry, 0)
 }
 
-// Redirected counts the requests that a call is sent elsewhere with before the
-// one that is served: 1 where the callee redirects the path asked for.
+// Redirected counts the redirects of a call before the served request: 1 if the
+// callee redirects the requested path.
 func (t Topology) Redirected(c Call) int {
 	callee, _ := t.Service(c.Service)
 	path, _, _ := strings.Cut(c.Path, "?")

@@ -34,9 +34,9 @@ type Behavior struct {
 	Delay Times `yaml:"delay,omitempty" json:"delay,omitzero"`
 	// CPU time burnt for each request.
 	CPU Duration `yaml:"cpu,omitempty" json:"cpu,omitzero"`
-	// Memory is held as long as it is configured, every page of it touched.
+	// Memory is allocated while it is configured, with every page touched.
 	Memory Size `yaml:"memory,omitempty" json:"memory,omitempty"`
-	// Errors are injected failures, which make no calls.
+	// Errors are injected failures. They make no calls.
 	Errors *Errors `yaml:"errors,omitempty" json:"errors,omitempty"`
 	// RateLimit bounds the requests served per second. The response to others is
 	// 429. 0 is no limit.
@@ -64,7 +64,7 @@ type CallOptions struct {
 	Alongside bool `yaml:"alongside,omitempty" json:"alongside,omitempty"`
 	// Wait is waited before the call.
 	Wait Times `yaml:"wait,omitempty" json:"wait,omitzero"`
-	// Probability that the call is made, 0..1; absent: always.
+	// Probability of the call, 0..1; absent: always.
 	Probability *float64 `yaml:"probability,omitempty" json:"probability,omitempty"`
 	// RequestSize is the length of the request's body; none: 0.
 	RequestSize Sizes `yaml:"requestSize,omitempty" json:"requestSize,omitzero"`

@@ -31,7 +31,7 @@ func (v checks) report(path, message, hint string) {
 	}
 }
 
-// join is a path below at, which may be empty.
+// join returns the path of name below at. at may be empty.
 func join(at, name string) string {
 	if at == "" {
 		return name

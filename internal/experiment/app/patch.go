@@ -15,8 +15,8 @@ import (
 // PatchInstance changes an instance by a JSON merge patch (RFC 7396): present
 // fields replace, null fields remove. The result is validated like a file.
 func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
-	// Read strictly first: what a decoder of JSON would pass over in silence,
-	// such as a field given twice, is a mistake here as well.
+	// Parse strictly first: a decoder of JSON ignores some mistakes, such as a
+	// duplicate field.
 	doc, err := strict.Parse(name, patch)
 	if err != nil {
 		return Instance{}, err
@@ -48,8 +48,8 @@ func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
 	return changed, err
 }
 
-// placed maps the positions of mistakes from the merged document, which the user
-// has not seen, to the patch. Their messages begin with the path.
+// placed maps the positions of mistakes from the merged document to the patch: the
+// user has only the patch. Their messages begin with the path.
 func placed(mistakes strict.Problems, patch *strict.Document) strict.Problems {
 	for i, p := range mistakes {
 		path, _, _ := strings.Cut(p.Message, ": ")

@@ -13,8 +13,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// Times is a distribution of times, as it is written in files, flags, the
-// environment and over REST alike:
+// Times is a distribution of times. Files, flags, the environment and REST share
+// one syntax:
 //
 //	100ms                  always the same
 //	uniform(5ms, 20ms)     between two, both equally likely
@@ -31,7 +31,7 @@ type Times struct{ spread }
 type Sizes struct{ spread }
 
 const (
-	// MaxTime bounds every time that is waited.
+	// MaxTime bounds every wait.
 	MaxTime = time.Minute
 	// MaxSize bounds every body, bytes: 1 GiB.
 	MaxSize = 1 << 30
@@ -121,7 +121,7 @@ const (
 	buckets
 )
 
-// spread is a distribution of numbers that are not negative.
+// spread is a distribution of nonnegative numbers.
 type spread struct {
 	kind   kind
 	a, b   float64 // its parameters
@@ -133,13 +133,13 @@ type spread struct {
 // IsZero reports whether there is no distribution. Encoders then omit the field.
 func (s spread) IsZero() bool { return s.kind == unset }
 
-// String is the distribution as it is written.
+// String returns the distribution in the syntax of [Times].
 func (s spread) String() string { return s.text }
 
-// MarshalJSON writes what the parser reads.
+// MarshalJSON writes the parser's syntax.
 func (s spread) MarshalJSON() ([]byte, error) { return json.Marshal(s.text) }
 
-// MarshalYAML writes what the parser reads.
+// MarshalYAML writes the parser's syntax.
 func (s spread) MarshalYAML() (any, error) { return s.text, nil }
 
 func (s spread) draw(most float64) float64 {

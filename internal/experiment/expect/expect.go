@@ -1,6 +1,6 @@
-// Package expect parses expectations, which are conditions on time windows such
-// as "success_ratio >= 0.999 during fault", and evaluates them on the seconds of
-// a trial.
+// Package expect parses expectations and evaluates them on the seconds of a trial.
+// An expectation is a condition on a time window, such as
+// "success_ratio >= 0.999 during fault".
 package expect
 
 import (
@@ -61,7 +61,7 @@ type Outcome struct {
 	Detail string   `json:"detail"` // the observation, as text
 }
 
-// tolerated is the share of failed requests in a second that is no outage.
+// tolerated is the max share of failed requests in a second without an outage.
 const tolerated = 0.001
 
 // bad reports whether a second is part of an outage: more than a thousandth of its
@@ -94,10 +94,10 @@ func (t Trial) Lost() int64 {
 	return n
 }
 
-// Recovery is the longest time that requests went on failing after a fault was
-// injected (or healed, where it was), in seconds, right to one second upwards. Each
-// fault is followed until the next one. Not ok: there was no fault, or requests
-// still failed at the end, so that the time is longer than observed.
+// Recovery returns the longest time of failing requests after a fault's injection (or
+// after its healing, with ofHeal), in seconds. The error is at most one second upwards.
+// Each fault is followed until the next one. Not ok: there was no fault, or requests
+// still failed at the end, so that the time exceeds the observation.
 func (t Trial) Recovery(ofHeal bool) (seconds float64, ok bool) {
 	longest, known := 0.0, false
 	for i, f := range t.Faults {
@@ -121,13 +121,13 @@ func (t Trial) Recovery(ofHeal bool) (seconds float64, ok bool) {
 	return longest, known
 }
 
-// underWay is how long before a fault, in seconds, a request may have been due
-// that the fault hits: seconds hold requests by when they were due.
+// underWay is the max time in seconds from a request's due time to a fault that
+// hits it. Each second holds the requests due in it.
 const underWay = 1
 
-// recovered is how long after from the last bad second of [from, to) ends. Where
-// the last of these seconds is bad, nothing has been seen to recover. next: another
-// fault comes at to, and the requests under way then are left to that one.
+// recovered returns the seconds from from to the end of the last bad second of
+// [from, to). It returns false if the last second is bad: no recovery was observed.
+// next: another fault begins at to. The requests in flight then count for that one.
 func (t Trial) recovered(from, to float64, next bool) (float64, bool) {
 	first := int(from)
 	if next {

@@ -91,7 +91,7 @@ func latency(of func(*hdrhistogram.Histogram) float64) func(Trial, []Second, boo
 	}
 }
 
-// statusSubject is "status(503)" or "status(5xx)": how many answers had it.
+// statusSubject is "status(503)" or "status(5xx)": the number of answers with it.
 func statusSubject(name string) (subject, error) {
 	pattern := strings.TrimSuffix(strings.TrimPrefix(name, "status("), ")")
 	if !isStatus(pattern) {

@@ -85,10 +85,10 @@ func (w window) whole() bool { return w == window{} }
 // needsFault reports whether it is empty without faults.
 func (w window) needsFault() bool { return w.relation != "" }
 
-// of picks the seconds of the window. A second belongs to a fault as soon as a
-// part of it does, and the second before it, whose requests may have been under
-// way when it came; "before" and "after" a fault are seconds wholly outside of
-// every fault, before the first and after the last.
+// of returns the seconds of the window. A second belongs to a fault if any part
+// of it does. So does the second before the fault: its requests may have been in
+// flight when the fault began. "before" and "after" select only seconds entirely
+// outside every fault, before the first and after the last.
 func (w window) of(t Trial) []Second {
 	if w.cut {
 		to := len(t.Seconds)

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Consul lets a pod start once a Service selects it: the load, which no application has a Service for, gets one where
-// it is in the mesh. Its CRDs of the Gateway API come unless the cluster has some.
+// Consul starts a pod once a Service selects it. No application has a Service for the load, so the load gets one
+// inside the mesh. Its CRDs of the Gateway API are installed unless the cluster has some.
 func TestConsulEnrolment(t *testing.T) {
 	d, err := Load("consul")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Control is a process of the control plane. It has an address of its own and
-// starts before every pod.
+// Control is a process of the control plane. It has its own address and starts
+// before every pod.
 type Control struct {
 	// Name is unique in the mesh. Templates use it: {{.Control.<name>.IP}}.
 	Name string `yaml:"name" json:"name"`
@@ -40,8 +40,8 @@ type Answer struct {
 	Field   string `yaml:"field" json:"field"` // names with dots between them, e.g. Config.Version
 }
 
-// Certificates describe how tare's probes of the mesh get certificates from the
-// control plane, which is then the certificate authority.
+// Certificates describe how tare's probes of the mesh get certificates. The
+// control plane is then the certificate authority.
 type Certificates struct {
 	// Identity is a template over [CertificateContext]: the SPIFFE ID of a service.
 	Identity string `yaml:"identity" json:"identity"`
@@ -61,8 +61,8 @@ type Bootstrap struct {
 	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
 }
 
-// Secrets gives each name a secret of its own, a UUID, for one
-// deployment. Nothing with a secret in it is kept.
+// Secrets returns the secret of each name, a UUID, for one deployment. No file
+// with a secret is kept.
 type Secrets func(name string) string
 
 // Secret is how templates call it: {{.Secret "admin"}}.

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// ordered is a mesh whose sidecars take their orders from two processes.
+// ordered is a mesh with a control plane of two processes.
 const ordered = `name: ordered
 description: ordered
 provides: {mtls: true}

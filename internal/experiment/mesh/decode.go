@@ -28,7 +28,7 @@ func Decode(name string, data []byte) (Definition, error) {
 type validation struct {
 	doc  *strict.Document
 	data []byte
-	// inTemplates are problems at a line in a template, which have no path.
+	// inTemplates are problems at a line in a template. They have no path.
 	inTemplates strict.Problems
 }
 

@@ -69,7 +69,7 @@ type Enrolled struct {
 	Exempt    Marks // of each pod that stays out
 	// Manifests are YAML documents, applied in the new namespace before any pod.
 	Manifests []string
-	// Workloads come of them; scaled ones are to have Replicas.
+	// Workloads are created by the manifests; scaled ones have Replicas.
 	Workloads []Workload
 	Replicas  int
 	// Conditions must hold before the load is sent.
@@ -78,7 +78,7 @@ type Enrolled struct {
 	Proof Marks
 }
 
-// Complete fills in what the user left open, and refuses what the definition does not know.
+// Complete fills in the settings' defaults, and refuses settings unknown to the definition.
 func (k Kubernetes) Complete(s Settings) (Settings, error) {
 	s.Version = cmp.Or(s.Version, k.Version)
 	s.Hub = cmp.Or(s.Hub, k.Hub)
@@ -197,7 +197,7 @@ func renderMap(from map[string]string, ctx EnrolContext) (map[string]string, err
 	return to, nil
 }
 
-// InstallContext is the context of settings that are complete, without what the cluster and the certificates add.
+// InstallContext returns the context of complete settings, without the fields from the cluster and the certificates.
 func (k Kubernetes) InstallContext(s Settings) InstallContext {
 	return InstallContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: k.Namespace, Hub: s.Hub, Options: s.Options}
 }

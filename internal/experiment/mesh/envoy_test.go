@@ -208,7 +208,7 @@ func (p *pair) testWrongCallee(t *testing.T) {
 	}
 }
 
-// rawRequest sends one request over a connection of its own; nil config: plain text.
+// rawRequest sends one request over a new connection; nil config: plain text.
 func rawRequest(ctx context.Context, addr string, config *tls.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -281,7 +281,7 @@ func (p *pair) identify(t *testing.T, ctx mesh.SidecarContext) mesh.SidecarConte
 	return ctx
 }
 
-// get sends one request through both sidecars, on a connection of its own.
+// get sends one request through both sidecars, on a new connection.
 func (p *pair) get() error {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", p.caller.ports["outbound-echo"]))

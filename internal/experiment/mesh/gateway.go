@@ -14,7 +14,7 @@ import (
 type Gateway struct {
 	// None is the reason why the mesh has no gateway; the other fields are then empty.
 	None string `yaml:"none,omitempty" json:"none,omitempty"`
-	// CRDs that it needs beside the mesh's own. They are installed with the mesh if the gateway is used.
+	// CRDs that it needs in addition to the mesh's. They are installed with the mesh if the gateway is used.
 	CRDs []CRDs `yaml:"crds,omitempty" json:"crds,omitempty"`
 	// Protocols that its routes support.
 	Protocols []string `yaml:"protocols,omitempty" json:"protocols,omitempty"`
@@ -59,8 +59,8 @@ type Way struct {
 	Front *Front
 }
 
-// Ingress returns the mesh's ingress gateway on Kubernetes, or nil for a mesh without a data plane, which needs none.
-// The error of another mesh without a gateway wraps [errors.ErrUnsupported] and has the reason.
+// Ingress returns the mesh's ingress gateway on Kubernetes. It is nil for a mesh without a data plane. Any other mesh
+// without a gateway is an error that wraps [errors.ErrUnsupported] and has the reason.
 func (d Definition) Ingress() (*Gateway, error) {
 	if d.Kubernetes == nil {
 		return nil, d.On(OnKubernetes)

@@ -99,11 +99,11 @@ type Chart struct {
 // CLI is a program that prints manifests.
 type CLI struct {
 	Program string `yaml:"program" json:"program"` // on PATH
-	// Version are the arguments that print the program's version, which becomes the mesh's.
+	// Version are the arguments that print the program's version, which is also the mesh's.
 	Version []string `yaml:"version" json:"version"`
-	// Render are the arguments of commands whose output is applied, one after another; templates. The user's arguments follow those of the last.
+	// Render are the arguments of commands, as templates. tare applies their outputs in order. The user's arguments follow the last command's.
 	Render [][]string `yaml:"render" json:"render"`
-	// Values is a template of YAML whose file the arguments have as {{.ValuesFile}}; empty: none.
+	// Values is a template of YAML. Its file is {{.ValuesFile}} in the arguments; empty: none.
 	Values string `yaml:"values,omitempty" json:"values,omitempty"`
 }
 
@@ -141,7 +141,7 @@ type Marks struct {
 type Enrolment struct {
 	Namespace Marks `yaml:"namespace,omitempty" json:"namespace"`
 	Pod       Marks `yaml:"pod,omitempty" json:"pod"` // of each pod in the mesh
-	// Exempt marks a pod that is outside the mesh in an enrolled namespace, such as a load from outside.
+	// Exempt marks a pod outside the mesh in an enrolled namespace, such as a load from outside.
 	Exempt Marks `yaml:"exempt,omitempty" json:"exempt"`
 	// Manifests are streams of YAML, applied in the application's namespace before any pod.
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
@@ -188,7 +188,7 @@ const (
 	ProvesTelemetry = "telemetry"
 )
 
-// Directions of what a counter counts.
+// Directions of the traffic in a counter.
 const (
 	WayIn  = "inbound"  // requests to the pod
 	WayOut = "outbound" // requests of the pod to others
@@ -292,8 +292,8 @@ func (d Definition) ruled(plane metric.Plane) bool {
 	return false
 }
 
-// notOn is the error about a mesh whose definition has no part for a platform. other is the platform it has a part
-// for, or empty. The error wraps [errors.ErrUnsupported].
+// notOn is the error about a mesh without a definition part for a platform. other is the platform with a part, or
+// empty. The error wraps [errors.ErrUnsupported].
 func notOn(mesh, platform, other string) error {
 	advice := "docs/how-to/add-a-mesh.md describes how to write one"
 	if other != "" {

@@ -155,7 +155,7 @@ func TestBrokenKubernetesDefinitions(t *testing.T) {
 	}
 }
 
-// What comes with tare renders in every profile, and with every value of every option.
+// Embedded definitions render in every profile, and with every value of every option.
 func TestShippedDefinitionsRender(t *testing.T) {
 	seen := 0
 	for _, d := range Builtin() {
@@ -217,7 +217,8 @@ func TestIstioEnrolment(t *testing.T) {
 	}
 }
 
-// With an upstream Envoy a waypoint is rid of what only Istio's has, before it is made; otherwise it is left alone.
+// With an upstream Envoy, a waypoint loses the filters that only Istio's Envoy has, before it is created. With Istio's
+// Envoy it is unchanged.
 func TestStockWaypoint(t *testing.T) {
 	d, err := Load("istio-ambient")
 	if err != nil {
@@ -379,7 +380,7 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 	}
 }
 
-// The debate's classifier, on the pods of real meshes: what it takes for what, its known oddities with it.
+// The debate's classification of the pods of real meshes, including its known oddities.
 func TestDebatesAttribution(t *testing.T) {
 	a, err := LoadAttribution("great-sidecar-debate")
 	if err != nil {
@@ -468,7 +469,7 @@ func TestProgramsAreToldWhatWasChosen(t *testing.T) {
 	}
 }
 
-// What a counter leaves out, and which way it counts.
+// The excluded series of a counter, and its direction.
 func TestCounterOfSeries(t *testing.T) {
 	c := Counter{Labels: map[string]string{"direction": "in*"}, Except: map[string]string{"port": "4191", "route": "probe*"}}
 	for want, labels := range map[string]map[string]string{

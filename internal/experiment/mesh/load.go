@@ -53,8 +53,8 @@ func Names() []string {
 	return names
 }
 
-// IsPath reports whether a mesh is the path of a file rather than as the name of a
-// definition that comes with tare.
+// IsPath reports whether a mesh is the path of a file, not the name of an embedded
+// definition.
 func IsPath(nameOrPath string) bool {
 	return strings.Contains(nameOrPath, "/") || strings.HasSuffix(nameOrPath, ".yaml")
 }

@@ -94,7 +94,7 @@ type SidecarContext struct {
 type Inbound struct {
 	AppIP   string
 	AppPort int
-	// Port to listen on; 0: the kernel's choice. A sidecar that is restarted gets the one it had.
+	// Port to listen on; 0: the kernel's choice. A restarted sidecar keeps its port.
 	Port int
 	// Callers are the SPIFFE IDs that may connect.
 	Callers []string
@@ -128,10 +128,10 @@ type Endpoint struct {
 }
 
 // Verify lists counters that verify traffic through the data plane. Their names
-// are templates over [SidecarContext] (outbound ones are executed once per
-// [Outbound], which is then `.Out`); [Verify.Counters] executes them.
+// are templates over [SidecarContext]. [Verify.Counters] executes outbound ones
+// once per [Outbound], as `.Out`.
 type Verify struct {
-	// Unit of the counters below: "request" or "connection". Every probe is one request on a connection of its own.
+	// Unit of the counters below: "request" or "connection". Every probe is one request on a new connection.
 	Unit     string `yaml:"unit" json:"unit"`
 	Inbound  string `yaml:"inbound" json:"inbound"`   // counter that must grow by exactly the probes that reached this pod
 	Outbound string `yaml:"outbound" json:"outbound"` // counter that must grow by exactly the probes sent
@@ -166,8 +166,8 @@ const (
 	RoleRemainder = "remainder" // the rest: work of the kernel, without memory
 )
 
-// Rule assigns the tasks it matches to a plane. Every field that is set must
-// match: by equality, or by prefix if the value ends in "*".
+// Rule assigns matching tasks to a plane. Every set field must match: by
+// equality, or by prefix if the value ends in "*".
 type Rule struct {
 	Plane     metric.Plane      `yaml:"plane" json:"plane"`
 	Role      string            `yaml:"role,omitempty" json:"role,omitempty"`

@@ -86,8 +86,8 @@ func decodeAttribution(name string, data []byte) (Attribution, error) {
 	return a, v.err()
 }
 
-// Attribute returns t as the classification has it. A task that is in no cluster (it has no namespace) is left as it is,
-// and so is tare itself.
+// Attribute returns t with the plane, role and component of the classification. It does not change tasks outside
+// clusters (without a namespace), nor tare's own.
 func (a Attribution) Attribute(t Task) Task {
 	if t.Namespace == "" || t.Plane == metric.Harness {
 		return t

@@ -12,12 +12,12 @@ import (
 // maxSocketPath is the length of sun_path on Linux without its final zero byte (unix(7)).
 const maxSocketPath = 107
 
-// ErrSocketPath is wrapped by the error about an admin socket whose path is too long for the system.
+// ErrSocketPath is wrapped by the error about an admin socket with a path too long for the system.
 var ErrSocketPath = hint.New("set TMPDIR or XDG_RUNTIME_DIR to a shorter path", "path of a Unix socket is too long")
 
 // functions are additional functions of templates.
 var functions = template.FuncMap{
-	// json quotes a value, so that nothing in it can break out of YAML or JSON.
+	// json quotes a value, to prevent injection into YAML or JSON.
 	"json": func(v any) (string, error) {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
@@ -46,7 +46,7 @@ func execute(name, text string, data any) ([]byte, error) {
 }
 
 // Render executes the sidecar's templates for one pod: the arguments of its
-// program and its configuration, which the caller writes to ctx.ConfigPath.
+// program and its configuration. The caller writes config to ctx.ConfigPath.
 func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err error) {
 	if len(ctx.AdminPath) > maxSocketPath {
 		return nil, nil, fmt.Errorf("render sidecar of %s: %w: %d bytes, max %d: %s",

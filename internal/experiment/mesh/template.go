@@ -95,8 +95,8 @@ func (v *validation) literal(at strict.Position) (indent int, is bool) {
 	return 0, true
 }
 
-// sampleContexts are a service's pod that calls two others, and the load
-// generator, which has no clients.
+// sampleContexts are two contexts: a service's pod that calls two others, and the
+// load generator, without clients.
 func sampleContexts(control map[string]ControlContext) []any {
 	pod := SidecarContext{
 		Port: 9000, Control: control, Secrets: sampleSecrets,

@@ -92,7 +92,7 @@ func (v *validation) required(path, text, hint string) {
 	}
 }
 
-// oneOf reports a value that is not one of a few words.
+// oneOf reports a value outside words.
 func (v *validation) oneOf(path, found string, words ...string) {
 	if slices.Contains(words, found) {
 		return

@@ -17,7 +17,7 @@ func (v localPart) validate(d Definition) {
 	v.verify(d.Local.Verify, d.Provides.MTLS, control)
 }
 
-// controls checks the processes of the control plane, and returns what the other templates see of them.
+// controls checks the processes of the control plane, and returns their contexts for the other templates.
 func (v localPart) controls(all []Control) map[string]ControlContext {
 	seen := map[string]ControlContext{}
 	for i, c := range all {

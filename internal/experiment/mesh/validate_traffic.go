@@ -131,7 +131,7 @@ func (v trafficPart) endpoint(here string, port int, path string) {
 	}
 }
 
-// gateway checks how the ingress gateway is made.
+// gateway checks the ingress gateway.
 func (v trafficPart) gateway(k Kubernetes, d Definition) {
 	g := k.Gateway
 	const at = "kubernetes.gateway"

@@ -166,7 +166,7 @@ func next(choice []int, factors []experiment.NamedFactor) bool {
 	return false
 }
 
-// namer makes names that are safe as a file's and used once.
+// namer makes unique names, valid as file names.
 type namer struct{ taken map[string]bool }
 
 // longest leaves room for ordinal and block in the 255 bytes of a file name.
@@ -216,8 +216,8 @@ func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int)
 }
 
 // shuffle is Fisher and Yates's, in Durstenfeld's form (CACM 7, 1964, algorithm
-// 235). It is written out, down to the draw, because the library promises the
-// numbers of its generators and not what its Shuffle makes of them.
+// 235). It includes the draw, because the library guarantees the numbers of its
+// generators but not the result of its Shuffle.
 func shuffle(order []int, source rand.Source) {
 	for i := len(order) - 1; i > 0; i-- {
 		j := below(source, uint64(i+1))

@@ -2,9 +2,9 @@
 // pure: the same experiment and seed give the same plan on every machine.
 //
 // The design is randomised complete blocks: each block runs every treatment
-// once, in an order drawn from the seed, so that drift of the machine falls on
-// all treatments alike and analysis can pair within blocks. Where changing the
-// mesh is dear its trials can be kept together, within a block or over all of them.
+// once, in an order drawn from the seed. Drift of the machine then affects all
+// treatments alike, and analysis can pair within blocks. If changing the mesh is
+// expensive, its trials can be kept together, within a block or over all blocks.
 package plan
 
 import (
@@ -48,7 +48,7 @@ type Plan struct {
 	Until     string `json:"until,omitempty"`
 	// Way that the load takes to the application, in words; empty: to the entry.
 	Way string `json:"way,omitempty"`
-	// Order of the trials where it is not random within each block: experiment.OrderTurns or OrderOnce.
+	// Order of the trials if not random within each block: experiment.OrderTurns or OrderOnce.
 	Order      string      `json:"order,omitempty"`
 	Treatments []Treatment `json:"treatments"`
 	Trials     []Trial     `json:"trials"`
@@ -56,6 +56,6 @@ type Plan struct {
 	// in nanoseconds: the phases plus an allowance for deploying and removing.
 	TrialTime time.Duration `json:"trialTime"`
 	Expected  time.Duration `json:"expected"`
-	// MeshChanges is how often a mesh is put into a cluster, or taken out of it; what that takes is in Expected.
+	// MeshChanges is the number of installs and uninstalls of meshes in a cluster; Expected includes their time.
 	MeshChanges int `json:"meshChanges,omitempty"`
 }

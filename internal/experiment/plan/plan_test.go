@@ -116,8 +116,8 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	}
 }
 
-// The order is part of the contract: a seed that is published gives the same
-// plan on every machine and with every release.
+// The order is part of the contract: a published seed gives the same plan on every
+// machine and with every release.
 func TestOrderIsKept(t *testing.T) {
 	p := expand(t, "factors: {mesh: [none, envoy-plaintext, envoy-tcp, envoy]}\nblocks: 3\nseed: 42")
 	var got []string
@@ -195,7 +195,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// Every treatment comes equally often at every place, over seeds and over the
+// Every treatment is equally frequent at every position, over seeds and over the
 // blocks of one seed: chi-square with 4 degrees of freedom, 99.99 % quantile 23.5.
 func TestOrderIsFair(t *testing.T) {
 	const file = "factors: {mesh: [a, b, c, d, e]}\n"

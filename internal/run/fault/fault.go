@@ -43,7 +43,7 @@ type target struct {
 // none is the empty undo.
 var none []byte
 
-// kinds by name, which are the names in the experiment file.
+// kinds by name in the experiment file.
 var kinds = map[string]kind{
 	"kill":        {inject: end(func(experiment.Fault) time.Duration { return 0 }), heal: restart},
 	"terminate":   {inject: end(grace), heal: restart},
@@ -66,7 +66,7 @@ var kinds = map[string]kind{
 // fields of a service's configuration.
 type fields map[string]any
 
-// errorsOf sets the status as well, which otherwise would be the service's own.
+// errorsOf also sets the status: the default would be the service's own.
 func errorsOf(f experiment.Fault) fields {
 	return fields{"ratio": f.Ratio, "status": cmp.Or(f.Status, http.StatusInternalServerError)}
 }
@@ -185,7 +185,7 @@ func configure(patch func(experiment.Fault) any) kind {
 	}
 }
 
-// impair is a kind that impairs the network of a pod, which all its tasks share.
+// impair returns a kind that impairs the network of a pod, shared by all its tasks.
 func impair(how func(experiment.Fault) platform.Impairment) kind {
 	return kind{
 		pods: true, lasting: true, network: how,

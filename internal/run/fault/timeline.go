@@ -74,8 +74,8 @@ func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deplo
 	return t, nil
 }
 
-// Run injects and heals by the clock, from start on. It returns at end, or when ctx ends. Faults
-// that are not healed by then are left to [Timeline.Heal].
+// Run injects and heals faults at their times after start. It returns at end, or when ctx ends.
+// [Timeline.Heal] heals the remaining faults.
 func (t *Timeline) Run(ctx context.Context, start, end time.Time) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, o := range t.plan {

@@ -43,7 +43,7 @@ func kernel() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// model names every processor model of the machine, which may have two.
+// model names every processor model of the machine. A machine may have two.
 func model(cpus []procfs.CPUInfo) string {
 	var names []string
 	for _, c := range cpus {

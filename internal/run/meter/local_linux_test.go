@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 
 // burner obeys one command a line and answers each with one line:
 //
-//	burn N over N     ns of CPU over ns of time, spread evenly; answers what the clocks of its threads say it burned
-//	threads N N       ns each of so many threads, which burn and end one after another; answers their sum and the last one's number
+//	burn N over N     ns of CPU over ns of time, spread evenly; answers the CPU time by the clocks of its threads
+//	threads N N       ns each of N threads that burn and end one after another; answers their sum and the last one's number
 func burner(in io.Reader, out io.Writer) {
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var a, b int64
@@ -61,8 +61,8 @@ func scan(text, format string, a, b *int64) bool {
 	return n == 2 && err == nil
 }
 
-// clockOf reads the CPU clock of one thread: the truth the meter, which reads the
-// process's clock, is held to.
+// clockOf reads the CPU clock of one thread, the reference for the meter. The meter
+// reads the process's clock.
 func clockOf(tid int) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^tid)<<3|6, &ts); err != nil {
@@ -71,8 +71,7 @@ func clockOf(tid int) int64 {
 	return ts.Nano()
 }
 
-// threadsCPU is the sum over the threads there are: the Go runtime has some of
-// its own, and what they burn is burned.
+// threadsCPU returns the sum over all threads, including those of the Go runtime.
 func threadsCPU() (sum int64) {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -108,7 +107,7 @@ func burnOver(ns, over int64) int64 {
 }
 
 func burnThreads(ns int64, n int) (sum int64, tid int) {
-	// The main thread never ends: it is kept here, out of the way.
+	// The main thread never ends, so burnThreads occupies it: other threads do the work.
 	if unix.Gettid() != os.Getpid() {
 		panic("the burner is not on its main thread")
 	}
@@ -240,7 +239,7 @@ func TestThreadsThatEndedCount(t *testing.T) {
 	if burned < 200e6 {
 		t.Fatalf("the burner reports %v of CPU", time.Duration(burned))
 	}
-	// Starting and ending threads costs beside what they burn.
+	// Starting and ending threads costs CPU beyond the burned time.
 	if off := float64(read)/float64(burned) - 1; off < -0.001 || off > 0.03 {
 		t.Errorf("off by %.2f %%", 100*off)
 	}

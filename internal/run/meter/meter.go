@@ -20,7 +20,7 @@ type Depth int
 const (
 	// Counters are CPU time and resident memory: the reading once a second.
 	Counters Depth = iota
-	// Edge adds peak memory and context switches, which need a read per thread.
+	// Edge adds peak memory and context switches. They need a read per thread.
 	Edge
 	// Full adds the proportional set size. The kernel walks the task's page tables with
 	// its memory map locked, so it is read only after the measure phase.
@@ -30,7 +30,7 @@ const (
 // Look is one reading of every task.
 type Look struct {
 	Tasks map[string]result.Reading // by task ID; At has a monotonic clock reading if the source has one
-	// Missing has the reason for each task that is not in Tasks.
+	// Missing has the reason for each task missing from Tasks.
 	Missing map[string]error
 	// Node is the whole machine; nil if it cannot be read, with the reason in NodeErr.
 	Node    *result.NodeReading

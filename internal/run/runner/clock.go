@@ -28,7 +28,7 @@ func (c *clock) drift() time.Duration {
 	return c.wall().Round(0).Sub(c.now())
 }
 
-// await waits until t, which has a monotonic reading. If ctx ends first it returns the cause.
+// await waits until t. t has a monotonic reading. If ctx ends first, await returns the cause.
 func await(ctx context.Context, t time.Time) error {
 	timer := time.NewTimer(time.Until(t))
 	defer timer.Stop()

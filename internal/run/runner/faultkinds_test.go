@@ -137,8 +137,8 @@ func lossy(s subject) bool {
 	return late >= 4
 }
 
-// choked: once the bucket is empty nearly every request to the pod fails, which is one of
-// two. A single failure may come from a busy machine.
+// choked: once the bucket is empty, nearly every request to the pod fails. The pod is one
+// of two. A single failure may come from a busy machine.
 func choked(s subject) bool {
 	for range testBurst {
 		if !failing(s.send(2)) {

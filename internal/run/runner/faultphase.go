@@ -19,7 +19,7 @@ type faultPhase struct {
 	timeline   *fault.Timeline // nil before the measure phase
 }
 
-// plan makes the timeline of faults, which is empty in a trial without faults.
+// plan makes the timeline of faults. It is empty in a trial without faults.
 func (f *faultPhase) plan() error {
 	entry := f.setup.topology.Entry
 	if entry == "" {

@@ -55,7 +55,7 @@ func TestSuited(t *testing.T) {
 	}
 }
 
-// A generator that is not installed ends the run before its first trial, with a hint.
+// A missing generator ends the run before its first trial, with a hint.
 func TestForeignGeneratorThatIsMissing(t *testing.T) {
 	cfg, sink := fakeConfig(t, &fake{}, "")
 	t.Setenv("PATH", t.TempDir())

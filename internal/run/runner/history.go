@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// history is the readings of counters that are refreshed at an interval: by task, oldest first,
+// history is the readings of counters with a refresh interval: by task, oldest first,
 // each refresh once.
 type history struct {
 	tasks map[string][]result.Reading
@@ -23,8 +23,8 @@ type gap struct {
 	why      error
 }
 
-// add adds the new readings of l, which was requested and answered at these times, and returns
-// them.
+// add adds the new readings of l and returns them. asked and answered are the times of the
+// request and the answer.
 func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading, nodes map[string]result.NodeReading) {
 	if h.tasks == nil {
 		h.tasks, h.nodes = map[string][]result.Reading{}, map[string][]result.NodeReading{}

@@ -120,7 +120,7 @@ func (w *idleWait) settle(ctx context.Context) error {
 	}
 }
 
-// settleRefreshed is [idleWait.settle] for counters that are refreshed at an interval.
+// settleRefreshed is [idleWait.settle] for counters with a refresh interval.
 func (w *idleWait) settleRefreshed(ctx context.Context) error {
 	runtime.GC() // tare's own garbage is collected now, not during the measurement
 	w.sampler.reset(history{})

@@ -52,7 +52,7 @@ func (m *measurement) measureCurrent(ctx context.Context) error {
 	return nil
 }
 
-// measureRefreshed reads counters that are refreshed at an interval until the end of the measure
+// measureRefreshed reads counters with a refresh interval until the end of the measure
 // phase. During the tail it continues until each counter was refreshed.
 func (m *measurement) measureRefreshed(ctx context.Context) error {
 	if err := m.sampler.look(ctx, meter.Edge); err != nil {
@@ -94,7 +94,7 @@ func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) erro
 	return group.Wait()
 }
 
-// until samples once a second until the edge, which its caller reads. It lists the tasks again
+// until samples once a second until the edge. Its caller reads the edge. It lists the tasks again
 // shortly before. Seconds count from the reading at begin, if there is one.
 func (m *measurement) until(ctx context.Context, edge time.Time, begin *meter.Look) error {
 	from, period := time.Now(), m.sampler.period()

@@ -15,9 +15,9 @@ type offset struct {
 	used, unsure  float64       // CPU between the readings, and the part of it that is uncertain because of the distance; ns
 }
 
-// add adds one task. The readings cover another time than the measure phase: part of the phase is
-// missing, and as much beside it is included. The error is at most that part, times the variation
-// of the task's CPU between refreshes under the same load.
+// add adds one task. The readings are shifted from the measure phase: they miss a part of it, and
+// include as much time outside it. The max error is that part, times the variation of the task's
+// CPU between refreshes under the same load.
 func (o *offset) add(readings []result.Reading, i, j int, s span) {
 	a, b := readings[i], readings[j]
 	o.before, o.after = max(o.before, s.begin.Sub(a.At).Abs()), max(o.after, s.end.Sub(b.At).Abs())

@@ -24,9 +24,8 @@ const (
 	promptly = 200 * time.Millisecond
 )
 
-// PhasesForRefresh returns the warm-up and the tail for counters that are refreshed at an
-// interval. The warm-up is raised so that each counter is refreshed under load before the measure
-// phase. A short measure phase gets a tail, so that each is refreshed again under the same load.
+// PhasesForRefresh returns the warm-up and the tail for counters with a refresh interval. It
+// extends the warm-up so that each counter is refreshed under load before the measure phase. A short measure phase gets a tail, so that each is refreshed again under the same load.
 func PhasesForRefresh(x experiment.Phases, refresh time.Duration) (warmup, tail time.Duration) {
 	warmup = max(time.Duration(x.Warmup), time.Duration(warmupRefreshes*float64(refresh)))
 	if time.Duration(x.Measure) < shortRefreshes*refresh {

@@ -22,7 +22,7 @@ import (
 
 const refresh = 1500 * time.Millisecond
 
-// refreshPlatform has counters that are refreshed at an interval.
+// refreshPlatform has counters with a refresh interval.
 type refreshPlatform struct{ *fake }
 
 func (p refreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
@@ -98,7 +98,7 @@ func warned(r result.Record, code string) string {
 	return ""
 }
 
-// Readings of counters that are refreshed at an interval replace the edges: under
+// Readings of counters with a refresh interval replace the edges: under
 // load, and around a measure phase shorter than the interval. No other two readings
 // are nearer to the edges.
 func TestPacedCounters(t *testing.T) {
@@ -143,7 +143,7 @@ func TestPacedCounters(t *testing.T) {
 			if got, want := warned(r, "warm-up-raised"), "2.25s, not the 50ms"; !strings.Contains(got, want) {
 				t.Errorf("%q, want %q in it", got, want)
 			}
-			// Refreshes may happen to fall on the edges; never around a phase that is shorter than the time between them.
+			// Refreshes may coincide with the edges, but not around a phase shorter than the refresh interval.
 			if measure < refresh && farthest < runner.Promptly {
 				t.Errorf("both edges were read within %v", farthest)
 			}
@@ -203,7 +203,7 @@ func (m *findingMeter) Read(ctx context.Context, tasks []platform.Task, depth me
 	return l, err
 }
 
-// A source that is unreachable for a while causes a warning and does not end the trial.
+// A temporarily unreachable source causes a warning and does not end the trial.
 func TestMeterGap(t *testing.T) {
 	t.Parallel()
 	cfg, m := refreshConfig(t, &fake{}, 6*refresh)

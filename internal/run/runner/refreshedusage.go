@@ -33,9 +33,9 @@ func (ru *refreshedUsage) span() span {
 		end: steady(ru.load.edges.end), done: steady(ru.load.edges.end.Add(ru.load.profile.Tail))}
 }
 
-// window returns the two of times, ascending, that replace the edges. It is the pair under load
-// that is nearest to both edges. Of equal pairs it takes the later start and the earlier end. -1:
-// there is no pair.
+// window returns the indices of the two times, ascending, that replace the edges: the pair under
+// load nearest to both edges. Of equal pairs it takes the later start and the earlier end. -1: no
+// pair.
 func window(times []time.Time, s span) (first, last int) {
 	first, last = -1, -1
 	best := time.Duration(math.MaxInt64)
@@ -62,7 +62,7 @@ func timesOf(readings []result.Reading) []time.Time {
 }
 
 // use records for each task the two readings that replace the edges, and warns about their
-// distance. begin and end are the readings at the edges themselves, which have peaks and restarts.
+// distance. begin and end are the readings at the edges themselves, with peaks and restarts.
 func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look) {
 	s := ru.span()
 	known := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Tasks that faults end and restart, with counters that are refreshed at an interval. A task counts from its first
+// Tasks that faults end and restart, with counters that have a refresh interval. A task counts from its first
 // edge or its start, to its last edge or its last reading.
 func TestRefreshedUsageUnderFaults(t *testing.T) {
 	at := time.Unix(1000, 0)

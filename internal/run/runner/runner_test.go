@@ -283,7 +283,7 @@ func TestClockStepped(t *testing.T) {
 				t.Errorf("valid %v, warnings %+v", r.Valid, r.Warnings)
 			}
 			for _, u := range r.Tasks {
-				// Between the trial's begin and its end, which the run's own time holds; the second edge after the measure phase.
+				// Both edges are between the trial's begin and end. The second edge is after the measure phase.
 				if u.Start.At.Before(r.Started) || !u.Start.At.Before(u.End.At) || u.End.At.After(r.Ended) ||
 					u.End.At.Before(r.Load.Start.Add(time.Duration(cfg.Experiment.Phases.Measure))) {
 					t.Errorf("task %s: from %v to %v, of a trial from %v to %v", u.ID, u.Start.At, u.End.At, r.Started, r.Ended)

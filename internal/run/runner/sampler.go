@@ -16,8 +16,8 @@ const (
 	samplePeriod = time.Second
 	// watchPeriod is the time between two checks for a dead task or an ended generator.
 	watchPeriod = 100 * time.Millisecond
-	// listLead is the time before an edge at which tasks are listed. Listing reads every
-	// process of the machine, which must not delay the reading at the edge.
+	// listLead is the time from the listing of tasks to the edge. Listing reads every
+	// process of the machine and must not delay the reading at the edge.
 	listLead = 250 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ type sampler struct {
 	tasks  []platform.Task // listed, and found by the meter
 	last   meter.Look
 	any    bool // last is a reading
-	// history has the readings of counters that are refreshed at an interval.
+	// history has the readings of counters with a refresh interval.
 	history history
 	// restarted are the tasks that replaced ended ones, even if they have ended themselves.
 	restarted []platform.Task

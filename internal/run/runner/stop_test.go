@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-// A run ends early if Stop returns a reason, which a resumed run finds.
+// A run ends early if Stop returns a reason. A resumed run finds that reason.
 func TestStopsWhenItKnowsEnough(t *testing.T) {
 	cfg, events := fakeRun(t, strings.Replace(fakeText, "blocks: 1", "blocks: 4", 1), &fake{}, "")
 	var asked []int

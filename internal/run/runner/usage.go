@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// usage records what each task used between the edges, from counters that are read at them.
+// usage records the usage of each task between the edges, from counters read at the edges.
 type usage struct {
 	setup      *setup
 	journal    *journal

@@ -59,7 +59,7 @@ type check struct {
 	metrics []string // it concerns; nil: all
 }
 
-// clusterHints are hints for clusters, which choose the processors themselves, by code.
+// clusterHints are hints by code for clusters. Clusters choose the processors themselves.
 var clusterHints = map[string]string{
 	"generator-saturated": "raise load.workers, reserve nodes for the load (platform.affinity: labels, and the label tare.dev/role=load on them), or lower the rate",
 	"generator-late":      "reserve nodes for the load (platform.affinity: labels, and the label tare.dev/role=load on them), raise load.workers, or lower the rate",
@@ -82,8 +82,8 @@ const (
 	invalidates               // nothing of the trial is used
 )
 
-// checks are made on every measured trial. If a code has two rows, the graver one
-// comes first, and the second is skipped after it.
+// checks run on every measured trial. If a code has two rows, the more severe one is
+// first. If it applies, the second is skipped.
 var checks = []check{
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
 	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},

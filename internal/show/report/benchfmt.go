@@ -15,9 +15,9 @@ import (
 )
 
 // writeBenchfmt writes the format of Go's benchmarks, a line a valid trial, for
-// benchstat and what else reads it. A treatment is a benchmark with its factors
-// as name=level; a metric is a unit of its own name. The number of iterations is
-// not that of anything: tare has no such number, and benchstat does not use it.
+// benchstat and other readers. A treatment is a benchmark with its factors as
+// name=level. A metric is a unit with the metric's name. The number of iterations is
+// arbitrary: tare has no such number, and benchstat does not use it.
 func writeBenchfmt(w io.Writer, r *analysis.Report) error {
 	b := bufio.NewWriter(w)
 	for _, c := range [][2]string{

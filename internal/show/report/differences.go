@@ -108,7 +108,7 @@ func (d *differenceTable) add(c analysis.Comparison) {
 }
 
 // columns ends with the verdict if all fit. On a narrow terminal the verdict
-// comes before the ratio, and only --all and JSON have the ratio's interval.
+// precedes the ratio, and only --all and JSON have the ratio's interval.
 func (d *differenceTable) columns(o Options, uniform bool) []column {
 	labels := []column{{heads: []string{""}, cells: d.names, left: true}}
 	values := []column{{heads: []string{"difference"}, cells: d.values}, {heads: []string{"interval"}, cells: d.intervals}}

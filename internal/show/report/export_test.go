@@ -72,7 +72,7 @@ func TestCSVHoldsEveryMetricOfEveryTrial(t *testing.T) {
 	}
 }
 
-// benchstat itself reads it, and comes to the same means.
+// benchstat itself reads it, and computes the same means.
 func TestBenchstatReadsBenchfmt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds benchstat")

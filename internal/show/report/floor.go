@@ -44,7 +44,7 @@ func floorSection(t text) {
 	}, 1, "")
 }
 
-// floorComparisons are the A/A comparisons that are shown, treatment by treatment.
+// floorComparisons returns the shown A/A comparisons, treatment by treatment.
 func floorComparisons(t text) []analysis.Comparison {
 	var cs []analysis.Comparison
 	for _, tr := range t.r.Treatments {

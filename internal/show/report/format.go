@@ -18,7 +18,7 @@ type Format struct {
 	Doc   string // one phrase
 	Write func(io.Writer, *analysis.Report) error
 	// Export writes many files into an existing, empty directory; then Write is nil.
-	// It may read of the results what the report does not hold.
+	// It may read results that the report omits.
 	Export func(dir string, d *result.Dir, r *analysis.Report) error
 }
 

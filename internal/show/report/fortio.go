@@ -80,7 +80,7 @@ func exportFortio(dir string, d *result.Dir, r *analysis.Report) error {
 		if err != nil {
 			return fmt.Errorf("write results for fortio: %w", err)
 		}
-		// Fortio sorts its list by name: the time comes first, as in its own files.
+		// Fortio sorts its list by name: the name begins with the time, as in its own files.
 		name := record.Load.Start.UTC().Format("2006-01-02-150405") + "_" + FileName(record.ID) + ".json"
 		if err := os.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o644); err != nil {
 			return fmt.Errorf("write results for fortio: %w", err)

@@ -105,7 +105,7 @@ func machineSentence(t text) string {
 	return strings.Join(parts, ", ")
 }
 
-// sentence joins the parts that are not empty.
+// sentence joins the nonempty parts.
 func sentence(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }

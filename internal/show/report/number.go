@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
-// unknown replaces a figure that is not known, none one that does not exist.
+// unknown replaces an unknown figure, none a nonexistent one.
 const (
 	unknown = "?"
 	none    = "–"
@@ -55,7 +55,7 @@ func signed(v float64, d int) string {
 }
 
 // figure writes an estimate with the half-width of its interval: "142.1 ±2.9".
-// A figure that is the same in every trial has no interval.
+// A constant figure over all trials has no interval.
 func figure(i stats.Interval, scale float64, constant bool) string {
 	half, known := i.HalfWidth()
 	estimate, half := i.Estimate*scale, half*scale
@@ -99,7 +99,7 @@ func ratio(i stats.Interval) string {
 	return fixed(i.Estimate, decimals(i.Estimate, half, known)) + "x"
 }
 
-// rough writes two digits, for a size that is itself an estimate of noise.
+// rough writes two digits, for an estimate of noise.
 func rough(v float64) string {
 	return fixed(v, max(0, 1-magnitude(v)))
 }

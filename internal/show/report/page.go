@@ -92,7 +92,7 @@ func (p *page) note(s string) {
 	p.folded(s, "", "  ")
 }
 
-// warning is an entry of the list of warnings, with its hint on a line of its own.
+// warning adds an entry to the list of warnings, with its hint on a separate line.
 func (p *page) warning(s, hint string) {
 	if p.markdown {
 		line := "- " + escapeMarkdown(s)

@@ -104,7 +104,7 @@ print(json.dumps({"rows": [dict(zip(("trial", "metric", "mesh", "value"), row)) 
 	}
 }
 
-// Prometheus's own parser, which is strict, reads the OpenMetrics text and finds the estimates.
+// Prometheus's own strict parser reads the OpenMetrics text and finds the estimates.
 func TestOthersReadOpenMetrics(t *testing.T) {
 	var got []struct {
 		Name   string
@@ -172,7 +172,7 @@ func TestFortioReads(t *testing.T) {
 	served(t, program, dir, files)
 }
 
-// served starts the report and finds every file in what it serves.
+// served starts the report and checks that it serves every file.
 func served(t *testing.T, program, dir string, files []string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -79,8 +79,8 @@ func (v view) withoutRate(f plan.Factors) string {
 	return v.label.phrase(f, slices.DeleteFunc(slices.Clone(v.label.factors), func(n string) bool { return n == rateFactor }))
 }
 
-// comparisons are the comparisons of a treatment that are shown: the headline
-// metrics in their own order, then the others in that of the metric table.
+// comparisons returns the shown comparisons of a treatment: the headline metrics in
+// their own order, then the others in that of the metric table.
 func (v view) comparisons(treatment string) []analysis.Comparison {
 	var cs []analysis.Comparison
 	for _, c := range v.r.Comparisons {
@@ -125,7 +125,7 @@ func (v view) pairs() (n int, uniform bool) {
 	return n, n >= 0
 }
 
-// concerns reports whether w is about a metric that is shown.
+// concerns reports whether w is about a shown metric.
 func (v view) concerns(w analysis.Warning) bool {
 	if v.o.All || len(w.Metrics) == 0 {
 		return true

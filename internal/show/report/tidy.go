@@ -51,8 +51,8 @@ func factorNames(r *analysis.Report) []string {
 	return slices.SortedFunc(maps.Keys(names), byRank)
 }
 
-// writeCSV writes a row a metric a trial. A factor is a column of its own name
-// with "factor_" before it; a factor that a trial lacks is empty, and so is an unknown value.
+// writeCSV writes a row a metric a trial. A factor is a column named "factor_" and
+// the factor's name. A missing factor and an unknown value are empty.
 func writeCSV(w io.Writer, r *analysis.Report) error {
 	factors := factorNames(r)
 	head := []string{"experiment", "trial", "ordinal", "block", "treatment"}

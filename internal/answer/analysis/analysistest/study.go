@@ -1,6 +1,6 @@
-// Package analysistest makes synthetic results directories whose truth is
-// known, so that tests can see analysis and reports recover it. The directories
-// are real: written through the result store, with real latency logs.
+// Package analysistest makes synthetic results directories with known true values.
+// Tests check that analysis and reports recover them. The result store writes the
+// directories, with real latency logs.
 package analysistest
 
 import (
@@ -34,7 +34,7 @@ type Study struct {
 	Rate            int
 	// Until is the plan's, from 6 blocks on.
 	Until string
-	// RateFactor gives every treatment the load of its own factor rate instead of Rate.
+	// RateFactor takes each treatment's load from its factor rate instead of Rate.
 	RateFactor bool
 	// Noise is the relative deviation of a trial's costs, and Drift what the
 	// machine loses over the whole study, relative, on every cost alike.
@@ -91,7 +91,7 @@ func Environment() result.Environment {
 	}
 }
 
-// Plan is the study's plan: every block in an order of its own.
+// Plan returns the study's plan: each block has a different order.
 func (s Study) Plan() *plan.Plan {
 	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name, Seed: s.Seed, Blocks: s.Blocks}
 	if s.Until != "" {

@@ -22,7 +22,7 @@ func (k kill) after(c cluster.Container, known bool) kill {
 	return k
 }
 
-// extras are the values that are read at edges only.
+// extras are the values read only at edges.
 type extras struct {
 	cadvisor cadvisor
 	states   map[containerKey]cluster.Container

@@ -156,8 +156,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// The remainder of a node is computed for one moment, at which none of its counters
-// was read: on a machine, pods use 0.6 cores, the kubelet 0.1 and the kernel 0.2.
+// The remainder of a node is computed for one moment without a reading of any
+// counter: on a machine, pods use 0.6 cores, the kubelet 0.1 and the kernel 0.2.
 func TestRemainder(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	r := remainder{node: "n1"}
@@ -166,7 +166,7 @@ func TestRemainder(t *testing.T) {
 	var first, last *meterReading
 	for second := range 120 {
 		for name, rate := range rates {
-			// Each is refreshed every ten seconds, at a time of its own.
+			// Each is refreshed every ten seconds, with a different offset.
 			at := time.Duration(second) * time.Second
 			if read := (at - phase[name]).Truncate(10*time.Second) + phase[name]; read >= 0 {
 				cpu := int64(rate * float64(read))
@@ -231,7 +231,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// counters is a node whose counters are refreshed every so often, on a clock of the test's own.
+// counters is a node with counters refreshed at an interval, on the test's clock.
 type counters struct {
 	answers
 	now     time.Time

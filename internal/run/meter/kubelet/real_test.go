@@ -44,8 +44,8 @@ func realCluster(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// burner is a pod that burns all the CPU it may: 0.3 cores in app, 0.15 in a native
-// sidecar, nothing in idle, which has no limit. It returns its containers.
+// burner starts a pod that burns CPU up to its limits: 0.3 cores in app, 0.15 in a
+// native sidecar. idle has no limit and burns nothing. It returns its containers.
 func burner(t *testing.T, c *cluster.Cluster) (tasks []platform.Task, ids map[string]string) {
 	t.Helper()
 	space := "tare-test-" + strings.ToLower(rand.Text()[:8])
@@ -238,7 +238,7 @@ func TestRealKubeletAgainstControlGroup(t *testing.T) {
 	sane(t, first, last)
 }
 
-// sane is a node whose parts are no more than the whole.
+// sane checks a node's usage: the pods' usage is part of it, and its CPUs are the limit.
 func sane(t *testing.T, first, last meter.Look) {
 	t.Helper()
 	if last.Node == nil || len(last.Nodes) != 1 || last.Nodes[0].AllocatableCPU <= 0 || last.Nodes[0].AllocatableMemory <= 0 || last.Node.Memory <= 0 {
@@ -261,7 +261,7 @@ func sane(t *testing.T, first, last meter.Look) {
 
 func between(t *testing.T, value func(string, time.Time) (int64, bool), name string, a, b result.Reading) float64 {
 	t.Helper()
-	// A current counter may be newer than the followed one, which then needs one more reading.
+	// A current counter may be newer than the followed one. The followed one then needs one more reading.
 	for end := time.Now().Add(10 * time.Second); ; {
 		from, ok := value(name, a.At)
 		to, too := value(name, b.At)
@@ -277,7 +277,7 @@ func between(t *testing.T, value func(string, time.Time) (int64, bool), name str
 	}
 }
 
-// settledLook is the first look all of whose counters are of a time at which the control groups were followed.
+// settledLook returns the first look with all counters read while the control groups were followed.
 func settledLook(t *testing.T, m *Meter, tasks []platform.Task, value func(string, time.Time) (int64, bool)) meter.Look {
 	t.Helper()
 	for end := time.Now().Add(3 * Longest); time.Now().Before(end); {
@@ -373,7 +373,7 @@ func (l *line) keep(r result.Reading) {
 	}
 }
 
-// nearest are the two points that are nearest to two moments.
+// nearest returns the two points nearest to from and to.
 func (l line) nearest(from, to time.Time) (a, b point) {
 	best := time.Duration(math.MaxInt64)
 	for i, p := range l {

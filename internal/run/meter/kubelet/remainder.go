@@ -26,9 +26,9 @@ const (
 	remainderName = "kernel"
 )
 
-// remainder computes a node's usage outside its pods: its daemons, which the kubelet
-// counts, and the remainder of the total. That is the kernel's own work and every
-// process without a control group.
+// remainder computes a node's usage outside its pods: its daemons, counted by the
+// kubelet, and the remainder of the total. The remainder is the kernel's own work
+// and every process without a control group.
 type remainder struct {
 	node   string
 	asked  time.Time

@@ -20,7 +20,7 @@ type resources struct {
 	node       result.NodeReading
 }
 
-// nanoseconds of seconds in the text, which have nine decimals.
+// nanoseconds converts seconds of the text, with nine decimals.
 func nanoseconds(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
 
 func parseResources(body []byte) (resources, error) {

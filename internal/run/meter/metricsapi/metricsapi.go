@@ -84,8 +84,8 @@ type row struct {
 	rss    int64
 }
 
-// add adds a row, once. Between rows that are not adjacent the rate is that of the
-// later one.
+// add adds a row, once. Between nonadjacent rows it uses the rate of the later
+// one.
 func (c *counter) add(r row) {
 	at := r.at.Add(rounding)
 	switch since := r.at.Sub(c.row); {

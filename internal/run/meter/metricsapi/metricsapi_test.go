@@ -97,7 +97,7 @@ func TestRowMissed(t *testing.T) {
 	}
 }
 
-// An API that is away is a gap; the counters go on when it is back.
+// An unavailable API leaves a gap; the counters continue after it.
 func TestAway(t *testing.T) {
 	s := answers{}
 	m := Of(s, nil)

@@ -1,8 +1,8 @@
 // Package prometheus reads the usage of containers from a Prometheus that scrapes
 // the kubelets of their cluster, through its HTTP API.
 //
-// It reads samples, not rates. Each sample has its own time, which is the kubelet's if
-// Prometheus honours it, as by default. Counters and readings are then those of the
+// It reads samples, not rates. Each sample has a time: the kubelet's if Prometheus
+// honours it, which is the default. Counters and readings are then those of the
 // kubelet, at the scrape interval.
 package prometheus
 
@@ -197,9 +197,9 @@ func (m *Meter) Probe(ctx context.Context) (time.Duration, error) {
 	return (longest + time.Second - 1).Truncate(time.Second), nil
 }
 
-// latest is the newest sample of each container. A container that is scraped twice (from
-// /metrics/cadvisor and /metrics/resource), or was restarted, has several series, of which
-// the newest is used.
+// latest returns the newest sample of each container. A container has several series if it
+// was restarted, or is scraped twice (from /metrics/cadvisor and /metrics/resource). latest
+// uses the newest.
 func latest(all []series) map[key]sample {
 	of := map[key]sample{}
 	for _, s := range all {

@@ -33,13 +33,13 @@ func (a *addresses) fresh(at netip.AddrPort) bool {
 	return true
 }
 
-// newAddresses takes the second byte from tare's process number, which distinguishes parallel
+// newAddresses takes the second byte from tare's process number, to distinguish parallel
 // runs. Equal addresses do no harm: ports always differ.
 func newAddresses() *addresses {
 	return &addresses{net: byte(1 + os.Getpid()%250), chosen: map[netip.AddrPort]bool{}}
 }
 
-// number returns a number that is unique in the deployment.
+// number returns a unique number in the deployment.
 func (a *addresses) number() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +90,7 @@ func (a *addresses) all() netip.Prefix {
 // distinct reports whether each pod has its own address.
 func (a *addresses) distinct() bool { return bindable(netip.AddrFrom4([4]byte{127, a.net, 0, 1})) }
 
-// choose finds a port that is free for TCP and UDP, for programs that cannot bind port 0 and
+// choose finds a free port for TCP and UDP, for programs that cannot bind port 0 and
 // report the result. The port is free until the program binds it. The address is the pod's own,
 // where no other process binds ports.
 func (a *addresses) choose(ip netip.Addr) (int, error) {

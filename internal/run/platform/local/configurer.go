@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// maxRefusal is the maximum part of a refusal that is shown, bytes.
+// maxRefusal is the max shown length of a refusal, bytes.
 const maxRefusal = 2 << 10
 
 // configurer implements [platform.Configurer], through the services' REST interface.

@@ -110,7 +110,7 @@ func (ps *processes) planeOf(p *proc.Process) metric.Plane {
 	return metric.Unattributed
 }
 
-// alive returns a container and its process, which is nil if it has ended.
+// alive returns a container and its process. The process is nil if it has ended.
 func (ps *processes) alive(id string) (*container, *proc.Process, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // controlContainer is the container name of a control plane's process, in attribution and faults.
 const controlContainer = "control"
 
-// control is a process of the control plane. It is a pod of its own, with an address and a name,
-// and faults can end it.
+// control is a process of the control plane. It is a separate pod, with an address and a name.
+// Faults can end it.
 type control struct {
 	*pod
 	definition mesh.Control

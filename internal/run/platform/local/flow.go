@@ -42,7 +42,7 @@ type called struct {
 	atMost bool // times is the maximum: a call before it has a probability
 }
 
-// atLeast is 1 if every probe causes a call, which needs a handshake.
+// atLeast is 1 if every probe causes a call: a call needs a handshake.
 func (c called) atLeast() int64 {
 	if c.atMost {
 		return 0

@@ -148,8 +148,7 @@ func TestRefusedImpairments(t *testing.T) {
 	}
 }
 
-// Packets of a sidecar that does not bind its pod's address cannot be identified, which is an
-// error.
+// A sidecar that does not bind its pod's address is an error: its packets cannot be identified.
 func TestSidecarsThatCallFromElsewhere(t *testing.T) {
 	realEnvoy(t)
 	needsNetAdmin(t)

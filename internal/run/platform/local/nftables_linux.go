@@ -69,7 +69,7 @@ func newTable(name string) (*table, error) {
 	return t, nil
 }
 
-// createOwned makes a table that the socket owns, which [nftables.Conn] does not support.
+// createOwned makes a table owned by the socket. [nftables.Conn] does not support this.
 func createOwned(c *netlink.Conn, name string) (err error) {
 	defer func() {
 		if err != nil {

@@ -270,7 +270,7 @@ func TestBandwidth(t *testing.T) {
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
-	// What passes is no more than a second's worth, a segment, and the rate times the time.
+	// At most the bytes of one second, a segment, and the rate times the time pass.
 	least := time.Duration(float64(size-rate-segment) / rate * float64(time.Second))
 	if got.took < least {
 		t.Errorf("%d bytes each way took %v at %d bytes/s, want %v at least", size, got.took, rate, least)
@@ -298,7 +298,7 @@ func TestPacketDelay(t *testing.T) {
 	if err := w.impair(hit.station, how); err != nil {
 		t.Fatal(err)
 	}
-	// A way there and back to connect, and one for the byte.
+	// One round trip to connect, and one for the byte.
 	for _, from := range []netip.Addr{other.ip, nowhere} {
 		got := hit.exchange(t, from, 1, answerLimit)
 		if got.err != nil || got.took < 4*delay {
@@ -306,7 +306,7 @@ func TestPacketDelay(t *testing.T) {
 		}
 		t.Logf("from %v: %v for two ways there and back of %v each", from, got.took, delay)
 	}
-	// In order, and all of it: a megabyte comes back whole.
+	// The answer is a complete megabyte, in order.
 	if got := hit.exchange(t, other.ip, 1<<20, answerLimit); got.err != nil {
 		t.Error(got.err)
 	}

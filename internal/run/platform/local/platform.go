@@ -2,7 +2,7 @@
 // containers. Each replica of a service is a "pod": an address in 127.0.0.0/8, an
 // application process and, with a mesh, its sidecar. The load generator is a pod too.
 //
-// The kernel chooses the ports. Applications inherit sockets that are bound here. A
+// The kernel chooses the ports. Applications inherit sockets bound here. A
 // sidecar binds port 0 and reports its port on its admin interface. So callees start
 // before callers, and in a pod the sidecar starts before the application.
 package local
@@ -34,7 +34,7 @@ const agentProgram = "tare-agent"
 
 // Options of the local platform.
 type Options struct {
-	// AgentPath is the tare-agent program, which plays the services.
+	// AgentPath is the tare-agent program. It plays the services.
 	AgentPath string
 	// FetchProgram returns path and version of a data plane's program, by its name in
 	// the mesh definition. It downloads a missing program.

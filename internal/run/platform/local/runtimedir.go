@@ -18,14 +18,14 @@ import (
 const (
 	runtimePrefix = "tare-run-"
 	lockName      = "lock"
-	// The path of a socket has at most 104 bytes, which include its name.
+	// The path of a socket has at most 104 bytes, including its name.
 	maxRuntimeDir = 60
 	// settled is the age after which a directory without a lock is a leftover.
 	settled = time.Minute
 )
 
-// runtimeDir has keys and sockets, which must not be kept. It is locked during its deployment, so
-// that a later run can identify a leftover.
+// runtimeDir has keys and sockets, which tare must delete. The deployment locks it, so that a
+// later run can identify a leftover.
 type runtimeDir struct {
 	path string
 	lock *os.File

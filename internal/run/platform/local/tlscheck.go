@@ -122,7 +122,7 @@ func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []
 	}
 }
 
-// errNoConnection: there was no connection, which does not prove a refusal.
+// errNoConnection: no connection was made. This does not prove a refusal.
 var errNoConnection = errors.New("no connection")
 
 // statusError is an answer other than 200.
@@ -150,7 +150,7 @@ func refusal(name string, err error) platform.Check {
 	return platform.Check{Name: name, OK: true, Detail: err.Error()}
 }
 
-// errNoCertificate: there was no certificate to connect with, which does not prove a refusal.
+// errNoCertificate: no certificate to connect with. This does not prove a refusal.
 var errNoCertificate = errors.New("no certificate to connect with")
 
 // request sends one request over TLS with a certificate of the service, or without one, and

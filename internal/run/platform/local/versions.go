@@ -47,7 +47,7 @@ func (v *verifier) proxyVersions(ctx context.Context) []platform.Check {
 	return checks
 }
 
-// versionCheck compares a reported version with the expected one, which it may contain.
+// versionCheck compares a reported version with the expected one. The reported version may contain more.
 func versionCheck(who, want, got string, err error) platform.Check {
 	c := platform.Check{Name: "version of " + who, OK: err == nil && strings.Contains(got, want),
 		Detail: fmt.Sprintf("it reports %q, %s expected", got, want)}
