@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A copy of the program becomes another one, not before its instant.
+// A copy of the program executes another program, not before the given time.
 func TestCopyAndAt(t *testing.T) {
 	dir := t.TempDir()
 	self := filepath.Join(dir, "tare-agent")

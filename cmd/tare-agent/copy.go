@@ -24,7 +24,7 @@ func newCopyCommand() *cobra.Command {
 	}
 }
 
-// copyProgram makes a copy that anybody may run.
+// copyProgram makes a copy that all users can execute.
 func copyProgram(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

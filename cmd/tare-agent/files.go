@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// searched is how much of each file is read, bytes: configurations are small, and programs are told by their names.
+// searched is the max number of bytes read from a file: configurations are small,
+// and programs are recognized by their names.
 const searched = 1 << 20
 
 func newFilesCommand() *cobra.Command {

@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/host"
 )
 
-// maxProfile bounds what is read as a profile.
+// maxProfile is the max size of a profile.
 const maxProfile = 16 << 20 // bytes
 
 func newLoadCommand() *cobra.Command {
@@ -62,8 +62,8 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 	return nil
 }
 
-// readProfile is strict: a field this agent does not know would be a wish that
-// is silently not granted. Questions after the clock that come before it are answered.
+// readProfile rejects unknown fields: this agent would silently ignore a
+// setting. It replies to clock requests that precede the profile.
 func readProfile(r io.Reader, tell func(clock.Stamps) error) (load.Profile, error) {
 	var p load.Profile
 	d := json.NewDecoder(io.LimitReader(r, maxProfile))

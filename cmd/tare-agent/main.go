@@ -1,5 +1,5 @@
-// Command tare-agent is what runs inside a trial: the services under test and
-// the load worker. It is kept small: no Kubernetes, no charts.
+// Command tare-agent runs inside a trial: the services under test and the load
+// worker. It is kept small: no Kubernetes, no charts.
 package main
 
 import (
@@ -14,10 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// commands in the order in which help shows them.
+// commands are in the order of the help output.
 var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newProbeCommand, newProxyCommand, newSidecarCommand, newAdderCommand, newAdderClientCommand, newCopyCommand, newAtCommand, newFilesCommand}
 
 func main() {
@@ -33,48 +34,35 @@ func main() {
 		root.AddCommand(newCommand())
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{err, "`" + cmd.CommandPath() + " --help` lists the flags"}
+		return &usageError{hint.Hinted{Err: err, Text: "`" + cmd.CommandPath() + " --help` lists the flags"}}
 	})
 	os.Exit(exitCode(os.Stderr, usage(root.ExecuteContext(ctx))))
 }
 
-// usage makes cobra's own complaint of a command there is not, or of arguments to one
-// that takes none, what it is: the user's mistake. It has no type.
+// usage converts cobra's untyped error about an unknown command, or about
+// arguments of a command without any, into the user's mistake.
 func usage(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "unknown command ") {
-		return usageError{err, "`tare-agent --help` lists the commands"}
+		return &usageError{hint.Hinted{Err: err, Text: "`tare-agent --help` lists the commands"}}
 	}
 	return err
 }
 
 // usageError is the user's mistake in the command line.
-type usageError struct {
-	error
-	hint string
-}
+type usageError struct{ hint.Hinted }
 
-func (e usageError) Unwrap() error { return e.error }
+// InvalidFile marks the error as the user's mistake, like a mistake in a file.
+func (*usageError) InvalidFile() {}
 
-// Hint says what the user can do.
-func (e usageError) Hint() string { return e.hint }
-
-// InvalidFile marks the error as the user's mistake, as that in a file is.
-func (usageError) InvalidFile() {}
-
-// exitCode prints err as tare prints errors and says how to exit: 2 where what
-// the user wrote is to be changed, 1 where something else failed.
+// exitCode prints err in tare's error format and returns the exit status: 2 for
+// the user's mistakes, 1 for other errors.
 func exitCode(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
 	var mistakes strict.Problems
 	if !errors.As(err, &mistakes) {
-		hint := ""
-		var hinted interface{ Hint() string }
-		if errors.As(err, &hinted) {
-			hint = hinted.Hint()
-		}
-		printProblem(stderr, err.Error(), hint)
+		printProblem(stderr, err.Error(), hint.Of(err))
 	}
 	for _, p := range mistakes {
 		printProblem(stderr, p.Error(), p.Hint)
@@ -86,9 +74,9 @@ func exitCode(stderr io.Writer, err error) int {
 	return 1
 }
 
-func printProblem(w io.Writer, message, hint string) {
+func printProblem(w io.Writer, message, advice string) {
 	fmt.Fprintf(w, "tare-agent: %s\n", message)
-	if hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", hint)
+	if advice != "" {
+		fmt.Fprintf(w, "hint: %s\n", advice)
 	}
 }

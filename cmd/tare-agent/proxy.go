@@ -51,7 +51,7 @@ between two services bears them once.`,
 	return cmd
 }
 
-// readSidecar reads what a mesh definition's template `{{json .}}` writes.
+// readSidecar reads the output of a mesh definition's template `{{json .}}`.
 func readSidecar(path string) (mesh.SidecarContext, error) {
 	var c mesh.SidecarContext
 	f, err := os.Open(path)

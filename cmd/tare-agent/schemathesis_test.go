@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// schemathesisVersion is what the interface is tested by.
+// schemathesisVersion is the version of the REST API test tool.
 const schemathesisVersion = "4.32.5"
 
-// schemathesis is the program, installed from the Python package index into the
-// user's cache by the first test that needs it.
+// schemathesis returns the path of the program. The first test that needs it
+// installs it from PyPI into the user's cache.
 func schemathesis(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -40,8 +40,8 @@ func schemathesis(t *testing.T) string {
 	return program
 }
 
-// The interface does what its description says, for requests that are drawn from
-// the description and for such as break it.
+// The interface matches its description, for generated requests that conform to
+// it and for those that violate it.
 func TestRESTBySchemathesis(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs schemathesis and sends thousands of requests")

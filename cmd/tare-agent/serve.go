@@ -21,10 +21,11 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// envPrefix begins the variables that stand in for flags: --response-size is TARE_SERVE_RESPONSE_SIZE.
+// envPrefix is the prefix of variables that set flags: TARE_SERVE_RESPONSE_SIZE
+// sets --response-size.
 const envPrefix = "TARE_SERVE_"
 
-// maxConfig bounds a configuration that is read, bytes.
+// maxConfig is the max size of a configuration, bytes.
 const maxConfig = strict.MaxBytes
 
 // serveFlags are the flags of serve.
@@ -58,7 +59,7 @@ while it runs: see GET /openapi.json there.`,
 			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
-			for _, name := range strangers(cmd.Flags(), os.Environ()) {
+			for _, name := range unknownVariables(cmd.Flags(), os.Environ()) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "tare-agent: %s stands for no flag and is left out\n", name)
 			}
 			instance, err := readInstance(o.config, cmd.InOrStdin())
@@ -98,7 +99,7 @@ func (o *serveFlags) add(f *pflag.FlagSet) {
 	f.Var(&o.calls, "call", "call another service before answering, `NAME=URL[,URL...]`, or all of a call's fields as YAML: {service: …, urls: […], …}; repeat for more, in order")
 }
 
-// scalar is a flag that is read as the same value in a file is.
+// scalar is a flag that is parsed like the same value in a file.
 type scalar struct {
 	strict.Scalar
 	kind string
@@ -113,8 +114,8 @@ func (s scalar) String() string {
 	return ""
 }
 
-// callList are the calls of flags, each NAME=URL[,URL…] or written as in a file.
-// A variable holds several, one on each line.
+// callList are the calls of flags, each NAME=URL[,URL…] or in the syntax of a
+// file. A variable contains one call per line.
 type callList []app.Upstream
 
 func (callList) Type() string    { return "call" }
@@ -142,7 +143,8 @@ func (l *callList) Set(text string) error {
 	return nil
 }
 
-// fromEnvironment sets the flags that were not given from the variables that stand in for them.
+// fromEnvironment sets the flags absent from the command line from their
+// environment variables.
 func fromEnvironment(f *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var failed error
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -158,8 +160,8 @@ func fromEnvironment(f *pflag.FlagSet, lookup func(string) (string, bool)) error
 	return failed
 }
 
-// strangers are the variables that look as if they stood in for a flag, and do not.
-func strangers(f *pflag.FlagSet, environment []string) (names []string) {
+// unknownVariables returns the variables with the prefix of flags that match no flag.
+func unknownVariables(f *pflag.FlagSet, environment []string) (names []string) {
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
 		flag, ours := strings.CutPrefix(name, envPrefix)
@@ -188,7 +190,7 @@ func readInstance(path string, stdin io.Reader) (app.Instance, error) {
 	return app.DecodeInstance(path, data)
 }
 
-// override puts the flags that were given in place of the configuration's fields.
+// override replaces the configuration's fields with the given flags.
 func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) {
 	from := o.instance
 	for name, take := range map[string]func(){
@@ -211,7 +213,7 @@ func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) {
 	}
 }
 
-// failures are an instance's errors, to be changed.
+// failures returns an instance's errors, to be changed.
 func failures(i *app.Instance) *app.Errors {
 	if i.Errors == nil {
 		i.Errors = new(app.Errors)
@@ -219,9 +221,9 @@ func failures(i *app.Instance) *app.Errors {
 	return i.Errors
 }
 
-// serve answers on every port that was asked for until ctx ends or one of them fails.
+// serve serves all configured ports until ctx ends or one of them fails.
 func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Instance) error {
-	source, _ := netip.AddrFromSlice(o.source) // none is the zero Addr
+	source, _ := netip.AddrFromSlice(o.source) // the zero Addr if unset
 	s, err := service.New(instance, service.Options{MaxMemory: o.maxMemory, Metrics: o.metrics != "", Source: source.Unmap()})
 	if err != nil {
 		return err
@@ -249,17 +251,18 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 	return serveAll(ctx, out, instance.Name, ports, &ready)
 }
 
-// port is an address and what is served on it.
+// port is an address and its server.
 type port struct {
 	address string // empty: not served
 	serve   func(context.Context, net.Listener) error
-	ready   string // what is said of it, with %s for the address
+	ready   string // line printed when ready, with %s for the address
 }
 
 const metricsURL = "http://%s/metrics"
 
 func serveAll(ctx context.Context, out io.Writer, name string, ports []port, ready *atomic.Bool) error {
-	// Every port is bound before any is served, so that one that cannot be had is found at once.
+	// All ports are bound before any is served, so that an unavailable one is found
+	// at once.
 	listeners := make([]net.Listener, len(ports))
 	for i, p := range ports {
 		if p.address == "" {

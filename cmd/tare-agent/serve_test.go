@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -40,7 +41,7 @@ func runServe(t *testing.T, stdin string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // a port more is a line more
+	go func() { _, _ = io.Copy(io.Discard, out) }() // each further port prints a line
 	_, address, ok := strings.Cut(strings.TrimSpace(line), " answers on ")
 	if !ok {
 		t.Fatalf("ready line: %q", line)
@@ -93,7 +94,7 @@ func TestServeCalls(t *testing.T) {
 	}
 }
 
-// What a flag does not say stays as the file has it.
+// A field without a flag keeps the value of the file.
 func TestServeOverridesFieldByField(t *testing.T) {
 	const config = `{"name": "echo", "errors": {"ratio": 0, "status": 503}}`
 	if status, _ := answer(t, runServe(t, config, "--config", "-", "--error-ratio", "1")); status != 503 {
@@ -122,8 +123,8 @@ func TestEnvironment(t *testing.T) {
 	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "\ncalls_total 2\n") {
 		t.Errorf("%v, %s", err, text)
 	}
-	if got := strangers(newServeCommand().Flags(), []string{"TARE_SERVE_CONFG=1", "TARE_SERVE_CPU=1ms", "HOME=/"}); len(got) != 1 || got[0] != "TARE_SERVE_CONFG" {
-		t.Errorf("strangers %q", got)
+	if got := unknownVariables(newServeCommand().Flags(), []string{"TARE_SERVE_CONFG=1", "TARE_SERVE_CPU=1ms", "HOME=/"}); len(got) != 1 || got[0] != "TARE_SERVE_CONFG" {
+		t.Errorf("unknown variables %q", got)
 	}
 }
 
@@ -135,7 +136,7 @@ func TestExitCode(t *testing.T) {
 	}{
 		"none":     {nil, 0, ""},
 		"mistakes": {strict.Problems{{File: "f", Line: 1, Column: 2, Message: "no", Hint: "yes"}, {File: "f", Message: "nor this"}}, 2, "tare-agent: f:1:2: no\nhint: yes\ntare-agent: f: nor this\n"},
-		"flag":     {usageError{errors.New("no flag"), "look"}, 2, "tare-agent: no flag\nhint: look\n"},
+		"flag":     {&usageError{hint.Hinted{Err: errors.New("no flag"), Text: "look"}}, 2, "tare-agent: no flag\nhint: look\n"},
 		"command":  {usage(newSidecarCommand().Args(newSidecarCommand(), []string{"nope"})), 2, "tare-agent: unknown command \"nope\" for \"sidecar\"\nhint: `tare-agent --help` lists the commands\n"},
 		"wrapped":  {usage(errors.New("gone: unknown command ")), 1, "tare-agent: gone: unknown command \n"},
 		"other":    {errors.New("gone"), 1, "tare-agent: gone\n"},
@@ -174,8 +175,7 @@ func TestServeRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got %v", err)
 			}
-			var hinted interface{ Hint() string }
-			if tc.hint != "" && (!errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), tc.hint)) {
+			if !strings.Contains(hint.Of(err), tc.hint) {
 				t.Errorf("hint missing in %v", err)
 			}
 		})

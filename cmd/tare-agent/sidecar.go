@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/inside/service"
 )
 
-// waysFlags are where the function is reached in the sidecar.
+// waysFlags adds the flags for the sidecar's addresses of the function.
 func waysFlags(cmd *cobra.Command, w *service.Ways, rest, grpc string) {
 	f := cmd.Flags()
 	f.StringVar(&w.REST, "rest", rest, "`address` for REST over TCP")

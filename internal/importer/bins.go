@@ -14,12 +14,12 @@ import (
 type cumulative struct {
 	ms    float64
 	count int64
-	gap   bool // nothing lies between the point before and this one
+	gap   bool // no values lie between the previous point and this one
 }
 
-// bins turns a published histogram into counts between values. The published
+// bins converts a published histogram into counts between values. Published
 // quantiles are points of the same distribution, for values that the histogram
-// skips: wrk2 prints 99 % beside a spectrum that has no line for it.
+// skips: wrk2 prints 99 % beside a spectrum without this line.
 func bins(l result.Latency) ([]bin, error) {
 	if len(l.Buckets) == 0 {
 		return nil, nil
@@ -50,7 +50,7 @@ func bins(l result.Latency) ([]bin, error) {
 	seen, value := int64(0), 0.0
 	for _, p := range points {
 		switch {
-		case p.ms < value: // two roundings of one value
+		case p.ms < value: // one value, rounded twice
 			continue
 		case p.count == seen:
 			if p.gap {
@@ -60,7 +60,7 @@ func bins(l result.Latency) ([]bin, error) {
 		}
 		from := value * 1e6
 		if len(out) == 0 && value == 0 {
-			from = p.ms * 1e6 // the fastest, not something between it and nothing
+			from = p.ms * 1e6 // the fastest request, not a value between it and 0
 		}
 		out = append(out, bin{from, p.ms * 1e6, p.count - seen})
 		seen, value = p.count, p.ms
@@ -72,11 +72,10 @@ func bins(l result.Latency) ([]bin, error) {
 // steps up to the slowest request (oha's) does not.
 func fine(buckets []result.Bucket) bool { return len(buckets) > 24 }
 
-// falseTimeouts separates wrk2's false timeouts from real ones. wrk2 checks every
-// connection against its 2 s limit, also without a request under way. With more
-// connections than requests in 2 s all of them are "timed out" at every check. The
-// count is then a multiple of the connections, although every due request was
-// answered.
+// falseTimeouts separates wrk2's false timeouts from real ones. wrk2 checks
+// every connection against its 2 s limit, even idle ones. With more connections
+// than requests in 2 s, all of them "time out" at every check. The count is then
+// a multiple of the connections, although all due requests have responses.
 func (o *Output) falseTimeouts() {
 	const limit = 2.0 // seconds; wrk2's default
 	n, c := o.errors["timeout"], int64(o.connections)

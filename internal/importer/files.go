@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// FileError is a foreign file that cannot be trusted.
+// FileError is the error of an invalid imported file.
 type FileError struct {
 	Path string
 	Line int // from 1; 0: the file as a whole
@@ -31,10 +31,10 @@ func (e *FileError) Error() string {
 // InvalidFile marks the error as a mistake in a file, not a failure of tare.
 func (*FileError) InvalidFile() {}
 
-// loop is the number of a loop behind the mesh in a directory's name: linkerd-00.
+// loop matches the loop number after the mesh in a directory name: linkerd-00.
 var loop = regexp.MustCompile(`-\d\d$`)
 
-// MeshOf is the name of the directory, without the number of a loop.
+// MeshOf returns the directory's name without the loop number.
 func MeshOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -46,8 +46,8 @@ func MeshOf(dir string) string {
 	return base
 }
 
-// ListFiles walks directories, in the order in which the paths were given; each
-// file once. As the debate's own script does, it passes over paths with ERROR in them.
+// ListFiles walks directories in the order of the paths, and returns each file
+// once. Like the debate's own script, it skips paths that contain ERROR.
 func (s *Study) ListFiles(paths []string) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
@@ -88,14 +88,15 @@ func (s *Study) ListFiles(paths []string) ([]string, error) {
 	return files, nil
 }
 
-// maxFile bounds a file that is read whole. An hour at 1 Hz of the widest CSV
-// known has 4 MiB; raw results of load generators are read as streams.
+// maxFile is the max size of a file that is read whole. An hour at 1 Hz of the
+// widest known CSV has 4 MiB; raw results of load generators are streamed.
 const maxFile = 256 << 20
 
-// maxOriginals bounds the originals of an import that are kept in memory until they are written.
+// maxOriginals is the max size of the originals kept in memory until they are
+// written.
 const maxOriginals = 64 << 20
 
-// Read reads a file of the trial, and keeps what it reads if there is room.
+// Read reads a file of the trial, and keeps the content if memory remains.
 func (t *Trial) Read(path string, o Options) ([]byte, error) {
 	b, err := ReadFile(path)
 	if err != nil || o.memory == nil || len(b) > maxCopy {
@@ -111,7 +112,7 @@ func (t *Trial) Read(path string, o Options) ([]byte, error) {
 	return b, nil
 }
 
-// ReadFile reads a file of bounded size.
+// ReadFile reads a file of up to maxFile bytes.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

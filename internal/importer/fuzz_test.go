@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
 
-// fuzzOutput: every figure of a file is possible.
+// fuzzOutput checks that every figure of a file is possible.
 func fuzzOutput(f *testing.F, generator string, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -61,7 +61,7 @@ const (
 	vegetaCSV = "1735787045000000000,200,1000000,0,615,,,,0,GET,http://x/,\n1735787046000000000,0,2000000,0,0,timeout,,,1,GET,http://x/,\n1735787047000000000,200,2000000,0,0,,,,2,GET,http://x/,\n"
 )
 
-// outputSeeds are one output of each generator, well formed.
+// outputSeeds contain one valid output of each generator.
 var outputSeeds = map[string][]string{
 	"wrk2": {wrk2Seed()}, "wrk": {wrkSeed}, "oha": {ohaSeed, "b'" + ohaSeed + "'"}, "fortio": {fortioSeed},
 	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed}, "nighthawk": {nhSeed},
@@ -75,7 +75,7 @@ func FuzzVegeta(f *testing.F)    { fuzzOutput(f, "vegeta", outputSeeds["vegeta"]
 func FuzzK6(f *testing.F)        { fuzzOutput(f, "k6", outputSeeds["k6"]...) }
 func FuzzNighthawk(f *testing.F) { fuzzOutput(f, "nighthawk", outputSeeds["nighthawk"]...) }
 
-// Every seed is a file that can be imported, so that the fuzzer begins inside.
+// Every seed is a valid file, so that the fuzzer starts from valid input.
 func TestEveryOutputIsRead(t *testing.T) {
 	for generator, seeds := range outputSeeds {
 		for i, s := range seeds {

@@ -19,17 +19,17 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// format is how one load generator's own output is read.
+// format reads the output of one load generator.
 type format struct {
 	parse func(r io.Reader, corrected bool) (generator.Outcome, error)
 	// once occur exactly once in a complete output that begins with head.
 	once []string
 	head string
-	// loop and arrivals where they are always the same.
+	// loop and arrivals are set if the generator has only one kind.
 	loop, arrivals string
 }
 
-// plain drops the flag for readers that do not need it.
+// plain adapts readers that do not need the flag.
 func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, bool) (generator.Outcome, error) {
 	return func(r io.Reader, _ bool) (generator.Outcome, error) { return parse(r) }
 }
@@ -53,7 +53,8 @@ func parseOha(r io.Reader, corrected bool) (generator.Outcome, error) {
 	return generator.ParseOha(b, corrected)
 }
 
-// generatorSource is a load generator whose own output can be imported, one file a run.
+// generatorSource is a load generator whose own output can be imported, one file
+// per run.
 type generatorSource struct {
 	name, doc string
 }
@@ -68,7 +69,7 @@ var generators = []generatorSource{
 	{"nighthawk", "JSON of nighthawk_client --output-format json"},
 }
 
-// read makes a trial of every file.
+// read creates a trial from every file.
 func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 	s := &Study{Source: g.name, Name: "imported-" + g.name, Description: "Imported: results of " + g.name + "."}
 	files, err := s.ListFiles(paths)
@@ -90,7 +91,8 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 	return s, nil
 }
 
-// rateInName is a rate and the number of a run at the beginning of a file's name: 600-2….
+// rateInName matches a rate and a run number at the start of a file name:
+// 600-2….
 var rateInName = regexp.MustCompile(`^(\d+)-(\d+)\b`)
 
 func (g generatorSource) trial(path string, o Options) Trial {
@@ -118,7 +120,8 @@ func (t *Trial) output(generator, path string, o Options) error {
 	return t.Take([]*Output{out})
 }
 
-// asked sets the intended rate: from the output, else from the options, else from the file's name.
+// asked sets the intended rate from the output, else the options, else the file
+// name.
 func (t *Trial) asked(out *Output, o Options, name string) {
 	rate := cmp.Or(out.Rate, o.Rate)
 	if m := rateInName.FindStringSubmatch(name); rate == 0 && m != nil && out.Loop != "closed" {
@@ -136,7 +139,7 @@ func (t *Trial) asked(out *Output, o Options, name string) {
 	}
 }
 
-// Take makes the outputs of one run the trial's load.
+// Take merges the outputs of one run into the trial's load.
 func (t *Trial) Take(outs []*Output) error {
 	l, log, warnings, err := pool(outs)
 	if err != nil {

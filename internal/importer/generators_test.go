@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 )
 
-// testdata of internal/load/generator are outputs of the generators themselves.
+// realOutputs is the directory of real generator outputs.
 const realOutputs = "../load/generator/testdata"
 
 func importOne(t *testing.T, generator, file string) *Trial {
@@ -31,7 +31,7 @@ func importOne(t *testing.T, generator, file string) *Trial {
 	return &s.Trials[0]
 }
 
-// What generators really print can be imported, requests and latencies.
+// Outputs of real generators can be imported, requests and latencies.
 func TestOutputsOfTheGeneratorsThemselves(t *testing.T) {
 	for generator, files := range map[string][]string{
 		"fortio":    {"fortio-1.75.3.json", "fortio-1.75.3-errors.json"},
@@ -51,7 +51,7 @@ func TestOutputsOfTheGeneratorsThemselves(t *testing.T) {
 	}
 }
 
-// One run in all the forms vegeta gives it has the same requests, rate and latencies.
+// All vegeta formats of one run have the same requests, rate and latencies.
 func TestFormsOfOneRunAgree(t *testing.T) {
 	var forms []*Trial
 	for _, f := range []string{"vegeta-12.12.0.bin", "vegeta-12.12.0.csv", "vegeta-12.12.0.json", "vegeta-12.12.0-report.json"} {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// figures of generators' outputs that a damage can be made in.
+// outputFigure matches the text beside a figure that the test damages.
 var outputFigure = regexp.MustCompile(`"count":"?|"requestsPerSec":|"Count":|"latency":|[0-9.]+ requests in|,200,|"value":|\[total, rate, throughput\] +`)
 
-// figures replaces the numbers beside what outputFigure finds.
+// figures replaces the numbers beside the matches of outputFigure.
 func figures(s, by string) string {
 	number := regexp.MustCompile(`[0-9.]+`)
 	var b strings.Builder
@@ -32,8 +32,8 @@ func figures(s, by string) string {
 	return b.String() + s[last:]
 }
 
-// Every generator's output, damaged: an error that names the file, or the figures
-// of the whole one. There is no third.
+// A damaged output gives either an error that contains the file name, or the
+// figures of the whole output.
 func TestDamagedOutputs(t *testing.T) {
 	for generator, seeds := range outputSeeds {
 		for i, seed := range seeds {

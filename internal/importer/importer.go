@@ -1,11 +1,10 @@
-// Package importer turns results that other tools left behind into results
-// directories, so that old and foreign measurements are read by the same
-// analysis as tare's own.
+// Package importer converts results of other tools into results directories, so
+// that tare's own analysis can read them.
 //
-// Every importer reads files into a [Study] and touches nothing else; [Write]
-// makes the directory. What a source does not hold stays absent. A file that
-// cannot be trusted becomes a failed trial whose error names the file and the
-// line: the others are imported, and no figure is guessed.
+// Every importer reads files into a [Study] and changes nothing else; [Write]
+// creates the directory. Figures missing from the source stay absent. An invalid
+// file becomes a failed trial whose error contains the file and the line. The
+// others are imported, and no figure is guessed.
 package importer
 
 import (
@@ -20,12 +19,12 @@ import (
 type Source struct {
 	Name string
 	Doc  string // one sentence
-	// Read reads files and directories. Its error is for what stops the import as
-	// a whole; an error of one trial is in that trial.
+	// Read reads files and directories. Its error stops the whole import; an error
+	// of one trial is in that trial.
 	Read func(paths []string, o Options) (*Study, error)
 }
 
-// Generators are the sources of load generators' own outputs, one a generator.
+// Generators returns the sources for load generator outputs, one per generator.
 func Generators() []Source {
 	var sources []Source
 	for _, g := range generators {
@@ -36,37 +35,37 @@ func Generators() []Source {
 
 // Options supply what the files lack. The zero value is the default.
 type Options struct {
-	// Warmup is cut from the time the load is first seen, and Tail before it is
-	// last seen; negative: nothing is cut.
+	// Warmup is cut after the load is first seen, and Tail before it is last seen;
+	// negative: nothing is cut.
 	Warmup, Tail time.Duration
 	// Mesh is the level of the factor mesh; empty: the name of each file's directory.
 	Mesh string
 	// Rate is the intended rate, if the files lack it; 0: unknown.
 	Rate float64
-	// Corrected: latencies count from the intended start, as oha does
-	// with --latency-correction and does not write down.
+	// Corrected is set if latencies count from the intended start. oha's
+	// --latency-correction does this without recording it.
 	Corrected bool
 
-	memory *atomic.Int64 // bytes of originals that may still be kept in memory
+	memory *atomic.Int64 // bytes of originals that may still be kept
 }
 
-// KeepOriginals returns o with room in memory for the originals of one import,
-// so that they are read once.
+// KeepOriginals returns o with memory for the originals of one import, so that
+// they are read once.
 func (o Options) KeepOriginals() Options {
 	o.memory = new(atomic.Int64)
 	o.memory.Store(maxOriginals)
 	return o
 }
 
-// The Metrics API shows usage of up to two of its periods ago. With a period of
-// up to 30 s, readings contain none of the start after a minute, and none of the
-// end if the last 30 s are cut.
+// Usage in the Metrics API is up to two of its periods old. With a period of up
+// to 30 s, readings after a minute do not contain the start. Without the last 30
+// s, readings do not contain the end.
 const (
 	defaultWarmup = 60 * time.Second
 	defaultTail   = 30 * time.Second
 )
 
-// Cuts are the warm-up and the tail to cut, with their defaults.
+// Cuts returns the warm-up and the tail to cut, with their defaults.
 func (o Options) Cuts() (warmup, tail time.Duration) {
 	pick := func(v, otherwise time.Duration) time.Duration {
 		if v == 0 {
@@ -82,13 +81,13 @@ type Study struct {
 	Source      string
 	Name        string // DNS label
 	Description string
-	Trials      []Trial // in the order in which they ran, where that is known
-	// Meshes are the levels of mesh in the order in which the paths were given.
+	Trials      []Trial // in run order, if known
+	// Meshes are the levels of mesh in the order of the paths.
 	Meshes  []string
-	Skipped []string // files that were passed over, and why
+	Skipped []string // skipped files and the reasons
 }
 
-// Trial is one run of the foreign tool.
+// Trial is one run of the other tool.
 type Trial struct {
 	Mesh        string
 	Rate        experiment.Rate // intended; [experiment.Max] in a closed loop
@@ -97,17 +96,16 @@ type Trial struct {
 	Replicas    int // 0: unknown
 	Run         string
 	Files       []string
-	// Record lacks what the plan decides: identity, factors, block.
+	// Record lacks the fields that the plan sets: identity, factors, block.
 	Record result.Record
 	// Latency is the interval log; nil: the source has no counts.
 	Latency []byte
 
-	// originals are those of Files that are in memory: they are copied as
-	// read, and read once.
+	// originals are the contents of Files in memory, copied as read.
 	originals map[string][]byte
 }
 
-// Failed counts the trials that could not be read and the trials that must not be used.
+// Failed returns the numbers of unreadable trials and of unusable trials.
 func (s *Study) Failed() (failed, invalid int) {
 	for i := range s.Trials {
 		switch r := &s.Trials[i].Record; {
@@ -131,7 +129,7 @@ func (t *Trial) Warn(code, message, hint string, metrics ...string) {
 	t.Record.Warnings = append(t.Record.Warnings, result.Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }
 
-// Fail keeps the trial with its error alone.
+// Fail reduces the trial to its error.
 func (t *Trial) Fail(err error) {
 	r := &t.Record
 	r.Valid, r.Error = false, err.Error()

@@ -17,13 +17,13 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// origin is the file that a figure came from.
+// origin is the source file of a figure.
 type origin struct {
 	Trial  string `json:"trial"`
 	Path   string `json:"path"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Copied is its name in originals.tar; absent: it is too large to be copied.
+	// Copied is its name in originals.tar; absent: too large to be copied.
 	Copied string `json:"copied,omitempty"`
 }
 
@@ -33,11 +33,12 @@ const (
 	originalsFile = "originals.tar"
 )
 
-// maxCopy bounds a file that is copied; a larger one is named with its checksum.
+// maxCopy is the max size of a copied file; for larger files only the checksum
+// is stored.
 const maxCopy = 1 << 20
 
-// keep copies the files of the trials into one archive: those of up to
-// a mebibyte whole, and the checksums of all of them beside it.
+// keep archives the files of the trials: whole files up to 1 MiB, and the
+// checksums of all files.
 func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	f, err := os.Create(d.Path(originalsFile))
 	if err != nil {
@@ -62,14 +63,14 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	return nil
 }
 
-// archive is the originals of an import as they are added.
+// archive is the archive of an import's originals while it is written.
 type archive struct {
 	tar     *tar.Writer
 	origins []origin
-	buffer  []byte // of up to maxCopy bytes and one more
+	buffer  []byte // up to maxCopy bytes and one more
 }
 
-// add adds a file; read is its content, nil: it is read now.
+// add adds a file. read is its content; nil: add reads the file.
 func (a *archive) add(trial, file string, read []byte) error {
 	if read != nil {
 		return a.copy(trial, file, read)
@@ -93,7 +94,7 @@ func (a *archive) add(trial, file string, read []byte) error {
 	return a.copy(trial, file, a.buffer[:n])
 }
 
-// copy adds a file that is copied whole.
+// copy adds a whole file.
 func (a *archive) copy(trial, file string, b []byte) error {
 	sum := sha256.Sum256(b)
 	o := origin{Trial: trial, Path: file, Bytes: int64(len(b)), SHA256: hex.EncodeToString(sum[:]), Copied: path.Join(trial, filepath.Base(file))}
@@ -105,8 +106,8 @@ func (a *archive) copy(trial, file string, b []byte) error {
 	return err
 }
 
-// name gives the checksum of a file that is too large to be copied, and whose
-// beginning is in the buffer.
+// name adds the checksum of a file too large to be copied. The buffer contains
+// its beginning.
 func (a *archive) name(trial, file string, rest io.Reader) error {
 	hash := sha256.New()
 	_, _ = hash.Write(a.buffer) // cannot fail

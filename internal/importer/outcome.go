@@ -18,8 +18,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// ParseOutput reads what a load generator left behind, and holds its figures to
-// one another: a file that was edited, cut or joined agrees with itself no longer.
+// ParseOutput parses the output of a load generator and checks that its figures
+// are consistent. An edited, truncated or joined file is inconsistent.
 func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, error) {
 	f, ok := formats[generator]
 	if !ok {
@@ -41,10 +41,10 @@ func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, err
 	return o, nil
 }
 
-// Lines is the number of the last line of b, from 1.
+// Lines returns the number of the last line of b, from 1.
 func Lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
 
-// whole checks for the marks that a complete text has exactly once.
+// whole checks that the marks of a complete text occur exactly once.
 func (f format) whole(path string, b []byte) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(b, " \r\n\t"), []byte(f.head)) {
 		return nil
@@ -61,7 +61,8 @@ func (f format) whole(path string, b []byte) error {
 	return nil
 }
 
-// parseError names the line where the parser's error only has an offset, or nothing.
+// parseError finds the line of a parse error that has only an offset, or no
+// position.
 func parseError(path string, b []byte, err error) error {
 	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off: restore it, or leave this run out"}}
 	var syntax *json.SyntaxError
@@ -74,7 +75,7 @@ func parseError(path string, b []byte, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Line = Lines(b)
 	case strings.Contains(err.Error(), "line "):
-		e.Line = 0 // the error has it already
+		e.Line = 0 // the error contains it
 	}
 	return e
 }
@@ -157,7 +158,7 @@ func (o *Output) count(oc generator.Outcome) error {
 	return nil
 }
 
-// answers are counted by status, or by good and bad if there are no statuses.
+// answers counts responses by status, or as good and bad without statuses.
 func (o *Output) answers(oc generator.Outcome) error {
 	for code, n := range oc.Statuses {
 		switch {
@@ -189,7 +190,7 @@ func (o *Output) answers(oc generator.Outcome) error {
 	return nil
 }
 
-// errorClass of what went wrong, from the words of the generator.
+// errorClass returns the class of a generator's error message.
 func errorClass(kind string) string {
 	for _, w := range []string{"timeout", "timed out", "time-out", "deadline"} {
 		if strings.Contains(strings.ToLower(kind), w) {
@@ -199,7 +200,7 @@ func errorClass(kind string) string {
 	return "conn"
 }
 
-// distribution takes the response times of the source, else its service times.
+// distribution uses the response times of the source, else its service times.
 func (o *Output) distribution(ls []result.Latency) error {
 	for _, l := range ls {
 		if l.Of != response && l.Of != service {
@@ -261,7 +262,7 @@ func (o *Output) records(oc generator.Outcome) error {
 	}
 	o.statuses = statuses
 	if o.Seconds <= 0 {
-		// From the first to the last request is one interval short of the whole.
+		// The time from the first to the last request lacks one interval.
 		n := float64(len(oc.Records))
 		o.Seconds = (last - first).Seconds() * n / math.Max(n-1, 1)
 	}
@@ -280,8 +281,8 @@ func (o *Output) records(oc generator.Outcome) error {
 	return nil
 }
 
-// doubled counts the records that another has been equal to. One by chance is
-// possible where a clock is coarse.
+// doubled counts the records equal to another. A coarse clock can produce one by
+// chance.
 func doubled(records []generator.Record) (n int) {
 	sorted := slices.Clone(records)
 	slices.SortFunc(sorted, func(a, b generator.Record) int {

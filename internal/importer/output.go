@@ -13,7 +13,7 @@ import (
 )
 
 // Output is the report of one load generator on one run. A missing figure is
-// zero, or nil if zero could be an answer.
+// zero, or nil if zero is a possible value.
 type Output struct {
 	path        string
 	generator   string
@@ -23,18 +23,18 @@ type Output struct {
 	Rate        float64 // intended, 1/s; 0: unknown, or a closed loop
 	connections int
 	Seconds     float64 // of the load
-	requests    int64   // that ended, with any outcome
+	requests    int64   // finished, with any outcome
 	classes     map[string]int64
 	statuses    map[string]int64
-	errors      map[string]int64 // by kind, in the generator's words
+	errors      map[string]int64 // by kind, as named by the generator
 	bytesIn     int64
 	bytesOut    int64
 	latency     result.Latency
-	bins        []bin // the whole distribution, in ascending order; nil: there are no counts
+	bins        []bin // the whole distribution, in ascending order; nil: no counts
 	warnings    []result.Warning
 }
 
-// bin is requests that took more than from and at most to; ns.
+// bin counts the requests above from and up to to, ns.
 type bin struct {
 	from, to float64
 	count    int64
@@ -45,7 +45,7 @@ const (
 	service  = "service"
 )
 
-// tag of the interval log's line for a kind of latency.
+// tag returns the tag of the interval log's lines for a kind of latency.
 func tag(kind string) string {
 	return map[string]string{response: load.TagResponse, service: load.TagService}[kind] + string(load.OK)
 }
@@ -54,7 +54,7 @@ func (o *Output) warn(code, message, hint string, metrics ...string) {
 	o.warnings = append(o.warnings, result.Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }
 
-// pool adds up the generators of one trial, which ran side by side.
+// pool merges the outputs of a trial's concurrent generators.
 func pool(outs []*Output) (result.Load, []byte, []result.Warning, error) {
 	first := outs[0]
 	l := result.Load{
@@ -96,7 +96,7 @@ func pool(outs []*Output) (result.Load, []byte, []result.Warning, error) {
 	l.Recorded = c.Total()
 	tags := []string{tag(first.latency.Of)}
 	if first.Loop == "closed" && first.latency.Of == service {
-		tags = append(tags, tag(response)) // a closed loop intends a request when it sends it
+		tags = append(tags, tag(response)) // a closed loop sends a request at its intended start
 	}
 	log, err := c.Log(l.MeasureSeconds, tags...)
 	return l, log, warnings, err
@@ -117,7 +117,8 @@ const (
 	share = 64
 )
 
-// merged adds up the generators' distributions; nil unless every one gave counts.
+// merged adds up the generators' distributions; it returns nil if one has no
+// counts.
 func merged(outs []*Output) *hdrlog.Counts {
 	highest := 60e9
 	for _, o := range outs {
@@ -137,8 +138,8 @@ func merged(outs []*Output) *hdrlog.Counts {
 }
 
 // spread records each bin's requests evenly between its edges: a printed
-// distribution has their number and not their values. The last of them is put
-// at the upper edge, where the source saw one.
+// distribution has their number and not their values. The last request is at the
+// upper edge, where the source measured one.
 func spread(c *hdrlog.Counts, bins []bin) {
 	for _, b := range bins {
 		points := min(b.count, share)
@@ -158,7 +159,8 @@ func extra(count, points, k int64) int64 {
 	return 0
 }
 
-// check holds the counts to the rate the source printed: between the answers and all that was tried.
+// check verifies that the printed rate lies between the rates of responses and
+// of attempts.
 func (o *Output) check(rate float64, tried int64) error {
 	if !(o.Seconds > 0) || o.Seconds > 1e8 {
 		return fmt.Errorf("the run had a duration of %g s", o.Seconds)
@@ -173,7 +175,7 @@ func (o *Output) check(rate float64, tried int64) error {
 	return nil
 }
 
-// ascending refuses a distribution in which more requests took less time.
+// ascending rejects a distribution in which a higher quantile has a lower value.
 func ascending(qs []result.Quantile) error {
 	for i := 1; i < len(qs); i++ {
 		if qs[i].MS < qs[i-1].MS {

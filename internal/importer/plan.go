@@ -11,12 +11,12 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// noMesh are the names of directories that mean the baseline.
+// noMesh are the directory names of the baseline.
 var noMesh = []string{"none", "no-mesh", "unmeshed", "baseline"}
 
-// expand makes the plan that the trials carried out: treatments by mesh and
-// then rate, trials in the order in which they ran. A block is the ordinal of a
-// trial in its treatment; the runs were not interleaved, and nothing pairs within blocks.
+// expand builds the plan of the trials: treatments by mesh and then rate, trials
+// in run order. A block is the ordinal of a trial in its treatment. The runs
+// were not interleaved, so trials are not paired within blocks.
 func (s *Study) expand() (*plan.Plan, []string) {
 	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name}
 	factors := s.factors()
@@ -41,13 +41,13 @@ func (s *Study) expand() (*plan.Plan, []string) {
 	return p, of
 }
 
-// factor is one factor of the study and a trial's level of it; nil: it has none.
+// factor is one factor of the study and a trial's level of it; nil: none.
 type factor struct {
 	name  string
 	token string
 	level func(*Trial) any
 	apply func(*Trial, *experiment.Levels)
-	// always: it is named even where it has one level.
+	// always: the factor is named even if it has one level.
 	always bool
 }
 
@@ -77,13 +77,13 @@ func positive(of func(*Trial) int) func(*Trial) any {
 	}
 }
 
-// factors are the factors in which trials differ, and the ones that are always named.
+// factors returns the factors in which trials differ, and those always named.
 func (s *Study) factors() []factor {
 	var named []factor
 	for _, f := range allFactors {
 		levels := map[any]bool{}
 		for i := range s.Trials {
-			// A run that could not be read has nothing but its name.
+			// An unreadable run has only its name.
 			if v := f.level(&s.Trials[i]); v != nil && (f.always || s.Trials[i].Record.Error == "") {
 				levels[v] = true
 			}
@@ -111,7 +111,7 @@ func (s *Study) treatment(t *Trial, factors []factor) plan.Treatment {
 	return out
 }
 
-// safe makes a word that can stand in a file's name.
+// safe converts a word for use in a file name.
 func safe(word string) string {
 	word = strings.Map(func(r rune) rune {
 		switch {
@@ -124,14 +124,15 @@ func safe(word string) string {
 	return cmp.Or(word, "mesh")
 }
 
-// order is by mesh as the paths were given, then by the numbers.
+// order sorts by mesh in the order of the paths, then by the numbers.
 func (s *Study) order(a, b plan.Treatment) int {
 	place := func(t plan.Treatment) int { return slices.Index(s.Meshes, t.Levels.Mesh) }
 	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Levels.Rate, b.Levels.Rate),
 		cmp.Compare(a.Levels.Replicas, b.Levels.Replicas), cmp.Compare(a.Levels.Connections, b.Levels.Connections))
 }
 
-// baselines gives each treatment the one without a mesh that is otherwise equal, where there is one.
+// baselines sets each treatment's baseline: the otherwise equal treatment
+// without a mesh, if any.
 func baselines(treatments []plan.Treatment) {
 	for i := range treatments {
 		t := &treatments[i]

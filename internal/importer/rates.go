@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// rateSlack forgives that a rate is divided among generators in whole requests.
+// rateSlack is the tolerance for a rate divided among generators in whole
+// requests.
 const rateSlack = 0.02
 
 // CheckRates compares the achieved rate with that in the file's name.
@@ -35,7 +36,7 @@ func (s *Study) CheckRates() {
 	}
 }
 
-// generators is the usual number of logs of a run, by mesh.
+// generators returns the usual number of logs per run, by mesh.
 func (s *Study) generators() map[string]int {
 	counts := map[string][]int{}
 	for i := range s.Trials {
@@ -51,7 +52,7 @@ func (s *Study) generators() map[string]int {
 	return usual
 }
 
-// nearRate is a rate of the study, other than the trial's, that the achieved one fits.
+// nearRate returns another rate of the study that the achieved rate fits.
 func (s *Study) nearRate(t *Trial, achieved float64) (float64, bool) {
 	for i := range s.Trials {
 		if r := float64(s.Trials[i].Rate); s.Trials[i].Rate != t.Rate && math.Abs(achieved-r) <= rateSlack*r {

@@ -14,7 +14,7 @@ type Unit struct {
 	scale  float64
 }
 
-// The suffixes of Kubernetes quantities: cores, and bytes. The longest come first.
+// Suffixes of Kubernetes quantities for cores and bytes, the longest first.
 var (
 	CPUUnits    = []Unit{{"n", 1e-9}, {"u", 1e-6}, {"µ", 1e-6}, {"m", 1e-3}, {"", 1}}
 	MemoryUnits = []Unit{
@@ -30,12 +30,12 @@ const TimeLayout = "2006-01-02 15:04:05"
 const (
 	MaxCores  = 1e6
 	MaxMemory = 1 << 60 // bytes
-	MaxRows   = 1 << 20 // of a file
+	MaxRows   = 1 << 20 // per file
 )
 
 var errNumber = errors.New("not a number")
 
-// Number reads a finite decimal number. Go's own parser also takes NaN,
+// Number parses a finite decimal number. Go's own parser also accepts NaN,
 // infinities, hexadecimal and underscores, which no tool prints.
 func Number(s string) (float64, error) {
 	if s == "" || strings.ContainsAny(s, "xXpP_nNiI") {
@@ -48,7 +48,7 @@ func Number(s string) (float64, error) {
 	return v, nil
 }
 
-// quantity reads a number with one of the units.
+// quantity parses a number with one of the units.
 func quantity(s string, units []Unit) (float64, error) {
 	s = strings.TrimSpace(s)
 	for _, u := range units {
@@ -65,7 +65,7 @@ func quantity(s string, units []Unit) (float64, error) {
 	return 0, fmt.Errorf("%.40q has no unit that is known here", s)
 }
 
-// Amount is a quantity that cannot be negative.
+// Amount parses a quantity that cannot be negative.
 func Amount(s string, units []Unit) (float64, error) {
 	v, err := quantity(s, units)
 	if err == nil && (v < 0 || math.Signbit(v)) {

@@ -16,12 +16,12 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Platform is the platform of an experiment file that stands for an import. No
-// experiment with it can be run.
+// Platform is the platform in the experiment file of an import. No experiment
+// with it can run.
 const Platform = "import"
 
-// Write makes the results directory of s. Its environment is the machine the
-// import was made on only in name: nothing was measured there.
+// Write creates the results directory of s. Its environment is the importing
+// machine, on which nothing was measured.
 func Write(dir string, s *Study, env result.Environment) error {
 	if len(s.Trials) == 0 {
 		return errors.New("write import: there is no trial")
@@ -42,7 +42,7 @@ func Write(dir string, s *Study, env result.Environment) error {
 		factors[t.ID] = t.Factors
 	}
 	var group errgroup.Group
-	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some of the time is spent waiting for the file system
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // part of the time is file system wait
 	group.Go(func() error { return s.keep(d, p) })
 	for i := range s.Trials {
 		group.Go(func() error {
@@ -57,8 +57,8 @@ func Write(dir string, s *Study, env result.Environment) error {
 	return errors.Join(d.Finish(), d.Close())
 }
 
-// header is the experiment file of an import: what the trials were, as far as
-// their source has it. It is for reading: no platform runs it.
+// header is the experiment file of an import: the trials as far as their source
+// describes them. It is for reading: no platform runs it.
 type header struct {
 	APIVersion string              `yaml:"apiVersion"`
 	Kind       string              `yaml:"kind"`

@@ -12,16 +12,15 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// Bulk is a results directory that is written at once, of trials that were
-// measured before. Only the plan is made durable, and written last: an interrupted
-// import has no plan and is no results directory. A trial then costs two files
-// instead of seven files and four waits for the disk.
+// Bulk is a results directory of existing trials. Only the plan is made durable,
+// and written last: an interrupted import has no plan and is not a results
+// directory. A trial then costs two files instead of seven files and four syncs.
 type Bulk struct {
 	dir *Dir
 }
 
-// CreateBulk begins the results directory of existing trials. An
-// existing directory must be empty.
+// CreateBulk begins the results directory of existing trials. An existing
+// directory must be empty.
 func CreateBulk(dir string, experiment []byte, p *plan.Plan, env Environment) (*Bulk, error) {
 	d, err := begin(dir, experiment, p, env)
 	if err != nil {
@@ -44,8 +43,8 @@ func (b *Bulk) begin() error {
 	return nil
 }
 
-// Trial writes a trial of the plan: its record and, unless it is nil, its
-// interval log. Trials may be written side by side.
+// Trial writes the record of a planned trial and, unless nil, its interval log.
+// It is safe for concurrent use.
 func (b *Bulk) Trial(t plan.Trial, r Record, latency []byte) error {
 	path := b.dir.trialPath(t.ID)
 	if err := os.Mkdir(path, 0o755); err != nil {
@@ -66,7 +65,7 @@ func (b *Bulk) Trial(t plan.Trial, r Record, latency []byte) error {
 	return b.write(filepath.Join(path, RecordFile), text.Bytes())
 }
 
-// texts are the buffers of records that are written or read, used again.
+// texts are reused buffers of records.
 var texts = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func (b *Bulk) write(path string, data []byte) error {
@@ -76,10 +75,10 @@ func (b *Bulk) write(path string, data []byte) error {
 	return nil
 }
 
-// Path is the path of the file called name in the directory.
+// Path returns the path of the file called name in the directory.
 func (b *Bulk) Path(name string) string { return b.dir.file(name) }
 
-// Finish writes what makes it a results directory, the plan last.
+// Finish completes the results directory and writes the plan last.
 func (b *Bulk) Finish() error {
 	env, err := json.MarshalIndent(b.dir.environment, "", "  ")
 	if err != nil {
@@ -94,10 +93,10 @@ func (b *Bulk) Finish() error {
 	return writeJSON(b.Path(PlanFile), b.dir.plan)
 }
 
-// Close gives up the directory's lock. It may be called more than once.
+// Close releases the directory's lock. It may be called more than once.
 func (b *Bulk) Close() error { return b.dir.Close() }
 
-// begin takes the directory of an experiment, which must be empty, and its lock.
+// begin creates and locks the directory of an experiment, which must be empty.
 func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
 	if err := checkPlan(p); err != nil {
 		return nil, &Error{Op: "create results directory", Path: dir, Hinted: hint.Hinted{Err: err}}
@@ -105,7 +104,7 @@ func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, storage("create results directory", dir, err)
 	}
-	// Checked before the lock too, so that no lock file is left in a directory that is not ours.
+	// Checked before locking too, so that a foreign directory gets no lock file.
 	if err := mustBeEmpty(dir); err != nil {
 		return nil, err
 	}

@@ -7,9 +7,10 @@ import (
 	"strconv"
 )
 
-// Cells are the figures of one row; nil is unknown. In JSON they are an ordinary
-// list of numbers and nulls. It is read and written by hand because an import
-// has hundreds of thousands of them, and reflection takes most of a report's time.
+// Cells are the figures of one row; nil is unknown. Their JSON is a plain list
+// of numbers and nulls. Reader and writer are hand-written: an import has
+// hundreds of thousands of figures, and reflection takes most of a report's
+// time.
 type Cells []*float64
 
 // MarshalJSON writes the list.
@@ -19,12 +20,12 @@ func (c Cells) MarshalJSON() ([]byte, error) {
 	}
 	b := c.append(make([]byte, 0, 2+12*len(c)))
 	if b == nil {
-		return json.Marshal([]*float64(c)) // its error names the value that JSON lacks
+		return json.Marshal([]*float64(c)) // its error contains the invalid value
 	}
 	return b, nil
 }
 
-// append writes the list; nil if a value has no place in JSON.
+// append writes the list; it returns nil if a value has no JSON form.
 func (c Cells) append(b []byte) []byte {
 	b = append(b, '[')
 	for i, v := range c {
@@ -42,7 +43,7 @@ func (c Cells) append(b []byte) []byte {
 	return append(b, ']')
 }
 
-// appendNumber writes a number; nil if JSON has none for it.
+// appendNumber writes a number; it returns nil if the number has no JSON form.
 func appendNumber(b []byte, v float64) []byte {
 	if v-v != 0 { // NaN or infinite
 		return nil
@@ -50,7 +51,7 @@ func appendNumber(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
 
-// UnmarshalJSON reads the list. Its text has been found to be JSON before.
+// UnmarshalJSON reads the list. encoding/json has already validated the text.
 func (c *Cells) UnmarshalJSON(b []byte) error {
 	s := scanner{b}
 	cells, ok := s.cells()
@@ -84,11 +85,11 @@ func (s *scanner) cells() (Cells, bool) {
 	return cells, true
 }
 
-// Buckets are a histogram as JSON objects, read by hand as [Cells] are where they
-// look as tare writes them.
+// Buckets are a histogram as JSON objects. Like [Cells], they have a
+// hand-written reader for tare's own formatting.
 type Buckets []Bucket
 
-// MarshalJSON writes the list, to the letter as encoding/json does.
+// MarshalJSON writes the list byte for byte as encoding/json does.
 func (h Buckets) MarshalJSON() ([]byte, error) {
 	if h == nil {
 		return []byte("null"), nil
@@ -96,7 +97,7 @@ func (h Buckets) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, 2+48*len(h)), '[')
 	for i, x := range h {
 		if x.LowMS-x.LowMS != 0 || x.HighMS-x.HighMS != 0 { // NaN or infinite
-			return json.Marshal([]Bucket(h)) // its error names the value that JSON lacks
+			return json.Marshal([]Bucket(h)) // its error contains the invalid value
 		}
 		if i > 0 {
 			b = append(b, ',')
@@ -131,7 +132,7 @@ func (h *Buckets) UnmarshalJSON(b []byte) error {
 		var low, high, count float64
 		ok = s.take(`{"lowMS":`) && s.number(&low) && s.take(`,"highMS":`) && s.number(&high) &&
 			s.take(`,"count":`) && s.number(&count) && s.take("}") && (s.take(",") || s.at(']'))
-		// Beyond 2^53 a number is no longer read to its last digit.
+		// Numbers above 2^53 are not exact.
 		ok = ok && count == float64(int64(count)) && count < 1<<53 && count > -1<<53
 		all = append(all, Bucket{low, high, int64(count)})
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// paths lists every field of a type as JSON shows it: "tasks[].start.cpu",
+// paths returns the JSON paths of all fields of a type: "tasks[].start.cpu",
 // "classes{}" for a map. Types in cut are not entered.
 func paths(t reflect.Type, at string, cut map[string]bool) []string {
 	switch {
@@ -44,7 +44,7 @@ func paths(t reflect.Type, at string, cut map[string]bool) []string {
 	return all
 }
 
-// The page names every field of every file, and no other.
+// The page lists exactly the existing fields of every file.
 func TestPageNamesEveryField(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/results-directory.md")
 	if err != nil {

@@ -29,19 +29,18 @@ const (
 	TrialsDir       = "trials"
 	EventsFile      = "events.jsonl"
 	LatencyFile     = "latency.hdr"
-	MeasuredFile    = "latency-measure.hdr" // the measure window of LatencyFile, added up
+	MeasuredFile    = "latency-measure.hdr" // the measure window of LatencyFile, summed
 	RecordFile      = "record.json"
 	StoppedFile     = "stopped.json"
 	ProvenanceDir   = "provenance"
-	// PartialSuffix marks the directory of a trial that was begun and not finished, after it was begun again.
+	// PartialSuffix marks the directory of an unfinished trial that was begun again.
 	PartialSuffix = ".partial"
 
 	lockFile = ".lock"
 )
 
-// Dir is a results directory. Reading needs no lock: a run can be read
-// while it goes on. One made by [Create] or [Resume] holds the directory's lock
-// until Close.
+// Dir is a results directory. Reading needs no lock: a run can be read while it
+// runs. A Dir of [Create] or [Resume] holds the directory's lock until Close.
 type Dir struct {
 	path        string
 	experiment  []byte
@@ -50,9 +49,9 @@ type Dir struct {
 	lock        *os.File
 }
 
-// Create makes the results directory of an experiment that is about to run, and
-// its parents. An existing directory must be empty. The plan is written last: a
-// directory with a plan is complete up to its trials.
+// Create creates the results directory of an experiment, and its parents. An
+// existing directory must be empty. The plan is written last: a directory with a
+// plan is complete except for its trials.
 func Create(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
 	d, err := begin(dir, experiment, p, env)
 	if err != nil {
@@ -93,8 +92,8 @@ func (d *Dir) fill() error {
 	return writeJSON(d.file(PlanFile), d.plan)
 }
 
-// Open reads a results directory. Its errors name the file and, where there is
-// one, the line.
+// Open reads a results directory. Its errors contain the file and, if known, the
+// line.
 func Open(dir string) (*Dir, error) {
 	d := &Dir{path: dir}
 	if err := d.checkIsOne(); err != nil {
@@ -136,12 +135,12 @@ func (d *Dir) checkIsOne() error {
 	return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: "give the directory that tare run printed, e.g. runs/<name>-<time>"}}
 }
 
-// Resume opens dir for the rest of its trials. The experiment must be the one
-// the directory was made for, and env the machine and the tare it began on:
-// trials of two machines are not replicates of one another. Otherwise the error
-// names the differences.
+// Resume opens dir for its remaining trials. The experiment must be the one of
+// the directory. env must have the same machine and tare version: trials of two
+// machines are not replicates of one another. Otherwise the error lists the
+// differences.
 func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
-	// Opened first, so that a directory that is none of ours gets no lock file.
+	// Opened before locking, so that a foreign directory gets no lock file.
 	if _, err := Open(dir); err != nil {
 		return nil, err
 	}
@@ -171,7 +170,7 @@ func (d *Dir) sameExperiment(experiment []byte) error {
 	return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the experiment is not the one this run began with: %s", firstDifference(d.experiment, experiment)), Text: "trials of two experiments cannot be compared: resume with " + filepath.Join(d.path, ExperimentFile) + ", or run the changed file into a new directory"}}
 }
 
-// mustAgree are the properties in which a resumed run must agree with its first part.
+// mustAgree contains the properties that must not change in a resumed run.
 var mustAgree = []struct {
 	name string
 	of   func(Environment) any
@@ -199,7 +198,7 @@ func (d *Dir) sameMachine(now Environment) error {
 	return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began elsewhere: %s", strings.Join(differ, "; ")), Text: "resume it where it began, or run the experiment into a new directory"}}
 }
 
-// firstDifference names the first line that differs, as it was and as it is.
+// firstDifference returns the first changed line, before and after.
 func firstDifference(was, is []byte) string {
 	a, b := strings.Split(string(was), "\n"), strings.Split(string(is), "\n")
 	line := func(s []string, i int) string {
@@ -216,7 +215,7 @@ func firstDifference(was, is []byte) string {
 	return "it differs"
 }
 
-// Close gives up the directory's lock. It may be called more than once.
+// Close releases the directory's lock. It may be called more than once.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -226,20 +225,20 @@ func (d *Dir) Close() error {
 	return err
 }
 
-// Path is the directory itself.
+// Path returns the path of the directory.
 func (d *Dir) Path() string { return d.path }
 
-// Experiment is the experiment file as the run was given it, --set included.
+// Experiment returns the experiment file of the run, --set included.
 func (d *Dir) Experiment() []byte { return bytes.Clone(d.experiment) }
 
-// Plan is the plan the run carries out.
+// Plan returns the plan of the run.
 func (d *Dir) Plan() plan.Plan { return d.plan }
 
-// Environment is that of the beginning of the run.
+// Environment returns the environment at the start of the run.
 func (d *Dir) Environment() Environment { return d.environment }
 
-// SetVersions keeps the versions of data planes and generators that were found.
-// A resumed run must find those its first trials were measured with.
+// SetVersions records the detected versions of data planes and generators. A
+// resumed run must have the versions of its first trials.
 func (d *Dir) SetVersions(versions map[string]string) error {
 	if d.lock == nil {
 		return d.readOnly("keep versions")
@@ -277,7 +276,7 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkPlan refuses what could not be kept: the identifiers become directory names.
+// checkPlan rejects identifiers that cannot be directory names.
 func checkPlan(p *plan.Plan) error {
 	if p == nil || len(p.Trials) == 0 {
 		return errors.New("the plan has no trials")

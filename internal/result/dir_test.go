@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -59,7 +60,7 @@ func finish(t *testing.T, d *result.Dir, trial plan.Trial) {
 	}
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestRoundTrip(t *testing.T) {
 	d := create(t)
 	trials := d.Plan().Trials
 	finish(t, d, trials[2]) // out of order on purpose
@@ -266,7 +267,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestOpenOfSomethingElse(t *testing.T) {
+func TestOpenOtherDirectories(t *testing.T) {
 	_, err := result.Open(filepath.Join(t.TempDir(), "gone"))
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
@@ -284,7 +285,7 @@ func TestOpenOfSomethingElse(t *testing.T) {
 	}
 }
 
-func TestTrialThatIsNotPlanned(t *testing.T) {
+func TestUnplannedTrial(t *testing.T) {
 	d := create(t)
 	finish(t, d, d.Plan().Trials[0])
 	from := filepath.Join(d.Path(), result.TrialsDir, d.Plan().Trials[0].ID)
@@ -313,17 +314,16 @@ func replace(from, to string) func(string) string {
 	return func(s string) string { return strings.Replace(s, from, to, 1) }
 }
 
-// wantError checks an error's message and, where one is asked for, its hint.
-func wantError(t *testing.T, err error, message, hint string) {
+// wantError checks an error's message and, unless empty, its hint.
+func wantError(t *testing.T, err error, message, advice string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), message) {
 		t.Fatalf("error %v, want %q in it", err, message)
 	}
-	if hint == "" {
+	if advice == "" {
 		return
 	}
-	var h interface{ Hint() string }
-	if !errors.As(err, &h) || !strings.Contains(h.Hint(), hint) {
-		t.Errorf("hint of %v does not speak of %q", err, hint)
+	if !strings.Contains(hint.Of(err), advice) {
+		t.Errorf("hint of %v does not contain %q", err, advice)
 	}
 }

@@ -2,19 +2,19 @@ package result
 
 import "time"
 
-// Event is one thing that happened. One stream, many sinks: the store, the live
-// view, the log. A stored run can be replayed from its events.
+// Event is one event of a run. All sinks receive the same stream: the store, the
+// live view, the log. A stored run can be replayed from its events.
 type Event struct {
 	Time     time.Time `json:"t"`
 	Kind     string    `json:"kind"` // see the constants
 	Trial    string    `json:"trial,omitempty"`
 	Phase    string    `json:"phase,omitempty"`    // KindPhase: the phase that begins
 	Message  string    `json:"message,omitempty"`  // KindLog, KindError, KindInvalid
-	Hint     string    `json:"hint,omitempty"`     // KindError, KindInvalid: the cure
+	Hint     string    `json:"hint,omitempty"`     // KindError, KindInvalid: the fix
 	Progress *Progress `json:"progress,omitempty"` // KindProgress
 	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
 	Run      *Run      `json:"run,omitempty"`      // KindRun
-	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its state now; Message is the action
+	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its current state; Message is the action
 }
 
 const (
@@ -31,12 +31,12 @@ const (
 	KindEnd      = "end"      // the experiment is over
 )
 
-// Run opens a stream, with the totals for a view.
+// Run opens a stream and contains the totals for a view.
 type Run struct {
 	Experiment string        `json:"experiment"`
 	Dir        string        `json:"dir,omitempty"`
 	Trials     int           `json:"trials"`
-	Recorded   int           `json:"recorded,omitempty"` // trials an earlier, interrupted run has already recorded
+	Recorded   int           `json:"recorded,omitempty"` // trials already recorded by an interrupted run
 	TrialTime  time.Duration `json:"trialTime"`          // expected, ns
 	Measure    time.Duration `json:"measure"`            // ns
 }
@@ -45,7 +45,7 @@ type Run struct {
 type Progress struct {
 	Second    int     `json:"second"`
 	AskedRate float64 `json:"askedRate,omitempty"` // 1/s
-	Rate      float64 `json:"rate"`                // answers in this second
+	Rate      float64 `json:"rate"`                // responses in this second
 	Errors    int64   `json:"errors"`
 	P50MS     float64 `json:"p50_ms"`
 	P99MS     float64 `json:"p99_ms"`
@@ -54,14 +54,14 @@ type Progress struct {
 // Sample is one reading of every task, by task ID.
 type Sample struct {
 	Tasks map[string]Reading `json:"tasks"`
-	Node  NodeReading        `json:"node,omitzero"` // absent where it cannot be read
-	// Nodes are those of a cluster that were refreshed, by name.
+	Node  NodeReading        `json:"node,omitzero"` // absent if unreadable
+	// Nodes are the refreshed nodes of a cluster, by name.
 	Nodes map[string]NodeReading `json:"nodes,omitempty"`
-	// Cores is CPU by plane since the sample before, for the live view.
+	// Cores is CPU by plane since the previous sample, for the live view.
 	Cores map[string]float64 `json:"cores,omitempty"`
 }
 
-// Sink takes events. Event must not block for long: the runner waits for it.
+// Sink receives events. Event must not block for long: the runner waits for it.
 type Sink interface {
 	Event(Event) error
 }

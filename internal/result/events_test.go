@@ -67,7 +67,7 @@ func TestTornEvents(t *testing.T) {
 	}
 }
 
-// An event is written thousands of times in a run; its cost falls on the machine that is measured.
+// A run writes thousands of events; their cost falls on the measured machine.
 func BenchmarkEventAppend(b *testing.B) {
 	d, err := result.Create(filepath.Join(b.TempDir(), "run"), nil, smallPlan(), result.Environment{})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 )
 
-// FaultTimes are the trial's faults in seconds from the start of the measure
-// window, as far as they fell into it.
+// FaultTimes returns the trial's faults in seconds from the start of the measure
+// window, as far as they lie in it.
 func (r *Record) FaultTimes() []expect.Fault {
 	if r.Load == nil {
 		return nil
@@ -28,7 +28,7 @@ func (r *Record) FaultTimes() []expect.Fault {
 	return all
 }
 
-// Window is the measure window in whole seconds of the interval log.
+// Window returns the measure window in whole seconds of the interval log.
 func (l *Load) Window() (first, n int) {
 	round := func(s float64) int {
 		return int(time.Duration(s*float64(time.Second)).Round(time.Second) / time.Second)

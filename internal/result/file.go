@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Error is a results directory that could not be read or written.
+// Error is an error of reading or writing a results directory.
 type Error struct {
 	Op   string // "write", "read", "resume", …
 	Path string
@@ -27,7 +27,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
 }
 
-// storageHelp are the hints for errors of file systems.
+// storageHelp contains the hints for file system errors.
 var storageHelp = []struct {
 	err  error
 	help string
@@ -39,10 +39,10 @@ var storageHelp = []struct {
 	{syscall.EIO, "the disk under %[1]s reports an I/O error: see the kernel's log"},
 }
 
-// storage wraps an error of the file system, with a hint.
+// storage wraps a file system error, with a hint.
 func storage(op, path string, err error) error {
 	e := &Error{Op: op, Path: path, Hinted: hint.Hinted{Err: err}}
-	// The path is ours to print once.
+	// The path is printed only once.
 	var p *os.PathError
 	if errors.As(err, &p) && p.Path == path {
 		e.Err = p.Err
@@ -56,7 +56,7 @@ func storage(op, path string, err error) error {
 	return e
 }
 
-// root is the results directory that path belongs to, for hints.
+// root returns the results directory of path, for hints.
 func root(path string) string {
 	for p := path; ; p = filepath.Dir(p) {
 		if filepath.Base(p) == TrialsDir {
@@ -72,9 +72,9 @@ func root(path string) string {
 	return filepath.Dir(path)
 }
 
-// writeWhole puts b at path so that after a crash at any moment either the
-// file is replaced as a whole or not at all: temporary name, fsync, rename,
-// fsync of the directory.
+// writeWhole replaces the file at path atomically: after a crash it is either
+// old or new. The steps are: temporary name, fsync, rename, fsync of the
+// directory.
 func writeWhole(path string, b []byte) error {
 	tmp := path + ".tmp"
 	if err := writeSynced(tmp, b); err != nil {
@@ -116,8 +116,8 @@ func syncPath(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// readJSON decodes the file at path into v, whose schema must be want. Fields
-// that are not known are passed over: a schema version may grow.
+// readJSON decodes the file at path into v, whose schema must be want. It
+// ignores unknown fields: a schema version may grow.
 func readJSON(path string, v any, want string, schema func() string) error {
 	text := texts.Get().(*bytes.Buffer)
 	defer texts.Put(text)
@@ -125,7 +125,7 @@ func readJSON(path string, v any, want string, schema func() string) error {
 	if err := readFile(text, path); err != nil {
 		return storage("read", path, err)
 	}
-	b := text.Bytes() // nothing that is decoded points into it
+	b := text.Bytes() // decoded values do not point into it
 	if err := json.Unmarshal(b, v); err != nil {
 		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: err, Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
 	}
@@ -135,7 +135,7 @@ func readJSON(path string, v any, want string, schema func() string) error {
 	return nil
 }
 
-// readFile reads a file whole into an empty buffer.
+// readFile reads a whole file into an empty buffer.
 func readFile(into *bytes.Buffer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -149,7 +149,7 @@ func readFile(into *bytes.Buffer, path string) error {
 	return err
 }
 
-// lineOf finds the line a JSON error belongs to.
+// lineOf returns the line of a JSON error.
 func lineOf(b []byte, err error) int {
 	var offset int64
 	var syntax *json.SyntaxError

@@ -14,8 +14,8 @@ import (
 
 const fullEnv = "TARE_TEST_FULL_DISK"
 
-// A file system of 512 KiB, mounted in a mount namespace of its own so that
-// nothing is left of it however the test ends, is written full.
+// The test fills a file system of 512 KiB. It is mounted in its own mount
+// namespace, so nothing remains after the test.
 func TestDiskFull(t *testing.T) {
 	if os.Getenv(fullEnv) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestDiskFull$", "-test.v")
@@ -70,7 +70,7 @@ func diskFull(t *testing.T, dir string) {
 	wantFull(t, err, dir)
 	wantFull(t, td.Finish(recordOf(trials[1])), dir)
 
-	// The record itself finds no room.
+	// The record itself does not fit.
 	_ = os.WriteFile(filler, make([]byte, 1<<20), 0o600) // fills the rest
 	td, err = d.Trial(trials[2])
 	if err != nil {
@@ -87,7 +87,7 @@ func diskFull(t *testing.T, dir string) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Finished records can be read, and no others.
+	// Only finished records can be read.
 	r, err := result.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func diskFull(t *testing.T, dir string) {
 			t.Errorf("events of the trial that was cut short: %v", err)
 		}
 	}
-	// Room again: the rest is done.
+	// With free space again, the remaining trials run.
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}

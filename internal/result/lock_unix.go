@@ -15,8 +15,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// acquire takes the lock of a results directory without waiting. The kernel
-// gives it up when the process ends, however it ends; closing the file does so too.
+// acquire locks a results directory without waiting. The kernel releases the
+// lock when the file is closed or the process ends.
 func acquire(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -34,7 +34,7 @@ func acquire(dir string) (*os.File, error) {
 		}
 		return nil, storage("lock results directory", dir, err)
 	}
-	// The pid is for the message above; a full disk must not stand in the way of the lock.
+	// The PID is for the message above; a full disk must not prevent the lock.
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}

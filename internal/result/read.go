@@ -19,11 +19,12 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// maxEventLine bounds one line of events.jsonl in bytes: a sample of some ten thousand tasks.
+// maxEventLine is the max length of a line of events.jsonl in bytes: a sample of
+// some ten thousand tasks.
 const maxEventLine = 16 << 20
 
-// Records are the finished trials in ordinal order. A trial without a record is
-// absent. A damaged record, or one that is not in the plan, is an error.
+// Records returns the finished trials in ordinal order. A trial without a record
+// is absent. A damaged or unplanned record is an error.
 func (d *Dir) Records() ([]Record, error) {
 	if err := d.onlyPlanned(); err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ func (d *Dir) record(t plan.Trial) (Record, error) {
 	return r, nil
 }
 
-// onlyPlanned refuses recorded trials that the plan does not know, which would otherwise be silently absent.
+// onlyPlanned rejects recorded trials missing from the plan, which would
+// otherwise be silently absent.
 func (d *Dir) onlyPlanned() error {
 	entries, err := os.ReadDir(d.file(TrialsDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +93,7 @@ func (d *Dir) onlyPlanned() error {
 	return nil
 }
 
-// Pending are the trials that have no record yet, in ordinal order.
+// Pending returns the trials without a record, in ordinal order.
 func (d *Dir) Pending() ([]plan.Trial, error) {
 	stopped, err := d.Stopped()
 	if err != nil {
@@ -100,7 +102,7 @@ func (d *Dir) Pending() ([]plan.Trial, error) {
 	var pending []plan.Trial
 	for _, t := range d.plan.Trials {
 		if stopped != nil && t.Block > stopped.Block {
-			continue // it is not needed
+			continue // not needed
 		}
 		switch _, err := os.Stat(filepath.Join(d.trialPath(t.ID), RecordFile)); {
 		case errors.Is(err, fs.ErrNotExist):
@@ -112,12 +114,13 @@ func (d *Dir) Pending() ([]plan.Trial, error) {
 	return pending, nil
 }
 
-// TrialFile is the path of a file of the trial called id, e.g. [LatencyFile]; it may be absent.
+// TrialFile returns the path of a file of the trial called id, e.g.
+// [LatencyFile]; the file may be absent.
 func (d *Dir) TrialFile(id, name string) string { return filepath.Join(d.trialPath(id), name) }
 
-// Events are the events of one trial in the order in which they happened, a
-// trial under way included. A last line that was torn by a crash is passed
-// over; any other that cannot be read is an error, the last thing yielded.
+// Events iterates over the events of one trial in order, also while it runs. It
+// skips a last line torn by a crash. Any other unreadable line is an error,
+// which ends the sequence.
 func (d *Dir) Events(trialID string) iter.Seq2[Event, error] {
 	path := d.TrialFile(trialID, EventsFile)
 	return func(yield func(Event, error) bool) {
@@ -148,7 +151,8 @@ func (d *Dir) Events(trialID string) iter.Seq2[Event, error] {
 	}
 }
 
-// readLine returns the next line that was ended; bytes after the last line's end are torn, and are io.EOF.
+// readLine returns the next complete line. Bytes after the last line end are
+// torn: it returns io.EOF.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

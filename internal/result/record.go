@@ -1,5 +1,5 @@
-// Package result is the record of an experiment: events while it runs, one
-// record a trial, and the directory that keeps them. The directory is a public
+// Package result stores an experiment: events while it runs, one record per
+// trial, and the directory that contains them. The directory is a public
 // contract (schema tare.results/v1): any figure of a report can be recomputed
 // from it.
 package result
@@ -17,8 +17,8 @@ import (
 // Schema of the results directory.
 const Schema = "tare.results/v1"
 
-// Record is all that is known of one finished trial, raw: counters and counts,
-// no analysis. Latencies are beside it in latency.hdr.
+// Record contains the raw data of one finished trial: counters and counts, no
+// analysis. Latencies are beside it in latency.hdr.
 type Record struct {
 	Schema    string       `json:"schema"`
 	ID        string       `json:"id"`
@@ -31,7 +31,7 @@ type Record struct {
 	Ended     time.Time    `json:"ended"`
 
 	Valid    bool      `json:"valid"`
-	Error    string    `json:"error,omitempty"` // the trial failed: nothing below need be present
+	Error    string    `json:"error,omitempty"` // the trial failed: all fields below may be absent
 	Warnings []Warning `json:"warnings,omitempty"`
 
 	Phases []Phase     `json:"phases"`
@@ -46,62 +46,63 @@ type Record struct {
 	Expectations []expect.Outcome `json:"expectations,omitempty"`
 
 	// MeshCounters are counts of the data plane from the warm-up to the end, by
-	// name: "retries", "timeouts". A proxy that a fault ended has taken its count along.
+	// name: "retries", "timeouts". The counts of a proxy ended by a fault are lost.
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"`
 
-	// Stages are the times that services kept of their own requests, between the
-	// edges of the measure phase: those they ended in it.
+	// Stages are the request durations measured by services, for requests that ended
+	// in the measure phase.
 	Stages []Stage `json:"stages,omitempty"`
 
-	// Probe is how slow the processors were before and after the load.
+	// Probe is the calibration probe before and after the load.
 	Probe *Probe `json:"probe,omitempty"`
 
-	// Sampled stands in for Tasks and Node where an import has rates instead of counters.
+	// Sampled replaces Tasks and Node where an import has rates instead of counters.
 	Sampled *Sampled `json:"sampled,omitempty"`
 }
 
-// Probe is the time of a fixed piece of work on the trial's processors, before its
-// load began and after it had ended; nil: it was not taken then.
+// Probe is the time of a fixed piece of work on the trial's CPUs, before and
+// after the load; nil: not measured.
 type Probe struct {
 	Before *probe.Reading `json:"before,omitempty"`
 	After  *probe.Reading `json:"after,omitempty"`
 }
 
-// Warning is kept with the figures it concerns, and has a hint.
+// Warning is stored with the figures it concerns, and has a hint.
 type Warning struct {
 	Code    string `json:"code"` // stable, e.g. "generator-late", "rate-missed"
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	// Invalidates marks a trial that cannot be used.
 	Invalidates bool `json:"invalidates,omitempty"`
-	// Withholds marks metrics that must not be used of this trial; the others may.
+	// Withholds marks metrics of this trial that must not be used; others may.
 	Withholds bool `json:"withholds,omitempty"`
-	// Metrics it concerns, as metric base names ("latency_ms"); empty: all.
+	// Metrics are the base names of the metrics it concerns ("latency_ms"); empty:
+	// all.
 	Metrics []string `json:"metrics,omitempty"`
 }
 
-// Phase is one phase of a trial as it really was.
+// Phase is the actual time of one phase of a trial.
 type Phase struct {
 	Name  string    `json:"name"`
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"`
 }
 
-// Fault is one fault that was injected.
+// Fault is one injected fault.
 type Fault struct {
-	Index   int       `json:"index"` // of the experiment's faults, from 0
+	Index   int       `json:"index"` // in the experiment's faults, from 0
 	Kind    string    `json:"kind"`
 	Targets []string  `json:"targets"`       // tasks, or pods
-	Start   time.Time `json:"start"`         // when it was injected
-	Done    time.Time `json:"done,omitzero"` // when the injecting was done: a task that drains takes its time
+	Start   time.Time `json:"start"`         // of the injection
+	Done    time.Time `json:"done,omitzero"` // end of the injection: draining a task takes time
 	Healed  time.Time `json:"healed,omitzero"`
 }
 
 // Check is a property verified before measuring.
 type Check = check.Check
 
-// Load is the result of the load generator in the measure phase. A field its
-// generator does not know is absent.
+// Load is the result of the load generator in the measure phase. Fields unknown
+// to the generator are absent.
 type Load struct {
 	Generator string `json:"generator"`
 	Version   string `json:"version,omitempty"`
@@ -113,7 +114,8 @@ type Load struct {
 	Start time.Time `json:"start"` // of the measure window
 	End   time.Time `json:"end"`
 
-	// Workers shared the load, started SkewUS apart; absent: one process sent all of it.
+	// Workers shared the load and started SkewUS apart; absent: one process sent all
+	// of it.
 	Workers int      `json:"workers,omitempty"`
 	SkewUS  *float64 `json:"skewUS,omitempty"`
 
@@ -121,7 +123,7 @@ type Load struct {
 	Connections int     `json:"connections"`
 	Intended    int64   `json:"intended"`
 	Sent        int64   `json:"sent"`
-	Completed   int64   `json:"completed"` // answers within the window: the denominator of cost per request
+	Completed   int64   `json:"completed"` // responses within the window: the denominator of cost per request
 	// BacklogStart and BacklogEnd count requests due before the start and the end of the
 	// window that had not ended by then; absent if the generator does not count them.
 	BacklogStart *int64 `json:"backlogStart,omitempty"`
@@ -130,13 +132,13 @@ type Load struct {
 	Classes  map[string]int64 `json:"classes"`
 	Statuses map[string]int64 `json:"statuses,omitempty"`
 	Errors   map[string]int64 `json:"errors,omitempty"`
-	// Routes are the service times by path, where several are asked for.
+	// Routes are the service times by path, if the load has several.
 	Routes   map[string]RouteTimes `json:"routes,omitempty"`
 	BytesIn  int64                 `json:"bytesIn"`
 	BytesOut int64                 `json:"bytesOut"`
 
-	// WarmupSeconds is the begin of the measure window in latency.hdr, and
-	// MeasureSeconds its length there; both counted from the log's start time.
+	// WarmupSeconds is the start of the measure window in latency.hdr, and
+	// MeasureSeconds its length; both count from the log's start time.
 	WarmupSeconds  float64 `json:"warmupSeconds"`
 	MeasureSeconds float64 `json:"measureSeconds"`
 
@@ -145,21 +147,23 @@ type Load struct {
 	LatenessMaxUS  *float64 `json:"latenessMaxUS,omitempty"`
 	CPUSeconds     *float64 `json:"cpuSeconds,omitempty"`
 	ThreadCPURatio *float64 `json:"threadCPURatio,omitempty"`
-	// OwnLatenessP99US is the lateness that is the generator's own doing: without
-	// the wait for a free connection, which is the server's. Judge the generator by it.
+	// OwnLatenessP99US is the lateness caused by the generator itself. It excludes
+	// the wait for a free connection, which the server causes. Judge the generator
+	// by it.
 	OwnLatenessP99US *float64 `json:"ownLatenessP99US,omitempty"`
 	// Verdict is the generator's own: "ok" or "invalid: …"; absent if it has none.
 	Verdict  string   `json:"verdict,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
-	// Recorded is the number of requests of latency.hdr in the measure window, where
-	// the generator keeps fewer than it counts (wrk2 leaves out its calibration); 0: every one of class 2xx.
+	// Recorded is the number of requests of latency.hdr in the measure window, if
+	// the generator records fewer than it counts (wrk2 omits its calibration); 0:
+	// all of class 2xx.
 	Recorded int64 `json:"recorded,omitempty"`
-	// Published are the distributions a source gave in its own words, one for each generator.
+	// Published are the distributions printed by the source, one per generator.
 	Published []Latency `json:"published,omitempty"`
 }
 
-// RouteTimes are the service times of one path, 2xx answers alone.
+// RouteTimes are the service times of one path, of 2xx responses only.
 type RouteTimes struct {
 	Requests int64   `json:"requests"`
 	MeanMS   float64 `json:"meanMS"` // from the actual send to the last byte
@@ -170,11 +174,11 @@ type Stage struct {
 	Route   string  `json:"route"`
 	Stage   string  `json:"stage"` // "total", "calc"
 	Count   int64   `json:"count"`
-	Seconds float64 `json:"seconds"` // their sum
+	Seconds float64 `json:"seconds"` // sum
 }
 
-// Reading is one reading of one task. Counters are cumulative and carry the time
-// at which they were read, not the time at which they were asked for.
+// Reading is one reading of one task. Counters are cumulative. The time is that
+// of the reading, not of the request for it.
 type Reading struct {
 	At          time.Time `json:"at"`
 	CPU         int64     `json:"cpu"`                   // ns, all threads, exited ones included
@@ -184,22 +188,22 @@ type Reading struct {
 	Voluntary   int64     `json:"voluntary,omitempty"`   // context switches
 	Involuntary int64     `json:"involuntary,omitempty"` // context switches
 
-	// Of a container: how long its CPU limit held it back, ns, absent if it is
-	// unknown; how often it was started again; how often it was OOMKilled.
+	// For a container: CPU throttling in ns (absent if unknown), restarts, OOMKills.
 	Throttled *int64 `json:"throttled,omitempty"`
 	Restarts  int    `json:"restarts,omitempty"`
 	OOMKills  int    `json:"oomKills,omitempty"`
 }
 
-// TaskUsage is one task at the two edges of the measure phase.
+// TaskUsage is one task at the start and the end of the measure phase.
 type TaskUsage struct {
 	mesh.Task
 	Start Reading `json:"start"`
 	End   Reading `json:"end"`
-	// Ended: a fault ended the task within the measure phase. Its counters
-	// at the end are then those it ended with, and it holds no memory.
+	// Ended: a fault ended the task within the measure phase. Its end counters are
+	// then the final ones, and it holds no memory.
 	Ended bool `json:"ended,omitempty"`
-	// Missing is the reason why the task could not be read at an edge; then its figures are unknown.
+	// Missing is the reason for a missing reading at an edge; the figures are then
+	// unknown.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -207,26 +211,28 @@ type TaskUsage struct {
 type NodeReading struct {
 	At    time.Time `json:"at"`
 	Busy  int64     `json:"busy"`  // ns, all but idle and iowait
-	Steal int64     `json:"steal"` // ns the hypervisor gave to others
-	// Memory is the working set, bytes; absent if it is not known.
+	Steal int64     `json:"steal"` // ns of steal time
+	// Memory is the working set, bytes; absent if unknown.
 	Memory int64 `json:"memory,omitempty"`
 }
 
-// NodeUsage is the whole machine at the two edges, or all the nodes together.
+// NodeUsage is the whole machine, or the sum of all nodes, at the start and the
+// end of the measure phase.
 type NodeUsage struct {
 	CPUs  int         `json:"cpus"`
 	Start NodeReading `json:"start"`
 	End   NodeReading `json:"end"`
-	// Nodes are the nodes of a cluster one by one.
+	// Nodes are the individual nodes of a cluster.
 	Nodes []MachineUsage `json:"nodes,omitempty"`
 }
 
-// MachineUsage is one node of a cluster at the two edges.
+// MachineUsage is one node of a cluster at the start and the end of the measure
+// phase.
 type MachineUsage struct {
 	Name              string      `json:"name"`
 	CPUs              int         `json:"cpus"`
-	AllocatableCPU    float64     `json:"allocatableCPU"`    // cores that pods may have
-	AllocatableMemory int64       `json:"allocatableMemory"` // bytes that pods may have
+	AllocatableCPU    float64     `json:"allocatableCPU"`    // cores available to pods
+	AllocatableMemory int64       `json:"allocatableMemory"` // bytes available to pods
 	Start             NodeReading `json:"start"`
 	End               NodeReading `json:"end"`
 }
@@ -246,10 +252,12 @@ type Environment struct {
 	MemoryMB int64             `json:"memoryMB,omitempty"`
 	Governor string            `json:"governor,omitempty"`
 	Versions map[string]string `json:"versions,omitempty"` // of data planes and generators
-	// Meshes are the SHA-256, hex, of the definition of every mesh used, by name: the same name can mean another mesh.
+	// Meshes are the SHA-256 (hex) of the definitions of all meshes used, by name:
+	// one name can have different definitions.
 	Meshes map[string]string `json:"meshes,omitempty"`
-	// Provides are the features of each of them, by name.
+	// Provides are the features of the meshes, by name.
 	Provides map[string]mesh.Provides `json:"provides,omitempty"`
-	// ExperimentSHA256 is of experiment.yaml, hex: a resumed run must be given the same bytes.
+	// ExperimentSHA256 is the hash of experiment.yaml, hex: a resumed run needs the
+	// same bytes.
 	ExperimentSHA256 string `json:"experimentSHA256,omitempty"`
 }

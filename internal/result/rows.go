@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 )
 
-// SampledRows are rows in the order of their times, in JSON an ordinary list of
-// objects. They are read and written by hand as [Cells] are, where they look as
-// tare writes them.
+// SampledRows are rows in the order of their times. Their JSON is a plain list
+// of objects. Like [Cells], they have a hand-written reader and writer for
+// tare's own formatting.
 type SampledRows []SampledRow
 
-// rowCells are the lists of a row as JSON names them, in the order in which they stand.
+// rowCells are the lists of a row by their JSON names, in order.
 var rowCells = []struct {
 	name string
 	of   func(*SampledRow) *Cells
@@ -32,13 +32,13 @@ func (rows SampledRows) MarshalJSON() ([]byte, error) {
 			b = append(b, ',')
 		}
 		if b = rows[i].append(b); b == nil {
-			return json.Marshal([]SampledRow(rows)) // its error names the value that JSON lacks
+			return json.Marshal([]SampledRow(rows)) // its error contains the invalid value
 		}
 	}
 	return append(b, ']'), nil
 }
 
-// append writes the row; nil if something of it has no place in JSON.
+// append writes the row; it returns nil if a value has no JSON form.
 func (r *SampledRow) append(b []byte) []byte {
 	b, err := r.At.AppendText(append(b, `{"at":"`...))
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *SampledRow) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// UnmarshalJSON reads the list. Its text has been found to be JSON before.
+// UnmarshalJSON reads the list. encoding/json has already validated the text.
 func (rows *SampledRows) UnmarshalJSON(b []byte) error {
 	s := scanner{b}
 	all := make(SampledRows, 0, bytes.Count(b, []byte{'{'}))

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// rowTexts are lists of rows, some of which look as tare writes them.
+// rowTexts are lists of rows, some in tare's formatting.
 var rowTexts = []string{
 	`null`, `[]`, `[null]`, `[{}]`, `{}`, `[{"at":"2025-03-27T15:38:05Z"}]`, `[{"at":"2025-03-27T15:38:05.5+02:00","repeat":true},{"at":"2025-03-27T15:38:15Z","cores":[1,null],"memory":[2,3]}]`,
 	`[{"at":"2025-03-27T15:38:05Z","nodeCores":[1],"nodeMemory":[2.5e9]}]`, `[{"at":"2025-03-27T15:38:05Z","memory":[2],"cores":[1]}]`, `[{"at":"2025-03-27T15:38:05Z","cores":[]}]`,
@@ -59,7 +59,7 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(sameAsLibrary)
 }
 
-// A histogram is written to the letter as the library writes it, for any numbers.
+// A histogram is byte for byte the output of encoding/json, for any numbers.
 func TestBucketsAreWrittenAsByTheLibrary(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	all := Buckets{{0, 1e-6, 1}, {1e-6, 9.999e-7, 2}, {1e-9, 1e21, -3}, {1e20, 123456789, math.MaxInt64}, {math.SmallestNonzeroFloat64, math.MaxFloat64, 0}, {-1.5, 1e-10, 7}}

@@ -8,44 +8,43 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Sampled are resource figures as a source published them: rates that something
-// else had averaged already, read at intervals, instead of counters read at the
-// edges. Imports have them. What the source does not hold is null or absent:
-// unknown, never zero.
+// Sampled contains resource figures as published: averaged rates, read at
+// intervals, instead of counters read at the edges. Imports use it. Figures
+// missing from the source are null or absent: unknown, never zero.
 type Sampled struct {
 	// Source is the publisher of the figures, e.g. "Kubernetes Metrics API".
 	Source string `json:"source"`
-	// Tasks are parts that add up: the sum of a plane's tasks is the plane, all of
-	// it. What a source counts in a plane and does not name is a task with the role [RoleRemainder].
+	// Tasks add up: the sum of a plane's tasks is the whole plane. The unnamed part
+	// of a plane is a task with the role [RoleRemainder].
 	Tasks []mesh.Task   `json:"tasks"`
 	Nodes []SampledNode `json:"nodes,omitempty"`
-	// Rows are in the order of their times, all of the file: the measure phase of
-	// the record marks the rows that count.
+	// Rows are all rows of the file in the order of their times. The measure phase
+	// of the record selects the rows that count.
 	Rows SampledRows `json:"rows"`
-	// Unknown planes are those of which the source holds a part only. A plane
-	// without a task is unknown in any case.
+	// Unknown are the planes of which the source has only a part. A plane without a
+	// task is always unknown.
 	Unknown []metric.Plane `json:"unknown,omitempty"`
 }
 
-// RoleRemainder marks the task that stands for what its plane holds beyond the tasks that are named.
+// RoleRemainder marks the task for the part of a plane beyond its named tasks.
 const RoleRemainder = "remainder"
 
-// RoleNamespace marks a task that is all of a namespace, its component.
+// RoleNamespace marks a task that is a whole namespace, its component.
 const RoleNamespace = "namespace"
 
-// SampledNode is one machine and what it can give.
+// SampledNode is one machine and its allocatable resources.
 type SampledNode struct {
 	Name              string   `json:"name"`
 	AllocatableCores  *float64 `json:"allocatableCores,omitempty"`
 	AllocatableMemory *float64 `json:"allocatableMemory,omitempty"` // bytes
 }
 
-// SampledRow is one look. The slices are as long as Tasks, and as Nodes; an
+// SampledRow is one sample. The slices are as long as Tasks, and as Nodes. An
 // absent slice is unknown throughout.
 type SampledRow struct {
 	At time.Time `json:"at"`
-	// Repeat marks a row without a new reading: it repeats the figures of the one
-	// before shows, holds no figures itself, and is no reading of its own.
+	// Repeat marks a row without a new reading. It contains no figures: those of the
+	// previous row apply.
 	Repeat     bool  `json:"repeat,omitempty"`
 	Cores      Cells `json:"cores,omitempty"`
 	Memory     Cells `json:"memory,omitempty"` // bytes, working set
@@ -53,7 +52,7 @@ type SampledRow struct {
 	NodeMemory Cells `json:"nodeMemory,omitempty"` // bytes
 }
 
-// Expanded is the rows with the figures of repeats filled in.
+// Expanded returns the rows with the figures of repeats filled in.
 func (s *Sampled) Expanded() []SampledRow {
 	rows := make([]SampledRow, len(s.Rows))
 	for i, r := range s.Rows {
@@ -65,7 +64,7 @@ func (s *Sampled) Expanded() []SampledRow {
 	return rows
 }
 
-// Shorten marks the rows that show what the one before shows, and drops their figures.
+// Shorten marks the rows equal to the previous row, and drops their figures.
 func (s *Sampled) Shorten() {
 	for i := len(s.Rows) - 1; i > 0; i-- {
 		if a, b := s.Rows[i-1], &s.Rows[i]; !b.Repeat && sameFigures(a.Cores, b.Cores) && sameFigures(a.Memory, b.Memory) &&
@@ -81,21 +80,21 @@ func sameFigures(a, b []*float64) bool {
 	})
 }
 
-// Latency is a distribution of latencies as one source published it. Where
-// it also gave counts, they are in latency.hdr as well.
+// Latency is a latency distribution as published by one source. Published counts
+// are in latency.hdr as well.
 type Latency struct {
 	Source string `json:"source"` // the file, e.g. of one load generator pod; or the generator
 	// Of is "response" (from the intended start), "service" (from the actual
 	// send) or "first byte"; absent: unknown.
 	Of string `json:"of,omitempty"`
-	// Meaning is one line on where this source's clock starts and stops.
+	// Meaning describes in one line where this source's clock starts and stops.
 	Meaning   string     `json:"meaning,omitempty"`
 	Count     int64      `json:"count,omitempty"` // requests; 0: unknown
 	MinMS     *float64   `json:"minMS,omitempty"`
 	MeanMS    *float64   `json:"meanMS,omitempty"`
 	MaxMS     *float64   `json:"maxMS,omitempty"`
 	Quantiles []Quantile `json:"quantiles,omitempty"` // in ascending order
-	// Buckets is the histogram the source published, in ascending order.
+	// Buckets is the published histogram, in ascending order.
 	Buckets Buckets `json:"buckets,omitempty"`
 }
 

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Stopped records that a run ended before the last block of its plan because it
-// knew enough. The trials of later blocks are not missing: they were not needed.
+// Stopped records that a run ended before the last block of its plan because its
+// results sufficed. The trials of later blocks are not missing: they were not
+// needed.
 type Stopped struct {
 	Schema string    `json:"schema"`
 	At     time.Time `json:"at"`
-	Block  int       `json:"block"` // the last that was run
+	Block  int       `json:"block"` // the last block that ran
 	Why    string    `json:"why"`
 }
 
@@ -25,7 +26,7 @@ func (d *Dir) Stop(s Stopped) error {
 	return writeJSON(d.file(StoppedFile), s)
 }
 
-// Stopped is why the run ended early; nil: it did not.
+// Stopped returns the reason for an early end; nil: the run did not end early.
 func (d *Dir) Stopped() (*Stopped, error) {
 	var s Stopped
 	if _, err := os.Stat(d.file(StoppedFile)); errors.Is(err, fs.ErrNotExist) {

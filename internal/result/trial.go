@@ -13,19 +13,19 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// TrialDir is the directory of a trial under way. It is a [Sink].
+// TrialDir is the directory of a running trial. It is a [Sink].
 type TrialDir struct {
 	path  string
 	trial plan.Trial
 
-	mu     sync.Mutex // the runner's phases and its sampler both write events
+	mu     sync.Mutex // the runner's phases and its sampler write concurrently
 	events *os.File
-	failed error // an event was lost: the trial can no longer be recorded
+	failed error // an event was lost: the trial cannot be recorded
 }
 
-// Trial begins the directory of t. What an earlier attempt left is moved aside
-// to "<trial>.partial", in place of what an attempt before that left; a trial
-// that is already recorded is refused.
+// Trial begins the directory of t. It moves files of an earlier attempt to
+// "<trial>.partial", which replaces an even older attempt. It refuses a recorded
+// trial.
 func (d *Dir) Trial(t plan.Trial) (*TrialDir, error) {
 	if d.lock == nil {
 		return nil, d.readOnly("begin trial " + t.ID)
@@ -76,7 +76,7 @@ func (td *TrialDir) Event(e Event) error {
 	td.mu.Lock()
 	defer td.mu.Unlock()
 	if td.failed != nil {
-		return td.failed // the line that was lost may stand torn; nothing may follow it
+		return td.failed // the lost line may be torn; nothing may follow it
 	}
 	if td.events == nil {
 		return &Error{Op: "write", Path: td.Path(EventsFile), Hinted: hint.Hinted{Err: errors.New("the trial is finished")}}
@@ -87,15 +87,16 @@ func (td *TrialDir) Event(e Event) error {
 	return td.failed
 }
 
-// Provenance is the existing directory for rendered configs, command lines and logs.
+// Provenance returns the existing directory for rendered configs, command lines
+// and logs.
 func (td *TrialDir) Provenance() string { return filepath.Join(td.path, ProvenanceDir) }
 
-// Path is the path of the file called name of the trial.
+// Path returns the path of the trial's file called name.
 func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, name) }
 
-// Finish makes the trial durable and closes it. The record comes last: once it
-// has its name the trial is complete; before that it is absent. After an error,
-// that of a lost event included, the trial is not recorded.
+// Finish makes the trial durable and closes it. The record is renamed last: with
+// it the trial is complete, without it absent. After any error, including a lost
+// event, the trial is not recorded.
 func (td *TrialDir) Finish(r Record) error {
 	if err := td.closeEvents(); err != nil {
 		return err
@@ -110,14 +111,15 @@ func (td *TrialDir) Finish(r Record) error {
 	if err := writeJSON(td.Path(RecordFile), r); err != nil {
 		return err
 	}
-	// The entry of the trial's own directory must outlive a crash as well.
+	// The entry of the trial's own directory must be durable too.
 	if err := syncPath(filepath.Dir(td.path)); err != nil {
 		return storage("write", td.Path(RecordFile), err)
 	}
 	return nil
 }
 
-// Abandon closes the trial without a record; its files stay until the trial is begun again.
+// Abandon closes the trial without a record. Its files remain until the trial
+// begins again.
 func (td *TrialDir) Abandon() error { return td.closeEvents() }
 
 func (td *TrialDir) closeEvents() error {

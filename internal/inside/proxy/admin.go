@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// counters by their names, which are Envoy's. They are made before the proxy
-// runs and only counted up after that.
+// counters have Envoy's names. They are created before the proxy runs; only
+// their values change after that.
 type counters struct{ all map[string]*atomic.Int64 }
 
 func newCounters() *counters { return &counters{map[string]*atomic.Int64{}} }
@@ -22,11 +22,11 @@ func (c *counters) of(name string) *atomic.Int64 {
 	return c.all[name]
 }
 
-// tlsCounters are those of one end of TLS connections.
+// tlsCounters are the counters of one end of TLS connections.
 type tlsCounters struct{ handshakes, failed, wrongName *atomic.Int64 }
 
-// tls makes the counters that Envoy has under a prefix (Envoy documentation,
-// "TLS statistics"). Other counters of failures remain 0.
+// tls creates Envoy's TLS counters under a prefix (Envoy documentation, "TLS
+// statistics"). Other failure counters remain 0.
 func (c *counters) tls(prefix string) *tlsCounters {
 	for _, other := range []string{"fail_verify_no_cert", "fail_verify_error", "fail_verify_cert_hash"} {
 		c.of(prefix + other)

@@ -17,10 +17,11 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// clientCert is the header with the identity of the client, as in Envoy.
+// clientCert is the header that contains the client's identity, as in Envoy.
 const clientCert = "X-Forwarded-Client-Cert"
 
-// listenInbound makes the way to the application, which bears the weight.
+// listenInbound listens for requests to the application. The weight applies to
+// them.
 func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 	requests := p.counters.of("http.inbound.downstream_rq_total")
 	to := newForwarder([]string{address(c.Inbound.AppIP, c.Inbound.AppPort)}, transport(nil))
@@ -28,9 +29,9 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 		requests.Add(1)
 		burn(p.weight.Burn)
 		if !wait(r, p.weight.Delay) {
-			return // the caller has gone
+			return // the client is gone
 		}
-		tellCaller(r)
+		setClientIdentity(r)
 		to.ServeHTTP(w, r)
 	}))
 	if err != nil || id == nil {
@@ -40,7 +41,8 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 	return nil
 }
 
-// listenOutbound makes the way to another service, whose replicas are taken in turn.
+// listenOutbound listens for requests to another service, and rotates over its
+// replicas.
 func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *identity) error {
 	name := "outbound-" + out.Service
 	requests := p.counters.of("cluster." + name + ".upstream_rq_total")
@@ -69,8 +71,8 @@ func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *ide
 
 func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
 
-// transport keeps every connection that concurrency has opened: a proxy that
-// closed some would add handshakes to the measurement.
+// transport keeps all open connections: closing some would add handshakes to the
+// measurement.
 func transport(connect dial.Func) *http.Transport {
 	return &http.Transport{
 		DialContext:         connect, // nil: plain
@@ -80,7 +82,7 @@ func transport(connect dial.Func) *http.Transport {
 	}
 }
 
-// buffers are used to copy bodies.
+// buffers is a pool of buffers for copying bodies.
 type buffers struct{ sync.Pool }
 
 const bufferSize = 32 << 10
@@ -100,20 +102,20 @@ func newForwarder(endpoints []string, t *http.Transport) *httputil.ReverseProxy 
 		Transport:  t,
 		BufferPool: &buffers{},
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme = "http" // where there is TLS, the dialler speaks it
+			r.Out.URL.Scheme = "http" // with TLS, the dialer encrypts
 			r.Out.URL.Host = endpoints[(next.Add(1)-1)%uint64(len(endpoints))]
 			r.Out.Host = r.In.Host
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil {
-				return // the caller has gone
+				return // the client is gone
 			}
 			http.Error(w, "reference proxy: "+err.Error(), http.StatusServiceUnavailable)
 		},
 	}
 }
 
-// wait holds a request up; false: its caller has gone meanwhile.
+// wait delays a request by d. It returns false if the client is gone meanwhile.
 func wait(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -128,8 +130,8 @@ func wait(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// tellCaller sets the client's identity, and removes one that the client sent.
-func tellCaller(r *http.Request) {
+// setClientIdentity sets the client's identity, and removes one that the client sent.
+func setClientIdentity(r *http.Request) {
 	delete(r.Header, clientCert)
 	if r.TLS != nil {
 		if uri := uriOf(*r.TLS); uri != "" {

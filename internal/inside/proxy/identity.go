@@ -16,13 +16,13 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// identity is the pod's own certificate and the authority it believes.
+// identity is the pod's own certificate and its trusted CA.
 type identity struct {
 	certificate tls.Certificate
 	roots       *x509.CertPool
 }
 
-// newIdentity reads the certificates; nil where the mesh has none.
+// newIdentity reads the certificates; it returns nil if the mesh has none.
 func newIdentity(c mesh.SidecarContext) (*identity, error) {
 	if c.CertPath == "" {
 		return nil, nil
@@ -42,7 +42,7 @@ func newIdentity(c mesh.SidecarContext) (*identity, error) {
 	return &identity{cert, roots}, nil
 }
 
-// base is the common TLS configuration: TLS 1.3, HTTP/1.1, one certificate.
+// base returns the common TLS configuration: TLS 1.3, HTTP/1.1, one certificate.
 func (id *identity) base() *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
@@ -51,7 +51,7 @@ func (id *identity) base() *tls.Config {
 	}
 }
 
-// secure makes a server demand a certificate of one of the callers.
+// secure makes a server require a certificate of one of the callers.
 func (id *identity) secure(s *http.Server, callers []string, n *tlsCounters) {
 	c := id.base()
 	c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, id.roots
@@ -69,7 +69,8 @@ func (id *identity) secure(s *http.Server, callers []string, n *tlsCounters) {
 	s.ErrorLog = log.New(failedConnections{n}, "", 0)
 }
 
-// failedConnections counts what a server logs: each line is a connection that came to nothing.
+// failedConnections counts the log lines of a server: each is a failed
+// connection.
 type failedConnections struct{ n *tlsCounters }
 
 func (f failedConnections) Write(line []byte) (int, error) {
@@ -77,7 +78,7 @@ func (f failedConnections) Write(line []byte) (int, error) {
 	return os.Stderr.Write(line)
 }
 
-// dial connects to a service and demands that it is the one called.
+// dial returns a dialer that connects to a service and verifies its identity.
 func (id *identity) dial(connect dial.Func, out mesh.Outbound, n *tlsCounters) dial.Func {
 	c := id.base()
 	c.ServerName = out.Service
@@ -99,7 +100,7 @@ func (id *identity) dial(connect dial.Func, out mesh.Outbound, n *tlsCounters) d
 	}
 }
 
-// secured connects, and presents its certificate over TLS.
+// secured connects with TLS and presents the pod's certificate.
 func secured(ctx context.Context, connect dial.Func, c *tls.Config, network, address string) (net.Conn, error) {
 	plain, err := connect(ctx, network, address)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package proxy is the reference proxy: a plain L7 proxy beside a pod, made of
-// net/http and nothing else, with optional mutual TLS, whose cost can be set.
-// Measuring it validates tare: a proxy that burns 100 µs per request must cost
-// 100 µs more than the same proxy that burns nothing.
+// Package proxy is the reference proxy: a plain L7 sidecar of net/http with
+// optional mutual TLS and a configurable cost. Measuring it validates tare: a
+// proxy that burns 100 µs per request must cost 100 µs more than the same proxy
+// without burn.
 //
 // Its admin socket is compatible with Envoy's (/ready, /listeners, /stats), so
 // that platforms start both in the same way.
@@ -24,7 +24,7 @@ import (
 // drainGrace bounds requests in flight after the proxy is stopped.
 const drainGrace = time.Second
 
-// Bounds of a weight: a typing error must not stop a machine.
+// Limits of a weight: a typo must not stop a machine.
 const (
 	MaxBurn   = time.Second
 	MaxDelay  = time.Minute
@@ -34,9 +34,9 @@ const (
 // Weight is the configured additional cost of the proxy. Burn and Delay apply to
 // inbound requests, so that a call between two pods has them once.
 type Weight struct {
-	Burn   time.Duration // CPU time a request
-	Delay  time.Duration // waited for a request, without using CPU
-	Memory int           // MiB held, every page of them touched
+	Burn   time.Duration // CPU time per request
+	Delay  time.Duration // wait per request, without CPU use
+	Memory int           // MiB held, every page touched
 }
 
 func (w Weight) check() error {
@@ -51,8 +51,8 @@ func (w Weight) check() error {
 	return nil
 }
 
-// Proxy is one sidecar: a way in to the application, a way out to each service
-// the pod calls, and an admin interface.
+// Proxy is one sidecar: an inbound listener for the application, an outbound
+// listener for each called service, and an admin interface.
 type Proxy struct {
 	weight   Weight
 	ways     []*way
@@ -68,8 +68,8 @@ type way struct {
 	server   *http.Server
 }
 
-// New listens on every way and on the admin socket; the ports are the kernel's
-// choice. Nothing is answered before [Proxy.Run].
+// New listens on every way and on the admin socket. The kernel chooses the
+// ports. Requests are served from [Proxy.Run] on.
 func New(c mesh.SidecarContext, w Weight) (_ *Proxy, err error) {
 	if err := w.check(); err != nil {
 		return nil, fmt.Errorf("reference proxy: %w", err)
@@ -106,13 +106,14 @@ func (p *Proxy) listen(name, ip string, port int, h http.Handler) (*way, error) 
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s: %w", name, err)
 	}
-	// No timeouts: a deadline set for every request would be a cost of its own.
+	// No timeouts: a deadline per request would add a cost.
 	w := &way{name: name, listener: l, server: &http.Server{Handler: h}}
 	p.ways = append(p.ways, w)
 	return w, nil
 }
 
-// listenAdmin takes the socket for this user alone; what a killed proxy left at the path is replaced.
+// listenAdmin listens on a socket that only this user can access. It replaces
+// the socket of a killed proxy.
 func (p *Proxy) listenAdmin(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("listen for admin: %w", err)
@@ -128,7 +129,7 @@ func (p *Proxy) listenAdmin(path string) error {
 	return nil
 }
 
-// Run answers until ctx ends, and then lets requests in flight finish, for a second at most.
+// Run serves until ctx ends. Requests in flight then have 1 s to finish.
 func (p *Proxy) Run(ctx context.Context) error {
 	defer p.close()
 	group, ctx := errgroup.WithContext(ctx)

@@ -26,7 +26,7 @@ type sidecar struct {
 	end   func() error
 }
 
-// start runs the proxy on what a definition renders for it.
+// start runs the proxy with the configuration that a mesh definition renders.
 func start(t *testing.T, c mesh.SidecarContext, w proxy.Weight) *sidecar {
 	t.Helper()
 	definition, err := mesh.Load("reference")

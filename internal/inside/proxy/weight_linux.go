@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// burn uses that much CPU time. It is read off a CPU clock, not off the wall or
-// a number of loops: what another process takes in between, and how fast the
-// processor runs at the moment, do not count.
+// burn uses d of CPU time, measured with a CPU clock. Preemption by other
+// processes and the CPU's current frequency have no effect.
 //
-// With one worker it is the clock of the process. While a goroutine runs, Go's
-// own watchman thread wakes every 20 µs and costs near a tenth as much again;
-// that is burnt because we burn, and belongs to the weight. Nothing else runs
-// meanwhile. With several workers others may, and it is the clock of the thread.
+// With one worker it uses the clock of the process. Go's sysmon thread wakes
+// every 20 µs while a goroutine runs, and costs nearly a tenth more. The burn
+// causes this cost, so it belongs to the weight; nothing else runs meanwhile.
+// With several workers other goroutines may run, so burn uses the clock of the
+// thread.
 func burn(d time.Duration) {
 	if d <= 0 {
 		return
@@ -31,7 +31,7 @@ func burn(d time.Duration) {
 
 func cpuTime(clock int32) time.Duration {
 	var t unix.Timespec
-	// It fails for a clock the kernel does not know; Linux has had these since 2.6.12.
+	// ClockGettime fails only for unknown clocks; Linux has had these since 2.6.12.
 	_ = unix.ClockGettime(clock, &t)
 	return time.Duration(t.Nano())
 }

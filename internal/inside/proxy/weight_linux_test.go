@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A burn is right to 5 % of the CPU time the whole process uses for it, the calls
-// that read the clock and Go's own threads included.
+// A burn is exact to 5 % of the CPU time of the whole process, including clock
+// readings and the threads of the Go runtime.
 func TestBurnIsExact(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, want := range []time.Duration{50 * time.Microsecond, 100 * time.Microsecond, 500 * time.Microsecond} {
@@ -24,9 +24,8 @@ func TestBurnIsExact(t *testing.T) {
 	}
 }
 
-// burnt is the CPU time by clock of one burn of d, the mean of many. It looks
-// again while that is above limit: what else runs on the machine makes a look
-// dearer and never cheaper.
+// burnt returns the mean CPU time by clock of one burn of d. It retries while
+// the mean is above limit: other load on the machine only increases it.
 func burnt(clock int32, d, limit time.Duration) time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for range 20 {
@@ -42,7 +41,7 @@ func burnt(clock int32, d, limit time.Duration) time.Duration {
 	return least
 }
 
-// With several workers it is the thread that burns.
+// With several workers burn uses the clock of the thread.
 func TestBurnOfAThread(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	runtime.LockOSThread()
@@ -67,7 +66,8 @@ func TestMemoryIsHeld(t *testing.T) {
 	}
 }
 
-// resident memory of this process, bytes (proc_pid_statm(5)).
+// resident returns the resident memory of this process, bytes
+// (proc_pid_statm(5)).
 func resident(t *testing.T) int64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")

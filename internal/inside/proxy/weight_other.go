@@ -4,8 +4,8 @@ package proxy
 
 import "time"
 
-// burn uses a processor for that long. Where there is no clock of the thread it
-// is the wall's, and right as long as the processor is not shared.
+// burn uses a CPU for d. Without a thread CPU clock it uses the wall clock,
+// which is exact only while the CPU is not shared.
 func burn(d time.Duration) {
 	for end := time.Now().Add(max(0, d)); time.Now().Before(end); {
 	}

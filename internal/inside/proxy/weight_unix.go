@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold takes memory and touches every page of it. It lies outside of Go's heap,
-// where it would make collections rarer and the proxy cheaper.
+// hold maps memory and touches every page. It is outside the Go heap, where it
+// would make garbage collection rarer and the proxy cheaper.
 func hold(mib int) ([]byte, error) {
 	if mib == 0 {
 		return nil, nil

@@ -18,7 +18,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// paced calls f at a rate, each in a goroutine of its own, and waits for all.
+// paced calls f at a rate, each time in a goroutine of its own, and waits for
+// all.
 func paced(t *testing.T, rate, n int, f func(i int)) {
 	var all sync.WaitGroup
 	start := time.Now()
@@ -29,9 +30,9 @@ func paced(t *testing.T, rate, n int, f func(i int)) {
 	all.Wait()
 }
 
-// What is asked to be waited is waited, to 2 %, at 100 and at 1000 requests a
-// second. The median is looked at, as often as it takes to find the machine not
-// busy with other things: a wait that is wrong is wrong each time.
+// Waits are exact to 2 % at 100 and at 1000 requests per second, in the median.
+// The test retries because the machine may be busy: a wrong wait is wrong in
+// every attempt.
 func TestSleepIsRight(t *testing.T) {
 	for _, tc := range []struct {
 		rate int
@@ -62,15 +63,16 @@ func TestSleepIsRight(t *testing.T) {
 	}
 }
 
-// spin uses d of processor time as exactly as it can be done, reading the clock all the time.
+// spin uses d of CPU time as exactly as possible: it reads the clock all the
+// time.
 func spin(d time.Duration) {
 	for start := threadTime(); threadTime()-start < d; {
 	}
 }
 
-// What is asked to be burnt is burnt, to 2 %, by the clock of the thread around
-// it. Every second one spins instead: what the machine adds to that, with cold
-// caches and threads that it switches, it adds to burning as well.
+// Burnt CPU time is exact to 2 % by the CPU clock of the thread. Every second
+// request spins instead: cold caches and thread switches of the machine affect
+// both equally.
 func TestBurnIsRight(t *testing.T) {
 	calibrated()
 	for _, tc := range []struct {
@@ -79,7 +81,7 @@ func TestBurnIsRight(t *testing.T) {
 	}{{100, time.Millisecond}, {1000, 100 * time.Microsecond}, {1000, 200 * time.Microsecond}} {
 		n := tc.rate
 		off := math.Inf(1)
-		for range 20 { // one undisturbed look is enough
+		for range 20 { // one undisturbed attempt is enough
 			var used [2][]time.Duration
 			all := make([]time.Duration, n)
 			paced(t, tc.rate, n, func(i int) {
@@ -114,12 +116,13 @@ func processTime(t testing.TB) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// The kernel accounts to the process what was asked for, locking and reading of clocks included.
+// The kernel accounts the configured CPU time to the process, including locking
+// and clock readings.
 func TestBurnByTheProcessClock(t *testing.T) {
 	const cpu, n = 2 * time.Millisecond, 200
 	calibrated()
 	off := math.Inf(1)
-	for try := 0; try < 20 && off > 0.02; try++ { // one undisturbed look is enough
+	for try := 0; try < 20 && off > 0.02; try++ { // one undisturbed attempt is enough
 		start := processTime(t)
 		for range n {
 			burn(cpu)
@@ -132,7 +135,7 @@ func TestBurnByTheProcessClock(t *testing.T) {
 	}
 }
 
-// onThread is the processor time that f uses on its thread.
+// onThread returns the CPU time that f uses on its thread.
 func onThread(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -141,9 +144,9 @@ func onThread(f func()) time.Duration {
 	return threadTime() - start
 }
 
-// BenchmarkAgainstBare says what an echo costs over a bare handler of net/http
-// with the same answer, by the processor time of client and server together,
-// measured in turns so that what else the machine does falls on both.
+// BenchmarkAgainstBare compares the CPU time of an echo with that of a bare
+// net/http handler with the same response. It adds up client and server, and
+// alternates the two so that other load affects both equally.
 func BenchmarkAgainstBare(b *testing.B) {
 	body := []byte(strings.Repeat("x", 1024))
 	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})

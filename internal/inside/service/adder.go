@@ -16,9 +16,9 @@ import (
 )
 
 // The study "to sidecar or not" calls one function in five ways: in process, and
-// in a sidecar by REST and by gRPC, over loopback TCP and over a Unix socket. The
-// function adds two numbers; here it takes a payload as well, whose checksum
-// shows that it arrived, because the study left open what larger ones would do.
+// in a sidecar over REST and gRPC, each over loopback TCP and a Unix socket. The
+// function adds two numbers. Here it also takes a payload, because the study did
+// not test large ones. The payload's checksum verifies its arrival.
 
 // addends are the arguments of the function. In JSON the payload is base64.
 type addends struct {
@@ -33,21 +33,21 @@ type sum struct {
 	Checksum uint32 `json:"checksum,omitempty"`
 }
 
-// adder is one way to the function.
+// adder calls the function over one transport.
 type adder func(ctx context.Context, in addends) (sum, error)
 
-// add is the function itself.
+// add is the function.
 func add(_ context.Context, in addends) (sum, error) {
 	return sum{in.First + in.Second, crc32.ChecksumIEEE(in.Payload)}, nil
 }
 
-// Route is one route of the server, and the way to the function it takes.
+// Route is one route of the server and its transport to the function.
 type Route struct {
 	app.AdderRoute
 	way func(Ways) (adder, error)
 }
 
-// ways are how the routes reach the function, by their paths.
+// ways maps the path of a route to its transport.
 var ways = map[string]func(Ways) (adder, error){
 	"/adder":                          func(Ways) (adder, error) { return add, nil },
 	"/adder-with-sidecar":             func(w Ways) (adder, error) { return restAdder("tcp", w.REST), nil },
@@ -65,10 +65,11 @@ func Routes() []Route {
 	return all
 }
 
-// Ways are where the sidecar listens: HOST:PORT, and the paths of sockets.
+// Ways contains the addresses of the sidecar: HOST:PORT, and socket paths.
 type Ways struct{ REST, RESTSocket, GRPC, GRPCSocket string }
 
-// restAdder reaches the function by JSON over HTTP/1.1, on connections that are kept.
+// restAdder calls the function with JSON over HTTP/1.1 and persistent
+// connections.
 func restAdder(network, address string) adder {
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 1 << 16, DisableCompression: true,
@@ -105,7 +106,7 @@ func restAdder(network, address string) adder {
 
 const addMethod = "/tare.v1.Adder/Add"
 
-// grpcAdder reaches the function by protobuf over HTTP/2, on one connection.
+// grpcAdder calls the function with protobuf over HTTP/2, on one connection.
 func grpcAdder(target string) (adder, error) {
 	conn, err := grpc.NewClient(target, grpcOptions...)
 	if err != nil {
@@ -120,7 +121,7 @@ func grpcAdder(target string) (adder, error) {
 	}, nil
 }
 
-// adderDesc is the function as gRPC serves it.
+// adderDesc is the gRPC description of the function.
 var adderDesc = grpc.ServiceDesc{
 	ServiceName: "tare.v1.Adder",
 	HandlerType: (*adding)(nil),
@@ -137,7 +138,7 @@ var adderDesc = grpc.ServiceDesc{
 	Metadata: "internal/service/adder.proto",
 }
 
-// adding is the interface of a gRPC handler.
+// adding is the interface of the gRPC handler.
 type adding interface {
 	Add(context.Context, *AddRequest) (*AddReply, error)
 }

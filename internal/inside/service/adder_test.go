@@ -45,7 +45,7 @@ func studied(t testing.TB, size int64) (*AdderServer, *Sidecar, string) {
 	return s, sidecar, server.URL
 }
 
-// Every route reaches the same function, with the payload whole.
+// Every route calls the same function with the whole payload.
 func TestEveryRouteReachesTheFunction(t *testing.T) {
 	s, sidecar, url := studied(t, 100)
 	reached := int64(0)
@@ -73,7 +73,7 @@ func TestEveryRouteReachesTheFunction(t *testing.T) {
 	if n := sidecar.requests.Load(); n != reached {
 		t.Errorf("%d calls at the sidecar, want %d", n, reached)
 	}
-	// The study's own client names the addends in JSON.
+	// The study's own client sends the addends as JSON.
 	resp, err := http.Post(url+"/adder-with-sidecar-grpc", typeJSON, strings.NewReader(`{"first": 20, "second": 22}`))
 	if err != nil {
 		t.Fatal(err)

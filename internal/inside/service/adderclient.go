@@ -17,9 +17,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/dial"
 )
 
-// AdderClient is the client of the study: it calls all routes of the server side
-// by side, each at its own pace. For figures use a load generator, which sends
-// on a schedule; this one is for the study's dashboards.
+// AdderClient is the client of the study. It calls all routes of the server
+// concurrently, each at its own pace. It feeds the study's dashboards. For
+// measurements use a load generator, which sends on a schedule.
 type AdderClient struct {
 	server  string
 	payload []byte
@@ -29,7 +29,8 @@ type AdderClient struct {
 	failed  *prometheus.CounterVec
 }
 
-// NewAdderClient makes a client of the server at a URL, which calls each route once in a while.
+// NewAdderClient returns a client of the server URL. every is the time between
+// two requests to a route.
 func NewAdderClient(server string, payload int64, every time.Duration) (*AdderClient, error) {
 	switch {
 	case !strings.HasPrefix(server, "http://"):
@@ -48,7 +49,7 @@ func NewAdderClient(server string, payload int64, every time.Duration) (*AdderCl
 	return c, nil
 }
 
-// Metrics shows client_response_time for Prometheus.
+// Metrics serves client_response_time for Prometheus.
 func (c *AdderClient) Metrics() http.Handler { return metricsHandler(c.metrics) }
 
 // Run calls all routes until ctx ends.

@@ -16,7 +16,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/probe"
 )
 
-// AdderServer is the server of the study: each of its routes reaches the same function another way.
+// AdderServer is the server of the study. Each route calls the same function
+// over another transport.
 type AdderServer struct {
 	requests atomic.Int64
 	size     int64
@@ -29,11 +30,11 @@ type adderRoute struct {
 	total, calc prometheus.Observer
 }
 
-// adderBuckets are seconds, from what a call in process takes up.
+// adderBuckets are in seconds and begin at the duration of an in-process call.
 var adderBuckets = []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10, 20, 100}
 
-// NewAdderServer makes the server. Its answers have responseSize bytes, and no
-// fewer than the sum needs.
+// NewAdderServer returns a server. Its responses have responseSize bytes, or
+// more if the sum needs them.
 func NewAdderServer(w Ways, responseSize int64) (*AdderServer, error) {
 	if responseSize < 0 || responseSize > MaxResponseSize {
 		return nil, fmt.Errorf("response size %d is not from 0 to %d bytes", responseSize, int64(MaxResponseSize))
@@ -54,8 +55,8 @@ func NewAdderServer(w Ways, responseSize int64) (*AdderServer, error) {
 	return s, nil
 }
 
-// ServeHTTP answers with the sum. A body of JSON names the addends, as the
-// study's client does; any other body is the payload.
+// ServeHTTP responds with the sum. A JSON body contains the addends, as sent by
+// the study's client. Any other body is the payload.
 func (s *AdderServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, ok := s.routes[r.URL.Path]
 	if !ok {
@@ -68,7 +69,7 @@ func (s *AdderServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := readAll(w, r)
 	if err == nil && r.Header.Get("Content-Type") == typeJSON {
 		names := json.NewDecoder(bytes.NewReader(body))
-		names.DisallowUnknownFields() // other names would be 1 and 2 in silence
+		names.DisallowUnknownFields() // other names would silently leave 1 and 2
 		err = names.Decode(&in)
 	} else {
 		in.Payload = body
@@ -88,7 +89,7 @@ func (s *AdderServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route.total.Observe(time.Since(start).Seconds())
 }
 
-// readAll reads a body whose length is known without growing.
+// readAll reads a body of known length without growing its buffer.
 func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxAdderBody {
 		return io.ReadAll(http.MaxBytesReader(w, r.Body, maxAdderBody))
@@ -98,7 +99,7 @@ func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return b, err
 }
 
-// answer writes the sum, filled up with spaces to the size asked for.
+// answer writes the sum, padded with spaces to the configured size.
 func (s *AdderServer) answer(w http.ResponseWriter, out sum) {
 	b, err := json.Marshal(out)
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *AdderServer) answer(w http.ResponseWriter, out sum) {
 	_, _ = w.Write(b)
 }
 
-// serveRest is for the paths that are not routes.
+// serveRest serves the paths that are not routes.
 func (s *AdderServer) serveRest(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case HealthPath:
@@ -130,7 +131,8 @@ func (s *AdderServer) serveRest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Admin answers on a port of its own: /healthz, /readyz, /stats, /metrics for Prometheus and, for who holds the token, /probe.
+// Admin returns the handler of a separate port: /healthz, /readyz, /stats,
+// /metrics for Prometheus and, with the token, /probe.
 func (s *AdderServer) Admin(token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+ProbePath, withToken(token, (&prober{take: probe.Local{}.Probe}).serve))

@@ -13,20 +13,20 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 )
 
-// maxAdderBody bounds what the function is sent, bytes: a payload of 64 MiB in base64.
+// maxAdderBody is the max request size in bytes: a payload of 64 MiB in base64.
 const maxAdderBody = 96 << 20
 
-// Sidecar has the function of the study, by REST and by gRPC.
+// Sidecar serves the function of the study over REST and gRPC.
 type Sidecar struct{ requests atomic.Int64 }
 
-// Add answers by gRPC.
+// Add implements the gRPC method.
 func (s *Sidecar) Add(ctx context.Context, in *AddRequest) (*AddReply, error) {
 	s.requests.Add(1)
 	out, err := add(ctx, addends{in.GetA(), in.GetB(), in.GetPayload()})
 	return &AddReply{Sum: out.Result, Checksum: out.Checksum}, err
 }
 
-// ServeHTTP answers by REST: POST /adder, and GET /healthz and /stats.
+// ServeHTTP serves POST /adder, GET /healthz and GET /stats.
 func (s *Sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case HealthPath, "/readyz":
@@ -54,7 +54,8 @@ func (s *Sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, http.StatusOK, out)
 }
 
-// Serve answers by REST and by gRPC on the listeners of each until ctx ends or one of them fails.
+// Serve serves REST and gRPC on their listeners until ctx ends or one of them
+// fails.
 func (s *Sidecar) Serve(ctx context.Context, rest, rpc []net.Listener) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, l := range rest {

@@ -19,12 +19,12 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// Limits of the admin interface: what a hostile or broken client can hold.
+// Limits of the resources that a hostile or broken client can hold.
 const (
 	maxConfigBody    = 256 << 10 // bytes
 	maxAdminHeader   = 16 << 10  // bytes
 	adminConnections = 64
-	adminTimeout     = 10 * time.Second // to send a request whole, and to take its answer
+	adminTimeout     = 10 * time.Second // to send a whole request, and to receive its response
 	adminIdle        = 30 * time.Second
 )
 
@@ -35,17 +35,16 @@ const (
 	typeProblem = "application/problem+json"     // RFC 9457
 )
 
-// Admin is the REST interface of a service. It shows and changes the
-// configuration of the service, and takes calibration readings. Changes and
-// readings need the token.
+// Admin is the REST API of a service. It returns and changes the configuration,
+// and takes calibration readings. Changes and readings require the token.
 type Admin struct {
 	service *Service
-	token   string // empty: nothing can be changed
+	token   string // empty: changes are refused
 	ready   func() bool
 	mux     *http.ServeMux
 }
 
-// NewAdmin makes the interface of s. ready reports whether s serves requests.
+// NewAdmin returns the interface of s. ready reports whether s serves requests.
 func NewAdmin(s *Service, token string, ready func() bool) *Admin {
 	a := &Admin{service: s, token: token, ready: ready, mux: http.NewServeMux()}
 	for path, methods := range map[string]map[string]http.HandlerFunc{
@@ -68,7 +67,7 @@ func NewAdmin(s *Service, token string, ready func() bool) *Admin {
 // ServeHTTP implements [http.Handler].
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// Server is how the interface is to be served: with a bound to everything a client can hold.
+// Server returns an HTTP server that limits all resources of a client.
 func (a *Admin) Server() *http.Server {
 	return &http.Server{
 		Handler: a, ReadHeaderTimeout: adminTimeout / 2, ReadTimeout: adminTimeout, WriteTimeout: adminTimeout,
@@ -79,7 +78,7 @@ func (a *Admin) Server() *http.Server {
 func byMethod(methods map[string]http.HandlerFunc) http.HandlerFunc {
 	var allow []string
 	if get := methods["GET"]; get != nil {
-		methods["HEAD"] = get // net/http leaves the body away
+		methods["HEAD"] = get // net/http omits the body
 	}
 	for _, m := range []string{"GET", "HEAD", "PUT", "PATCH", "POST"} {
 		if methods[m] != nil {
@@ -163,15 +162,15 @@ func (a *Admin) change(w http.ResponseWriter, r *http.Request, edit func(app.Ins
 	a.changed(w, etag, err)
 }
 
-// entityTag is how a version is written (RFC 9110, 8.8.3), or any version.
+// entityTag matches a version (RFC 9110, 8.8.3), or * for any version.
 var entityTag = regexp.MustCompile(`^(\*|(W/)?"[\x21\x23-\x7e]*")$`)
 
-// etagsOf are the versions that a header of a request names; none: any.
+// etagsOf returns the versions in a request header; none: any version.
 func etagsOf(w http.ResponseWriter, r *http.Request, header string) ([]string, bool) {
 	var etags []string
 	for _, h := range r.Header.Values(header) {
 		for e := range strings.SplitSeq(h, ",") {
-			if e = strings.TrimSpace(e); e == "" { // elements of a list may be empty (RFC 9110, 5.6.1)
+			if e = strings.TrimSpace(e); e == "" { // list elements may be empty (RFC 9110, 5.6.1)
 				continue
 			}
 			if !entityTag.MatchString(e) {
@@ -192,14 +191,14 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 	a.changed(w, etag, err)
 }
 
-// changed answers with the configuration that is in force now, or with why it is not the one asked for.
+// changed writes the current configuration, or the reason for refusing the new
+// one.
 func (a *Admin) changed(w http.ResponseWriter, etag string, err error) {
 	var mistakes strict.Problems
-	var hinted interface{ Hint() string }
 	switch {
 	case err == nil:
 		document, now := a.service.Config()
-		if now != etag { // changed again meanwhile: the answer is of one version
+		if now != etag { // changed again meanwhile: document and ETag must match
 			etag = now
 		}
 		w.Header().Set("ETag", etag)
@@ -210,10 +209,8 @@ func (a *Admin) changed(w http.ResponseWriter, etag string, err error) {
 		problem(w, http.StatusPreconditionFailed, err.Error(), "read it again, and change that", nil)
 	case errors.As(err, &mistakes):
 		problem(w, http.StatusUnprocessableEntity, "the configuration is not valid", "", mistakesOf(mistakes))
-	case errors.As(err, &hinted):
-		problem(w, http.StatusUnprocessableEntity, err.Error(), hinted.Hint(), nil)
 	default:
-		problem(w, http.StatusUnprocessableEntity, err.Error(), "", nil)
+		problem(w, http.StatusUnprocessableEntity, err.Error(), hint.Of(err), nil)
 	}
 }
 
@@ -225,7 +222,8 @@ func mistakesOf(ps strict.Problems) []Mistake {
 	return all
 }
 
-// readBody reads a body of one of some types; of none where there is to be no body.
+// readBody reads a body of one of the media types. Without types the body must
+// be empty.
 func readBody(w http.ResponseWriter, r *http.Request, types ...string) ([]byte, bool) {
 	if len(types) > 0 {
 		given, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -285,11 +283,12 @@ func (a *Admin) openAPI(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// maxToken bounds a token file, bytes.
+// maxToken is the max size of a token file, bytes.
 const maxToken = 4096
 
-// ReadToken reads the run's token. It refuses a file that other users can read, except a Secret mounted into a pod,
-// which belongs to another user and is readable by a group.
+// ReadToken reads the token of the run. It refuses a file that other users can
+// read, except a Secret mounted into a pod, which belongs to another user and is
+// readable by a group.
 func ReadToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

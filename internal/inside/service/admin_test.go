@@ -26,7 +26,7 @@ import (
 
 const token = "0123456789abcdef"
 
-// administered is a service with its REST interface.
+// administered starts a service with its REST API.
 func administered(t testing.TB, i app.Instance) (s *Service, traffic, admin string) {
 	t.Helper()
 	if i.Name == "" {
@@ -142,9 +142,8 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
-// A request sees one configuration and never a mixture: here the status and the
-// size of every answer go together, while both are changed ten thousand times
-// from many sides.
+// A request never sees a mixture of two configurations: status and size of each
+// response match, while concurrent clients change both ten thousand times.
 func TestNoTornConfiguration(t *testing.T) {
 	s, traffic, _ := administered(t, app.Instance{Behavior: app.Behavior{Status: 200, ResponseSize: app.FixedSize(200)}})
 	const changes, changers = 10_000, 50
@@ -184,7 +183,7 @@ func TestNoTornConfiguration(t *testing.T) {
 	}
 }
 
-// Of changes for one version, one is made.
+// Of concurrent changes of one version, exactly one succeeds.
 func TestOneOfManyWins(t *testing.T) {
 	_, _, admin := administered(t, app.Instance{})
 	resp, _ := ask(t, "GET", admin+"/config", "")
@@ -203,8 +202,8 @@ func TestOneOfManyWins(t *testing.T) {
 	}
 }
 
-// Clients that send no end of a request, or one byte at a time, hold no more
-// than the connections there are, and for as long as the time-outs say.
+// Clients that send incomplete requests, or one byte at a time, hold only the
+// max number of connections, until the timeouts.
 func TestSlowClients(t *testing.T) {
 	s, err := New(app.Instance{Name: "s"}, Options{})
 	if err != nil {
@@ -237,7 +236,7 @@ func TestSlowClients(t *testing.T) {
 		}
 		slow = append(slow, c)
 	}
-	for _, c := range slow { // every one of them is given up by the server
+	for _, c := range slow { // the server closes every one of them
 		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a slow client was not given up")
@@ -299,7 +298,7 @@ func TestToken(t *testing.T) {
 			t.Errorf("%q: %v", tc.text, err)
 		}
 	}
-	// Without a token nothing can be changed.
+	// Without a token all changes are refused.
 	s, err := New(app.Instance{Name: "s"}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +313,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// The description has every field there is, and no other.
+// The description contains exactly the existing fields.
 func TestOpenAPIDescribesEveryField(t *testing.T) {
 	b, err := OpenAPI(app.Instance{Name: "s"}, DefaultMaxMemory)
 	if err != nil {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// The processor time to burn is measured by the clock of the burning thread, so
-// that it is right however the thread is scheduled. Reading that clock is a
-// system call, so work is done in rounds between readings, and the last rounds
-// are counted out by what this processor was seen to do in a nanosecond.
+// CPU time is measured with the CPU clock of the burning thread, so scheduling
+// does not affect it. Reading this clock is a system call. Work therefore runs
+// in rounds between readings. The number of the last rounds is computed from the
+// calibrated speed of this CPU.
 
 const (
-	// burnSlice is the max time between two readings of the clock.
+	// burnSlice is the max time between two clock readings.
 	burnSlice = 20 * time.Microsecond
 	// burnLast is the time of the last rounds, without another reading.
 	burnLast = 2 * time.Microsecond
 )
 
-// speed of this processor, found once.
+// speed is the speed of this CPU, calibrated once.
 type speed struct {
-	rounds float64       // a nanosecond
+	rounds float64       // per nanosecond
 	beside time.Duration // cost outside its own readings
 }
 
@@ -39,7 +39,7 @@ func work(rounds int) uint64 {
 	return x
 }
 
-// calibrate takes the fastest of several attempts: the others were disturbed.
+// calibrate returns the fastest of several attempts: the others were disturbed.
 func calibrate() speed {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -51,10 +51,10 @@ func calibrate() speed {
 		end := threadTime()
 		best, reading = min(best, end-start), min(reading, threadTime()-end)
 	}
-	if best <= reading { // a clock too coarse to calibrate by
+	if best <= reading { // the clock is too coarse for calibration
 		best, reading = reading+1, 0
 	}
-	// The first reading and the last are each half outside of what they see.
+	// The first and the last reading each lie half outside the measured interval.
 	return speed{rounds: rounds / float64(best-reading), beside: 2 * reading}
 }
 

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime is the processor time that the calling thread has used.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return time.Since(processStart) // cannot be: every Linux has this clock
+		return time.Since(processStart) // impossible: every Linux has this clock
 	}
 	return time.Duration(t.Nano())
 }

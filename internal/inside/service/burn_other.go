@@ -4,6 +4,7 @@ package service
 
 import "time"
 
-// threadTime stands in for the thread's own clock, which only Linux is asked
-// for: a burning thread that waits for a processor burns too little here.
+// threadTime returns the wall time since the process start. Only Linux has a
+// thread CPU clock here: elsewhere a thread that waits for a CPU burns too
+// little.
 func threadTime() time.Duration { return time.Since(processStart) }

@@ -14,10 +14,10 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// step is calls that are made at the same time.
+// step is a group of concurrent calls.
 type step []*call
 
-// call is one call of a configuration, ready to be made.
+// call is one prepared call of a configuration.
 type call struct {
 	service string
 	options app.CallOptions
@@ -25,25 +25,26 @@ type call struct {
 	next    atomic.Uint64
 }
 
-// way leads to one replica, or to a proxy before them all.
+// way connects to one replica, or to a proxy in front of all replicas.
 type way interface {
-	// do makes one attempt and reads the answer to its end. alone: on a connection of its own.
+	// do makes one attempt and reads the whole response. If alone, it uses a
+	// connection of its own.
 	do(ctx context.Context, size int64, in incoming, alone bool) error
 }
 
 // incoming is the part of a request that its calls need.
 type incoming struct {
-	// trace are the headers to pass on, name and value in turn.
+	// trace contains the headers to pass on: name, value, name, value.
 	trace []string
-	// alone: the request came on a connection of its own ("Connection: close", or
-	// [app.AloneHeader]), so that its calls are made on connections of their own.
-	// A probe can then be counted in connections all along its way.
+	// alone is set if the request came on a connection of its own ("Connection:
+	// close", or [app.AloneHeader]). Its calls then use connections of their own
+	// too, so that a probe can be counted in connections at every hop.
 	alone bool
 }
 
-// traceHeaders are passed on, as every program that takes part in a trace must:
-// those of W3C Trace Context, B3, OpenTracing, Datadog, Google Cloud and gRPC,
-// and the request ID that proxies join their logs by.
+// traceHeaders are passed on, as distributed tracing requires: the headers of
+// W3C Trace Context, B3, OpenTracing, Datadog, Google Cloud and gRPC, and the
+// request ID that joins proxy logs.
 var traceHeaders = []string{
 	"x-request-id", "traceparent", "tracestate", "baggage",
 	"b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",
@@ -51,7 +52,7 @@ var traceHeaders = []string{
 	"x-datadog-trace-id", "x-datadog-parent-id", "x-datadog-sampling-priority", "x-datadog-origin",
 }
 
-// canonicalTrace are the same as net/http keeps them.
+// canonicalTrace contains the same names in net/http's canonical form.
 var canonicalTrace = func() []string {
 	names := make([]string, len(traceHeaders))
 	for i, n := range traceHeaders {
@@ -60,7 +61,8 @@ var canonicalTrace = func() []string {
 	return names
 }()
 
-// traceOf finds the headers to pass on by names that are already in the form that values is keyed by.
+// traceOf returns the headers to pass on. names have the form of the keys of
+// values.
 func traceOf(names []string, values map[string][]string) []string {
 	var found []string
 	for i, name := range names {
@@ -79,7 +81,7 @@ func isAlone(name string, values map[string][]string) bool {
 
 var canonicalAlone = http.CanonicalHeaderKey(app.AloneHeader)
 
-// pairs are the headers of a call that come from the request that sets it off.
+// pairs returns the headers that calls copy from the incoming request.
 func (in incoming) pairs() []string {
 	if !in.alone {
 		return in.trace
@@ -87,7 +89,7 @@ func (in incoming) pairs() []string {
 	return append(in.trace[:len(in.trace):len(in.trace)], app.AloneHeader, "1")
 }
 
-// newSteps groups the calls that are made at the same time.
+// newSteps groups concurrent calls.
 func (s *Service) newSteps(ups []app.Upstream) ([]step, error) {
 	var steps []step
 	for _, up := range ups {
@@ -108,7 +110,8 @@ func (s *Service) newSteps(ups []app.Upstream) ([]step, error) {
 	return steps, nil
 }
 
-// callAll makes all calls. The first that fails ends it; those made alongside are waited for.
+// callAll makes all calls until one fails. It waits for the calls concurrent
+// with the failed one.
 func (s *Service) callAll(ctx context.Context, steps []step, in incoming) error {
 	for _, st := range steps {
 		if len(st) == 1 {
@@ -168,7 +171,7 @@ func (s *Service) attempt(ctx context.Context, c *call, size int64, in incoming)
 	return w.do(ctx, size, in, in.alone || c.options.NewConnection)
 }
 
-// urls lists the URLs of steps, sorted, to compare two configurations.
+// urls returns the sorted URLs of calls, to compare two configurations.
 func urls(calls []app.Upstream) []string {
 	var all []string
 	for _, up := range calls {

@@ -17,8 +17,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// clients make the calls of a service. Their connections outlive a
-// configuration: a changed wait does not close them.
+// clients make the calls of a service. Their connections survive configuration
+// changes.
 type clients struct {
 	http1, http2 transports
 	from         dial.Func
@@ -27,7 +27,7 @@ type clients struct {
 	grpc map[string]*grpcTarget // by HOST:PORT
 }
 
-// grpcTarget is a connection and how many configurations use it.
+// grpcTarget is a connection and the number of configurations that use it.
 type grpcTarget struct {
 	conn *grpc.ClientConn
 	uses int
@@ -47,10 +47,10 @@ func (c *clients) way(raw string, o app.CallOptions) (way, error) {
 	return newHTTPWay(raw, o, c.http1)
 }
 
-// grpcWay calls one address over a connection it shares with all that call it.
+// grpcWay calls one address over a shared connection.
 type grpcWay struct {
 	address string
-	headers []string // name and value in turn
+	headers []string // name, value, name, value
 	conn    *grpc.ClientConn
 	from    dial.Func
 }
@@ -92,7 +92,7 @@ func (c *clients) grpcWay(raw string, o app.CallOptions) (way, error) {
 	return w, nil
 }
 
-// release gives back a way that no request will take any more.
+// release frees a way that no request will use again.
 func (c *clients) release(w way) {
 	g, ok := w.(*grpcWay)
 	if !ok {
@@ -103,7 +103,7 @@ func (c *clients) release(w way) {
 	t := c.grpc[g.address]
 	if t.uses--; t.uses == 0 {
 		delete(c.grpc, g.address)
-		_ = t.conn.Close() // fails only where it was closed before
+		_ = t.conn.Close() // fails only if already closed
 	}
 }
 

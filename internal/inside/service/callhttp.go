@@ -16,15 +16,15 @@ import (
 const (
 	// maxReason bounds the part of a failed response in an error, bytes.
 	maxReason = 200
-	// maxRedirects is how often one call is sent elsewhere, as net/http has it.
+	// maxRedirects is the redirect limit of one call, the same as in net/http.
 	maxRedirects = 10
 )
 
-// transports are the ways to send requests of one version of HTTP.
+// transports send requests of one HTTP version.
 type transports struct{ kept, single *http.Transport }
 
-// newTransports keeps every connection that concurrency has opened: a client
-// that closed some would add handshakes to the measurement.
+// newTransports returns transports that keep all open connections: closing some
+// would add handshakes to the measurement.
 func newTransports(version int, from dial.Func) transports {
 	var protocols http.Protocols
 	protocols.SetHTTP1(version == 1)
@@ -41,7 +41,7 @@ func newTransports(version int, from dial.Func) transports {
 	}
 }
 
-// httpWay calls one URL: its request, made once, is copied for every call.
+// httpWay calls one URL. Each call copies a prepared request.
 type httpWay struct {
 	template *http.Request
 	header   bool // the template has headers, which must not be shared
@@ -55,7 +55,7 @@ func newHTTPWay(raw string, o app.CallOptions, t transports) (*httpWay, error) {
 		return nil, err
 	}
 	if o.Path != "" {
-		// Set as it is: to resolve it would take "//" for a host.
+		// Set as is: resolving it would parse "//" as a host.
 		u.Path, u.RawQuery, _ = strings.Cut(o.Path, "?")
 	}
 	w := &httpWay{follow: o.FollowRedirects, header: len(o.Headers) > 0, transports: t}
@@ -95,8 +95,8 @@ func (w *httpWay) do(ctx context.Context, size int64, in incoming, alone bool) e
 	return fmt.Errorf("sent elsewhere %d times", maxRedirects)
 }
 
-// send sends one request and reads its answer to the end, so that the
-// connection is used again. It returns where a redirect leads that is to be followed.
+// send sends one request and reads the whole response, so that the connection is
+// reused. It returns the target of a redirect to follow.
 func (w *httpWay) send(client http.RoundTripper, r *http.Request) (*url.URL, error) {
 	resp, err := client.RoundTrip(r)
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *httpWay) send(client http.RoundTripper, r *http.Request) (*url.URL, err
 	return nil, errors.New(strings.TrimSpace(resp.Status + ": " + strings.TrimSpace(string(reason))))
 }
 
-// filler is a body of n equal bytes.
+// filler is a body of equal bytes.
 type filler struct{ left int64 }
 
 func (f *filler) Read(p []byte) (int, error) {

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The runtime's own timers are kept by epoll_wait, whose time-out is in whole
-// milliseconds: they come up to one late. Here they all hang on one timerfd,
-// which the kernel fires to the microsecond and epoll reports at once.
+// Go's runtime timers use epoll_wait, whose timeout has a resolution of 1 ms:
+// they fire up to 1 ms late. Here all waits share one timerfd, which has
+// microsecond resolution and which epoll reports at once.
 
-// waiter is one request that waits.
+// waiter is one waiting request.
 type waiter struct {
 	due  time.Duration // since the clock's start
 	done chan struct{}
-	at   int // index in the heap; -1: no longer there
+	at   int // index in the heap; -1: removed
 }
 
 type waiters []*waiter
@@ -44,12 +44,12 @@ type clock struct {
 
 	mu      sync.Mutex
 	waiting waiters
-	// late is how long after it was due a waiter was lately woken: a moving mean,
-	// by which the timer is set earlier.
+	// late is the moving mean of the wake-up delay. The timer is set earlier by this
+	// time.
 	late time.Duration
 }
 
-// maxLate bounds the correction: a longer delay has other causes.
+// maxLate limits the correction: longer delays have other causes.
 const maxLate = 200 * time.Microsecond
 
 var theClock = sync.OnceValues(newClock)
@@ -64,7 +64,8 @@ func newClock() (*clock, error) {
 	return c, nil
 }
 
-// run waits for the timer and wakes who is due. It lives as long as the process.
+// run waits for the timer and wakes the due waiters. It runs until the process
+// ends.
 func (c *clock) run() {
 	var fired [8]byte
 	for {
@@ -81,7 +82,7 @@ func (c *clock) run() {
 	}
 }
 
-// arm sets the timer for the first who waits. c.mu is held.
+// arm sets the timer for the first waiter. The caller holds c.mu.
 func (c *clock) arm(now time.Duration) {
 	if len(c.waiting) == 0 {
 		return
@@ -90,7 +91,7 @@ func (c *clock) arm(now time.Duration) {
 	_ = unix.TimerfdSettime(c.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}, nil)
 }
 
-// woken takes how late a waiter was into the mean.
+// woken adds the delay of a waiter to the mean.
 func (c *clock) woken(due time.Duration) {
 	late := time.Since(c.start) - due
 	c.mu.Lock()
@@ -98,7 +99,7 @@ func (c *clock) woken(due time.Duration) {
 	c.mu.Unlock()
 }
 
-// sleep waits for d, to within some microseconds in the mean.
+// sleep waits for d, exact to some microseconds in the mean.
 func sleep(ctx context.Context, d time.Duration) error {
 	c, err := theClock()
 	if err != nil {

@@ -24,21 +24,22 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// The service that is called by gRPC:
+// The gRPC service:
 //
 //	package tare.v1;
 //	message Payload { bytes payload = 1; }
 //	service Service { rpc Call(Payload) returns (Payload); }
 //
-// Its description is put together here rather than generated. Payload is the
-// same on the wire as google.protobuf.BytesValue, by which it is read and written.
+// Its descriptor is built here instead of generated. Payload has the wire format
+// of google.protobuf.BytesValue, which is used to read and write it.
 const (
 	grpcService = "tare.v1.Service"
 	callMethod  = app.GRPCMethod
 	grpcFile    = "tare/v1/service.proto"
 )
 
-// maxMessage bounds a gRPC message, bytes: the largest body and its header.
+// maxMessage is the max size of a gRPC message in bytes: the largest body and
+// its header.
 const maxMessage = MaxResponseSize + 16
 
 func describe(file, pkg string, messages []*descriptorpb.DescriptorProto, service, method, request, response string) *descriptorpb.FileDescriptorProto {
@@ -68,7 +69,7 @@ var serviceFile = describe(grpcFile, "tare.v1",
 	[]*descriptorpb.DescriptorProto{message("Payload", field(1, "payload", descriptorpb.FieldDescriptorProto_TYPE_BYTES))},
 	"Service", "Call", "Payload", "Payload")
 
-// caller is the interface of a gRPC handler.
+// caller is the interface of the gRPC handler.
 type caller interface {
 	Call(context.Context, *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error)
 }
@@ -89,8 +90,8 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata: grpcFile,
 }
 
-// register adds the health service, with the services of the server, and
-// reflection, with the described files.
+// register adds the health service for all services of the server, and
+// reflection for the described files.
 func register(server *grpc.Server, files ...*descriptorpb.FileDescriptorProto) error {
 	known := new(protoregistry.Files)
 	for _, f := range files {
@@ -126,7 +127,7 @@ func newGRPCServer(s *Service) (*grpc.Server, error) {
 	return server, register(server, serviceFile)
 }
 
-// Call answers a call by gRPC.
+// Call implements the gRPC method.
 func (s *Service) Call(ctx context.Context, _ *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
 	s.count.requests.Add(1)
 	n := s.now.Load()
@@ -161,7 +162,8 @@ func (s *Service) callGRPC(ctx context.Context, n *snapshot) (*wrapperspb.BytesV
 	return &wrapperspb.BytesValue{Value: filled(size)}, result.status, nil
 }
 
-// grpcCodes are the codes of gRPC that mean what a status of HTTP means (google.rpc.Code).
+// grpcCodes maps an HTTP status to the gRPC code of the same meaning
+// (google.rpc.Code).
 var grpcCodes = map[int]codes.Code{
 	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated,
 	http.StatusForbidden: codes.PermissionDenied, http.StatusNotFound: codes.NotFound,

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory that is held. It is mapped outside the Go heap, where it would let the
-// garbage collector run less often and change the measurement.
+// memory is held memory. It is mapped outside the Go heap, where it would make
+// garbage collection rarer and change the measurement.
 type memory struct{ mapped []byte }
 
 func (m *memory) hold(bytes int64) error {

@@ -10,13 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are those a Prometheus server reads.
+// metrics are the Prometheus metrics of a service.
 type metrics struct {
 	registry  *prometheus.Registry
 	durations *prometheus.HistogramVec
 }
 
-// durationBuckets are seconds, from what an echo takes to the longest wait.
+// durationBuckets are in seconds, from the duration of an echo to the longest
+// wait.
 var durationBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
 
 func newMetrics(s *Service) *metrics {
@@ -37,7 +38,7 @@ func newMetrics(s *Service) *metrics {
 	return m
 }
 
-// observe takes one answered request; nothing is done where no metrics are kept.
+// observe records one response; it does nothing if metrics are disabled.
 func (m *metrics) observe(_ *snapshot, status int, took time.Duration) {
 	if m == nil {
 		return
@@ -45,7 +46,7 @@ func (m *metrics) observe(_ *snapshot, status int, took time.Duration) {
 	m.durations.WithLabelValues(strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// MetricsHandler shows the metrics; nil where none are kept.
+// MetricsHandler serves the metrics; it returns nil if they are disabled.
 func (s *Service) MetricsHandler() http.Handler {
 	if s.metrics == nil {
 		return nil

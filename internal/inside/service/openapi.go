@@ -11,8 +11,8 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// OpenAPI describes the admin interface of a service (OpenAPI 3.1): what holds
-// for every service, and the name, the protocol and the memory that this one is held to.
+// OpenAPI returns the OpenAPI 3.1 description of the admin interface, with the
+// name, the protocol and the memory limit of this service.
 func OpenAPI(i app.Instance, maxMemory app.Size) ([]byte, error) {
 	var doc map[string]any
 	if err := json.Unmarshal(openAPI, &doc); err != nil {

@@ -11,10 +11,12 @@ import (
 	"github.com/tare-mesh/tare/internal/base/probe"
 )
 
-// ProbePath takes a calibration reading on the processors that the service runs on, and answers with it as JSON.
+// ProbePath takes a calibration reading on the CPUs of the service and returns
+// it as JSON.
 const ProbePath = "/probe"
 
-// prober takes one reading at a time: two at once would measure each other.
+// prober takes one reading at a time: concurrent readings would disturb each
+// other.
 type prober struct {
 	busy sync.Mutex
 	take func(context.Context) (probe.Reading, error)
@@ -29,7 +31,7 @@ func (p *prober) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.busy.Unlock()
-	runtime.GC() // now, and not beside the reading
+	runtime.GC() // now, not during the reading
 	reading, err := p.take(r.Context())
 	if err != nil {
 		problem(w, http.StatusInternalServerError, err.Error(), "", nil)

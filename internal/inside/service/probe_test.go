@@ -42,7 +42,7 @@ func TestProbeOverREST(t *testing.T) {
 	}
 }
 
-// Two readings at once would measure each other.
+// Concurrent readings would disturb each other.
 func TestOneProbeAtATime(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	p := &prober{take: func(context.Context) (probe.Reading, error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// listening serves an instance in its own protocol and returns its URL.
+// listening serves an instance in its protocol and returns its URL.
 func listening(t testing.TB, i app.Instance) (string, *Service) {
 	t.Helper()
 	if i.Name == "" {
@@ -153,7 +153,7 @@ func TestTCPEcho(t *testing.T) {
 	}
 }
 
-// recorder is a callee that remembers its requests.
+// recorder is a callee that records its requests.
 type recorder struct {
 	mu   sync.Mutex
 	seen []*http.Request
@@ -177,7 +177,8 @@ func (r *recorder) serve(t *testing.T, answer func(w http.ResponseWriter, n int)
 	return s.URL + "/"
 }
 
-// count is how many requests have come. One that its caller gave up may come after the caller has gone on.
+// count returns the number of received requests. A cancelled request can arrive
+// after its caller has continued.
 func (r *recorder) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +233,7 @@ func TestCallsAlongside(t *testing.T) {
 		if n == 3 {
 			close(all)
 		}
-		<-all // none is answered before three are there
+		<-all // respond only after three requests have arrived
 	})
 	var calls []app.Upstream
 	for i := range 3 {
@@ -332,7 +333,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What is held is given back: memory at once, connections when the last request has ended.
+// The service releases held memory at once, and connections after the last
+// request.
 func TestMemoryIsHeldAndGivenBack(t *testing.T) {
 	s, _, admin := administered(t, app.Instance{})
 	if resp, body := ask(t, "PATCH", admin+"/config", `{"memory": "32MiB"}`); resp.StatusCode != 200 || len(s.held.mapped) != 32<<20 {

@@ -19,10 +19,10 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// shutdownGrace bounds requests in flight after serving ends.
+// shutdownGrace limits the time of requests in flight at shutdown.
 const shutdownGrace = time.Second
 
-// AddressError is the error about an address that cannot be listened on.
+// AddressError reports an address that cannot be listened on.
 type AddressError struct {
 	hint.Hinted
 	Address string
@@ -32,8 +32,8 @@ func addressError(address string, err error, advice string) error {
 	return &AddressError{hint.Hinted{Err: fmt.Errorf("listen on %s: %w", address, err), Text: advice}, address}
 }
 
-// Listen listens on "HOST:PORT", on a Unix socket, "unix:PATH", or takes over a
-// listening socket that was inherited as descriptor N, "fd:N".
+// Listen listens on "HOST:PORT" or on a Unix socket, "unix:PATH". With "fd:N" it
+// takes over an inherited listening socket, descriptor N.
 func Listen(address string) (net.Listener, error) {
 	if path, socket := strings.CutPrefix(address, "unix:"); socket {
 		l, err := net.Listen("unix", path)
@@ -68,7 +68,7 @@ func inherit(address, number string) (net.Listener, error) {
 		return nil, addressError(address, fmt.Errorf("%q is not a descriptor from 3 up", number), advice)
 	}
 	f := os.NewFile(uintptr(fd), address)
-	defer f.Close() // FileListener has a copy
+	defer f.Close() // FileListener duplicates the descriptor
 	l, err := net.FileListener(f)
 	if err != nil {
 		return nil, addressError(address, err, advice)
@@ -76,8 +76,8 @@ func inherit(address, number string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers on l until ctx ends, in the protocol of s, and then lets
-// requests in flight finish, for a second at most.
+// Serve serves s on l in its protocol until ctx ends. Requests in flight then
+// have 1 s to finish.
 func Serve(ctx context.Context, l net.Listener, s *Service) error {
 	switch s.start.Protocol {
 	case app.GRPC:
@@ -91,11 +91,12 @@ func Serve(ctx context.Context, l net.Listener, s *Service) error {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	// No timeouts: setting a deadline for every request would be a cost of its own.
+	// No timeouts: a deadline per request would add a cost.
 	return ServeHTTP(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
 }
 
-// maxStreams per connection is so high that it does not limit a measurement.
+// maxStreams is the max number of streams per connection, too high to limit a
+// measurement.
 const maxStreams = 1 << 20
 
 // ServeHTTP is [Serve] for an existing server.
@@ -139,8 +140,8 @@ func runGRPC(ctx context.Context, l net.Listener, server *grpc.Server) error {
 	return nil
 }
 
-// ServeAdmin serves the admin interface until ctx ends. The number of concurrent
-// connections is bounded; others wait.
+// ServeAdmin serves the admin interface until ctx ends. It limits the concurrent
+// connections; further ones wait.
 func ServeAdmin(ctx context.Context, l net.Listener, a *Admin) error {
 	return ServeHTTP(ctx, netutil.LimitListener(l, adminConnections), a.Server())
 }

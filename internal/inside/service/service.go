@@ -30,10 +30,10 @@ const (
 	StatsPath  = "/stats"
 )
 
-// MaxResponseSize bounds an answer's body: 1 GiB.
+// MaxResponseSize is the max size of a response body: 1 GiB.
 const MaxResponseSize = app.MaxSize
 
-// chunk is the most that is written at once; bodies of any size share one.
+// chunk is the max size of one write; all bodies share one.
 const chunk = 64 << 10
 
 var fill = []byte(strings.Repeat("x", chunk))
@@ -43,36 +43,38 @@ type Stats struct {
 	Requests    int64  `json:"requests"` // received, [HealthPath] and [StatsPath] not counted
 	Limited     int64  `json:"limited"`  // refused by the rate limit
 	Injected    int64  `json:"injected"` // injected errors
-	Calls       int64  `json:"calls"`    // made to others, retries included
+	Calls       int64  `json:"calls"`    // to other services, retries included
 	Retries     int64  `json:"retries"`
 	FailedCalls int64  `json:"failedCalls"` // requests that failed because a call did
-	ETag        string `json:"etag"`        // of the configuration now in force
+	ETag        string `json:"etag"`        // of the current configuration
 }
 
 // counts are the counters behind [Stats].
 type counts struct{ requests, limited, injected, calls, retries, failedCalls atomic.Int64 }
 
-// Service plays one instance. It is an [http.Handler].
+// Service implements one instance. It is an [http.Handler].
 type Service struct {
 	now     atomic.Pointer[snapshot]
 	count   counts
 	clients *clients
-	metrics *metrics // nil: none are kept
+	metrics *metrics // nil: disabled
 
-	start     app.Instance // what [Service.Reset] goes back to
+	start     app.Instance // the configuration that [Service.Reset] restores
 	maxMemory app.Size
-	changing  sync.Mutex // guards what follows
+	changing  sync.Mutex // guards the fields below
 	version   int
 	held      memory
 }
 
 // Options of a service.
 type Options struct {
-	// MaxMemory is the most that a configuration may make the service hold; 0: [DefaultMaxMemory].
+	// MaxMemory is the max memory that a configuration may hold; 0:
+	// [DefaultMaxMemory].
 	MaxMemory app.Size
-	// Metrics keeps Prometheus metrics, at a cost to every request.
+	// Metrics enables Prometheus metrics, at a cost per request.
 	Metrics bool
-	// Source is the loopback address that calls begin at; the zero Addr leaves it to the kernel.
+	// Source is the loopback address of outgoing calls; for the zero Addr the kernel
+	// chooses.
 	Source netip.Addr
 }
 
@@ -81,7 +83,7 @@ const DefaultMaxMemory = app.Size(4 << 30)
 
 var contentType = []string{"application/octet-stream"}
 
-// New makes the service that i describes.
+// New returns the service that i describes.
 func New(i app.Instance, o Options) (*Service, error) {
 	s := &Service{clients: newClients(dial.From(o.Source)), start: i, maxMemory: o.MaxMemory}
 	if s.maxMemory == 0 {
@@ -94,12 +96,12 @@ func New(i app.Instance, o Options) (*Service, error) {
 		return nil, err
 	}
 	if i.CPU > 0 {
-		calibrated() // now, and not in the first request
+		calibrated() // now, not in the first request
 	}
 	return s, nil
 }
 
-// Stats counts since the start.
+// Stats returns the counts since the start.
 func (s *Service) Stats() Stats {
 	c := &s.count
 	return Stats{
@@ -135,7 +137,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.metrics.observe(n, status, time.Since(start))
 }
 
-// work answers a request that something is to be done for.
+// work serves a request that needs work before its response.
 func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (status int) {
 	if to, ok := n.instance.Redirects[r.URL.Path]; ok {
 		if r.URL.RawQuery != "" {
@@ -157,7 +159,7 @@ func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (sta
 		size = n.instance.ResponseSize.Draw()
 	}
 	switch {
-	case result.err == nil || result.status/100 == 2: // a failed call may be configured to be hidden
+	case result.err == nil || result.status/100 == 2: // the configuration may hide a failed call
 		n.answer(w, result.status, size)
 	default:
 		fail(w, result.status, result.err)
@@ -165,8 +167,8 @@ func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (sta
 	return result.status
 }
 
-// answerPlain writes the answer that is always the same. The header's values
-// are shared by all answers: net/http only reads them.
+// answerPlain writes the constant response. All responses share the header
+// values: net/http only reads them.
 func (n *snapshot) answerPlain(w http.ResponseWriter) {
 	h := w.Header()
 	h["Content-Length"] = n.length
@@ -239,7 +241,7 @@ var large struct {
 	bytes []byte
 }
 
-// largeFill keeps the largest body so far, for all that are sent.
+// largeFill returns a body; it keeps the largest one for all responses.
 func largeFill(size int64) []byte {
 	large.Lock()
 	defer large.Unlock()
@@ -249,7 +251,8 @@ func largeFill(size int64) []byte {
 	return large.bytes[:size]
 }
 
-// releaseWhenUnused gives back what a configuration has taken once no request uses it any more.
+// releaseWhenUnused releases the resources of a configuration after its last
+// request.
 func (s *Service) releaseWhenUnused(n *snapshot) {
 	var ways []way
 	for _, st := range n.steps {

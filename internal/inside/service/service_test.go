@@ -86,7 +86,7 @@ func TestRequestBodyIsRead(t *testing.T) {
 		connections.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, addr)
 	}}}
-	for range 3 { // a body left unread would cost the connection
+	for range 3 { // an unread body would cost the connection
 		resp, err := client.Post(server.URL, "", strings.NewReader(strings.Repeat("b", 1<<20)))
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestRequestBodyIsRead(t *testing.T) {
 	}
 }
 
-// Calls are made in order, over all URLs in turn, and on connections that are kept.
+// Calls are made in order, rotate over all URLs, and reuse connections.
 func TestCalls(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
@@ -136,7 +136,7 @@ func TestCalls(t *testing.T) {
 	if n := opened.Load(); n != 3 {
 		t.Errorf("%d connections opened, want 3", n)
 	}
-	// A request on a connection of its own is called on with connections of their own.
+	// Calls of a request on its own connection use connections of their own.
 	r, _ := http.NewRequest(http.MethodGet, server.URL, nil)
 	r.Close = true
 	resp, err := http.DefaultClient.Do(r)
@@ -219,8 +219,8 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// BenchmarkHandler compares the service with the least that net/http can do
-// for the same answer. The two are to be within 10 % of each other.
+// BenchmarkHandler compares the service with a minimal net/http handler with the
+// same response. The two must be within 10 % of each other.
 func BenchmarkHandler(b *testing.B) {
 	body := []byte(strings.Repeat("x", 1024))
 	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})

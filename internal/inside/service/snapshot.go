@@ -17,31 +17,31 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// snapshot is one configuration with all that is made from it. It is never
-// changed: a request takes the current one when it comes and keeps it to its
-// end, so that it sees one configuration, the old or the new, and never a mixture.
+// snapshot is one configuration and everything derived from it. It is immutable.
+// A request uses the snapshot current at its start until its end, so it never
+// sees a mixture of two configurations.
 type snapshot struct {
 	instance app.Instance
-	document []byte // as GET /config shows it
+	document []byte // as returned by GET /config
 	etag     string
 
 	status, failedCall int
 	errorStatus        int
 	errorRatio         float64
-	size               int64 // of every answer; negative: drawn for each
+	size               int64 // of every response; negative: drawn for each
 	length             []string
 	limit              *limiter // nil: none
 	steps              []step
-	// work: something is done before the answer is written.
+	// work is set if requests do work before the response is written.
 	work bool
-	// plain: the answer is always the same, and nothing is done for it.
+	// plain is set if all responses are equal and need no work.
 	plain bool
 }
 
 // ErrConflict is returned if the configuration has changed since the client read it.
 var ErrConflict = errors.New("the configuration has changed since it was read")
 
-// memoryError is the error about a configuration that needs more memory than the service may hold.
+// memoryError reports a configuration that needs more memory than the limit.
 func memoryError(needed, limit app.Size) error {
 	return hint.New("start the service with a larger --max-memory", "memory: %v is more than this service may hold, %v", needed, limit)
 }
@@ -87,15 +87,15 @@ func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
 	return n, nil
 }
 
-// Config is the configuration as JSON, with its ETag.
+// Config returns the configuration as JSON, and its ETag.
 func (s *Service) Config() (document []byte, etag string) {
 	n := s.now.Load()
 	return n.document, n.etag
 }
 
-// Change replaces the configuration by what edit makes of the current one. With
-// etags, the current one must have one of them, or the error is [ErrConflict].
-// Requests that have begun end as they began.
+// Change replaces the configuration with edit's result. If etags are given, one
+// of them must match the current configuration, or the error is [ErrConflict].
+// Requests in flight keep the old configuration.
 func (s *Service) Change(etags []string, edit func(app.Instance) (app.Instance, error)) (etag string, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -115,13 +115,13 @@ func (s *Service) Change(etags []string, edit func(app.Instance) (app.Instance, 
 
 var errFixed = errors.New("the name and the protocol of a service stay as they were at its start")
 
-// Reset puts back the configuration that the service started with.
+// Reset restores the configuration that the service started with.
 func (s *Service) Reset() (etag string, err error) {
 	return s.Change(nil, func(app.Instance) (app.Instance, error) { return s.start, nil })
 }
 
-// install makes i the configuration. The memory is taken before and given back
-// after, so that a change that fails leaves everything as it was.
+// install makes i the configuration. Memory is mapped before and released after
+// the change, so a failed change has no effect.
 func (s *Service) install(i app.Instance) (string, error) {
 	if i.Memory > s.maxMemory {
 		return "", memoryError(i.Memory, s.maxMemory)
@@ -151,12 +151,12 @@ func matches(etags []string, current string) bool {
 	return false
 }
 
-// limiter bounds the requests per second, with a burst of a tenth of a second's
-// requests and at least one. It is the generic cell rate algorithm in its
+// limiter limits the requests per second. The burst is the requests of 0.1 s,
+// and at least one. It is the generic cell rate algorithm in its
 // virtual-scheduling form (ITU-T I.371, annex A).
 type limiter struct {
 	next      atomic.Int64 // theoretical arrival time, ns since epoch of the process
-	interval  int64        // ns a request
+	interval  int64        // ns per request
 	tolerance int64        // ns
 }
 

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// serveTCP answers every connection with what it sends, until ctx ends. A
-// connection counts as one request: the configured work is done when it begins,
-// and a failure closes it.
+// serveTCP echoes every connection until ctx ends. A connection counts as one
+// request: the configured work is done at its start, and a failure closes it.
 func (s *Service) serveTCP(ctx context.Context, l net.Listener) error {
 	var open sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// outcome is how a request ended before an answer was written: the status to
-// answer with and the reason, which is nil for the answer that is configured.
+// outcome is the result of a request before its response is written: the status
+// and the error. A nil error means the configured response.
 type outcome struct {
 	status int
 	err    error
@@ -23,8 +23,8 @@ const (
 	errInjected = reason("an error that was asked for")
 )
 
-// do does everything a request sets off but its answer: the wait, the processor
-// time, the errors, the calls. in carries what calls are to pass on.
+// do performs the wait, CPU burn, injected errors and calls of a request. in
+// contains the data that calls pass on.
 func (s *Service) do(ctx context.Context, n *snapshot, in incoming) outcome {
 	if n.limit != nil && !n.limit.allow() {
 		s.count.limited.Add(1)
@@ -49,5 +49,6 @@ func (s *Service) do(ctx context.Context, n *snapshot, in incoming) outcome {
 	return outcome{status: n.status}
 }
 
-// statusGone is the status that proxies log if the client is gone; it is never sent.
+// statusGone is the status that proxies log if the client is gone; it is never
+// sent.
 const statusGone = 499

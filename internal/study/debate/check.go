@@ -14,8 +14,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// crossCheck compares the runs with their names and with one another: a file in
-// the wrong place is as wrong as a damaged one, and its content does not show it.
+// crossCheck compares the runs with their names and with one another: the
+// content of a file in the wrong place does not show the mistake.
 func crossCheck(s *importer.Study) {
 	checkMeshes(s)
 	s.CheckRates()
@@ -25,7 +25,7 @@ func crossCheck(s *importer.Study) {
 
 // marks relate the mesh in a directory's name to its tasks in the metrics.
 var marks = []struct {
-	claim  string // part of the directory's name, in the order in which the debate's script looks
+	claim  string // part of the directory's name, in the order of the debate's script
 	marker string
 	is     func(mesh.Task) bool
 }{
@@ -34,7 +34,7 @@ var marks = []struct {
 	{"istio", "istiod without ztunnel", func(t mesh.Task) bool { return t.Pod == "istiod" }},
 }
 
-// checkMeshes detects the tasks of another mesh than the directory names.
+// checkMeshes detects tasks of a mesh that is not the directory's.
 func checkMeshes(s *importer.Study) {
 	for i := range s.Trials {
 		t := &s.Trials[i]
@@ -70,7 +70,7 @@ func checkMeshes(s *importer.Study) {
 }
 
 // checkSiblings compares the application's CPU with that of the same mesh at the
-// same rate. A CSV of another run has no rate in it; its figures show it.
+// same rate. A CSV does not contain its rate, but its figures show it.
 func checkSiblings(s *importer.Study) {
 	type key struct {
 		mesh string
@@ -107,7 +107,8 @@ func checkSiblings(s *importer.Study) {
 	}
 }
 
-// applicationCores is the application's mean CPU over the measure phase; 0 if it is unknown.
+// applicationCores returns the application's mean CPU over the measure phase; 0:
+// unknown.
 func applicationCores(t *importer.Trial) float64 {
 	s := t.Record.Sampled
 	if s == nil || len(t.Record.Phases) < 2 {
@@ -134,14 +135,15 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// checkOverlap: one cluster runs one thing at a time. Runs of one directory that
-// overlap in time are copies of one another, or a clock was set between them.
+// checkOverlap rejects runs of one directory that overlap in time: one cluster
+// runs one at a time. They are copies of one another, or a clock was set between
+// them.
 func checkOverlap(s *importer.Study) {
 	for i := range s.Trials {
 		for k := i + 1; k < len(s.Trials); k++ {
 			a, b := &s.Trials[i], &s.Trials[k]
 			if !b.Record.Started.Before(a.Record.Ended) {
-				break // in order of their start: later ones begin later still
+				break // sorted by start: later runs start later
 			}
 			if a.Record.Sampled == nil || b.Record.Sampled == nil || a.Mesh != b.Mesh || dirOf(a) != dirOf(b) {
 				continue

@@ -11,9 +11,9 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// In a cluster a look holds the tasks alone that were refreshed since the last: the
-// others go on as they were, every task counts where the debate counts it, and what a
-// node uses beside its pods does not.
+// In a cluster a sample contains only the tasks refreshed since the previous
+// one; the rates of the others continue. Every task counts in the debate's
+// category. Node usage beside pods does not count.
 func TestDebateOfACluster(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	task := func(id string, p metric.Plane, namespace, role string) result.TaskUsage {
@@ -31,7 +31,7 @@ func TestDebateOfACluster(t *testing.T) {
 		look := map[string]result.Reading{}
 		at := time.Duration(second) * time.Second
 		for i, u := range record.Tasks {
-			if second%10 == i { // each is refreshed every ten seconds, at a time of its own
+			if second%10 == i { // each is refreshed every ten seconds, at its own time
 				look[u.ID] = result.Reading{At: begin.Add(at), CPU: int64(rates[u.ID] * float64(at)), RSS: 1 << 20}
 			}
 		}

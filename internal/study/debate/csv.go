@@ -12,8 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/importer"
 )
 
-// table is a CSV of the debate's metrics: a time and cells for every row. A cell
-// is NaN-free; an absent one is nil. CPU is in cores, memory in bytes.
+// table is a CSV of the debate's metrics: a time and cells per row. Cells are
+// never NaN; an absent cell is nil. CPU is in cores, memory in bytes.
 type table struct {
 	*heading
 	path string
@@ -27,13 +27,13 @@ type tableRow struct {
 	cells []*float64
 }
 
-// column is one column after the time: what, and which quantity of it.
+// column is one column after the time: its object and its quantity.
 type column struct {
 	what     string // e.g. "data-plane", "face app", or a node's name
 	quantity string // cpu, mem, allocatable cpu, allocatable mem
 }
 
-// scale turns the figures of a kind of column into cores and bytes.
+// scale converts the figures of a kind of column into cores and bytes.
 type scale struct {
 	ending, quantity string
 	scale, most      float64
@@ -47,7 +47,7 @@ var quantities = []scale{
 	{" mem", "mem", 1, importer.MaxMemory},   // bytes
 }
 
-// parseTable reads the CSV. Its errors name the line.
+// parseTable parses the CSV. Its errors contain the line.
 func parseTable(path string, b []byte) (*table, error) {
 	fail := func(line int, help, format string, args ...any) (*table, error) {
 		return nil, &importer.FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: fmt.Errorf(format, args...), Text: help}}
@@ -82,7 +82,7 @@ func parseTable(path string, b []byte) (*table, error) {
 			return nil, &importer.FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: "restore the file from where it was copied, or leave this run out"}}
 		}
 	}
-	// A last line that was cut inside its last number would still have every field.
+	// A last line truncated inside its last number would still have every field.
 	if b[len(b)-1] != '\n' {
 		return fail(bytes.Count(b, []byte("\n"))+1, "restore the file, or remove its last line", "the last line has no end: the file was cut off")
 	}
@@ -92,7 +92,7 @@ func parseTable(path string, b []byte) (*table, error) {
 	return t, nil
 }
 
-// csvError gives the line of what encoding/csv found wrong.
+// csvError returns the line of an encoding/csv error.
 func csvError(path string, err error) error {
 	var p *csv.ParseError
 	if errors.As(err, &p) {
@@ -138,8 +138,9 @@ func (t *table) add(line int, cells [][]byte) error {
 	return nil
 }
 
-// wholeNumber reads what nearly every cell is, digits, at a fifth of the cost of
-// a decimal number; not ok if it is anything else, or too long to be exact.
+// wholeNumber parses digits, the content of nearly every cell, at a fifth of the
+// cost of a decimal number. It is not ok for other text, or for numbers too long
+// to be exact.
 func wholeNumber(s []byte) (float64, bool) {
 	if len(s) > 15 {
 		return 0, false

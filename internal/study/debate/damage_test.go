@@ -30,7 +30,8 @@ func cell(n, column int, value string) func([]byte) []byte {
 	}
 }
 
-// A damaged file of a run is an error that names the file and the line; it never becomes a figure.
+// A damaged file of a run is an error that contains the file and the line; it
+// never becomes a figure.
 func TestDamagedFiles(t *testing.T) {
 	const csv, log = "60-2-metrics.csv", "60-2-wrk2-"
 	for _, c := range []struct {
@@ -126,7 +127,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// Whole files in the wrong place are detected and named.
+// Whole files in the wrong place are detected and reported.
 func TestFilesInTheWrongPlace(t *testing.T) {
 	rates := []int{60, 120, 240}
 	for _, c := range []struct {

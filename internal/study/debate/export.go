@@ -23,9 +23,9 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// columns are columns of the great-sidecar-debate's CSV that tare has
-// something for, each the sum of planes. Its other columns name parts of an
-// application that is not ours, and are left out: unknown, not zero.
+// columns are the columns of the great-sidecar-debate's CSV that tare can fill,
+// each the sum of planes. Its other columns are parts of the debate's own
+// application. They are omitted: unknown, not zero.
 var columns = []struct {
 	name   string
 	planes []metric.Plane
@@ -37,18 +37,19 @@ var columns = []struct {
 	{"data-plane", []metric.Plane{metric.Data}},
 	{"control-plane", []metric.Plane{metric.Control}},
 	{"mesh", []metric.Plane{metric.Data, metric.Control}},
-	// What it cannot attribute the debate counts here.
+	// The debate counts unattributed usage here.
 	{"non-mesh", []metric.Plane{metric.App, metric.Load, metric.Unattributed}},
 	{"business", []metric.Plane{metric.Data, metric.Control, metric.App, metric.Load, metric.Unattributed}},
 	{"overhead", []metric.Plane{gke, metric.Platform}},
 	{"total", []metric.Plane{metric.Data, metric.Control, metric.App, metric.Load, metric.Unattributed, gke, metric.Platform}},
 }
 
-// gke is the part of the platform that the debate shows by itself: what GKE adds to Kubernetes.
+// gke is the plane of GKE's additions to Kubernetes, which the debate shows
+// separately.
 const gke metric.Plane = "gke"
 
-// planeOf is the plane of a task in the debate; empty: none. It counts pods
-// alone, and not what nodes use beside them.
+// planeOf returns the plane of a task in the debate; empty: none. The debate
+// counts only pods, not other usage of nodes.
 func planeOf(t mesh.Task) metric.Plane {
 	switch {
 	case t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder || t.Plane == metric.Harness:
@@ -60,8 +61,8 @@ func planeOf(t mesh.Task) metric.Plane {
 }
 
 // export writes every valid trial as a run in the layout of the
-// great-sidecar-debate: <mesh>/<rate>-<block>-metrics.csv, and the latencies as
-// wrk2 would have printed them. Its plot script reads the directory.
+// great-sidecar-debate: <mesh>/<rate>-<block>-metrics.csv, and the latencies in
+// wrk2's output format. Its plot script reads the directory.
 func export(dir string, d *result.Dir, r *analysis.Report) error {
 	fail := func(err error) error { return fmt.Errorf("write results in the debate's layout: %w", err) }
 	records, err := d.Records()
@@ -93,7 +94,7 @@ func export(dir string, d *result.Dir, r *analysis.Report) error {
 	return nil
 }
 
-// rateOf is the intended rate; in a closed loop the achieved one.
+// rateOf returns the intended rate; in a closed loop the achieved one.
 func rateOf(record *result.Record) float64 {
 	if rate, ok := record.Factors["rate"].(float64); ok {
 		return rate
@@ -105,8 +106,8 @@ func rateOf(record *result.Record) float64 {
 	return l.AskedRate
 }
 
-// meshDir is the directory of a run's mesh, with the other factors that distinguish treatments
-// behind it. Without a mesh the directory is unmeshed.
+// meshDir returns the directory of a run's mesh, followed by the other factors
+// that distinguish treatments. Without a mesh the directory is unmeshed.
 func meshDir(r *analysis.Report, record *result.Record) string {
 	mesh := "unmeshed"
 	if v, ok := record.Factors["mesh"]; ok && report.Level(v) != "none" {
@@ -143,7 +144,8 @@ func writeRun(path string, d *result.Dir, record *result.Record) error {
 	return os.WriteFile(path+"-wrk2-tare0.log", wrk2Text(record.Load, h.Response), 0o644)
 }
 
-// planeSample is the CPU and memory of every plane in one interval; a plane that is absent is unknown.
+// planeSample is the CPU and memory of every plane in one interval; an absent
+// plane is unknown.
 type planeSample struct {
 	at    time.Time
 	cores map[metric.Plane]float64
@@ -151,7 +153,7 @@ type planeSample struct {
 	nodes map[string]nodeSample
 }
 
-// planeSamples are the samples of the measure phase.
+// planeSamples returns the samples of the measure phase.
 func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 	if record.Sampled != nil {
 		return importedSamples(record.Sampled), nil
@@ -199,12 +201,12 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 	return out, nil
 }
 
-// looks are the readings of tasks. On this machine every task is in every
-// look. In a cluster only those are whose counters were refreshed since the last
-// one: a task then goes on as it was seen to between its last two refreshes.
+// looks are the readings of tasks. On one machine every sample has all tasks. In
+// a cluster it has only tasks whose counters were refreshed since the previous
+// sample. The other tasks keep the rate between their last two refreshes.
 type looks struct {
 	cluster bool
-	planes  map[string]metric.Plane // where each task counts
+	planes  map[string]metric.Plane // plane of each task
 	two     map[string][2]result.Reading
 	nodes   map[string][2]result.NodeReading
 }
@@ -231,7 +233,8 @@ func (l *looks) add(now map[string]result.Reading) {
 	}
 }
 
-// sample are the rates now; not ok as long as there is none, or, in a cluster, one is not known.
+// sample returns the current rates. It is not ok without a rate or, in a
+// cluster, while one is unknown.
 func (l *looks) sample(at time.Time) (planeSample, bool) {
 	s := planeSample{at: at, bytes: map[metric.Plane]float64{}, nodes: l.nodeSamples()}
 	s.cores = map[metric.Plane]float64{metric.Data: 0, metric.Control: 0, metric.Platform: 0, metric.Unattributed: 0, gke: 0}
@@ -276,7 +279,8 @@ func importedSamples(x *result.Sampled) []planeSample {
 	return out
 }
 
-// metricsCSV has nanocores and bytes, CRLF, and naive times, as the original, whose first columns are the nodes'.
+// metricsCSV writes nanocores and bytes, CRLF, and naive times, like the
+// original. The first columns are the nodes'.
 func metricsCSV(nodes []node, samples []planeSample) []byte {
 	var b bytes.Buffer
 	c := csv.NewWriter(&b)
@@ -288,7 +292,7 @@ func metricsCSV(nodes []node, samples []planeSample) []byte {
 	for _, col := range columns {
 		head = append(head, col.name+" CPU", col.name+" mem")
 	}
-	_ = c.Write(head) // to memory: it cannot fail
+	_ = c.Write(head) // to memory: cannot fail
 	for _, s := range samples {
 		row := []string{s.at.UTC().Format(time.DateTime)}
 		for _, n := range nodes {
@@ -303,7 +307,7 @@ func metricsCSV(nodes []node, samples []planeSample) []byte {
 	return b.Bytes()
 }
 
-// planeCell is the sum of planes as a whole number; empty if none is known.
+// planeCell returns the sum of planes as a whole number; empty if none is known.
 func planeCell(of map[metric.Plane]float64, planes []metric.Plane, scale float64) string {
 	sum, known := 0.0, false
 	for _, p := range planes {
@@ -317,7 +321,7 @@ func planeCell(of map[metric.Plane]float64, planes []metric.Plane, scale float64
 	return roundedText(sum * scale)
 }
 
-// wrk2Text is a distribution as wrk2 prints it with --latency.
+// wrk2Text returns a distribution in the output format of wrk2 --latency.
 func wrk2Text(l *result.Load, h *hdrhistogram.Histogram) []byte {
 	var b bytes.Buffer
 	ms := func(v int64) float64 { return float64(v) / 1e6 }

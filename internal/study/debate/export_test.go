@@ -57,7 +57,8 @@ func exported(t *testing.T) (*result.Dir, string) {
 	return d, dir
 }
 
-// The debate's script takes these names, this header, these units, and these lines of a log.
+// The debate's script needs these names, this header, these units, and these
+// lines of a log.
 func TestExportedFiles(t *testing.T) {
 	d, dir := exported(t)
 	name := regexp.MustCompile(`^(\d+)-(\d+)-(metrics\.csv|wrk2(-[a-z0-9]{5})\.log)$`)

@@ -7,16 +7,17 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// node is a node as the debate's CSV has it, in four columns: what it used, and what of it pods may have.
+// node is a node in the debate's CSV: four columns of usage and allocatable
+// resources.
 type node struct {
 	name          string
-	cores, memory *float64 // allocatable, cores and bytes; nil: not known
+	cores, memory *float64 // allocatable, cores and bytes; nil: unknown
 }
 
-// nodeSample is the usage of a node in one interval; nil: not known.
+// nodeSample is the usage of a node in one interval; nil: unknown.
 type nodeSample struct{ cores, bytes *float64 }
 
-// nodesOf are those of a trial on a cluster, in the order of the record.
+// nodesOf returns the nodes of a trial on a cluster, in the order of the record.
 func nodesOf(record *result.Record) (nodes []node) {
 	if record.Sampled != nil {
 		for _, n := range record.Sampled.Nodes {
@@ -51,14 +52,14 @@ func wholeCell(v *float64, scale float64) string {
 
 func roundedText(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
 
-// addNodes takes what nodes were refreshed in a look.
+// addNodes adds the nodes refreshed in a sample.
 func (l *looks) addNodes(now map[string]result.NodeReading) {
 	for name, r := range now {
 		l.nodes[name] = [2]result.NodeReading{l.nodes[name][1], r}
 	}
 }
 
-// nodeSamples are the usage of each node between its last two refreshes.
+// nodeSamples returns the usage of each node between its last two refreshes.
 func (l *looks) nodeSamples() map[string]nodeSample {
 	samples := map[string]nodeSample{}
 	for name, two := range l.nodes {

@@ -12,9 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// aggregates are the debate's complete sums and the plane each of them is.
-// "iperf" is a load of another kind; "gke" and "k8s" are tasks of the platform
-// for everyone.
+// aggregates are the debate's complete sums and their planes. "iperf" is another
+// kind of load; "gke" and "k8s" are shared tasks of the platform.
 var aggregates = []struct {
 	what  string
 	plane metric.Plane
@@ -26,15 +25,15 @@ var aggregates = []struct {
 	{"gke", metric.Platform},
 	{"load", metric.Load},
 	{"iperf", metric.Load},
-	// What the debate's own classifier could not place has no column: it is the
-	// part of non-mesh that is in none of the others.
+	// Usage that the debate's own classifier could not place has no column: it is
+	// the part of non-mesh outside the others.
 	{unplaced, metric.Unattributed},
 }
 
 const unplaced = "unknown"
 
-// identities are sums that hold in every row the debate's tool wrote. A row that
-// breaks one was damaged, or put together from two.
+// identities are sums that hold in every row of the debate's tool. A row that
+// breaks one was damaged, or combined from two.
 var identities = []struct {
 	sum   string
 	parts []string
@@ -45,26 +44,27 @@ var identities = []struct {
 	{"total", []string{"business", "overhead"}},
 }
 
-// derived columns are sums, and nothing of their own.
+// derived columns are only sums of others.
 var derived = map[string]bool{"mesh": true, "non-mesh": true, "business": true, "overhead": true, "total": true}
 
-// loadPods are the load generators by the name of their pods.
+// loadPods are the pod names of load generators.
 var loadPods = map[string]bool{"load": true, "wrk2": true, "oha": true}
 
 // roles of the data plane's components that are not sidecars.
 var roles = map[string]string{"ztunnel": "node-proxy", "waypoint": "waypoint", "istio-ingressgateway": "gateway"}
 
-// controlPods are those whose "mesh" containers belong to the control plane.
+// isControl reports whether a pod's "mesh" containers belong to the control
+// plane.
 func isControl(pod string) bool { return pod == "istiod" || strings.HasPrefix(pod, "linkerd-") }
 
-// component is a column of CPU that is a part of an aggregate, and its memory's.
+// component is a CPU column that is part of an aggregate, and its memory column.
 type component struct {
 	aggregate int // among the aggregates
 	task      mesh.Task
 	cpu, mem  int
 }
 
-// componentOf maps a component's column to its aggregate and its task.
+// componentOf returns the aggregate and the task of a component's column.
 func componentOf(what string) (aggregate string, task mesh.Task, ok bool) {
 	if pod, is := strings.CutSuffix(what, " app"); is {
 		aggregate = "faces"
@@ -94,14 +94,14 @@ func componentOf(what string) (aggregate string, task mesh.Task, ok bool) {
 	return "data-plane", task, true
 }
 
-// part is one task to be: its columns, and where in its life it was seen.
+// part is one future task: its columns, and its first and last row.
 type part struct {
 	task        mesh.Task
 	cpu, mem    int // columns
 	first, last int // rows with the component
 }
 
-// group is an aggregate and the components that are known of it.
+// group is an aggregate and its known components.
 type group struct {
 	what     string
 	plane    metric.Plane
@@ -112,10 +112,11 @@ type group struct {
 	hasRest          bool
 }
 
-// slack forgives the rounding of sums: the tool adds whole nanocores, others may not.
+// slack is the tolerance for rounded sums: the tool adds whole nanocores, others
+// may not.
 func slack(sum float64) float64 { return 1e-9*math.Abs(sum) + 2e-9 }
 
-// planes turns a table into tasks that add up to its aggregates.
+// planes converts a table into tasks that add up to its aggregates.
 func (t *table) planes() (*result.Sampled, []string, error) {
 	if err := t.checkIdentities(); err != nil {
 		return nil, nil, err
@@ -132,7 +133,7 @@ func (t *table) planes() (*result.Sampled, []string, error) {
 	return t.sampled(groups), t.strange, nil
 }
 
-// value of a cell; an absent one counts as nothing.
+// value returns the value of a cell; an absent cell counts as 0.
 func (r tableRow) value(column int) float64 {
 	if column < 0 || r.cells[column] == nil {
 		return 0
@@ -167,7 +168,8 @@ func (t *table) checkIdentities() error {
 	return nil
 }
 
-// checkNodes: the tool adds up the same pods by node and by kind.
+// checkNodes compares the sums by node with the sums by kind: the tool adds up
+// the same pods.
 func (t *table) checkNodes() error {
 	nodes := t.nodes()
 	for _, q := range []string{"cpu", "mem"} {
@@ -214,7 +216,7 @@ func (h *heading) sort() {
 	}
 }
 
-// groups are the aggregates with those of their components that were ever there.
+// groups returns the aggregates with all components that occur.
 func (t *table) groups() []group {
 	groups := make([]group, 0, len(aggregates))
 	for _, a := range aggregates {
@@ -230,7 +232,7 @@ func (t *table) groups() []group {
 	return groups
 }
 
-// nodes are the machines of the newer header, in its order.
+// nodes returns the machines of the newer header, in its order.
 func (h *heading) nodes() []string {
 	var names []string
 	for _, c := range h.columns {
@@ -241,9 +243,9 @@ func (h *heading) nodes() []string {
 	return names
 }
 
-// there reports whether the row has the component. The tool leaves a
-// cell empty before it first sees one and writes zeros when it no longer does;
-// nothing that runs has no memory.
+// there reports whether the row has the component. The tool leaves a cell empty
+// before it first sees one, and writes zeros when it no longer does. A running
+// component always has memory.
 func (p *part) there(r tableRow) bool {
 	if p.mem >= 0 {
 		return r.has(p.mem) && r.value(p.mem) > 0
@@ -266,7 +268,8 @@ func (t *table) life(p *part) bool {
 	return p.first >= 0
 }
 
-// fill computes what the aggregate holds beyond its parts, and checks that it is not less than nothing.
+// fill computes the part of the aggregate beyond its parts, and checks that it
+// is not negative.
 func (t *table) fill(g *group) error {
 	g.restCPU, g.restMem = make([]*float64, len(t.rows)), make([]*float64, len(t.rows))
 	for _, q := range []struct {
@@ -301,8 +304,8 @@ func (t *table) fill(g *group) error {
 	return nil
 }
 
-// sums is the source of a group's sum: its own column, or without one in
-// what non-mesh holds beyond its parts.
+// sums is the source of a group's sum: its own column, or else the part of
+// non-mesh beyond its parts.
 type sums struct {
 	own, total int // columns
 	unplaced   bool
@@ -318,9 +321,9 @@ func (t *table) sumsOf(g *group, q string, column int) sums {
 	return s
 }
 
-// of is the group's sum in a row. An empty cell is nothing where the row
-// has a total: the identities hold up to it without the cell, and what non-mesh
-// holds beyond its parts is unplaced. Without a total it is unknown.
+// of returns the group's sum in a row. An empty cell is 0 if the row has a
+// total: the identities hold without the cell, and the part of non-mesh beyond
+// its parts is unplaced. Without a total it is unknown.
 func (s *sums) of(r tableRow) (float64, bool) {
 	total := r.has(s.total)
 	if !s.unplaced {

@@ -21,7 +21,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// runFile is {rate}-{run}-metrics.csv or {rate}-{run}-{generator}[-{pod}].log.
+// runFile matches {rate}-{run}-metrics.csv and
+// {rate}-{run}-{generator}[-{pod}].log.
 var runFile = regexp.MustCompile(`^(\d+)-(\d+)-(?:(metrics\.csv)|(wrk2|oha)(?:-[A-Za-z0-9]+)*\.log)$`)
 
 // sequenceRun is the files of one run.
@@ -169,11 +170,11 @@ func (r *sequenceRun) resources(t *importer.Trial, o importer.Options, outs []*i
 	return nil
 }
 
-// resourceMetrics rest on the sampled figures.
+// resourceMetrics are the metrics that depend on the sampled figures.
 var resourceMetrics = metric.Sampled()
 
 // phases cuts warm-up and tail off the time in which the load generator was
-// seen: by time, never by what the figures were.
+// seen: by time, never by the figures.
 func phases(t *importer.Trial, table *table, o importer.Options, outs []*importer.Output) {
 	rows := table.rows
 	first, last := table.loaded()
@@ -195,7 +196,8 @@ func phases(t *importer.Trial, table *table, o importer.Options, outs []*importe
 	checkClock(t, table, first, last, outs)
 }
 
-// loaded are the first and the last row in which the load generator was seen; -1 if it never was.
+// loaded returns the first and the last row in which the load generator was
+// seen; -1: never.
 func (t *table) loaded() (first, last int) {
 	first = -1
 	columns := []int{t.of("load", "mem"), t.of("iperf", "mem")}
@@ -211,7 +213,7 @@ func (t *table) loaded() (first, last int) {
 	return first, last
 }
 
-// checkClock detects a clock that was set forward, and a sampler that paused.
+// checkClock detects a clock set forward, and a paused sampler.
 func checkClock(t *importer.Trial, table *table, first, last int, outs []*importer.Output) {
 	rows := table.rows
 	var steps []time.Duration

@@ -91,7 +91,8 @@ func TestEveryFormOfASequence(t *testing.T) {
 	}
 }
 
-// The sum of the tasks is the debate's own total, in every row, to the last digit that matters.
+// The sum of the tasks is the debate's own total in every row, to the last
+// significant digit.
 func TestTasksAddUpToTheTotal(t *testing.T) {
 	for _, q := range everyForm {
 		dir := q.Write(t, t.TempDir())

@@ -10,20 +10,21 @@ import (
 	"sync/atomic"
 )
 
-// heading is the columns after the time, with their quantities.
+// heading contains the columns after the time, with their quantities.
 type heading struct {
 	names      []string
 	columns    []column
 	scales     []scale // as columns
 	index      map[column]int
 	components []component
-	strange    []string // columns of which nothing is known
+	strange    []string // unknown columns
 }
 
-// lastHeading is most likely that of the next file too: a sequence is one cluster's.
+// lastHeading is cached, because the files of a sequence usually have the same
+// heading.
 var lastHeading atomic.Pointer[heading]
 
-// headingOf reads the names of the columns; the error is a duplicate.
+// headingOf parses the names of the columns; the error is a duplicate.
 func headingOf(names [][]byte) (*heading, error) {
 	same := func(a []byte, b string) bool { return string(a) == b }
 	if last := lastHeading.Load(); last != nil && slices.EqualFunc(names, last.names, same) {
@@ -52,7 +53,7 @@ func columnOf(name string) (column, scale) {
 	return column{what: name}, scale{}
 }
 
-// of is the place of a column; -1 if the file has none.
+// of returns the index of a column; -1 if the file has none.
 func (h *heading) of(what, quantity string) int {
 	if i, ok := h.index[column{what, quantity}]; ok {
 		return i
@@ -60,20 +61,20 @@ func (h *heading) of(what, quantity string) int {
 	return -1
 }
 
-// room holds the cells of many rows in one allocation.
+// room allocates the cells of many rows at once.
 type room struct {
 	values []float64
 	places []*float64
 }
 
-// manyRows is the rows of five minutes with a sample in ten seconds, and some
-// more. manyCells limits the room for wide rows.
+// manyRows is the rows of five minutes with a sample per ten seconds, and some
+// more. manyCells limits the allocation for wide rows.
 const (
 	manyRows  = 36
 	manyCells = 1 << 14
 )
 
-// row is room for n cells.
+// row returns n cells.
 func (r *room) row(n int) ([]float64, []*float64) {
 	if len(r.values) < n {
 		cells := n * max(1, min(manyRows, manyCells/max(n, 1)))
@@ -84,14 +85,16 @@ func (r *room) row(n int) ([]float64, []*float64) {
 	return values, places
 }
 
-// records are the rows of a CSV, the heading among them. Cells are good until the next.
+// records iterates over the rows of a CSV, including the heading. Cells are
+// valid until the next row.
 type records interface {
-	// next is io.EOF after the last, and a [csv.ParseError] where a row is none.
+	// next returns io.EOF after the last row, and a [csv.ParseError] for an invalid
+	// row.
 	next() (line int, cells [][]byte, err error)
 }
 
-// recordsOf reads what has no quotes without making a string of each row. What it
-// takes for a row, and what it refuses, is as encoding/csv has it.
+// recordsOf reads text without quotes, and allocates no string per row. It
+// accepts and rejects the same rows as encoding/csv.
 func recordsOf(b []byte) records {
 	if bytes.IndexByte(b, '"') < 0 {
 		return &plainRecords{rest: b}

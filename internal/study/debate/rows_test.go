@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// allRows are the rows of a CSV as text, and the error at their end.
+// allRows returns the rows of a CSV as text, and the error at their end.
 func allRows(r records) (rows []string, err error) {
 	for {
 		line, cells, err := r.next()
@@ -28,7 +28,8 @@ func libraryRows(b []byte) records {
 	return &quotedRecords{csv: r}
 }
 
-// sameRows holds the rows of a text without quotes to those encoding/csv reads.
+// sameRows compares the rows of a text without quotes with those of
+// encoding/csv.
 func sameRows(t *testing.T, b []byte) {
 	t.Helper()
 	got, gotErr := allRows(&plainRecords{rest: b})
@@ -66,7 +67,7 @@ func FuzzPlainRows(f *testing.F) {
 	})
 }
 
-// Rows have room of their own, however many there are and however wide.
+// Rows do not share cells, for any number and width of rows.
 func TestRoomOfRows(t *testing.T) {
 	for _, width := range []int{0, 1, 49, manyCells + 1} {
 		var r room

@@ -7,7 +7,7 @@ import (
 
 const metricsAPI = "Kubernetes Metrics API"
 
-// sampled lays the groups out as tasks and rows.
+// sampled converts the groups into tasks and rows.
 func (t *table) sampled(groups []group) *result.Sampled {
 	s := &result.Sampled{Source: metricsAPI}
 	for _, g := range groups {
@@ -42,15 +42,15 @@ func (t *table) sampled(groups []group) *result.Sampled {
 	return s
 }
 
-// rested reports whether the group needs a task for what its components do not
-// hold. One without components has one in any case, so that a plane that is
-// nothing is known to be.
+// rested reports whether the group needs a task for the part beyond its
+// components. A group without components always has one, so that an empty plane
+// is known to be zero.
 func (g *group) rested() bool { return g.hasRest || len(g.parts) == 0 }
 
 var nothing = new(float64)
 
-// cells of a component in row i. Before its first row and after its last row it
-// used nothing; a gap between them is unknown.
+// cells returns the component's cells in row i. Before its first and after its
+// last row it used nothing; a gap between them is unknown.
 func (p *part) cells(i int, r tableRow) (cpu, mem *float64) {
 	switch {
 	case i < p.first || i > p.last:

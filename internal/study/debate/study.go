@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// name is that of the source, the format and the attribution.
+// name is the name of the source, the format and the attribution.
 const name = "great-sidecar-debate"
 
 // Source imports sequences.

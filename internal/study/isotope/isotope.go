@@ -48,8 +48,8 @@ func Convert(file string, data []byte) (t app.Topology, notes []string, err erro
 	return t.Default(), c.notes, nil
 }
 
-// maxCommands bounds the commands of a graph. The default script counts once for
-// each service without a script, so a small file can have billions.
+// maxCommands is the max number of commands of a graph. The default script
+// counts once per service without a script, so a small file can have billions.
 const maxCommands = 20_000
 
 const smallerHint = "add script: [] to the services without calls"
@@ -81,7 +81,7 @@ func (c *converter) small() bool {
 	return true
 }
 
-// graph is a file of isotope.
+// graph is an isotope file.
 type graph struct {
 	APIVersion string    `yaml:"apiVersion"`
 	Kind       string    `yaml:"kind"`
@@ -163,7 +163,7 @@ type converter struct {
 	doc   *strict.Document
 	graph graph
 	notes []string
-	from  map[string]string // the path of a call in the topology -> of its command in the file
+	from  map[string]string // topology path of a call -> path of its command in the file
 }
 
 // reporter maps mistakes in a topology to their positions in isotope's file.
@@ -277,7 +277,7 @@ func (c *converter) service(at string, s service) app.Service {
 	return out
 }
 
-// step is a command, or a list of commands that are carried out at the same time.
+// step is a command, or a list of concurrent commands.
 func (c *converter) step(at string, step any) []app.Call {
 	list, concurrent := step.([]any)
 	if !concurrent {

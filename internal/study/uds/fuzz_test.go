@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// possible fails on a figure that cannot be: what a reader lets through goes into a record.
+// possible fails on an impossible figure, which a reader must reject.
 func possible(t *testing.T, s *result.Sampled) {
 	t.Helper()
 	last := s.Rows[0].At

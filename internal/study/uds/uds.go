@@ -32,8 +32,8 @@ const usageLog = "resource-usage.log"
 // runDir is {rate}_{replicas}, the directory of one run.
 var runDir = regexp.MustCompile(`^(\d+)_(\d+)$`)
 
-// read reads runs of uds-core's sidecar test: each a directory with the log
-// of what its namespaces used, and with vegeta's results or report if kept.
+// read reads runs of uds-core's sidecar test. Each is a directory with a usage
+// log by namespace and, if kept, vegeta's results or report.
 func read(paths []string, o importer.Options) (*importer.Study, error) {
 	s := &importer.Study{Source: "uds-core", Name: "uds-core", Description: "Imported: runs of uds-core's resource test."}
 	files, err := s.ListFiles(paths)
@@ -91,7 +91,7 @@ func trialOf(log string, beside []string, o importer.Options) importer.Trial {
 
 func vegeta(t *importer.Trial, path string, o importer.Options) error {
 	if t.Record.Load != nil {
-		return nil // results and the report on them: one is enough
+		return nil // results and their report: one is enough
 	}
 	b, err := importer.ReadFile(path)
 	if err != nil {
@@ -106,9 +106,9 @@ func vegeta(t *importer.Trial, path string, o importer.Options) error {
 	return t.Take([]*importer.Output{out})
 }
 
-// namespaces reads the log of what each namespace used, all its pods added up.
-// A namespace with sidecars holds applications and proxies, which the log does
-// not separate: it is unattributed, and the planes it may hold are unknown.
+// namespaces reads the log of usage by namespace, the sum of its pods. A
+// namespace with sidecars contains applications and proxies, which the log does
+// not separate. It is unattributed, and the planes it may contain are unknown.
 func namespaces(t *importer.Trial, path string, o importer.Options) error {
 	b, err := importer.ReadFile(path)
 	if err != nil {
@@ -118,7 +118,8 @@ func namespaces(t *importer.Trial, path string, o importer.Options) error {
 	if err != nil {
 		return err
 	}
-	// Not shortened: in figures this coarse a new reading may well look like the one before.
+	// Not shortened: with figures this coarse a new reading may equal the previous
+	// one.
 	t.Record.Sampled = s
 	t.Warn("readings-unknown", "the source rounds to 1 mCPU and 1 MiB: its new readings cannot be distinguished from repeats; all samples count", "", metric.Sampled()...)
 	first, last := s.Rows[0].At, s.Rows[len(s.Rows)-1].At
@@ -135,7 +136,7 @@ func namespaces(t *importer.Trial, path string, o importer.Options) error {
 	return nil
 }
 
-// usageRow is one namespace at one time.
+// usageRow is the usage of one namespace at one time.
 type usageRow struct {
 	line       int
 	at         time.Time
@@ -143,7 +144,7 @@ type usageRow struct {
 	cores, mem float64
 }
 
-// parse reads "time,namespace,mCPU,MiB". Its later form has six fields: the
+// parse parses "time,namespace,mCPU,MiB". The later format has six fields: the
 // sum and the largest pod of each.
 func parse(path string, b []byte) (*result.Sampled, error) {
 	fail := func(line int, format string, args ...any) (*result.Sampled, error) {
@@ -199,7 +200,7 @@ func fieldsOf(f []string) (usageRow, error) {
 	if r.namespace == "" {
 		return r, errors.New("no namespace is named")
 	}
-	// A bare number is in the unit of the header: mCPU and MiB.
+	// A bare number has the unit of the header: mCPU and MiB.
 	cores, err1 := importer.Amount(withUnit(f[2], "m"), importer.CPUUnits)
 	memory, err2 := importer.Amount(withUnit(f[mem], "Mi"), importer.MemoryUnits)
 	r.cores, r.mem = cores, memory
@@ -220,13 +221,13 @@ func withUnit(s, unit string) string {
 	return s
 }
 
-// rowError is a mistake in a row.
+// rowError is an error in a row.
 type rowError struct {
 	error
 	line int
 }
 
-// sampled lays rows of one time side by side.
+// sampled joins rows of the same time.
 func sampled(rows []usageRow) (*result.Sampled, *rowError) {
 	s := &result.Sampled{Source: "kubectl top", Unknown: []metric.Plane{metric.App, metric.Data, metric.Platform, metric.Unattributed, metric.Load, metric.Control}}
 	index := map[string]int{}
@@ -249,12 +250,12 @@ func sampled(rows []usageRow) (*result.Sampled, *rowError) {
 	return s, nil
 }
 
-// taskOf gives a namespace its plane, if its name shows it.
+// taskOf returns a namespace's task, with its plane if the name shows it.
 func taskOf(namespace string) mesh.Task {
 	t := mesh.Task{ID: namespace, Namespace: namespace, Pod: namespace, Plane: metric.Unattributed, Role: result.RoleNamespace, Component: namespace}
 	switch {
 	case namespace == "istio-system" || namespace == "linkerd":
-		t.Plane = metric.Control // with ambient, ztunnel as well: the plane as a whole stays unknown
+		t.Plane = metric.Control // with ambient it contains ztunnel: the whole plane stays unknown
 	case strings.HasPrefix(namespace, "istio-") && strings.Contains(namespace, "gateway"):
 		t.Plane = metric.Data
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// log is the output of one pod's load generator, and the name of its file.
+// log returns the output of one pod's load generator, and its file name.
 func (s Sequence) log(rate, run, pod int, random *rand.Rand) (string, []byte) {
 	share := rate / s.Pods
 	n := share * s.Seconds
@@ -24,15 +24,16 @@ func (s Sequence) log(rate, run, pod int, random *rand.Rand) (string, []byte) {
 	return fmt.Sprintf("%d-%d-wrk2-%s.log", rate, run, id), []byte(Wrk2Log(ms, share, s.Seconds))
 }
 
-// at is the value that a share q of the sorted values does not exceed.
+// at returns the smallest value that a share q of the sorted values does not
+// exceed.
 func at(ms []float64, q float64) (float64, int) {
 	n := int(math.Ceil(q*float64(len(ms)) - 1e-9))
 	n = min(max(n, 1), len(ms))
 	return ms[n-1], n
 }
 
-// Wrk2Log is wrk2's text for sorted latencies in ms. With few requests for its
-// 200 connections it has wrk2's false time-outs.
+// Wrk2Log returns wrk2's text for sorted latencies in ms. With few requests for
+// its 200 connections it contains wrk2's false timeouts.
 func Wrk2Log(ms []float64, rate, seconds int) string {
 	const connections = 200
 	// Its first ten seconds are calibration and in no histogram.
@@ -79,7 +80,7 @@ func Wrk2Log(ms []float64, rate, seconds int) string {
 	return b.String()
 }
 
-// ohaLog is oha's JSON, or its form after a Python client.
+// ohaLog returns oha's JSON, or its form after a Python client.
 func ohaLog(ms []float64, seconds int, form string) string {
 	var p []string
 	for _, q := range []float64{10, 25, 50, 75, 90, 95, 99, 99.9, 99.99} {

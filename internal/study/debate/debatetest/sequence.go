@@ -1,6 +1,6 @@
 // Package debatetest writes sequences in the layout of the Great Sidecar
-// Debate's tool, with figures that are known: metrics CSV files and the logs of
-// load generators. It shares no code with the importer it tests.
+// Debate's tool, with known figures: metrics CSV files and logs of load
+// generators. It shares no code with the importer it tests.
 package debatetest
 
 import (
@@ -41,7 +41,7 @@ type Sequence struct {
 // Truth is the cost of a run in the steady state: cores and bytes of each column.
 type Truth struct{ Cores, Bytes map[string]float64 }
 
-// Start is when every sequence begins.
+// Start is the start of every sequence.
 var Start = time.Date(2025, 3, 27, 17, 0, 0, 0, time.UTC)
 
 // components of each mesh: idle cores, cores per request/s, MiB.
@@ -100,7 +100,7 @@ func (s Sequence) values(rate int, load, noise float64) map[string][2]float64 {
 				continue
 			}
 			if generator && s.Oha != "" && strings.HasSuffix(name, " app") {
-				// There is no column for oha's own container: it shows in the sum only.
+				// oha's own container has no column: only the sum contains it.
 				v["load"] = [2]float64{math.Round(c[1] * float64(rate) * load * noise * 1e9), math.Round(c[2] * (1 << 20))}
 				continue
 			}
@@ -188,8 +188,8 @@ func (s Sequence) file(t testing.TB, dir, name string, b []byte) {
 	}
 }
 
-// CSV is the metrics of one run: idle, a start that is partly idle, the steady
-// state, and an end; each reading shown Refresh times.
+// CSV returns the metrics of one run: idle, a partly idle start, the steady
+// state, and an end. Each reading occurs Refresh times.
 func (s Sequence) CSV(rate int, at time.Time, random *rand.Rand) []byte {
 	s = s.defaults()
 	end := "\r\n"
