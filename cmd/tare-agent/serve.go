@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
-	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // envPrefix is the prefix of variables that set flags: TARE_SERVE_RESPONSE_SIZE

@@ -276,7 +276,8 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkPlan rejects identifiers that cannot be directory names.
+// checkPlan rejects a plan without trials, with identifiers that are duplicate or
+// cannot be directory names, or with ordinals out of order.
 func checkPlan(p *plan.Plan) error {
 	if p == nil || len(p.Trials) == 0 {
 		return errors.New("the plan has no trials")

@@ -135,7 +135,7 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// checkOverlap rejects runs of one directory that overlap in time: one cluster
+// checkOverlap invalidates runs of one directory that overlap in time: one cluster
 // runs one at a time. They are copies of one another, or a clock was set between
 // them.
 func checkOverlap(s *importer.Study) {
