@@ -10,8 +10,8 @@ import (
 // Clock is the offset of one process's clock from the clock of the process that started it.
 type Clock struct {
 	AheadUS float64 `json:"ahead_us"` // its clock minus the other process's, µs
-	// BoundUS is the most by which AheadUS may be wrong, µs: half of the quickest
-	// question's round trip, as its two directions may differ.
+	// BoundUS is the maximum error of AheadUS, µs: half of the shortest round trip,
+	// since its two directions may differ.
 	BoundUS float64 `json:"bound_us"`
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds of what a profile may ask; beyond them it is a mistake, not a wish.
+// Bounds of a profile's values. A larger value is an error.
 const (
 	maxRate        = 10_000_000 // 1/s
 	maxConnections = 1_000_000
@@ -15,7 +15,7 @@ const (
 	MaxDuration    = 30 * 24 * time.Hour
 )
 
-// Defaults of what a profile leaves open.
+// Defaults of unset fields of a profile.
 const (
 	DefaultConnections = 64
 	DefaultTimeout     = 10 * time.Second
@@ -23,7 +23,7 @@ const (
 	DefaultSpin        = 60 * time.Microsecond
 )
 
-// WithDefaults fills in what p leaves open.
+// WithDefaults returns p with the defaults of unset fields.
 func (p Profile) WithDefaults() Profile {
 	if p.Method == "" {
 		p.Method = http.MethodGet
@@ -68,7 +68,7 @@ func (p Profile) WithDefaults() Profile {
 	return p
 }
 
-// What becomes of a request that finds no free connection.
+// Values of [Profile.Overflow].
 const (
 	overflowQueue = "queue"
 	OverflowDrop  = "drop"
@@ -87,6 +87,6 @@ func meanRate(segments []Segment) float64 {
 	return requests / seconds
 }
 
-// DefaultFollow is how many redirects a request is taken through at most where they
-// are followed and no maximum is given: the default of net/http's client.
+// DefaultFollow is the default maximum of followed redirects, the same as that of
+// net/http's client.
 const DefaultFollow = 10

@@ -43,19 +43,25 @@ type Profile struct {
 	Seed        uint64  `json:"seed,omitempty"`
 	Connections int     `json:"connections"`
 	Workers     int     `json:"workers,omitempty"` // OS threads; default 1
-	// Protocol is http1 (default), http2, grpc (unary calls; a target's path is the
-	// method, the body one message: that of BodyFile, or one whose field 1 has
-	// RequestSize bytes) or tcp (the body, at least one byte, is sent as it is and must
-	// come back; a target is tcp://host:port, over TLS tls://host:port, or an http or
-	// https URL of which only host and port count, and ExpectSize is of no effect). Over
-	// TLS http2 and grpc are agreed on by ALPN, else they are spoken by prior knowledge. Or auto: http2 for an https
-	// target whose server chooses it in a connection before the load, http1 for any other.
+	// Protocol is http1 (default), http2, grpc, tcp or auto.
+	//
+	// grpc: unary calls. A target's path is the method. The body is one message: that
+	// of BodyFile, or one whose field 1 has RequestSize bytes.
+	//
+	// tcp: the body, min one byte, is sent unchanged and must come back. A target is
+	// tcp://host:port, over TLS tls://host:port, or an http or https URL of which only
+	// host and port count. ExpectSize has no effect.
+	//
+	// auto: http2 for an https target whose server chooses it in a connection before
+	// the load, http1 for any other.
+	//
+	// Over TLS, http2 and grpc are negotiated by ALPN; otherwise by prior knowledge.
 	Protocol string `json:"protocol,omitempty"`
-	// Streams is how many requests HTTP/2 and gRPC have under way on one connection
-	// at most; default 16. The server may allow fewer.
+	// Streams is the maximum number of HTTP/2 and gRPC requests in flight on one
+	// connection; default 16. The server may allow fewer.
 	Streams int `json:"streams,omitempty"`
-	// GRPCStream marks a server-streaming method: its answer is any number
-	// of messages, and the response time lasts until the status after the last.
+	// GRPCStream marks a server-streaming method: its response is any number of
+	// messages, and the response time ends at the status after the last.
 	// ExpectSize is then the size of every message.
 	GRPCStream bool `json:"grpcStream,omitempty"`
 
@@ -68,13 +74,13 @@ type Profile struct {
 	Warmup  time.Duration `json:"warmup"`
 	Measure time.Duration `json:"measure"`
 	Tail    time.Duration `json:"tail"`
-	// Requests, if not zero, ends the measure window when that many requests have been
-	// sent in it and answered; Measure is then its longest.
+	// Requests, if not zero, ends the measure window when that number of requests has
+	// been sent in it and answered. Measure is then its maximum.
 	Requests int64         `json:"requests,omitempty"`
 	Drain    time.Duration `json:"drain"` // how long to wait for requests in flight at the end
 
-	// Calibrate is for how long to measure the generator's own floor before the
-	// load, against a server inside this process; zero: not.
+	// Calibrate is the duration of the measurement of the generator's own floor before
+	// the load, against a server inside this process; zero: none.
 	Calibrate time.Duration `json:"calibrate,omitempty"`
 
 	// HDRPath receives the HdrHistogram interval log; empty: none.
@@ -98,30 +104,30 @@ type Profile struct {
 	Weights []int `json:"weights,omitempty"`
 	// Headers are sent with every request, "Name: value".
 	Headers []string `json:"headers,omitempty"`
-	// BodyFile has the request's body, in place of RequestSize bytes of nothing in particular.
+	// BodyFile has the request's body, in place of RequestSize filler bytes.
 	BodyFile string `json:"bodyFile,omitempty"`
-	// Resolve is the time of name look-ups: "once" (default), before the
-	// load, or "connection", for every connection that is opened; then the look-up is
-	// part of opening it. Several addresses of one name are used in turn, and one
-	// that cannot be connected to is passed over for a second.
+	// Resolve is the time of name look-ups: "once" (default), before the load, or
+	// "connection", as part of opening each connection. Several addresses of one name
+	// are used in turn. An address that cannot be connected to is skipped for a second.
 	Resolve string `json:"resolve,omitempty"`
 	// IPVersion is "4" or "6" to use only such addresses of a name; empty: all.
 	IPVersion string `json:"ipVersion,omitempty"`
-	// Follow is how many redirects a request follows at most, each to whatever host it
-	// names; 0: none, a redirect counts as its status. The response time is that of
-	// the whole chain, Timeout is for each of its answers. HTTP/1.1 only.
+	// Follow is the maximum number of redirects that a request follows, to any host;
+	// 0: none, a redirect counts as its status. The response time is that of the whole
+	// chain; Timeout applies to each of its responses. HTTP/1.1 only.
 	Follow int `json:"follow,omitempty"`
 	// NoKeepAlive opens a connection for every request; the service time begins with it.
 	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
 
 	// CPUs pins the workers; empty: wherever the process may run.
 	CPUs []int `json:"cpus,omitempty"`
-	// Spin is how long before a send a worker stops sleeping and polls (ns). With it a
-	// worker polls for answers too, while they are due as others before them were and
-	// as long as both take no more than three quarters of its core. It makes sends
-	// punctual to the microsecond, takes waking up out of the response times (some 20 µs
-	// each on a virtual machine), and costs CPU that the system under test may need. Zero: 60 µs if the process has a core to spare for each worker,
-	// none otherwise; negative: none.
+	// Spin is the time before a send at which a worker stops sleeping and polls, in ns.
+	// The worker then also polls for responses at the time that earlier ones predict,
+	// as long as both take max three quarters of its core. Spinning makes sends punctual
+	// to the microsecond and removes wake-ups from the response times (some 20 µs each
+	// on a virtual machine). It costs CPU that the system under test may need.
+	// Zero: 60 µs if the process has a spare core for each worker, none otherwise;
+	// negative: none.
 	Spin time.Duration `json:"spin,omitempty"`
 	// Engine is "" for the best there is, or "portable": a goroutine for each
 	// connection, which runs everywhere and is less punctual.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// OnClock converts r's times, which are those of a part's own clock, to the clock of the
-// one who measured c, and keeps c.
+// OnClock converts r's times from the part's own clock to the clock of the process
+// that measured c, and stores c.
 func (r *Report) OnClock(c Clock) {
 	for _, at := range []*time.Time{&r.Started, &r.MeasureStart, &r.MeasureEnd} {
 		*at = at.Add(-c.Ahead())
@@ -103,7 +103,7 @@ type Report struct {
 	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
-	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time less polls that found nothing, over wall time, 0..1
+	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time minus empty polls, over wall time, 0..1
 	// FloorMS is the response time this generator measured for a server in its own
 	// process that answers at once: the least it can see here. Absent without Profile.Calibrate.
 	FloorMS Quantiles `json:"floor_ms,omitzero"`
@@ -161,7 +161,7 @@ type Distributions struct {
 
 // Host is the state of the machine in the measure window; zero where unknown.
 type Host struct {
-	StealRatio  float64 `json:"stealRatio"`  // share of its CPU time that the hypervisor gave to others
+	StealRatio  float64 `json:"stealRatio"`  // steal time as a share of its CPU time
 	CPUPressure float64 `json:"cpuPressure"` // share of the time in which some task waited for a CPU
 }
 

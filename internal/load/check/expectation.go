@@ -67,8 +67,8 @@ func (c *Content) Add(b []byte) {
 	}
 }
 
-// Check says how a complete answer, with so many bytes of body, differs from what
-// was expected. Nothing else is checked of an answer with another status.
+// Check returns how a complete response with body bytes of body differs from the
+// expectation. If the status differs, it checks nothing else.
 func (e *Expectation) Check(status int, body int64, of *Content) load.Failure {
 	switch {
 	case !e.wanted[status] && e.named:

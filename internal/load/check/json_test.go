@@ -83,7 +83,7 @@ func TestJSONLook(t *testing.T) {
 	}
 }
 
-// member is what is at path in doc; nil: nothing.
+// member returns the value at path in doc, or nil.
 func member(doc any, path load.JsonPath) (v any) {
 	v = doc
 	for _, key := range path {
@@ -129,7 +129,7 @@ func agree(t *testing.T, body []byte, cut1, cut2 int) {
 	}
 	var doc any
 	if json.Unmarshal(body, &doc) != nil {
-		return // a number too large, say
+		return // for example a number too large
 	}
 	if duplicates(body) {
 		return
@@ -141,8 +141,8 @@ func agree(t *testing.T, body []byte, cut1, cut2 int) {
 	}
 }
 
-// duplicates says whether some object has a name twice: encoding/json then keeps the
-// last or merges, the look takes any.
+// duplicates reports whether an object has a name twice. encoding/json then keeps
+// the last value or merges; the check accepts any.
 func duplicates(body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	var names []map[string]bool // nil for an array

@@ -92,8 +92,8 @@ func serveAlone(what string) error {
 	return err
 }
 
-// startAlone runs a server in a process of its own, so that what it allocates is
-// not counted, and returns its URL. A nil authority: without TLS.
+// startAlone runs a server in its own process, whose allocations are not counted,
+// and returns its URL. A nil authority: without TLS.
 func startAlone(t testing.TB, protocol string, a *authority) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -133,8 +133,8 @@ func startAlone(t testing.TB, protocol string, a *authority) string {
 	return url
 }
 
-// allocations is how many a request costs: those of a long load less those of a
-// short one, so that what a load costs once is not counted.
+// allocations returns the allocations per request. It subtracts a short load from a
+// long one, so that allocations per load are not counted.
 func allocations(t testing.TB, p load.Profile) float64 {
 	t.Helper()
 	measure := func(requests int64) float64 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestHalvesThatDifferAreTold(t *testing.T) {
+func TestDifferentHalvesAreReported(t *testing.T) {
 	long(t)
 	began := time.Now()
 	p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {

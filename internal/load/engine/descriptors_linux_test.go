@@ -38,7 +38,8 @@ func runPoor(what string) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// A load that runs out of descriptors says so, goes on with the connections it has, and ends.
+// TestOutOfFileDescriptors checks that a load without free descriptors reports the
+// error, continues with its open connections, and ends.
 func TestOutOfFileDescriptors(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

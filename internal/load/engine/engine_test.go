@@ -164,9 +164,9 @@ func TestAgainstNetHTTP(t *testing.T) {
 	})
 }
 
-// A server that stops for a second at 1,000 requests/s: every request scheduled
-// in that second waited from its intended start, and the response times say so.
-// The service times cannot: most requests were sent only after the stop.
+// TestStoppedServerShowsInResponseTime stops a server for a second at 1,000
+// requests/s. The response times include the wait from the intended start. The
+// service times do not: most requests were sent only after the stop.
 func TestStoppedServerShowsInResponseTime(t *testing.T) {
 	long(t)
 	eachEngine(t, func(t *testing.T, engine string) {

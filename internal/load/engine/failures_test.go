@@ -133,8 +133,9 @@ func wire(c net.Conn) net.Conn {
 	return c
 }
 
-// A server that is not there can be told from one that fails: no connection was open.
-func TestConnectionsThatCannotBeOpenedAreTold(t *testing.T) {
+// TestUnreachableServerHasNoConnections checks that the report distinguishes an
+// unreachable server from a failing one: no connection was open.
+func TestUnreachableServerHasNoConnections(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine string) {
 		p := on(profile(refusedTarget(t)), engine)
 		p.Measure, p.Warmup, p.Tail = 200*time.Millisecond, 0, 0

@@ -177,8 +177,8 @@ func TestBodyChecks(t *testing.T) {
 	}
 }
 
-// A server that is asked to say whether it wants the body says so, and its answer is
-// still the one that counts. The body is not held back meanwhile.
+// TestExpectContinue checks that a 100 Continue is skipped and the final response
+// counts. The client sends the body without waiting for the 100.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	const sent = 3000

@@ -63,7 +63,7 @@ func nameServer(t *testing.T, names map[string][]netip.Addr, codes map[string]dn
 	return r.LookupNetIP
 }
 
-// onAddresses starts a server on the same port of each address, and says which port.
+// onAddresses starts a server on the same port of each address and returns the port.
 func onAddresses(t *testing.T, handle func(net.Conn), ips ...string) (port string) {
 	t.Helper()
 	for attempt := range 20 {
@@ -202,7 +202,8 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 	}
 }
 
-// A load that is stopped does not wait for a name server that says nothing.
+// TestLookUpEndsWithTheLoad checks that a stopped load does not wait for a name
+// server that does not respond.
 func TestLookUpEndsWithTheLoad(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {

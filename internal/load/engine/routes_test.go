@@ -7,8 +7,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Requests are told apart by their paths, and not by the servers they go to.
-func TestRoutesAreToldApart(t *testing.T) {
+// TestRoutesAreByPath checks that routes differ by path and not by server.
+func TestRoutesAreByPath(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
 		server := rawServer(t, answering(func(c net.Conn, _ int) bool {

@@ -66,7 +66,7 @@ func TestFailuresOverTLS(t *testing.T) {
 	}
 }
 
-// cutting breaks off the connection in the middle of what is written, once told to.
+// cutting closes the connection in the middle of a write once cut is set.
 type cutting struct {
 	net.Conn
 	cut atomic.Bool
@@ -233,8 +233,8 @@ func TestGRPCOverMutualTLS(t *testing.T) {
 	}
 }
 
-// A server that speaks another protocol than was asked for is told from one whose
-// TLS fails, whichever way it says so.
+// TestALPN checks that an ALPN mismatch is distinguished from other TLS failures,
+// for every way in which a server reports it.
 func TestALPN(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)

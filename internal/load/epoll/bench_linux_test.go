@@ -13,8 +13,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// BenchmarkUserCode is what the engine does for a request of a closed loop between
-// the read of one answer and the write of the next request, which goes nowhere here.
+// BenchmarkUserCode measures the engine's work per request of a closed loop: from the
+// read of a response to the write of the next request, here to /dev/null.
 func BenchmarkUserCode(b *testing.B) {
 	sink, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

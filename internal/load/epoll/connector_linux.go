@@ -127,7 +127,7 @@ func (cn *connector) connectFailed(c *conn, errno unix.Errno) {
 	cn.tryNext(c, failureOf(errno))
 }
 
-// avoid lets the address that failed rest, where there are others.
+// avoid skips the failed address for avoidFor if the name has other addresses.
 func (cn *connector) avoid(c *conn) {
 	if len(c.addrs) > 1 {
 		cn.avoided[c.address()] = cn.w.now + avoidFor

@@ -62,9 +62,9 @@ func (s *sleeper) woke(late int64) {
 	}
 }
 
-// replyMost is the longest answer that a worker with a spin window polls for, ns: to
-// wake up for one takes some 20 µs on a virtual machine, which would be taken for
-// the server's, and matters less where the server takes longer.
+// replyMost is the longest response time, in ns, for which a worker with a spin
+// window polls. A wake-up takes some 20 µs on a virtual machine and would count as
+// the server's time. For slower responses it matters less.
 const replyMost = int64(300 * time.Microsecond)
 
 // pollShare is the share of a core that polling before sends and for answers may take

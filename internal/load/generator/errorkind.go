@@ -2,8 +2,8 @@ package generator
 
 import "strings"
 
-// errorKinds maps what Go's network errors say to the words the engine uses, so
-// that a port number in a message does not make a kind of its own.
+// errorKinds maps the texts of Go's network errors to the engine's error kinds.
+// A port number in a message therefore does not create a kind.
 var errorKinds = []struct{ contains, kind string }{
 	{"Client.Timeout exceeded", "timeout"},
 	{"context deadline exceeded", "timeout"},
@@ -22,7 +22,7 @@ var errorKinds = []struct{ contains, kind string }{
 	{"malformed HTTP", "malformed response"},
 }
 
-// errorKind of a request without an answer.
+// errorKind returns the kind of a request without a response.
 func errorKind(text string) string {
 	for _, k := range errorKinds {
 		if strings.Contains(text, k.contains) {

@@ -8,10 +8,10 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// exactQuantiles are those worked out where every request is known.
+// exactQuantiles are computed if the output contains every request.
 var exactQuantiles = []float64{0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999}
 
-// exact is the distribution of latencies that are all known; it sorts them.
+// exact computes the distribution of the latencies of all requests. It sorts all in place.
 func exact(generator, of string, all []time.Duration) (result.Latency, bool) {
 	if len(all) == 0 {
 		return result.Latency{}, false
@@ -28,13 +28,13 @@ func exact(generator, of string, all []time.Duration) (result.Latency, bool) {
 	d.mean(total / float64(n))
 	d.max(all[n-1].Seconds())
 	for _, q := range exactQuantiles {
-		// The smallest value that at least a share q of the requests does not exceed.
+		// The quantile is the smallest value that a share q of the requests does not exceed.
 		d.quantile(q, all[min(n-1, max(0, int(q*float64(n)+0.999999)-1))].Seconds())
 	}
 	return d.Latency, true
 }
 
-// tally fills in what the output's summary, if there was one, left unsaid and its records tell.
+// tally computes from the records the fields that the output's summary does not contain.
 func (o *Outcome) tally() {
 	if len(o.Records) == 0 {
 		return

@@ -13,24 +13,26 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Finder is a generator whose program may be on this machine or not.
+// Finder is a generator that runs an external program.
 type Finder interface {
-	// Found says where the program is and which version. The error, where it is
-	// missing or does not run, wraps exec.ErrNotFound or says what it did, and
-	// has a hint.
+	// Found returns the path and version of the program. The error of a missing
+	// program wraps exec.ErrNotFound; otherwise it contains the program's output.
+	// Both have a hint.
 	Found(ctx context.Context) (Found, error)
 }
 
 // Found is a generator's program on this machine.
 type Found struct {
 	Path    string
-	Version string // as the program says it; "unknown" for one that says none
+	Version string // as the program prints it; "unknown" if it prints none
 }
 
-// GeneratorsDir is where `make generators` puts the programs that can be had:
-// one directory for each, <name>-<version>/bin. TARE_GENERATORS overrides it.
+// GeneratorsDir is the directory into which `make generators` installs programs,
+// each in <name>-<version>/bin. TARE_GENERATORS overrides it.
 func GeneratorsDir() string {
 	if dir := os.Getenv("TARE_GENERATORS"); dir != "" {
 		return dir
@@ -42,8 +44,7 @@ func GeneratorsDir() string {
 	return filepath.Join(cache, "tare", "generators")
 }
 
-// Others are the generators that are not tare's own, each with the program in
-// dir where there is one, else by its name on PATH.
+// Others returns the external generators. A program in dir has precedence over PATH.
 func Others(dir string) []Generator {
 	at := func(name string) program { return program{Path: locate(dir, name)} }
 	return []Generator{
@@ -58,7 +59,7 @@ func Others(dir string) []Generator {
 	}
 }
 
-// locate finds a program in dir; of several versions the highest.
+// locate returns the path of the highest version of a program in dir, or name if dir has none.
 func locate(dir, name string) string {
 	if dir == "" {
 		return name
@@ -84,8 +85,8 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(x), len(y))
 }
 
-// versions is how each program says its version: the argument that asks for it
-// and where it stands in what comes out. Some exit with an error when asked.
+// versions has each program's argument that prints the version, and the pattern
+// of the version in the output. Some programs print it and exit with an error.
 var versions = map[string]struct {
 	arg    string
 	banner *regexp.Regexp
@@ -100,13 +101,13 @@ var versions = map[string]struct {
 	"k6":               {"version", regexp.MustCompile(`k6(?:\.exe)? v([0-9][^\s]*)`)},
 }
 
-// findTimeout bounds asking a program for its version.
+// findTimeout bounds the run that prints a program's version.
 const findTimeout = 10 * time.Second
 
 func (g program) found(ctx context.Context, name string) (Found, error) {
 	path, err := exec.LookPath(cmp.Or(g.Path, name))
 	if err != nil {
-		return Found{}, missing{name, err}
+		return Found{}, missing(name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
@@ -118,14 +119,14 @@ func (g program) found(ctx context.Context, name string) (Found, error) {
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	m := ask.banner.FindSubmatch(out)
 	if m == nil {
-		return Found{}, missing{name, fmt.Errorf("run %s: it does not say that it is %s: %.80q", path, name, out)}
+		return Found{}, missing(name, fmt.Errorf("run %s: the output has no version of %s: %.80q", path, name, out))
 	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return Found{}, missing{name, fmt.Errorf("run %s: %w", path, err)}
+		return Found{}, missing(name, fmt.Errorf("run %s: %w", path, err))
 	}
-	// wrk2 calls itself wrk; the flag for the rate tells them apart.
+	// wrk2 prints the name wrk. Only wrk2 has the flag --rate.
 	if rated := strings.Contains(string(out), "--rate"); name == "wrk" && rated || name == "wrk2" && !rated {
-		return Found{}, missing{name, fmt.Errorf("run %s: it is not %s but its namesake", path, name)}
+		return Found{}, missing(name, fmt.Errorf("run %s: it is not %s but its namesake", path, name))
 	}
 	return Found{Path: path, Version: cmp.Or(string(m[1]), "unknown")}, nil
 }
@@ -136,44 +137,40 @@ type elsewhere struct {
 	version string
 }
 
-// Elsewhere is g with its program in another place, of a version; it is not looked for here.
+// Elsewhere returns g with its program on another machine. Found returns version without a search.
 func Elsewhere(g Foreign, version string) Generator { return elsewhere{g, version} }
 
 // Found implements [Finder].
 func (e elsewhere) Found(context.Context) (Found, error) { return Found{Version: e.version}, nil }
 
-// missing says that a generator is not there.
-type missing struct {
-	name string
-	err  error
+// missing returns the error of a generator without a usable program.
+func missing(name string, err error) error {
+	return hint.New(installHint(name), "find %s: %w", name, err)
 }
 
-func (m missing) Error() string { return fmt.Sprintf("find %s: %v", m.name, m.err) }
-func (m missing) Unwrap() error { return m.err }
-
-// packages are those of Debian that have a generator's program.
+// packages has the Debian package of each generator that Debian packages.
 var packages = map[string]string{"wrk": "wrk", "h2load": "nghttp2-client"}
 
-// Hint says how to come by the generators.
-func (m missing) Hint() string {
-	if p := packages[m.name]; p != "" {
+// installHint returns how to install a generator.
+func installHint(name string) string {
+	if p := packages[name]; p != "" {
 		return "run make generators, or install the package " + p
 	}
-	if m.name == "wrk2" || m.name == "nighthawk_client" {
-		return "build " + m.name + " from its source and put it on PATH, or into " + filepath.Join(GeneratorsDir(), m.name+"-VERSION", "bin")
+	if name == "wrk2" || name == "nighthawk_client" {
+		return "build " + name + " from its source and put it on PATH, or into " + filepath.Join(GeneratorsDir(), name+"-VERSION", "bin")
 	}
-	return "run make generators, or put " + m.name + " on PATH"
+	return "run make generators, or put " + name + " on PATH"
 }
 
-// Sought is what a look for one generator's program came to.
+// Sought is the result of the search for one generator's program.
 type Sought struct {
 	Name  string // of the generator
 	Found Found
-	Err   error // it is not there: see [Finder]
+	Err   error // the program is missing or does not run; see [Finder]
 }
 
-// FindAll looks for the programs of generators, all at the same time, and
-// answers in their order. Tare's own has none to look for and is left out.
+// FindAll searches for the programs of generators concurrently and returns the
+// results in their order. It skips tare's own generator, which is not a [Finder].
 func FindAll(ctx context.Context, generators []Generator) []Sought {
 	var sought []Sought
 	var finders []Finder
@@ -190,7 +187,7 @@ func FindAll(ctx context.Context, generators []Generator) []Sought {
 	return sought
 }
 
-// Missing joins the errors of those that are not there; nil: all are.
+// Missing joins the errors of the missing programs. It returns nil if none is missing.
 func Missing(sought []Sought) error {
 	var errs []error
 	for _, s := range sought {

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// place puts a program into dir that prints text and exits with code.
+// place writes a program into dir that prints text and exits with code.
 func place(t *testing.T, dir, name, version, text, code string) {
 	t.Helper()
 	bin := filepath.Join(dir, name+"-"+version, "bin")
@@ -51,8 +53,7 @@ func TestFound(t *testing.T) {
 				t.Errorf("k6: %+v, %v", found, err)
 			}
 		case "nighthawk":
-			hint, ok := err.(interface{ Hint() string })
-			if !errors.Is(err, exec.ErrNotFound) || !ok || !strings.Contains(hint.Hint(), "from its source") {
+			if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(hint.Of(err), "from its source") {
 				t.Errorf("nighthawk: %+v, %v", found, err)
 			}
 		}

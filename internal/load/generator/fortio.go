@@ -19,11 +19,11 @@ var fortioTraits = traits{name: "fortio", loop: loopPaced, closed: true, protoco
 // Fortio is github.com/fortio/fortio, the load generator of Istio's own benchmarks.
 type Fortio struct{ program }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (Fortio) Name() string { return fortioTraits.name }
 
-// Command spreads the connections' requests evenly (fortio's default is all at
-// once) and takes a resolution of 10 µs (its default is 1 ms).
+// Command staggers the connections' requests evenly (fortio's default is all at
+// once) and sets a resolution of 10 µs (its default is 1 ms).
 func (g Fortio) Command(p load.Profile) (proc.Command, error) {
 	if err := fortioTraits.check(p); err != nil {
 		return proc.Command{}, err
@@ -84,7 +84,7 @@ type fortioJSON struct {
 	Sizes                   *struct{ Sum *float64 }
 }
 
-// ParseFortio reads what fortio load -json writes.
+// ParseFortio reads the output of fortio load -json.
 func ParseFortio(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "fortio"}
 	text, err := readAll(r, o.Generator)
@@ -126,8 +126,8 @@ func ParseFortio(r io.Reader) (Outcome, error) {
 	return o, nil
 }
 
-// codes splits fortio's return codes: statuses, words for gRPC ("SERVING"), and
-// for what has no status -1 (a socket error) and the like.
+// codes splits fortio's return codes into statuses and errors. gRPC codes are
+// words ("SERVING"). A request without a status has a negative code, -1 for a socket error.
 func (o *Outcome) codes(codes map[string]int64) {
 	if codes == nil {
 		return
@@ -148,7 +148,7 @@ func (o *Outcome) codes(codes map[string]int64) {
 	}
 }
 
-// grpcOK is the status of a call that went well.
+// grpcOK is the status of a successful call.
 const grpcOK = "OK"
 
 func (d *distribution) histogram(h *fortioHistogram) {
@@ -173,7 +173,7 @@ func (d *distribution) histogram(h *fortioHistogram) {
 	for _, p := range h.Percentiles {
 		d.quantile(p.Percentile/100, p.Value)
 	}
-	// A distribution of nothing has zeros for figures.
+	// The figures of an empty distribution are zeros.
 	if d.Count == 0 {
 		d.MinMS, d.MeanMS, d.MaxMS, d.Quantiles, d.Buckets = nil, nil, nil, nil, nil
 	}

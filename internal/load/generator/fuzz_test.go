@@ -11,8 +11,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// fuzz holds one parser to what every outcome must be, whatever the input was:
-// figures that are figures, counts that are counts, and a result made of them.
+// fuzz checks the invariants of one parser for any input: finite figures,
+// non-negative counts, and a valid result.
 func fuzz(f *testing.F, parser string, tr traits, files string) {
 	names, err := filepath.Glob(filepath.Join("testdata", files))
 	if err != nil || names == nil {

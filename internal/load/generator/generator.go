@@ -1,6 +1,6 @@
-// Package generator calls load generators: ours and the ones people already trust.
-// An adapter is two pure functions, from a profile to a command line and from
-// the generator's output to a result; who runs the command is the platform's affair.
+// Package generator has an adapter for each load generator, tare's own and others.
+// An adapter is two pure functions: from a profile to a command line, and from
+// the generator's output to a result. The platform runs the command.
 package generator
 
 import (
@@ -14,10 +14,10 @@ import (
 // Generator is one load generator.
 type Generator interface {
 	Name() string
-	// Command translates p. It wraps errors.ErrUnsupported, with the reason, for
-	// a profile the generator cannot carry out.
+	// Command translates p into a command line. The error for a profile that the
+	// generator does not support wraps errors.ErrUnsupported and contains the reason.
 	Command(p load.Profile) (proc.Command, error)
 	// Parse reads the generator's standard output to its end. It calls progress
-	// once a second where the generator says how it is getting on.
+	// once a second if the generator prints its progress.
 	Parse(stdout io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error)
 }

@@ -40,7 +40,7 @@ func parseFile(t *testing.T, parser, name string) Outcome {
 	return o
 }
 
-// summary of an outcome on a few lines: what is absent is not there.
+// summary prints an outcome on a few lines and omits absent fields.
 func summary(o Outcome) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -117,10 +117,10 @@ func distributionLine(l result.Latency) string {
 	return s
 }
 
-// Files with a version in their name are the real output of that version, of
-// short runs against a server on this machine; in those called "errors" it
-// answered some requests with 503, late, or not at all. "documented" files are
-// written after the generator's documentation, not by it.
+// golden has one row per file. A file with a version in its name is the real output
+// of that version, from a short run against a local server. In "errors" files the
+// server answered some requests with 503, late, or not at all. "documented" files
+// were written by hand from the generator's documentation.
 var golden = []struct{ parser, file, want string }{
 	{"fortio", "fortio-1.75.3-errors.json", `fortio 1.75.3 2.030881758s requests=200 in=225447 rate=98.48 asked=100 connections=4
 200: 197

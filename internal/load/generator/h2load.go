@@ -15,15 +15,14 @@ import (
 
 var h2loadTraits = traits{name: "h2load", loop: loopPaced, closed: true, protocols: []string{"http1", "http2"}, targets: true}
 
-// H2load is nghttp2's load generator. Asked for an interval log it writes every
-// request to its log file, which is its standard output here: a pipe that the
-// summary comes out of as well.
+// H2load is nghttp2's load generator. For an interval log it writes every request
+// to its log file. That file is its standard output, which also has the summary.
 type H2load struct{ program }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (H2load) Name() string { return h2loadTraits.name }
 
-// Command splits the rate over the clients, each of which keeps its own.
+// Command splits the rate over the clients: h2load's rate applies to each client.
 func (g H2load) Command(p load.Profile) (proc.Command, error) {
 	if err := h2loadTraits.check(p); err != nil {
 		return proc.Command{}, err
@@ -41,7 +40,7 @@ func (g H2load) Command(p load.Profile) (proc.Command, error) {
 	return g.command(h2loadTraits.name, p, append(args, p.Targets...)...), nil
 }
 
-// Parse reads h2load's text and, in between, its log.
+// Parse reads h2load's text and the log rows between its lines.
 func (H2load) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseH2load(stdout)
 	if err != nil {
@@ -50,15 +49,15 @@ func (H2load) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (re
 	return h2loadTraits.result(o, p)
 }
 
-// h2loadReader gathers the summary and the rows of the log.
+// h2loadReader collects the summary and the rows of the log.
 type h2loadReader struct {
 	o      Outcome
 	starts []int64 // µs since the epoch, one a record
 	summed bool
 }
 
-// ParseH2load reads the text of h2load, with the rows of --log-file in between
-// where that was the same file. It prints no percentiles.
+// ParseH2load reads the text of h2load. If --log-file was the same file, its rows
+// are between the lines. h2load prints no percentiles.
 func ParseH2load(r io.Reader) (Outcome, error) {
 	h := h2loadReader{o: Outcome{Generator: "h2load"}}
 	if err := eachLine(r, h.o.Generator, h.line); err != nil {
@@ -97,7 +96,7 @@ func (h *h2loadReader) line(t string) error {
 	return nil
 }
 
-// row is start (µs since the epoch), status (-1: the stream failed), µs to the end.
+// row reads start (µs since the epoch), status (-1: the stream failed), duration (µs).
 func (h *h2loadReader) row(row []string) error {
 	start, err1 := strconv.ParseInt(row[0], 10, 64)
 	code, err2 := strconv.Atoi(row[1])
@@ -116,7 +115,7 @@ func (h *h2loadReader) row(row []string) error {
 	return nil
 }
 
-// anchor puts the records on the time of the first.
+// anchor makes the times of the records relative to the first.
 func (h *h2loadReader) anchor() {
 	if len(h.starts) == 0 {
 		return
@@ -133,7 +132,7 @@ func (h *h2loadReader) anchor() {
 	}
 }
 
-// finished is "2.00s", "53.50 req/s", "58.69KB/s".
+// finished reads "2.00s", "53.50 req/s", "58.69KB/s".
 func (h *h2loadReader) finished(parts []string) {
 	if v, ok := textSeconds(parts[0]); ok {
 		h.o.Elapsed = span(v)
@@ -157,8 +156,8 @@ func labelled(t string) map[string]int64 {
 	return out
 }
 
-// requests: "failed" counts error statuses and broken streams, "errored" and
-// "timeout" are contained in it.
+// requests reads the request counts. "failed" counts error statuses and broken
+// streams; it includes "errored" and "timeout".
 func (h *h2loadReader) requests(n map[string]int64) {
 	h.summed = true
 	h.o.OK, h.o.Requests = ptr(n["succeeded"]), ptr(n["done"])
@@ -173,13 +172,13 @@ func (h *h2loadReader) requests(n map[string]int64) {
 	h.o.NotOK = ptr(max(0, n["failed"]-n["errored"]-n["timeout"]))
 }
 
-// statuses come by their hundreds: 2xx to 5xx.
+// statuses reads counts by class, 2xx to 5xx.
 func (h *h2loadReader) statuses(n map[string]int64) {
 	h.o.NotOK = ptr(n["3xx"] + n["4xx"] + n["5xx"])
 	h.o.OK = ptr(n["2xx"])
 }
 
-// traffic is "117.38KB (120199) total, …".
+// traffic reads "117.38KB (120199) total, …".
 func (h *h2loadReader) traffic(t string) {
 	_, rest, _ := strings.Cut(t, "(")
 	exact, _, _ := strings.Cut(rest, ")")
@@ -188,10 +187,10 @@ func (h *h2loadReader) traffic(t string) {
 	}
 }
 
-// latency is min, max, mean, sd, +/- sd.
+// latency reads min, max, mean, sd, +/- sd.
 func (h *h2loadReader) latency(of, t string) {
 	f := strings.Fields(t)
-	if len(f) < 3 || value(h.o.Requests) == 0 { // of no requests, all figures are 0
+	if len(f) < 3 || value(h.o.Requests) == 0 { // without requests all figures are 0
 		return
 	}
 	d := latencyOf(of)

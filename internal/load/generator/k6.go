@@ -16,20 +16,20 @@ import (
 
 var k6Traits = traits{name: "k6", loop: loopOpen, closed: true, protocols: []string{"http1"}, method: true, body: true, targets: true}
 
-// K6 is github.com/grafana/k6. Warm-up, measure window and tail are scenarios of
-// their own, so that its summary tells the measure window apart.
+// K6 is github.com/grafana/k6. Warm-up, measure window and tail are separate
+// scenarios, so the summary has separate figures for the measure window.
 type K6 struct{ program }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (K6) Name() string { return k6Traits.name }
 
-// k6Scenario is one stretch of the run; ms.
+// k6Scenario is one phase of the run; times are in ms.
 type k6Scenario struct {
 	Name            string
 	Start, Duration int64
 }
 
-// k6Script holds no text that was not made here or quoted as JSON, which is JavaScript.
+// k6Script is safe from injection: values are generated here or quoted as JSON, which is valid JavaScript.
 var k6Script = template.Must(template.New("k6").Parse(`import http from 'k6/http';
 const urls = {{.URLs}};
 const body = {{.Size}} > 0 ? 'x'.repeat({{.Size}}) : null;
@@ -58,7 +58,7 @@ export default function () {
 export function handleSummary(data) { return { stdout: JSON.stringify(data) }; }
 `))
 
-// Command gives k6 a script on its standard input.
+// Command passes k6 a script on standard input.
 func (g K6) Command(p load.Profile) (proc.Command, error) {
 	if err := k6Traits.check(p); err != nil {
 		return proc.Command{}, err
@@ -77,7 +77,7 @@ func (g K6) Command(p load.Profile) (proc.Command, error) {
 	if timeout <= 0 {
 		timeout = time.Minute // k6's own default
 	}
-	// k6 wants a whole number of iterations in a unit of time.
+	// k6 requires an integer number of iterations per time unit.
 	rate, unit := p.Rate, "1s"
 	if rate != float64(int64(rate)) {
 		rate, unit = float64(int64(rate*1000+0.5)), "1000s"
@@ -103,7 +103,7 @@ func (g K6) Command(p load.Profile) (proc.Command, error) {
 	}
 	c := g.command(k6Traits.name, p, "run", "--quiet", "--no-color", "--no-usage-report", "-")
 	c.Stdin = strings.NewReader(script.String())
-	c.Env = []string{"GODEBUG=http2client=0"} // it would take HTTP/2 wherever TLS offers it
+	c.Env = []string{"GODEBUG=http2client=0"} // k6 otherwise uses HTTP/2 if ALPN offers it
 	if p.Workers > 0 {
 		c.Env = append(c.Env, "GOMAXPROCS="+strconv.Itoa(p.Workers))
 	}
@@ -111,24 +111,24 @@ func (g K6) Command(p load.Profile) (proc.Command, error) {
 }
 
 const (
-	k6Measure = "measure" // the scenario whose figures count
-	// k6Shortest is the shortest scenario k6 takes.
+	k6Measure = "measure" // the scenario of the measure window
+	// k6Shortest is the shortest scenario that k6 accepts.
 	k6Shortest = time.Second
 )
 
-// Parse reads the summary of the scenario that was measured.
+// Parse reads the summary of the scenario "measure".
 func (K6) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseK6(stdout)
 	if err != nil {
 		return result.Load{}, err
 	}
-	// Its figures are the measure window's already; nothing is in proportion.
+	// The figures are of the measure window already and need no scaling.
 	o.Elapsed = p.Measure
 	return k6Traits.result(o, p)
 }
 
-// k6Metric is one metric of a summary: in "values" with handleSummary, beside
-// its name with --summary-export.
+// k6Metric is one metric of a summary. handleSummary writes its figures under
+// "values"; --summary-export writes them directly under its name.
 type k6Metric struct {
 	Values map[string]any `json:"values"`
 	flat   map[string]any
@@ -157,7 +157,7 @@ func (m *k6Metric) figure(name string) *float64 {
 }
 
 // ParseK6 reads a summary of k6: the data of handleSummary, or --summary-export.
-// Where there is a scenario "measure" the figures are of that one.
+// If there is a scenario "measure", the figures are of that scenario.
 func ParseK6(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "k6"}
 	text, err := readAll(r, o.Generator)
@@ -217,7 +217,7 @@ func (o *Outcome) k6Counts(metric func(string) *k6Metric, silent *k6Metric) {
 	if o.Requests == nil {
 		return
 	}
-	// A rate's "passes" are the requests for which it holds that they failed.
+	// The "passes" of http_req_failed count the failed requests.
 	var failed, none int64
 	if v := metric("http_req_failed").figure("passes"); v != nil && count(*v) != nil {
 		failed = *count(*v)
@@ -234,7 +234,7 @@ func (o *Outcome) k6Counts(metric func(string) *k6Metric, silent *k6Metric) {
 	}
 }
 
-// k6Figure takes one statistic of a trend, ms.
+// k6Figure adds one statistic of a trend, in ms.
 func (d *distribution) k6Figure(name string, ms float64) {
 	switch s := ms / 1e3; name {
 	case "min":

@@ -1,8 +1,8 @@
 package generator
 
-// Meanings says, generator by generator, where the clock of its latency starts
-// and stops: the one line a reader needs before two generators are compared.
-// Sources: the generators' own code at the versions named in docs/reference/generators.md.
+// meanings defines, for each generator, where the clock of its latency starts and
+// stops. Latencies with different definitions are not comparable.
+// Sources: the generators' code at the versions in docs/reference/generators.md.
 var meanings = []struct{ generator, of, text string }{
 	{"tare", ofResponse, "from the instant the schedule asked for to the last byte; waiting for a free connection counts"},
 	{"tare", ofService, "from the write of the request to the last byte"},
@@ -19,8 +19,8 @@ var meanings = []struct{ generator, of, text string }{
 	{"k6", ofService, "sending, waiting and receiving of one request; connecting and how late the iteration started are left out"},
 }
 
-// Meaning is one line on what generator's latency of a kind ("response" or
-// "service") measures; empty for what the generator does not give.
+// Meaning returns one line on what a generator's latency of a kind ("response" or
+// "service") measures. It is empty if the generator does not report that kind.
 func Meaning(generator, of string) string {
 	for _, m := range meanings {
 		if m.generator == generator && m.of == of {

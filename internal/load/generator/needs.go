@@ -2,23 +2,22 @@ package generator
 
 import "time"
 
-// Foreign is a generator that is not tare's own, with what it needs of the one who runs it.
+// Foreign is an external generator with its requirements on the caller.
 type Foreign interface {
 	Generator
 	Finder
 	Needs() Needs
 }
 
-// Needs of a generator that knows nothing of the profile's schedule.
+// Needs are the requirements of a generator that ignores the profile's schedule.
 type Needs struct {
-	// AtOnce: it begins when its process does. Command is given a profile without
-	// Start, the process is started at the instant, and Parse is given that
-	// instant as Start.
+	// AtOnce reports that the load begins when the process starts. Command gets a
+	// profile without Start, and Parse gets the start of the process as Start.
 	AtOnce bool
-	// Warmup is the shortest warm-up with which its figures cover the measure
-	// window; with a shorter one it leaves out the window's beginning (wrk2) or refuses (k6).
+	// Warmup is the shortest warm-up for which the figures cover the measure window.
+	// With a shorter one wrk2 omits the beginning of the window and k6 is refused.
 	Warmup time.Duration
-	// Whole says that it has one figure for the whole run, even where it is asked for an interval log.
+	// Whole reports that the figures are of the whole run, also if an interval log is requested.
 	Whole bool
 }
 

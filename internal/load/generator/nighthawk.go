@@ -20,11 +20,11 @@ var nighthawkTraits = traits{name: "nighthawk", loop: loopOpen, closed: true, pr
 // program is nighthawk_client.
 type Nighthawk struct{ program }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (Nighthawk) Name() string { return nighthawkTraits.name }
 
-// Command runs one worker, so that rate and connections are the run's and not
-// each worker's, open loop where there is a rate.
+// Command runs one worker, because rate and connections are per worker. The loop
+// is open if the profile has a rate.
 func (g Nighthawk) Command(p load.Profile) (proc.Command, error) {
 	if err := nighthawkTraits.check(p); err != nil {
 		return proc.Command{}, err
@@ -39,7 +39,7 @@ func (g Nighthawk) Command(p load.Profile) (proc.Command, error) {
 	if p.Rate > 0 {
 		args = append(args, "--rps", decimal(p.Rate), "--open-loop")
 	} else {
-		args = append(args, "--rps", "1000000") // its limiter cannot be taken out
+		args = append(args, "--rps", "1000000") // the rate limiter cannot be disabled
 	}
 	if p.Timeout > 0 {
 		args = append(args, "--timeout", strconv.FormatInt(wholeSeconds(p.Timeout), 10))
@@ -123,13 +123,13 @@ type nighthawkResult struct {
 	Start    time.Time     `json:"execution_start"`
 }
 
-// nighthawkErrors are the counters of requests without an answer, and the words used for them.
+// nighthawkErrors maps the counters of requests without a response to error kinds.
 var nighthawkErrors = map[string]string{
 	"benchmark.stream_resets": "reset", "benchmark.pool_connection_failure": "connect failed",
 	"upstream_rq_timeout": "timeout",
 }
 
-// ParseNighthawk reads --output-format json, the document of protocol buffer nighthawk.client.Output.
+// ParseNighthawk reads --output-format json, the protocol buffer nighthawk.client.Output as JSON.
 func ParseNighthawk(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "nighthawk"}
 	text, err := readAll(r, o.Generator)

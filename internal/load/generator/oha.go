@@ -17,18 +17,19 @@ import (
 var ohaTraits = traits{name: "oha", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
 	method: true, body: true}
 
-// Oha is github.com/hatoo/oha. Asked for an interval log it prints every answered
-// request (CSV), from which the measure window is cut; otherwise a summary of the whole run.
+// Oha is github.com/hatoo/oha. For an interval log it prints every answered
+// request as CSV, which contains the measure window. Otherwise it prints a
+// summary of the whole run.
 type Oha struct {
 	program
-	// Legacy is for versions before 1.9: --json instead of --output-format, and no record of single requests.
+	// Legacy selects the flags of versions before 1.9: --json instead of --output-format, and no CSV.
 	Legacy bool
 }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (Oha) Name() string { return ohaTraits.name }
 
-// Command corrects for coordinated omission as far as oha can.
+// Command enables oha's correction for coordinated omission.
 func (g Oha) Command(p load.Profile) (proc.Command, error) {
 	if err := ohaTraits.check(p); err != nil {
 		return proc.Command{}, err
@@ -63,7 +64,7 @@ func (g Oha) Command(p load.Profile) (proc.Command, error) {
 	return g.command(ohaTraits.name, p, append(args, p.Targets[0])...), nil
 }
 
-// Parse reads what Command made oha print.
+// Parse reads the output of Command's oha.
 func (g Oha) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	t := ohaTraits
 	var o Outcome
@@ -98,12 +99,12 @@ type ohaJSON struct {
 	Errors               map[string]*float64 `json:"errorDistribution"`
 }
 
-// ohaDeadline is how oha counts what it cuts off itself at the end of a run: no errors of the server.
+// ohaDeadline is oha's error for requests that it aborts at the end of a run. They are not server errors.
 const ohaDeadline = "aborted due to deadline"
 
-// ParseOha reads oha's JSON, also as a Python program keeps it: the repr of a
-// dict (single quotes, None) or of bytes (b'…'). Corrected says that it ran with
-// --latency-correction, which the output does not tell.
+// ParseOha reads oha's JSON, also as the Python repr of a dict (single quotes,
+// None) or of bytes (b'…'). corrected reports that oha ran with
+// --latency-correction, which the output does not contain.
 func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
 	o := Outcome{Generator: "oha"}
 	text, err := readAll(r, o.Generator)
@@ -169,7 +170,7 @@ func (d *distribution) percentiles(m map[string]*float64) {
 	}
 }
 
-// upTo reads {"seconds": count}, each count of the values above the bound before and up to its own.
+// upTo reads {"seconds": count}. Each key is the upper bound of a bucket.
 func (d *distribution) upTo(m map[string]*float64) {
 	bounds := map[float64]int64{}
 	var order []float64
@@ -193,7 +194,9 @@ func (d *distribution) upTo(m map[string]*float64) {
 	}
 }
 
-// columns of oha's CSV: request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status; seconds from oha's start.
+// ohaColumns counts the columns of oha's CSV:
+// request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status.
+// Times are in seconds from oha's start.
 const ohaColumns = 7
 
 // ParseOhaCSV reads oha's record of every answered request.
@@ -211,7 +214,7 @@ func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
 		rec := Record{At: span(v[0]), Late: unknown, Service: span(v[4]), Response: unknown, Code: int(min(v[6], 999)), Size: int64(min(v[5], maxSize))}
 		rec.Done = rec.At + rec.Service
 		if corrected {
-			// The duration begins at the pacer, the first byte's delay at the worker.
+			// The duration starts at the pacer, the delay of the first byte at the worker.
 			rec.Response, rec.Service, rec.Done = rec.Service, unknown, rec.At+span(v[3])
 		}
 		o.Records = append(o.Records, rec)

@@ -34,7 +34,7 @@ func TestOthersSayWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// The command lines, as they would be pasted.
+// TestCommands compares the complete command lines.
 func TestCommands(t *testing.T) {
 	grpc := openLoop()
 	grpc.Protocol, grpc.Targets = "grpc", []string{"http://127.0.0.1:9000/grpc.health.v1.Health/Check"}
@@ -157,7 +157,7 @@ func TestAProfileThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// Nothing an adapter publishes goes without the line that says what it means.
+// TestEveryLatencyHasAMeaning checks that every published latency has a definition.
 func TestEveryLatencyHasAMeaning(t *testing.T) {
 	for _, g := range golden {
 		for _, l := range parseFile(t, g.parser, g.file).Latencies {
@@ -196,7 +196,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Only tare's own generator looks at answers; to leave a check out in silence would pass what it is to find.
+// TestChecksAreRefused checks that external generators refuse response checks.
+// Ignoring a check would let failed responses pass.
 func TestChecksAreRefused(t *testing.T) {
 	for _, g := range Others("") {
 		p := load.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Arrivals: "constant", Connections: 4, Measure: time.Second, ExpectSize: -1, JSONLacks: []string{"errors"}}

@@ -11,64 +11,63 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Outcome is what the output of a load generator says of one run, in one form
-// for all of them. What the output does not say is absent: nil, or a zero time;
-// never a zero that could be taken for a figure.
+// Outcome is the content of any load generator's output for one run. A value that
+// the output does not contain is nil or a zero time, never a zero figure.
 type Outcome struct {
 	Generator string
 	Version   string
 	Started   time.Time
-	Elapsed   time.Duration // of the run; 0: not said
+	Elapsed   time.Duration // of the run; 0: unknown
 	AskedRate *float64      // 1/s
 	// Connections is the number of connections, or of workers with one each.
 	Connections *int
-	// Requests is how many finished, whatever became of them.
+	// Requests is the number of finished requests, failed ones included.
 	Requests *int64
-	// Rate is the finished requests per second as the generator worked it out.
+	// Rate is the finished requests per second as the generator computed it.
 	Rate *float64
-	// OK and NotOK split Requests where there are no status codes.
+	// OK and NotOK split Requests if the output has no status codes.
 	OK, NotOK *int64
 	Statuses  map[string]int64 // by code
-	Errors    map[string]int64 // by the generator's own words; requests without an answer
+	Errors    map[string]int64 // by the generator's error text; requests without a response
 	BytesIn   *int64
 	BytesOut  *int64
 	// Latencies are the distributions over the whole run.
 	Latencies []result.Latency
-	// Records is every request, where the output has them, in no certain order.
+	// Records has every request in no particular order, if the output contains them.
 	Records []Record
-	// Partial says that Records leaves out requests without an answer.
+	// Partial reports that Records omits requests without a response.
 	Partial bool
-	// Notes are faults of the output a reader of its figures must know.
+	// Notes are defects of the output that affect its figures.
 	Notes []string
 }
 
 // Record is one request.
 type Record struct {
-	// At is when it was sent (by the meaning its generator gives to that), from Outcome.Started.
+	// At is the send time by the generator's definition, from Outcome.Started.
 	At time.Duration
 	// Late is At minus the intended start; negative: unknown.
 	Late time.Duration
-	Done time.Duration // last byte or giving up, from Outcome.Started
+	Done time.Duration // last byte or time-out, from Outcome.Started
 	// Service is from At to Done; negative: unknown.
 	Service time.Duration
-	// Response is from the intended start as the generator has it; negative: unknown.
+	// Response is from the generator's intended start to Done; negative: unknown.
 	Response time.Duration
-	Seq      uint64 // its number in the schedule, where Late can be worked out from it
-	Code     int    // status; 0: no answer
-	Error    string // why there was none
+	Seq      uint64 // its number in the schedule, if Late is computable from it
+	Code     int    // status; 0: no response
+	Error    string // why there was no response
 	Size     int64  // of the body in bytes; negative: unknown
 }
 
-// unknown is the duration of what a generator does not say.
+// unknown is a duration that the generator does not report.
 const unknown = time.Duration(-1)
 
-// maxSize bounds the size of one message that is believed, in bytes.
+// maxSize bounds the accepted size of one message, in bytes.
 const maxSize = 1 << 36
 
-// maxRecords bounds what is kept of one run: 100 bytes each.
+// maxRecords bounds the records of one run, of 100 bytes each.
 const maxRecords = 20_000_000
 
-// Latency distributions by where their clock starts.
+// Kinds of latency distribution, by the start of their clock.
 const (
 	ofResponse  = "response"
 	ofService   = "service"
@@ -81,7 +80,7 @@ func (o *Outcome) note(text string) {
 	}
 }
 
-// class of a finished request.
+// class returns the class of a finished request.
 func (r Record) class(wantSize int64) load.Class {
 	switch {
 	case r.Code == 0:
@@ -92,10 +91,10 @@ func (r Record) class(wantSize int64) load.Class {
 	return load.OK
 }
 
-// timeoutWords are how generators speak of a request that was given up.
+// timeoutWords are the generators' words for a time-out.
 var timeoutWords = []string{"timeout", "timed out", "deadline exceeded", "time-out"}
 
-// classOfError tells a time-out from every other error by the generator's words.
+// classOfError classifies an error text as a time-out or another error.
 func classOfError(text string) load.Class {
 	text = strings.ToLower(text)
 	for _, w := range timeoutWords {
@@ -106,8 +105,8 @@ func classOfError(text string) load.Class {
 	return load.Conn
 }
 
-// distribution builds a published latency; every figure in seconds times unit.
-// Figures that are no latency (NaN, infinite, negative) are left out.
+// distribution builds a published latency; every figure is in seconds times unit.
+// It omits figures that are not a latency: NaN, infinite, negative.
 type distribution struct {
 	result.Latency
 }
@@ -116,12 +115,12 @@ func latencyOf(of string) *distribution {
 	return &distribution{result.Latency{Of: of}}
 }
 
-// millis is d in ms, or nil when it is no latency.
+// millis converts seconds to ms. It returns nil for NaN, infinite and negative values.
 func millis(seconds float64) *float64 {
 	if math.IsNaN(seconds) || math.IsInf(seconds, 0) || seconds < 0 {
 		return nil
 	}
-	// Rounded to the picosecond, so that 0.0003 s is 0.3 ms and not 0.30000000000000004.
+	// Rounding to the picosecond makes 0.0003 s equal 0.3 ms, not 0.30000000000000004.
 	ms := math.Round(seconds*1e12) / 1e9
 	if math.IsInf(ms, 0) {
 		return nil
@@ -133,7 +132,7 @@ func (d *distribution) min(s float64)  { d.MinMS = millis(s) }
 func (d *distribution) mean(s float64) { d.MeanMS = millis(s) }
 func (d *distribution) max(s float64)  { d.MaxMS = millis(s) }
 
-// quantile q is 0..1. The first value given for a quantile stays.
+// quantile adds the value of quantile q (0..1). It keeps the first value of each quantile.
 func (d *distribution) quantile(q, s float64) {
 	ms := millis(s)
 	if ms == nil || !(q >= 0 && q <= 1) {
@@ -162,7 +161,7 @@ func (d *distribution) bucket(low, high float64, count int64) {
 	d.Buckets = append(d.Buckets, result.Bucket{LowMS: *l, HighMS: *h, Count: count})
 }
 
-// add puts d into o unless nothing is known of it.
+// addTo adds d to o unless d is empty.
 func (d *distribution) addTo(o *Outcome) {
 	if d.MinMS == nil && d.MeanMS == nil && d.MaxMS == nil && d.Quantiles == nil && d.Buckets == nil {
 		return
@@ -183,7 +182,7 @@ func (d *distribution) addTo(o *Outcome) {
 
 func ptr[T any](v T) *T { return &v }
 
-// count is a non-negative, finite figure as a count.
+// count converts a non-negative, finite figure to a count.
 func count(f float64) *int64 {
 	if math.IsNaN(f) || f < 0 || f > maxCount {
 		return nil
@@ -191,7 +190,7 @@ func count(f float64) *int64 {
 	return ptr(int64(math.Round(f)))
 }
 
-// maxCount bounds every count that is read, so that sums of them stay in range.
+// maxCount bounds every parsed count, so that sums do not overflow.
 const maxCount = 1 << 53
 
 // textInt reads a count.
@@ -200,7 +199,7 @@ func textInt(s string) (int64, bool) {
 	return n, err == nil && n >= 0 && n <= maxCount
 }
 
-// positive is f, or nil when it is no rate.
+// positive returns f, or nil if f is not a rate.
 func positive(f float64) *float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
 		return nil
@@ -208,7 +207,7 @@ func positive(f float64) *float64 {
 	return &f
 }
 
-// span is s seconds as a duration; 0 when it is none.
+// span converts s seconds to a duration; 0 if s is not a duration.
 func span(s float64) time.Duration {
 	if math.IsNaN(s) || s < 0 || s > 1e9 {
 		return 0

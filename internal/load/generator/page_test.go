@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The page people read says the same as the line a report prints.
+// TestThePageHasEveryMeaning checks that the documentation page contains every definition that a report prints.
 func TestThePageHasEveryMeaning(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/reference/generators.md")
 	if err != nil {

@@ -19,28 +19,28 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Part is what one of several processes is asked to do of one load, and what it wrote.
+// Part is the share of one process in a load, with its output.
 type Part struct {
 	Profile load.Profile
 	Stdout  io.Reader
-	// Ahead is how far the clock of the process is ahead of the one that the
-	// whole load's Start is told by.
+	// Ahead is the offset of the process's clock from the clock of the whole
+	// load's Start; positive: ahead.
 	Ahead time.Duration
-	// Unsure is by how much Ahead may be wrong.
+	// Unsure is the maximum error of Ahead.
 	Unsure time.Duration
 }
 
-// merging is a generator that makes one result of the outputs of its parts
-// better than their results can be added up.
+// merging is a generator that merges the outputs of its parts more exactly than
+// a sum of their results.
 type merging interface {
 	merge(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error)
 }
 
-// Split shares p among n processes that together send exactly p. Tare's engine
-// takes every n-th request of the one schedule; another generator gets whole
-// requests per second (7 among 3 are 3, 2 and 2) and a part of the connections. Each
-// process writes its interval log under a directory of its own beside p's. The
-// error wraps errors.ErrUnsupported where p cannot be shared so.
+// Split divides p among n processes that together send exactly p. Tare's engine
+// takes every n-th request of the schedule. Another generator gets an integer rate
+// (7 among 3 are 3, 2 and 2) and a share of the connections. Each process writes
+// its interval log into its own directory beside p's. The error wraps
+// errors.ErrUnsupported if p is not divisible.
 func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
 	if n <= 1 {
 		return []load.Profile{p}, nil
@@ -70,7 +70,7 @@ func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
 	return parts, nil
 }
 
-// shareOf is the i-th of n shares of total; the first are the larger ones.
+// shareOf returns the i-th of n integer shares of total. The first shares are the larger ones.
 func shareOf(total, n, i int) int {
 	share := total / n
 	if i < total%n {
@@ -79,9 +79,9 @@ func shareOf(total, n, i int) int {
 	return share
 }
 
-// ParseParts reads the outputs of all parts of one load, at the same time and
-// each to its end, and makes one result of them: counts are added, and the
-// lateness is the worst of the parts. progress tells of a second once every part has.
+// ParseParts reads the outputs of all parts of one load concurrently, each to its
+// end, and merges them. Counts are added; the lateness is the worst of the parts.
+// It calls progress for a second after every part has reported that second.
 func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
 	if len(parts) == 1 {
 		l, err := g.Parse(parts[0].Stdout, parts[0].Profile, progress)
@@ -120,7 +120,7 @@ func moved(l result.Load, by time.Duration) result.Load {
 	return l
 }
 
-// merge adds up the reports of the engine, whose distributions are merged bucket by bucket.
+// merge merges the reports of the engine: it adds counts, and distributions bucket by bucket.
 func (Tare) merge(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
 	reports := make([]load.Report, len(parts))
 	var reading errgroup.Group
@@ -156,7 +156,7 @@ func (Tare) merge(parts []Part, whole load.Profile, progress func(load.Progress)
 	return l, nil
 }
 
-// added is the sum of what the parts say.
+// added returns the sum of the parts' results.
 func added(parts []result.Load, whole load.Profile) result.Load {
 	sum := parts[0]
 	sum.Classes, sum.Statuses, sum.Errors = map[string]int64{}, map[string]int64{}, map[string]int64{}
@@ -182,7 +182,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		if p.CPUSeconds != nil {
 			sum.CPUSeconds = ptr(*p.CPUSeconds + valueOf(sum.CPUSeconds))
 		}
-		for _, d := range p.Published { // a percentile cannot be added: each is kept, by its part
+		for _, d := range p.Published { // percentiles cannot be added: keep each with its part
 			d.Source = fmt.Sprintf("%s, worker %d", d.Source, i)
 			sum.Published = append(sum.Published, d)
 		}
@@ -213,7 +213,7 @@ func worst(a, b *float64) *float64 {
 	return a
 }
 
-// plus adds counts, of which absent ones are ignored.
+// plus adds counts and ignores absent ones.
 func plus(a, b *int64) *int64 {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
@@ -228,8 +228,8 @@ func valueOf(f *float64) float64 {
 	return *f
 }
 
-// MergeLogs makes one interval log at path of those of the parts. Without any
-// there is none; one that is missing among others is an error.
+// MergeLogs merges the parts' interval logs into one at path. If no part has a
+// log, it writes none. If only some parts have one, it returns an error.
 func MergeLogs(path string, start time.Time, parts []load.Profile) (err error) {
 	var logs []io.Reader
 	for _, p := range parts {
@@ -245,7 +245,7 @@ func MergeLogs(path string, start time.Time, parts []load.Profile) (err error) {
 	}
 	switch len(logs) {
 	case 0:
-		return nil // the generator keeps none
+		return nil // the generator writes no interval log
 	case len(parts):
 	default:
 		return fmt.Errorf("merge interval logs: only %d of %d load workers left one", len(logs), len(parts))
@@ -261,11 +261,11 @@ func MergeLogs(path string, start time.Time, parts []load.Profile) (err error) {
 	return nil
 }
 
-// SumProgress is what each of n processes tells its seconds to; tell hears of a
-// second once every one has told it. Counts are sums; of the percentiles the
-// worst is told, since they cannot be added.
-func SumProgress(n int, tell func(load.Progress)) func(load.Progress) {
-	if tell == nil {
+// SumProgress returns a function that receives the progress of n processes. It
+// calls report for a second after all n have reported that second. Counts are
+// sums; a percentile is the worst of the n, since percentiles cannot be added.
+func SumProgress(n int, report func(load.Progress)) func(load.Progress) {
+	if report == nil {
 		return func(load.Progress) {}
 	}
 	type second struct {
@@ -287,7 +287,7 @@ func SumProgress(n int, tell func(load.Progress)) func(load.Progress) {
 		at.Errors += p.Errors
 		at.P50MS, at.P99MS = max(at.P50MS, p.P50MS), max(at.P99MS, p.P99MS)
 		if at.seen++; at.seen == n {
-			tell(at.Progress)
+			report(at.Progress)
 			delete(seconds, p.Second)
 		}
 	}

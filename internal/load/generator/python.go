@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// fromPython turns what Python prints for an object that held JSON back into
-// JSON: the repr of bytes (b'…') around a document, and the repr of a dict
-// (single quotes, None, True, False, nan, inf). JSON itself passes unchanged.
-// What is neither comes out as it is, for the JSON decoder to refuse.
+// fromPython converts the Python repr of a JSON document back to JSON: bytes
+// (b'…') or a dict (single quotes, None, True, False, nan, inf). It returns JSON
+// and any other text unchanged; the JSON decoder refuses the latter.
 func fromPython(text []byte) []byte {
 	text = bytes.TrimSpace(text)
 	if n := len(text); n >= 3 && text[0] == 'b' && (text[1] == '\'' || text[1] == '"') && text[n-1] == text[1] {
@@ -23,7 +22,7 @@ func fromPython(text []byte) []byte {
 
 var pythonEscapes = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"'}
 
-// unescapeBytes undoes the escapes of a bytes literal.
+// unescapeBytes decodes the escapes of a bytes literal.
 func unescapeBytes(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {
@@ -52,7 +51,7 @@ var pythonWords = map[string]string{
 	"None": "null", "True": "true", "False": "false", "nan": "null", "NaN": "null", "inf": "null", "-inf": "null",
 }
 
-// dictToJSON rewrites strings and words; numbers and brackets are alike in both.
+// dictToJSON rewrites strings and words. Numbers and brackets are the same in both notations.
 func dictToJSON(b []byte) []byte {
 	var out bytes.Buffer
 	for i := 0; i < len(b); {
@@ -87,7 +86,7 @@ func dictToJSON(b []byte) []byte {
 	return out.Bytes()
 }
 
-// jsonString quotes s; what JSON does not know is replaced, not passed on.
+// jsonString quotes s and replaces bytes that are invalid in JSON.
 func jsonString(s []byte) string {
 	var out bytes.Buffer
 	out.WriteByte('"')

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// reprBytes and reprDict are Python's notations, made here from the real output.
+// reprBytes and reprDict convert real output to Python's notations.
 func reprBytes(b []byte) []byte {
 	s := strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\t", `\t`).Replace(string(b))
 	return []byte("b'" + s + "'\n")

@@ -20,15 +20,15 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// optional are the generators whose tests may find no program. No package registry
-// has the first two; the others build for minutes, and only make e2e-all builds them.
+// optional are the generators whose tests are skipped without a program. No package
+// registry has the first two. The others take minutes to build, in make e2e-all only.
 var optional = map[string]bool{"wrk2": true, "nighthawk": true,
 	"oha": os.Getenv("TARE_TEST_ALL") == "", "k6": os.Getenv("TARE_TEST_ALL") == ""}
 
-// server answers 1 kB over HTTP/1.1 and cleartext HTTP/2, and counts.
+// server responds with 1 kB over HTTP/1.1 and cleartext HTTP/2, and counts requests.
 func server(t *testing.T) (url string, hits *atomic.Int64) { return serverOf(t, 1) }
 
-// serverOf answers requests of one major version of HTTP, and the others with an error.
+// serverOf accepts one major version of HTTP and responds to other versions with an error.
 func serverOf(t *testing.T, version int) (url string, hits *atomic.Int64) {
 	hits = new(atomic.Int64)
 	page := []byte(strings.Repeat("x", 1024))
@@ -47,7 +47,7 @@ func serverOf(t *testing.T, version int) (url string, hits *atomic.Int64) {
 	return s.URL + "/", hits
 }
 
-// run starts a generator as the platform does and reads it while it runs.
+// run starts a generator as the platform does and parses its output while it runs.
 func run(t *testing.T, g Generator, p load.Profile) result.Load {
 	t.Helper()
 	cmd, err := g.Command(p)
@@ -75,7 +75,7 @@ func run(t *testing.T, g Generator, p load.Profile) result.Load {
 	return l
 }
 
-// Every generator that can be had runs here, at a modest rate for two seconds.
+// TestRealGenerators runs every installed generator at a modest rate for two seconds.
 func TestRealGenerators(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real generators")
@@ -118,7 +118,7 @@ func TestRealGenerators(t *testing.T) {
 	}
 }
 
-// Over cleartext HTTP/2 the server must have seen HTTP/2, and nothing else.
+// TestRealGeneratorsSpeakHTTP2 checks that all requests arrive over cleartext HTTP/2.
 func TestRealGeneratorsSpeakHTTP2(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real generators")
@@ -134,7 +134,7 @@ func TestRealGeneratorsSpeakHTTP2(t *testing.T) {
 	}
 }
 
-// judge holds a result to what the server saw and to itself.
+// judge checks a result against the server's counts and for consistency.
 func judge(t *testing.T, l result.Load, p load.Profile, hits int64) {
 	t.Helper()
 	asked := p.Rate * p.Measure.Seconds()
@@ -183,8 +183,8 @@ func saneLatency(t *testing.T, d result.Latency, p load.Profile) {
 	}
 }
 
-// holds compares the interval log with the counts. The log has whole seconds:
-// it may hold what was due before or after the window in a second they share.
+// holds compares the interval log with the counts. The log has whole seconds, so
+// its first and last second may contain requests due outside the window.
 func holds(t *testing.T, p load.Profile, l result.Load) {
 	t.Helper()
 	f, err := os.Open(p.HDRPath)

@@ -13,8 +13,8 @@ import (
 // maxRow bounds one line of a record of requests, in bytes.
 const maxRow = 16 << 20
 
-// eachRow reads comma-separated rows of a fixed number of columns. A first row
-// whose first cell is header is passed over (empty: there is none).
+// eachRow reads comma-separated rows of a fixed number of columns. It skips a first
+// row whose first cell is header; an empty header skips none.
 func eachRow(r io.Reader, generator, header string, columns int, row func([]string) error) error {
 	c := csv.NewReader(&bounded{r: bufio.NewReader(r)})
 	c.FieldsPerRecord = columns
@@ -47,7 +47,7 @@ func tooMany(generator string) error {
 	return fmt.Errorf("read output of %s: more than %d requests", generator, maxRecords)
 }
 
-// bounded fails on a line longer than maxRow, before it is held in memory.
+// bounded fails on a line longer than maxRow before the line is in memory.
 type bounded struct {
 	r    io.Reader
 	line int
@@ -100,7 +100,7 @@ func eachLine(r io.Reader, generator string, line func(string) error) error {
 	return nil
 }
 
-// shortText is read whole, so that its lines are parts of one string.
+// shortText is the maximum size in bytes of a text that is read whole; its lines share one string.
 const shortText = 1 << 20
 
 func eachLineOf(r io.Reader, size int, generator string, line func(string) error) error {
@@ -124,7 +124,7 @@ func eachLineOf(r io.Reader, size int, generator string, line func(string) error
 	return nil
 }
 
-// counts keeps what is a count.
+// counts omits figures that are not a count.
 func counts(m map[string]*float64) map[string]int64 {
 	if m == nil {
 		return nil
@@ -149,7 +149,7 @@ func sum(m map[string]int64) int64 {
 	return n
 }
 
-// refused wraps errors.ErrUnsupported with a reason.
+// refused returns an error that wraps errors.ErrUnsupported with a reason.
 func refused(generator, format string, args ...any) error {
 	return fmt.Errorf("load profile for %s: %s: %w", generator, fmt.Sprintf(format, args...), errors.ErrUnsupported)
 }

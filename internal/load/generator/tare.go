@@ -15,13 +15,13 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Generators lists every load generator there is.
+// Generators returns all load generators.
 func Generators() []Generator {
 	return append([]Generator{Tare{Agent: AgentPath()}}, Others(GeneratorsDir())...)
 }
 
-// AgentPath is the tare-agent that was installed beside the running program,
-// else whichever is on PATH.
+// AgentPath returns the path of the tare-agent beside the running program, otherwise
+// of the one on PATH.
 func AgentPath() string {
 	const name = "tare-agent"
 	self, err := os.Executable()
@@ -35,18 +35,18 @@ func AgentPath() string {
 	return beside
 }
 
-// Tare is the built-in engine, run as a process of its own so that nothing of
-// the harness shares its threads.
+// Tare is the built-in engine. It runs in its own process and does not share
+// threads with the harness.
 type Tare struct {
 	// Agent is the path of the tare-agent program.
 	Agent string
 }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (Tare) Name() string { return "tare" }
 
-// Command runs `tare-agent load` with p as JSON on its standard input, in the
-// directory of its interval log.
+// Command runs `tare-agent load` in the directory of the interval log, with p as
+// JSON on standard input.
 func (t Tare) Command(p load.Profile) (proc.Command, error) {
 	if err := p.Validate(); err != nil {
 		return proc.Command{}, fmt.Errorf("load profile for tare: %w", err)
@@ -62,7 +62,7 @@ func (t Tare) Command(p load.Profile) (proc.Command, error) {
 	return proc.Command{Path: t.Agent, Args: []string{"load"}, Dir: dir, Stdin: bytes.NewReader(b)}, nil
 }
 
-// Parse reads the engine's lines ([load.Line]); the report is the last.
+// Parse reads the engine's lines ([load.Line]). The last line is the report.
 func (Tare) Parse(stdout io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error) {
 	report, err := load.NewLines(stdout).Report(progress)
 	if err != nil {
@@ -101,5 +101,5 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 	return l
 }
 
-// seconds rounds to the microsecond: time stamps in JSON carry no more than that honestly.
+// seconds rounds d to the microsecond, the precision of time stamps in JSON.
 func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }

@@ -15,37 +15,37 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Loops a generator can run.
+// Kinds of loop.
 const (
 	loopOpen   = "open"
 	loopPaced  = "paced"
 	loopClosed = "closed"
 )
 
-// traits is what a generator can carry out, as data: everything else is refused
-// by name before it is started, never left out in silence.
+// traits are the features that a generator supports. Other features are refused by
+// name before the start, never ignored.
 type traits struct {
 	name string
-	// loop of a load with a rate; empty: it keeps none.
+	// loop is the kind of loop of a load with a rate; empty: no rate supported.
 	loop      string
 	closed    bool // it has a closed loop
 	protocols []string
-	h2TLS     bool // HTTP/2 over TLS only; over cleartext it would fall back unasked
+	h2TLS     bool // HTTP/2 over TLS only; over cleartext it falls back to HTTP/1.1 silently
 	method    bool // other methods than GET
 	body      bool // request bodies
 	targets   bool // more than one
-	// step: durations are whole multiples of it and are rounded up.
+	// step is the resolution of durations, which are rounded up to a multiple of it.
 	step time.Duration
-	// calibration is the beginning of a run that the generator itself leaves out.
+	// calibration is the initial time of a run that the generator's figures omit.
 	calibration time.Duration
-	sizes       bool // its output has the size of every answer
+	sizes       bool // the output has the size of every response
 }
 
-// foreign are the traits of every generator but tare's own.
+// foreign are the traits of the external generators.
 var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, h2loadTraits, nighthawkTraits, k6Traits}
 
-// Loops are the kinds of loop a generator can run: "open", "paced", "closed".
-// None for a generator that is not known.
+// Loops returns the kinds of loop that a generator supports: "open", "paced",
+// "closed". It returns none for an unknown generator.
 func Loops(generator string) []string {
 	if generator == (Tare{}).Name() {
 		return []string{loopOpen, loopClosed}
@@ -66,10 +66,11 @@ func Loops(generator string) []string {
 	return nil
 }
 
-// maxArgument bounds a request body that travels on a command line, in bytes.
+// maxArgument bounds a request body in a command line, in bytes.
 const maxArgument = 64 << 10
 
-// check wraps errors.ErrUnsupported with every reason for which p cannot be carried out.
+// check returns an error with every reason why the generator does not support p.
+// The error wraps errors.ErrUnsupported.
 func (t traits) check(p load.Profile) error {
 	var why []string
 	refuse := func(when bool, format string, args ...any) {
@@ -95,7 +96,7 @@ func (t traits) check(p load.Profile) error {
 	return t.valid(p)
 }
 
-// valid refuses what no generator could carry out, and what a command line would misread.
+// valid refuses profiles that no generator supports, and values that a command line would misparse.
 func (t traits) valid(p load.Profile) error {
 	var errs []error
 	refuse := func(when bool, format string, args ...any) {
@@ -120,8 +121,8 @@ func (t traits) valid(p load.Profile) error {
 	return fmt.Errorf("load profile for %s: %w", t.name, errors.Join(errs...))
 }
 
-// duration of the whole run. What a generator leaves out at its beginning comes
-// out of the warm-up, which is made as long as that takes.
+// duration returns the duration of the whole run. The warm-up is at least as long
+// as the generator's calibration.
 func (t traits) duration(p load.Profile) time.Duration {
 	d := max(p.Warmup, t.calibration) + p.Measure + p.Tail
 	if step := t.step; step > 0 {
@@ -130,9 +131,9 @@ func (t traits) duration(p load.Profile) time.Duration {
 	return d
 }
 
-// program is a generator that is somewhere on this machine.
+// program is a generator's program on this machine.
 type program struct {
-	// Path of the program; empty: by its name on PATH.
+	// Path is the path of the program; empty: by its name on PATH.
 	Path string
 }
 
@@ -153,18 +154,18 @@ func method(p load.Profile) string {
 	return cmp.Or(p.Method, "GET")
 }
 
-// body of a request, the same bytes whichever generator sends it.
+// body returns the body of a request: the same bytes for every generator.
 func body(p load.Profile) string { return strings.Repeat("x", int(p.RequestSize)) }
 
-// threads is at least one, and no more than there are connections.
+// threads returns the number of threads: min 1, max the number of connections.
 func threads(p load.Profile) string {
 	return strconv.Itoa(max(1, min(p.Workers, p.Connections)))
 }
 
-// decimal without an exponent: not every generator reads one.
+// decimal formats f without an exponent, which not every generator parses.
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// milliseconds is d rounded up, in a notation that Go and Rust programs read alike.
+// milliseconds formats d, rounded up to ms, in a notation that Go and Rust programs parse.
 func milliseconds(d time.Duration) string {
 	return strconv.FormatInt((d+time.Millisecond-1).Milliseconds(), 10) + "ms"
 }

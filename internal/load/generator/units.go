@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Units in the texts of wrk, wrk2, h2load and vegeta. Each name is the suffix as it is printed.
+// Units in the texts of wrk, wrk2, h2load and vegeta, by the printed suffix.
 var (
 	timeUnits = map[string]float64{
 		"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600,
@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// quantity reads "12.5ms" by a table of units. Numbers that are not finite (wrk2
-// prints "-nanus" for a run without a single latency) are errors.
+// quantity parses "12.5ms" by a table of units. Numbers that are not finite are
+// errors: wrk2 prints "-nanus" for a run without latencies.
 func quantity(s string, units map[string]float64) (float64, error) {
 	s = strings.TrimSpace(s)
 	end := len(s)
@@ -46,19 +46,19 @@ func quantity(s string, units map[string]float64) (float64, error) {
 	return 0, fmt.Errorf("read %.40q: out of range", s)
 }
 
-// seconds of a text like "1.31ms"; ok is false for what is no time.
+// textSeconds parses a text like "1.31ms" to seconds; ok is false if it is not a time.
 func textSeconds(s string) (float64, bool) {
 	v, err := quantity(s, timeUnits)
 	return v, err == nil
 }
 
-// textCount reads "12345" or "3.24k".
+// textCount parses "12345" or "3.24k".
 func textCount(s string) (float64, bool) {
 	v, err := quantity(s, countUnits)
 	return v, err == nil && v >= 0
 }
 
-// textSize reads "1.42MB" in bytes, powers of 1024.
+// textSize parses "1.42MB" to bytes, in powers of 1024.
 func textSize(s string) (float64, bool) {
 	v, err := quantity(s, sizeUnits)
 	return v, err == nil && v >= 0

@@ -17,14 +17,14 @@ import (
 var vegetaTraits = traits{name: "vegeta", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
 	method: true, body: true, targets: true, sizes: true}
 
-// Vegeta is github.com/tsenart/vegeta. It prints every request, in gob.
+// Vegeta is github.com/tsenart/vegeta. It writes every request in gob.
 type Vegeta struct{ program }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (Vegeta) Name() string { return vegetaTraits.name }
 
-// Command caps the workers at the connections asked for: without a cap vegeta
-// starts one more whenever all are busy, until the server or itself gives way.
+// Command limits the workers to the profile's connections. Without a limit vegeta
+// starts another worker whenever all are busy, until it or the server fails.
 func (g Vegeta) Command(p load.Profile) (proc.Command, error) {
 	if err := vegetaTraits.check(p); err != nil {
 		return proc.Command{}, err
@@ -51,7 +51,7 @@ func (g Vegeta) Command(p load.Profile) (proc.Command, error) {
 	return c, nil
 }
 
-// vegetaRate is requests per unit of time, both whole numbers.
+// vegetaRate formats requests per unit of time, both as integers.
 func vegetaRate(rate float64) string {
 	if rate == math.Round(rate) {
 		return decimal(rate) + "/1s"
@@ -59,7 +59,7 @@ func vegetaRate(rate float64) string {
 	return decimal(math.Round(rate*1000)) + "/1000s"
 }
 
-// vegetaTargets is one JSON object a line.
+// vegetaTargets formats the targets as one JSON object per line.
 func vegetaTargets(p load.Profile) string {
 	var out strings.Builder
 	for _, url := range p.Targets {
@@ -67,14 +67,14 @@ func vegetaTargets(p load.Profile) string {
 		if p.RequestSize > 0 {
 			target["body"] = base64.StdEncoding.EncodeToString([]byte(body(p)))
 		}
-		line, _ := json.Marshal(target) // strings only: it cannot fail
+		line, _ := json.Marshal(target) // strings only: Marshal cannot fail
 		out.Write(append(line, '\n'))
 	}
 	return out.String()
 }
 
-// Parse reads vegeta's results and works out, from their sequence numbers, how
-// late each was sent.
+// Parse reads vegeta's results and computes each request's lateness from its
+// sequence number.
 func (Vegeta) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := ParseVegeta(stdout)
 	if err != nil {
@@ -86,10 +86,10 @@ func (Vegeta) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (re
 	return vegetaTraits.result(o, p)
 }
 
-// scheduled puts the records on a constant schedule: the k-th request sent was
-// due k/rate after the schedule's beginning, whoever sent it. When that was is
-// not told; the request that was least late is taken to have been on time, so
-// that lateness is a lower bound.
+// scheduled computes the lateness of the records against a constant schedule. The
+// k-th request sent, by any worker, was due k/rate after the schedule's start. The
+// output does not contain that start. The least late request is assumed to be on
+// time, so the lateness is a lower bound.
 func (o *Outcome) scheduled(rate float64) {
 	if rate <= 0 || len(o.Records) == 0 {
 		return

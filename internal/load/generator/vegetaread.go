@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// vegetaResult has the fields of vegeta's result by their names in gob and JSON.
+// vegetaResult has the fields of vegeta's result, named as in gob and JSON.
 type vegetaResult struct {
 	Seq       uint64              `json:"seq"`
 	Code      uint16              `json:"code"`
@@ -28,15 +28,15 @@ type vegetaResult struct {
 	Headers   map[string][]string `json:"headers"`
 }
 
-// vegetaReader gathers results; time stamps are kept in ns since the first.
+// vegetaReader collects results; time stamps are in ns since the first.
 type vegetaReader struct {
 	o     Outcome
 	first time.Time
 	out   int64
 }
 
-// ParseVegeta reads results in gob, JSON or CSV, and the reports in JSON and
-// text, told apart by how they begin.
+// ParseVegeta reads results in gob, JSON or CSV, and reports in JSON or text. It
+// detects the format from the first bytes.
 func ParseVegeta(r io.Reader) (Outcome, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	v := vegetaReader{o: Outcome{Generator: "vegeta"}}
@@ -86,8 +86,8 @@ func (v *vegetaReader) add(r vegetaResult) error {
 	return nil
 }
 
-// vegetaSize is the body's size. With -max-body=0 vegeta reads the body and counts
-// none of it; the header tells.
+// vegetaSize returns the body's size in bytes. With -max-body=0 vegeta counts no
+// body bytes, and the size is from the header.
 func vegetaSize(r vegetaResult) int64 {
 	if r.BytesIn > 0 {
 		return int64(min(r.BytesIn, maxSize))
@@ -102,7 +102,7 @@ func vegetaSize(r vegetaResult) int64 {
 	return -1
 }
 
-// close counts every time from the earliest request: results come in the order of their ends.
+// close makes all times relative to the earliest request. Results are in the order of their ends.
 func (v *vegetaReader) close() {
 	if len(v.o.Records) == 0 {
 		return
@@ -137,7 +137,7 @@ func (v *vegetaReader) jsonLine(line string) error {
 	return v.add(r)
 }
 
-// csvRow: timestamp (ns), code, latency (ns), bytes out, bytes in, error, body, attack, seq, method, url, headers.
+// csvRow reads timestamp (ns), code, latency (ns), bytes out, bytes in, error, body, attack, seq, method, url, headers.
 func (v *vegetaReader) csvRow(row []string) error {
 	if len(row) < 9 {
 		return fmt.Errorf("%d columns are too few for a result", len(row))
@@ -167,7 +167,7 @@ func headersOf(encoded string) map[string][]string {
 	if err != nil {
 		return nil
 	}
-	// An incomplete block still gives the headers before its end.
+	// ReadMIMEHeader returns the headers before the end of an incomplete block.
 	h, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(b))).ReadMIMEHeader()
 	return h
 }
@@ -175,9 +175,9 @@ func headersOf(encoded string) map[string][]string {
 // maxFrame bounds one message of a gob stream: a result with its body, in bytes.
 const maxFrame = 16 << 20
 
-// gob reads results as vegeta attack writes them.
+// gob reads the output of vegeta attack.
 func (v *vegetaReader) gob(r *bufio.Reader) (err error) {
-	// The decoder is not made for hostile input; its authors say so.
+	// encoding/gob is documented as not hardened against hostile input.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("read output of vegeta: it is no gob stream: %v", p)
@@ -201,8 +201,8 @@ func (v *vegetaReader) gob(r *bufio.Reader) (err error) {
 	}
 }
 
-// gobFrames passes a gob stream on, message by message, and refuses a message
-// that claims to be longer than maxFrame before memory is taken for it.
+// gobFrames forwards a gob stream message by message. It refuses a message longer
+// than maxFrame before it allocates memory for it.
 type gobFrames struct {
 	r    *bufio.Reader
 	rest bytes.Buffer
@@ -217,7 +217,7 @@ func (g *gobFrames) Read(p []byte) (int, error) {
 	return g.rest.Read(p)
 }
 
-// next takes one message: its length, as gob writes unsigned integers, and its bytes.
+// next reads one message: its length as a gob unsigned integer, and its bytes.
 func (g *gobFrames) next() error {
 	g.rest.Reset()
 	first, err := g.r.ReadByte()
@@ -308,7 +308,7 @@ func parseVegetaReport(r io.Reader) (Outcome, error) {
 	return o, nil
 }
 
-// vegetaFigure names one figure of a report: "min", "mean", "max", "99th" or "99".
+// vegetaFigure adds the figure of a report with a name: "min", "mean", "max", "99th" or "99".
 func vegetaFigure(d *distribution, name string, s float64) {
 	switch name {
 	case "min":
@@ -324,7 +324,7 @@ func vegetaFigure(d *distribution, name string, s float64) {
 	}
 }
 
-// unanswered moves the status 0, by which vegeta counts requests without an answer, to the errors.
+// unanswered moves status 0, vegeta's count of requests without a response, to the errors.
 func (o *Outcome) unanswered() {
 	if n := o.Statuses["0"]; n > 0 {
 		o.Errors = map[string]int64{"no answer": n}

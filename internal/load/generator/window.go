@@ -16,9 +16,9 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// result is o as the record of the measure window of p. With a record of every
-// request the window is cut out exactly; without, the counts are the whole run's
-// in proportion, and a warning says so. p.Start is when the process was started.
+// result converts o to the result of the measure window of p. With a record of
+// every request the window is exact. Otherwise the counts are the whole run's,
+// scaled to the window, with a warning. p.Start is the start of the process.
 func (t traits) result(o Outcome, p load.Profile) (result.Load, error) {
 	l := result.Load{
 		Generator: t.name, Version: o.Version, Loop: loopClosed,
@@ -50,7 +50,7 @@ func (t traits) result(o Outcome, p load.Profile) (result.Load, error) {
 	return l, t.cut(&l, o, p, start, warn)
 }
 
-// scale takes the measure window's share of the whole run's counts.
+// scale scales the counts of the whole run to the measure window.
 func (t traits) scale(l *result.Load, o Outcome, p load.Profile, warn func(string, ...any)) {
 	run := o.Elapsed
 	if run <= 0 {
@@ -61,7 +61,7 @@ func (t traits) scale(l *result.Load, o Outcome, p load.Profile, warn func(strin
 		if n <= 0 {
 			return 0
 		}
-		return max(1, int64(math.Round(float64(n)*share))) // an error never rounds to none
+		return max(1, int64(math.Round(float64(n)*share))) // one error must not round to zero
 	}
 	if share < 0.999 {
 		if t.calibration > 0 {
@@ -89,7 +89,7 @@ func (t traits) scale(l *result.Load, o Outcome, p load.Profile, warn func(strin
 	}
 }
 
-// classes are by status where there are statuses, else by the split the generator gives.
+// classes counts by status, or by the generator's own split if it reports no statuses.
 func (t traits) classes(l *result.Load, o Outcome, part func(int64) int64) {
 	add := func(c load.Class, n int64) {
 		if n > 0 {
@@ -136,7 +136,7 @@ func mapValues(m map[string]int64, f func(int64) int64) map[string]int64 {
 
 // cut counts the requests of the measure window and writes the interval log.
 func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, warn func(string, ...any)) error {
-	// Output without times of day counts from the start of its process.
+	// Times in output without a time of day are relative to the start of the process.
 	var shift time.Duration
 	if !o.Started.IsZero() {
 		shift = o.Started.Sub(start)
@@ -191,7 +191,7 @@ func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, 
 		warn("none of the %d requests %s tells of lies in the measure window", len(o.Records), t.name)
 	}
 	setLateness(l, lateness)
-	l.Published = nil // of the whole run; the window's take their place
+	l.Published = nil // of the whole run; replaced by the window's
 	for _, d := range []struct {
 		of  string
 		all []time.Duration
@@ -210,8 +210,8 @@ func appendKnown(to []time.Duration, d time.Duration) []time.Duration {
 	return append(to, d)
 }
 
-// absent counts the requests an open loop owed and its output does not hold.
-// Those in flight at the end are cut off by the generator and no error.
+// absent counts the requests that an open loop owed and the output does not contain.
+// Requests that the generator aborts in flight at the end are not errors.
 func (t traits) absent(l *result.Load, o Outcome, p load.Profile, warn func(string, ...any)) {
 	warn("%s leaves requests without an answer out of this output: what failed, and why, is not known", t.name)
 	if l.Loop != loopOpen {
@@ -227,7 +227,7 @@ func (t traits) absent(l *result.Load, o Outcome, p load.Profile, warn func(stri
 	l.Classes[string(load.Conn)] += share
 }
 
-// response time from the intended start, as the generator has it or as its parts give it.
+// response returns the response time from the intended start, as reported or computed from its parts.
 func (r Record) response() time.Duration {
 	if r.Response >= 0 {
 		return r.Response
@@ -249,7 +249,7 @@ func setLateness(l *result.Load, late []time.Duration) {
 	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = at(0.5), at(0.99), at(1)
 }
 
-// writeLog writes to a temporary name first: a log is complete or absent.
+// writeLog writes to a temporary file first, so that a log is complete or absent.
 func writeLog(path string, start time.Time, log *record.Log) (err error) {
 	if path == "" {
 		return nil
@@ -268,10 +268,10 @@ func writeLog(path string, start time.Time, log *record.Log) (err error) {
 	return nil
 }
 
-// maxOutput bounds an output that is read whole, in bytes.
+// maxOutput bounds an output in memory, in bytes.
 const maxOutput = 64 << 20
 
-// readAll reads an output that has to be seen whole.
+// readAll reads a whole output of max maxOutput bytes.
 func readAll(r io.Reader, generator string) ([]byte, error) {
 	return readAllOf(r, generator, maxOutput)
 }

@@ -18,8 +18,8 @@ func has(warnings []string, part string) bool {
 	return strings.Contains(strings.Join(warnings, "\n"), part)
 }
 
-// A run of 1 s warm-up, 2 s measure, 1 s tail at 10 requests/s: each 2 ms, the
-// 25th answered with 503 and the 15th not at all.
+// tenASecond returns a run of 1 s warm-up, 2 s measure and 1 s tail at 10 requests/s.
+// Each request takes 2 ms; the 25th gets a 503 and the 15th no response.
 func tenASecond() Outcome {
 	o := Outcome{Generator: "vegeta", Started: time.Unix(1000, 0)}
 	for k := range 40 {
@@ -95,7 +95,7 @@ func TestARequestOfTheWrongSizeIsNone(t *testing.T) {
 	}
 }
 
-// The clock of the records is laid on that of the profile.
+// TestRecordsOfALaterStart checks that record times are converted to the profile's clock.
 func TestRecordsOfALaterStart(t *testing.T) {
 	p, o := windowProfile(t), tenASecond()
 	o.Started = o.Started.Add(500 * time.Millisecond)
@@ -130,7 +130,7 @@ func TestOneFigureForTheWholeRunIsShared(t *testing.T) {
 
 func TestWhatIsDueAndAbsentIsAnError(t *testing.T) {
 	p, o := windowProfile(t), tenASecond()
-	p.Rate, o.Partial = 20, true // 80 were due, 40 are there, 2 may have been cut off
+	p.Rate, o.Partial = 20, true // 80 were due, 40 are recorded, 2 may be aborted
 	l, err := ohaTraits.result(o, p)
 	if err != nil || l.Intended != 40 || l.Errors["due, and not in the output"] != 19 || l.Classes["conn"] != 19 {
 		t.Errorf("intended %d errors %v classes %v, %v", l.Intended, l.Errors, l.Classes, err)

@@ -12,13 +12,13 @@ import (
 
 var wrkTraits = traits{name: "wrk", closed: true, protocols: []string{"http1"}, step: time.Second}
 
-// Wrk is github.com/wg/wrk: a closed loop, for capacity.
+// Wrk is github.com/wg/wrk: a closed loop, for capacity tests.
 type Wrk struct{ program }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (Wrk) Name() string { return wrkTraits.name }
 
-// Command runs wrk with its latency distribution.
+// Command runs wrk with --latency output.
 func (g Wrk) Command(p load.Profile) (proc.Command, error) {
 	if err := wrkTraits.check(p); err != nil {
 		return proc.Command{}, err
@@ -26,7 +26,7 @@ func (g Wrk) Command(p load.Profile) (proc.Command, error) {
 	return g.command(wrkTraits.name, p, append(wrkArgs(wrkTraits, p), "--latency", p.Targets[0])...), nil
 }
 
-// wrkArgs are those wrk and wrk2 have in common. Both know whole seconds only.
+// wrkArgs returns the common arguments of wrk and wrk2. Both accept whole seconds only.
 func wrkArgs(t traits, p load.Profile) []string {
 	args := []string{"-t", threads(p), "-c", strconv.Itoa(p.Connections), "-d", strconv.FormatInt(wholeSeconds(t.duration(p)), 10) + "s"}
 	if p.Timeout > 0 {
@@ -44,7 +44,7 @@ func (Wrk) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (resul
 	return wrkTraits.result(o, p)
 }
 
-// ParseWrk reads the text of wrk. It counts 3xx answers as successful.
+// ParseWrk reads the text of wrk, which counts 3xx responses as successful.
 func ParseWrk(r io.Reader) (Outcome, error) {
 	w := wrkReader{o: Outcome{Generator: "wrk"}, stats: ofService}
 	return w.read(r)
@@ -52,15 +52,15 @@ func ParseWrk(r io.Reader) (Outcome, error) {
 
 var wrk2Traits = traits{name: "wrk2", loop: loopOpen, protocols: []string{"http1"}, step: time.Second, calibration: 10 * time.Second}
 
-// Wrk2 is github.com/giltene/wrk2: a constant rate on every connection. Its
-// program is called wrk too; tare looks for it as wrk2.
+// Wrk2 is github.com/giltene/wrk2: a constant rate on every connection. Its build
+// names the program wrk; tare expects the name wrk2.
 type Wrk2 struct{ program }
 
-// Name of the generator in experiment files.
+// Name is the generator's name in experiment files.
 func (Wrk2) Name() string { return wrk2Traits.name }
 
-// Command makes the warm-up at least as long as the ten seconds wrk2 leaves out,
-// and asks for both its latencies.
+// Command extends the warm-up to the ten seconds that wrk2's figures omit, and
+// enables both of wrk2's latencies.
 func (g Wrk2) Command(p load.Profile) (proc.Command, error) {
 	if err := wrk2Traits.check(p); err != nil {
 		return proc.Command{}, err
@@ -80,7 +80,7 @@ func (Wrk2) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (resu
 	return wrk2Traits.result(o, p)
 }
 
-// ParseWrk2 reads the text of wrk2 -L, with -U or without.
+// ParseWrk2 reads the text of wrk2 -L, with or without -U.
 func ParseWrk2(r io.Reader) (Outcome, error) {
 	w := wrkReader{o: Outcome{Generator: "wrk2"}, stats: ofResponse}
 	return w.read(r)

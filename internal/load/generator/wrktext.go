@@ -10,20 +10,20 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// wrkReader reads the text of wrk and of wrk2, which grew out of it.
+// wrkReader reads the text of wrk and of its fork wrk2.
 type wrkReader struct {
 	o        Outcome
-	stats    string // what the thread statistics are of
+	stats    string // subject of the thread statistics
 	current  *distribution
 	spectrum bool
-	last     int64 // requests up to the value before, of the spectrum
+	last     int64 // requests up to the previous value of the spectrum
 	lastMS   float64
 	summed   bool // the closing "N requests in …" was seen
 	requests int64
 	failed   int64 // counted by wrk as requests, with an error status
 }
 
-// line dispatches on how a line begins; what it does not know it passes over.
+// line dispatches on the beginning of a line and ignores unknown lines.
 func (w *wrkReader) line(text string) error {
 	t := strings.TrimSpace(text)
 	word, rest, _ := strings.Cut(t, " ")
@@ -58,8 +58,8 @@ func (w *wrkReader) begin(title string) {
 	w.current = latencyOf(of)
 }
 
-// threadStats is the line "Latency  Avg Stdev Max +/- Stdev". It tells the whole
-// run's mean and maximum where no closing line of a spectrum does.
+// threadStats reads the line "Latency  Avg Stdev Max +/- Stdev". Its mean and
+// maximum apply if the text has no closing line of a spectrum.
 func (w *wrkReader) threadStats(rest string) {
 	f := strings.Fields(rest)
 	if len(f) < 3 {
@@ -84,7 +84,7 @@ func (w *wrkReader) percentile(name, value string) {
 	}
 }
 
-// spectrumRow is "value percentile total 1/(1-percentile)", the value in ms.
+// spectrumRow reads "value percentile total 1/(1-percentile)", the value in ms.
 func (w *wrkReader) spectrumRow(t string) {
 	var f [4]string
 	n := 0
@@ -103,14 +103,14 @@ func (w *wrkReader) spectrumRow(t string) {
 	if err1 != nil || !ok || math.IsNaN(ms) || ms < 0 || total <= w.last {
 		return
 	}
-	// wrk2 prints a row out of order now and then: no bucket is made of it.
+	// wrk2 occasionally prints a row out of order, which is not a bucket.
 	if ms >= w.lastMS {
 		w.current.bucket(w.lastMS/1e3, ms/1e3, total-w.last)
 		w.last, w.lastMS = total, ms
 	}
 }
 
-// closing lines: "#[Mean = 1.3, StdDeviation = 4.3]", "#[Max = 28.8, Total count = 296]"; ms.
+// closing reads the closing lines "#[Mean = 1.3, StdDeviation = 4.3]", "#[Max = 28.8, Total count = 296]"; ms.
 func (w *wrkReader) closing(t string) {
 	w.spectrum = false
 	if w.current == nil {
@@ -135,7 +135,7 @@ func (w *wrkReader) closing(t string) {
 	}
 }
 
-// end of one distribution. One without a single request is none.
+// end completes one distribution and drops it if it has no requests.
 func (w *wrkReader) end() {
 	d := w.current
 	w.current, w.spectrum, w.last, w.lastMS = nil, false, 0, 0
@@ -152,7 +152,7 @@ func (w *wrkReader) end() {
 func (w *wrkReader) summary(t, word, rest string) error {
 	switch {
 	case strings.HasPrefix(t, "Running "):
-		return nil // the duration asked for; the one it took comes at the end
+		return nil // the configured duration; the actual one is at the end
 	case strings.Contains(t, " connections") && strings.Contains(t, " threads and "):
 		f := strings.Fields(t)
 		if n, err := strconv.Atoi(f[len(f)-2]); err == nil && n >= 0 {
@@ -174,7 +174,7 @@ func (w *wrkReader) summary(t, word, rest string) error {
 	return nil
 }
 
-// total is "1301 requests in 13.00s, 1.42MB read".
+// total reads "1301 requests in 13.00s, 1.42MB read".
 func (w *wrkReader) total(t string) error {
 	w.end()
 	n, rest, _ := strings.Cut(t, " requests in ")
@@ -193,7 +193,7 @@ func (w *wrkReader) total(t string) error {
 	return nil
 }
 
-// errors is "connect 0, read 50, write 0, timeout 2".
+// errors reads "connect 0, read 50, write 0, timeout 2".
 func (w *wrkReader) errors(t string) {
 	for _, part := range strings.Split(t, ",") {
 		f := strings.Fields(part)
@@ -228,8 +228,8 @@ func (w *wrkReader) read(r io.Reader) (Outcome, error) {
 	return w.o, nil
 }
 
-// join puts the mean and maximum of the thread statistics to the distribution of
-// the same kind, so that each kind is there once.
+// join adds the mean and maximum of the thread statistics to the distribution of
+// the same kind, so that each kind occurs once.
 func join(latencies []result.Latency) []result.Latency {
 	var out []result.Latency
 	for _, l := range latencies {

@@ -11,10 +11,9 @@ import (
 // stays below it and no collection disturbs a send.
 const processMemory = 1 << 30 // bytes
 
-// TuneProcess makes this process fit for punctual sends, for good: no garbage
-// collection below 1 GiB, and a processor of the Go scheduler's for every worker
-// beside those for the rest, so that a worker that comes back from waiting never
-// queues for one.
+// TuneProcess prepares this process for punctual sends, permanently. It disables
+// garbage collection below 1 GiB and raises GOMAXPROCS to workers+2, so that a worker
+// that wakes up never queues for a processor.
 func TuneProcess(workers int) {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(processMemory)

@@ -82,8 +82,8 @@ type HeaderMemo struct {
 // maxMemo bounds a header that is remembered, bytes.
 const maxMemo = 4 << 10
 
-// recall takes a header that is the same as the last, at the front of b, and says how
-// long it is; 0: it is not.
+// recall consumes a header at the front of b that equals the last one and returns
+// its length in bytes; 0: they differ.
 func (p *Parser) recall(b []byte) int {
 	m := p.Memo
 	if m == nil || len(m.bytes) == 0 || p.head+len(p.partial) > 0 || len(b) < len(m.bytes) || !bytes.Equal(b[:len(m.bytes)], m.bytes) {

@@ -15,8 +15,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/check"
 )
 
-// parseAll feeds raw in pieces, then the end of the stream, and says how much
-// of raw belonged to the response.
+// parseAll feeds raw in pieces, then the end of the stream, and returns the number
+// of bytes of raw that belong to the response.
 func parseAll(p *Parser, raw []byte, pieces func(left int) int) (used int, k load.Failure) {
 	for used < len(raw) {
 		size := min(len(raw)-used, max(1, pieces(len(raw)-used)))
@@ -178,10 +178,11 @@ func recalls(raw []byte, pieces func(int) int, used int, k load.Failure, p *Pars
 	return ""
 }
 
-// excused are inputs on which the two differ on purpose: a sign in the status
-// code, which net/http lets pass; a Trailer header that announces a framing
-// field, which only net/http looks at; a bare line feed in a trailer, where
-// net/http looks for two full line ends beyond the end of the response.
+// excused reports inputs on which the two parsers differ on purpose:
+//   - a sign in the status code, which net/http accepts
+//   - a Trailer header that announces a framing field, which only net/http reads
+//   - a bare line feed in a trailer: net/http searches for two full line ends
+//     beyond the end of the response
 func excused(raw []byte) bool {
 	lower := bytes.ToLower(raw)
 	if bytes.Contains(lower, []byte("trailer")) || bytes.Contains(raw, []byte(" +")) || bytes.Contains(raw, []byte(" -")) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Bounds of the memory for redirects, which is then begun anew: a server that
-// makes up names must not fill the memory.
+// Bounds of the cache of redirects, which is cleared at the bound: a server that
+// generates names must not exhaust the memory.
 const (
 	MaxHops    = 4096
 	MaxDetours = 16 // connections of one place to other origins
@@ -59,7 +59,7 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// Next is where an answer to from, after so many hops before, leads.
+// Next returns the target of a redirect in response to from, after a number of earlier hops.
 func (r *Redirects) Next(from *Hop, before, status int, location []byte) (*Hop, load.Failure) {
 	if before >= r.Profile.Follow {
 		return nil, load.FailureRedirects

@@ -13,8 +13,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/check"
 )
 
-// FuzzSession feeds a session, with requests under way, whatever a server may say,
-// whole and in pieces: both end the same, and no stream is lost.
+// FuzzSession feeds arbitrary server bytes to a session with requests in flight,
+// whole and in pieces. Both must end the same, and no stream may be lost.
 func FuzzSession(f *testing.F) {
 	ok := headBlock(":status", "200", "content-length", "2")
 	add := func(piece int, frames ...[]byte) { f.Add(bytes.Join(frames, nil), piece) }

@@ -83,8 +83,8 @@ func (j *Job) Quotas() int64 {
 	return sum
 }
 
-// spinWindow is the spin window of a process that may use n CPUs: by default
-// only where a core is left for each worker beside one for its server, since a
+// spinWindow returns the spin window of a process that may use a number of CPUs. By
+// default it is zero unless each worker has a core beside one for its server. A
 // core taken from the system under test is worse than a late send.
 func spinWindow(p *load.Profile, cpus int) time.Duration {
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Parts whose clocks differ, and which started at one instant all the same, are one
-// load; how far the clocks are apart is told.
+// TestMergeOverSkewedClocks checks that parts with different clocks and one start
+// instant merge into one load. The report contains the clock skew.
 func TestMergeOverSkewedClocks(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	part := func(ahead, bound time.Duration) load.Report {

@@ -10,8 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Collector merges what the workers hand over once a second. It is the only
-// other goroutine that does anything while load runs.
+// Collector merges the workers' data once a second. It is the only other goroutine
+// that is active while load runs.
 type Collector struct {
 	profile  *load.Profile
 	progress func(load.Progress)
@@ -64,7 +64,7 @@ func (c *Collector) Recorder() Recorder {
 	}
 }
 
-// Start begins to collect from that number of workers.
+// Start starts to collect from a number of workers.
 func (c *Collector) Start(workers int) {
 	c.workers = workers
 	c.idle.Go(func() {
@@ -147,7 +147,7 @@ func (c *Collector) emit(t *tick) {
 	})
 }
 
-// phase the beginning of a second lies in.
+// phaseOf returns the phase at the beginning of a second.
 func phaseOf(p *load.Profile, second int) string {
 	at := time.Duration(second) * time.Second
 	switch {

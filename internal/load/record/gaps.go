@@ -6,10 +6,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Gaps compares when requests were sent with when they were intended: if the
-// gaps between sends have the intended distribution, the arrivals were the ones
-// asked for. Only requests that found a free connection count; what waited for
-// one was sent when the server, not the generator, was ready.
+// Gaps compares the actual with the intended send times. If the gaps between sends
+// have the intended distribution, the arrivals are as configured. Only requests that
+// found a free connection count. The send time of the others depends on the server,
+// not on the generator.
 type Gaps struct {
 	sent, intended         *hdrhistogram.Histogram
 	lastSent, lastIntended int64 // negative: the request before does not count
@@ -26,7 +26,7 @@ func (g *Gaps) Add(sent, intended int64) {
 	g.lastSent, g.lastIntended = sent, intended
 }
 
-// Skip takes note that the next request waited.
+// Skip records that the next request waited.
 func (g *Gaps) Skip() { g.lastSent = -1 }
 
 // distance is the Wasserstein distance between the two distributions (the area

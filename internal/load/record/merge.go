@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// totals is r as it was before it was a report.
+// totalsOf converts a report back to totals.
 func totalsOf(r *load.Report) (Totals, error) {
 	t := newTotals()
 	if r.Parts == nil {
@@ -53,9 +53,9 @@ func totalsOf(r *load.Report) (Totals, error) {
 	return t, nil
 }
 
-// Merge makes one report of those of all parts of one load (see [Profile.Parts]),
-// which must have run at the same time. Counts are added and distributions
-// merged bucket by bucket; the verdict is that of the whole and of every part.
+// Merge merges the reports of all parts of one load (see [load.Profile.Parts]), which
+// must have run at the same time. Counts are added and distributions merged bucket
+// by bucket. The verdict is that of the whole and of every part.
 func Merge(reports []load.Report) (load.Report, error) {
 	if len(reports) == 0 {
 		return load.Report{}, errors.New("merge load reports: there are none")
@@ -100,8 +100,8 @@ func Merge(reports []load.Report) (load.Report, error) {
 	return m, nil
 }
 
-// MergeLogs writes one interval log of those of all parts: lines of the same
-// second and tag become one, by adding counts. start is the start of the load.
+// MergeLogs merges the interval logs of all parts into w. It adds the counts of
+// lines of the same second and tag. start is the start of the load.
 func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
 	seconds := map[int]*logSecond{}
 	for i, log := range logs {
@@ -123,7 +123,7 @@ func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
 	return writeLog(w, start, seconds)
 }
 
-// tagged is the histogram that the log's tag names; nil if it names none.
+// tagged returns the histogram of a tag, or nil for an unknown tag.
 func (l *logSecond) tagged(tag string) **hdrhistogram.PackedHistogram {
 	places := map[string]**hdrhistogram.PackedHistogram{load.TagLateness: &l.lateness}
 	for c, name := range classNames {

@@ -8,11 +8,11 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Schedule yields the intended starts of one worker's requests, in ns from t0,
-// never decreasing, and never when there are no more. The load's schedule is a
-// pure function of the profile: worker i of n takes requests i, i+n, i+2n, … of
-// it, so that the number of workers and processes changes by whom requests are
-// sent, and not when: 7 requests/s over 3 workers are 7.
+// Schedule yields the intended starts of one worker's requests, in ns from t0, never
+// decreasing. It yields [load.Never] at the end. The load's schedule is a pure
+// function of the profile: worker i of n takes its requests i, i+n, i+2n, …. The
+// number of workers and processes therefore does not change the send times: 7
+// requests/s over 3 workers are 7.
 type Schedule interface {
 	Next() int64
 }
@@ -29,10 +29,10 @@ func New(p *load.Profile, instants []int64, i, n int) Schedule {
 	return a
 }
 
-// arrivals puts a random process over a rate that may change: number yields
-// positions on the axis of requests, one request apiece on average, and law
-// says when the rate reaches that position (time-rescaling: a process of rate 1,
-// run through the inverse of the cumulated rate, has that rate).
+// arrivals applies a random process to a rate that may change. number yields
+// positions on the axis of requests, on average one request apart. law returns the
+// time at which the rate reaches a position. This is time-rescaling: a process of
+// rate 1, mapped through the inverse of the cumulated rate, has that rate.
 type arrivals struct {
 	position func() float64
 	curve    rateCurve

@@ -22,12 +22,11 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond // after a failure, doubled at each
 	longestPause = 2 * time.Second
-	// Patience is how long an unreachable worker is retried, where a
-	// [Client] has none of its own.
-	Patience = 90 * time.Second
+	// RetryTimeout is the default of [Client.RetryTimeout].
+	RetryTimeout = 90 * time.Second
 	// answerTimeout bounds one request and its response; a stream has no bound.
 	answerTimeout = 20 * time.Second
-	// maxAnswer bounds an answer that is no stream, bytes.
+	// maxAnswer bounds a response that is not a stream, in bytes.
 	maxAnswer = 1 << 20
 )
 
@@ -35,18 +34,18 @@ const (
 type Client struct {
 	http  http.Client
 	token string
-	// Patience is how long the worker may be out of reach.
-	Patience time.Duration
+	// RetryTimeout bounds the retries of an unreachable worker since the last progress.
+	RetryTimeout time.Duration
 }
 
-// NewClient makes a client whose connections dial makes.
+// NewClient returns a client that connects with dial.
 func NewClient(dial func(ctx context.Context, network, address string) (net.Conn, error), token string) *Client {
-	// One request a connection: a broken forwarded connection is not always noticed.
+	// One request per connection: a broken forwarded connection is not always detected.
 	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}},
-		token: token, Patience: Patience}
+		token: token, RetryTimeout: RetryTimeout}
 }
 
-// Refused is a refusal by the worker.
+// Refused is the error of a request that the worker refused.
 type Refused struct {
 	Status  int
 	Message string
@@ -54,8 +53,8 @@ type Refused struct {
 
 func (e *Refused) Error() string { return e.Message }
 
-// retry calls do until it succeeds, is refused, or the worker could not be
-// reached for longer than the client's patience since the last progress.
+// retry calls do until it succeeds, is refused, or the worker is unreachable for
+// longer than RetryTimeout since the last progress.
 func (c *Client) retry(ctx context.Context, what string, do func(context.Context) (progress bool, err error)) error {
 	pause, since := firstPause, time.Now()
 	for {
@@ -70,8 +69,8 @@ func (c *Client) retry(ctx context.Context, what string, do func(context.Context
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 		case progress:
 			pause, since = firstPause, time.Now()
-		case time.Since(since) > c.Patience:
-			return fmt.Errorf("%s: the load worker has not answered for %v: %w", what, c.Patience, err)
+		case time.Since(since) > c.RetryTimeout:
+			return fmt.Errorf("%s: the load worker has not responded for %v: %w", what, c.RetryTimeout, err)
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -83,7 +82,7 @@ func (c *Client) retry(ctx context.Context, what string, do func(context.Context
 	}
 }
 
-// open sends one request; its response is a stream for the caller to close.
+// open sends one request and returns the response as a stream. The caller closes it.
 func (c *Client) open(ctx context.Context, method, target string, body any) (*http.Response, error) {
 	var sent io.Reader
 	if body != nil {
@@ -117,7 +116,7 @@ func (c *Client) open(ctx context.Context, method, target string, body any) (*ht
 	return nil, &Refused{resp.StatusCode, why.Error}
 }
 
-// call sends one request and reads the whole answer.
+// call sends one request and reads the whole response.
 func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -136,15 +135,15 @@ func (c *Client) callRetrying(ctx context.Context, what, method, target string, 
 	return c.retry(ctx, what, func(ctx context.Context) (bool, error) { return false, c.call(ctx, method, target, body, into) })
 }
 
-// Clock returns how far the worker's clock is ahead of this one, and how far off
-// that may be at most.
+// Clock returns the offset of the worker's clock (positive: ahead) and the maximum
+// error of the offset.
 func (c *Client) Clock(ctx context.Context) (ahead, unsure time.Duration, err error) {
 	return clock.Measure(time.Now, func() (stamps clock.Stamps, err error) {
 		return stamps, c.callRetrying(ctx, "ask for the time", http.MethodGet, "/clock", nil, &stamps)
 	})
 }
 
-// Start starts a command. The run is the worker's: it goes on when ctx ends.
+// Start starts a command on the worker. The command continues when ctx ends.
 func (c *Client) Start(ctx context.Context, command Command) (*Run, error) {
 	r := &Run{client: c, id: command.ID}
 	if err := c.callRetrying(ctx, "start "+path.Base(command.Path), http.MethodPost, "/run", command, &r.first); err != nil {
@@ -153,7 +152,7 @@ func (c *Client) Start(ctx context.Context, command Command) (*Run, error) {
 	return r, nil
 }
 
-// Done ends the worker.
+// Done stops the worker.
 func (c *Client) Done(ctx context.Context) error {
 	return c.callRetrying(ctx, "end the load worker", http.MethodPost, "/done", nil, nil)
 }
@@ -180,9 +179,9 @@ func (r *Run) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
-// Copy writes to w what the command writes to a stream ([Stdout], [Stderr]), as
-// it comes, to the end. Where the connection breaks it goes on at the byte at
-// which it broke. It returns when the command has ended and all of it is written.
+// Copy copies the command's output stream ([Stdout], [Stderr]) to w as it arrives.
+// After a broken connection it resumes at the next byte. It returns when the
+// command has ended and w has all bytes.
 func (r *Run) Copy(ctx context.Context, stream string, w io.Writer) error {
 	to := &writer{to: w}
 	err := r.client.retry(ctx, "read what the command writes", func(ctx context.Context) (bool, error) {
@@ -196,7 +195,7 @@ func (r *Run) Copy(ctx context.Context, stream string, w io.Writer) error {
 	return err
 }
 
-// copyOnce reads one answer. An end that the worker does not confirm is a broken connection.
+// copyOnce reads one response. An end that the worker does not confirm is a broken connection.
 func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
 	resp, err := r.client.open(ctx, http.MethodGet, r.at(stream, "from", strconv.FormatInt(to.n, 10)), nil)
 	if err != nil {
@@ -205,7 +204,7 @@ func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
 	defer resp.Body.Close()
 	if _, err := io.Copy(to, resp.Body); err != nil {
 		if to.err != nil {
-			return &Refused{Message: to.err.Error()} // the reader has gone
+			return &Refused{Message: to.err.Error()} // the local writer failed: do not retry
 		}
 		return err
 	}
@@ -223,7 +222,7 @@ func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
 	return nil
 }
 
-// writer counts what arrived, and keeps the error of who it is for apart from that of the connection.
+// writer counts the bytes it receives. err separates errors of the destination from errors of the connection.
 type writer struct {
 	to  io.Writer
 	n   int64
@@ -243,9 +242,9 @@ const (
 	MaxFile  = 4 << 30
 )
 
-// Files reads what the command left in its directory, once it has ended. keep is
-// called for each file, with its name, a clean relative path with slashes; again
-// for all of them where the connection broke meanwhile.
+// Files reads the files in the command's directory after the command has ended.
+// It calls keep for each file with a clean relative path with slashes. After a
+// broken connection it calls keep again for all files.
 func (r *Run) Files(ctx context.Context, keep func(name string, content io.Reader) error) error {
 	return r.client.retry(ctx, "fetch what the command left", func(ctx context.Context) (bool, error) {
 		resp, err := r.client.open(ctx, http.MethodGet, r.at("files"), nil)
@@ -262,7 +261,7 @@ func readFiles(from io.Reader, keep func(name string, content io.Reader) error) 
 	for n := 0; ; n++ {
 		h, err := archive.Next()
 		if err == io.EOF {
-			// The archive has ended; the rest must be the end of the answer.
+			// After the archive only the end of the response may follow.
 			_, err = io.Copy(io.Discard, from)
 			return err
 		}

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// outputDelay bounds how long the output of a command that has ended is waited
-// for: a grandchild may hold it open.
+// outputDelay bounds the wait for the output of an ended command. A grandchild
+// may keep the output open.
 const outputDelay = 2 * time.Second
 
-// run is one command, from its start on.
+// run is one started command.
 type run struct {
 	id     string
-	dir    string // its working directory; what it writes there is its result
+	dir    string // working directory, which receives the result files
 	cmd    *exec.Cmd
 	output map[string]*output
 	done   chan struct{}
@@ -57,7 +57,7 @@ func start(root string, c Command) (*run, error) {
 }
 
 func (r *run) wait() {
-	_ = r.cmd.Wait() // how it ended is in ProcessState
+	_ = r.cmd.Wait() // ProcessState has the exit status
 	for _, o := range r.output {
 		o.end()
 	}
@@ -82,7 +82,7 @@ func (r *run) stop(grace time.Duration) error {
 	r.mu.Lock()
 	r.stopped = true
 	r.mu.Unlock()
-	// os.Process keeps from signalling a reused number.
+	// os.Process does not signal a reused PID.
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", r.id, err)
 	}
@@ -100,7 +100,7 @@ func (r *run) stop(grace time.Duration) error {
 	return nil
 }
 
-// output holds a command's output: it grows, and can be read from any offset meanwhile.
+// output is a command's output. It is readable from any offset while it grows.
 type output struct {
 	file *os.File
 
@@ -148,7 +148,7 @@ func (o *output) state() (size int64, ended bool, grown <-chan struct{}) {
 	return o.size, o.ended, o.grown
 }
 
-// copyFrom writes all from an offset on, as it comes, until the command has ended or stop is closed.
+// copyFrom copies the output from an offset as it grows, until the command has ended or stop is closed.
 func (o *output) copyFrom(w io.Writer, from int64, flush func(), stop <-chan struct{}) error {
 	for {
 		size, ended, grown := o.state()

@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// maxRequest bounds the body of a request, bytes: a command with its standard input.
+	// maxRequest bounds the body of a request (a command with its standard input), in bytes.
 	maxRequest = 64 << 20
-	// headerTimeout bounds the sending of a request's header.
+	// headerTimeout bounds the receipt of a request's header.
 	headerTimeout = 10 * time.Second
-	// endGrace is the time that a running command gets when the server ends.
+	// endGrace is the time between SIGTERM and SIGKILL for a command when the server stops.
 	endGrace = time.Second
 )
 
 // Server runs one command at a time for a client with the token.
 type Server struct {
 	token string
-	root  string // directory for commands to work in
+	root  string // parent of the commands' working directories
 	mux   *http.ServeMux
 	done  chan struct{}
 	once  sync.Once
@@ -43,7 +43,7 @@ type Server struct {
 	last *run
 }
 
-// NewServer makes a server whose commands work in directories under root, which exists.
+// NewServer returns a server whose commands run in new directories under root. root must exist.
 func NewServer(token, root string) (*Server, error) {
 	if len(token) < 16 {
 		return nil, fmt.Errorf("start worker: the token has %d characters, fewer than 16", len(token))
@@ -65,7 +65,7 @@ func NewServer(token, root string) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers on l until ctx ends or a client calls Done; a running command is ended.
+// Serve serves on l until ctx ends or a client calls Done. It then stops a running command.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: 16 << 10}
 	failed := make(chan error, 1)
@@ -87,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// end ends the command that still runs, and waits for it.
+// end stops a running command and waits for it.
 func (s *Server) end() {
 	s.mu.Lock()
 	r := s.last
@@ -104,7 +104,7 @@ func (s *Server) end() {
 	<-r.done
 }
 
-// ServeHTTP lets through who holds the token.
+// ServeHTTP serves requests with the token and refuses others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(s.token)) != 1 {
@@ -125,7 +125,7 @@ func refuse(w http.ResponseWriter, status int, format string, args ...any) {
 	answer(w, status, refusal{fmt.Sprintf(format, args...)})
 }
 
-// start starts a command, unless it runs already.
+// start starts a command unless a run with its ID exists.
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	var c Command
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -157,7 +157,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, started.status())
 }
 
-// of finds the run that a request is about.
+// of passes the run that a request names to do.
 func (s *Server) of(do func(http.ResponseWriter, *http.Request, *run)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.URL.Query().Get("run")
@@ -176,7 +176,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request, of *run) {
 	answer(w, http.StatusOK, of.status())
 }
 
-// stream writes what the command writes, from an offset on, until it has ended.
+// stream writes the command's output from an offset until the command has ended.
 func (s *Server) stream(name string) func(http.ResponseWriter, *http.Request, *run) {
 	return func(w http.ResponseWriter, r *http.Request, of *run) {
 		from, err := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
@@ -187,12 +187,12 @@ func (s *Server) stream(name string) func(http.ResponseWriter, *http.Request, *r
 		w.Header().Set("Content-Type", "application/octet-stream")
 		flush := http.NewResponseController(w)
 		_ = flush.Flush() // the header, so that the client sees a response
-		// An error is a broken connection: the client tries again.
+		// An error is a broken connection; the client retries.
 		_ = of.output[name].copyFrom(w, from, func() { _ = flush.Flush() }, r.Context().Done())
 	}
 }
 
-// files writes a tar archive of what the command left in its directory.
+// files writes a tar archive of the command's directory.
 func (s *Server) files(w http.ResponseWriter, _ *http.Request, of *run) {
 	if !of.status().Ended {
 		refuse(w, http.StatusConflict, "command %s still runs", of.id)
@@ -210,7 +210,7 @@ func (s *Server) files(w http.ResponseWriter, _ *http.Request, of *run) {
 		err = archive.Close()
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client must not take the half for the whole
+		panic(http.ErrAbortHandler) // the client must not accept an incomplete archive
 	}
 }
 

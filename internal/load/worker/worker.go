@@ -1,17 +1,17 @@
-// Package worker runs a command for tare where tare itself cannot reach: the
-// [Server] runs in a pod of load workers and listens on its loopback address
-// alone, and the [Client] calls it through a forwarded connection.
+// Package worker runs a command for tare in a load worker pod. The [Server] runs
+// in the pod and listens on the loopback address only. The [Client] calls it
+// through a forwarded connection.
 //
-// Connections may break at any time. What a command writes is therefore kept by
-// the server and read by offset, and asking twice starts nothing twice: a broken
-// connection costs time and no byte.
+// Connections may break at any time. The server therefore keeps the command's
+// output, clients read it by offset, and starts are idempotent. A broken
+// connection costs time and loses no byte.
 package worker
 
 import "time"
 
 // Command is a command for a worker. Path is a path on the worker's system.
 type Command struct {
-	// ID is the caller's name for this run: asked for again, it is not started again.
+	// ID is the caller's name for this run. A second start with the same ID has no effect.
 	ID    string   `json:"id"`
 	Path  string   `json:"path"`
 	Args  []string `json:"args,omitempty"`
@@ -19,11 +19,11 @@ type Command struct {
 	Stdin []byte   `json:"stdin,omitempty"`
 }
 
-// Status is how a run is getting on.
+// Status is the state of a run.
 type Status struct {
 	ID      string `json:"id"`
 	Ended   bool   `json:"ended"`
-	Exit    int    `json:"exit"`            // status; -1: a signal ended it, or it still runs
+	Exit    int    `json:"exit"`            // exit code; -1: ended by a signal, or still running
 	State   string `json:"state,omitempty"` // how it ended, "signal: killed"
 	Stopped bool   `json:"stopped,omitempty"`
 	Stdout  int64  `json:"stdout"` // bytes written so far
@@ -41,7 +41,7 @@ type stopRequest struct {
 	Grace time.Duration `json:"grace"` // ns until it is killed
 }
 
-// refusal is the body of an answer that is not 2xx.
+// refusal is the body of a response that is not 2xx.
 type refusal struct {
 	Error string `json:"error"`
 }

@@ -19,10 +19,10 @@ import (
 const (
 	token   = "0123456789abcdefghij"
 	roleEnv = "TARE_WORKER_TEST_ROLE"
-	much    = 50 << 20 // bytes that a talkative command writes
+	much    = 50 << 20 // bytes of a command's large output
 )
 
-// roles this test binary plays as a command.
+// roles are the commands that this test binary implements.
 var roles = map[string]func() error{
 	"talk": func() error {
 		line := make([]byte, 1<<20)
@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve runs a server and returns the client that asks it, by connections that cut may end.
+// serve runs a server and returns its client. cut wraps the connections and may break them.
 func serve(t *testing.T, cut func(net.Conn) net.Conn) *Client {
 	t.Helper()
 	s, err := NewServer(token, t.TempDir())
@@ -96,7 +96,7 @@ func command(id, role string) Command {
 	return Command{ID: id, Path: os.Args[0], Env: []string{roleEnv + "=" + role, "GORACE=atexit_sleep_ms=0"}}
 }
 
-// cutting breaks a connection after so many bytes were read from it.
+// cutting breaks a connection after a number of bytes was read from it.
 type cutting struct {
 	net.Conn
 	left int
@@ -114,7 +114,7 @@ func (c *cutting) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Whatever happens to the connections, every byte arrives once and in order.
+// TestNoByteIsLost checks that every byte arrives once and in order over broken connections.
 func TestNoByteIsLost(t *testing.T) {
 	var cuts, dials atomic.Int64
 	c := serve(t, func(conn net.Conn) net.Conn {
@@ -171,7 +171,7 @@ func TestFilesAndFailure(t *testing.T) {
 	if len(files) != 2 || files["latency.hdr"] != 1<<20 {
 		t.Errorf("%v", files)
 	}
-	// Asked for again it is not started again; another is, now that it has ended.
+	// A second start with the same ID has no effect. A new ID starts a new run after the end of the first.
 	if again, err := c.Start(t.Context(), cmd); err != nil || !again.first.Ended {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -224,7 +224,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// One machine has one clock.
+// TestClock checks that a worker on the same machine has no clock offset.
 func TestClock(t *testing.T) {
 	ahead, unsure, err := serve(t, nil).Clock(t.Context())
 	if err != nil || unsure < 0 || ahead.Abs() > unsure+time.Millisecond {
@@ -232,15 +232,15 @@ func TestClock(t *testing.T) {
 	}
 }
 
-func TestPatienceEnds(t *testing.T) {
+func TestRetryTimeout(t *testing.T) {
 	c := NewClient(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }, token)
-	c.Patience = 200 * time.Millisecond
+	c.RetryTimeout = 200 * time.Millisecond
 	if _, err := c.Start(t.Context(), command("x", "fail")); err == nil || !strings.Contains(err.Error(), "nobody there") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A name in the archive never leads out of the directory.
+// TestHostileArchive checks that no name in the archive escapes the directory.
 func TestHostileArchive(t *testing.T) {
 	for _, name := range []string{"../x", "/etc/passwd", "a/../../b", "..", `a\b`} {
 		var b bytes.Buffer
