@@ -23,8 +23,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// aloneEnv makes the test program a server: "http1 dir", "http2 dir" or "grpc dir",
-// where dir, if there is one, has its certificate. It prints its address and serves
+// aloneEnv makes the test program a server: "http1 dir", "http2 dir" or "grpc dir".
+// The optional dir has its certificate. The server prints its address and serves
 // until its standard input ends.
 const aloneEnv = "TARE_TEST_SERVER"
 
@@ -153,8 +153,8 @@ func allocations(t testing.TB, p load.Profile) float64 {
 	return (measure(many) - measure(few)) / (many - few)
 }
 
-// No request allocates, in any protocol; over TLS crypto/tls allocates 24 bytes for
-// each record it is given, the reader by which it limits itself.
+// TestAllocationsOfEveryProtocol checks that requests do not allocate in any protocol.
+// Over TLS, crypto/tls allocates 24 bytes per record for its limited reader.
 func TestAllocationsOfEveryProtocol(t *testing.T) {
 	long(t) // and the race detector, which runs with the short tests, allocates too
 	a := serverAuthority(t)

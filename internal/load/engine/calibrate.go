@@ -15,9 +15,9 @@ import (
 const echoResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 // calibrate runs p's load for a short time against a server in this process that
-// answers at once. What it measures is the floor: the response time of nothing,
-// with this generator, on this machine, at this rate. It is only known where it
-// is measured, so every report can carry it.
+// responds immediately. It measures the floor: the response time of an empty server
+// with this generator, on this machine, at this rate. The floor depends on all
+// three, so each report can contain its own.
 func calibrate(ctx context.Context, p load.Profile) (load.Quantiles, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ func calibrate(ctx context.Context, p load.Profile) (load.Quantiles, error) {
 			serving.Go(func() { serveEcho(c) })
 		}
 	})
-	// What shapes the load stays; what shapes the request goes.
+	// Keep the fields that shape the load and drop the fields that shape the request.
 	r, err := Run(ctx, load.Profile{
 		Targets: []string{"http://" + l.Addr().String()}, Rate: p.Rate, Arrivals: calibrationArrivals(&p), Seed: p.Seed,
 		Connections: min(p.Connections, 256), Workers: p.Workers, Timeout: p.Timeout, CPUs: p.CPUs, Spin: p.Spin, Engine: p.Engine,
@@ -55,7 +55,7 @@ func calibrationArrivals(p *load.Profile) string {
 	return p.Arrivals
 }
 
-// serveEcho answers every request on c, without allocating, until it is closed.
+// serveEcho responds to every request on c, without allocating, until c is closed.
 func serveEcho(c net.Conn) {
 	defer c.Close()
 	response := []byte(echoResponse)

@@ -73,7 +73,7 @@ func TestStatusAndJSONChecks(t *testing.T) {
 	}
 }
 
-// What cannot be checked is refused, every mistake by name.
+// TestChecksThatAreNone checks that invalid checks are refused, each by name.
 func TestChecksThatAreNone(t *testing.T) {
 	for _, test := range []struct {
 		protocol, method   string

@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// echoing sends back what comes.
+// echoing sends back the received bytes.
 func echoing(c net.Conn) { _, _ = io.Copy(c, c) }
 
 func tcpTarget(t *testing.T, handle func(net.Conn)) string {

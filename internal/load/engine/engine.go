@@ -1,4 +1,4 @@
-// Package engine carries out a load profile and reports the result.
+// Package engine runs a load profile and reports the result.
 package engine
 
 import (
@@ -26,16 +26,15 @@ import (
 type worker interface {
 	// Prewarm opens the connections.
 	Prewarm() error
-	// Run carries out the worker's share of the schedule from t0 and returns what it counted.
+	// Run runs the worker's share of the schedule from t0 and returns its counts.
 	Run(t0 time.Time) *record.Totals
-	// Stop makes run stop sending and return when nothing is under way. Any thread may call it.
+	// Stop makes Run stop sending and return when no request is in flight. Any thread may call it.
 	Stop()
-	// Close frees the worker's resources. Run has returned, and Stop is not called again.
+	// Close frees the worker's resources after Run has returned. Stop must not be called again.
 	Close()
 }
 
-// lead is the time between the agreement on t0 and t0: enough for every worker
-// to be woken and waiting.
+// lead is the time between the choice of t0 and t0. Every worker wakes up and waits within it.
 const lead = 5 * time.Millisecond
 
 // engine is one load run.
@@ -45,11 +44,11 @@ type engine struct {
 	host *host.Watch
 }
 
-// Run carries out p and reports what happened. progress, unless nil, is called
-// once a second, from one goroutine. When ctx ends, Run stops sending, waits for
-// requests in flight, at most p.Drain, and reports the measurements so far. That
-// is no error. It fails if p is invalid ([Profile.Validate]), a host cannot be
-// looked up, or the machine refuses what the engine needs.
+// Run runs the load p and returns its report. It calls progress, unless nil, once a
+// second from one goroutine. When ctx ends, Run stops sending, waits max p.Drain for
+// requests in flight, and reports the measurements so far, without an error. It
+// fails if p is invalid ([load.Profile.Validate]), a host look-up fails, or the
+// system refuses a resource.
 func Run(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
 	return run(ctx, p, progress, net.DefaultResolver.LookupNetIP)
 }
@@ -85,10 +84,10 @@ func run(ctx context.Context, p load.Profile, progress func(load.Progress), look
 	return r, err
 }
 
-// choose names the engine: the profile's, or the system's own.
+// choose returns the name of the profile's engine, or of the system's default.
 func (e *engine) choose() string { return cmp.Or(e.Profile.Engine, load.NativeEngine()) }
 
-// workers builds the workers. Also in case of an error, those it returns are to be closed.
+// workers builds the workers. The caller closes the returned workers, also after an error.
 func (e *engine) workers() ([]worker, error) {
 	lanes := make([]worker, 0, e.Profile.Workers)
 	for i := range e.Profile.Workers {
@@ -178,8 +177,8 @@ func (e *engine) prepare(i int, l worker) error {
 	return l.Prewarm()
 }
 
-// startTime is t0, with the monotonic clock from here on, and how much later it
-// is than the profile asked.
+// startTime returns t0 with a monotonic clock reading, and its delay after the
+// profile's start.
 func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
 	if e.Profile.Start.IsZero() {
 		return now.Add(lead), 0
@@ -188,7 +187,7 @@ func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
 	return now.Add(max(wait, lead)), max(0, lead-wait)
 }
 
-// writeLog writes the interval log to a temporary name first: a log is complete or absent.
+// writeLog writes the interval log to a temporary file first, so that a log is complete or absent.
 func (e *engine) writeLog(t0 time.Time) (err error) {
 	path := e.Profile.HDRPath
 	if path == "" {

@@ -29,14 +29,14 @@ func profile(urls ...string) load.Profile {
 	}
 }
 
-// eachEngine runs test with every engine there is.
+// eachEngine runs test with every engine of this system.
 func eachEngine(t *testing.T, test func(t *testing.T, engine string)) {
 	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
 		t.Run(engine, func(t *testing.T) { test(t, engine) })
 	}
 }
 
-// on asks for an engine by the name its report must bear.
+// on selects an engine by its name in the report.
 func on(p load.Profile, engine string) load.Profile {
 	if engine == load.EnginePortable {
 		p.Engine = engine
@@ -131,7 +131,7 @@ func TestTargetsAreVisitedInTurn(t *testing.T) {
 	})
 }
 
-// A real server, bodies both ways, every usual framing.
+// TestAgainstNetHTTP runs against net/http with bodies in both directions and every common framing.
 func TestAgainstNetHTTP(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {

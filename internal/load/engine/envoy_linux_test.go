@@ -109,8 +109,8 @@ func startEnvoy(t *testing.T, a *authority, protocols string) string {
 	}
 }
 
-// The proxy that most meshes are made of, with mutual TLS, over both protocols, with
-// and without keep-alive.
+// TestAgainstEnvoyOverTLS runs against Envoy with mutual TLS, over both protocols,
+// with and without keep-alive.
 func TestAgainstEnvoyOverTLS(t *testing.T) {
 	long(t)
 	a := serverAuthority(t)

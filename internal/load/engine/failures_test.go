@@ -14,7 +14,7 @@ import (
 // which names, separated by |, it may be counted ("": none).
 type failure struct {
 	name   string
-	server func(net.Conn) // nil: nobody listens
+	server func(net.Conn) // nil: no listener
 	class  load.Class
 	kind   string
 }
@@ -73,8 +73,8 @@ func failures() []failure {
 	}
 }
 
-// Every way a server can fail is counted as what it is, in every loop, and the
-// run ends.
+// TestFailures checks that every server failure is counted under its own name, in
+// every loop, and that the run ends.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, test := range failures() {

@@ -56,8 +56,8 @@ func TestHTTP2AgainstNetHTTP(t *testing.T) {
 	}
 }
 
-// Every stream of every connection is used, and no more, though the server's own
-// limit may be lower.
+// TestHTTP2UsesEveryStream checks that the load uses all streams of all connections,
+// up to the server's limit if that is lower.
 func TestHTTP2UsesEveryStream(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ server, want int64 }{{250, 8}, {3, 6}} {
@@ -146,7 +146,7 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// http2Server is a raw HTTP/2 server: it greets, and answers every request's header with answer.
+// http2Server is a raw HTTP/2 server. It sends its preface and calls answer for each request header.
 func http2Server(answer func(c net.Conn, id uint32)) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, len(preface))); err != nil {
@@ -278,7 +278,7 @@ func TestHTTP2Failures(t *testing.T) {
 	}
 }
 
-// A server without a header table, or with one stream, is served as it wishes.
+// TestHTTP2SmallServer checks that the engine respects a server's limits of no header table and one stream.
 func TestHTTP2SmallServer(t *testing.T) {
 	t.Parallel()
 	ok := headBlock(":status", "200")

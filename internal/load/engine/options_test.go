@@ -64,8 +64,8 @@ func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
 	})
 }
 
-// Where a connection must be opened for a request, that is part of its service and
-// not the generator's lateness, however long it takes: here, to look up the name.
+// TestOpeningIsPartOfTheService checks that opening a connection for a request counts
+// as service time and not as the generator's lateness. Here the name look-up is slow.
 func TestOpeningIsPartOfTheService(t *testing.T) {
 	t.Parallel()
 	url := rawServer(t, replyingOnce(helloResponse))
@@ -130,7 +130,7 @@ func TestWeights(t *testing.T) {
 	})
 }
 
-// A server that sends its header at once and its body later.
+// TestFirstByteAndConnectTimes runs against a server that sends its header at once and its body later.
 func TestFirstByteAndConnectTimes(t *testing.T) {
 	t.Parallel()
 	const rest = 100 * time.Millisecond

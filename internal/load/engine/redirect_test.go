@@ -166,8 +166,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// A server that makes up a host for every request does not fill the memory with
-// connections, nor the descriptors.
+// TestRedirectsToManyHosts checks that a server that redirects each request to a new
+// host exhausts neither memory nor file descriptors.
 func TestRedirectsToManyHosts(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/record"
 )
 
-// A number of requests is that number, over workers and parts that do not divide it.
+// TestANumberOfRequests checks the exact number of requests over workers and parts that do not divide it.
 func TestANumberOfRequests(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// nameServer answers questions for A records over UDP: by name, of addresses, or of
-// a code of failure; a name it does not have it leaves without an answer.
+// nameServer is a DNS server for A records over UDP. It responds with the addresses
+// or the failure code of a name, and ignores queries for other names.
 func nameServer(t *testing.T, names map[string][]netip.Addr, codes map[string]dnsmessage.RCode, asked *atomic.Int64) target.Lookup {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -110,7 +110,7 @@ func brieflyAt(url, engine string) load.Profile {
 	return p
 }
 
-// Every address of a name is used as often, whichever worker opens the connection.
+// TestAddressesAreUsedInTurn checks that the workers use every address of a name equally often.
 func TestAddressesAreUsedInTurn(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -130,7 +130,7 @@ func TestAddressesAreUsedInTurn(t *testing.T) {
 				if r.Classes[load.OK] != r.Intended || r.Addresses[a.String()+":"+port] != 4 || r.Addresses[b.String()+":"+port] != 4 {
 					t.Errorf("%s, %d workers, %s: %v to %v, %v", engine, workers, resolve, r.Classes, r.Addresses, r.ConnectErrors)
 				}
-				// Questions at the same moment are one to the resolver.
+				// Concurrent look-ups share one query.
 				if want := map[string]int64{load.ResolveConnection: 8}[resolve]; asked.Load() < 1 || r.ResolveMS.Count != want {
 					t.Errorf("%s, %s: asked %d times; %d look-ups, want %d", engine, resolve, asked.Load(), r.ResolveMS.Count, want)
 				}
@@ -139,7 +139,7 @@ func TestAddressesAreUsedInTurn(t *testing.T) {
 	}
 }
 
-// A name of which one address is dead is one whose every connection can be opened.
+// TestAddressThatDoesNotAnswerIsPassedOver checks that all connections open although one address of the name is dead.
 func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 	t.Parallel()
 	look := func(context.Context, string, string) ([]netip.Addr, error) {
@@ -157,8 +157,8 @@ func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 	}
 }
 
-// A name that cannot be resolved is counted as that, and is an error before the load
-// where it is looked up once.
+// TestNameThatCannotBeResolved checks that an unresolvable name has its own error
+// count. With one look-up before the load it is an error of Run.
 func TestNameThatCannotBeResolved(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// rawServer accepts connections on loopback and gives each to handle, which
-// returns when it has done its worst. It is closed with the test.
+// rawServer accepts connections on loopback and calls handle for each. It closes at
+// the end of the test.
 func rawServer(t testing.TB, handle func(c net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,7 +120,7 @@ func refusedTarget(t testing.TB) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", addr.(*syscall.SockaddrInet4).Port)
 }
 
-// long is for tests that take seconds by their nature.
+// long marks tests that need seconds.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -30,13 +30,13 @@ func serverAuthority(t testing.TB) *authority {
 	return a
 }
 
-// trusting is p with a's certificates believed.
+// trusting returns p with a as trusted certificate authority.
 func (a *authority) trusting(p load.Profile) load.Profile {
 	p.TLS = &load.TLS{CAFile: a.file("ca.pem")}
 	return p
 }
 
-// What a server does wrong is counted over TLS as it is without.
+// TestFailuresOverTLS checks that failures are counted the same over TLS.
 func TestFailuresOverTLS(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)
@@ -81,7 +81,7 @@ func (c *cutting) Write(b []byte) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// failuresOfTLS are those only a server with TLS has.
+// failuresOfTLS returns the failures that only a TLS server has.
 func failuresOfTLS(config *tls.Config) []failure {
 	answer := func(c net.Conn) bool {
 		_, err := c.Write([]byte(helloResponse))
@@ -152,7 +152,7 @@ func failuresOfTLS(config *tls.Config) []failure {
 	}
 }
 
-// corked sends what it is given with what it is given next.
+// corked holds writes while cork is set and sends them with the next write.
 type corked struct {
 	net.Conn
 	cork atomic.Bool
@@ -168,7 +168,7 @@ func (c *corked) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Bodies both ways that take many records, and every version of TLS there is.
+// TestBodiesOverTLS sends bodies of many records in both directions, with every supported TLS version.
 func TestBodiesOverTLS(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)
@@ -279,8 +279,8 @@ func TestALPN(t *testing.T) {
 	}
 }
 
-// Where every request has a connection of its own, sessions are resumed, unless full
-// handshakes are wanted.
+// TestSessionsAreResumed checks that a load with one connection per request resumes
+// sessions, unless full handshakes are configured.
 func TestSessionsAreResumed(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)
@@ -300,8 +300,8 @@ func TestSessionsAreResumed(t *testing.T) {
 	})
 }
 
-// Nothing is left of a load: no descriptor and no goroutine, whatever its handshakes
-// came to.
+// TestNothingIsLeakedOverTLS checks that a load leaks no file descriptor and no
+// goroutine, for every result of its handshakes.
 func TestNothingIsLeakedOverTLS(t *testing.T) {
 	a := serverAuthority(t)
 	hanging := secured(rawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }))

@@ -92,7 +92,7 @@ func (a *authority) config(t testing.TB, name string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{cert}}
 }
 
-// over is handle behind TLS. What handle is given is a *tls.Conn.
+// over wraps handle in TLS. handle gets a *tls.Conn.
 func over(config *tls.Config, handle func(net.Conn)) func(net.Conn) {
 	return func(c net.Conn) {
 		s := tls.Server(c, config)
@@ -104,8 +104,8 @@ func over(config *tls.Config, handle func(net.Conn)) func(net.Conn) {
 // secured is the URL of a raw server as one of TLS.
 func secured(url string) string { return "https" + strings.TrimPrefix(url, "http") }
 
-// serve answers "hello" over TLS with the named certificate, and asks for a client's
-// own; over HTTP/2 too, if a client wants it.
+// serve responds "hello" over TLS with the named certificate, also over HTTP/2. If
+// mutual is set, it requires a client certificate.
 func (a *authority) serve(t testing.TB, name string, mutual bool) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -38,7 +38,7 @@ func (cn *connector) locate(c *conn) {
 	}
 }
 
-// lookup has the name of c's host looked up elsewhere.
+// lookup looks up the name of c's host in another goroutine.
 func (cn *connector) lookup(c *conn) {
 	at, t, began := c.place(), c.pool.target, cn.w.now
 	cn.background.Go(func() {
@@ -63,7 +63,7 @@ func (cn *connector) lookup(c *conn) {
 	})
 }
 
-// tryAddresses connects c to the first in turn of addrs that has not failed of late.
+// tryAddresses connects c to the next of addrs without a recent failure.
 func (cn *connector) tryAddresses(c *conn, addrs []netip.AddrPort) {
 	c.addrs, c.turn, c.tried = addrs, c.pool.turn%len(addrs), 0
 	for i := range addrs {
@@ -76,8 +76,8 @@ func (cn *connector) tryAddresses(c *conn, addrs []netip.AddrPort) {
 	cn.tryNext(c, load.FailureNone)
 }
 
-// tryNext connects c to the next of its addresses, after one has failed for k. With
-// the last of them the connection has.
+// tryNext connects c to its next address after one has failed for k. After the last
+// address, the connection has failed.
 func (cn *connector) tryNext(c *conn, k load.Failure) {
 	for c.tried < max(1, len(c.addrs)) {
 		if k != load.FailureNone {
@@ -117,7 +117,7 @@ func (c *conn) address() netip.AddrPort {
 	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
 }
 
-// connectFailed goes on from an address that could not be connected to.
+// connectFailed handles a failed connect and tries the next address.
 func (cn *connector) connectFailed(c *conn, errno unix.Errno) {
 	_ = unix.Close(int(c.fd))
 	c.fd = -1
@@ -139,8 +139,8 @@ func (cn *connector) connected(c *conn) {
 	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
 }
 
-// avoidFor is how long an address that could not be connected to is passed over,
-// where a name has others.
+// avoidFor is the time in ns for which an address is skipped after a failed connect,
+// if the name has others.
 const avoidFor = int64(time.Second)
 
 // open begins to connect c. A failure at once is handled like a failure later.

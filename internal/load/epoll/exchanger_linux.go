@@ -15,7 +15,7 @@ type exchanger struct {
 	expect check.Expectation
 }
 
-// send writes the request; what does not fit follows when there is room.
+// send writes the request. Bytes that do not fit follow when the socket has room.
 func (x *exchanger) send(c *conn) {
 	c.parser.Reset(c.pool.bodily)
 	c.written = 0
@@ -72,8 +72,8 @@ func (x *exchanger) writeSecure(c *conn) {
 	}
 }
 
-// writeFailed ends a request that cannot be written, unless its answer has come
-// all the same: the answer may explain the reset.
+// writeFailed ends a request that cannot be written, unless its response has already
+// arrived: the response may explain the reset.
 func (x *exchanger) writeFailed(c *conn, errno unix.Errno) {
 	c.peerEnded = true
 	x.read(c)
@@ -87,7 +87,7 @@ func (c *conn) unsent() bool {
 	return c.written < len(c.request()) || c.secure != nil && c.secure.unsent()
 }
 
-// read takes what has arrived of the answer.
+// read reads the arrived bytes of the response.
 func (x *exchanger) read(c *conn) {
 	c.drained = false
 	for {
@@ -183,7 +183,7 @@ func (x *exchanger) fail(c *conn, k load.Failure) {
 	x.w.places.reopen(c)
 }
 
-// finish records what became of c's request.
+// finish records the outcome of c's request.
 func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	if c.carries {
 		x.w.inFlight--

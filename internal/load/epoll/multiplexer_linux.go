@@ -9,8 +9,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// multiplexer sends requests and reads answers on HTTP/2 connections: many at once on
-// each, and what they write goes out together.
+// multiplexer sends requests and reads responses on HTTP/2 connections. Each
+// connection has many requests in flight, and their writes are batched.
 type multiplexer struct {
 	w     *Worker
 	dirty []*conn // sessions with something to send
@@ -32,8 +32,8 @@ func (m *multiplexer) queueFlush(c *conn) {
 	}
 }
 
-// flushAll sends what the sessions have to send. One write takes the requests of
-// many streams.
+// flushAll sends the pending bytes of the sessions. One write contains the requests
+// of many streams.
 func (m *multiplexer) flushAll() {
 	for len(m.dirty) > 0 {
 		c := m.dirty[len(m.dirty)-1]
@@ -98,8 +98,7 @@ func (m *multiplexer) flushSecure(c *conn) {
 	}
 }
 
-// flushFailed ends a connection that cannot be written to, once what explains it
-// has been read.
+// flushFailed reads the remaining bytes, which may explain the failed write, and ends the connection.
 func (m *multiplexer) flushFailed(c *conn, errno unix.Errno) {
 	c.peerEnded = true
 	if m.readAll(c); c.state == connSettings || c.state == connSession {
@@ -155,7 +154,7 @@ func (m *multiplexer) readSession(c *conn) {
 	}
 }
 
-// settle records what has ended on c and gives its streams new work.
+// settle records the ended requests on c and assigns new requests to its streams.
 func (m *multiplexer) settle(c *conn) {
 	s := c.session
 	if c.state == connSettings {
@@ -259,7 +258,7 @@ func (m *multiplexer) finishStreams(c *conn) {
 	}
 }
 
-// endStreams ends all that is under way on c.
+// endStreams ends all requests in flight on c.
 func (m *multiplexer) endStreams(c *conn, k load.Failure) {
 	c.session.Abandon(k)
 	m.finishStreams(c)

@@ -95,8 +95,8 @@ func (s *places) takeNext(c *conn) {
 	s.w.connector.open(c)
 }
 
-// retryLater lets the place rest for its backoff. A due request that finds no
-// better place may take it earlier.
+// retryLater starts the backoff of the place. A due request that finds no better
+// place may take it earlier.
 func (s *places) retryLater(c *conn) {
 	c.retryAt = s.w.now + c.backoff
 	if s.fresh && !s.w.pace.closedLoop() {

@@ -50,10 +50,10 @@ func wakeMost(p *load.Profile) int64 {
 	return min(int64(load.DefaultSpin), int64(wakeShare*1e9*float64(p.Workers)/p.Rate))
 }
 
-// woke follows the 90th percentile of how late sleeps end: up by nine steps
-// for a later one, down by one for an earlier. Sleeps are cut short by so much.
-// It makes sends punctual to microseconds at little cost, where polling for the
-// whole spin window would take a core from the system under test.
+// woke tracks the 90th percentile of the wake-up lateness: up by nine steps for a
+// later wake-up, down by one for an earlier. Sleeps are shortened by this estimate.
+// It makes sends punctual to microseconds at little cost. Polling for the whole spin
+// window would take a core from the system under test.
 func (s *sleeper) woke(late int64) {
 	if late > s.wakeLate {
 		s.wakeLate = min(s.wakeLate+9*wakeStep, s.wakeMost)
@@ -67,9 +67,9 @@ func (s *sleeper) woke(late int64) {
 // the server's time. For slower responses it matters less.
 const replyMost = int64(300 * time.Microsecond)
 
-// pollShare is the share of a core that polling before sends and for answers may take
-// together. A thread that takes all of it at a real-time priority is stopped for tens
-// of milliseconds in every second, for the sake of the others.
+// pollShare is the share of a core that polling before sends and for responses may
+// take together. The kernel throttles a real-time thread that takes the whole core:
+// it stops for tens of milliseconds in every second.
 const pollShare = 0.75
 
 // replyStep is the step in ns by which the estimate of the answers' median moves.
@@ -105,7 +105,7 @@ func (s *sleeper) answered(took int64) {
 // processor before it concludes that the core is not free, and stops spinning.
 const stolenSpin = 100
 
-// adaptSpin gives up spinning where another process needs the core.
+// adaptSpin stops spinning if another process needs the core.
 func (s *sleeper) adaptSpin() {
 	taken := host.Preempted()
 	if s.spin > 0 && taken-s.taken > stolenSpin {

@@ -7,8 +7,9 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// A worker with a spin window is awake when the answer comes, and sleeps when it is
-// overdue, when answers take long, and where polling would take the whole core.
+// TestPauseUntilTheAnswer checks that a worker with a spin window is awake when the
+// response arrives. It sleeps if the response is overdue, if responses are slow, and
+// if polling would take the whole core.
 func TestPauseUntilTheAnswer(t *testing.T) {
 	const now, window = int64(time.Second), 60 * time.Microsecond
 	for _, c := range []struct {

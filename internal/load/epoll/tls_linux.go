@@ -67,7 +67,7 @@ func (s *secure) run() {
 	s.shake.wake()
 }
 
-// feed hands the handshake what has arrived, and what follows it if that is known.
+// feed passes arrived bytes to the handshake, and the end of the stream if known.
 func (s *secure) feed(b []byte, end error) {
 	s.shake.mu.Lock()
 	defer s.shake.mu.Unlock()

@@ -37,8 +37,8 @@ func (l *logSecond) merge(s *second) {
 	mergePacked(&l.lateness, s.lateness)
 }
 
-// writeLog writes the seconds as an interval log. Seconds in which nothing was
-// intended have no line.
+// writeLog writes the seconds as an interval log. Seconds without intended requests
+// have no line.
 func writeLog(w io.Writer, t0 time.Time, seconds map[int]*logSecond) error {
 	log, err := hdrlog.NewWriter(w, t0, "tare: latencies in nanoseconds, by the second of the intended start")
 	if err != nil {
