@@ -35,10 +35,10 @@ const (
 	jsonNone // it is no JSON
 )
 
-// jsonScanner reads a JSON document (RFC 8259) from pieces of any size, and sees which of
-// some fields it has. It keeps nothing of the document but the key under way, as far
-// as that may be one asked for, and allocates nothing. It takes for JSON what
-// encoding/json takes, but for nesting beyond maxNesting.
+// jsonScanner reads a JSON document (RFC 8259) from pieces of any size and records
+// which of the configured fields it has. It stores only the current key, while that
+// may match, and allocates nothing. It accepts the same documents as encoding/json,
+// except nesting beyond maxNesting.
 type jsonScanner struct {
 	paths   []load.JsonPath
 	longest int // key of a path, bytes

@@ -108,7 +108,7 @@ func present(v any) bool {
 	return true
 }
 
-// agree compares the look with encoding/json on a body cut at two places.
+// agree compares the scanner with encoding/json on a body cut at two places.
 func agree(t *testing.T, body []byte, cut1, cut2 int) {
 	t.Helper()
 	if bytes.Count(body, []byte("[")) > maxNesting || bytes.Count(body, []byte("{")) > maxNesting {
@@ -178,7 +178,8 @@ func duplicates(body []byte) bool {
 	}
 }
 
-// The look takes for JSON what encoding/json takes, and finds what it finds.
+// TestJSONLookAgreesWithEncodingJSON checks that the scanner accepts the same
+// documents and finds the same fields as encoding/json.
 func TestJSONLookAgreesWithEncodingJSON(t *testing.T) {
 	seeds := []string{
 		`{"errors": ["x"], "data": {"errors": null, "x": {"\u00e9": [1, 2.5e-3, true]}}}`,

@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// processMemory is how much a process that runs load may hold before it collects
-// garbage after all. The engine allocates nothing per request, so a run of hours
-// stays below it and no collection disturbs a send.
+// processMemory is the memory limit above which a load process collects garbage.
+// The engine allocates nothing per request, so a run of hours stays below it and no
+// collection disturbs a send.
 const processMemory = 1 << 30 // bytes
 
 // TuneProcess prepares this process for punctual sends, permanently. It disables

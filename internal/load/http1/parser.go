@@ -71,9 +71,9 @@ type header struct {
 	head      int   // bytes of header seen
 }
 
-// HeaderMemo remembers the last header that came in one piece, and its meaning. A
-// server's headers differ from answer to answer only where its clock has moved on, and
-// comparing bytes costs a tenth of parsing them.
+// HeaderMemo caches the last header that arrived in one piece, with its parsed form.
+// A server's headers usually differ only in the Date field, and comparing bytes costs
+// a tenth of parsing them.
 type HeaderMemo struct {
 	bytes  []byte
 	header header

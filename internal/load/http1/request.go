@@ -12,8 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// BuildRequest writes the request once; every send writes the same bytes. A
-// header of the profile's takes the place of the one that would be sent anyway.
+// BuildRequest encodes the request once; every send writes the same bytes. A header
+// of the profile replaces the default header of the same name.
 func BuildRequest(u *url.URL, p *load.Profile, body []byte) []byte {
 	fields := [][2]string{{"Host", u.Host}, {"User-Agent", "tare"}}
 	if len(body) > 0 || p.Method == http.MethodPost || p.Method == http.MethodPut || p.Method == http.MethodPatch {

@@ -56,13 +56,13 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	return j, nil
 }
 
-// Schedule is worker i's sharj.
+// Schedule returns worker i's share of the schedule.
 func (j *Job) Schedule(i int) schedule.Schedule {
 	p := &j.Profile
 	return schedule.New(p, j.replay, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
 }
 
-// Quota is how many requests worker i may send in the measure window.
+// Quota returns the maximum number of requests of worker i in the measure window.
 func (j *Job) Quota(i int) int64 {
 	p := &j.Profile
 	if p.Requests == 0 {
@@ -71,7 +71,7 @@ func (j *Job) Quota(i int) int64 {
 	return int64(schedule.Share(int(p.Requests), max(1, p.Parts)*p.Workers, p.Part*p.Workers+i))
 }
 
-// Quotas are those of all workers of this process.
+// Quotas returns the sum of the quotas of all workers of this process.
 func (j *Job) Quotas() int64 {
 	if j.Profile.Requests == 0 {
 		return math.MaxInt64

@@ -50,7 +50,7 @@ func (a *arrivals) Next() int64 {
 	return int64(math.Round(at))
 }
 
-// numbers returns the positions of successive requests on the axis of requests.
+// positions returns the positions of successive requests on the axis of requests.
 func positions(p *load.Profile) func() float64 {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x7461_7265))
 	k, at := -1.0, 0.0

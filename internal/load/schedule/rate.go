@@ -7,9 +7,9 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// rateCurve is how the rate goes on. reach returns when (ns from t0) the cumulated
-// rate, the expected number of requests so far, reaches x; x does not decrease
-// from call to call. Infinite: never.
+// rateCurve is the rate over time. reach returns the time (ns from t0) at which the
+// cumulated rate, the expected number of requests so far, reaches x. x does not
+// decrease from call to call. Infinite: never.
 type rateCurve interface {
 	reach(x float64) float64
 }

@@ -13,9 +13,9 @@ func Share(whole, n, i int) int {
 	return s
 }
 
-// turns is the order in which targets are visited: by their weights, and as
-// evenly spread as that allows (smooth weighted round robin: each target gains
-// its weight every turn, and the richest pays the sum for being visited).
+// Rotation returns the order in which targets are visited, by smooth weighted round
+// robin: each target gains its weight every step, and the target with the highest
+// value is visited and loses the sum of the weights.
 func Rotation(p *load.Profile) []int {
 	if len(p.Weights) == 0 {
 		order := make([]int, len(p.Targets))
@@ -43,7 +43,7 @@ func Rotation(p *load.Profile) []int {
 	return order
 }
 
-// assigned shares n connections out among the targets: one each, the rest by weight.
+// Assign divides n connections among the targets: one each, the rest by weight.
 func Assign(p *load.Profile, n int) []int {
 	order := Rotation(p)
 	assigned := make([]int, 0, n)
