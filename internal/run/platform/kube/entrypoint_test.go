@@ -70,7 +70,7 @@ func TestGatewayRefused(t *testing.T) {
 	tcp := sampleFront
 	tcp.Protocol = "tcp"
 	_, err := enrol(p, meshWithGateway(), "x", tcp)
-	wantError(t, err, "carry http1, and not tcp")
+	wantError(t, err, "support http1, not tcp")
 	none := meshWithGateway()
 	none.Kubernetes.Gateway = &mesh.Gateway{None: "it has none of its own"}
 	_, err = enrol(p, none, "x", sampleFront)
