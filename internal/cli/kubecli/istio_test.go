@@ -63,7 +63,7 @@ func TestKubernetesIstio(t *testing.T) {
 				verifiedAs(t, r, under)
 			}
 			if !slices.ContainsFunc(report.Warnings, func(w analysis.Warning) bool {
-				return w.Code == "verified-with-caution" && w.Trials == 1 && strings.Contains(w.Message, "the mesh's own telemetry is not in these figures")
+				return w.Code == "verified-with-caution" && w.Trials == 1 && strings.Contains(w.Message, "the figures do not include the mesh's own telemetry")
 			}) {
 				t.Errorf("the report does not say that the Envoy is without Istio's telemetry: %+v", report.Warnings)
 			}
