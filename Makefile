@@ -63,7 +63,7 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 	GO='$(GO)' tools/consul/install.sh
 
 .PHONY: e2e
-e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
+e2e: build-kube bin/tare-cluster programs ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
 	@rm -f $(FLAKY)/e2e*.txt
 	$(MAKE) --no-print-directory -j 2 e2e-cluster e2e-istio
 	$(MAKE) --no-print-directory e2e-here
@@ -71,17 +71,20 @@ e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load gene
 
 # The two parts with a cluster run side by side: they mostly wait. The part on this machine follows alone,
 # because many of its tests measure: beside two clusters on two cores, three of 2,245 passed only when repeated.
-.PHONY: e2e-here
-e2e-here:
+.PHONY: programs
+programs:
 	GO='$(GO)' tools/generators/install.sh $(GENERATORS)
 	GO='$(GO)' tools/consul/install.sh
+	tools/prometheus/install.sh
+
+.PHONY: e2e-here
+e2e-here: # needs the programs
 	$(call tests,$(RACED),e2e-race) -race -short -p 2 -timeout 30m
 	$(call tests,$(filter-out ./internal/cli,$(UNIT)),e2e-here) -count=1 -timeout 60m -p 1
 	$(call tests,./internal/cli,e2e-cli) -count=1 -timeout 60m
 
 .PHONY: e2e-cluster
 e2e-cluster: bin/tare-cluster
-	tools/prometheus/install.sh
 	bin/tare-cluster run --name e2e -- env -u MAKEFLAGS make --no-print-directory on-cluster
 
 .PHONY: e2e-istio
