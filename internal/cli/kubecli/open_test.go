@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-// MT_SERVICECIDR says the network of the services, to `tare mesh` and to a run alike.
+// MT_SERVICECIDR overrides the service CIDR, for `tare mesh` and for runs.
 func TestServiceNetworkOfTheEnvironment(t *testing.T) {
 	t.Setenv("MT_SERVICECIDR", "34.118.224.0/20")
 	c := cli.New(console.Console{Err: io.Discard}, Kubernetes())
