@@ -15,9 +15,9 @@ func newWorkerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run commands for tare in a pod of load workers",
-		Long: `worker runs one command at a time for whoever holds the token, keeps what it
-writes so that it can be read by offset, and hands out the files that it leaves. It
-listens on the loopback address: tare reaches it by a forwarded port.`,
+		Long: `worker runs one command at a time for a client with the token. The client reads
+the command's output by offset, and its files. worker listens on the loopback
+address: tare reaches it by a forwarded port.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if tokenFile == "" {

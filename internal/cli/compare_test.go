@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
 
-// Every gate in the docs can be parsed.
+// Every gate in the docs parses.
 func TestGatesInDocs(t *testing.T) {
 	n := 0
 	const file = "../../docs/tutorial/ab-in-ci.md"

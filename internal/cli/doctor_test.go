@@ -55,7 +55,7 @@ func TestDoctorRefuses(t *testing.T) {
 	}
 }
 
-// Counters that a cluster refreshes only so often ask for a measure phase of some length.
+// Counters with a refresh interval require a minimum measure phase.
 func TestDoctorTellsShortPhases(t *testing.T) {
 	of := func(d time.Duration) experiment.Phases { return experiment.Phases{Measure: experiment.Duration(d)} }
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestDoctorTellsShortPhases(t *testing.T) {
 	}
 }
 
-// agentBeside builds tare-agent beside the test's binary, where tare looks for it.
+// agentBeside builds tare-agent beside the test binary, where tare finds it.
 var agentBeside = sync.OnceValue(func() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -94,7 +94,7 @@ var agentBeside = sync.OnceValue(func() error {
 	return nil
 })
 
-// The baseline of an experiment against itself, through real processes: every figure is there.
+// An A/A pair through real processes: every figure is present.
 func TestDoctorRunsAnAA(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs trials")
@@ -118,8 +118,8 @@ func TestDoctorRunsAnAA(t *testing.T) {
 	}
 }
 
-// The example of all generators, shortened: each is there with its version, its
-// figures and what its latency means.
+// The example with all generators, shortened: each appears with its version, its
+// figures and the definition of its latency.
 func TestGeneratorsSideBySide(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("needs every load generator: make e2e-all builds and runs them")
@@ -129,7 +129,7 @@ func TestGeneratorsSideBySide(t *testing.T) {
 	}
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := filepath.Join(t.TempDir(), "run")
-	// The machine that tests may be busy with other things: this is no measurement.
+	// The machine may be busy: this run is not a measurement.
 	out, err := call(t, newRunCommand, "../../examples/generators.yaml", "--plain", "--out", dir, "--set", "blocks=1", "--set", "control=false",
 		"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}", "--set", "factors.rate=[200]", "--set", "validity={rateShortfall: 0.5, lateness: 5s, unattributed: 0.5}")
 	var exit *console.ExitError

@@ -56,8 +56,8 @@ func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, 
 	return &r, cmd.ProcessState.ExitCode()
 }
 
-// The study's workflow, shortened: servers go away under load. Without help the
-// clients see it; retries to another server make most of it good.
+// The study's workflow, shortened: servers are removed under load. Without retries the
+// clients see failures. Retries to another server prevent most of them.
 func TestFaultDrain(t *testing.T) {
 	r, code := carriedOut(t, "fault-drain.yaml", "blocks=1", "factors.rate=[100]", "factors.connections=[30]",
 		"application.services[0].replicas=2", "application.services[1].replicas=4",
@@ -75,7 +75,7 @@ func TestFaultDrain(t *testing.T) {
 			t.Errorf("%s: the cost of the application is unknown though what ended is accounted for", tr.ID)
 		}
 	}
-	// Of about 900 requests a quarter of three seconds' and half of four seconds' go to a server that is gone.
+	// Of about 900 requests, a quarter of three seconds' and half of four seconds' go to a removed server.
 	for _, id := range []string{"none", "envoy"} {
 		if lost[id] < 100 {
 			t.Errorf("%s lost %v requests, though two of four servers went away", id, lost[id])
@@ -94,7 +94,7 @@ func TestFaultDrain(t *testing.T) {
 	}
 }
 
-// The scale finds the weight that was put on it: within a tenth, or within its own interval.
+// tare recovers a known cost within a tenth, or within its own interval.
 func TestStandardWeight(t *testing.T) {
 	r, code := carriedOut(t, "standard-weight.yaml", "blocks=4", "factors.mesh=[reference, reference-500us]", "control=false",
 		"factors.rate=[300]", "phases={warmup: 1s, measure: 4s, drain: 1s}")
@@ -108,14 +108,14 @@ func TestStandardWeight(t *testing.T) {
 	const weight = 500.0
 	d := c.Difference
 	if near := d.Estimate > 0.9*weight && d.Estimate < 1.1*weight; !near && (*d.Low > weight || *d.High < weight) {
-		t.Errorf("weighed %v [%v, %v] µs, %v were put on", d.Estimate, *d.Low, *d.High, weight)
+		t.Errorf("measured %v [%v, %v] µs, the known cost is %v", d.Estimate, *d.Low, *d.High, weight)
 	}
 	if c.Verdict != analysis.Higher {
 		t.Errorf("verdict %q on a weight of %v µs", c.Verdict, weight)
 	}
 }
 
-// The sidecar study says where the time of a request went, on every route and on all side by side.
+// The sidecar study reports the time of each stage of a request, on each route and on all together.
 func TestToSidecarOrNot(t *testing.T) {
 	r, _ := carriedOut(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.requestSize=[256KiB]",
 		"phases={warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 1s}")
@@ -141,7 +141,7 @@ func TestToSidecarOrNot(t *testing.T) {
 	}
 }
 
-// Consul stands beside Envoy and nothing; its agent is killed under load, and nobody notices.
+// Consul, Envoy and none: killing Consul's agent under load does not affect requests.
 func TestConsulLosesItsControlPlane(t *testing.T) {
 	r, code := carriedOut(t, "consul-local.yaml", "blocks=1", "control=false", "factors.rate=[100]", "phases={warmup: 1s, measure: 4s, drain: 1s}",
 		"faults=[{kind: kill, at: 1s, target: {plane: control}}]", "expect=['success_ratio == 1']", "validity={lateness: 5s, rateShortfall: 0.5}")

@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// A factor that is added to the table is read, has a default, and is in schema, plan and report.
+// A factor added to the table is read, has a default, and appears in schema, plan and report.
 func TestFactorTable(t *testing.T) {
 	before := experiment.Table
 	t.Cleanup(func() { experiment.Table = before })
@@ -21,7 +21,7 @@ func TestFactorTable(t *testing.T) {
 		Name: "page", Text: "Page that is requested.", Default: "/start", Token: "page",
 		Field: func(l *experiment.Levels) *string { return &l.Route },
 	}
-	// page takes the place of route, whose field it uses.
+	// page replaces route and uses its field.
 	others := slices.DeleteFunc(slices.Clone(before), func(f experiment.Factor) bool { return f.Name == "route" })
 	experiment.Table = slices.Insert(others, 1, page.Factor())
 

@@ -25,7 +25,7 @@ func imported(t *testing.T, source string, paths ...string) string {
 	return out
 }
 
-// reportOf is the JSON report of a results directory.
+// reportOf returns the JSON report of a results directory.
 func reportOf(t *testing.T, dir string, flags ...string) *analysis.Report {
 	t.Helper()
 	text, err := call(t, newReportCommand, append([]string{dir, "--format", "json"}, flags...)...)
@@ -64,7 +64,7 @@ func debateData(t testing.TB) string {
 	return dir
 }
 
-// The figures the debate published, from its own data, to 0.1 millicore.
+// The debate's published figures, from its own data, to 0.1 millicore.
 func TestDebateAsPublished(t *testing.T) {
 	data := debateData(t)
 	dir := imported(t, "great-sidecar-debate", filepath.Join(data, "ambient"), filepath.Join(data, "linkerd"))
@@ -83,7 +83,7 @@ func TestDebateAsPublished(t *testing.T) {
 	}
 }
 
-// By tare's own method the same data ranks the two meshes by what is counted.
+// With tare's method the ranking of the two meshes depends on the planes that count.
 func TestDebateAnsweredAgain(t *testing.T) {
 	data := debateData(t)
 	dir := imported(t, "great-sidecar-debate", filepath.Join(data, "ambient"), filepath.Join(data, "linkerd"))
@@ -111,7 +111,7 @@ func TestDebateAnsweredAgain(t *testing.T) {
 	}
 }
 
-// A synthetic sequence comes out as it was made, by both methods.
+// Both methods recover the truth of a synthetic sequence.
 func TestSyntheticSequences(t *testing.T) {
 	root := t.TempDir()
 	rates := []int{60, 120, 240, 480}
@@ -150,7 +150,7 @@ func TestSyntheticSequences(t *testing.T) {
 	for _, l := range own.Lines {
 		if l.Factors["mesh"] == "istio" && l.Part == "data" && l.Role == "" {
 			lined = true
-			// 0.16 cores at rest and 4.3 ms of CPU a request, as debatetest makes them.
+			// debatetest generates 0.16 cores without load and 4.3 ms of CPU per request.
 			if math.Abs(l.FixedCores.Estimate-0.16) > 0.03 || math.Abs(l.PerRequestUS.Estimate-4300) > 130 {
 				t.Errorf("line %v + %v", l.FixedCores.Estimate, l.PerRequestUS.Estimate)
 			}
@@ -164,7 +164,7 @@ func TestSyntheticSequences(t *testing.T) {
 	}
 }
 
-// What cannot be trusted is named, the rest is imported, and the exit code says so.
+// Untrustworthy sources are named, the others are imported, and the exit code reports it.
 func TestImportOfDamagedFiles(t *testing.T) {
 	dir := debatetest.Sequence{Mesh: "linkerd", Rates: []int{60}, Change: func(name string, b []byte) []byte {
 		if name == "60-3-metrics.csv" {
@@ -191,7 +191,7 @@ func TestImportOfDamagedFiles(t *testing.T) {
 	}
 }
 
-// An import is a results directory, and no experiment.
+// An import is a results directory without an experiment.
 func TestAnImportCannotBeRun(t *testing.T) {
 	out := imported(t, "great-sidecar-debate", debatetest.Sequence{Mesh: "linkerd", Rates: []int{60}}.Write(t, t.TempDir()))
 	var stdout, stderr strings.Builder
@@ -224,7 +224,7 @@ func TestMethodsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// An import that reports prints what tare report prints of the same directory.
+// `tare import --report` prints the same text as `tare report` of that directory.
 func TestImportReports(t *testing.T) {
 	root := t.TempDir()
 	for i, mesh := range []string{"linkerd", "ambient"} {
@@ -264,8 +264,8 @@ func TestImportReports(t *testing.T) {
 	}
 }
 
-// Importing and reporting 200 files, as the debate's two sequences have them: as
-// one command and as two.
+// Import and report of 200 files, the size of the debate's two sequences: as one
+// command and as two.
 func BenchmarkImportReport(b *testing.B) {
 	root := b.TempDir()
 	for i, mesh := range []string{"linkerd", "ambient"} {

@@ -45,7 +45,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// hasRow compares without regard to the width of the gaps between columns.
+// hasRow ignores the width of the gaps between columns.
 func hasRow(lines []string, want string) bool {
 	columns := func(s string) string {
 		for strings.Contains(s, "   ") {

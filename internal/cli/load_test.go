@@ -70,7 +70,7 @@ func TestLoadWithARampLastsAsLongAsTheRamp(t *testing.T) {
 	}
 }
 
-// A whole period of the sine has as many requests as the steady rate, its first half more.
+// A whole period of the sine has as many requests as the constant rate, its first half has more.
 func TestLoadWithASine(t *testing.T) {
 	for _, test := range []struct{ duration, want string }{{"1s", "2xx: 200 ("}, {"500ms", "2xx: 148 ("}} { // 100 + 150·(1/π)
 		out, err := runLoadCommand(t, hello(t), "--rate", "200", "--sine", "1s@150", "--arrivals", "constant", "-d", test.duration, "--warmup", "0s")
@@ -189,7 +189,7 @@ func TestLoadOfANumberOfRequests(t *testing.T) {
 	}
 }
 
-// A number of requests is exact over processes that do not divide it.
+// The number of requests is exact, also when the number of processes does not divide it.
 func TestLoadInSeveralProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds tare-agent")
@@ -289,7 +289,7 @@ func TestLoadFollowsRedirects(t *testing.T) {
 	}
 }
 
-// Over TLS the summary says what was agreed on.
+// Over TLS the summary shows the negotiated version and cipher.
 func TestLoadOverTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
 	s.EnableHTTP2 = true

@@ -28,7 +28,7 @@ func testLine(t *testing.T, out io.Writer) *CommandLine {
 	return c
 }
 
-// call runs one command as main would, without its root.
+// call runs one command as main does, without its root.
 func call(t *testing.T, newCommand func(*CommandLine) *cobra.Command, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -50,7 +50,7 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
-// A plan says where the load goes where it is not to the entry.
+// A plan shows the load's target when it is not the entry.
 func TestPlanSaysTheWayOfTheLoad(t *testing.T) {
 	for want, set := range map[string]string{"either is a service of type nodeport": "seed=1", "either is a service of type loadbalancer": "platform.expose=loadBalancer"} {
 		got, err := call(t, newPlanCommand, "../../examples/gateway-kubernetes.yaml", "--set", set)
@@ -110,7 +110,7 @@ func TestSchemaIsJSON(t *testing.T) {
 	}
 }
 
-// Meshes are put in and taken out as the order of the trials has it, and the plan's time has that in it.
+// The plan's mesh changes and its expected time follow from the order of the trials.
 func TestPlanCountsMeshChanges(t *testing.T) {
 	p := &plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "a"}, {ID: "b"}, {ID: "a2"}}}
 	for i, name := range []string{"none", "a", "b", "a"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// results writes a small results directory of known truth and returns its path.
+// results writes a small results directory with a known truth and returns its path.
 func results(t *testing.T) string {
 	t.Helper()
 	s := analysistest.Quickstart()
@@ -40,7 +40,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// The file has what standard output would have had, and standard output nothing.
+// With -o the file gets the report, and standard output stays empty.
 func TestReportToFile(t *testing.T) {
 	dir := results(t)
 	want, err := call(t, newReportCommand, dir)

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
-// A run that is refused before its first trial leaves no directory behind.
+// A run that is refused before its first trial leaves no directory.
 func TestARefusedRunLeavesNoDirectory(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "partition.yaml"), filepath.Join(t.TempDir(), "results")
 	const text = `apiVersion: tare.dev/v1alpha1
@@ -44,7 +44,7 @@ blocks: 1
 	}
 }
 
-// A classification that is not there is said before anything runs, and not after hours of trials.
+// A missing classification is an error before anything runs, not after hours of trials.
 func TestRunWithAnUnknownAttribution(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
 	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 }
 
 // Scripts are whole sessions at the command line: testdata/script/*.txtar. Beside
-// what testscript knows there are
+// testscript's own commands there are
 //
 //	exits CODE COMMAND…       run a command that must exit with CODE
 //	study DIR [KEY=VALUE]…    write a synthetic results directory of known truth
@@ -49,7 +49,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// writeStudy knows the keys seed, blocks, noise, data (factor on the data plane's CPU), base (factor on the application's), median.
+// writeStudy accepts the keys seed, blocks, noise, data (factor on the data plane's CPU), base (factor on the application's), median.
 func writeStudy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: study DIR [KEY=VALUE]…")

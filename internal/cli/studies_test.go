@@ -16,9 +16,9 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// The studies run, cut short, with the real Envoy: one block, a second or two of
-// load. What they measure so is worth nothing; that every trial is deployed,
-// verified, loaded and recorded is what is held here.
+// The studies run, shortened, with the real Envoy: one block, a second or two of
+// load. Their figures mean nothing. The test requires that every trial is deployed,
+// verified, loaded and recorded.
 func TestStudiesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the real Envoy")
@@ -40,7 +40,7 @@ func TestStudiesRun(t *testing.T) {
 			for _, c := range cut {
 				args = append(args, "--set", c)
 			}
-			// A busy machine may make a trial invalid; nothing may make one fail.
+			// A busy machine may invalidate a trial. No trial may fail.
 			cmd := exec.Command(filepath.Join(bin, "tare"), args...)
 			if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != console.Incomplete {
 				t.Fatalf("%v\n%s", err, out)
@@ -68,8 +68,8 @@ func TestStudiesRun(t *testing.T) {
 	}
 }
 
-// The debate's file as it stands is the whole of it: every mesh, both ways of calling, every rate, five runs of 300 s by
-// three workers, on a cluster; each mesh comes once a block, and the time that takes is in the plan's.
+// The debate's file is the complete study: every mesh, both call patterns, every rate, five runs of 300 s by three
+// workers, on a cluster. Each mesh is installed once a block, and the plan's time includes it.
 func TestGreatSidecarDebateWhole(t *testing.T) {
 	c := testLine(t, nil)
 	s, err := c.Read("../../examples/great-sidecar-debate.yaml", ExperimentOptions{})
@@ -99,7 +99,7 @@ func TestGreatSidecarDebateWhole(t *testing.T) {
 	if len(levels) != 40 || x.Blocks.Max != 5 || x.Load.Workers != 3 || time.Duration(x.Phases.Measure) != 300*time.Second || x.Platform.Kind != mesh.OnKubernetes {
 		t.Errorf("%d treatments, %+v", len(levels), x)
 	}
-	// Three meshes come and go in each block; one that ends a block may begin the next.
+	// Three meshes are installed in each block. The last of a block may be the first of the next.
 	if n := s.Plan.MeshChanges; n < 2*(3*5-4) || n > 2*3*5 {
 		t.Errorf("meshes come and go %d times", n)
 	}
@@ -108,7 +108,7 @@ func TestGreatSidecarDebateWhole(t *testing.T) {
 	}
 }
 
-// Every example that the page names is there, and every study is on the page.
+// Every example named on the page exists, and every study is on the page.
 func TestStudiesPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/how-to/published-studies.md")
 	if err != nil {

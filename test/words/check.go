@@ -104,33 +104,11 @@ func within(file, dir string) bool {
 	return dir == "." || file == dir || strings.HasPrefix(file, dir+"/")
 }
 
-// print writes the findings beyond those allowed, and returns their number.
-// Findings under an allowed path are printed when they exceed its number.
+// print writes the findings and the shares of semicolons, and returns the number of findings.
 func (o *outcome) print(w io.Writer, r *rules) int {
-	allowed := map[string][]finding{}
-	var rest []finding
+	n := len(o.findings)
 	for _, f := range o.findings {
-		if p, ok := r.allowance(f.file); ok {
-			allowed[p] = append(allowed[p], f)
-		} else {
-			rest = append(rest, f)
-		}
-	}
-	n := len(rest)
-	for _, f := range rest {
 		fmt.Fprintln(w, f)
-	}
-	for _, p := range slices.Sorted(maps.Keys(r.Allow)) {
-		switch found, limit := allowed[p], r.Allow[p]; {
-		case len(found) > limit:
-			for _, f := range found {
-				fmt.Fprintln(w, f)
-			}
-			fmt.Fprintf(w, "%s: %d findings, at most %d allowed\n", p, len(found), limit)
-			n += len(found) - limit
-		case len(found) < limit:
-			fmt.Fprintf(w, "%s: %d findings; lower its allowance from %d in words.yaml\n", p, len(found), limit)
-		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.SemicolonShare)) {
 		share := 100 * float64(o.semicolons[k]) / float64(max(1, o.sentences[k]))
@@ -140,15 +118,4 @@ func (o *outcome) print(w io.Writer, r *rules) int {
 		}
 	}
 	return n
-}
-
-// allowance returns the longest allowed path that contains file.
-func (r *rules) allowance(file string) (string, bool) {
-	best, found := "", false
-	for p := range r.Allow {
-		if within(file, p) && len(p) >= len(best) {
-			best, found = p, true
-		}
-	}
-	return best, found
 }

@@ -43,8 +43,6 @@ type rules struct {
 	SemicolonShare map[kind]float64 `yaml:"semicolon_share"`
 	// Skip are directories and files that are not checked, relative to the root.
 	Skip []string
-	// Allow is the number of findings accepted under a path until they are corrected.
-	Allow map[string]int
 }
 
 func readRules(path string) (*rules, error) {

@@ -183,7 +183,7 @@ func literals(n ast.Expr) []*ast.BasicLit {
 	return nil
 }
 
-// escape matches an escaped character of an interpreted string, and a verb of fmt.
+// escape matches an escaped character of an interpreted string.
 var escape = regexp.MustCompile(`\\[abfnrtv\\"']`)
 
 // message adds string literals as one block. One without a space is a key, not a message.
@@ -194,13 +194,22 @@ func (g *goFile) message(parts []*ast.BasicLit) {
 		text := []byte(lit.Value[1 : len(lit.Value)-1])
 		if lit.Value[0] == '"' {
 			for _, e := range escape.FindAllIndex(text, -1) {
-				blank(text, e[0], e[1])
+				if newline := text[e[0]+1] == 'n'; newline {
+					text[e[0]], text[e[0]+1] = '\n', '\n'
+				} else {
+					blank(text, e[0], e[1])
+				}
 			}
+			b.add(at.Line, at.Column+1, text)
+			continue
 		}
 		for i, line := range bytes.Split(text, []byte("\n")) {
 			col := 1
 			if i == 0 {
 				col = at.Column + 1
+			}
+			if preformatted(g.file, line) {
+				b.add(at.Line+i, col, nil)
 			}
 			b.add(at.Line+i, col, line)
 		}
@@ -208,6 +217,12 @@ func (g *goFile) message(parts []*ast.BasicLit) {
 	if bytes.ContainsAny(bytes.TrimSpace(b.text), " \n") {
 		g.blocks = append(g.blocks, b)
 	}
+}
+
+// preformatted reports whether a line of a raw string is not part of a wrapped
+// paragraph: it is indented, or it is data of a test.
+func preformatted(file string, line []byte) bool {
+	return strings.HasSuffix(file, "_test.go") || bytes.HasPrefix(line, []byte(" ")) || bytes.HasPrefix(line, []byte("\t"))
 }
 
 func (g *goFile) name(n *ast.Ident) {

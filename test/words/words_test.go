@@ -16,8 +16,7 @@ func repository(t *testing.T, files map[string]string) string {
 		t.Fatal(err)
 	}
 	if files["test/words/words.yaml"] == "" {
-		rules, _, _ := strings.Cut(string(list), "\nallow:") // a planted word is never allowed
-		files["test/words/words.yaml"] = rules + "\n"
+		files["test/words/words.yaml"] = string(list)
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -106,15 +105,24 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestAllowance(t *testing.T) {
-	const rule = "rules: [{pattern: so many, instead: N, where: [docs]}]\nallow: {docs/old: 1}\n"
-	files := func(n int) map[string]string {
-		return map[string]string{"test/words/words.yaml": rule, "docs/old/a.md": strings.Repeat("So many.\n\n", n)}
-	}
-	for n, want := range []int{0, 0, 1} {
-		if code, out := lint(t, files(n)); code != want {
-			t.Errorf("%d findings: exit code %d, want %d:\n%s", n, code, want, out)
+// Data in a raw string is not one long sentence; a long message in one line is.
+func TestRawStrings(t *testing.T) {
+	long := strings.Repeat("word ", 41)
+	for file, want := range map[string]int{
+		"a.go":      1,
+		"b_test.go": 0,
+	} {
+		text := "package a\n\nconst data = `" + strings.ReplaceAll(long, " word word ", " word\nword ") + "`\n"
+		if code, out := lint(t, map[string]string{file: text}); code != want {
+			t.Errorf("%s: exit code %d, want %d:\n%s", file, code, want, out)
 		}
+	}
+	if code, out := lint(t, map[string]string{"c_test.go": "package a\n\nconst text = `" + long + "`\n"}); code != 1 {
+		t.Errorf("one line of a test: exit code %d, want 1:\n%s", code, out)
+	}
+	indented := "package a\n\nconst help = `Examples:\n" + strings.Repeat("  one two three\n", 20) + "`\n"
+	if code, out := lint(t, map[string]string{"d.go": indented}); code != 0 {
+		t.Errorf("indented lines: exit code %d, want 0:\n%s", code, out)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	}
 }
 
-// On a real cluster: it is described, and a run that has nothing there is refused.
+// On a real cluster: status describes it, and cleanup refuses a run without objects.
 func TestKubernetesClusterCommands(t *testing.T) {
 	path := clusterOfTests(t)
 	out, err := call(t, "cluster", "status", "--kubeconfig", path)

@@ -35,7 +35,7 @@ var clusterChecks = []struct {
 	look func(context.Context, *examinedCluster) health.Finding
 }{
 	{"use", "", lookUse},
-	{"RBAC permissions", "`tare cluster rbac` prints the manifest that grants them", lookRights},
+	{"RBAC permissions", "`tare cluster rbac` prints the manifest that grants them", lookPermissions},
 	{"nodes", "", lookNodes},
 	{"placement", "kubectl label node NODE " + kube.LabelRole + "=" + kube.RoleApplication + " (three of them), and " + kube.LabelRole + "=" + kube.RoleLoad + " for the load", lookPlacement},
 	{"image", "`tare image load` puts it onto the nodes", lookImage},
@@ -92,7 +92,7 @@ func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
 // withoutRun is the value of [rbac.Permission.Without] of a permission that every run needs.
 const withoutRun = rbac.NoRun
 
-func lookRights(ctx context.Context, e *examinedCluster) health.Finding {
+func lookPermissions(ctx context.Context, e *examinedCluster) health.Finding {
 	missing, err := rbac.Missing(ctx, e.k, e.x.Platform.Namespace)
 	if err != nil {
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}

@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/generator"
 )
 
-// examinedBy is what doctor says of an experiment, without running it.
+// examinedBy returns the output of doctor for an experiment.
 func examinedBy(t *testing.T, text string) (string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "x.yaml")
@@ -31,7 +31,7 @@ func examinedBy(t *testing.T, text string) (string, error) {
 	return out.String(), err
 }
 
-// Where trials run on a cluster nothing is asked of this machine that it is not wanted for, and a cluster that is not there is said to be.
+// For an experiment on a cluster doctor checks only the parts of this machine that it uses, and reports an unreachable cluster.
 func TestDoctorLooksAtTheCluster(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "kubeconfig")
 	out, err := examinedBy(t, "platform: {kind: kubernetes, kubeconfig: "+none+"}\n")
@@ -51,7 +51,7 @@ func TestDoctorLooksAtTheCluster(t *testing.T) {
 	}
 }
 
-// A real cluster is found fit for who may do everything, and who may do nothing is told what is missing.
+// A real cluster passes for an administrator. A user without permissions gets the list of the missing ones.
 func TestKubernetesDoctor(t *testing.T) {
 	path := clusterOfTests(t)
 	at := func(kubeconfig, more string) string {

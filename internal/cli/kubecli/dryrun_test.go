@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Without a cluster: the manifests are there, in an order that can be applied, for each treatment.
+// Without a cluster, a dry run writes the manifests of each treatment in the order in which they can be applied.
 func TestDryRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: dry}\napplication: {topology: chain-2}\nfactors: {mesh: [none], replicas: [1, 3]}\nblocks: 2\n"
@@ -52,8 +52,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// A mesh that a run would put into the cluster is printed whole where its charts can be had, put in before its trials and taken out
-// at the end; where they cannot, that is said in its place.
+// A dry run prints the objects of a mesh that the run would install, before its trials, and their removal at the end.
+// Without the charts it prints the reason instead.
 func TestDryRunOfAMesh(t *testing.T) {
 	dir := t.TempDir()
 	file, definition := filepath.Join(dir, "x.yaml"), filepath.Join(dir, "tiny.yaml")

@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// gatewayExperiment weighs Istio behind its ingress gateway against the same application behind a plain node port.
+// gatewayExperiment compares Istio behind its ingress gateway with the same application behind a plain node port.
 const gatewayExperiment = `apiVersion: tare.dev/v1alpha1
 kind: Experiment
 metadata: {name: gateway}
@@ -28,8 +28,8 @@ validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `
 
-// The load comes from outside, through Istio's ingress gateway, and without a mesh by a plain Service of the same type. The
-// gateway has counted every request, is a line of its own in the bill, and is gone with all it was made of.
+// The load comes from outside: through Istio's ingress gateway, or through a plain Service of the same type without a mesh.
+// The gateway counts every request and has its own row in the report. All its objects are removed.
 func TestKubernetesGateway(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:gateway"
@@ -39,7 +39,7 @@ func TestKubernetesGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := objectsIn(t, c)
-	report, records, _ := weighed(t, bin, fmt.Sprintf(gatewayExperiment, kubeconfig, image, os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
+	report, records, _ := measured(t, bin, fmt.Sprintf(gatewayExperiment, kubeconfig, image, os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
 	if !strings.Contains(report.Setup.Way, "ingress gateway") {
 		t.Errorf("the report does not say which way the load came: %+v", report.Setup)
 	}
@@ -76,7 +76,7 @@ func rolesIn(r result.Record) map[string]int {
 	return count
 }
 
-// throughGateway holds the checks of a trial against what proves that its load came through the gateway, where there is one.
+// throughGateway checks that the load of a trial came through the gateway, if it has one.
 func throughGateway(t *testing.T, r result.Record, under bool) {
 	t.Helper()
 	for _, check := range r.Checks {

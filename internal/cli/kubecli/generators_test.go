@@ -24,8 +24,8 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Generators in images of their own, over two load workers: the shares of the rate add up to it, what the workers say adds
-// up to one result, and they begin together.
+// Generators in images of their own, over two load workers: the shares add up to the rate, the workers' results are
+// merged into one, and the workers start together.
 func TestKubernetesGeneratorsInImages(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("needs oha and measures for minutes: make e2e-all runs it")
@@ -76,7 +76,7 @@ blocks: 1
 	}
 }
 
-// loadGeneratorImage makes an image of a generator that is installed here, with the libraries it needs, and brings it to the nodes.
+// loadGeneratorImage builds an image of an installed generator and its shared libraries, and loads it onto the nodes.
 func loadGeneratorImage(t *testing.T, name, path, tag string) {
 	t.Helper()
 	installed, _ := filepath.Glob(filepath.Join(generator.GeneratorsDir(), name+"-*", "bin", name)) // the pattern is well formed
@@ -107,7 +107,7 @@ func loadGeneratorImage(t *testing.T, name, path, tag string) {
 	}
 }
 
-// imageOf is an image of files of this machine, by the paths they have in it.
+// imageOf builds an image from files of this machine; the keys are their paths in the image.
 func imageOf(t *testing.T, files map[string]string) v1.Image {
 	t.Helper()
 	var b bytes.Buffer

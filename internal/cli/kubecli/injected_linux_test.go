@@ -29,7 +29,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// weightMesh is a mesh of the test's own: its webhook puts a plain proxy of a known weight beside each pod.
+// weightMesh is a mesh for this test: its webhook injects the reference proxy, with a known cost, into each pod.
 const weightMesh = `name: weight
 description: a plain proxy that the webhook of a test puts beside each pod
 kubernetes:
@@ -58,7 +58,7 @@ tasks:
 - {plane: control, namespace: tare-weight}
 `
 
-// weightChart is its chart; the values are the test's.
+// weightChart is the chart of weightMesh.
 const weightChart = `apiVersion: v1
 kind: Secret
 metadata: {name: injector, namespace: {{ .Release.Namespace }}}
@@ -102,7 +102,7 @@ webhooks:
   admissionReviewVersions: [v1]
 `
 
-// issued are a CA and the certificate of the webhook's server, PEM.
+// issued returns a CA and the certificate of the webhook's server, PEM.
 func issued(t *testing.T, host string) (ca, certificate, key string) {
 	t.Helper()
 	now := time.Now()
@@ -131,11 +131,11 @@ func issued(t *testing.T, host string) (ca, certificate, key string) {
 	return signed(root, keys[0]), signed(leaf, keys[1]), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// weightImage has the webhook's server beside tare-agent, which is the proxy.
+// weightImage contains the webhook's server, and tare-agent as the proxy.
 const weightImage = "tare.test/tare-agent:weight"
 
-// newWeight writes the definition and the chart, and puts the image onto the node. The proxy of service native is a
-// native sidecar.
+// newWeight writes the definition and the chart, and loads the image onto the node. Service native gets a native
+// sidecar.
 func newWeight(t *testing.T, bin, native string, burn time.Duration) (definition, charts string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -176,9 +176,8 @@ func newWeight(t *testing.T, bin, native string, burn time.Duration) (definition
 	return definition, charts
 }
 
-// A proxy that a real admission webhook injects, and to which an init container redirects with iptables, is a sidecar of
-// the data plane, as a container and as a native sidecar: what it is said to burn is what its own control group says it
-// did, between the same two moments.
+// A proxy from a real admission webhook, with iptables redirection by an init container, belongs to the data plane. This
+// holds for a container and for a native sidecar. Its CPU equals that of its control group between the same two moments.
 func TestKubernetesInjectedSidecar(t *testing.T) {
 	const rate, burn = 60, time.Millisecond
 	r := experimentOnKubernetes(t, fmt.Sprintf(`
@@ -226,7 +225,7 @@ blocks: 1
 		if math.Abs(float64(got)/float64(want)-1) > 0.02 {
 			t.Errorf("%s used %v, and its control group says %v", task.ID, time.Duration(got), time.Duration(want))
 		}
-		// It burns so much for each request that comes through it, and some are between the readings.
+		// The proxy uses this CPU for each request; some requests fall between the readings.
 		if least := time.Duration(0.8 * float64(burn) * float64(record.Load.Completed) * float64(wall) / (record.Load.MeasureSeconds * 1e9)); time.Duration(got) < least {
 			t.Errorf("%s used %v, and the requests alone take %v: they go past it", task.ID, time.Duration(got), least)
 		}
@@ -252,7 +251,7 @@ blocks: 1
 	}
 }
 
-// proxies are the containers of the injected proxies, by service and container; it holds which is a native sidecar.
+// proxies returns the containers of the injected proxies by service and container, and checks which are native sidecars.
 func (r *onKubernetes) proxies(t *testing.T) map[string]string {
 	t.Helper()
 	pods, err := r.cluster.Typed().CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{LabelSelector: "weight.test/injected=yes"})

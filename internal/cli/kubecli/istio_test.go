@@ -21,8 +21,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// istioExperiment weighs Istio with an upstream Envoy. What makes a trial invalid on a machine that others use is
-// allowed; that a task belongs to no plane is not.
+// istioExperiment measures Istio with an upstream Envoy. Its validity limits tolerate a busy machine. A task
+// without a plane still invalidates a trial.
 const istioExperiment = `apiVersion: tare.dev/v1alpha1
 kind: Experiment
 metadata: {name: istio}
@@ -36,8 +36,8 @@ validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `
 
-// What none and Istio with its sidecars cost, on a real cluster: Istio is put in for its trials and is gone after them,
-// its sidecars are in the path by their own counters, and each task is in its plane.
+// Istio against none on a real cluster. Istio is installed for its trials and removed after them. The sidecars' own
+// counters show that they are in the path, and each task is in its plane.
 func TestKubernetesIstio(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:istio"
@@ -51,7 +51,7 @@ func TestKubernetesIstio(t *testing.T) {
 	for topology, sidecars := range map[string]int{"echo": 2, "faces": 9} {
 		t.Run(topology, func(t *testing.T) {
 			text := fmt.Sprintf(istioExperiment, kubeconfig, image, topology, os.Getenv("TARE_TEST_ISTIO_TAG"), charts)
-			report, records, dir := weighed(t, bin, text)
+			report, records, dir := measured(t, bin, text)
 			for _, r := range records {
 				if r.Error != "" || !r.Valid {
 					t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)
@@ -71,14 +71,14 @@ func TestKubernetesIstio(t *testing.T) {
 			archived(t, dir)
 		})
 	}
-	// Twice the sidecars in a request's way cost more, however busy the machine is: both were counted in processor time.
+	// Twice as many sidecars in the path of a request cost more CPU time, on a busy machine too.
 	if one, three := perRequest["echo"], perRequest["faces"]; three < 1.3*one {
 		t.Errorf("four sidecars in the way use %.0f µs a request, and two %.0f", three, one)
 	}
 	nothingAdded(t, c, before)
 }
 
-// clusterWithIstio is a cluster that has Istio's images, and the directory of its charts.
+// clusterWithIstio returns the kubeconfig of a cluster with Istio's images, and the directory of the charts.
 func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
 	t.Helper()
 	if testing.Short() {
@@ -95,7 +95,7 @@ func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
 	return kubeconfig, charts
 }
 
-// agentInCluster builds both programs, and brings the agent's image to the cluster.
+// agentInCluster builds both programs and loads the agent's image into the cluster.
 func agentInCluster(t *testing.T, image string) string {
 	t.Helper()
 	bin := programs(t)
@@ -111,8 +111,8 @@ func agentInCluster(t *testing.T, image string) string {
 	return bin
 }
 
-// weighed runs an experiment and returns its report, its records and its directory.
-func weighed(t *testing.T, bin, text string) (*analysis.Report, []result.Record, string) {
+// measured runs an experiment and returns its report, its records and its directory.
+func measured(t *testing.T, bin, text string) (*analysis.Report, []result.Record, string) {
 	t.Helper()
 	file, dir := filepath.Join(t.TempDir(), "experiment.yaml"), filepath.Join(t.TempDir(), "run")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -146,8 +146,8 @@ func weighed(t *testing.T, bin, text string) (*analysis.Report, []result.Record,
 	return &report, records, dir
 }
 
-// sidecarsOf counts the sidecars of a trial. Istio's control plane must be there with them, and only then; the load's own
-// is told apart.
+// sidecarsOf counts the sidecars of a trial, those of the load separately. Istio's control plane must exist exactly when
+// they do.
 func sidecarsOf(r result.Record) int {
 	count, load, control := 0, 0, 0
 	for _, task := range r.Tasks {
@@ -167,7 +167,7 @@ func sidecarsOf(r result.Record) int {
 	return count
 }
 
-// verifiedAs holds the checks of a trial against what must be among them.
+// verifiedAs requires checks of a trial.
 func verifiedAs(t *testing.T, r result.Record, under bool) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -185,7 +185,7 @@ func verifiedAs(t *testing.T, r result.Record, under bool) {
 	}
 }
 
-// costs is the processor time of the sidecars by request, µs. Without a mesh there is none.
+// costs returns the CPU time of the sidecars per request, µs. Without a mesh it must be absent.
 func costs(t *testing.T, report *analysis.Report) float64 {
 	t.Helper()
 	of := map[string]map[string]float64{"none": {}, "istio": {}}
@@ -204,7 +204,7 @@ func costs(t *testing.T, report *analysis.Report) float64 {
 	return of["istio"]["data"]
 }
 
-// archived checks that a trial under Istio keeps what was installed, and what its proxies were told.
+// archived checks that a trial under Istio keeps the installed charts and the configuration of its proxies.
 func archived(t *testing.T, dir string) {
 	t.Helper()
 	for _, pattern := range []string{"installation.json", "images.json", "chart-istiod.yaml*", "proxies/*-load-0-*-config_dump.json*"} {
@@ -215,7 +215,7 @@ func archived(t *testing.T, dir string) {
 	}
 }
 
-// nothingAdded holds that a cluster has no more than it had.
+// nothingAdded requires that a cluster has no new objects.
 func nothingAdded(t *testing.T, c *cluster.Cluster, before []string) {
 	t.Helper()
 	for _, ref := range objectsIn(t, c) {
@@ -225,7 +225,7 @@ func nothingAdded(t *testing.T, c *cluster.Cluster, before []string) {
 	}
 }
 
-// objectsIn lists what there is in the cluster but what comes and goes by itself.
+// objectsIn lists the objects of the cluster, without kinds that change by themselves.
 func objectsIn(t *testing.T, c *cluster.Cluster) (refs []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -24,7 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// onKubernetes is a run on the cluster of the tests.
+// onKubernetes is a run on the test cluster.
 type onKubernetes struct {
 	cluster *cluster.Cluster
 	bin     string
@@ -32,7 +32,7 @@ type onKubernetes struct {
 	args    []string
 }
 
-// kubernetesPrograms are tare and tare-agent, and the image of tare-agent on the cluster's nodes, made once.
+// kubernetesPrograms builds tare and tare-agent, and loads tare-agent's image onto the nodes, once.
 var kubernetesPrograms = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "tare-kubernetes-test-")
 	if err != nil {
@@ -54,12 +54,12 @@ var kubernetesPrograms = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// sharedPrograms is where they are; empty: nowhere yet.
+// sharedPrograms is their directory; empty until they are built.
 var sharedPrograms string
 
 const kubernetesImage = "tare.test/tare-agent:cmd-tare"
 
-// clusterOfTests is the kubeconfig of the cluster that tests have.
+// clusterOfTests returns the kubeconfig of the test cluster.
 func clusterOfTests(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	kubeconfig = os.Getenv("TARE_TEST_KUBECONFIG")
@@ -73,13 +73,13 @@ func clusterOfTests(t *testing.T) (kubeconfig string) {
 	return kubeconfig
 }
 
-// experimentOnKubernetes prepares a run of an experiment that says nothing of clusters.
+// experimentOnKubernetes prepares a run of an experiment without a platform section.
 func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKubernetes {
 	t.Helper()
 	return fileOnKubernetes(t, []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: test}\n"+text), set...)
 }
 
-// fileOnKubernetes is the same for a whole file.
+// fileOnKubernetes prepares a run of a complete file.
 func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
 	t.Helper()
 	if testing.Short() {
@@ -108,7 +108,7 @@ func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
 	return r
 }
 
-// start starts tare; what it says goes to the test's log in the end.
+// start starts tare. Its output goes to the test's log when the test ends.
 func (r *onKubernetes) start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -124,7 +124,7 @@ func (r *onKubernetes) start(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// records runs it, doing something when the measure phase of the first trial begins, and holds the exit code.
+// records runs tare, calls a function when the first measure phase begins, and checks the exit code.
 func (r *onKubernetes) records(t *testing.T, want int, during func()) []result.Record {
 	t.Helper()
 	cmd := r.start(t, r.args...)
@@ -153,13 +153,13 @@ func (r *onKubernetes) recorded(t *testing.T) []result.Record {
 	return all
 }
 
-// awaitMeasure returns when a trial is in its measure phase.
+// awaitMeasure waits until a trial is in its measure phase.
 func (r *onKubernetes) awaitMeasure(t *testing.T) {
 	t.Helper()
 	r.awaitPhase(t, "measure")
 }
 
-// awaitPhase returns when a trial is in a phase.
+// awaitPhase waits until a trial is in a phase.
 func (r *onKubernetes) awaitPhase(t *testing.T, phase string) {
 	t.Helper()
 	deadline, tick := time.After(4*time.Minute), time.NewTicker(200*time.Millisecond)
@@ -179,7 +179,7 @@ func (r *onKubernetes) awaitPhase(t *testing.T, phase string) {
 	}
 }
 
-// nothingLeft holds that the run's namespaces are gone.
+// nothingLeft requires that the run's namespaces are removed.
 func (r *onKubernetes) nothingLeft(t *testing.T) {
 	t.Helper()
 	list, err := r.cluster.Typed().CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{LabelSelector: cluster.LabelRun})
@@ -208,7 +208,7 @@ func warned(r result.Record, code string) bool {
 	return slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Code == code })
 }
 
-// One service under the load of three workers: every request of the one schedule is sent by one of them.
+// One service under the load of three workers: each request of the schedule is sent by exactly one of them.
 func TestKubernetesThreeWorkers(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 factors: {rate: [70], connections: [3]}
@@ -254,7 +254,7 @@ blocks: 1
 	}
 }
 
-// The Faces topology, gRPC and idle services among it; while it is measured the API server stands still for 20 s.
+// The Faces topology, with gRPC and idle services. The API server is paused for 20 s of the measure phase.
 func TestKubernetesFacesWithoutAPIServer(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 application: {topology: faces}
@@ -291,8 +291,8 @@ func signalDaemon(t *testing.T, daemon, name string) {
 	}
 }
 
-// A pod that goes while it is measured makes its trial invalid; the next one is not the worse for it. tare that is
-// killed leaves what the next run removes before it goes on.
+// A pod that ends in the measure phase invalidates its trial and not the next one. After SIGKILL of tare the next run
+// removes the remaining objects first.
 func TestKubernetesKilled(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 application: {topology: chain-2}
@@ -329,7 +329,7 @@ blocks: 2
 			t.Errorf("it is not said which: %s", w.Message)
 		}
 	}
-	// In its place and by its name the second trial is run again.
+	// The second trial runs again under the same name.
 	again := r.start(t, "run", "--resume", r.dir, "--plain", "--format", "json")
 	_ = again.Wait()
 	all = r.recorded(t)
@@ -342,7 +342,7 @@ blocks: 2
 	}
 }
 
-// await waits on a condition that nothing announces.
+// await polls a condition.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline, tick := time.After(3*time.Minute), time.NewTicker(100*time.Millisecond)
@@ -356,8 +356,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A pod that is killed, and a replica that is taken away and brought back: the trial is measured all the same, and each
-// of the pods' lives has a line of its own.
+// A killed pod, and a replica that is removed and restored: the trial is still measured, and each instance of the pods is
+// a task of its own.
 func TestKubernetesFaults(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 application: {topology: chain-2}

@@ -17,7 +17,7 @@ import (
 
 const modulePath = "github.com/tare-mesh/tare/"
 
-// In scripts both programs are this test's binary, under their names.
+// In scripts both programs are the test binary, under their names.
 func TestMain(m *testing.M) {
 	testscript.Main(cleaning{m}, map[string]func(){
 		"tare":      func() { os.Exit(cli.Main(nil)) },
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// cleaning runs the tests, and removes what they share.
+// cleaning runs the tests and removes the files that they share.
 type cleaning struct{ *testing.M }
 
 // Run implements [testscript.TestingM].

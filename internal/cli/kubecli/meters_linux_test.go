@@ -30,9 +30,9 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Every meter of a cluster says what a container burned in one window as its own
-// control group does: kubelet and Prometheus, which have counters, within 2 %, the
-// averages of the Metrics API within 5 %.
+// Every meter agrees with a container's control group about its CPU in a window. The
+// counters of kubelet and Prometheus are within 2 %, the averages of the Metrics API
+// within 5 %.
 func TestKubernetesMetersAgree(t *testing.T) {
 	path := os.Getenv("TARE_TEST_KUBECONFIG")
 	switch {
@@ -62,7 +62,7 @@ func TestKubernetesMetersAgree(t *testing.T) {
 	own := followGroup(t, group)
 	seen, missing := map[string][]result.Reading{}, map[string]error{}
 	begin := time.Now()
-	// Until every meter has two readings a minute apart.
+	// Wait until every meter has two readings a minute apart.
 	for ready := false; !ready; {
 		ready = true
 		for name, m := range meters {
@@ -112,7 +112,7 @@ func sleepFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// burn is a pod with one container that burns 0.3 cores; the directory is its control group.
+// burn starts a pod with one container that uses 0.3 cores, and returns the directory of its control group.
 func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task, string) {
 	t.Helper()
 	space := "tare-test-" + strings.ToLower(rand.Text()[:8])
@@ -152,7 +152,7 @@ func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task,
 	return platform.Task{Task: mesh.Task{ID: "burner/app", Namespace: space, Pod: "burner", Container: "app"}}, groupOf(t, all[0].ID)
 }
 
-// groupOf is the directory of a container's control group.
+// groupOf returns the directory of a container's control group.
 func groupOf(t *testing.T, id string) string {
 	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup/cpuacct/*/kubepods/", "/sys/fs/cgroup/*/kubepods/"} {
@@ -166,7 +166,7 @@ func groupOf(t *testing.T, id string) string {
 	return ""
 }
 
-// followGroup reads a control group's CPU often, and answers for any moment since.
+// followGroup reads a control group's CPU often, and returns a function that interpolates it at any moment since.
 func followGroup(t *testing.T, dir string) func(*testing.T, time.Time) int64 {
 	var mu sync.Mutex
 	var times []time.Time
@@ -217,8 +217,8 @@ func groupCPU(dir string) (int64, error) {
 	return 0, errors.New("cpu.stat has no usage_usec")
 }
 
-// startPrometheus starts a real one that scrapes the cluster's kubelets, and
-// returns its address; empty, where none is there and none need be.
+// startPrometheus starts a real Prometheus that scrapes the kubelets, and returns its
+// address. The address is empty if none is installed and none is required.
 func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) string {
 	t.Helper()
 	program := os.Getenv("TARE_PROMETHEUS")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// nodesMesh is a mesh whose agent, if it had one, would put a plug-in into a directory of the nodes.
+// nodesMesh is a mesh whose agent would install a plug-in into a directory of the nodes.
 const nodesMesh = `name: tare-test-nodes
 description: a mesh with files on nodes
 kubernetes:
@@ -21,8 +21,8 @@ kubernetes:
 tasks: [{plane: control, namespace: tare-test-nodes}]
 `
 
-// What a mesh's agent leaves on a node is found by a pod there, on a cluster that was given up for measuring; elsewhere
-// nothing is put on nodes, and that it was not looked for is said.
+// On a disposable cluster a pod on each node finds files that a mesh's agent left. On other clusters no pod is created,
+// and the output states that nodes were not checked.
 func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs charts on a cluster")

@@ -7,8 +7,8 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// The load is sent from this machine, by tare's own engine and by another that is installed here; its CPU is read here,
-// that of the application and of the cluster there.
+// This machine sends the load, with tare's engine and with another installed generator. The generator's CPU is read here,
+// that of the application and the nodes on the cluster.
 func TestKubernetesLoadFromOutside(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 factors: {rate: [70], connections: [3], generator: [tare, vegeta]}

@@ -8,14 +8,13 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// The quickstart as it is for a laptop, but for its Envoys: one service and what it costs by itself, in two trials
-// between which there is nothing to find.
+// The quickstart for a laptop without Envoy: the cost of one service by itself, in an A/A pair.
 func TestKubernetesQuickstart(t *testing.T) {
 	text, err := os.ReadFile("../../../examples/quickstart.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A machine that others use misses some of 1000/s; what comes is counted all the same.
+	// A busy machine misses part of 1000/s; the requests that arrive are counted.
 	r := fileOnKubernetes(t, text, "factors.mesh=[none]", "blocks=1", "validity.rateShortfall=0.2")
 	all := r.records(t, console.Done, nil)
 	if len(all) != 2 || all[0].Control == all[1].Control {

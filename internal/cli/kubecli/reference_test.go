@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/cli.md")
 
-// The page on the command line is the help texts: run this test with -update after changing one.
+// docs/reference/cli.md is generated from the help texts: run this test with -update after a change.
 func TestReferencePage(t *testing.T) {
 	const page = "../../../docs/reference/cli.md"
 	var want bytes.Buffer
