@@ -1,0 +1,180 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// The metrics of the answer.
+var (
+	answerCost   = metric.Of(metric.CPUPerRequest, "total")
+	answerMedian = metric.Of(metric.Latency, "p50")
+	answerMemory = metric.Of(metric.Memory, string(metric.Data))
+)
+
+// mostAnswers is the largest number of treatments with a sentence of their own.
+const mostAnswers = 6
+
+// Answer is the result in a few sentences, one line each: what each treatment
+// adds to its baseline, and how much noise the run had. It is empty where
+// nothing was compared.
+func Answer(r *analysis.Report) []string {
+	if r.Method == analysis.AsPublished {
+		return nil
+	}
+	v := view{r: r, label: newLabels(r)}
+	var compared []analysis.Treatment
+	for _, tr := range r.Treatments {
+		if _, ok := v.compared(tr.ID, answerCost); ok && !tr.Control {
+			compared = append(compared, tr)
+		}
+	}
+	var lines []string
+	for i, tr := range compared {
+		if i == mostAnswers {
+			lines = append(lines, fmt.Sprintf("%d more treatments are below.", len(compared)-i))
+			break
+		}
+		lines = append(lines, v.costAnswer(tr))
+	}
+	if len(compared) == 1 {
+		if s := v.effectAnswer(compared[0]); s != "" {
+			lines = append(lines, s)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return append(lines, v.trustAnswer())
+}
+
+// answerSection is the answer, before everything else.
+func answerSection(t text) {
+	lines := Answer(t.r)
+	for _, s := range lines {
+		t.prose(s)
+	}
+	if len(lines) > 0 && !t.markdown {
+		t.line("")
+	}
+}
+
+// compared finds the comparison of a treatment by one metric.
+func (v view) compared(treatment, name string) (analysis.Comparison, bool) {
+	for _, c := range v.r.Comparisons {
+		if c.Treatment == treatment && c.Metric == name {
+			return c, true
+		}
+	}
+	return analysis.Comparison{}, false
+}
+
+// costAnswer is a treatment's CPU time per request against its baseline.
+func (v view) costAnswer(tr analysis.Treatment) string {
+	c, _ := v.compared(tr.ID, answerCost)
+	subject, base := v.subject(tr), v.label.against(tr, v.r)
+	if c.Difference == nil || c.Verdict == analysis.Insufficient {
+		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
+	}
+	q := quantityOf(answerCost)
+	switch c.Verdict {
+	case analysis.Higher, analysis.Lower:
+		verb := map[analysis.Verdict]string{analysis.Higher: "adds", analysis.Lower: "saves"}[c.Verdict]
+		s := fmt.Sprintf("%s %s %s of CPU per request", subject, verb, amountWithin(*c.Difference, q))
+		if c.Ratio != nil {
+			s += fmt.Sprintf(": %s times the CPU of %s", rough(c.Ratio.Estimate), base)
+		}
+		return s + "."
+	}
+	s := fmt.Sprintf("%s: no difference from %s in CPU per request is shown", subject, base)
+	if between := bounds(*c.Difference, q.scale, signed); between != "" {
+		s += " " + between + q.unitText()
+	}
+	return s + "."
+}
+
+// subject names a treatment in a sentence: "envoy (rate 100)".
+func (v view) subject(tr analysis.Treatment) string {
+	name, rest, ok := strings.Cut(v.label.of(tr.Factors), ", ")
+	if !ok {
+		return name
+	}
+	return name + " (" + rest + ")"
+}
+
+// effectAnswer is what a treatment does to the median and to memory.
+func (v view) effectAnswer(tr analysis.Treatment) string {
+	var parts []string
+	if c, ok := v.compared(tr.ID, answerMedian); ok {
+		switch {
+		case c.Verdict == analysis.Higher || c.Verdict == analysis.Lower:
+			q := quantityOf(answerMedian)
+			parts = append(parts, fmt.Sprintf("the median response goes from %s to %s%s",
+				rough(v.value(tr.Baseline, answerMedian)*q.scale), rough(v.value(tr.ID, answerMedian)*q.scale), q.unitText()))
+		case c.Verdict != analysis.Insufficient:
+			parts = append(parts, "no difference in the median response is shown")
+		}
+	}
+	if c, ok := v.compared(tr.ID, answerMemory); ok && c.Difference != nil {
+		q := quantityOf(answerMemory)
+		switch c.Verdict {
+		case analysis.Higher:
+			parts = append(parts, fmt.Sprintf("the data plane takes %s more memory", amountWithin(*c.Difference, q)))
+		case analysis.Lower:
+			parts = append(parts, fmt.Sprintf("the data plane takes %s less memory", amountWithin(*c.Difference, q)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	s := strings.Join(parts, "; ")
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+// trustAnswer is the noise of the run and the share of its trials that counts.
+func (v view) trustAnswer() string {
+	var s string
+	for _, f := range v.r.Floor {
+		if f.Metric == answerCost && f.Detectable != nil {
+			q := quantityOf(answerCost)
+			s = fmt.Sprintf("Smallest detectable difference: %s%s of CPU per request. ", rough(*f.Detectable*q.scale), q.unitText())
+			break
+		}
+	}
+	n := v.r.Count
+	if n.Used == n.Planned {
+		return s + fmt.Sprintf("All %d trials are valid.", n.Planned)
+	}
+	return s + fmt.Sprintf("%d of %d trials are used.", n.Used, n.Planned)
+}
+
+// value is a treatment's estimate of a metric.
+func (v view) value(treatment, name string) float64 {
+	for _, tr := range v.r.Treatments {
+		if tr.ID == treatment {
+			return tr.Metrics[name].Estimate
+		}
+	}
+	return math.NaN()
+}
+
+// amountWithin is the size of a difference with its bounds: "494 µs (460 to 528)".
+func amountWithin(i stats.Interval, q quantity) string {
+	half, known := i.HalfWidth()
+	// Three digits are enough in a sentence.
+	d := max(0, min(decimals(i.Estimate*q.scale, half*q.scale, known), 2-magnitude(i.Estimate*q.scale)))
+	s := fixed(math.Abs(i.Estimate)*q.scale, d) + q.unitText()
+	if !known {
+		return s
+	}
+	low, high := *i.Low*q.scale, *i.High*q.scale
+	if i.Estimate < 0 {
+		low, high = -high, -low
+	}
+	return s + fmt.Sprintf(" (%s to %s)", fixed(low, d), fixed(high, d))
+}

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// answerOf is the answer of a study with one treatment, its verdicts changed.
+func answerOf(t *testing.T, change func(*analysis.Comparison)) string {
+	t.Helper()
+	s := small(nil)
+	r := reportOf(t, s)
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; !c.Control {
+			change(c)
+		}
+	}
+	return strings.Join(Answer(r), "\n")
+}
+
+func TestAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		change   func(*analysis.Comparison)
+		has, not []string
+	}{
+		{"higher", func(*analysis.Comparison) {},
+			[]string{"envoy adds ", " times the CPU of none.", "The median response goes from 0.2", "more memory.", "All 12 trials are valid."}, []string{"saves", "less"}},
+		{"lower", func(c *analysis.Comparison) {
+			if c.Difference == nil || !c.Difference.Known() {
+				return
+			}
+			c.Verdict = analysis.Lower
+			d := *c.Difference
+			low, high := -*d.High, -*d.Low
+			d.Estimate, d.Low, d.High = -d.Estimate, &low, &high
+			c.Difference = &d
+		}, []string{"envoy saves ", "less memory."}, []string{"adds", "(-", "to -"}},
+		{"not shown", func(c *analysis.Comparison) { c.Verdict = analysis.NotShown },
+			[]string{"envoy: no difference from none in CPU per request is shown [+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
+		{"insufficient", func(c *analysis.Comparison) { c.Verdict = analysis.Insufficient },
+			[]string{"envoy: too few trials for a verdict on CPU."}, []string{"adds", "median"}},
+	} {
+		got := answerOf(t, c.change)
+		for _, want := range c.has {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in\n%s", c.name, want, got)
+			}
+		}
+		for _, refused := range c.not {
+			if strings.Contains(got, refused) {
+				t.Errorf("%s: %q in\n%s", c.name, refused, got)
+			}
+		}
+	}
+}
