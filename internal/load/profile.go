@@ -99,6 +99,9 @@ type Profile struct {
 	// schedule that all parts share (by workers). Zero Parts: the whole of it.
 	Part  int `json:"part,omitempty"`
 	Parts int `json:"parts,omitempty"`
+	// Slices, if not nil, restrict this load to its own slices of a schedule that it
+	// shares with others. The measure window then has only these.
+	Slices *Slices `json:"slices,omitempty"`
 
 	// Weights of the targets, in their order; empty: all equal.
 	Weights []int `json:"weights,omitempty"`

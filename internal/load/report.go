@@ -73,7 +73,12 @@ type Report struct {
 	BytesIn  int64            `json:"bytesIn"`  // received in the measure window, headers included
 	BytesOut int64            `json:"bytesOut"`
 
-	// Rate is answers per second of the measure window.
+	// LoadedSeconds is the part of the measure window in own slices, without guards, and
+	// Slices are their counts; absent without [Profile.Slices].
+	LoadedSeconds float64      `json:"loadedSeconds,omitempty"`
+	Slices        []SliceCount `json:"slices,omitempty"`
+
+	// Rate is answers per second of the measure window; with slices, of LoadedSeconds.
 	Rate float64 `json:"rate"`
 
 	ResponseMS Quantiles `json:"latency_ms"`  // 2xx, from the intended start; ms

@@ -96,6 +96,7 @@ func (p Profile) Validate() error {
 	refuse(!httpguts.ValidHeaderFieldName(p.Method), "method %q is not a token", p.Method)
 	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > maxRate, "rate %v is not between 0 and %d requests/s", p.Rate, maxRate)
 	errs = append(errs, p.validateArrivals()...)
+	errs = append(errs, p.validateSlices()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	refuse(p.Connections >= 1 && p.Connections < len(p.Targets), "%d connections are fewer than the %d targets", p.Connections, len(p.Targets))
 	refuse(p.Workers < 1 || p.Workers > maxWorkers, "%d workers are not between 1 and %d", p.Workers, maxWorkers)

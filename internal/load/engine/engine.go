@@ -161,7 +161,11 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 	e.Collector.Finish()
 	report := e.Collector.Report(record.Facts{Engine: e.name, Protocols: target.Protocols(e.Targets), Started: t0, Quota: e.Quotas()}, results, e.host.Shares)
 	if late > 0 {
-		report.Warn("the load started %v after the agreed start: opening the connections took longer than expected", late.Round(time.Millisecond))
+		note := report.Warn
+		if e.Profile.Slices != nil { // its slices are no longer those of the others
+			note = report.Invalidate
+		}
+		note("the load started %v after the agreed start: opening the connections took longer than expected", late.Round(time.Millisecond))
 	}
 	return report, e.writeLog(t0)
 }

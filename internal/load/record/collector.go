@@ -55,6 +55,7 @@ func (c *Collector) Recorder() Recorder {
 	t := newTotals()
 	paths, _ := c.profile.Paths()
 	t.routes = make([]routeTotal, len(paths))
+	t.slices = newSliceCounts(c.profile.Slices)
 	return Recorder{
 		Window:  [2]int64{from, from + int64(c.profile.Measure)},
 		seconds: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -88,9 +89,10 @@ func Merge(reports []load.Report) (load.Report, error) {
 	}
 	fill(&m, &sum)
 	m.Routes = mergeRoutes(reports)
+	m.Slices = mergeSlices(reports)
 	m.GapDistance = gapDistance // unknown for a merged schedule: the worst part's
 	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
-		m.Rate = float64(sum.completed) / window
+		m.Rate = float64(sum.completed) / cmp.Or(m.LoadedSeconds, window)
 	}
 	judge(&m, &sum, false)
 	judgeClocks(&m, reports)

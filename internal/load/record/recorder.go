@@ -100,6 +100,7 @@ func (r *Recorder) Due(intended int64) {
 	r.live.intended++
 	if r.InWindow(intended) {
 		r.Intended++
+		r.slices.due(intended)
 	}
 }
 
@@ -159,6 +160,7 @@ func (r *Recorder) Finish(o Outcome) {
 }
 
 func (r *Recorder) count(o *Outcome, class classIndex, response int64) {
+	r.slices.finish(o, class == classOK)
 	r.classes[class]++
 	r.kinds[o.Kind]++
 	r.statuses[o.Status]++

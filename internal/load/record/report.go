@@ -50,7 +50,9 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 		if w.wall > 0 {
 			// Polling takes only what nothing else is to be done with.
 			worked := max(0, w.ThreadCPU-w.Polled)
-			r.ThreadCPURatio = max(r.ThreadCPURatio, worked.Seconds()/w.wall.Seconds())
+			// In the slices of others it sleeps.
+			busy := w.wall.Seconds() * p.Loaded().Seconds() / p.Measure.Seconds()
+			r.ThreadCPURatio = max(r.ThreadCPURatio, worked.Seconds()/busy)
 		}
 	}
 	r.Started = f.Started.Round(0)
@@ -64,6 +66,10 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 	}
 	if wall > 0 {
 		r.Rate = float64(t.completed) / wall.Seconds()
+	}
+	if p.Slices != nil {
+		r.LoadedSeconds, r.Slices = p.Loaded().Seconds(), t.slices.own(p)
+		r.Rate = float64(t.completed) / r.LoadedSeconds
 	}
 	r.Host = host(wall)
 	judge(&r, &t, wall < p.Measure && t.Intended != f.Quota)

@@ -56,6 +56,7 @@ type Totals struct {
 	messages           int64
 	redirects          int64 // followed
 	Gaps               Gaps
+	slices             sliceCounts              // in the window
 	routes             []routeTotal             // 2xx, by the profile's paths; empty where there is one
 	resumed            int64                    // handshakes that resumed a session, of the whole run
 	TLS                string                   // version and cipher suite of the first connection
@@ -116,6 +117,7 @@ func (t *Totals) add(w *Totals) {
 	}
 	t.dropped += w.dropped
 	t.routes = addRoutes(t.routes, w.routes)
+	t.slices.add(&w.slices)
 	t.messages += w.messages
 	t.redirects += w.redirects
 	t.Open += w.Open

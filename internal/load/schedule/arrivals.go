@@ -19,6 +19,14 @@ type Schedule interface {
 
 // New builds the share of worker i of n. instants are those to replay.
 func New(p *load.Profile, instants []int64, i, n int) Schedule {
+	if p.Slices != nil {
+		return &sliced{share(p, instants, i, n), p.Slices}
+	}
+	return share(p, instants, i, n)
+}
+
+// share is the share of worker i of n, of all slices.
+func share(p *load.Profile, instants []int64, i, n int) Schedule {
 	if p.Arrivals == load.Replay {
 		return &replay{instants: instants, k: i, step: n}
 	}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Loads that share a schedule in slices send each request of it once, outside the guards, and each
+// only in its own slices.
+func TestSlicesShareTheSchedule(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		const (
+			length, guard = 100 * time.Millisecond, 20 * time.Millisecond
+			rate, owners  = 500, 3
+		)
+		table := load.Slices{Length: length, Guard: guard, Owners: load.Owners{2, 1, 0, 0, 1, 2, 1, 0, 2, 0, 2, 1, 0, 1}}
+		start := time.Now().Add(500 * time.Millisecond)
+		var (
+			reports [owners]load.Report
+			running sync.WaitGroup
+		)
+		for own := range owners {
+			mine := table
+			mine.Own = own
+			p := on(profile(rawServer(t, replying(helloResponse))), engine)
+			p.Rate, p.Arrivals, p.Start, p.Slices = rate, load.Constant, start, &mine
+			p.Warmup, p.Measure, p.Tail = 2*length, 11*length, 2*length
+			running.Go(func() {
+				var err error
+				if reports[own], err = Run(t.Context(), p, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+		seen := map[int]int{}
+		for own, r := range reports {
+			if strings.Contains(r.Verdict, "after the agreed start") {
+				t.Skip("the machine was too busy to start in time") // invalid then, as it should be
+			}
+			var sum load.SliceCount
+			for i := range r.Slices {
+				n := &r.Slices[i]
+				seen[n.Slice]++
+				if table.Owners[n.Slice] != own {
+					t.Errorf("load %d has slice %d of load %d", own, n.Slice, table.Owners[n.Slice])
+				}
+				if want := int64(rate * (length - guard) / time.Second); n.Intended != want {
+					t.Errorf("slice %d has %d requests, want %d", n.Slice, n.Intended, want)
+				}
+				sum.Add(n)
+			}
+			if want := float64(len(r.Slices)) * (length - guard).Seconds(); fmt.Sprintf("%.6f", r.LoadedSeconds) != fmt.Sprintf("%.6f", want) {
+				t.Errorf("load %d was loaded for %v s, want %v", own, r.LoadedSeconds, want)
+			}
+			if sum.Intended != r.Intended || sum.OK != r.Classes[load.OK] || sum.Answered != r.Requests || sum.ResponseNS <= 0 {
+				t.Errorf("the slices of load %d add up to %+v, its report has %d intended, %d requests, %v", own, sum, r.Intended, r.Requests, r.Classes)
+			}
+		}
+		for i := 2; i < 13; i++ {
+			if seen[i] != 1 {
+				t.Errorf("slice %d is in %d reports", i, seen[i])
+			}
+		}
+		if len(seen) != 11 {
+			t.Errorf("slices %v, want those of the measure window", seen)
+		}
+	})
+}
+
+// A load that starts late no longer has the slices of the others.
+func TestLateStartWithSlices(t *testing.T) {
+	t.Parallel()
+	p := profile(rawServer(t, replying(helloResponse)))
+	p.Start, p.Rate, p.Warmup, p.Measure, p.Tail = time.Now().Add(-time.Second), 100, 0, 200*time.Millisecond, 0
+	p.Slices = &load.Slices{Length: 100 * time.Millisecond, Owners: load.Owners{0, 1}}
+	if r := mustRun(t, p); !strings.HasPrefix(r.Verdict, "invalid") || !strings.Contains(r.Verdict, "after the agreed start") {
+		t.Errorf("verdict %q", r.Verdict)
+	}
+}
