@@ -60,7 +60,7 @@ type Metric struct {
 	Judged   Judgement
 	Source   Source
 	// SpeedSensitive metrics grow in proportion when the processor is slow. Only
-	// these are normalised by the calibration probe.
+	// these can be set off against the speed of the machine.
 	SpeedSensitive bool
 
 	row *Row

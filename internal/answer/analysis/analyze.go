@@ -85,7 +85,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	if err := errors.Join(err, a.settleBaselines(opts.Baseline)); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
-	a.method, a.blocks, a.widthRule = method, a.plan.Blocks, a.plan.Until != ""
+	a.method, a.blocks = method, a.plan.Blocks
 	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
 	return a.report(), nil
 }
@@ -126,7 +126,6 @@ type estimator struct {
 	margin     float64 // of ratios that count as the same; 0: none
 	method     Method
 	blocks     int
-	widthRule  bool // the run stopped by the width of an interval
 }
 
 // alpha is the level of tests.

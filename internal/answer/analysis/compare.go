@@ -114,10 +114,6 @@ func absent(why stats.Why, n int, of string) (Warning, bool) {
 type pairs struct {
 	treatment, baseline []float64
 	lost                int // blocks in which only one of them is, or none
-
-	// probes of the same trials: logarithms; unprobed: one has none.
-	treatmentProbes, baselineProbes []float64
-	unprobed                        bool
 }
 
 func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs {
@@ -130,7 +126,6 @@ func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs 
 			continue
 		}
 		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
-		p.probe(treatment[block], baseline[block])
 	}
 	return p
 }
@@ -208,8 +203,7 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 	if d.Why == stats.NoSpread {
 		c.Verdict = constant(d.Estimate, p)
 	}
-	ratio, within := x.normalise(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
-	x.judge(c, ratio, within)
+	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
 }
 
 // constant is the verdict on equal differences. Without spread there is no
@@ -263,6 +257,6 @@ func verdict(shown bool, difference float64) Verdict {
 func floor(c *Comparison) Floor {
 	return Floor{
 		Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
-		Detectable: c.Detectable, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Probe: c.Probe, Warnings: c.Warnings,
+		Detectable: c.Detectable, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
 	}
 }

@@ -159,9 +159,7 @@ type Comparison struct {
 	PAdjusted *float64 `json:"p_adjusted,omitempty"` // Holm, within Family
 	// Equivalence is present if a margin was given and the ratio is defined.
 	Equivalence *Equivalence `json:"equivalence,omitempty"`
-	// Probe is present if the calibration probe narrowed Difference or Ratio.
-	Probe  *Normalisation `json:"probe,omitempty"`
-	Family Family         `json:"family"`
+	Family      Family       `json:"family"`
 	// Detectable is the true difference these pairs would show four times in five.
 	Detectable *float64  `json:"detectable,omitempty"`
 	Verdict    Verdict   `json:"verdict"`
@@ -184,7 +182,6 @@ type Floor struct {
 	PAdjusted  *float64        `json:"p_adjusted,omitempty"`
 	Family     Family          `json:"family"`
 	Verdict    Verdict         `json:"verdict"`
-	Probe      *Normalisation  `json:"probe,omitempty"`
 	Warnings   []Warning       `json:"warnings"`
 }
 

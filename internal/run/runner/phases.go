@@ -155,7 +155,7 @@ func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Readi
 	}
 	if !slices.ContainsFunc(t.journal.record.Warnings, func(w result.Warning) bool { return w.Code == probeUnread }) {
 		t.journal.warn(result.Warning{Code: probeUnread, Message: fmt.Sprintf("the speed of the processors could not be read: %v", err),
-			Hint:    "figures are not normalised; `probe: false` in the experiment file disables the readings",
+			Hint:    "`probe: false` in the experiment file disables the readings",
 			Metrics: []string{metric.ProbeTime}})
 	}
 	return nil

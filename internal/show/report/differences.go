@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
@@ -43,38 +42,6 @@ func differencesSection(t text) {
 		}
 	}
 	t.tableAt(table.columns(t.o, uniform), 1, "")
-	probeSentence(t)
-}
-
-// probeSentence reports the use of the calibration probe.
-func probeSentence(t text) {
-	names := headlines
-	if t.o.All {
-		names = nil
-		for _, m := range t.r.Metrics() {
-			names = append(names, m.Name)
-		}
-	}
-	u, ok := t.r.Probed(names)
-	if !ok || u.Of == 0 {
-		return
-	}
-	if t.markdown {
-		t.line("")
-	}
-	s := fmt.Sprintf("Calibration probe: not used (it would not narrow any of these %d intervals).", u.Of)
-	if len(u.Normalised) > 0 {
-		var narrower []string
-		for _, c := range u.Normalised {
-			narrower = append(narrower, fmt.Sprintf("%s of %s %s", quantityOf(c.Metric).name, t.label.of(c.Factors), c.Narrowed()))
-		}
-		s = fmt.Sprintf("Calibration probe: normalises and narrows %s. The other intervals are as measured; --format json has all of them without it.",
-			strings.Join(narrower, "; "))
-	}
-	if len(u.Differs) > 0 {
-		s += fmt.Sprintf(" Not used for %s: the probe itself differs between treatment and baseline.", strings.Join(u.Differs, ", "))
-	}
-	t.prose(s)
 }
 
 // differenceTable gathers the columns of the differences.

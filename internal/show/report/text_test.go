@@ -168,32 +168,3 @@ func TestTextOfOtherGenerators(t *testing.T) {
 		t.Errorf("no service time in\n%s", got)
 	}
 }
-
-// The use of the calibration probe is reported beside the differences.
-func TestProbeIsReported(t *testing.T) {
-	s := small(nil)
-	s.Blocks, s.Walk, s.Noise, s.Drift, s.Probed = 8, 0.05, 0.004, 0, true
-	text := plain(t, reportOf(t, s))
-	if !strings.Contains(text, "Calibration probe: normalises") || !strings.Contains(text, "CPU/request, total of envoy by") {
-		t.Errorf("not reported:\n%s", text)
-	}
-	s.Walk, s.Noise = 0, 0.03
-	text = plain(t, reportOf(t, s))
-	if !strings.Contains(text, "Calibration probe: not used") {
-		t.Errorf("not reported:\n%s", text)
-	}
-	s.Probed = false
-	if text = plain(t, reportOf(t, s)); strings.Contains(text, "probe") {
-		t.Errorf("a probe is reported without a probe:\n%s", text)
-	}
-}
-
-func plain(t *testing.T, r *analysis.Report) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := writeText(&b, r, Options{Width: 200}); err != nil {
-		t.Fatal(err)
-	}
-	// Sentences are folded, and found whole.
-	return strings.Join(strings.Fields(b.String()), " ")
-}
