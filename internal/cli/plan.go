@@ -19,7 +19,7 @@ import (
 // planFormats are the ways to print a plan, the default first.
 var planFormats = []struct {
 	name  string
-	write func(io.Writer, *plan.Plan) error
+	write func(io.Writer, *Study) error
 }{
 	{"text", writePlanText},
 	{"json", writePlanJSON},
@@ -37,7 +37,8 @@ func newPlanCommand(c *CommandLine) *cobra.Command {
 		Short: "Print the trials of an experiment, their order and duration",
 		Long: `plan reads an experiment file and prints its treatments with their baselines, its
 trials in order, and the expected time. It starts nothing and writes nothing. The
-same file gives the same plan on every machine.`,
+same file and seed give the same plan on every machine. A file without a seed gets
+a fresh one: --set seed=N repeats its plan.`,
 		Example: `  tare plan examples/quickstart.yaml
   tare plan examples/quickstart.yaml --set blocks=10 --set 'factors.rate=[500, 1000]'
   tare plan examples/quickstart.yaml --format json`,
@@ -53,7 +54,7 @@ same file gives the same plan on every machine.`,
 					if short := runner.ShortMeasure(s.Experiment.Phases, refresh); short != "" {
 						fmt.Fprintf(c.Err, "tare: %s\n", short)
 					}
-					return f.write(c.Out, s.Plan)
+					return f.write(c.Out, s)
 				}
 			}
 			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
@@ -65,21 +66,28 @@ same file gives the same plan on every machine.`,
 	return cmd
 }
 
-func writePlanJSON(w io.Writer, p *plan.Plan) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(p)
+var orderWords = map[string]string{
+	experiment.OrderBalanced: "random, each treatment in each position and after each other one equally often",
+	experiment.OrderTurns:    "the trials of one mesh stand together within a block",
+	experiment.OrderOnce:     "the trials of one mesh stand together",
 }
 
-func writePlanText(w io.Writer, p *plan.Plan) error {
+func writePlanJSON(w io.Writer, s *Study) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(s.Plan)
+}
+
+func writePlanText(w io.Writer, s *Study) error {
+	p := s.Plan
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s × %s = %s, seed %d\n", p.Experiment, console.Counted(len(p.Treatments), "treatment"),
-		console.Counted(p.Blocks, "block"), console.Counted(len(p.Trials), "trial"), p.Seed)
+	fmt.Fprintf(&b, "%s: %s × %s = %s, %s\n", p.Experiment, console.Counted(len(p.Treatments), "treatment"),
+		console.Counted(p.Blocks, "block"), console.Counted(len(p.Trials), "trial"), s.seedWords())
 	if p.Until != "" {
 		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
 	}
-	if p.Order != "" {
-		fmt.Fprintf(&b, "order %s: the trials of one mesh stand together%s\n", p.Order, map[string]string{experiment.OrderTurns: " within a block"}[p.Order])
+	if words := orderWords[p.Order]; words != "" {
+		fmt.Fprintf(&b, "order %s: %s\n", p.Order, words)
 	}
 	fmt.Fprintf(&b, "about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 	if n := p.MeshChanges; n > 0 {

@@ -40,13 +40,36 @@ func call(t *testing.T, newCommand func(*CommandLine) *cobra.Command, args ...st
 }
 
 func TestPlanText(t *testing.T) {
-	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2")
+	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2", "--set", "seed=1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile("testdata/plan-quickstart.golden")
 	if err != nil || got != string(want) {
 		t.Errorf("%v: got\n%swant\n%s", err, got, want)
+	}
+}
+
+// A file without a seed gets a fresh one, and the printed settings repeat its plan.
+func TestPlanDrawsASeed(t *testing.T) {
+	const file = "../../examples/quickstart.yaml"
+	seen := map[string]bool{}
+	var first string
+	for range 5 {
+		got, err := call(t, newPlanCommand, file)
+		if err != nil || !strings.Contains(got, "order balanced") {
+			t.Fatalf("%v\n%s", err, got)
+		}
+		_, seed, _ := strings.Cut(got, "(drawn; the same plan again: ")
+		seed, _, _ = strings.Cut(seed, ")")
+		seen[seed], first = true, got
+		again, err := call(t, newPlanCommand, append([]string{file}, strings.Fields(seed)...)...)
+		if _, trials, _ := strings.Cut(got, "\n"); err != nil || !strings.HasSuffix(again, trials) || strings.Contains(again, "drawn") {
+			t.Errorf("%v: %s gives\n%swant\n%s", err, seed, again, got)
+		}
+	}
+	if len(seen) < 4 {
+		t.Errorf("five plans have %d seeds: %s", len(seen), first)
 	}
 }
 

@@ -79,6 +79,9 @@ finished, but some trials failed or were invalid; 4 an expectation does not hold
 }
 
 func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error {
+	if o.resume != "" {
+		o.draw = recordedSeed(o.resume)
+	}
 	study, err := c.Read(file, o.ExperimentOptions)
 	if err != nil {
 		return err
@@ -112,6 +115,9 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 		return err
 	}
 	dir := on.dir
+	if study.Drawn && o.resume == "" {
+		fmt.Fprintf(c.Err, "%s\n", study.seedWords())
+	}
 	summary, err := c.carryOut(ctx, study, on, o)
 	if closed := dir.Close(); err == nil {
 		err = closed
@@ -132,6 +138,17 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 		err = unmet(dir)
 	}
 	return err
+}
+
+// recordedSeed returns the seed and order of an earlier run, for a file without a seed.
+func recordedSeed(dir string) func() (uint64, string) {
+	return func() (uint64, string) {
+		x, err := experiment.Read(filepath.Join(dir, result.ExperimentFile), experiment.Known{})
+		if err != nil { // opening the directory reports it
+			return drawSeed()
+		}
+		return x.Seed, x.Order
+	}
 }
 
 // dryRun prints what a run would do, where the platform can.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,13 @@ import (
 type ExperimentOptions struct {
 	Set    []string // key=value
 	Meshes []string // files of mesh definitions
+
+	draw func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed
+}
+
+// drawSeed is a fresh seed, short enough to be typed, and the balanced order.
+func drawSeed() (seed uint64, order string) {
+	return 1 + rand.Uint64N(1e9), experiment.OrderBalanced
 }
 
 func (o *ExperimentOptions) register(cmd *cobra.Command) {
@@ -34,6 +42,19 @@ type Study struct {
 	Experiment *experiment.Experiment
 	Plan       *plan.Plan
 	Meshes     map[string]mesh.Definition // by name
+	Drawn      bool                       // the file has no seed
+}
+
+// seedWords are the seed of the plan, and how to run the same plan again.
+func (s *Study) seedWords() string {
+	if !s.Drawn {
+		return fmt.Sprintf("seed %d", s.Plan.Seed)
+	}
+	repeat := fmt.Sprintf("--set seed=%d", s.Plan.Seed)
+	if s.Experiment.Order != "" {
+		repeat += " --set order=" + s.Experiment.Order
+	}
+	return fmt.Sprintf("seed %d (drawn; the same plan again: %s)", s.Plan.Seed, repeat)
 }
 
 // Read reads an experiment file and expands it to a plan.
@@ -48,6 +69,13 @@ func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
 	for _, d := range definitions {
 		s.Meshes[d.Name] = d
 		known.Meshes = append(known.Meshes, d.Name)
+	}
+	known.Draw = func() (uint64, string) {
+		s.Drawn = true
+		if o.draw != nil {
+			return o.draw()
+		}
+		return drawSeed()
 	}
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Read(file, known, o.Set...); err != nil {

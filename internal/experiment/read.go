@@ -25,6 +25,8 @@ type Known struct {
 	Platforms  []string
 	Meters     []string // of a cluster
 	Protocols  []string
+	// Draw returns the seed and the order of a file that has no seed; nil: 1 and random. An order of the file remains.
+	Draw func() (seed uint64, order string)
 	// Topologies are the names that Topology finds, for hints.
 	Topologies []string
 	// Topology finds a topology by name or file; nil: [app.Load].
@@ -65,6 +67,12 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	e := defaults()
 	doc.Decode(e)
 	e.complete(doc)
+	if known.Draw != nil && !doc.Has("seed") {
+		seed, order := known.Draw()
+		if e.Seed = seed; !doc.Has("order") {
+			e.Order = order
+		}
+	}
 	validate(doc, e, known, filepath.Dir(name))
 	if err := doc.Err(); err != nil {
 		return nil, err

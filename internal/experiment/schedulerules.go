@@ -7,13 +7,14 @@ import (
 
 // Orders of the trials.
 const (
-	OrderRandom = "random" // all treatments of a block in random order
-	OrderTurns  = "turns"  // within a block, consecutive trials of one mesh; meshes in random order
-	OrderOnce   = "once"   // the same over all blocks: each mesh is installed once per run
+	OrderRandom   = "random"   // all treatments of a block in random order
+	OrderBalanced = "balanced" // the same, each treatment in each position and after each other equally often
+	OrderTurns    = "turns"    // within a block, consecutive trials of one mesh; meshes in random order
+	OrderOnce     = "once"     // the same over all blocks: each mesh is installed once per run
 )
 
 // orders lists the orders, the default first.
-var orders = []string{OrderRandom, OrderTurns, OrderOnce}
+var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce}
 
 // minSequential is the number of blocks before which a run does not stop early.
 // With fewer, the standard deviation is often too small by chance, and the

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -158,6 +159,9 @@ func flatExperiment(d *result.Dir) (map[string]string, error) {
 	}
 	flat := map[string]string{}
 	flatten(flat, "", v)
+	if o := flat["order"]; o == experiment.OrderRandom || o == experiment.OrderBalanced {
+		delete(flat, "order") // both are random within blocks
+	}
 	return flat, nil
 }
 

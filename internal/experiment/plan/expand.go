@@ -44,7 +44,10 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 	}
 	p.Trials = make([]Trial, 0, len(treatments)*max(e.Blocks.Max, 0))
 	for b := 1; b <= e.Blocks.Max; b++ {
-		p.Trials = appendBlock(p.Trials, treatments, e.Seed, b)
+		p.Trials = appendBlock(p.Trials, treatments, e.Seed, b, e.Order == experiment.OrderBalanced)
+	}
+	if e.Order == experiment.OrderBalanced {
+		p.Order = e.Order
 	}
 	p.keepTogether(e.Order)
 	if e.Blocks.Until != nil {
@@ -117,7 +120,7 @@ func (p *Plan) AA(treatment string, blocks int, trial time.Duration) (*Plan, err
 	aa := &Plan{Schema: p.Schema, Experiment: p.Experiment, Seed: p.Seed, Blocks: blocks, TrialTime: trial,
 		Treatments: []Treatment{base, control(base, namer{taken: map[string]bool{}})}}
 	for b := 1; b <= blocks; b++ {
-		aa.Trials = appendBlock(aa.Trials, aa.Treatments, p.Seed, b)
+		aa.Trials = appendBlock(aa.Trials, aa.Treatments, p.Seed, b, p.Order == experiment.OrderBalanced)
 	}
 	aa.Expected = trial * time.Duration(len(aa.Trials))
 	return aa, nil
@@ -193,15 +196,14 @@ func (n namer) unique(name string) string {
 	return candidate
 }
 
-// appendBlock runs every treatment once, in an order drawn from seed and block.
-func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int) []Trial {
+// appendBlock runs every treatment once, in an order drawn from seed and block, or balanced over blocks.
+func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int, balanced bool) []Trial {
 	source := rand.NewPCG(seed, uint64(block))
 	trialSeed := source.Uint64() >> 11 // 53 bits: every reader of JSON keeps them exactly
-	order := make([]int, len(treatments))
-	for i := range order {
-		order[i] = i
+	order := numbers(len(treatments))
+	if shuffle(order, source); balanced {
+		order = balancedOrder(len(treatments), seed, block)
 	}
-	shuffle(order, source)
 	for _, i := range order {
 		n := len(trials) + 1
 		trials = append(trials, Trial{

@@ -3,7 +3,8 @@
 //
 // The design is randomised complete blocks: each block runs every treatment
 // once, in an order drawn from the seed. Drift of the machine then affects all
-// treatments alike, and analysis can pair within blocks. If changing the mesh is
+// treatments alike, and analysis can pair within blocks. A balanced order draws
+// whole Williams designs. If changing the mesh is
 // expensive, its trials can be kept together, within a block or over all blocks.
 package plan
 
@@ -48,7 +49,7 @@ type Plan struct {
 	Until     string `json:"until,omitempty"`
 	// Way that the load takes to the application, in words; empty: to the entry.
 	Way string `json:"way,omitempty"`
-	// Order of the trials if not random within each block: experiment.OrderTurns or OrderOnce.
+	// Order of the trials if not random within each block: experiment.OrderBalanced, OrderTurns or OrderOnce.
 	Order      string      `json:"order,omitempty"`
 	Treatments []Treatment `json:"treatments"`
 	Trials     []Trial     `json:"trials"`

@@ -31,7 +31,7 @@ func headerSection(t text) {
 // trialsSentence is the number of trials, and of lost trials.
 func trialsSentence(t text) string {
 	c := t.r.Count
-	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.r.Treatments), orderWords(t.r.Order))
+	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.r.Treatments), orderWords(t.r.Order, t.r.Setup.Seed))
 	if x := t.r.Stopping; x != nil && x.Reached {
 		s += fmt.Sprintf(" (max %d; ", x.Max) + x.Words() + ")"
 	}
@@ -54,8 +54,10 @@ func trialsSentence(t text) string {
 }
 
 // orderWords is the order of the trials in words.
-func orderWords(order string) string {
+func orderWords(order string, seed uint64) string {
 	switch order {
+	case experiment.OrderBalanced:
+		return fmt.Sprintf("in balanced random order (seed %d)", seed)
 	case experiment.OrderTurns:
 		return "in random order, one mesh after another within each block"
 	case experiment.OrderOnce:
