@@ -4,6 +4,7 @@ import (
 	"math"
 	"sort"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -95,5 +96,93 @@ func TestSeedDecidesTheSchedule(t *testing.T) {
 	c := all(load.Profile{Rate: 100, Arrivals: load.Poisson, Seed: 2}, 1, 100)
 	if a[99] != b[99] || a[99] == c[99] {
 		t.Errorf("seeds 1, 1, 2 end at %d, %d, %d", a[99], b[99], c[99])
+	}
+}
+
+// The number of Poisson arrivals in the measure window is that of constant arrivals, for
+// every seed, rate curve and number of workers. Without phases the number varies.
+func TestPoissonNumberIsFixed(t *testing.T) {
+	steps := []load.Segment{{For: 500 * time.Millisecond, From: 100, To: 100}, {For: time.Second, From: 100, To: 500}}
+	for _, test := range []struct {
+		name string
+		p    load.Profile
+		want [3]int // warm-up, measure, tail
+	}{
+		{"whole", load.Profile{Rate: 1000, Warmup: 200 * time.Millisecond, Measure: 2 * time.Second, Tail: time.Second}, [3]int{200, 2000, 1000}},
+		{"broken", load.Profile{Rate: 7, Warmup: 300 * time.Millisecond, Measure: 1500 * time.Millisecond, Tail: time.Second}, [3]int{3, 10, 7}},
+		{"steps", load.Profile{Rate: 1, Segments: steps, Warmup: 500 * time.Millisecond, Measure: time.Second, Tail: time.Second}, [3]int{50, 300, 500}},
+		{"sine", load.Profile{Rate: 1000, Sine: &load.Sine{Amplitude: 900, Period: time.Second}, Measure: time.Second, Tail: 2 * time.Second}, [3]int{0, 1000, 2000}},
+		{"requests", load.Profile{Rate: 100, Requests: 250, Measure: 2500 * time.Millisecond}, [3]int{0, 250, 0}},
+	} {
+		varied := map[int]bool{}
+		for seed := range uint64(40) {
+			p := test.p
+			p.Arrivals, p.Seed = load.Poisson, seed
+			if got := phaseCounts(p, 1+int(seed%3)); got != test.want && (p.Requests == 0 || got[1] != test.want[1]) {
+				t.Errorf("%s, seed %d: %v requests, want %v", test.name, seed, got, test.want)
+			}
+			free := p
+			free.Measure, free.Requests = 0, 0
+			varied[countUntil(free, p.Warmup+p.Measure)] = true
+		}
+		if len(varied) < 3 {
+			t.Errorf("%s: the unconditioned process has only %d different numbers", test.name, len(varied))
+		}
+	}
+}
+
+// phaseCounts counts the requests of n workers in warm-up, measure window and tail.
+func phaseCounts(p load.Profile, n int) (counts [3]int) {
+	for i := range n {
+		s := New(&p, nil, i, n)
+		for at := time.Duration(s.Next()); at < p.Warmup+p.Measure+p.Tail; at = time.Duration(s.Next()) {
+			switch {
+			case at < p.Warmup:
+				counts[0]++
+			case at < p.Warmup+p.Measure:
+				counts[1]++
+			default:
+				counts[2]++
+			}
+		}
+	}
+	return counts
+}
+
+func countUntil(p load.Profile, end time.Duration) (n int) {
+	s := New(&p, nil, 0, 1)
+	for time.Duration(s.Next()) < end {
+		n++
+	}
+	return n
+}
+
+// Given their number, Poisson arrivals are uniform in the window, and their gaps remain
+// exponential.
+func TestConditionedArrivalsArePoisson(t *testing.T) {
+	const n = 20_000
+	p := load.Profile{Rate: 1000, Arrivals: load.Poisson, Seed: 11, Measure: n * time.Millisecond}
+	starts := all(p, 3, n)
+	if d := ksExponential(secondsBetween(starts), p.Rate); d > 1.36/math.Sqrt(n-1) { // 5 % level
+		t.Errorf("gaps: KS distance %v", d)
+	}
+	at, even := make([]float64, n), make([]float64, n)
+	for i, ns := range starts {
+		at[i], even[i] = float64(ns)/1e9, (float64(i)+0.5)*p.Measure.Seconds()/n
+	}
+	if d := stat.KolmogorovSmirnov(at, nil, even, nil); d > 1.36/math.Sqrt(n) {
+		t.Errorf("positions: KS distance %v", d)
+	}
+	// The number in a tenth of the window varies as that of uniform positions: variance
+	// n/10·(9/10). Constant arrivals would have none.
+	const short = 200
+	var counts []float64
+	for seed := range uint64(500) {
+		q := load.Profile{Rate: 1000, Arrivals: load.Poisson, Seed: seed, Measure: short * time.Millisecond}
+		counts = append(counts, float64(countUntil(q, q.Measure/10)))
+	}
+	mean, variance := stat.MeanVariance(counts, nil)
+	if want := short * 0.1 * 0.9; math.Abs(mean-short*0.1) > 1 || variance < 0.75*want || variance > 1.25*want {
+		t.Errorf("requests in a tenth of the window: mean %v, variance %v, want 20 and %v", mean, variance, want)
 	}
 }

@@ -9,9 +9,11 @@ import (
 
 // rateCurve is the rate over time. reach returns the time (ns from t0) at which the
 // cumulated rate, the expected number of requests so far, reaches x. x does not
-// decrease from call to call. Infinite: never.
+// decrease from call to call. Infinite: never. cumulated is its inverse: the number at
+// t seconds.
 type rateCurve interface {
 	reach(x float64) float64
+	cumulated(t float64) float64
 }
 
 func curve(p *load.Profile) rateCurve {
@@ -29,6 +31,8 @@ func curve(p *load.Profile) rateCurve {
 type flat float64
 
 func (rate flat) reach(x float64) float64 { return x * 1e9 / float64(rate) }
+
+func (rate flat) cumulated(t float64) float64 { return float64(rate) * t }
 
 // segmented goes from segment to segment; the last one's end rate holds on.
 type segmented struct {
@@ -53,6 +57,18 @@ func (s *segmented) reach(x float64) float64 {
 		return float64(s.start) + solveRamp(g.From, (g.To-g.From)/d, x-s.before)*1e9
 	}
 	return math.Inf(1)
+}
+
+// cumulated counts from the current segment: call it before reach.
+func (s *segmented) cumulated(t float64) float64 {
+	sum, rate := 0.0, 0.0
+	for _, g := range s.segments {
+		d := g.For.Seconds()
+		in := min(max(t, 0), d)
+		sum += g.From*in + (g.To-g.From)/d*in*in/2
+		t, rate = t-d, g.To
+	}
+	return sum + rate*max(t, 0)
 }
 
 // solveRamp returns t ≥ 0 with rate·t + slope·t²/2 = x, in the form of the
