@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/cli"},
 	{"internal/cli/health"},
 	{"internal/run/runner", "internal/show/live", "internal/web", "internal/study/debate", "internal/study/uds", "internal/study/isotope"},
-	{"internal/show/report"},
+	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
 	{"internal/answer/analysis", "internal/load/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},

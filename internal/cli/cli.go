@@ -66,16 +66,14 @@ result is a difference with an interval and a verdict.`,
 		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          refuseUnknown,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(c.In)
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.SetVersionTemplate("tare {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return console.Usage(fmt.Errorf("%w", err), "`"+cmd.CommandPath()+" --help` lists the flags")
-	})
+	root.SetFlagErrorFunc(flagError)
 	for _, newCommand := range commands {
 		cmd := newCommand(c)
 		cmd.Args = UsageArgs(cmd.Args)

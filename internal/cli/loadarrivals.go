@@ -22,11 +22,11 @@ func (f *loadFlags) vary(p *load.Profile) error {
 		p.Segments = append(p.Segments, segment)
 		all += segment.For
 	}
-	if all > 0 && !f.given("duration") && p.Requests == 0 {
+	if all > 0 && !f.timed() && p.Requests == 0 {
 		if !f.given("warmup") {
 			p.Warmup = 0
 		}
-		f.duration = max(0, all-p.Warmup)
+		f.duration.d = max(0, all-p.Warmup)
 	}
 	if f.sine != "" {
 		swing, err := parseSegment(f.sine)

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,29 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 )
-
-// writeLoad writes the outcome in one of loadOutputs. For csv and hdr the
-// interval log is at p.HDRPath.
-func writeLoad(w io.Writer, output string, p *load.Profile, r *load.Report) error {
-	switch output {
-	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	case "text":
-		return writeLoadSummary(w, p, r)
-	}
-	log, err := os.Open(p.HDRPath)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	if output == "csv" {
-		return writeLoadCSV(w, log)
-	}
-	_, err = io.Copy(w, log)
-	return err
-}
 
 // loadClasses are the CSV's columns of counts, in order.
 var loadClasses = []load.Class{load.OK, load.Status, load.Timeout, load.Conn}

@@ -16,10 +16,10 @@ type Progress struct {
 	Second    int     `json:"second"` // from Start
 	Phase     string  `json:"phase"`  // warm-up | measure | tail
 	Intended  int64   `json:"intended"`
-	Completed int64   `json:"completed"` // in this second
-	Errors    int64   `json:"errors"`    // in this second, every class but 2xx
-	P50MS     float64 `json:"p50_ms"`
-	P99MS     float64 `json:"p99_ms"`
+	Completed int64   `json:"completed"`        // in this second
+	Errors    int64   `json:"errors"`           // in this second, every class but 2xx
+	P50MS     float64 `json:"p50_ms,omitempty"` // absent if nothing ended in this second
+	P99MS     float64 `json:"p99_ms,omitempty"`
 }
 
 // Line is one line of the engine's stdout: a progress line or, last, the report.

@@ -107,8 +107,13 @@ type Profile struct {
 	Weights []int `json:"weights,omitempty"`
 	// Headers are sent with every request, "Name: value".
 	Headers []string `json:"headers,omitempty"`
-	// BodyFile has the request's body, in place of RequestSize filler bytes.
+	// BodyFile has the request's body, in place of RequestSize filler bytes, and Body is
+	// the body itself.
 	BodyFile string `json:"bodyFile,omitempty"`
+	Body     []byte `json:"body,omitempty"`
+	// ConnectTo replaces the addresses of hosts; the first that applies counts. Requests
+	// and certificates keep the host of the URL.
+	ConnectTo []ConnectTo `json:"connectTo,omitempty"`
 	// Resolve is the time of name look-ups: "once" (default), before the load, or
 	// "connection", as part of opening each connection. Several addresses of one name
 	// are used in turn. An address that cannot be connected to is skipped for a second.
@@ -159,6 +164,14 @@ type Profile struct {
 	// absent. The body is read as it comes and not kept. Not for gRPC.
 	JSONHas   []string `json:"jsonHas,omitempty"`
 	JSONLacks []string `json:"jsonLacks,omitempty"`
+}
+
+// ConnectTo is where connections to a host and port go instead.
+type ConnectTo struct {
+	Host string `json:"host,omitempty"` // empty: any
+	Port uint16 `json:"port,omitempty"` // 0: any
+	// To are addresses "host:port". An empty host or port is that of the URL.
+	To []string `json:"to"`
 }
 
 // TLS are the files of a TLS or mutual TLS connection, PEM.

@@ -1,9 +1,9 @@
 package load
 
 import (
-	"fmt"
-	"strings"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // OnClock converts r's times from the part's own clock to the clock of the process
@@ -45,6 +45,13 @@ type Report struct {
 	// Protocol is that of the profile, or what became of auto: both, if targets differ.
 	Protocol string `json:"protocol"`
 	Arrivals string `json:"arrivals,omitempty"`
+	// Seed is that of random arrivals: with it the same load is repeatable.
+	Seed uint64 `json:"seed,omitempty"`
+
+	// Result is the outcome of the requests. Generator is whether their times are those
+	// of the server. Verdict is about both, for readers of earlier versions.
+	Result    Result    `json:"result"`
+	Generator Generator `json:"generator"`
 
 	Started      time.Time `json:"started"`      // the schedule's t0
 	MeasureStart time.Time `json:"measureStart"` // t0 + warm-up
@@ -81,21 +88,32 @@ type Report struct {
 	// Rate is answers per second of the measure window; with slices, of LoadedSeconds.
 	Rate float64 `json:"rate"`
 
-	ResponseMS Quantiles `json:"latency_ms"`  // 2xx, from the intended start; ms
-	ServiceMS  Quantiles `json:"service_ms"`  // 2xx, from the actual send; ms
-	LatenessUS Quantiles `json:"lateness_us"` // send minus intended start; µs
+	// Distributions without a value are absent, never zero.
+	ResponseMS Quantiles `json:"latency_ms,omitzero"`  // 2xx, from the intended start; ms
+	ServiceMS  Quantiles `json:"service_ms,omitzero"`  // 2xx, from the actual send; ms
+	LatenessUS Quantiles `json:"lateness_us,omitzero"` // send minus intended start; open loop; µs
 	// OwnLatenessUS is the part of the lateness that is the generator's own doing:
 	// send minus the later of the intended start and the moment a connection was
 	// free. The rest of the lateness is waiting for the server; µs.
-	OwnLatenessUS Quantiles `json:"own_lateness_us"`
+	OwnLatenessUS Quantiles `json:"own_lateness_us,omitzero"`
+
+	// FailedMS are the response times of failed requests: by class of their status
+	// ("4xx", "5xx"), and "timeout" and "conn"; ms.
+	FailedMS map[string]Quantiles `json:"failed_ms,omitempty"`
+	// Histogram is the distribution of ResponseMS.
+	Histogram []Bucket `json:"histogram,omitempty"`
+	// Times are the distributions in full of ResponseMS (class "ok") and FailedMS, and
+	// FirstByte that of TTFBMS; ns.
+	Times     map[string]*hdrhistogram.Histogram `json:"-"`
+	FirstByte *hdrhistogram.Histogram            `json:"-"`
 
 	// Routes are the service times by path, where the targets have several.
 	Routes map[string]RouteTimes `json:"routes,omitempty"`
 
 	// TTFBMS is the time from the send to the first byte of a 2xx answer; ConnectMS
 	// and TLSMS are the times of every connect and handshake of the run; ms.
-	TTFBMS    Quantiles `json:"ttfb_ms"`
-	ConnectMS Quantiles `json:"connect_ms"`
+	TTFBMS    Quantiles `json:"ttfb_ms,omitzero"`
+	ConnectMS Quantiles `json:"connect_ms,omitzero"`
 	TLSMS     Quantiles `json:"tls_ms,omitzero"`
 	// TLS is the version and the cipher suite of the first connection, and
 	// TLSResumed how many handshakes resumed a session.
@@ -113,8 +131,8 @@ type Report struct {
 	// process that answers at once: the least it can see here. Absent without Profile.Calibrate.
 	FloorMS Quantiles `json:"floor_ms,omitzero"`
 	// GapDistance is how far the gaps between sends were from the intended ones, in
-	// mean gaps (Wasserstein): 0 for arrivals exactly as intended.
-	GapDistance float64 `json:"gapDistance"`
+	// mean gaps (Wasserstein). It needs an open loop and 100 gaps, and is absent otherwise.
+	GapDistance float64 `json:"gapDistance,omitempty"`
 	Host        Host    `json:"host"`
 	// QueueMax is the longest the queue of due requests without a free connection grew.
 	QueueMax int64 `json:"queueMax"`
@@ -125,6 +143,9 @@ type Report struct {
 	// others could not be opened, then or later, for a request or ahead of one.
 	Connected     int64            `json:"connected"`
 	ConnectErrors map[string]int64 `json:"connectErrors,omitempty"`
+	// Reasons are the texts of the first error of each kind, such as x509's; bounded, and
+	// without control characters.
+	Reasons map[string]string `json:"reasons,omitempty"`
 	// Addresses counts the connections of the whole run by where they went, and
 	// ResolveMS is the time of every look-up for one of them; ms.
 	Addresses  map[string]int64 `json:"addresses,omitempty"`
@@ -133,7 +154,8 @@ type Report struct {
 	// SpinUS is the spin window that was used, µs.
 	SpinUS float64 `json:"spin_us"`
 
-	// Verdict is "ok", or "invalid: " and which limit of the generator was met.
+	// Verdict is "ok", or "invalid: " with the reasons: a limit of the generator, or a
+	// rate that was not reached. It contains nothing on failed requests.
 	Verdict string `json:"verdict"`
 
 	Warnings []string `json:"warnings"` // why the generator, not the server, was the limit
@@ -162,6 +184,8 @@ type Distributions struct {
 	Handshake []byte `json:"handshake"`
 	Message   []byte `json:"message"`
 	Lookup    []byte `json:"lookup"`
+	// Failed are the response times of failed requests, by class.
+	Failed map[string][]byte `json:"failed,omitempty"`
 }
 
 // Host is the state of the machine in the measure window; zero where unknown.
@@ -170,36 +194,33 @@ type Host struct {
 	CPUPressure float64 `json:"cpuPressure"` // share of the time in which some task waited for a CPU
 }
 
-// Quantiles of one distribution; the unit is the field's. Zero count: all zero.
+// Quantiles of one distribution; the unit is the field's. Zero count: all zero, and
+// absent in JSON.
 type Quantiles struct {
 	Count int64   `json:"count"`
 	Mean  float64 `json:"mean"`
+	Min   float64 `json:"min"`
+	P10   float64 `json:"p10"`
+	P25   float64 `json:"p25"`
 	P50   float64 `json:"p50"`
+	P75   float64 `json:"p75"`
 	P90   float64 `json:"p90"`
+	P95   float64 `json:"p95"`
 	P99   float64 `json:"p99"`
 	P999  float64 `json:"p99.9"`
 	P9999 float64 `json:"p99.99"`
 	Max   float64 `json:"max"`
 }
 
-func (r *Report) Warn(format string, args ...any) {
-	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
-}
-
-// Invalidate makes the verdict so and names the limit; several limits follow one another.
-func (r *Report) Invalidate(format string, args ...any) {
-	why := fmt.Sprintf(format, args...)
-	r.Warnings = append(r.Warnings, why)
-	if r.Verdict == "ok" {
-		r.Verdict = "invalid: " + why
-	} else {
-		r.Verdict = strings.Join([]string{r.Verdict, why}, "; ")
-	}
+// Bucket is a part of a histogram: Count times above the bucket before, up to ToMS.
+type Bucket struct {
+	ToMS  float64 `json:"to_ms"`
+	Count int64   `json:"count"`
 }
 
 // RouteTimes are the results of the requests of one path, where targets have
 // several: 2xx answers to requests intended in the measure window.
 type RouteTimes struct {
 	Requests int64   `json:"requests"`
-	MeanMS   float64 `json:"mean_ms"` // from the actual send to the last byte
+	MeanMS   float64 `json:"mean_ms,omitempty"` // from the actual send to the last byte
 }

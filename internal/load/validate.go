@@ -105,6 +105,10 @@ func (p Profile) Validate() error {
 		refuse(!ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value), "header %q is not of the form Name: value", h)
 	}
 	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
+	refuse(p.Body != nil && (p.RequestSize > 0 || p.BodyFile != ""), "a request cannot have a body and also a body file or a body size")
+	for _, c := range p.ConnectTo {
+		refuse(len(c.To) == 0, "connections to %s:%d have no address", c.Host, c.Port)
+	}
 	refuse(p.RequestSize < 0 || p.RequestSize > MaxRequestSize, "request size %d is not between 0 and %d bytes", p.RequestSize, MaxRequestSize)
 	refuse(p.Requests < 0, "%d requests", p.Requests)
 	refuse(p.Requests > 0 && p.Tail > 0, "a number of requests and a tail exclude each other")

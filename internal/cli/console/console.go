@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -75,6 +76,19 @@ func Width(w io.Writer) int {
 		return 0
 	}
 	return width
+}
+
+// Columns is the width for text on w: $COLUMNS, else that of the terminal, else 0.
+func Columns(w io.Writer) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	return Width(w)
+}
+
+// Color reports whether w shows colours: a terminal, unless $NO_COLOR is set.
+func Color(w io.Writer) bool {
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // Counted is n and a noun, in the plural unless n is 1.

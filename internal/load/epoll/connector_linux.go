@@ -52,7 +52,9 @@ func (cn *connector) lookup(c *conn) {
 			cn.w.tick()
 			cn.w.rec.Resolved(cn.w.now - began)
 			if err != nil {
-				cn.openFailed(c, target.LookupFailure(err))
+				k := target.LookupFailure(err)
+				cn.w.rec.Because(k, err)
+				cn.openFailed(c, k)
 				return
 			}
 			if cn.w.job.Profile.Resolve != load.ResolveConnection {

@@ -104,6 +104,9 @@ func (x *exchanger) read(c *conn) {
 			x.ended(c)
 			return
 		case receivedFailure:
+			if c.secure != nil {
+				x.w.rec.Because(k, c.secure.failed)
+			}
 			x.fail(c, k)
 			return
 		}

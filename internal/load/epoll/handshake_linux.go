@@ -34,7 +34,9 @@ func (cn *connector) continueHandshake(c *conn) {
 	errno := c.flushTLS() // including an alert for the server
 	switch {
 	case over && err != nil:
-		cn.openFailed(c, target.TLSFailure(err))
+		k := target.TLSFailure(err)
+		cn.w.rec.Because(k, err)
+		cn.openFailed(c, k)
 	case over:
 		cn.endHandshake(c)
 	case errno != 0:
@@ -59,6 +61,7 @@ func (cn *connector) endHandshake(c *conn) {
 	}
 	c.drained = true // what has arrived is in s.in
 	if k := c.checkIdle(&cn.w.io); k != load.FailureNone {
+		cn.w.rec.Because(k, s.failed)
 		cn.openFailed(c, k)
 		return
 	}

@@ -136,6 +136,10 @@ func (m *multiplexer) readSession(c *conn) {
 		switch p {
 		case receivedEnd:
 			k = c.session.EndReason()
+		case receivedFailure:
+			if c.secure != nil {
+				m.w.rec.Because(k, c.secure.failed)
+			}
 		case receivedBytes:
 			if m.w.rec.InWindow(m.w.now) {
 				m.w.rec.BytesIn += int64(len(b))

@@ -88,6 +88,7 @@ func (c *socket) receiveTLS(b *buffers) ([]byte, received, load.Failure) {
 		case errors.Is(err, io.EOF):
 			return nil, receivedEnd, load.FailureNone
 		case err != nil:
+			s.failed = err
 			return nil, receivedFailure, target.TLSFailure(err)
 		}
 	}

@@ -22,6 +22,7 @@ type secure struct {
 	out     []byte // records for the server
 	written int    // bytes of out
 	stash   []byte // holds the rest of in while nothing is read
+	failed  error  // of a read
 
 	shaking bool
 	shake   handshake

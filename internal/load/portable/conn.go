@@ -223,7 +223,7 @@ func (c *conn) connect() load.Failure {
 		t := tls.Client(conn, c.target.TLS)
 		if err := t.HandshakeContext(ctx); err != nil {
 			_ = conn.Close()
-			return target.TLSFailure(err)
+			return c.because(target.TLSFailure(err), err)
 		}
 		conn, secured = t, t
 	}
@@ -267,7 +267,7 @@ func (c *conn) dial(ctx context.Context) (conn net.Conn, d dialled, k load.Failu
 		l.rec.Resolved(int64(time.Since(d.began)))
 		l.mu.Unlock()
 		if err != nil {
-			return nil, d, target.LookupFailure(err)
+			return nil, d, c.because(target.LookupFailure(err), err)
 		}
 	}
 	l.mu.Lock()
@@ -287,6 +287,14 @@ func (c *conn) dial(ctx context.Context) (conn net.Conn, d dialled, k load.Failu
 		}
 	}
 	return nil, d, k
+}
+
+// because stores the reason of a failure.
+func (c *conn) because(k load.Failure, err error) load.Failure {
+	c.worker.mu.Lock()
+	defer c.worker.mu.Unlock()
+	c.worker.rec.Because(k, err)
+	return k
 }
 
 func (c *conn) drop() {

@@ -24,6 +24,9 @@ func totalsOf(r *load.Report) (Totals, error) {
 		*h, err = hdrhistogram.Decode(*encoded)
 		return err
 	})
+	if err == nil {
+		err = t.failed.decode(r.Parts.Failed)
+	}
 	if err != nil {
 		return t, fmt.Errorf("decode distribution: %w", err)
 	}
@@ -39,8 +42,9 @@ func totalsOf(r *load.Report) (Totals, error) {
 	}
 	t.Open, t.resumed, t.TLS = r.Connected, r.TLSResumed, r.TLS
 	for k := range load.FailureCount {
-		t.kinds[k], t.OpenKinds[k] = r.Errors[k.String()], r.ConnectErrors[k.String()]
+		t.kinds[k], t.OpenKinds[k], t.reasons[k] = r.Errors[k.String()], r.ConnectErrors[k.String()], r.Reasons[k.String()]
 	}
+	t.unsuccessful = unsuccessfulOf(r.Result.Failures)
 	for text, n := range r.Addresses {
 		if addr, err := netip.ParseAddrPort(text); err == nil {
 			t.addresses[addr] = n
@@ -63,7 +67,7 @@ func Merge(reports []load.Report) (load.Report, error) {
 	}
 	sum := newTotals()
 	m := reports[0]
-	m.Verdict, m.Warnings, m.Parts = "ok", []string{}, nil
+	m.Verdict, m.Warnings, m.Parts, m.Generator = "ok", []string{}, nil, load.Generator{OK: true}
 	first, last, gapDistance := m.Started, m.Started, 0.0
 	for i := range reports {
 		r := &reports[i]
@@ -84,7 +88,7 @@ func Merge(reports []load.Report) (load.Report, error) {
 		m.ThreadCPURatio = max(m.ThreadCPURatio, r.ThreadCPURatio)
 		gapDistance = max(gapDistance, r.GapDistance)
 		if r.Verdict != "ok" {
-			m.Warnings = append(m.Warnings, fmt.Sprintf("part %d: %s", i, r.Verdict))
+			m.Warn("part %d: %s", i, r.Verdict)
 		}
 	}
 	fill(&m, &sum)
@@ -97,7 +101,7 @@ func Merge(reports []load.Report) (load.Report, error) {
 	judge(&m, &sum, false)
 	judgeClocks(&m, reports)
 	if skew := last.Sub(first); skew > time.Millisecond {
-		m.Invalidate("the parts started %v apart", skew.Round(time.Microsecond))
+		m.Limit("the parts started %v apart", skew.Round(time.Microsecond))
 	}
 	return m, nil
 }

@@ -164,6 +164,12 @@ func (r *Recorder) count(o *Outcome, class classIndex, response int64) {
 	r.classes[class]++
 	r.kinds[o.Kind]++
 	r.statuses[o.Status]++
+	if class != classOK {
+		if class == classStatus && (o.Kind == load.FailureNone || o.Kind == load.FailureWrongStatus) {
+			r.unsuccessful[o.Status]++
+		}
+		put(orNew(&r.failed[failedIndex(class, o.Status)]), response)
+	}
 	r.messages += int64(o.Messages)
 	r.redirects += int64(o.Hops)
 	if o.Sent >= 0 {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"runtime/debug"
 	"time"
 
@@ -40,9 +41,13 @@ func (c *Collector) window(results []*Totals) time.Duration {
 func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Duration) load.Host) load.Report {
 	t := newTotals()
 	p := c.profile
-	r := load.Report{Engine: f.Engine, Version: version(), Loop: "open", Protocol: f.Protocols, Arrivals: p.Arrivals, AskedRequests: p.Requests, Verdict: "ok", Warnings: []string{}}
+	r := load.Report{Engine: f.Engine, Version: version(), Loop: "open", Protocol: f.Protocols, Arrivals: p.Arrivals, AskedRequests: p.Requests,
+		Generator: load.Generator{OK: true}, Verdict: "ok", Warnings: []string{}}
 	if p.Rate == 0 {
 		r.Loop, r.Arrivals = "closed", ""
+	}
+	if r.Arrivals == load.Poisson || r.Arrivals == load.Uniform {
+		r.Seed = p.Seed
 	}
 	wall := c.window(results)
 	for _, w := range results {
@@ -74,7 +79,7 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 	r.Host = host(wall)
 	judge(&r, &t, wall < p.Measure && t.Intended != f.Quota)
 	if want := int64(p.Connections); t.Open < want && !p.NoKeepAlive {
-		r.Warn("%d of %d connections were open when the load began: %v", t.Open, want, r.ConnectErrors)
+		r.Warn("%d of %d connections were open when the load began: %s", t.Open, want, cmp.Or(tally(r.ConnectErrors, r.Reasons), "the server closed the others"))
 	}
 	if wall == p.Measure {
 		judgeHalves(&r, c.seconds, p.Warmup, p.Measure)
@@ -100,7 +105,9 @@ func fill(r *load.Report, t *Totals) {
 	for addr, n := range t.addresses {
 		r.Addresses[addr.String()] = n
 	}
-	r.Statuses, r.Errors = map[string]int64{}, byName(&t.kinds)
+	r.Statuses, r.Errors, r.Reasons = map[string]int64{}, byName(&t.kinds), t.reasonsByName()
+	r.Result, r.FailedMS = t.outcome(), t.failed.quantiles()
+	r.Histogram, r.Times, r.FirstByte = histogram(t.response), t.times(), t.firstByte
 	for code, n := range t.statuses {
 		if code > 0 && code != load.StatusEcho && n > 0 {
 			r.Statuses[load.StatusName(code)] = n
@@ -131,11 +138,12 @@ func quantiles(h *hdrhistogram.Histogram, unit float64) load.Quantiles {
 	if h.TotalCount() == 0 {
 		return load.Quantiles{}
 	}
-	at := h.ValueAtPercentilesSlice([]float64{50, 90, 99, 99.9, 99.99})
+	at := h.ValueAtPercentilesSlice([]float64{10, 25, 50, 75, 90, 95, 99, 99.9, 99.99})
 	in := func(i int) float64 { return float64(at[i]) / unit }
 	return load.Quantiles{
-		Count: h.TotalCount(), Mean: h.Mean() / unit,
-		P50: in(0), P90: in(1), P99: in(2), P999: in(3), P9999: in(4), Max: float64(h.Max()) / unit,
+		Count: h.TotalCount(), Mean: h.Mean() / unit, Min: float64(h.Min()) / unit,
+		P10: in(0), P25: in(1), P50: in(2), P75: in(3), P90: in(4), P95: in(5), P99: in(6), P999: in(7), P9999: in(8),
+		Max: float64(h.Max()) / unit,
 	}
 }
 

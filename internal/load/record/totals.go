@@ -33,6 +33,7 @@ func (t *Totals) distributions() *load.Distributions {
 		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
 		return err
 	})
+	d.Failed = t.failed.encode()
 	return d
 }
 
@@ -45,13 +46,16 @@ type Totals struct {
 	classes            [classCount]int64
 	statuses           [load.StatusCount]int64
 	kinds              [load.FailureCount]int64
-	response, service  *hdrhistogram.Histogram  // 2xx
-	lateness, ownDelay *hdrhistogram.Histogram  // every class
-	firstByte          *hdrhistogram.Histogram  // 2xx, from the actual send
-	message            *hdrhistogram.Histogram  // gRPC 2xx, from the actual send to the first message
-	connect, handshake *hdrhistogram.Histogram  // of the whole run, prewarm included
-	lookup             *hdrhistogram.Histogram  // likewise
-	addresses          map[netip.AddrPort]int64 // connections opened, of the whole run
+	unsuccessful       [load.StatusCount]int64   // statuses that are not those of success
+	failed             failedTimes               // response times
+	reasons            [load.FailureCount]string // first error of each kind, of the whole run
+	response, service  *hdrhistogram.Histogram   // 2xx
+	lateness, ownDelay *hdrhistogram.Histogram   // every class
+	firstByte          *hdrhistogram.Histogram   // 2xx, from the actual send
+	message            *hdrhistogram.Histogram   // gRPC 2xx, from the actual send to the first message
+	connect, handshake *hdrhistogram.Histogram   // of the whole run, prewarm included
+	lookup             *hdrhistogram.Histogram   // likewise
+	addresses          map[netip.AddrPort]int64  // connections opened, of the whole run
 	dropped            int64
 	messages           int64
 	redirects          int64 // followed
@@ -102,7 +106,12 @@ func (t *Totals) add(w *Totals) {
 	}
 	for i, n := range w.kinds {
 		t.kinds[i] += n
+		t.reasons[i] = cmp.Or(t.reasons[i], w.reasons[i])
 	}
+	for i, n := range w.unsuccessful {
+		t.unsuccessful[i] += n
+	}
+	t.failed.add(&w.failed)
 	for _, pair := range [][2]*hdrhistogram.Histogram{
 		{t.response, w.response}, {t.service, w.service}, {t.lateness, w.lateness}, {t.ownDelay, w.ownDelay},
 		{t.firstByte, w.firstByte}, {t.message, w.message}, {t.connect, w.connect}, {t.handshake, w.handshake},

@@ -37,15 +37,24 @@ func judgeClocks(r *load.Report, parts []load.Report) {
 	}
 }
 
-// Limits beyond which the generator, not the server, was measured.
+// Limits of the generator. Beyond a limit the generator was measured, not the server.
+// A note is printed beside the times.
 const (
 	reachedRate    = 0.995 // of the intended requests
-	latenessFloor  = 50.0  // µs, p99
-	latenessShare  = 0.10  // of the median response time
 	threadCPULimit = 0.90  // of one core
+	gapNote        = 0.10  // distance of sent from intended gaps, in mean gaps
+	gapLimit       = 0.50  // likewise: requests sent in pairs instead of one by one
+
+	// Lateness is part of the response time, so it is compared with the median response
+	// time. The limits at p99 are those of a trial: it is marked above the larger of 1 ms
+	// and 10 % of the median, and its times are withheld above ten times that.
+	latenessFloor = 50.0     // µs; a smaller lateness is ignored
+	latenessNote  = 0.10     // p99, of the median response time
+	latenessHalf  = 0.50     // p50, likewise: the median is then more of the generator than of the server
+	latenessGross = 10_000.0 // p99, µs, or the median response time if that is more
 )
 
-// judge sets the verdict: whether the generator was the limit, and which one.
+// judge finds the limits of the generator that were reached, and sets the verdict.
 func judge(r *load.Report, t *Totals, cut bool) {
 	if r.MeasureEnd.Equal(r.MeasureStart) {
 		r.Invalidate("stopped before the measure window began")
@@ -55,10 +64,12 @@ func judge(r *load.Report, t *Totals, cut bool) {
 		r.Warn("stopped before the measure window was over: it is %v long", r.MeasureEnd.Sub(r.MeasureStart).Round(time.Millisecond))
 	}
 	if r.Loop == "open" {
-		judgeOpen(r, t)
+		judgeRate(r)
+		judgeLateness(r, t)
+		judgeGaps(r)
 	}
 	if r.ThreadCPURatio > threadCPULimit {
-		r.Invalidate("the busiest worker used %.0f %% of a core (limit %.0f %%): use more workers or fewer requests",
+		r.Limit("the busiest worker used %.0f %% of a core (limit %.0f %%): use more workers or fewer requests",
 			100*r.ThreadCPURatio, 100*threadCPULimit)
 	}
 	if t.Unfinished > 0 {
@@ -66,29 +77,49 @@ func judge(r *load.Report, t *Totals, cut bool) {
 	}
 }
 
-func judgeOpen(r *load.Report, t *Totals) {
+// judgeRate invalidates the verdict of v1 if too few requests ended. That alone is no
+// limit of the generator: the server or the connections may be the reason.
+func judgeRate(r *load.Report) {
 	failed := r.Classes[load.Conn] + r.Classes[load.Timeout]
 	if done := r.Completed + failed; float64(done) < reachedRate*float64(r.Intended) {
 		r.Invalidate("rate missed: %d of %d requests ended in the window (%.1f %%, limit %.1f %%), %d were dropped",
 			done, r.Intended, 100*float64(done)/float64(r.Intended), 100*reachedRate, r.Dropped)
 	}
-	if limit := max(latenessFloor, latenessShare*r.ResponseMS.P50*1e3); r.OwnLatenessUS.P99 > limit {
-		r.Invalidate("sent late: p99 lateness of the generator's own is %.0f µs (limit %.0f µs, the larger of 50 µs and 10 %% of the median response time)",
-			r.OwnLatenessUS.P99, limit)
+}
+
+func judgeLateness(r *load.Report, t *Totals) {
+	if r.ResponseMS.Count == 0 {
+		return // no times to compare with
 	}
-	if r.GapDistance > gapLimit {
-		r.Invalidate("arrivals not as asked: the gaps between sends are %.0f %% of a mean gap away from the intended ones (limit %.0f %%)",
-			100*r.GapDistance, 100*gapLimit)
+	own, median := r.OwnLatenessUS, r.ResponseMS.P50*1e3
+	note := max(latenessFloor, latenessNote*median)
+	switch {
+	case own.P50 > max(latenessFloor, latenessHalf*median):
+		r.Limit("sent late: the generator delayed half of the requests by %.0f µs or more, and the median response time with that is %.0f µs", own.P50, median)
+	case own.P99 > max(latenessGross, median):
+		r.Limit("sent late: p99 lateness of the generator's own is %.1f ms (limit %.1f ms, the larger of 10 ms and the median response time)",
+			own.P99/1e3, max(latenessGross, median)/1e3)
+	case own.P99 > note:
+		r.Note("sent late: p99 lateness of the generator's own is %.0f µs, which is part of the response times (median %.0f µs)", own.P99, median)
 	}
-	if waited := r.LatenessUS.P99 - r.OwnLatenessUS.P99; waited > max(latenessFloor, latenessShare*r.ResponseMS.P50*1e3) {
+	if waited := r.LatenessUS.P99 - own.P99; waited > note {
 		r.Warn("requests waited for a free connection (p99 of lateness %.0f µs, at most %d at once): the wait is part of the response time; more connections would shorten it",
 			r.LatenessUS.P99, t.QueueMax)
 	}
 }
 
+func judgeGaps(r *load.Report) {
+	const text = "arrivals not as asked: the gaps between sends are %.0f %% of a mean gap away from the intended ones"
+	switch {
+	case r.GapDistance > gapLimit:
+		r.Limit(text+" (limit %.0f %%)", 100*r.GapDistance, 100*gapLimit)
+	case r.GapDistance > gapNote:
+		r.Note(text, 100*r.GapDistance)
+	}
+}
+
 // Limits of the checks a run makes of itself.
 const (
-	gapLimit     = 0.10 // distance of sent from intended gaps, in mean gaps
 	halfLimit    = 0.25 // change of the median between the halves of the window
 	halfFloorNS  = 50e3 // smaller changes are ignored
 	minHalf      = 2    // whole seconds in each half, at least
@@ -123,9 +154,9 @@ func judgeHalves(r *load.Report, seconds map[int]*logSecond, warmup, measure tim
 // judgeHost warns of a machine that others kept from working.
 func judgeHost(r *load.Report) {
 	if r.Host.StealRatio > stealLimit {
-		r.Warn("the hypervisor took %.1f %% of the machine's CPU time in the window (limit %.0f %%)", 100*r.Host.StealRatio, 100*stealLimit)
+		r.Note("the hypervisor took %.1f %% of the machine's CPU time in the window (limit %.0f %%)", 100*r.Host.StealRatio, 100*stealLimit)
 	}
 	if r.Host.CPUPressure > pressureMost {
-		r.Warn("tasks waited for a CPU during %.0f %% of the window (limit %.0f %%): the machine is too busy", 100*r.Host.CPUPressure, 100*pressureMost)
+		r.Note("tasks waited for a CPU during %.0f %% of the window (limit %.0f %%): the machine is too busy", 100*r.Host.CPUPressure, 100*pressureMost)
 	}
 }

@@ -18,6 +18,9 @@ func echoed(body []byte) []byte {
 
 // Body is the body of every request.
 func Body(p *load.Profile) ([]byte, error) {
+	if p.Body != nil {
+		return p.Body, nil
+	}
 	if p.BodyFile == "" {
 		return bytes.Repeat([]byte{'x'}, int(p.RequestSize)), nil
 	}

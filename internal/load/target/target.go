@@ -46,7 +46,12 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		} else {
 			t.Request = http1.BuildRequest(u, p, body)
 		}
-		t.Addrs = literal(u)
+		if t.Addrs, err = connectTo(ctx, p, u, look); err != nil {
+			return nil, fmt.Errorf("target %s: %w", raw, err)
+		}
+		if t.Addrs == nil {
+			t.Addrs = literal(u)
+		}
 		if t.Socket == "" && t.Addrs == nil && p.Resolve == load.ResolveOnce {
 			if t.Addrs, err = look.Addresses(ctx, u, p.IPVersion); err != nil {
 				return nil, fmt.Errorf("look up target %s: %w", raw, err)

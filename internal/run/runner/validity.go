@@ -132,7 +132,7 @@ func (t *trial) checked() []result.Warning {
 func medianP50(seconds []load.Progress) time.Duration {
 	var all []float64
 	for _, p := range seconds {
-		if p.Phase == "measure" {
+		if p.Phase == "measure" && p.P50MS > 0 { // 0: nothing ended in this second
 			all = append(all, p.P50MS)
 		}
 	}

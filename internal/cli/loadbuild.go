@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// build makes the profile; every mistake is named.
+func (f *loadFlags) build(urls []string) (load.Profile, error) {
+	p := f.profile
+	p.Warmup, p.Timeout = time.Duration(f.warmup), time.Duration(f.timeout)
+	var errs []error
+	for _, u := range urls {
+		if !strings.Contains(u, "://") {
+			u = "http://" + u
+		}
+		p.Targets = append(p.Targets, u)
+	}
+	errs = append(errs, f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p))
+	p.Rate = float64(f.rate)
+	errs = append(errs, f.vary(&p))
+	if p.Seed = f.seed; !f.given("seed") {
+		p.Seed = uint64(rand.Uint32()) // a whole number in every reader of JSON
+	}
+	var err error
+	f.checkedGates, err = parseLoadGates(f.gates)
+	errs = append(errs, err)
+	if f.failUnder < 0 || f.failUnder > 100 {
+		errs = append(errs, fmt.Errorf("--fail-under %v is not a percentage", f.failUnder))
+	}
+	if p.ReplayFile != "" {
+		p.Arrivals = load.Replay
+		p.Rate = max(p.Rate, 1)
+	}
+	switch {
+	case f.ipv4 && f.ipv6:
+		errs = append(errs, errors.New("--ipv4 and --ipv6 exclude each other: without either, both are used"))
+	case f.ipv4:
+		p.IPVersion = "4"
+	case f.ipv6:
+		p.IPVersion = "6"
+	}
+	if f.drop {
+		p.Overflow = "drop"
+	}
+	if f.tls != (load.TLS{}) {
+		p.TLS = &f.tls
+	}
+	if !slices.Contains(loadOutputs, f.output) {
+		errs = append(errs, fmt.Errorf("output %q is none of %s", f.output, strings.Join(loadOutputs, ", ")))
+	}
+	if f.parts < 1 || f.parts > maxProcesses {
+		errs = append(errs, fmt.Errorf("%d processes are not between 1 and %d", f.parts, maxProcesses))
+	}
+	if p.Rate == 0 && len(p.Segments) == 0 {
+		p.Calibrate = 0 // the floor of a closed loop is only how fast the echo is
+	}
+	if p.Requests > 0 {
+		if !f.timed() {
+			f.duration.d = longest
+		}
+		if !f.given("warmup") {
+			p.Warmup = 0
+		}
+	}
+	if f.parts > max(1, p.Connections) {
+		errs = append(errs, fmt.Errorf("%d processes cannot share %d connections", f.parts, p.Connections))
+	}
+	p.Measure, p.Drain = f.duration.d, max(p.Timeout, time.Second)
+	if errors.Join(errs...) == nil {
+		errs = append(errs, p.Validate())
+	}
+	return p, errors.Join(errs...)
+}
+
+// speak sets the protocol, and the method of gRPC.
+func (f *loadFlags) speak(p *load.Profile) error {
+	if f.http2 {
+		p.Protocol = cmp.Or(p.Protocol, "http2")
+	}
+	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") || strings.HasPrefix(u, "tls://") }) {
+		p.Protocol = cmp.Or(p.Protocol, "tcp")
+	}
+	if p.Protocol == "tcp" && p.ExpectSize >= 0 {
+		return errors.New("an echo is as long as what was sent: leave out --expect-size")
+	}
+	if f.grpc == "" {
+		return nil
+	}
+	p.Protocol = cmp.Or(p.Protocol, "grpc")
+	if p.Protocol != "grpc" || f.http2 {
+		return errors.New("a gRPC method is called by protocol grpc and no other")
+	}
+	for i, raw := range p.Targets {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return err
+		}
+		u.Path = "/" + strings.TrimPrefix(f.grpc, "/")
+		p.Targets[i] = u.String()
+	}
+	return nil
+}
+
+// timed reports whether the command line has a duration.
+func (f *loadFlags) timed() bool { return f.given("duration") || f.given(aliasDuration) }
+
+// refuseZero finds flags that have no meaning at zero: their default would replace it.
+func (f *loadFlags) refuseZero() error {
+	var errs []error
+	for _, flag := range []struct {
+		name string
+		zero bool
+	}{
+		{"connections", f.profile.Connections == 0}, {"requests", f.profile.Requests == 0}, {"workers", f.profile.Workers == 0},
+		{"streams", f.profile.Streams == 0}, {"timeout", f.timeout == 0},
+	} {
+		if f.given(flag.name) && flag.zero {
+			errs = append(errs, fmt.Errorf("--%s must be above 0", flag.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addBody sets the request's body and its content type.
+func (f *loadFlags) addBody(p *load.Profile) error {
+	data := f.data
+	if f.duration.body != "" {
+		if f.given("data") {
+			return fmt.Errorf("the request has two bodies, -d %q and --data", f.duration.body)
+		}
+		data = f.duration.body
+		f.notef("-d %s is the request's body, as with --data; the duration is -z 10s, or -d 10s", data)
+	}
+	if data == "" {
+		return nil
+	}
+	name, isFile := strings.CutPrefix(data, "@")
+	body, err := []byte(data), error(nil)
+	switch {
+	case name == "-" && isFile:
+		body, err = io.ReadAll(io.LimitReader(f.in, load.MaxRequestSize))
+	case isFile:
+		body, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return fmt.Errorf("read --data: %w", err)
+	}
+	p.Body = body
+	kind := "application/x-www-form-urlencoded" // as curl
+	if json.Valid(body) {
+		kind = "application/json"
+	}
+	if p.Protocol != load.ProtocolGRPC && p.Protocol != load.ProtocolTCP && !slices.ContainsFunc(p.Headers, func(h string) bool { return isHeader(h, "Content-Type") }) {
+		p.Headers = append(p.Headers, "Content-Type: "+kind)
+	}
+	return nil
+}
+
+func isHeader(line, name string) bool {
+	field, _, _ := strings.Cut(line, ":")
+	return strings.EqualFold(field, name)
+}
+
+// envPassword has the password of --auth, which the process list then does not show.
+const envPassword = "TARE_PASSWORD"
+
+// addCredentials adds basic authentication (RFC 7617). No output contains it.
+func (f *loadFlags) addCredentials(p *load.Profile) error {
+	if f.auth == "" {
+		return nil
+	}
+	user, password, ok := strings.Cut(f.auth, ":")
+	if !ok {
+		if password, ok = os.LookupEnv(envPassword); !ok {
+			return fmt.Errorf("--auth %s has no password: write user:password, or set %s", user, envPassword)
+		}
+	}
+	p.Headers = append(p.Headers, "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+	return nil
+}
+
+// connect sets where connections go and which name TLS uses.
+func (f *loadFlags) connect(p *load.Profile) error {
+	var errs []error
+	for _, text := range f.resolve {
+		if text == load.ResolveOnce || text == load.ResolveConnection { // the former meaning of --resolve
+			p.Resolve = text
+			continue
+		}
+		r, err := parseResolve(text)
+		p.ConnectTo = append(p.ConnectTo, r)
+		errs = append(errs, err)
+	}
+	for _, text := range f.connectTo {
+		r, err := parseConnectTo(text)
+		p.ConnectTo = append(p.ConnectTo, r)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// parseResolve reads curl's --resolve: host:port:address[,address].
+func parseResolve(text string) (load.ConnectTo, error) {
+	parts := splitHosts(text, 3)
+	if len(parts) == 3 && parts[0] != "" {
+		c := load.ConnectTo{Host: strings.TrimPrefix(parts[0], "*")}
+		port, err := strconv.ParseUint(parts[1], 10, 16)
+		c.Port = uint16(port)
+		for raw := range strings.SplitSeq(parts[2], ",") {
+			addr, errAddr := netip.ParseAddr(strings.Trim(raw, "[]"))
+			err = errors.Join(err, errAddr)
+			c.To = append(c.To, netip.AddrPortFrom(addr, c.Port).String())
+		}
+		if err == nil && c.Port > 0 {
+			return c, nil
+		}
+	}
+	return load.ConnectTo{}, fmt.Errorf("--resolve %q is not of the form host:port:address, such as shop.example:443:127.0.0.1", text)
+}
+
+// parseConnectTo reads curl's --connect-to: host1:port1:host2:port2, each of which may be
+// empty.
+func parseConnectTo(text string) (load.ConnectTo, error) {
+	parts := splitHosts(text, 4)
+	if len(parts) != 4 {
+		return load.ConnectTo{}, fmt.Errorf("--connect-to %q is not of the form host1:port1:host2:port2, such as shop.example:443:127.0.0.1:8443", text)
+	}
+	c := load.ConnectTo{Host: strings.Trim(parts[0], "[]")}
+	for _, port := range []string{parts[1], parts[3]} {
+		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+			return c, fmt.Errorf("--connect-to %q: port %q is not between 1 and 65535", text, port)
+		}
+	}
+	port, _ := strconv.ParseUint(parts[1], 10, 16)
+	c.Port = uint16(port)
+	c.To = []string{parts[2] + ":" + parts[3]}
+	return c, nil
+}
+
+// splitHosts splits at colons outside brackets, into at most n parts.
+func splitHosts(text string, n int) []string {
+	var parts []string
+	depth, from := 0, 0
+	for i, r := range text {
+		switch {
+		case r == '[':
+			depth++
+		case r == ']':
+			depth--
+		case r == ':' && depth == 0 && len(parts) < n-1:
+			parts = append(parts, text[from:i])
+			from = i + 1
+		}
+	}
+	return append(parts, text[from:])
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// checksFailed are the kinds of errors of the flags --expect-… and --refuse-….
+var checksFailed = []struct{ kind, says string }{
+	{"wrong status", "had another status than expected"},
+	{"wrong size", "had another size than expected"},
+	{"wrong body", "had not the body expected"},
+	{"not JSON", "were no JSON"},
+	{"wrong JSON field", "had not the JSON fields expected"},
+}
+
+// neverAccepted are failures that --fail-under tolerates only if it is given: they come
+// from a wrong address or certificate, not from load.
+var neverAccepted = []load.Failure{load.FailureRefused, load.FailureTLS, load.FailureCertificate, load.FailureALPN}
+
+// verdict is the command's error: a check or a gate that does not hold, no answer at
+// all, or too few successful requests.
+func (f *loadFlags) verdict(r *load.Report) error {
+	var failed []string
+	for _, g := range f.gatesOf(r) {
+		if !g.Holds {
+			failed = append(failed, g.Text)
+		}
+	}
+	for _, c := range checksFailed {
+		if n := r.Errors[c.kind]; n > 0 {
+			failed = append(failed, fmt.Sprintf("%d answers %s", n, c.says))
+		}
+	}
+	if failed != nil {
+		return &console.ExitError{Err: errors.New(strings.Join(failed, "; ")), Code: console.Gate}
+	}
+	success := r.Result.Success
+	switch {
+	case success == nil:
+		return nil // stopped before the measurement
+	case r.Classes[load.OK]+r.Classes[load.Status] == 0:
+		return fmt.Errorf("no request was answered: %s", causes(r.Result.Failures))
+	case f.given("fail-under") && 100**success < f.failUnder:
+		return fmt.Errorf("%.4g %% of the requests succeeded, and --fail-under is %g: %s", 100**success, f.failUnder, causes(r.Result.Failures))
+	case f.given("fail-under"):
+		return nil
+	}
+	var refused []load.Cause
+	for _, c := range r.Result.Failures {
+		for _, k := range neverAccepted {
+			if c.Cause == k.String() {
+				refused = append(refused, c)
+			}
+		}
+	}
+	if refused != nil {
+		return fmt.Errorf("%s of %d requests; --fail-under 99 would accept 1 %%", causes(refused), r.Requests)
+	}
+	return nil
+}
+
+// causes lists the causes of failures with their numbers.
+func causes(of []load.Cause) string {
+	var words []string
+	for _, c := range of {
+		words = append(words, fmt.Sprintf("%s (%d)", c, c.Count))
+	}
+	return strings.Join(words, ", ")
+}

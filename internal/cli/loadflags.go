@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// loadFlags are the flags of tare load.
+type loadFlags struct {
+	profile   load.Profile
+	rate      rateFlag
+	output    string
+	duration  durationFlag
+	warmup    secondsFlag
+	timeout   secondsFlag
+	seed      uint64
+	ramp      []string // segments of a rate that changes
+	sine      string   // a rate that swings
+	drop      bool
+	tls       load.TLS
+	http2     bool
+	grpc      string // method
+	ipv4      bool
+	ipv6      bool
+	parts     int    // processes to share the load
+	data      string // body, or @file
+	auth      string // user:password
+	resolve   []string
+	connectTo []string
+	failUnder float64 // % of success
+	gates     []string
+
+	checkedGates []loadGate
+	given        func(flag string) bool
+	in           io.Reader
+	notef        func(format string, args ...any)
+}
+
+// Aliases of flags, by the letters that other load generators use.
+const (
+	aliasRate     = "qps"
+	aliasDuration = "run-time"
+)
+
+// flagGroup is a part of a command's help.
+type flagGroup struct {
+	title string
+	names []string
+}
+
+// loadGroups are the flags of tare load as its help groups them.
+var loadGroups = []flagGroup{
+	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
+	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "replay", "drop"}},
+	{"Connections", []string{"protocol", "http2", "streams", "no-keepalive", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
+		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
+	{"Request", []string{"auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
+	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
+	{"Checks", []string{"fail-under", "expect-status", "expect-size", "expect-body", "refuse-body", "expect-json", "refuse-json"}},
+	{"Output", []string{"hdr"}},
+}
+
+func (f *loadFlags) register(flags *pflag.FlagSet) {
+	f.duration.d, f.warmup, f.timeout = 10*time.Second, secondsFlag(time.Second), secondsFlag(load.DefaultTimeout)
+	flags.VarP(&f.rate, "rate", "r", "requests per second in total, such as 50, 50/s or 3000/m, or max for a closed loop (also -q)")
+	flags.VarP(&f.rate, aliasRate, "q", "same as --rate")
+	flags.VarP(&f.duration, "duration", "d", "length of the measurement, such as 30s, or 30 for seconds (also -z)")
+	flags.VarP(&f.duration, aliasDuration, "z", "same as --duration")
+	_, _ = flags.MarkHidden(aliasRate), flags.MarkHidden(aliasDuration) // both exist
+	flags.Int64VarP(&f.profile.Requests, "requests", "n", 0, "number of requests, instead of a duration")
+	flags.IntVar(&f.parts, "processes", 1, "number of tare-agent processes, started together")
+	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
+	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "arrival process: constant, poisson, uniform or replay")
+	flags.VarP(&f.timeout, "timeout", "t", "time-out of a request")
+	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, grpc, tcp, or auto: http2 if an https server offers it (default http1, or tcp by URL)")
+	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
+	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`, with --body-file, or --body-size bytes in field 1")
+	flags.BoolVar(&f.profile.GRPCStream, "grpc-stream", false, "the gRPC method streams its response")
+	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 connection")
+	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
+	flags.Var(&f.warmup, "warmup", "load before the measurement")
+	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
+	flags.StringVar(&f.data, "data", "", "request body: `text`, @file, or @- for standard input")
+	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user:password`, or user with the password in $"+envPassword)
+	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
+	flags.Float64Var(&f.failUnder, "fail-under", 0, "exit with 1 below this `percentage` of successful requests (default: 100 for refused connections and failed TLS, none for others)")
+	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
+	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")
+	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes that every body must have; negative: any")
+	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that every body must contain; may be repeated")
+	flags.StringArrayVar(&f.profile.BodyLacks, "refuse-body", nil, "text that no body may contain; may be repeated")
+	flags.StringArrayVar(&f.profile.JSONHas, "expect-json", nil, "`field` that every JSON answer must have, such as data.id; may be repeated")
+	flags.StringArrayVar(&f.profile.JSONLacks, "refuse-json", nil, "`field` that no JSON answer may have, such as errors; may be repeated")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random arrivals (default: a new one, which the result contains)")
+	flags.StringVar(&f.profile.ReplayFile, "replay", "", "`file` of send times in seconds, one a line")
+	flags.StringSliceVar(&f.ramp, "ramp", nil, "steps and ramps of the rate: `10s@100,30s@100-500`")
+	flags.StringVar(&f.sine, "sine", "", "vary --rate by 200/s in periods of 30 s (`30s@200`)")
+	flags.BoolVar(&f.drop, "drop", false, "drop and count requests due while all connections are busy")
+	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated")
+	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request body")
+	flags.IntSliceVar(&f.profile.Weights, "weights", nil, "weights of the URLs, in order")
+	flags.IntVar(&f.profile.Follow, "follow", 0, "follow at most `N` redirects a request (default 10 without N)")
+	flags.Lookup("follow").NoOptDefVal = strconv.Itoa(load.DefaultFollow)
+	flags.StringVar(&f.profile.Resolve, "lookup", load.ResolveOnce, "look host names up once, or for each connection")
+	flags.StringArrayVar(&f.resolve, "resolve", nil, "use this address for a host, as curl: `host:port:address`; may be repeated")
+	flags.StringArrayVar(&f.connectTo, "connect-to", nil, "connect to host2 for host1, as curl: `host1:port1:host2:port2`; may be repeated")
+	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use IPv4 addresses only")
+	flags.BoolVarP(&f.ipv6, "ipv6", "6", false, "use IPv6 addresses only")
+	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
+	flags.StringVar(&f.profile.Socket, "unix-socket", "", "connect to this Unix socket")
+	flags.StringVar(&f.tls.CAFile, "cacert", "", "PEM file of trusted authorities")
+	flags.StringVar(&f.tls.CertFile, "cert", "", "PEM file of a client certificate")
+	flags.StringVar(&f.tls.KeyFile, "key", "", "PEM file of its key")
+	flags.StringVar(&f.tls.ServerName, "sni", "", "server `name` for TLS and for the check of the certificate (default: the URL's host)")
+	flags.BoolVarP(&f.tls.Insecure, "insecure", "k", false, "accept any certificate")
+	flags.BoolVar(&f.tls.FullHandshake, "full-handshake", false, "do not resume TLS sessions")
+	flags.StringVar(&f.profile.Engine, "engine", "", "portable: a goroutine per connection (default: the fastest available)")
+	flags.DurationVar(&f.profile.Calibrate, "calibrate", 500*time.Millisecond, "calibrate for this long before the load; 0 disables")
+	flags.DurationVar(&f.profile.Spin, "spin", 0, "poll this long before a send and for an answer (default 60µs with spare processors; negative: never)")
+	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "pin workers to these processors")
+	flags.StringVar(&f.profile.HDRPath, "hdr", "", "write an HdrHistogram interval log to this file")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json, csv (a line a second), hdr (an HdrHistogram interval log), or JSON as of oha or vegeta")
+}
+
+// rateFlag is a rate in 1/s; 0 is max, a closed loop.
+type rateFlag float64
+
+func (r *rateFlag) String() string {
+	if *r == 0 {
+		return "max"
+	}
+	return strconv.FormatFloat(float64(*r), 'g', -1, 64)
+}
+
+func (*rateFlag) Type() string { return "rate" }
+
+// Set reads 50, 50/s, 50/1s, 3000/m and max.
+func (r *rateFlag) Set(text string) error {
+	if text == "max" {
+		*r = 0
+		return nil
+	}
+	number, unit, _ := strings.Cut(text, "/")
+	per := 1.0 // s
+	var err error
+	if unit != "" {
+		if unit[0] < '0' || unit[0] > '9' {
+			unit = "1" + unit
+		}
+		var d time.Duration
+		d, err = time.ParseDuration(unit)
+		per = d.Seconds()
+	}
+	n, errNumber := strconv.ParseFloat(number, 64)
+	if rate := n / per; err == nil && errNumber == nil && rate > 0 && !math.IsInf(rate, 0) {
+		*r = rateFlag(rate)
+		return nil
+	}
+	return fmt.Errorf("%q is neither a number of requests per second, such as 50, 50/s or 3000/m, nor max", text)
+}
+
+// secondsFlag is a duration; a number without a unit is in seconds.
+type secondsFlag time.Duration
+
+func (s *secondsFlag) String() string { return time.Duration(*s).String() }
+
+func (*secondsFlag) Type() string { return "duration" }
+
+func (s *secondsFlag) Set(text string) error {
+	d, err := parseSeconds(text)
+	*s = secondsFlag(d)
+	return err
+}
+
+func parseSeconds(text string) (time.Duration, error) {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(n) < 1e9 {
+		return time.Duration(n * float64(time.Second)), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration, such as 30s, 500ms, or 30 for seconds", text)
+	}
+	return d, nil
+}
+
+// durationFlag is the duration of the load, or a body: curl, oha and hey have -d for it.
+type durationFlag struct {
+	d    time.Duration
+	body string
+}
+
+func (f *durationFlag) String() string { return f.d.String() }
+
+func (*durationFlag) Type() string { return "duration" }
+
+// Set takes what can only be a body as one.
+func (f *durationFlag) Set(text string) error {
+	d, err := parseSeconds(text)
+	switch {
+	case err == nil:
+		f.d = d
+	case strings.ContainsAny(text[:min(1, len(text))], `{["@`) || strings.Contains(text, "="):
+		f.body = text
+	default:
+		return fmt.Errorf("%w; a request body is --data %q", err, text)
+	}
+	return nil
+}

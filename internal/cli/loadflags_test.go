@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// parsedLoadFlags are the flags of a command line, and what they print.
+func parsedLoadFlags(t *testing.T, args ...string) (*loadFlags, *strings.Builder) {
+	t.Helper()
+	f, notes := &loadFlags{in: strings.NewReader("from stdin")}, &strings.Builder{}
+	flags := pflag.NewFlagSet("load", pflag.ContinueOnError)
+	f.register(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	f.given, f.notef = flags.Changed, func(format string, args ...any) { fmt.Fprintf(notes, format+"\n", args...) }
+	return f, notes
+}
+
+// built is the profile of a command line.
+func built(t *testing.T, args ...string) (load.Profile, error) {
+	t.Helper()
+	f, _ := parsedLoadFlags(t, append(args, "http://127.0.0.1/")...)
+	return f.build([]string{"http://127.0.0.1/"})
+}
+
+// The letters of oha, hey and vegeta mean the same here.
+func TestFlagsOfOtherGenerators(t *testing.T) {
+	for _, test := range []struct {
+		args     []string
+		rate     float64
+		duration time.Duration
+	}{
+		{nil, 0, 10 * time.Second},
+		{[]string{"-z", "5s"}, 0, 5 * time.Second},
+		{[]string{"-z", "5"}, 0, 5 * time.Second},
+		{[]string{"-d", "0.5"}, 0, 500 * time.Millisecond},
+		{[]string{"-d", "1m30s"}, 0, 90 * time.Second},
+		{[]string{"-q", "50"}, 50, 10 * time.Second},
+		{[]string{"-r", "50/s"}, 50, 10 * time.Second},
+		{[]string{"-r", "50/1s"}, 50, 10 * time.Second},
+		{[]string{"-r", "3000/m"}, 50, 10 * time.Second},
+		{[]string{"-r", "max"}, 0, 10 * time.Second},
+		{[]string{"-n", "10"}, 0, longest},
+		{[]string{"-n", "10", "-z", "1m"}, 0, time.Minute},
+	} {
+		p, err := built(t, test.args...)
+		if err != nil || p.Rate != test.rate || p.Measure != test.duration {
+			t.Errorf("%q: rate %v, duration %v, %v", test.args, p.Rate, p.Measure, err)
+		}
+	}
+}
+
+// A value of -d that can only be a body is one, as in curl.
+func TestBodies(t *testing.T) {
+	for _, test := range []struct {
+		args       []string
+		body, kind string
+	}{
+		{[]string{"-d", `{"a": 1}`}, `{"a": 1}`, "application/json"},
+		{[]string{"-d", "a=1&b=2"}, "a=1&b=2", "application/x-www-form-urlencoded"},
+		{[]string{"--data", "30"}, "30", "application/json"},
+		{[]string{"--data", "@-"}, "from stdin", "application/x-www-form-urlencoded"},
+		{[]string{"--data", "a", "-H", "content-type: text/plain"}, "a", "text/plain"},
+	} {
+		p, err := built(t, test.args...)
+		kind := ""
+		for _, h := range p.Headers {
+			if name, value, _ := strings.Cut(h, ":"); strings.EqualFold(name, "content-type") {
+				kind += strings.TrimSpace(value)
+			}
+		}
+		if err != nil || string(p.Body) != test.body || kind != test.kind || p.WithDefaults().Method != http.MethodPost || p.Measure != 10*time.Second {
+			t.Errorf("%q: body %q, %q, %v, %v", test.args, p.Body, kind, p.Measure, err)
+		}
+	}
+	f, notes := parsedLoadFlags(t, "-d", "{}")
+	if _, err := f.build([]string{"http://x"}); err != nil || !strings.Contains(notes.String(), "-d {} is the request's body") {
+		t.Errorf("%v: %q", err, notes)
+	}
+	if _, err := built(t, "-d", "{}", "--data", "{}"); err == nil {
+		t.Error("two bodies are accepted")
+	}
+	if _, err := built(t, "--data", "@/nowhere"); err == nil {
+		t.Error("a missing file is accepted")
+	}
+	_, err := runLoadCommand(t, "http://127.0.0.1/", "-d", "fast")
+	if err == nil || !strings.Contains(err.Error(), `"fast" is not a duration`) || !strings.Contains(err.Error(), "a request body is --data") {
+		t.Errorf("neither duration nor body: %v", err)
+	}
+}
+
+func TestZeroIsRefused(t *testing.T) {
+	for _, args := range [][]string{{"-c", "0"}, {"-n", "0"}, {"-w", "0"}, {"-t", "0"}, {"--streams", "0"}} {
+		if _, err := built(t, args...); err == nil || !strings.Contains(err.Error(), "must be above 0") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// Passwords are sent, and are in no output.
+func TestCredentials(t *testing.T) {
+	var got []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		got = append(got, user+"/"+password)
+	}))
+	t.Cleanup(s.Close)
+	for _, output := range []string{"text", "json", "csv", "hdr", "oha", "vegeta"} {
+		out, err := runLoadCommand(t, s.URL, "-n", "1", "-c", "1", "-a", "ann:s3cret:x", "-o", output)
+		if err != nil || strings.Contains(out, "s3cret") || strings.Contains(out, "YW5uOnMzY3JldDp4") {
+			t.Errorf("%s: %v\n%s", output, err, out)
+		}
+	}
+	t.Setenv(envPassword, "other")
+	if _, err := runLoadCommand(t, s.URL, "-n", "1", "-c", "1", "-a", "ann"); err != nil {
+		t.Error(err)
+	}
+	if len(got) != 7 || got[0] != "ann/s3cret:x" || got[6] != "ann/other" {
+		t.Errorf("%q", got)
+	}
+}
+
+// --resolve and --connect-to mean what they mean to curl: the request keeps the URL's host.
+func TestConnectionsElsewhere(t *testing.T) {
+	var hosts []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hosts = append(hosts, r.Host) }))
+	t.Cleanup(s.Close)
+	u, _ := url.Parse(s.URL)
+	for _, args := range [][]string{
+		{"http://shop.example:" + u.Port() + "/", "--resolve", "shop.example:" + u.Port() + ":127.0.0.1"},
+		{"http://shop.example/", "--connect-to", "shop.example:80:127.0.0.1:" + u.Port()},
+		{"http://shop.example/", "--connect-to", "::127.0.0.1:" + u.Port()},
+		{"http://shop.example/", "--connect-to", "other.example::192.0.2.1:1", "--connect-to", "SHOP.example:80:localhost:" + u.Port(), "-4"},
+	} {
+		hosts = nil
+		out, err := runLoadCommand(t, append(args, "-n", "1", "-c", "1", "--lookup", "connection")...)
+		if err != nil || len(hosts) != 1 || !strings.HasPrefix(hosts[0], "shop.example") {
+			t.Errorf("%q: hosts %q, %v\n%s", args, hosts, err, out)
+		}
+	}
+	for _, args := range [][]string{{"--resolve", "shop.example:443"}, {"--resolve", "shop.example:443:nowhere"}, {"--resolve", "shop.example:0:127.0.0.1"}, {"--connect-to", "a:1:b"}, {"--connect-to", "a:1:b:0"}} {
+		if _, err := built(t, args...); err == nil || !strings.Contains(err.Error(), "such as shop.example") && !strings.Contains(err.Error(), "port") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if p, err := built(t, "--resolve", "connection"); err != nil || p.Resolve != load.ResolveConnection || p.ConnectTo != nil {
+		t.Errorf("the former --resolve: %+v, %v", p.ConnectTo, err)
+	}
+	if got := splitHosts("[::1]:80:[::2]:8080", 4); !slices.Equal(got, []string{"[::1]", "80", "[::2]", "8080"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Every flag is in one group of the help, and the ten most used are first.
+func TestHelpInGroups(t *testing.T) {
+	out, err := runLoadCommand(t, "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &loadFlags{}
+	flags := pflag.NewFlagSet("load", pflag.ContinueOnError)
+	f.register(flags)
+	times := map[string]int{}
+	for _, g := range loadGroups {
+		for _, name := range g.names {
+			times[name]++
+		}
+	}
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if want := map[bool]int{true: 0, false: 1}[flag.Hidden]; times[flag.Name] != want {
+			t.Errorf("--%s is in %d groups", flag.Name, times[flag.Name])
+		}
+		if strings.Contains(out, "--"+flag.Name) == flag.Hidden {
+			t.Errorf("--%s in the help: %v", flag.Name, !flag.Hidden)
+		}
+	})
+	if len(loadGroups[0].names) != 10 || strings.Index(out, "--rate") > strings.Index(out, "Examples:") || strings.Index(out, "Rate:") < strings.Index(out, "Examples:") {
+		t.Errorf("order of the help:\n%s", out)
+	}
+}
+
+// A mistyped command or flag has a suggestion.
+func TestSuggestions(t *testing.T) {
+	for _, test := range []struct {
+		args        []string
+		error, hint string
+	}{
+		{[]string{"laod"}, `unknown command "laod" for "tare"`, "did you mean load?"},
+		{[]string{"load", "--ratte", "5"}, "unknown flag: --ratte", "did you mean --rate?"},
+		{[]string{"load", "--connection", "5"}, "unknown flag: --connection", "did you mean --connections?"},
+		{[]string{"load", "-X", "GET"}, "unknown shorthand flag: 'X' in -X", "`tare load --help` lists the flags"},
+	} {
+		root := New(console.Console{In: strings.NewReader(""), Out: io.Discard, Err: &bytes.Buffer{}}, nil).Root()
+		root.SetArgs(test.args)
+		err := root.ExecuteContext(t.Context())
+		var usage *console.UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
+			t.Errorf("%q: %v, hint %q", test.args, err, hint.Of(err))
+		}
+	}
+}

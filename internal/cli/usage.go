@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// groupedUsage prints a command's flags in groups: the first group, the examples, the
+// other groups.
+func groupedUsage(groups []flagGroup) func(*cobra.Command) error {
+	return func(cmd *cobra.Command) error {
+		w := cmd.OutOrStderr()
+		width := console.Columns(w)
+		var b strings.Builder
+		fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
+		for i, g := range groups {
+			set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+			set.SortFlags = false
+			for _, name := range g.names {
+				set.AddFlag(cmd.Flags().Lookup(name))
+			}
+			fmt.Fprintf(&b, "\n%s:\n%s", g.title, set.FlagUsagesWrapped(width))
+			if i == 0 {
+				fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+			}
+		}
+		_, err := fmt.Fprint(w, b.String())
+		return err
+	}
+}
+
+// flagError makes a mistake in a flag a usage error, with the flag that was meant.
+func flagError(cmd *cobra.Command, err error) error {
+	help := "`" + cmd.CommandPath() + " --help` lists the flags"
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near, ok := strict.Nearest(unknown.GetSpecifiedName(), names); ok {
+			help = "did you mean --" + near + "? " + help
+		}
+	}
+	return console.Usage(err, help)
+}
+
+// refuseUnknown is the argument check of a command that only groups others: its first
+// argument is a mistyped command.
+func refuseUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return console.Usage(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), strict.DidYouMean(args[0], names))
+}

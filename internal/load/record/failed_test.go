@@ -1,0 +1,150 @@
+package record
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// failing is the report of a worker with successful and failed requests of every class.
+func failing(t *testing.T, success ...string) load.Report {
+	t.Helper()
+	p := profile()
+	p.ExpectStatus, p.Parts = success, 2
+	c := NewCollector(&p, nil)
+	r := c.Recorder()
+	at := r.Window[0]
+	for _, o := range []Outcome{
+		{Status: 200, End: 1}, {Status: 200, End: 2}, {Status: 404, End: 3, Kind: kindOf(success)}, {Status: 503, End: 4, Kind: kindOf(success)}, {Status: 503, End: 5, Kind: kindOf(success)},
+		{Status: 200, End: 6, Kind: load.FailureWrongSize}, {Sent: -1, End: 7, Kind: load.FailureNotSent}, {End: 8, Kind: load.FailureCertificate}, {End: 9, Kind: load.FailureReset},
+	} {
+		o.Intended, o.End = at, at+o.End*int64(time.Millisecond)
+		if o.Sent == 0 {
+			o.Sent = at
+		}
+		r.Due(o.Intended)
+		r.Finish(o)
+	}
+	r.Because(load.FailureCertificate, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
+	r.Because(load.FailureCertificate, errors.New("a later one"))
+	r.covered = p.Measure
+	return c.Report(Facts{Started: time.Unix(1_800_000_000, 0)}, []*Totals{&r.Totals}, func(time.Duration) load.Host { return load.Host{} })
+}
+
+// kindOf is the kind of an unexpected status: none if no statuses are given.
+func kindOf(success []string) load.Failure {
+	if success == nil {
+		return load.FailureNone
+	}
+	return load.FailureWrongStatus
+}
+
+// Every failed request has one cause, with or without statuses that are expected.
+func TestResultOfFailures(t *testing.T) {
+	for _, success := range [][]string{nil, {"2xx"}} {
+		r := failing(t, success...)
+		want := []load.Cause{
+			{Cause: "status 503", Count: 2}, {Cause: "certificate refused", Count: 1, Detail: "x509: certificate signed by unknown authority"},
+			{Cause: "reset", Count: 1}, {Cause: "status 404", Count: 1}, {Cause: "timeout before a connection was free", Count: 1}, {Cause: "wrong size", Count: 1},
+		}
+		if !reflect.DeepEqual(r.Result.Failures, want) || *r.Result.Success != 2.0/9 || r.Result.Failed() != 7 {
+			t.Errorf("%q: %+v, success %v", success, r.Result.Failures, *r.Result.Success)
+		}
+		counts := map[string]int64{}
+		for name, q := range r.FailedMS {
+			counts[name] = q.Count
+		}
+		if fmt.Sprint(counts) != "map[2xx:1 4xx:1 5xx:2 conn:2 timeout:1]" || r.FailedMS["timeout"].P50 < 6.9 {
+			t.Errorf("%q: times of %v", success, counts)
+		}
+		if len(r.Histogram) != 2 || r.Histogram[0] != (load.Bucket{ToMS: 1.25, Count: 1}) && r.Histogram[0] != (load.Bucket{ToMS: 1, Count: 1}) {
+			t.Errorf("histogram %v", r.Histogram)
+		}
+	}
+}
+
+// Results and times of failures survive the merge of two parts.
+func TestMergeOfFailures(t *testing.T) {
+	one := failing(t)
+	b, err := json.Marshal(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read load.Report
+	if err := json.Unmarshal(b, &read); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Merge([]load.Report{one, read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Result.Failures) != len(one.Result.Failures) || *m.Result.Success != *one.Result.Success {
+		t.Errorf("%+v", m.Result)
+	}
+	for i, c := range m.Result.Failures {
+		if w := one.Result.Failures[i]; c.Cause != w.Cause || c.Count != 2*w.Count || c.Detail != w.Detail {
+			t.Errorf("%+v, of each part %+v", c, w)
+		}
+	}
+	for name, q := range m.FailedMS {
+		if w := one.FailedMS[name]; q.Count != 2*w.Count || q.Max != w.Max {
+			t.Errorf("%s: %+v, of each part %+v", name, q, w)
+		}
+	}
+}
+
+// Distributions without a value are absent from the JSON.
+func TestEmptyIsAbsent(t *testing.T) {
+	p := profile()
+	c := NewCollector(&p, nil)
+	r := c.Recorder()
+	r.covered = p.Measure
+	report := c.Report(Facts{}, []*Totals{&r.Totals}, func(time.Duration) load.Host { return load.Host{} })
+	b, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"latency_ms", "service_ms", "lateness_us", "own_lateness_us", "ttfb_ms", "connect_ms", "failed_ms", "histogram", "success", "failures", "gapDistance", "p99"} {
+		if strings.Contains(string(b), `"`+name+`"`) {
+			t.Errorf("%s of nothing: %s", name, b)
+		}
+	}
+}
+
+// The text of an error may be the server's: it is bounded and has no control characters.
+func TestReasonsAreBounded(t *testing.T) {
+	if got := reasonOf(errors.New("a\x1b[31m\nb" + strings.Repeat("x", 1000))); len([]rune(got)) != maxReason || strings.ContainsAny(got, "\x1b\n") {
+		t.Errorf("%q", got)
+	}
+	if got := tally(map[string]int64{"reset": 2, "connect refused": 53}, map[string]string{"reset": "why"}); got != "connect refused (53), reset: why (2)" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A histogram has every value, in ascending buckets that are bounds of the series.
+func TestHistogramCountsEverything(t *testing.T) {
+	h := newHistogram()
+	for ns := int64(0); ns < int64(time.Minute); ns = ns*11/10 + 777 {
+		put(h, ns)
+	}
+	var sum int64
+	last := 0.0
+	for _, b := range histogram(h) {
+		if b.Count == 0 || b.ToMS <= last || load.BoundAbove(b.ToMS, load.HistogramBounds) != b.ToMS {
+			t.Errorf("%+v after %v", b, last)
+		}
+		last = b.ToMS
+		sum += b.Count
+	}
+	if sum != h.TotalCount() || last < 60_000 || last > 80_000 {
+		t.Errorf("%d of %d values, up to %v ms", sum, h.TotalCount(), last)
+	}
+}

@@ -1,0 +1,193 @@
+// Package loadpage shows one load: a page of text, a line while it runs, and the JSON of
+// other load generators.
+package loadpage
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Options of a page.
+type Options struct {
+	Width int  // columns; 0: defaultWidth
+	Color bool // by ANSI escape sequences
+	// Gates are checks of the result, one line each.
+	Gates []Gate
+}
+
+// Gate is one check of the result.
+type Gate struct {
+	Text  string
+	Holds bool
+}
+
+const (
+	defaultWidth = 80
+	minWidth     = 60
+	maxWidth     = 200
+)
+
+// page is a text under construction.
+type page struct {
+	strings.Builder
+	width int
+	paint palette
+}
+
+// Write writes the page of r, the result of p: the answer in the first line, then the
+// details, the most important first.
+func Write(w io.Writer, p *load.Profile, r *load.Report, o Options) error {
+	width := o.Width
+	if width == 0 {
+		width = defaultWidth
+	}
+	t := &page{width: min(max(width, minWidth), maxWidth), paint: palette{on: o.Color}}
+	t.answer(p, r)
+	t.describe(p, r)
+	t.percentiles(r)
+	t.histogram(r)
+	t.failures(p, r)
+	t.routes(r)
+	t.phases(r)
+	t.account(p, r)
+	t.gates(o.Gates)
+	t.generator(r)
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// answer is the first line.
+func (t *page) answer(p *load.Profile, r *load.Report) {
+	rate := figure(r.Rate) + " req/s"
+	if rateMissed(p, r) {
+		rate = fmt.Sprintf("%s of %s req/s", figure(r.Rate), figure(p.Rate))
+	}
+	t.fold(strings.Join(append([]string{t.paint.bold(rate), t.success(r)}, t.shortTimes(r)...), ", "), "")
+	if !r.Generator.OK {
+		t.fold(t.paint.bad("The generator was the limit: the times are not those of the server."), "")
+	}
+}
+
+// rateMissed reports whether clearly fewer answers came than the rate asks for.
+func rateMissed(p *load.Profile, r *load.Report) bool {
+	return r.Loop == "open" && p.Arrivals != load.Replay && len(p.Segments) == 0 && p.Sine == nil && r.Intended > 0 &&
+		float64(r.Completed) < 0.995*float64(r.Intended)
+}
+
+// success is the share of successful requests; of the others the two main causes.
+func (t *page) success(r *load.Report) string {
+	if r.Result.Success == nil {
+		return t.paint.bad("no request was measured")
+	}
+	share := percentText(*r.Result.Success) + " ok"
+	if len(r.Result.Failures) == 0 {
+		return t.paint.good(share)
+	}
+	var main []string
+	for _, c := range r.Result.Failures[:min(2, len(r.Result.Failures))] {
+		main = append(main, fmt.Sprintf("%s %s", percentText(float64(c.Count)/float64(r.Requests)), c.Cause))
+	}
+	if len(r.Result.Failures) > 2 {
+		main = append(main, "others")
+	}
+	return t.paint.bad(share + " (" + strings.Join(main, ", ") + ")")
+}
+
+func (t *page) shortTimes(r *load.Report) []string {
+	if r.ResponseMS.Count == 0 {
+		return nil
+	}
+	return []string{"p50 " + short(r.ResponseMS.P50) + " ms", "p99 " + short(r.ResponseMS.P99) + " ms"}
+}
+
+// describe is the load that was sent.
+func (t *page) describe(p *load.Profile, r *load.Report) {
+	t.WriteByte('\n')
+	const mostTargets = 5
+	for i, target := range p.Targets {
+		if i == mostTargets {
+			t.fold(fmt.Sprintf("and %d other URLs", len(p.Targets)-mostTargets), "")
+			break
+		}
+		t.line("%s", t.cut(target, t.width))
+	}
+	measured := r.MeasureEnd.Sub(r.MeasureStart)
+	words := []string{fmt.Sprintf("%s in %v", counted(r.Requests, "request"), measured.Round(time.Millisecond))}
+	if r.Loop == "open" {
+		words = append(words, fmt.Sprintf("open loop at %s/s", figure(p.Rate)), r.Arrivals+" arrivals")
+	} else {
+		words = append(words, "closed loop: the capacity, with service times under saturation")
+	}
+	if r.Seed != 0 {
+		words = append(words, fmt.Sprintf("seed %d", r.Seed))
+	}
+	connections := counted(int64(p.Connections), "connection")
+	if name := map[string]string{load.ProtocolHTTP2: "HTTP/2", load.ProtocolGRPC: "gRPC"}[r.Protocol]; name != "" {
+		connections = fmt.Sprintf("%s, %s of up to %s", name, connections, counted(int64(p.Streams), "stream"))
+	}
+	if r.TLS != "" {
+		connections += " over " + r.TLS
+	}
+	words = append(words, connections, counted(int64(max(1, p.Workers)), "worker"))
+	if p.Warmup > 0 {
+		words = append(words, fmt.Sprintf("warm-up %v", p.Warmup))
+	}
+	t.fold(strings.Join(words, ", "), "")
+}
+
+// gates lists the checks.
+func (t *page) gates(gates []Gate) {
+	if len(gates) == 0 {
+		return
+	}
+	t.heading("Gates", "")
+	for _, g := range gates {
+		mark := t.paint.good("✓ ")
+		if !g.Holds {
+			mark = t.paint.bad("✗ ")
+		}
+		t.fold("  "+mark+g.Text, "    ")
+	}
+}
+
+// generator ends the page: whether its figures are those of the server.
+func (t *page) generator(r *load.Report) {
+	t.heading("Generator", "")
+	state := t.paint.good("ok")
+	if !r.Generator.OK {
+		state = t.paint.bad("limit reached")
+	}
+	measured := r.MeasureEnd.Sub(r.MeasureStart).Seconds()
+	used := "CPU unknown"
+	if measured > 0 {
+		used = fmt.Sprintf("%s s of CPU (%s of a core), busiest thread %s", figure(r.CPUSeconds), percentText(r.CPUSeconds/measured), percentText(r.ThreadCPURatio))
+	}
+	t.fold("  "+state+": "+used, "  ")
+	for _, limit := range r.Generator.Limits {
+		t.fold("  "+t.paint.bad("limit")+"    "+limit, "           ")
+	}
+	for _, note := range r.Generator.Notes {
+		t.fold("  "+t.paint.faint("note")+"     "+note, "           ")
+	}
+	for _, warning := range r.Warnings {
+		if !slices.Contains(r.Generator.Limits, warning) && !slices.Contains(r.Generator.Notes, warning) {
+			t.fold("  "+t.paint.warn("warning")+"  "+warning, "           ")
+		}
+	}
+}
+
+func (t *page) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+// heading begins a part; about follows in a fainter colour.
+func (t *page) heading(title, about string) {
+	t.WriteByte('\n')
+	if about != "" {
+		about = t.paint.faint("  " + t.cut(about, t.width-len(title)-2))
+	}
+	t.line("%s%s", t.paint.bold(title), about)
+}

@@ -1,0 +1,277 @@
+package loadpage
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// example is a load with successful and failed requests, and all that a page can contain.
+func example() (load.Profile, load.Report) {
+	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	h := hdrhistogram.New(1, int64(time.Minute), 3)
+	var buckets []load.Bucket
+	for i := range int64(990) {
+		_ = h.RecordValue(200_000 + i*i*5)
+	}
+	for _, b := range []load.Bucket{{ToMS: 0.25, Count: 500}, {ToMS: 0.3, Count: 300}, {ToMS: 0.6, Count: 180}, {ToMS: 8, Count: 10}} {
+		buckets = append(buckets, b)
+	}
+	failed := hdrhistogram.New(1, int64(time.Minute), 3)
+	for range 10 {
+		_ = failed.RecordValue(9_000_000)
+	}
+	success := 0.99
+	q := load.Quantiles{Count: 990, Mean: 0.412, Min: 0.2, P10: 0.21, P25: 0.25, P50: 0.331, P75: 0.38, P90: 0.5, P95: 0.7, P99: 1.23, P999: 4.5, P9999: 5.1, Max: 5.1}
+	p := load.Profile{Targets: []string{"https://shop.example/" + strings.Repeat("a-long-path/", 30), "https://shop.example/b"}, Rate: 200, Arrivals: load.Poisson, Connections: 8, Workers: 1, Warmup: time.Second}
+	r := load.Report{
+		Loop: "open", Protocol: load.ProtocolHTTP1, Arrivals: load.Poisson, Seed: 42, MeasureStart: start, MeasureEnd: start.Add(5 * time.Second),
+		Requests: 1000, Intended: 1000, Sent: 1000, Completed: 1000, Rate: 200, TLS: "TLS 1.3 TLS_AES_128_GCM_SHA256",
+		Classes:  map[load.Class]int64{load.OK: 990, load.Status: 7, load.Conn: 3},
+		Statuses: map[string]int64{"200": 990, "503": 7}, Errors: map[string]int64{"certificate refused": 3},
+		Result: load.Result{Success: &success, Failures: []load.Cause{{Cause: "status 503", Count: 7},
+			{Cause: "certificate refused", Count: 3, Detail: "x509: certificate signed by unknown authority " + strings.Repeat("and so on ", 20)}}},
+		Generator:  load.Generator{OK: false, Limits: []string{"sent late: half of the requests"}, Notes: []string{"tasks waited for a CPU"}},
+		Warnings:   []string{"sent late: half of the requests", "tasks waited for a CPU", "not steady: " + strings.Repeat("so ", 80)},
+		ResponseMS: q, ServiceMS: q, TTFBMS: q, ConnectMS: q, TLSMS: q, FloorMS: q, LatenessUS: q, OwnLatenessUS: q,
+		FailedMS: map[string]load.Quantiles{"5xx": q, "conn": q}, Histogram: buckets,
+		Times:   map[string]*hdrhistogram.Histogram{load.Succeeded: h, "5xx": failed},
+		Routes:  map[string]load.RouteTimes{"/" + strings.Repeat("a-long-path/", 30): {Requests: 900, MeanMS: 0.3}, "/b": {}},
+		BytesIn: 12345678, BytesOut: 1234, Reconnects: 3, IdleClosed: 730221, TLSResumed: 4,
+		Addresses: map[string]int64{"127.0.0.1:1": 4, "127.0.0.2:1": 4}, CPUSeconds: 0.2, ThreadCPURatio: 0.03,
+	}
+	return p, r
+}
+
+// The answer is the first line, and no line is wider than the terminal.
+func TestPageFits(t *testing.T) {
+	p, r := example()
+	for _, width := range []int{0, 60, 61, 70, 79, 80, 100, 110, 120, 200, 300} {
+		for _, color := range []bool{false, true} {
+			var b bytes.Buffer
+			if err := Write(&b, &p, &r, Options{Width: width, Color: color, Gates: []Gate{{"gate \"p99 < 1ms\" does not hold: p99 1.23 ms", false}, {strings.Repeat("long ", 60), true}}}); err != nil {
+				t.Fatal(err)
+			}
+			text := b.String()
+			most := min(max(width, minWidth), maxWidth)
+			if width == 0 {
+				most = defaultWidth
+			}
+			for line := range strings.SplitSeq(text, "\n") {
+				if got := ansi.StringWidth(line); got > most {
+					t.Errorf("width %d: a line has %d columns: %s", most, got, line)
+				}
+			}
+			if strings.Contains(text, "\x1b") != color {
+				t.Errorf("colour %v: %q", color, text)
+			}
+			plain := strings.Join(strings.Fields(ansi.Strip(text)), " ")
+			if !strings.HasPrefix(plain, "200.0 req/s, 99.0 % ok (0.70 % status 503, 0.30 % certificate refused), p50 0.33 ms, p99 1.2 ms The generator was the limit") {
+				t.Errorf("width %d begins with %.200s", most, plain)
+			}
+			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed unused 730221 connections, by the server",
+				"URLs", "900 0.3000 /a-long", "lateness", "floor", "limit sent late", "note tasks waited", "warning not steady", "✗ gate"} {
+				if !strings.Contains(plain, want) {
+					t.Errorf("width %d lacks %q:\n%s", most, want, text)
+				}
+			}
+			if strings.Contains(text, "map[") || strings.Count(plain, "sent late: half of the requests") != 1 {
+				t.Errorf("width %d:\n%s", most, text)
+			}
+			if width == 80 && !color {
+				t.Log("\n" + text)
+			}
+		}
+	}
+}
+
+// A load without a single success has no times, and no zeros in their place.
+func TestPageWithoutSuccess(t *testing.T) {
+	p, r := example()
+	none := 0.0
+	r.Result.Success, r.ResponseMS, r.ServiceMS, r.TTFBMS, r.Histogram = &none, load.Quantiles{}, load.Quantiles{}, load.Quantiles{}, nil
+	r.Generator = load.Generator{OK: true}
+	var b bytes.Buffer
+	if err := Write(&b, &p, &r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(b.String(), "\n")
+	if !strings.HasPrefix(first, "200.0 req/s, 0 % ok (") || strings.Contains(b.String(), "Times ") && !strings.Contains(b.String(), "Times of failures") || strings.Contains(b.String(), "Distribution") {
+		t.Errorf("%s", b.String())
+	}
+}
+
+func TestBars(t *testing.T) {
+	p, r := example()
+	_ = p
+	var all int64
+	bars := merged(r.Histogram)
+	for i, b := range bars {
+		all += b.Count
+		if i > 0 && b.ToMS <= bars[i-1].ToMS {
+			t.Errorf("bar %d: %+v", i, bars)
+		}
+	}
+	if all != 990 || len(bars) > maxBars || len(bars) < 5 {
+		t.Errorf("%d requests in %+v", all, bars)
+	}
+	for share, want := range map[float64]string{0: "    ", 1e-9: "▏   ", 0.5: "██  ", 0.4: "█▋  ", 1: "████"} {
+		if got := bar(share, 4); got != want {
+			t.Errorf("bar of %v: %q", share, got)
+		}
+	}
+	if got := sparkline([]float64{0, 1, 2, 4, 8}); got != " ▂▃▅█" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for share, want := range map[float64]string{0: "0 %", 1: "100 %", 0.973: "97.3 %", 0.9994: "99.9 %", 0.99999: "99.999 %", 0.9999996: "99.99996 %", 0.0123: "1.23 %", 0.0001: "0.010 %", 0.00000053: "0.000053 %"} {
+		if got := percentText(share); got != want {
+			t.Errorf("percentText(%v) = %q, want %q", share, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0", 0.3312: "0.33", 1.23: "1.2", 12.6: "13", 1234: "1234", 0.001234: "0.0012", 9.96: "10.0"} {
+		if got := short(v); got != want {
+			t.Errorf("short(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
+// The live line fits every width, and shows what is left.
+func TestLiveLine(t *testing.T) {
+	profile := load.Profile{Warmup: 2 * time.Second, Measure: 8 * time.Second}
+	byNumber := load.Profile{Requests: 10_000, Measure: 24 * time.Hour}
+	for _, width := range []int{60, 80, 100, 200} {
+		for _, p := range []*load.Profile{&profile, &byNumber} {
+			var b bytes.Buffer
+			l := Live{W: &b, Width: func() int { return width }, Profile: p}
+			for s := range 5 {
+				b.Reset()
+				l.Show(load.Progress{Second: s, Phase: "measure", Intended: 1000, Completed: 998, Errors: int64(s), P50MS: 0.33, P99MS: float64(s + 1)})
+			}
+			line := strings.TrimSuffix(strings.TrimPrefix(b.String(), "\r"), "\x1b[K")
+			if ansi.StringWidth(line) >= width || !strings.Contains(line, "998/s  10 errors") || !strings.Contains(line, "p50 ") || !strings.Contains(line, "p99 ") ||
+				!strings.Contains(line, map[bool]string{true: "5s left", false: "5010 left"}[p == &profile]) || strings.ContainsAny(line, "▁▂▃") != (width >= 100) {
+				t.Errorf("%d columns: %q", width, line)
+			}
+			b.Reset()
+			if l.Clear(); b.String() != "\r\x1b[K" {
+				t.Errorf("%q", b.String())
+			}
+		}
+	}
+}
+
+// keysOf lists the paths of a JSON document with the type of each value. Keys below maps
+// whose keys are data are left out.
+func keysOf(path string, v any, open map[string]bool, into map[string]string) {
+	object, ok := v.(map[string]any)
+	if !ok {
+		into[path] = strings.Replace(fmt.Sprintf("%T", v), "<nil>", "float64", 1) // null: an unknown number
+		return
+	}
+	if open[path] {
+		into[path] = "object"
+		return
+	}
+	for k, value := range object {
+		keysOf(path+"."+k, value, open, into)
+	}
+}
+
+// Scripts for vegeta and oha find every field with the type that the original has. The
+// originals are outputs of both programs.
+func TestFormatsOfOtherGenerators(t *testing.T) {
+	_, r := example()
+	empty := load.Report{Statuses: map[string]int64{}, Result: load.Result{}}
+	seconds := []load.Progress{{Phase: "warm-up", Completed: 1}, {Phase: "measure", Completed: 190}, {Phase: "measure", Completed: 210}}
+	open := map[string]bool{".responseTimeHistogram": true, ".firstByteHistogram": true, ".statusCodeDistribution": true, ".errorDistribution": true, ".status_codes": true}
+	for _, test := range []struct {
+		file  string
+		write func(*bytes.Buffer, *load.Report) error
+	}{
+		{"vegeta-12.12.0-report.json", func(b *bytes.Buffer, r *load.Report) error { return Vegeta(b, r) }},
+		{"vegeta-12.12.0-errors-report.json", func(b *bytes.Buffer, r *load.Report) error { return Vegeta(b, r) }},
+		{"oha-1.16.0.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, seconds) }},
+		{"oha-1.16.0-errors.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
+		{"oha-1.16.0-refused.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
+	} {
+		original, err := os.ReadFile(filepath.Join("../../load/generator/testdata", test.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{}
+		keysOf("", decoded(t, original), open, want)
+		for name, report := range map[string]*load.Report{"example": &r, "empty": &empty} {
+			var b bytes.Buffer
+			if err := test.write(&b, report); err != nil {
+				t.Fatalf("%s, %s: %v", test.file, name, err)
+			}
+			got := map[string]string{}
+			keysOf("", decoded(t, b.Bytes()), open, got)
+			for path, kind := range want {
+				if got[path] != kind {
+					t.Errorf("%s, %s: %s is %q, want %q", test.file, name, path, got[path], kind)
+				}
+			}
+		}
+	}
+}
+
+func decoded(t *testing.T, b []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return v
+}
+
+// Figures have the units and the meaning of the originals.
+func TestFiguresOfOtherFormats(t *testing.T) {
+	_, r := example()
+	var b bytes.Buffer
+	if err := Vegeta(&b, &r); err != nil {
+		t.Fatal(err)
+	}
+	var v vegetaReport
+	if err := json.Unmarshal(b.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	if v.Requests != 1000 || v.Rate != 200 || v.Throughput != 198 || v.Success != 0.99 || v.Duration != 5e9 || v.Statuses["0"] != 3 || v.Statuses["503"] != 7 ||
+		len(v.Errors) != 2 || v.Latencies.P50 < 1_400_000 || v.Latencies.P50 > 1_500_000 || v.Latencies.Max < 8_990_000 || v.Latencies.Min > 201_000 {
+		t.Errorf("%+v", v)
+	}
+	b.Reset()
+	if err := Oha(&b, &r, []load.Progress{{Phase: "measure", Completed: 190}, {Phase: "measure", Completed: 210}}); err != nil {
+		t.Fatal(err)
+	}
+	var o struct {
+		Summary struct{ SuccessRate, Total, Slowest, RequestsPerSec float64 }
+		Latency map[string]float64 `json:"latencyPercentiles"`
+		Bars    map[string]int64   `json:"responseTimeHistogram"`
+		RPS     struct{ Mean, Min, Max float64 }
+		Errors  map[string]int64 `json:"errorDistribution"`
+	}
+	if err := json.Unmarshal(b.Bytes(), &o); err != nil {
+		t.Fatal(err)
+	}
+	var bars int64
+	for _, n := range o.Bars {
+		bars += n
+	}
+	if o.Summary.SuccessRate != 1 || o.Summary.Total != 5 || o.Summary.RequestsPerSec != 200 || o.Latency["p50"] < 0.0014 || o.Latency["p50"] > 0.0015 ||
+		bars != 1000 || len(o.Bars) != 11 || o.RPS.Mean != 200 || o.RPS.Min != 190 || len(o.Errors) != 1 {
+		t.Errorf("%+v, %d in bars", o, bars)
+	}
+}

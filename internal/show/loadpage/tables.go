@@ -1,0 +1,257 @@
+package loadpage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// column is one figure of a distribution.
+type column struct {
+	name string
+	of   func(load.Quantiles) float64
+	min  int // width of pages that have it
+}
+
+var columns = []column{
+	{"mean", func(q load.Quantiles) float64 { return q.Mean }, 80},
+	{"p50", func(q load.Quantiles) float64 { return q.P50 }, 0},
+	{"p75", func(q load.Quantiles) float64 { return q.P75 }, 0},
+	{"p90", func(q load.Quantiles) float64 { return q.P90 }, 70},
+	{"p95", func(q load.Quantiles) float64 { return q.P95 }, 0},
+	{"p99", func(q load.Quantiles) float64 { return q.P99 }, 0},
+	{"p99.9", func(q load.Quantiles) float64 { return q.P999 }, 80},
+	{"max", func(q load.Quantiles) float64 { return q.Max }, 0},
+}
+
+const (
+	labelWidth = 16 // of a row's name
+	cellWidth  = 8
+	aboutAt    = labelWidth + 8*cellWidth // column of a row's explanation
+	aboutFrom  = 110                      // width of pages with explanations
+)
+
+// row is one distribution with its name.
+type row struct {
+	name, about string
+	q           load.Quantiles
+}
+
+// table prints distributions, and leaves out empty ones.
+func (t *page) table(rows []row) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%*s", labelWidth, "")
+	for _, c := range columns {
+		if t.width >= c.min {
+			fmt.Fprintf(&b, "%*s", cellWidth, c.name)
+		}
+	}
+	t.line("%s", t.paint.faint(b.String()))
+	for _, r := range rows {
+		if r.q.Count == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "  %-*s", labelWidth-2, r.name)
+		for _, c := range columns {
+			if t.width >= c.min {
+				fmt.Fprintf(t, "%*s", cellWidth, figure(c.of(r.q)))
+			}
+		}
+		if t.width >= aboutFrom {
+			t.WriteString(t.paint.faint(t.cut("   "+r.about, t.width-aboutAt)))
+		}
+		t.WriteByte('\n')
+	}
+}
+
+// percentiles are those of the response time, or the service time of a closed loop.
+func (t *page) percentiles(r *load.Report) {
+	if r.ResponseMS.Count == 0 {
+		return
+	}
+	rows := []row{{"response", "", r.ResponseMS}}
+	about := "ms, successful requests, from the intended start"
+	if r.Loop == "closed" {
+		rows, about = []row{{"service", "", r.ServiceMS}}, "ms, successful requests, from the send"
+	}
+	t.heading("Times", about)
+	t.table(rows)
+}
+
+// Bars of a histogram.
+const (
+	maxBars  = 12
+	barLabel = 10 // width of the bound
+	barCount = 20 // width of count and share
+	barWidth = 100
+)
+
+// barLevels are the bounds of bars within a decade, the finest first.
+var barLevels = [][]float64{load.HistogramBounds, {1, 1.5, 2, 3, 5, 8}, {1, 2, 5}, {1}}
+
+func (t *page) histogram(r *load.Report) {
+	bars := merged(r.Histogram)
+	if len(bars) == 0 {
+		return
+	}
+	t.heading("Distribution", "response time up to, in ms")
+	var most, all int64
+	for _, b := range bars {
+		most, all = max(most, b.Count), all+b.Count
+	}
+	width := min(t.width-barLabel-barCount-3, barWidth)
+	for _, b := range bars {
+		share := percentText(float64(b.Count) / float64(all))
+		if share = fmt.Sprintf(" %8s", share); b.Count == 0 {
+			share = ""
+		}
+		t.line("%*s │%s%*d%s", barLabel, figure(b.ToMS), t.paint.bar(bar(float64(b.Count)/float64(most), width)), barCount-9, b.Count, share)
+	}
+}
+
+// merged merges buckets into at most maxBars bars, with the empty ones between them.
+func merged(buckets []load.Bucket) []load.Bucket {
+	for _, level := range barLevels {
+		if bars := barsOf(buckets, level); len(bars) <= maxBars || len(level) == 1 {
+			return bars
+		}
+	}
+	return nil
+}
+
+func barsOf(buckets []load.Bucket, level []float64) (bars []load.Bucket) {
+	for _, b := range buckets {
+		to := load.BoundAbove(b.ToMS, level)
+		for len(bars) > 0 && bars[len(bars)-1].ToMS < to*(1-1e-9) {
+			bars = append(bars, load.Bucket{ToMS: load.BoundAbove(bars[len(bars)-1].ToMS*(1+1e-6), level)})
+		}
+		if len(bars) == 0 {
+			bars = append(bars, load.Bucket{ToMS: to})
+		}
+		bars[len(bars)-1].Count += b.Count
+	}
+	return bars
+}
+
+// failures are the failed requests by cause, and their times by class.
+func (t *page) failures(p *load.Profile, r *load.Report) {
+	if r.Dropped > 0 {
+		t.heading("Dropped", "")
+		t.fold(fmt.Sprintf("  %s due while every connection was busy", counted(r.Dropped, "request")), "  ")
+	}
+	if len(r.Result.Failures) == 0 {
+		return
+	}
+	t.heading("Failures", fmt.Sprintf("%d of %s", r.Result.Failed(), counted(r.Requests, "request")))
+	const indent = 22
+	for _, c := range r.Result.Failures {
+		count := fmt.Sprintf("%10d %8s  ", c.Count, percentText(float64(c.Count)/float64(max(1, r.Requests))))
+		t.fold(count+t.paint.bad(c.Cause)+strings.TrimPrefix(c.String(), c.Cause), strings.Repeat(" ", indent))
+	}
+	if len(r.FailedMS) == 0 {
+		return
+	}
+	t.heading("Times of failures", "ms, from the intended start")
+	var rows []row
+	for _, name := range slices.Sorted(maps.Keys(r.FailedMS)) {
+		rows = append(rows, row{failureName(p, name), "", r.FailedMS[name]})
+	}
+	t.table(rows)
+}
+
+// failureName is a class of failures for people.
+func failureName(p *load.Profile, class string) string {
+	switch {
+	case class == "2xx" && len(p.ExpectStatus) == 0:
+		return "2xx, refused"
+	case class == string(load.Timeout):
+		return "time-out"
+	case class == string(load.Conn):
+		return "connection"
+	}
+	return class
+}
+
+// routes are the service times by path.
+func (t *page) routes(r *load.Report) {
+	if len(r.Routes) == 0 {
+		return
+	}
+	t.heading("URLs", "successful requests, mean service time in ms")
+	for _, path := range slices.SortedFunc(maps.Keys(r.Routes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Routes[b].Requests, r.Routes[a].Requests), cmp.Compare(a, b))
+	}) {
+		times := "-"
+		if r.Routes[path].Requests > 0 {
+			times = figure(r.Routes[path].MeanMS)
+		}
+		t.line("%10d %8s  %s", r.Routes[path].Requests, times, t.cut(path, t.width-21))
+	}
+}
+
+// phases are the parts of the times, and what the generator adds.
+func (t *page) phases(r *load.Report) {
+	rows := []row{
+		{"look-up", "of names, of the whole run", r.ResolveMS},
+		{"connect", "connections of the whole run", r.ConnectMS},
+		{"TLS", "handshakes of the whole run", r.TLSMS},
+		{"first byte", "from the send", r.TTFBMS},
+		{"first message", "from the send, gRPC", r.FirstMessageMS},
+	}
+	if r.Loop == "open" {
+		rows = append(rows, row{"service", "from the send", r.ServiceMS},
+			row{"lateness", "send after the intended start", inMS(r.LatenessUS)})
+		if r.OwnLatenessUS != r.LatenessUS {
+			rows = append(rows, row{"own lateness", "part that the generator causes", inMS(r.OwnLatenessUS)})
+		}
+		rows = append(rows,
+			row{"floor", "response time of a server that does nothing", r.FloorMS})
+	}
+	if !slices.ContainsFunc(rows, func(r row) bool { return r.q.Count > 0 }) {
+		return
+	}
+	t.heading("Phases", "ms")
+	t.table(rows)
+}
+
+// inMS converts µs.
+func inMS(q load.Quantiles) load.Quantiles {
+	for _, v := range []*float64{&q.Mean, &q.Min, &q.P10, &q.P25, &q.P50, &q.P75, &q.P90, &q.P95, &q.P99, &q.P999, &q.P9999, &q.Max} {
+		*v /= 1e3
+	}
+	return q
+}
+
+// account is what the connections carried.
+func (t *page) account(p *load.Profile, r *load.Report) {
+	t.heading("Connections", "")
+	item := func(name, text string) {
+		t.fold(fmt.Sprintf("  %-*s%s", labelWidth-2, name, text), strings.Repeat(" ", labelWidth))
+	}
+	if len(r.Statuses) > 0 {
+		item("statuses", counts(r.Statuses, r.Requests))
+	}
+	item("traffic", bytesText(r.BytesIn)+" received, "+bytesText(r.BytesOut)+" sent")
+	if r.Reconnects > 0 {
+		item("reconnects", fmt.Sprint(r.Reconnects))
+	}
+	if r.IdleClosed > 0 {
+		item("closed unused", counted(r.IdleClosed, "connection")+", by the server")
+	}
+	if len(r.Addresses) > 1 {
+		item("addresses", counts(r.Addresses, sum(r.Addresses)))
+	}
+	if r.TLSResumed > 0 {
+		item("handshakes", fmt.Sprintf("%d, of them %d resumed a session", r.TLSMS.Count, r.TLSResumed))
+	}
+	if p.Follow > 0 {
+		item("redirects", fmt.Sprintf("%d followed, %s a request", r.Redirects, figure(float64(r.Redirects)/float64(max(1, r.Requests)))))
+	}
+	if p.GRPCStream {
+		item("messages", fmt.Sprintf("%d, %s a call", r.Messages, figure(float64(r.Messages)/float64(max(1, r.Requests)))))
+	}
+}

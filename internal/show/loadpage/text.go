@@ -1,0 +1,156 @@
+package loadpage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// palette colours text for a terminal.
+type palette struct{ on bool }
+
+func (p palette) code(code, text string) string {
+	if !p.on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p palette) bold(s string) string  { return p.code("1", s) }
+func (p palette) faint(s string) string { return p.code("2", s) }
+func (p palette) good(s string) string  { return p.code("32", s) }
+func (p palette) warn(s string) string  { return p.code("33", s) }
+func (p palette) bad(s string) string   { return p.code("31", s) }
+func (p palette) bar(s string) string   { return p.code("36", s) }
+
+// fold writes text over as many lines as it needs; later lines begin with indent.
+func (t *page) fold(text, indent string) {
+	lines := strings.Split(ansi.Wrap(text, t.width, " "), "\n")
+	t.line("%s", lines[0])
+	if len(lines) == 1 {
+		return
+	}
+	rest := strings.TrimLeft(strings.Join(lines[1:], " "), " ")
+	for _, line := range strings.Split(ansi.Wrap(rest, t.width-len(indent), " "), "\n") {
+		t.line("%s%s", indent, line)
+	}
+}
+
+// cut shortens text to a number of columns.
+func (t *page) cut(text string, width int) string { return ansi.Truncate(text, max(1, width), "…") }
+
+// eighths of a block.
+var eighths = []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
+
+// bar is a share of width columns, padded to width. A share above 0 has at least an eighth.
+func bar(share float64, width int) string {
+	n := int(math.Round(share * float64(width) * 8))
+	if n == 0 && share > 0 {
+		n = 1
+	}
+	text := strings.Repeat("█", n/8) + eighths[n%8]
+	return text + strings.Repeat(" ", max(0, width-(n+7)/8))
+}
+
+// sparks are levels of a sparkline.
+var sparks = []rune("▁▂▃▄▅▆▇█")
+
+// sparkline draws values between 0 and their maximum. A zero has no level.
+func sparkline(values []float64) string {
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	var b strings.Builder
+	for _, v := range values {
+		if v == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune(sparks[min(len(sparks)-1, int(v/most*float64(len(sparks))))])
+	}
+	return b.String()
+}
+
+// figure prints four significant digits, without an exponent.
+func figure(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 1:
+		return fmt.Sprintf("%.4f", v)
+	case v < 10:
+		return fmt.Sprintf("%.3f", v)
+	case v < 100:
+		return fmt.Sprintf("%.2f", v)
+	case v < 1000:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// short prints two significant digits.
+func short(v float64) string {
+	if v <= 0 || v >= 10 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	digits := 1 - int(math.Floor(math.Log10(v)))
+	return fmt.Sprintf("%.*f", min(digits, 6), v)
+}
+
+// percentText is a share as a percentage. Only the whole is 100 %, and only nothing is 0 %.
+func percentText(share float64) string {
+	switch {
+	case share == 0, share == 1:
+		return fmt.Sprintf("%.0f %%", 100*share)
+	case share > 0.9995:
+		return fmt.Sprintf("%.*f %%", min(8, int(math.Ceil(-math.Log10(1-share)-1e-9))-2), 100*share)
+	case share < 0.001:
+		return fmt.Sprintf("%.*f %%", min(8, 1-int(math.Floor(math.Log10(100*share)))), 100*share)
+	case share < 0.1:
+		return fmt.Sprintf("%.2f %%", 100*share)
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
+}
+
+// counts lists what occurred, the most frequent first, with its share of all.
+func counts(of map[string]int64, all int64) string {
+	var words []string
+	for _, name := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) }) {
+		if n := of[name]; n > 0 {
+			words = append(words, fmt.Sprintf("%s: %d (%s)", name, n, percentText(float64(n)/float64(max(1, all)))))
+		}
+	}
+	return cmp.Or(strings.Join(words, ", "), "none")
+}
+
+func sum(of map[string]int64) (all int64) {
+	for _, n := range of {
+		all += n
+	}
+	return all
+}
+
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func bytesText(n int64) string {
+	const step = 1024
+	v := float64(n)
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if v < step {
+			return figure(v) + " " + unit
+		}
+		v /= step
+	}
+	return figure(v) + " TiB"
+}
