@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"internal/load/target"},
 	{"internal/load/record", "internal/load/http1", "internal/load/http2"},
 	{"internal/load/host", "internal/load/check", "internal/load/schedule"},
-	{"internal/experiment/plan", "internal/base/proc", "internal/cli/console"},
+	{"internal/experiment/plan", "internal/run/balance", "internal/base/proc", "internal/cli/console"},
 	{"internal/experiment", "internal/kube/chart", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
 	{"internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},

@@ -74,6 +74,9 @@ type Report struct {
 	BacklogStart int64 `json:"backlogStart"`
 	BacklogEnd   int64 `json:"backlogEnd"`
 
+	// Whole are counts of the whole run.
+	Whole *Whole `json:"whole,omitempty"`
+
 	Classes  map[Class]int64  `json:"classes"`
 	Statuses map[string]int64 `json:"statuses"` // by code; of gRPC "grpc-0" and so on
 	Errors   map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
@@ -171,6 +174,15 @@ type Report struct {
 	// Parts are the distributions themselves, so that the reports of several
 	// processes can be merged without averaging percentiles; nil unless Profile.Parts is set.
 	Parts *Distributions `json:"parts,omitempty"`
+}
+
+// Whole counts the requests of the whole run, warm-up and tail included. They are those that
+// a server can have received.
+type Whole struct {
+	Sent        int64 `json:"sent"`                 // followed redirects included
+	Unanswered  int64 `json:"unanswered,omitempty"` // of these, those without an answer
+	Failed      int64 `json:"failed,omitempty"`     // of these, those answered with status 400 or above, or a grpc-status other than 0
+	Connections int64 `json:"connections"`          // opened
 }
 
 // Distributions of the measure window: HdrHistogram V2, compressed, base64; ns.

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/balance"
 )
 
 // Schema of the results directory.
@@ -48,6 +49,9 @@ type Record struct {
 	// MeshCounters are counts of the data plane from the warm-up to the end, by
 	// name: "retries", "timeouts". The counts of a proxy ended by a fault are lost.
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"`
+
+	// Balance compares the requests that were sent, proxied and served.
+	Balance *balance.Balance `json:"balance,omitempty"`
 
 	// Stages are the request durations measured by services, for requests that ended
 	// in the measure phase.
@@ -129,6 +133,9 @@ type Load struct {
 	BacklogStart *int64 `json:"backlogStart,omitempty"`
 	BacklogEnd   *int64 `json:"backlogEnd,omitempty"`
 
+	// Whole are the requests of the whole load; absent if the generator does not count them.
+	Whole *Whole `json:"whole,omitempty"`
+
 	Classes  map[string]int64 `json:"classes"`
 	Statuses map[string]int64 `json:"statuses,omitempty"`
 	Errors   map[string]int64 `json:"errors,omitempty"`
@@ -161,6 +168,25 @@ type Load struct {
 	Recorded int64 `json:"recorded,omitempty"`
 	// Published are the distributions printed by the source, one per generator.
 	Published []Latency `json:"published,omitempty"`
+}
+
+// Whole counts the requests of the whole load, warm-up and tail included: those that the
+// application can have received.
+type Whole struct {
+	Sent        int64 `json:"sent"`                 // followed redirects included
+	Unanswered  int64 `json:"unanswered,omitempty"` // of these, those without an answer
+	Failed      int64 `json:"failed,omitempty"`     // of these, those answered with status 400 or above, or a grpc-status other than 0
+	Connections int64 `json:"connections,omitempty"`
+	// Unsure requests may have been sent beyond Sent.
+	Unsure int64 `json:"unsure,omitempty"`
+}
+
+// Plus adds the counts of another part of the load; nil if one of them is unknown.
+func (w *Whole) Plus(o *Whole) *Whole {
+	if w == nil || o == nil {
+		return nil
+	}
+	return &Whole{w.Sent + o.Sent, w.Unanswered + o.Unanswered, w.Failed + o.Failed, w.Connections + o.Connections, w.Unsure + o.Unsure}
 }
 
 // RouteTimes are the service times of one path, of 2xx responses only.

@@ -127,6 +127,12 @@ type Endpoint struct {
 	Port int
 }
 
+// Units of the counters of [Verify].
+const (
+	UnitRequest    = "request"
+	UnitConnection = "connection"
+)
+
 // Verify lists counters that verify traffic through the data plane. Their names
 // are templates over [SidecarContext]. [Verify.Counters] executes outbound ones
 // once per [Outbound], as `.Out`.
@@ -135,6 +141,11 @@ type Verify struct {
 	Unit     string `yaml:"unit" json:"unit"`
 	Inbound  string `yaml:"inbound" json:"inbound"`   // counter that must grow by exactly the probes that reached this pod
 	Outbound string `yaml:"outbound" json:"outbound"` // counter that must grow by exactly the probes sent
+	// OutboundReceived counts in the same unit what the sidecar receives from its own pod for
+	// another service, and InboundSent what it sends to its application. Without them a cache
+	// or a retry is found one step further on.
+	OutboundReceived string `yaml:"outboundReceived,omitempty" json:"outboundReceived,omitempty"`
+	InboundSent      string `yaml:"inboundSent,omitempty" json:"inboundSent,omitempty"`
 	// Retries and Timeouts are counters of requests to another service; empty: none.
 	Retries  string `yaml:"retries,omitempty" json:"retries,omitempty"`
 	Timeouts string `yaml:"timeouts,omitempty" json:"timeouts,omitempty"`

@@ -256,7 +256,8 @@ func TestCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Inbound != "http.inbound.downstream_rq_total" || got.InboundHandshakes != "listener.inbound.ssl.handshake" || len(got.Outbound) != 2 ||
-		got.Outbound[1] != (OutboundCounters{"b", "cluster.outbound-b.upstream_rq_total", "cluster.outbound-b.ssl.handshake",
+		got.InboundSent != "cluster.app.upstream_rq_total" ||
+		got.Outbound[1] != (OutboundCounters{"b", "cluster.outbound-b.upstream_rq_total", "http.outbound-b.downstream_rq_total", "cluster.outbound-b.ssl.handshake",
 			"cluster.outbound-b.upstream_rq_retry", "cluster.outbound-b.upstream_rq_timeout"}) {
 		t.Errorf("counters are %+v", got)
 	}

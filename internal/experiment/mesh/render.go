@@ -67,6 +67,7 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 // Counters are the names of one sidecar's counters, as its statistics show them.
 type Counters struct {
 	Inbound           string // empty beside the load generator, which has no clients
+	InboundSent       string // empty: no counter
 	InboundHandshakes string // empty without mTLS
 	Denied            string // empty: no counter
 	Outbound          []OutboundCounters
@@ -76,6 +77,7 @@ type Counters struct {
 type OutboundCounters struct {
 	Service    string
 	Sent       string
+	Received   string // empty: no counter
 	Handshakes string // empty without mTLS
 	Retries    string // empty where there are none
 	Timeouts   string // empty where there are none
@@ -100,6 +102,7 @@ func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
 	}
 	if ctx.Inbound != nil {
 		c.Inbound = name("inbound", v.Inbound, ctx)
+		c.InboundSent = name("inboundSent", v.InboundSent, ctx)
 		c.InboundHandshakes = name("inboundHandshakes", v.InboundHandshakes, ctx)
 		c.Denied = name("denied", v.Denied, ctx)
 	}
@@ -108,6 +111,7 @@ func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
 		c.Outbound = append(c.Outbound, OutboundCounters{
 			Service:    out.Service,
 			Sent:       name("outbound", v.Outbound, data),
+			Received:   name("outboundReceived", v.OutboundReceived, data),
 			Handshakes: name("outboundHandshakes", v.OutboundHandshakes, data),
 			Retries:    name("retries", v.Retries, data),
 			Timeouts:   name("timeouts", v.Timeouts, data),

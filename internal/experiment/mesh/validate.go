@@ -18,7 +18,7 @@ const maxConcurrency = 1024
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // units of verification counters.
-var units = []string{"request", "connection"}
+var units = []string{UnitRequest, UnitConnection}
 
 func (v *validation) definition(d Definition) {
 	switch {

@@ -123,7 +123,8 @@ func (v localPart) verify(ver Verify, mtls bool, control map[string]ControlConte
 		v.report(at+".unit", fmt.Sprintf("found %q, expected %s", ver.Unit, strings.Join(units, " or ")), "")
 	}
 	v.template(at+".denied", ver.Denied, sampleContexts(control)[:1])
-	for _, c := range []struct{ field, text string }{{"retries", ver.Retries}, {"timeouts", ver.Timeouts}} {
+	v.template(at+".inboundSent", ver.InboundSent, sampleContexts(control)[:1])
+	for _, c := range []struct{ field, text string }{{"outboundReceived", ver.OutboundReceived}, {"retries", ver.Retries}, {"timeouts", ver.Timeouts}} {
 		v.template(at+"."+c.field, c.text, sampleOutbounds(control))
 	}
 	for _, c := range []struct {

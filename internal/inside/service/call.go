@@ -23,13 +23,17 @@ type call struct {
 	options app.CallOptions
 	ways    []way
 	next    atomic.Uint64
+	count   *callee // nil without ways
 }
+
+// callee counts the requests to one service.
+type callee struct{ sent, failed, retries atomic.Int64 }
 
 // way connects to one replica, or to a proxy in front of all replicas.
 type way interface {
 	// do makes one attempt and reads the whole response. If alone, it uses a
-	// connection of its own.
-	do(ctx context.Context, size int64, in incoming, alone bool) error
+	// connection of its own. sent counts the requests, more than one with redirects.
+	do(ctx context.Context, size int64, in incoming, alone bool) (sent int, err error)
 }
 
 // incoming is the part of a request that its calls need.
@@ -94,6 +98,9 @@ func (s *Service) newSteps(ups []app.Upstream) ([]step, error) {
 	var steps []step
 	for _, up := range ups {
 		c := &call{service: up.Service, options: up.CallOptions}
+		if len(up.URLs) > 0 {
+			c.count = s.callee(up.Service)
+		}
 		for _, raw := range up.URLs {
 			w, err := s.clients.way(raw, up.CallOptions)
 			if err != nil {
@@ -108,6 +115,14 @@ func (s *Service) newSteps(ups []app.Upstream) ([]step, error) {
 		}
 	}
 	return steps, nil
+}
+
+// callee returns the counters of a service; s.changing is held.
+func (s *Service) callee(name string) *callee {
+	if s.callees[name] == nil {
+		s.callees[name] = new(callee)
+	}
+	return s.callees[name]
 }
 
 // callAll makes all calls until one fails. It waits for the calls concurrent
@@ -149,6 +164,7 @@ func (s *Service) call(ctx context.Context, c *call, in incoming) error {
 	for attempt := 0; attempt <= o.Retries; attempt++ {
 		if attempt > 0 {
 			s.count.retries.Add(1)
+			c.count.retries.Add(1)
 		}
 		if err = s.attempt(ctx, c, size, in); err == nil || ctx.Err() != nil {
 			break
@@ -168,7 +184,12 @@ func (s *Service) attempt(ctx context.Context, c *call, size int64, in incoming)
 		defer cancel()
 	}
 	w := c.ways[(c.next.Add(1)-1)%uint64(len(c.ways))]
-	return w.do(ctx, size, in, in.alone || c.options.NewConnection)
+	sent, err := w.do(ctx, size, in, in.alone || c.options.NewConnection)
+	c.count.sent.Add(int64(sent))
+	if err != nil {
+		c.count.failed.Add(1)
+	}
+	return err
 }
 
 // urls returns the sorted URLs of calls, to compare two configurations.

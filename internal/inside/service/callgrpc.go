@@ -107,12 +107,12 @@ func (c *clients) release(w way) {
 	}
 }
 
-func (w *grpcWay) do(ctx context.Context, size int64, in incoming, alone bool) error {
+func (w *grpcWay) do(ctx context.Context, size int64, in incoming, alone bool) (sent int, err error) {
 	conn := w.conn
 	if alone {
 		single, err := dialGRPC(w.address, w.from)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer single.Close()
 		conn = single
@@ -121,7 +121,7 @@ func (w *grpcWay) do(ctx context.Context, size int64, in incoming, alone bool) e
 		ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
 	}
 	var answer wrapperspb.BytesValue
-	return conn.Invoke(ctx, callMethod, &wrapperspb.BytesValue{Value: filled(size)}, &answer)
+	return 1, conn.Invoke(ctx, callMethod, &wrapperspb.BytesValue{Value: filled(size)}, &answer)
 }
 
 // closeIdle closes idle connections to URLs that may be unused.

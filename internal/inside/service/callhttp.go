@@ -66,7 +66,7 @@ func newHTTPWay(raw string, o app.CallOptions, t transports) (*httpWay, error) {
 	return w, nil
 }
 
-func (w *httpWay) do(ctx context.Context, size int64, in incoming, alone bool) error {
+func (w *httpWay) do(ctx context.Context, size int64, in incoming, alone bool) (sent int, err error) {
 	client := w.kept
 	if alone {
 		client = w.single
@@ -84,15 +84,16 @@ func (w *httpWay) do(ctx context.Context, size int64, in incoming, alone bool) e
 		r.Body, r.ContentLength = io.NopCloser(&filler{size}), size
 	}
 	for range maxRedirects {
+		sent++
 		to, err := w.send(client, r)
 		if err != nil || to == nil {
-			return err
+			return sent, err
 		}
 		next := w.template.WithContext(ctx)
 		next.URL, next.Host, next.Header = to, to.Host, r.Header
 		r = next
 	}
-	return fmt.Errorf("sent elsewhere %d times", maxRedirects)
+	return sent, fmt.Errorf("sent elsewhere %d times", maxRedirects)
 }
 
 // send sends one request and reads the whole response, so that the connection is

@@ -133,6 +133,9 @@ func (s *Service) Call(ctx context.Context, _ *wrapperspb.BytesValue) (*wrappers
 	n := s.now.Load()
 	start := time.Now()
 	answer, code, err := s.callGRPC(ctx, n)
+	if err != nil {
+		s.count.failed.Add(1)
+	}
 	s.metrics.observe(n, code, time.Since(start))
 	return answer, err
 }

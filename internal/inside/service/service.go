@@ -46,11 +46,24 @@ type Stats struct {
 	Calls       int64  `json:"calls"`    // to other services, retries included
 	Retries     int64  `json:"retries"`
 	FailedCalls int64  `json:"failedCalls"` // requests that failed because a call did
+	Failed      int64  `json:"failed"`      // answered with an error status
+	Partial     int64  `json:"partial"`     // ended before all of their calls
 	ETag        string `json:"etag"`        // of the current configuration
+	// Callees are the requests to other services, by their name.
+	Callees map[string]Callee `json:"callees,omitempty"`
+}
+
+// Callee counts the requests to one service.
+type Callee struct {
+	Sent    int64 `json:"sent"` // retries and followed redirects included
+	Failed  int64 `json:"failed"`
+	Retries int64 `json:"retries"`
 }
 
 // counts are the counters behind [Stats].
-type counts struct{ requests, limited, injected, calls, retries, failedCalls atomic.Int64 }
+type counts struct {
+	requests, limited, injected, calls, retries, failedCalls, failed, partial atomic.Int64
+}
 
 // Service implements one instance. It is an [http.Handler].
 type Service struct {
@@ -64,6 +77,7 @@ type Service struct {
 	changing  sync.Mutex // guards the fields below
 	version   int
 	held      memory
+	callees   map[string]*callee // by name; they survive a change
 }
 
 // Options of a service.
@@ -85,7 +99,7 @@ var contentType = []string{"application/octet-stream"}
 
 // New returns the service that i describes.
 func New(i app.Instance, o Options) (*Service, error) {
-	s := &Service{clients: newClients(dial.From(o.Source)), start: i, maxMemory: o.MaxMemory}
+	s := &Service{clients: newClients(dial.From(o.Source)), start: i, maxMemory: o.MaxMemory, callees: map[string]*callee{}}
 	if s.maxMemory == 0 {
 		s.maxMemory = DefaultMaxMemory
 	}
@@ -107,8 +121,22 @@ func (s *Service) Stats() Stats {
 	return Stats{
 		Requests: c.requests.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
 		Calls: c.calls.Load(), Retries: c.retries.Load(), FailedCalls: c.failedCalls.Load(),
-		ETag: s.now.Load().etag,
+		Failed: c.failed.Load(), Partial: c.partial.Load(),
+		ETag: s.now.Load().etag, Callees: s.calleeStats(),
 	}
+}
+
+func (s *Service) calleeStats() map[string]Callee {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if len(s.callees) == 0 {
+		return nil
+	}
+	all := make(map[string]Callee, len(s.callees))
+	for name, c := range s.callees {
+		all[name] = Callee{Sent: c.sent.Load(), Failed: c.failed.Load(), Retries: c.retries.Load()}
+	}
+	return all
 }
 
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -124,18 +152,29 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := s.now.Load()
 	if r.ContentLength != 0 {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			s.count.failed.Add(1)
+			s.count.partial.Add(1)
 			fail(w, http.StatusBadRequest, fmt.Errorf("read the request: %w", err))
 			return
 		}
 	}
 	if n.plain && s.metrics == nil {
+		if isError(n.status) {
+			s.count.failed.Add(1)
+		}
 		n.answerPlain(w)
 		return
 	}
 	start := time.Now()
 	status := s.work(w, r, n)
+	if isError(status) {
+		s.count.failed.Add(1)
+	}
 	s.metrics.observe(n, status, time.Since(start))
 }
+
+// isError reports whether a status is an error.
+func isError(status int) bool { return status >= http.StatusBadRequest }
 
 // work serves a request that needs work before its response.
 func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (status int) {

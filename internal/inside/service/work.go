@@ -23,9 +23,17 @@ const (
 	errInjected = reason("an error that was asked for")
 )
 
-// do performs the wait, CPU burn, injected errors and calls of a request. in
-// contains the data that calls pass on.
+// do does the work of a request. in contains the data that calls pass on.
 func (s *Service) do(ctx context.Context, n *snapshot, in incoming) outcome {
+	o := s.steps(ctx, n, in)
+	if o.err != nil {
+		s.count.partial.Add(1)
+	}
+	return o
+}
+
+// steps performs the wait, CPU burn, injected errors and calls of a request.
+func (s *Service) steps(ctx context.Context, n *snapshot, in incoming) outcome {
 	if n.limit != nil && !n.limit.allow() {
 		s.count.limited.Add(1)
 		return outcome{http.StatusTooManyRequests, errLimited}

@@ -185,6 +185,9 @@ func ParseK6(r io.Reader) (Outcome, error) {
 		}
 		return j.Metrics[name]
 	}
+	if v := j.Metrics["http_reqs"].figure("count"); v != nil {
+		o.AllRequests = count(*v)
+	}
 	o.k6Counts(metric, j.Metrics["http_reqs{scenario:measure,status:0}"])
 	d := latencyOf(ofService)
 	if m := metric("http_req_duration"); m != nil {

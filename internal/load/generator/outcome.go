@@ -23,6 +23,8 @@ type Outcome struct {
 	Connections *int
 	// Requests is the number of finished requests, failed ones included.
 	Requests *int64
+	// AllRequests are those of the whole run, if Requests are of the measure window.
+	AllRequests *int64
 	// Rate is the finished requests per second as the generator computed it.
 	Rate *float64
 	// OK and NotOK split Requests if the output has no status codes.

@@ -163,7 +163,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 	sum.Intended, sum.Sent, sum.Completed, sum.BytesIn, sum.BytesOut, sum.Recorded = 0, 0, 0, 0, 0, 0
 	sum.AskedRate, sum.Connections, sum.Workers = whole.Rate, whole.Connections, len(parts)
 	sum.Published, sum.Warnings, sum.CPUSeconds = nil, nil, nil
-	sum.BacklogStart, sum.BacklogEnd = nil, nil
+	sum.BacklogStart, sum.BacklogEnd, sum.Whole = nil, nil, &result.Whole{}
 	first, last := parts[0].Start, parts[0].Start
 	for i, p := range parts {
 		addCounts(sum.Classes, p.Classes)
@@ -173,6 +173,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		sum.Sent += p.Sent
 		sum.Completed += p.Completed
 		sum.BacklogStart, sum.BacklogEnd = plus(sum.BacklogStart, p.BacklogStart), plus(sum.BacklogEnd, p.BacklogEnd)
+		sum.Whole = sum.Whole.Plus(p.Whole)
 		sum.BytesIn += p.BytesIn
 		sum.BytesOut += p.BytesOut
 		sum.Recorded += p.Recorded

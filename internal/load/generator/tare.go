@@ -85,6 +85,9 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		CPUSeconds:     &r.CPUSeconds, ThreadCPURatio: &r.ThreadCPURatio,
 		Verdict: r.Verdict, Warnings: r.Warnings,
 	}
+	if w := r.Whole; w != nil {
+		l.Whole = &result.Whole{Sent: w.Sent, Unanswered: w.Unanswered, Failed: w.Failed, Connections: w.Connections}
+	}
 	for class, n := range r.Classes {
 		l.Classes[string(class)] = n
 	}

@@ -35,6 +35,9 @@ func totalsOf(r *load.Report) (Totals, error) {
 	t.messages, t.redirects = r.Messages, r.Redirects
 	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
 	t.QueueMax, t.Reconnects, t.IdleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
+	if w := r.Whole; w != nil {
+		t.whole = whole{w.Sent, w.Unanswered, w.Failed}
+	}
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
 	t.Spin = time.Duration(r.SpinUS * 1e3)
 	for i, name := range classNames {

@@ -139,6 +139,7 @@ func (r *Recorder) Finish(o Outcome) {
 	if window {
 		r.count(&o, class, response)
 	}
+	r.whole.finish(&o)
 	for i, edge := range r.Window {
 		if o.Intended < edge && o.End >= edge {
 			r.backlog[i]++

@@ -69,6 +69,7 @@ type Totals struct {
 	QueueMax           int64
 	Reconnects         int64 // after t0
 	IdleClosed         int64
+	whole              whole
 	Unfinished         int64         // given up at the end of the drain, of the whole run
 	ThreadCPU          time.Duration // of the worker in the window
 	Polled             time.Duration // of the window, in polls that found nothing
@@ -95,6 +96,7 @@ func (t *Totals) add(w *Totals) {
 	t.Reconnects += w.Reconnects
 	t.IdleClosed += w.IdleClosed
 	t.Unfinished += w.Unfinished
+	t.whole.add(w.whole)
 	t.processCPU += w.processCPU
 	t.QueueMax += w.QueueMax // an upper bound: the maxima need not coincide
 	t.Spin = max(t.Spin, w.Spin)

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/balance"
 )
 
 // Platform is a place where trials run, and its abilities. A nil field is an
@@ -68,6 +69,8 @@ type Deployment struct {
 	StageTimer StageTimer
 	// MeshCounters reads what the data plane counts. nil: retries and timeouts are unknown.
 	MeshCounters MeshCounters
+	// RequestCounters reads the requests that services and data plane count. nil: their conservation is not checked.
+	RequestCounters RequestCounters
 	// TaskFaults ends, freezes and restarts tasks. nil: every fault is unsupported.
 	TaskFaults TaskFaults
 	// EndedTasks accounts for tasks that a fault ended. nil: their last reading counts.
@@ -241,6 +244,13 @@ type EndedTasks interface {
 type MeshCounters interface {
 	// MeshCounters sums over the running proxies, by name: "retries", "timeouts". It is empty without proxies.
 	MeshCounters(ctx context.Context) (map[string]int64, error)
+}
+
+// RequestCounters reads the requests that services and proxies have counted.
+type RequestCounters interface {
+	// RequestCounts reads each counter of requests once, in a reading of its own. A counter that cannot be read
+	// has the reason. The error is for the end of ctx.
+	RequestCounts(ctx context.Context) ([]balance.Count, error)
 }
 
 // Victim is a task that a fault can hit.

@@ -45,6 +45,7 @@ func (t *trial) makeParts() {
 	t.sampler = &sampler{setup: t.setup, journal: t.journal, deployment: d}
 	t.load = &loadRun{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
 	t.faults = &faultPhase{setup: t.setup, journal: t.journal, deployment: d}
+	t.conserved = &conservation{setup: t.setup, journal: t.journal, deployment: d}
 	t.idle = &idleWait{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
 	t.measurement = &measurement{
 		deployment: d, load: t.load, sampler: t.sampler, faults: t.faults,
@@ -94,6 +95,9 @@ func (t *trial) warmUp(ctx context.Context) error {
 		return err
 	}
 	t.faults.countMesh(ctx, -1)
+	if err := t.conserved.begin(ctx); err != nil {
+		return err
+	}
 	if err := t.load.begin(ctx); err != nil {
 		return err
 	}
@@ -125,6 +129,9 @@ func (t *trial) drain(ctx context.Context) error {
 	t.seen.stepped = t.setup.clock.drift()
 	t.faults.countMesh(ctx, 1)
 	if err := t.idle.drained(ctx); err != nil {
+		return err
+	}
+	if err := t.conserved.end(ctx); err != nil {
 		return err
 	}
 	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.After = r }); err != nil {

@@ -37,6 +37,7 @@ type trial struct {
 	faults      *faultPhase
 	idle        *idleWait
 	measurement *measurement
+	conserved   *conservation
 
 	outcome  error // why the trial failed or is invalid; nil so far
 	recorded bool

@@ -87,6 +87,7 @@ const (
 var checks = []check{
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
 	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},
+	{"requests-not-conserved", notConserved, "record.json has every count (balance); docs/reference/conservation.md lists the causes", invalidates, nil},
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", invalidates, nil},
 	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
 	{"generator-saturated", saturatedOpen, "reserve a processor for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},

@@ -14,15 +14,16 @@ func (p *Platform) Declare() platform.Platform {
 // to warn about; those fields stay nil.
 func (d *deployment) declare() *platform.Deployment {
 	return &platform.Deployment{
-		Running:       d,
-		Verifier:      d.verifier,
-		Watcher:       d.processes,
-		Prober:        prober{d.layout.spec.CPUs},
-		StageTimer:    d.times,
-		MeshCounters:  d.proxies,
-		TaskFaults:    d.faults,
-		EndedTasks:    d.faults,
-		Configurer:    &configurer{workspace: d.workspace, processes: d.processes},
-		NetworkFaults: d.network,
+		Running:         d,
+		Verifier:        d.verifier,
+		Watcher:         d.processes,
+		Prober:          prober{d.layout.spec.CPUs},
+		StageTimer:      d.times,
+		MeshCounters:    d.proxies,
+		RequestCounters: &requestCounters{layout: d.layout, processes: d.processes},
+		TaskFaults:      d.faults,
+		EndedTasks:      d.faults,
+		Configurer:      &configurer{workspace: d.workspace, processes: d.processes},
+		NetworkFaults:   d.network,
 	}
 }

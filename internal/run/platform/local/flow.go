@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -202,32 +203,49 @@ func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, app
 		}
 	}
 	if _, done := apps[p.pod]; !done && p.pod.api.IsValid() {
-		if apps[p.pod], err = requestsAt(ctx, p.pod.api); err != nil {
+		stats, err := statsAt(ctx, p.pod.api)
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.pod.name, err)
 		}
+		apps[p.pod] = stats.Requests
 	}
 	return nil
 }
 
-// requestsAt returns the number of requests that an application has received, without a proxy.
-func requestsAt(ctx context.Context, a netip.AddrPort) (int64, error) {
+// appStats are the counts of an application since its start.
+type appStats struct {
+	Requests int64  `json:"requests"`
+	Failed   int64  `json:"failed"`
+	Partial  int64  `json:"partial"`
+	ETag     string `json:"etag"`
+	Callees  map[string]struct {
+		Sent    int64 `json:"sent"`
+		Failed  int64 `json:"failed"`
+		Retries int64 `json:"retries"`
+	} `json:"callees"`
+}
+
+// maxStats is the maximum size of them, bytes.
+const maxStats = 1 << 20
+
+// statsAt returns the counts of an application, read without a proxy.
+func statsAt(ctx context.Context, a netip.AddrPort) (stats appStats, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("get the request count of the application: %w", err)
+		}
+	}()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"stats", nil)
 	if err != nil {
-		return 0, err
+		return stats, err
 	}
 	client := http.Client{Timeout: adminTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("get the request count of the application: %w", err)
+		return stats, err
 	}
 	defer resp.Body.Close()
-	var stats struct {
-		Requests int64 `json:"requests"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
-		return 0, fmt.Errorf("get the request count of the application: %w", err)
-	}
-	return stats.Requests, nil
+	return stats, json.NewDecoder(io.LimitReader(resp.Body, maxStats)).Decode(&stats)
 }
 
 // settle reads the counters until all flows hold or the limit is over: a proxy may count a request

@@ -92,7 +92,7 @@ func TestPlatform(t *testing.T) {
 	}
 	abilities := platformtest.Traits{
 		PlatformAbilities: []string{"Impairer"},
-		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "TaskFaults", "EndedTasks", "Configurer", "NetworkFaults"},
+		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "TaskFaults", "EndedTasks", "Configurer", "NetworkFaults"},
 	}
 	platformtest.Run(t, abilities, newPlatform, meshes)
 	if left := leftovers(t); len(left) > 0 {

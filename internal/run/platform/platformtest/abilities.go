@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -28,6 +29,7 @@ var abilityTests = []struct {
 	{"CounterRefresh", suite.counterRefresh},
 	{"StageTimer", suite.stageTimer},
 	{"MeshCounters", suite.meshCounters},
+	{"RequestCounters", suite.requestCounters},
 	{"Configurer", suite.configurer},
 	{"NetworkFaults", suite.networkFaults},
 	{"Scaler", suite.scaler},
@@ -137,6 +139,37 @@ func (s suite) meshCounters(t *testing.T, d *platform.Deployment) {
 			t.Errorf("counter %s is %d", name, n)
 		}
 	}
+}
+
+// requestCounters checks that each request is counted once at every point of its way.
+func (s suite) requestCounters(t *testing.T, d *platform.Deployment) {
+	const requests = 7
+	read := func(ctx context.Context) []balance.Count {
+		counts, err := d.RequestCounters.RequestCounts(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return counts
+	}
+	before := read(t.Context())
+	for range requests {
+		if err := s.answers(t.Context(), d, d.Entry()[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.eventually(t, "the application counts the requests", func(ctx context.Context) bool {
+		served := false
+		for _, f := range balance.Changes(before, read(ctx)) {
+			if f.Unknown != "" {
+				t.Errorf("%+v", f)
+			}
+			if f.Unit == balance.Requests && f.Count != requests {
+				return false
+			}
+			served = served || f.Point == balance.Served && f.Service == "echo"
+		}
+		return served
+	})
 }
 
 func (s suite) configurer(t *testing.T, d *platform.Deployment) {

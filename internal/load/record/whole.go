@@ -1,0 +1,30 @@
+package record
+
+import "github.com/tare-mesh/tare/internal/load"
+
+// whole counts the requests of the whole run.
+type whole struct{ sent, unanswered, failed int64 }
+
+func (w *whole) finish(o *Outcome) {
+	if o.Sent < 0 {
+		return
+	}
+	w.sent += 1 + int64(o.Hops)
+	switch {
+	case o.Status == 0:
+		w.unanswered++
+	case isError(o.Status):
+		w.failed++
+	}
+}
+
+// isError reports whether a status is an error by its protocol, expected or not.
+func isError(status int) bool {
+	return status >= 400 && status < load.StatusGRPC || status > load.StatusGRPC && status != load.StatusEcho
+}
+
+func (w *whole) add(o whole) {
+	w.sent += o.sent
+	w.unanswered += o.unanswered
+	w.failed += o.failed
+}

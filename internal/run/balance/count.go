@@ -1,0 +1,152 @@
+// Package balance checks that requests are conserved: the requests that were sent,
+// proxied and served add up along the topology. Its equations are data, derived from
+// the topology and from the counters that exist. It reads nothing.
+//
+// Counters are read while nothing is in flight, before the load and after it. The
+// equations are then exact, and every difference has a cause: a client outside the
+// trial, a retry, a cache, or a way around the proxies.
+package balance
+
+import (
+	"fmt"
+	"slices"
+)
+
+// LoadName is the service name of the load generator.
+const LoadName = "load"
+
+// Point is a point on the way of a request at which it is counted.
+type Point string
+
+// Points, in the order in which a request passes them.
+const (
+	Sent        Point = "sent"              // by the load or an application, to another service
+	OutReceived Point = "outbound-received" // by the caller's proxy, from the caller
+	OutSent     Point = "outbound-sent"     // by the caller's proxy, to the called service
+	InReceived  Point = "inbound-received"  // by the proxy of the called service
+	InSent      Point = "inbound-sent"      // by that proxy, to its application
+	Served      Point = "served"            // by the application
+)
+
+var (
+	outbound = []Point{Sent, OutReceived, OutSent}
+	inbound  = []Point{InReceived, InSent, Served}
+)
+
+// Unit is the thing that a counter counts.
+type Unit string
+
+// Units. Each has equations of its own.
+const (
+	Requests    Unit = "request"
+	Connections Unit = "connection"
+	Handshakes  Unit = "handshake" // of TLS
+)
+
+var units = []Unit{Requests, Connections, Handshakes}
+
+// Place identifies a counter in the topology.
+type Place struct {
+	Service string `json:"service"` // whose requests, application or proxy are counted; "load": the generator's
+	Point   Point  `json:"point"`
+	// To is the called service, of points of a caller. Empty: all called services together.
+	To   string `json:"to,omitempty"`
+	Unit Unit   `json:"unit"`
+}
+
+// Tally is the content of a counter.
+type Tally struct {
+	Count int64 `json:"count"`
+	// Failed requests. [Sent]: without an answer, or with an error. [Served]: answered with an error.
+	Failed int64 `json:"failed,omitempty"`
+	// Retries are the part of Count that repeats other requests.
+	Retries int64 `json:"retries,omitempty"`
+	// Partial counts served requests that ended before all of their calls.
+	Partial int64 `json:"partial,omitempty"`
+	// Unsure requests may have been sent beyond Count: a generator does not count them.
+	Unsure int64 `json:"unsure,omitempty"`
+}
+
+func (t Tally) plus(o Tally, sign int64) Tally {
+	return Tally{t.Count + sign*o.Count, t.Failed + sign*o.Failed, t.Retries + sign*o.Retries, t.Partial + sign*o.Partial, t.Unsure + sign*o.Unsure}
+}
+
+func (t Tally) negative() bool {
+	return t.Count < 0 || t.Failed < 0 || t.Retries < 0 || t.Partial < 0 || t.Unsure < 0
+}
+
+// Count is one reading of one counter.
+type Count struct {
+	Place
+	Tally
+	// By is the task that counts, such as "echo-0/sidecar".
+	By string
+	// Instance changes with a restart of the task, which begins at 0 again.
+	Instance string
+	// Config changes with the configuration of the task.
+	Config string
+	// Unknown is the reason why the counter has no value.
+	Unknown string
+}
+
+// Flow is the change of a counter during the load, summed over replicas.
+type Flow struct {
+	Place
+	Tally
+	// Reconfigured: the configuration of a task was changed during the load.
+	Reconfigured bool `json:"reconfigured,omitempty"`
+	// Unknown is the reason why there is no count.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Changes returns the flows between two readings.
+func Changes(before, after []Count) []Flow {
+	var flows []Flow
+	add := func(f Flow) {
+		i := slices.IndexFunc(flows, func(o Flow) bool { return o.Place == f.Place })
+		switch {
+		case i < 0:
+			flows = append(flows, f)
+		case flows[i].Unknown != "":
+		case f.Unknown != "":
+			flows[i] = f
+		default:
+			flows[i].Tally = flows[i].plus(f.Tally, 1)
+			flows[i].Reconfigured = flows[i].Reconfigured || f.Reconfigured
+		}
+	}
+	for _, a := range after {
+		i := slices.IndexFunc(before, a.same)
+		if i < 0 {
+			add(Flow{Place: a.Place, Unknown: a.By + " was started during the load"})
+			continue
+		}
+		add(change(before[i], a))
+	}
+	for _, b := range before {
+		if !slices.ContainsFunc(after, b.same) {
+			add(Flow{Place: b.Place, Unknown: b.By + " was ended during the load"})
+		}
+	}
+	return flows
+}
+
+func (c Count) same(o Count) bool { return c.Place == o.Place && c.By == o.By }
+
+func change(before, after Count) Flow {
+	f := Flow{Place: after.Place, Tally: after.plus(before.Tally, -1), Reconfigured: before.Config != after.Config}
+	switch {
+	case after.Unknown != "":
+		f.Unknown = after.Unknown
+	case before.Unknown != "":
+		f.Unknown = before.Unknown
+	case before.Instance != after.Instance:
+		f.Unknown = after.By + " was restarted during the load"
+	case f.negative():
+		f.Unknown = fmt.Sprintf("a counter of %s went back", after.By)
+	}
+	if f.Unknown != "" {
+		f.Tally = Tally{}
+	}
+	return f
+}

@@ -1,0 +1,169 @@
+package balance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// by names the application or proxy that counts at a point.
+func (p Place) by() string {
+	switch {
+	case p.Point != Sent && p.Point != Served:
+		return "the sidecar of " + p.Service
+	case p.Service == LoadName:
+		return LoadName
+	}
+	return "the application " + p.Service
+}
+
+// actions are the words for what happens at a point.
+var actions = map[Point]string{
+	Sent: "sent by", OutReceived: "received by", OutSent: "sent by", InReceived: "received by", InSent: "sent to the application by", Served: "served by",
+}
+
+// plurals of units in texts.
+var plurals = map[Unit]string{Requests: "requests", Connections: "connections", Handshakes: "TLS handshakes"}
+
+func (p Place) counted() string {
+	text := plurals[p.Unit] + " " + actions[p.Point] + " " + p.by()
+	if p.To != "" {
+		text += " to " + p.To
+	}
+	return text
+}
+
+// between names the part of the way between two sets of counters.
+func between(before, after []Flow) string {
+	from, to := names(before), names(after)
+	switch {
+	case from == "":
+		return "at " + to + ", which nothing calls"
+	case slices.ContainsFunc(slices.Concat(before, after), func(f Flow) bool { return f.Service != before[0].Service }):
+		return "between " + from + " and " + to
+	case before[0].by() == after[0].by():
+		return "in " + to + after[0].direction()
+	case before[0].Point == Sent:
+		return "between " + from + " and its sidecar"
+	}
+	return "between " + from + " and its application"
+}
+
+// direction is that of the requests in a sidecar.
+func (p Place) direction() string {
+	switch {
+	case p.Point == InSent:
+		return " (inbound)"
+	case p.To != "":
+		return " (outbound to " + p.To + ")"
+	}
+	return " (outbound)"
+}
+
+// maxNames bounds the names in a text.
+const maxNames = 3
+
+func names(flows []Flow) string {
+	var all []string
+	for _, f := range flows {
+		if name := f.by(); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	if len(all) > maxNames {
+		all = append(all[:maxNames-1], fmt.Sprintf("%d others", len(all)-maxNames+1))
+	}
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+func inside(e edge) string {
+	return fmt.Sprintf("in the application %s, by its calls of %s (%.4g a request)", e.caller, e.service, e.times)
+}
+
+func uncounted(unit Unit, group []string) string {
+	return fmt.Sprintf("%s to %s: a counter is missing on one side", plurals[unit], strings.Join(group, ", "))
+}
+
+// Violated returns the equations that do not hold, the largest difference first.
+func (b Balance) Violated() (all []Equation) {
+	for _, e := range b.Equations {
+		if !e.OK {
+			all = append(all, e)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y Equation) int { return int(y.off() - x.off()) })
+	return all
+}
+
+// off is the absolute difference.
+func (e Equation) off() int64 { return max(e.Counted-e.Expected, e.Expected-e.Counted) }
+
+// String describes a violation.
+func (e Equation) String() string {
+	verb, limit := "appeared", e.More
+	if e.Counted < e.Expected {
+		verb, limit = "vanished", e.Fewer
+	}
+	text := fmt.Sprintf("%d %s %s %s: %d expected, %d counted, allowed difference %d", e.off(), plurals[e.Unit], verb, e.Where, e.Expected, e.Counted, limit)
+	if e.Retries > 0 {
+		text += fmt.Sprintf("; the proxy counted %d retries", e.Retries)
+	}
+	return text
+}
+
+// maxViolations bounds the violations in a message.
+const maxViolations = 3
+
+// Message describes the violations; "" if the equations hold.
+func (b Balance) Message() string {
+	all := b.Violated()
+	var texts []string
+	for _, e := range all[:min(len(all), maxViolations)] {
+		texts = append(texts, e.String())
+	}
+	if more := len(all) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more in the record (balance)", more))
+	}
+	if cause := b.cause(); cause != "" {
+		texts = append(texts, "probable cause: "+cause)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Causes of violations. docs/reference/conservation.md lists them too.
+const (
+	causeClient  = "a client outside the trial"
+	causeRetries = "a proxy that repeats requests, which its mesh definition does not declare"
+	causeBypass  = "requests that bypass the proxies"
+	causeAnswer  = "a proxy that answers itself, such as a cache"
+	causeCalls   = "an application that does not call as its topology declares"
+)
+
+// cause returns the probable cause of the largest violation; "" if the equations hold.
+func (b Balance) cause() string {
+	all := b.Violated()
+	if len(all) == 0 {
+		return ""
+	}
+	first := all[0]
+	more := first.Counted > first.Expected
+	switch {
+	case first.From == Served:
+		return causeCalls
+	case more && first.Retries > 0:
+		return causeRetries
+	case slices.ContainsFunc(all, func(e Equation) bool {
+		return e.Unit == first.Unit && (e.Counted > e.Expected) != more && alike(e, first)
+	}):
+		return causeBypass
+	case more:
+		return causeClient
+	}
+	return causeAnswer
+}
+
+// alike reports whether two differences are equal within a tenth.
+func alike(a, b Equation) bool { return 10*a.off() >= 9*b.off() && 10*b.off() >= 9*a.off() }

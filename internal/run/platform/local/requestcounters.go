@@ -1,0 +1,180 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/balance"
+)
+
+// requestCounters implements [platform.RequestCounters].
+type requestCounters struct {
+	layout    *layout
+	processes *processes
+}
+
+// RequestCounts implements [platform.RequestCounters].
+func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, error) {
+	var reads []func(context.Context) []balance.Count
+	for _, s := range rc.layout.spec.Topology.Services {
+		for _, p := range rc.layout.pods[s.Name] {
+			reads = append(reads, func(ctx context.Context) []balance.Count { return rc.application(ctx, p) })
+		}
+	}
+	if rc.layout.proxied() {
+		for _, p := range rc.layout.proxiedPods() {
+			reads = append(reads, func(ctx context.Context) []balance.Count { return rc.sidecar(ctx, p) })
+		}
+	}
+	counts := make([][]balance.Count, len(reads))
+	var reading errgroup.Group
+	reading.SetLimit(startingAtOnce())
+	for i, read := range reads {
+		reading.Go(func() error { counts[i] = read(ctx); return nil })
+	}
+	_ = reading.Wait()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the counters of requests: %w", context.Cause(ctx))
+	}
+	return slices.Concat(counts...), nil
+}
+
+// counting makes the counts of one task.
+type counting struct {
+	from balance.Count // task, instance and configuration of all of its counts
+	all  []balance.Count
+}
+
+// begin begins the counts of a container. They are unknown if it has ended.
+func (rc *requestCounters) begin(p *pod, container string) *counting {
+	c := &counting{from: balance.Count{By: p.name + "/" + container}}
+	switch _, process, err := rc.processes.alive(c.from.By); {
+	case err != nil:
+		c.from.Unknown = err.Error()
+	case process == nil:
+		c.from.Unknown = c.from.By + " was ended"
+	default:
+		c.from.Instance = strconv.Itoa(process.PID)
+	}
+	return c
+}
+
+func (c *counting) known() bool { return c.from.Unknown == "" }
+
+func (c *counting) add(place balance.Place, tally balance.Tally) {
+	n := c.from
+	n.Place = place
+	if c.known() {
+		n.Tally = tally
+	}
+	c.all = append(c.all, n)
+}
+
+// miss adds a place whose count is unknown.
+func (c *counting) miss(place balance.Place, why string) {
+	n := c.from
+	n.Place = place
+	if c.known() {
+		n.Unknown = why
+	}
+	c.all = append(c.all, n)
+}
+
+// ownUnit is the unit in which a service counts its requests.
+func ownUnit(protocol string) balance.Unit {
+	if protocol == app.TCP {
+		return balance.Connections
+	}
+	return balance.Requests
+}
+
+// application reads the counters of one application.
+func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Count {
+	c := rc.begin(p, "app")
+	var stats appStats
+	if c.known() {
+		if !p.api.IsValid() {
+			c.from.Unknown = "the application has no counter that tare reads"
+		} else if s, err := statsAt(ctx, p.api); err != nil {
+			c.from.Unknown = err.Error()
+		} else {
+			stats, c.from.Config = s, s.ETag
+		}
+	}
+	c.add(balance.Place{Service: p.service, Point: balance.Served, Unit: ownUnit(p.protocol)},
+		balance.Tally{Count: stats.Requests, Failed: stats.Failed, Partial: stats.Partial})
+	s, _ := rc.layout.spec.Topology.Service(p.service)
+	for _, to := range callees(s) {
+		n := stats.Callees[to]
+		c.add(balance.Place{Service: p.service, Point: balance.Sent, To: to, Unit: balance.Requests}, balance.Tally{Count: n.Sent, Failed: n.Failed, Retries: n.Retries})
+	}
+	return c.all
+}
+
+// sidecar reads the counters of one sidecar.
+func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count {
+	c := &sidecarCounting{counting: rc.begin(p, "sidecar")}
+	names, err := rc.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
+	if err == nil && c.known() {
+		c.values, err = p.admin.counters(ctx)
+	}
+	if err != nil {
+		c.from.Unknown = err.Error()
+	}
+	if p.sidecar.Inbound != nil {
+		unit := rc.sidecarUnit(p.protocol)
+		c.counter(balance.Place{Service: p.service, Point: balance.InReceived, Unit: unit}, names.Inbound, "")
+		c.counter(balance.Place{Service: p.service, Point: balance.InSent, Unit: unit}, names.InboundSent, "")
+		c.counter(balance.Place{Service: p.service, Point: balance.InReceived, Unit: balance.Handshakes}, names.InboundHandshakes, "")
+		if own := ownUnit(p.protocol); own != unit {
+			c.miss(balance.Place{Service: p.service, Point: balance.InReceived, Unit: own}, onlyConnections)
+		}
+	}
+	for _, o := range names.Outbound {
+		protocol := rc.layout.pods[o.Service][0].protocol
+		unit := rc.sidecarUnit(protocol)
+		c.counter(balance.Place{Service: p.service, Point: balance.OutReceived, To: o.Service, Unit: unit}, o.Received, "")
+		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: unit}, o.Sent, o.Retries)
+		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: balance.Handshakes}, o.Handshakes, "")
+		if own := ownUnit(protocol); own != unit {
+			c.miss(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: own}, onlyConnections)
+		}
+	}
+	return c.all
+}
+
+// onlyConnections is the reason why a sidecar does not count requests.
+const onlyConnections = "the sidecars of this mesh count connections"
+
+// sidecarUnit is the unit of the sidecars' counters for a service.
+func (rc *requestCounters) sidecarUnit(protocol string) balance.Unit {
+	if rc.layout.spec.Mesh.Local.Verify.Unit == mesh.UnitConnection {
+		return balance.Connections
+	}
+	return ownUnit(protocol)
+}
+
+// sidecarCounting makes the counts of a sidecar from its statistics.
+type sidecarCounting struct {
+	*counting
+	values map[string]int64 // by name
+}
+
+// counter adds a counter by its name, and that of the retries in it. Without a name there is none.
+func (c *sidecarCounting) counter(place balance.Place, name, retries string) {
+	if name == "" {
+		return
+	}
+	n, ok := c.values[name]
+	if !ok {
+		c.miss(place, "the sidecar has no counter "+name)
+		return
+	}
+	c.add(place, balance.Tally{Count: n, Retries: c.values[retries]})
+}
