@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"internal/run/runner", "internal/show/live", "internal/web", "internal/study/debate", "internal/study/uds", "internal/study/isotope"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
-	{"internal/answer/analysis", "internal/load/generator", "internal/run/meter", "internal/run/fault",
+	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/study/debate/debatetest"},
 	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image"},
@@ -37,6 +37,7 @@ var layers = [][]string{
 	{"internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},
 	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema"},
+	{"internal/base/regular", "internal/base/printable"},
 	{"internal/base/hint"},
 }
 

@@ -43,6 +43,9 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 	if err != nil {
 		return err
 	}
+	if err := profile.Validate(); err != nil {
+		return fmt.Errorf("load profile: %w", err)
+	}
 	host.TuneProcess(profile.Workers)
 	var broken error
 	report, err := engine.Run(ctx, profile, func(p load.Progress) {

@@ -102,6 +102,9 @@ func interrupts(stderr io.Writer) (ctx, kill context.Context, stop func()) {
 	kill, cancelKill := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signal.Notify(signals, syscall.SIGHUP) // the terminal, such as that of an SSH session, is gone
+	}
 	done := make(chan struct{})
 	go func() {
 		for _, act := range []func(){

@@ -170,10 +170,10 @@ func (c *CommandLine) verdictOfGates(a *analysis.Across, o compareOptions) error
 		switch g.Outcome {
 		case analysis.Breached:
 			breached++
-			fmt.Fprintf(c.Err, "tare: gate %q is breached by %s\n", g.Gate, g.Treatment)
+			c.Notef("gate %q is breached by %s", g.Gate, g.Treatment)
 		case analysis.CannotTell:
 			undecided++
-			fmt.Fprintf(c.Err, "tare: gate %q is undecided for %s: %s\n", g.Gate, g.Treatment, g.Why)
+			c.Notef("gate %q is undecided for %s: %s", g.Gate, g.Treatment, g.Why)
 		}
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/result"
@@ -97,22 +98,22 @@ func (c *CommandLine) listImport(s *importer.Study) {
 	for i := range s.Trials {
 		r := &s.Trials[i].Record
 		if r.Error != "" {
-			fmt.Fprintf(c.Err, "tare: failed: %s\n", r.Error)
+			c.Notef("failed: %s", r.Error)
 		}
 		for _, w := range r.Warnings {
 			if !w.Invalidates {
 				continue
 			}
-			fmt.Fprintf(c.Err, "tare: invalid: %s\n", w.Message)
+			c.Notef("invalid: %s", w.Message)
 			if w.Hint != "" {
-				fmt.Fprintf(c.Err, "hint: %s\n", w.Hint)
+				fmt.Fprintf(c.Err, "hint: %s\n", printable.Text(w.Hint))
 			}
 		}
 	}
 	for _, skipped := range s.Skipped {
-		fmt.Fprintf(c.Err, "tare: skipped: %s\n", skipped)
+		c.Notef("skipped: %s", skipped)
 	}
-	fmt.Fprintf(c.Err, "tare: imported %s\n", console.Counted(len(s.Trials), "run"))
+	c.Notef("imported %s", console.Counted(len(s.Trials), "run"))
 }
 
 // importOutcome is an error without a message where a trial cannot be used.

@@ -38,7 +38,7 @@ func (c *CommandLine) importIsotope(file, out string) error {
 		return console.InvalidFile(err)
 	}
 	for _, n := range notes {
-		fmt.Fprintf(c.Err, "tare: %s\n", n)
+		c.Notef("%s", n)
 	}
 	text, err := t.YAML()
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
@@ -52,7 +56,7 @@ response (closed loop). That measures capacity, and times are service times.`,
 			f.given, f.in, f.notef = cmd.Flags().Changed, c.In, c.Notef
 			p, err := f.build(urls)
 			if err != nil {
-				return console.Usage(err, "`tare load --help` shows examples")
+				return console.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))
 			}
 			return c.load(cmd, p, f)
 		},
@@ -104,15 +108,17 @@ func (c *CommandLine) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, s
 	case "text":
 		return loadpage.Write(c.Out, p, r, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out), Gates: f.gatesOf(r)})
 	case "json":
-		e := json.NewEncoder(c.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return printable.WritingJSON(c.Out, func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(r)
+		})
 	case "vegeta":
 		return loadpage.Vegeta(c.Out, r)
 	case "oha":
 		return loadpage.Oha(c.Out, r, seconds)
 	}
-	log, err := os.Open(p.HDRPath)
+	log, err := hdrlog.Open(p.HDRPath)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -52,9 +53,9 @@ a fresh one: --set seed=N repeats its plan.`,
 					}
 					refresh := c.catalog.platform(s.Experiment.Platform.Kind).refresh
 					if short := runner.ShortMeasure(s.Experiment.Phases, refresh); short != "" {
-						fmt.Fprintf(c.Err, "tare: %s\n", short)
+						c.Notef("%s", short)
 					}
-					return f.write(c.Out, s)
+					return printable.Safe(f.name, f.write)(c.Out, s)
 				}
 			}
 			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))

@@ -2,12 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -57,6 +62,9 @@ func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
 }
 
 func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
+	if err := cpusExist(o.Experiment.Platform.CPUs); err != nil {
+		return nil, err
+	}
 	m, err := c.catalog.newMeter()
 	if err != nil {
 		return nil, err
@@ -66,6 +74,47 @@ func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
 		Meter:       m,
 		Environment: meter.Host(),
 	}, nil
+}
+
+// cpusExist refuses processors that this machine does not have, or that this process
+// may not use. Another machine may have them: only a run can check it.
+func cpusExist(pinned map[string]string) error {
+	allowed, err := proc.AllowedCPUs()
+	if err != nil {
+		return nil // pinning reports its own error
+	}
+	var errs []error
+	for _, plane := range slices.Sorted(maps.Keys(pinned)) {
+		cpus, err := proc.ParseCPUs(pinned[plane])
+		if err != nil {
+			return fmt.Errorf("platform.cpus.%s: %w", plane, err)
+		}
+		if !slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(allowed, cpu) }) { // the kernel ignores some
+			errs = append(errs, fmt.Errorf("platform.cpus.%s: this process may use none of the processors %s", plane, pinned[plane]))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return console.Usage(errors.Join(errs...), "processors that it may use: "+listed(allowed))
+}
+
+// listed prints processors as taskset does: 0-3,6.
+func listed(cpus []int) string {
+	var parts []string
+	for i := 0; i < len(cpus); {
+		k := i
+		for k+1 < len(cpus) && cpus[k+1] == cpus[k]+1 {
+			k++
+		}
+		if k == i {
+			parts = append(parts, fmt.Sprint(cpus[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", cpus[i], cpus[k]))
+		}
+		i = k + 1
+	}
+	return strings.Join(parts, ",")
 }
 
 // meshChange is about how long it takes to install a mesh, or to uninstall it and check that nothing is left.

@@ -1,10 +1,8 @@
 package importer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 // FileError is the error of an invalid imported file.
@@ -92,6 +91,9 @@ func (s *Study) ListFiles(paths []string) ([]string, error) {
 // widest known CSV has 4 MiB; raw results of load generators are streamed.
 const maxFile = 256 << 20
 
+// maxStream is the max size of a file that is read in parts.
+const maxStream = 64 << 30
+
 // maxOriginals is the max size of the originals kept in memory until they are
 // written.
 const maxOriginals = 64 << 20
@@ -114,23 +116,28 @@ func (t *Trial) Read(path string, o Options) ([]byte, error) {
 
 // ReadFile reads a file of up to maxFile bytes.
 func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	b, err := regular.ReadFile(path, maxFile)
 	if err != nil {
-		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: err}}
-	}
-	defer f.Close()
-	var size int64
-	if info, err := f.Stat(); err == nil {
-		size = min(info.Size(), maxFile)
-	}
-	whole := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	_, err = whole.ReadFrom(io.LimitReader(f, maxFile+1))
-	b := whole.Bytes()
-	switch {
-	case err != nil:
-		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: err}}
-	case len(b) > maxFile:
-		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("it has more than %d MiB", maxFile>>20)}}
+		return nil, fileError(path, err)
 	}
 	return b, nil
+}
+
+// openFile opens a file that is read in parts.
+func openFile(path string) (*regular.File, error) {
+	f, err := regular.Open(path, maxStream)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	return f, nil
+}
+
+// fileError is a [FileError] with the cause and the hint of err.
+func fileError(path string, err error) error {
+	e := &FileError{Path: path, Hinted: hint.Hinted{Err: err, Text: hint.Of(err)}}
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		e.Err = of.Err
+	}
+	return e
 }

@@ -47,7 +47,7 @@ var formats = map[string]format{
 // parseOha reads oha's JSON in any of its forms, or its CSV of every request.
 func parseOha(r io.Reader, corrected bool) (generator.Outcome, error) {
 	b := bufio.NewReader(r)
-	if head, _ := b.Peek(64); len(head) > 0 && bytes.HasPrefix(head, []byte("request-start,")) {
+	if head, _ := b.Peek(64); len(head) > 0 && bytes.HasPrefix(head, []byte(generator.OhaCSVHeader)) {
 		return generator.ParseOhaCSV(b, corrected)
 	}
 	return generator.ParseOha(b, corrected)
@@ -105,19 +105,29 @@ func (g generatorSource) trial(path string, o Options) Trial {
 }
 
 func (t *Trial) output(generator, path string, o Options) error {
-	b, err := ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if len(bytes.TrimSpace(b)) == 0 {
-		return &FileError{Path: path, Hinted: hint.Hinted{Err: errors.New("the file is empty")}}
-	}
-	out, err := ParseOutput(generator, path, b, o.Corrected)
+	out, err := readOutput(generator, path, o.Corrected)
 	if err != nil {
 		return err
 	}
 	t.asked(out, o, filepath.Base(path))
 	return t.Take([]*Output{out})
+}
+
+// readOutput reads the output of a load generator. A record of every request is read
+// in parts: it has 100 bytes a request.
+func readOutput(generator, path string, corrected bool) (*Output, error) {
+	out, err := streamOutput(generator, path, corrected)
+	if out != nil || err != nil {
+		return out, err
+	}
+	b, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: errors.New("the file is empty")}}
+	}
+	return ParseOutput(generator, path, b, corrected)
 }
 
 // asked sets the intended rate from the output, else the options, else the file

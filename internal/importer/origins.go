@@ -78,7 +78,7 @@ func (a *archive) add(trial, file string, read []byte) error {
 	if a.buffer == nil {
 		a.buffer = make([]byte, maxCopy+1)
 	}
-	f, err := os.Open(file)
+	f, err := openFile(file)
 	if err != nil {
 		return err
 	}

@@ -2,16 +2,12 @@ package importer
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load/generator"
@@ -32,13 +28,22 @@ func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, err
 	if err != nil {
 		return nil, parseError(path, b, err)
 	}
-	o := &Output{path: path, generator: oc.Generator, version: oc.Version, Seconds: oc.Elapsed.Seconds(), Loop: f.loop, Arrivals: f.arrivals,
-		classes: map[string]int64{}, statuses: oc.Statuses, errors: map[string]int64{}}
+	o := newOutput(f, path)
+	o.generator, o.version, o.Seconds, o.statuses = oc.Generator, oc.Version, oc.Elapsed.Seconds(), oc.Statuses
 	if err := o.take(oc); err != nil {
-		return nil, &FileError{Path: path, Line: Lines(b), Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off, or is not " + generator + "'s: restore it, or leave this run out"}}
+		return nil, damaged(path, Lines(b), generator, err)
 	}
 	o.falseTimeouts()
 	return o, nil
+}
+
+func newOutput(f format, path string) *Output {
+	return &Output{path: path, Loop: f.loop, Arrivals: f.arrivals, classes: map[string]int64{}, errors: map[string]int64{}}
+}
+
+// damaged is the error of an output whose figures do not fit.
+func damaged(path string, line int, generator string, err error) error {
+	return &FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off, or is not " + generator + "'s: restore it, or leave this run out"}}
 }
 
 // Lines returns the number of the last line of b, from 1.
@@ -226,74 +231,11 @@ func (o *Output) distribution(ls []result.Latency) error {
 
 // records counts a generator's own record of every request.
 func (o *Output) records(oc generator.Outcome) error {
-	if len(oc.Records) == 0 {
-		return errors.New("it has no request")
-	}
-	if n := doubled(oc.Records); n > 1 && n > len(oc.Records)/10 {
-		return fmt.Errorf("%d of its %d requests occur twice, to the nanosecond: files were joined", n, len(oc.Records))
-	}
-	o.latency = result.Latency{Of: service}
-	of := func(r generator.Record) time.Duration { return r.Service }
-	if oc.Records[0].Response >= 0 {
-		o.latency.Of, of = response, func(r generator.Record) time.Duration { return r.Response }
-	}
-	var took []time.Duration
-	first, last := oc.Records[0].At, oc.Records[0].At
-	statuses := map[string]int64{}
+	var c requests
 	for _, r := range oc.Records {
-		first, last = min(first, r.At), max(last, r.At)
-		switch {
-		case r.Code == 0:
-			if r.Error == "" {
-				r.Error = "no answer"
-			}
-			o.errors[r.Error]++
-			continue
-		case r.Code/100 == 2:
-			o.classes["2xx"]++
-			if v := of(r); v >= 0 {
-				took = append(took, v)
-			}
-		default:
-			o.classes["status"]++
-		}
-		statuses[strconv.Itoa(r.Code)]++
-		o.requests++
+		c.add(o, r)
 	}
-	o.statuses = statuses
-	if o.Seconds <= 0 {
-		// The time from the first to the last request lacks one interval.
-		n := float64(len(oc.Records))
-		o.Seconds = (last - first).Seconds() * n / math.Max(n-1, 1)
-	}
-	slices.Sort(took)
-	for i := 0; i < len(took); {
-		k := i
-		for k < len(took) && took[k] == took[i] {
-			k++
-		}
-		if v := float64(took[i]); v <= longestNS {
-			o.bins = append(o.bins, bin{v, v, int64(k - i)})
-		}
-		i = k
-	}
-	o.latency.Count = int64(len(took))
-	return nil
-}
-
-// doubled counts the records equal to another. A coarse clock can produce one by
-// chance.
-func doubled(records []generator.Record) (n int) {
-	sorted := slices.Clone(records)
-	slices.SortFunc(sorted, func(a, b generator.Record) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Response, b.Response), cmp.Compare(a.Code, b.Code))
-	})
-	for i := 1; i < len(sorted); i++ {
-		if sorted[i] == sorted[i-1] {
-			n++
-		}
-	}
-	return n
+	return c.finish(o)
 }
 
 func sum(m map[string]int64) (n int64) {

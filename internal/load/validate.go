@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // validateArrivals lists the mistakes in arrivals, rates and shares.
@@ -77,9 +79,14 @@ func (p *Profile) validateHTTP2() (errs []error) {
 	return errs
 }
 
+// framing are the header fields that delimit a body. Servers differ in how they read
+// a request whose fields do not fit its body (RFC 9112 section 6.3).
+var framing = []string{"content-length", "transfer-encoding"}
+
 // Validate names every mistake in p at once. Defaults need not be filled in.
 // It wraps [errors.ErrUnsupported] where p asks for what the engine cannot do.
 func (p Profile) Validate() error {
+	workers := p.Workers // before it is limited to that of connections
 	p = p.WithDefaults()
 	var errs []error
 	refuse := func(when bool, format string, args ...any) {
@@ -99,10 +106,14 @@ func (p Profile) Validate() error {
 	errs = append(errs, p.validateSlices()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	refuse(p.Connections >= 1 && p.Connections < len(p.Targets), "%d connections are fewer than the %d targets", p.Connections, len(p.Targets))
-	refuse(p.Workers < 1 || p.Workers > maxWorkers, "%d workers are not between 1 and %d", p.Workers, maxWorkers)
+	refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
 	for _, h := range p.Headers {
 		name, value, ok := strings.Cut(h, ":")
 		refuse(!ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value), "header %q is not of the form Name: value", h)
+		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
+			errs = append(errs, hint.New("leave it out: --body-size or --body-file set it",
+				"header %s: the length of the body sets it", strings.TrimSpace(name)))
+		}
 	}
 	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
 	refuse(p.Body != nil && (p.RequestSize > 0 || p.BodyFile != ""), "a request cannot have a body and also a body file or a body size")

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -201,6 +202,9 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	if errors.Is(err, errForeign) {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), foreignHint(p))
 	}
+	if f.Path != "" { // the same program would be downloaded again
+		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: the program in the cache does not run: %w", p.Name, p.Version, err), notRunningHint(p))
+	}
 	if opts.Offline {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it downloads it; or set "+p.Env+" to a program")
 	}
@@ -223,10 +227,22 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	}
 	if f, err = slot.find(ctx, "download"); err != nil {
 		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: the downloaded program does not run: %w", p.Name, p.Version, err),
-			"it needs Linux with glibc 2.31 or later; set "+p.Env+" to a program that runs here")
+			notRunningHint(p))
 	}
 	return f, nil
 }
+
+// notRunningHint is for a program with the pinned content that does not run here.
+func notRunningHint(p Program) string {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err == nil && limit.Cur < maxAddressSpace {
+		return fmt.Sprintf("the address space of this process is limited to %d MiB: raise it (ulimit -v unlimited)", limit.Cur>>20)
+	}
+	return "it needs Linux with glibc 2.31 or later; set " + p.Env + " to a program that runs here"
+}
+
+// maxAddressSpace is a limit that no pinned program reaches, in bytes. Envoy reserves a few GiB.
+const maxAddressSpace = 64 << 30
 
 func foreignHint(p Program) string {
 	return "remove it, set XDG_CACHE_HOME to a directory of your own, or set " + p.Env

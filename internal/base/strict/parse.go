@@ -5,38 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// ReadFile reads a file of at most [MaxBytes]. It does not read a larger file. The
-// error is a [Problems], or that of the operating system.
+// ReadFile reads a file or pipe of at most [MaxBytes]. The error is a [Problems], or
+// that of the operating system.
 func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("is a directory")}
-	}
-	if info.Size() > MaxBytes {
+	data, err := regular.ReadInput(path, MaxBytes)
+	if errors.Is(err, regular.ErrTooLarge) {
 		return nil, tooLarge(path)
 	}
-	// One byte more than allowed: a pipe has no size to ask for.
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	return data, nil
+	return data, err
 }
 
 func tooLarge(file string) error {

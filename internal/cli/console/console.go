@@ -13,6 +13,8 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/term"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Console is where a command reads and writes: results go to Out, everything else to Err.
@@ -23,7 +25,7 @@ type Console struct {
 
 // Notef writes one line to Err, after the program's name.
 func (c Console) Notef(format string, args ...any) {
-	fmt.Fprintf(c.Err, "tare: "+format+"\n", args...)
+	fmt.Fprintf(c.Err, "tare: %s\n", printable.Text(fmt.Sprintf(format, args...)))
 }
 
 // Table writes aligned columns to Out.
@@ -55,7 +57,13 @@ func (c Console) Confirm(what string, yes bool) error {
 func Table(w io.Writer, header []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+		for i, cell := range row {
+			if i > 0 {
+				fmt.Fprint(t, "\t")
+			}
+			fmt.Fprint(t, strings.ReplaceAll(printable.Line(cell), "\t", " "))
+		}
+		fmt.Fprintln(t)
 	}
 	return t.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -100,8 +101,8 @@ func printError(w io.Writer, program string, err error) {
 }
 
 func printLine(w io.Writer, program, message, text string) {
-	fmt.Fprintf(w, "%s: %s\n", program, strings.TrimRight(message, "\n"))
+	fmt.Fprintf(w, "%s: %s\n", program, printable.Text(strings.TrimRight(message, "\n")))
 	if text != "" {
-		fmt.Fprintf(w, "hint: %s\n", text)
+		fmt.Fprintf(w, "hint: %s\n", printable.Text(text))
 	}
 }

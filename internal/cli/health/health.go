@@ -7,6 +7,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -56,9 +57,9 @@ func Write(w io.Writer, rows []Row) error {
 	count := map[Verdict]int{}
 	for _, r := range rows {
 		count[r.Verdict]++
-		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Verdict, r.Name, r.Detail)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Verdict, printable.Line(r.Name), printable.Text(r.Detail))
 		if r.Verdict != OK && r.Hint != "" {
-			fmt.Fprintf(t, "\t\thint: %s\n", r.Hint)
+			fmt.Fprintf(t, "\t\thint: %s\n", printable.Text(r.Hint))
 		}
 	}
 	if err := t.Flush(); err != nil {

@@ -199,10 +199,21 @@ func (d *distribution) upTo(m map[string]*float64) {
 // Times are in seconds from oha's start.
 const ohaColumns = 7
 
+// OhaCSVHeader begins oha's record of every answered request.
+const OhaCSVHeader = "request-start,"
+
 // ParseOhaCSV reads oha's record of every answered request.
 func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
 	o := Outcome{Generator: "oha", Partial: true, Records: []Record{}}
-	err := eachRow(r, o.Generator, "request-start", ohaColumns, func(row []string) error {
+	err := EachOhaRecord(r, corrected, func(rec Record) { o.Records = append(o.Records, rec) })
+	o.tally()
+	return o, err
+}
+
+// EachOhaRecord calls each with every request of oha's CSV, without keeping them.
+func EachOhaRecord(r io.Reader, corrected bool, each func(Record)) error {
+	header := strings.TrimSuffix(OhaCSVHeader, ",")
+	return eachRow(r, ohaTraits.name, header, ohaColumns, func(row []string) error {
 		var v [ohaColumns]float64
 		for i, cell := range row {
 			f, err := strconv.ParseFloat(cell, 64)
@@ -217,9 +228,7 @@ func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
 			// The duration starts at the pacer, the delay of the first byte at the worker.
 			rec.Response, rec.Service, rec.Done = rec.Service, unknown, rec.At+span(v[3])
 		}
-		o.Records = append(o.Records, rec)
+		each(rec)
 		return nil
 	})
-	o.tally()
-	return o, err
 }

@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -14,7 +13,7 @@ import (
 // Seconds reads n seconds of an interval log, from the given one on, counted
 // from the log's start time. A second in which nothing was intended is empty.
 func Seconds(path string, first, n int) ([]expect.Second, error) {
-	f, err := os.Open(path)
+	f, err := hdrlog.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read interval log: %w", err)
 	}

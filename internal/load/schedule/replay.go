@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -30,11 +30,14 @@ func (r *replay) Next() int64 {
 // maxReplay bounds the instants of a replay file: 800 MB.
 const maxReplay = 100_000_000
 
+// maxReplayFile bounds the file, in bytes.
+const maxReplayFile = 4 << 30
+
 // ReadInstants reads one instant a line, in seconds from the start, as a decimal
 // number; blank lines and lines that begin with # are passed over. The order in
 // the file does not matter.
 func ReadInstants(path string) ([]int64, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, maxReplayFile)
 	if err != nil {
 		return nil, fmt.Errorf("read arrivals: %w", err)
 	}

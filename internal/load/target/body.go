@@ -3,8 +3,8 @@ package target
 import (
 	"bytes"
 	"fmt"
-	"os"
 
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -24,14 +24,7 @@ func Body(p *load.Profile) ([]byte, error) {
 	if p.BodyFile == "" {
 		return bytes.Repeat([]byte{'x'}, int(p.RequestSize)), nil
 	}
-	info, err := os.Stat(p.BodyFile)
-	if err == nil && info.Size() > load.MaxRequestSize {
-		err = fmt.Errorf("%s has %d bytes, more than %d", p.BodyFile, info.Size(), load.MaxRequestSize)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read request body: %w", err)
-	}
-	body, err := os.ReadFile(p.BodyFile)
+	body, err := regular.ReadInput(p.BodyFile, load.MaxRequestSize)
 	if err != nil {
 		return nil, fmt.Errorf("read request body: %w", err)
 	}

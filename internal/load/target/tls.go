@@ -4,8 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -22,6 +22,9 @@ var offered = map[string][]string{
 	load.ProtocolHTTP2: {AlpnHTTP2, alpnHTTP1},
 	load.ProtocolGRPC:  {AlpnHTTP2},
 }
+
+// maxCertificates bounds a file of certificates, in bytes. A system's roots have 250 KiB.
+const maxCertificates = 16 << 20
 
 // config reads the files and makes a client configuration for host, which offers
 // the named protocols. A nil t means the defaults.
@@ -40,7 +43,7 @@ func tlsConfig(t *load.TLS, host string, protocols []string) (*tls.Config, error
 	}
 	c.InsecureSkipVerify = t.Insecure
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := regular.ReadInput(t.CAFile, maxCertificates)
 		if err != nil {
 			return nil, fmt.Errorf("read trusted roots: %w", err)
 		}
@@ -50,11 +53,24 @@ func tlsConfig(t *load.TLS, host string, protocols []string) (*tls.Config, error
 		}
 	}
 	if t.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		cert, err := keyPair(t.CertFile, t.KeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("read client certificate: %w", err)
 		}
 		c.Certificates = []tls.Certificate{cert}
 	}
 	return c, nil
+}
+
+// keyPair reads a client certificate and its key.
+func keyPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := regular.ReadInput(certFile, maxCertificates)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := regular.ReadInput(keyFile, maxCertificates)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -74,7 +75,7 @@ func (v *View) Event(e result.Event) error {
 		v.wipe()
 	}
 	for _, line := range lines {
-		fmt.Fprintln(v.w, line)
+		fmt.Fprintln(v.w, printable.Text(line)) // messages have the output of programs and servers
 	}
 	v.draw(e.Time)
 	return nil
@@ -95,7 +96,7 @@ func (v *View) draw(now time.Time) {
 		return
 	}
 	if line := v.state.live(now, v.width()); line != "" {
-		fmt.Fprintf(v.w, "\r%s\x1b[K", line)
+		fmt.Fprintf(v.w, "\r%s\x1b[K", printable.Line(line))
 		v.drawn = true
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // AcrossFormat is one way to write an [analysis.Across].
@@ -22,11 +23,15 @@ type AcrossFormat struct {
 
 // AcrossFormats lists every format of a comparison of two runs; the first is the default.
 func AcrossFormats(o Options) []AcrossFormat {
-	return []AcrossFormat{
+	all := []AcrossFormat{
 		{"text", "tables for the terminal", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
 		{"json", "everything, schema " + analysis.AcrossSchema, writeAcrossJSON},
 		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
 	}
+	for i, f := range all {
+		all[i].Write = printable.Safe(f.Name, f.Write)
+	}
+	return all
 }
 
 func writeAcrossJSON(w io.Writer, a *analysis.Across) error {

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -32,7 +33,7 @@ type Options struct {
 
 // Formats lists every format, in the order of help. The first is the default.
 func Formats(o Options) []Format {
-	return []Format{
+	all := []Format{
 		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *analysis.Report) error { return writeText(w, r, o) }},
 		{Name: "json", Doc: "everything, schema " + analysis.Schema, Write: writeJSON},
 		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *analysis.Report) error { return writeMarkdown(w, r, o) }},
@@ -41,6 +42,12 @@ func Formats(o Options) []Format {
 		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},
 		{Name: "fortio", Doc: "a directory of fortio's JSON, for fortio report -data-dir", Export: exportFortio},
 	}
+	for i, f := range all {
+		if f.Write != nil {
+			all[i].Write = printable.Safe(f.Name, f.Write)
+		}
+	}
+	return all
 }
 
 // Lookup finds a format by name.

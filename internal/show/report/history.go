@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // HistoryFormat is one way to write an [analysis.History].
@@ -17,7 +18,7 @@ type HistoryFormat struct {
 
 // HistoryFormats lists every format of a history; the first is the default.
 func HistoryFormats(o Options) []HistoryFormat {
-	return []HistoryFormat{
+	all := []HistoryFormat{
 		{"text", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
 		{"json", func(w io.Writer, h *analysis.History) error {
 			e := json.NewEncoder(w)
@@ -27,6 +28,10 @@ func HistoryFormats(o Options) []HistoryFormat {
 		}},
 		{"markdown", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
 	}
+	for i, f := range all {
+		all[i].Write = printable.Safe(f.Name, f.Write)
+	}
+	return all
 }
 
 func writeHistory(w io.Writer, h *analysis.History, p *page) error {

@@ -1,0 +1,66 @@
+package printable_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
+)
+
+// hostile are an escape sequence that sets the title, the C1 form of its
+// introducer, a bidirectional override and isolate, a line separator, a carriage
+// return and a byte that is no UTF-8.
+const hostile = "a\x1b]0;title\x07b\u009b31mc\u202ed\u2066e\u2028f\rg\xffh"
+
+func TestText(t *testing.T) {
+	want := "a\ufffd]0;title\ufffdb\ufffd31mc\ufffdd\ufffde\ufffdf\ufffdg\ufffdh"
+	if got := printable.Text(hostile); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, s := range []string{"", "two\nlines\tand a tab", "µs − × “quoted” 日本語 عربى 👩‍🔬"} {
+		if got := printable.Text(s); got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+	}
+	if got := printable.Line("two\nlines"); got != "two lines" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWriting(t *testing.T) {
+	var b bytes.Buffer
+	// A character may be written in two parts.
+	err := printable.Writing(&b, func(w io.Writer) error {
+		_, _ = w.Write([]byte("a\xe2\x80"))
+		_, err := w.Write([]byte("\xaeb\n"))
+		return err
+	})
+	if err != nil || b.String() != "a\ufffdb\n" {
+		t.Errorf("%q, %v", b.String(), err)
+	}
+	b.Reset()
+	failed := errors.New("failed")
+	if err := printable.Writing(&b, func(w io.Writer) error { _, _ = w.Write([]byte("half")); return failed }); !errors.Is(err, failed) || b.Len() > 0 {
+		t.Errorf("%q, %v: half a text", b.String(), err)
+	}
+}
+
+// The value of JSON is unchanged, and its text has no control.
+func TestWritingJSON(t *testing.T) {
+	value := strings.ReplaceAll(hostile, "\xff", "")
+	var b bytes.Buffer
+	if err := printable.WritingJSON(&b, func(w io.Writer) error { return json.NewEncoder(w).Encode(value) }); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); printable.Text(text) != text {
+		t.Errorf("controls in %q", text)
+	}
+	var back string
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back != value {
+		t.Errorf("%q, %v, want %q", back, err, value)
+	}
+}

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// terminal opens a pseudo-terminal: the side of an SSH server, and that of a program.
+func terminal(t *testing.T) (server, program *os.File) {
+	t.Helper()
+	server, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(server.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(server.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, program
+}
+
+// hungUp is an experiment of many trials without a mesh.
+const hungUp = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: hung-up}
+factors: {mesh: [none], rate: [50]}
+phases: {warmup: 1s, measure: 2s, drain: 1s}
+probe: false
+blocks: 20
+`
+
+// processesWith lists the processes whose command line contains text.
+func processesWith(t *testing.T, text string) (found []string) {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lines {
+		b, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(b, []byte(text)) {
+			found = append(found, string(bytes.ReplaceAll(b, []byte{0}, []byte{' '})))
+		}
+	}
+	return found
+}
+
+// An SSH session that drops hangs up the terminal. The run then ends as after an
+// interrupt: nothing is left, finished trials are kept, and it can be resumed.
+func TestHangUpOfTheTerminal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	bin := programs(t)
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "hung-up.yaml"), filepath.Join(dir, "run")
+	if err := os.WriteFile(file, []byte(hungUp), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, program := terminal(t)
+	defer server.Close()
+	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--out", out)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	seen := make(chan string, 1)
+	go func() {
+		var all strings.Builder
+		b := make([]byte, 4096)
+		for !strings.Contains(all.String(), "trial  1 of 20") || !strings.Contains(all.String()[strings.Index(all.String(), "trial  1 of 20"):], "2/20") {
+			n, err := server.Read(b)
+			all.Write(b[:n])
+			if err != nil {
+				break
+			}
+		}
+		seen <- all.String()
+	}()
+	select {
+	case <-seen:
+	case err := <-ended:
+		text, _ := io.ReadAll(server)
+		t.Fatalf("the run ended before its second trial: %v\n%s", err, text)
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		t.Fatal("the second trial did not begin")
+	}
+	if err := server.Close(); err != nil { // the hang-up
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		t.Fatal("tare goes on after its terminal was hung up")
+	}
+	if code := cmd.ProcessState.ExitCode(); code != console.Interrupted {
+		t.Errorf("%v, want exit code %d", cmd.ProcessState, console.Interrupted)
+	}
+	if left := processesWith(t, bin); len(left) > 0 {
+		t.Errorf("left running: %q", left)
+	}
+	d, err := result.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := d.Records()
+	if err != nil || len(records) == 0 || len(records) > 19 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	if pending, err := d.Pending(); err != nil || len(pending) != 20-len(records) {
+		t.Errorf("%d trials pending, %v", len(pending), err)
+	}
+}
+
+// nohup ignores the hang-up signal, and tare goes on.
+func TestHangUpIgnored(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`, os.Args[0], "-test.run=^TestWaitsForSignals$", "-test.v")
+	cmd.Env = append(os.Environ(), "TARE_TEST_WAITS=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	await := func(word string) {
+		t.Helper()
+		b := make([]byte, 1024)
+		for !strings.Contains(text.String(), word) {
+			n, err := out.Read(b)
+			text.Write(b[:n])
+			if err != nil {
+				t.Fatalf("no %q in %q: %v", word, text.String(), err)
+			}
+		}
+	}
+	await("waiting")
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	await("interrupts: 1")
+	_, _ = io.Copy(io.Discard, out)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWaitsForSignals is the child of TestHangUpIgnored: it counts interrupts until
+// the first SIGTERM.
+func TestWaitsForSignals(t *testing.T) {
+	if os.Getenv("TARE_TEST_WAITS") == "" {
+		t.Skip("a child of another test")
+	}
+	var stderr bytes.Buffer
+	ctx, _, stop := interrupts(&stderr)
+	defer stop()
+	fmt.Println("waiting")
+	<-ctx.Done()
+	time.Sleep(100 * time.Millisecond) // a second signal would have come by now
+	fmt.Println("interrupts:", strings.Count(stderr.String(), "interrupted:"))
+}

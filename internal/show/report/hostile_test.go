@@ -1,0 +1,74 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// hostile sets the title of a terminal, clears its screen by a C1 control and
+// reverses what follows.
+const hostile = "x\x1b]0;owned\x07\u009b2J\u202eevil"
+
+// No format passes on terminal escapes and bidirectional controls of names,
+// messages and machines.
+func TestHostileNames(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Name, s.Blocks = "hostile", 3
+	s.Treatments = s.Treatments[:3]
+	s.Treatments[2].Factors = plan.Factors{"mesh": hostile}
+	s.Change = func(r *result.Record) {
+		if r.Block == 1 && r.Treatment == "none" {
+			r.Valid, r.Error = false, "died: "+hostile
+		}
+		r.Warnings = append(r.Warnings, result.Warning{Code: "cpu-stolen", Message: hostile, Hint: hostile})
+	}
+	d := s.Write(t, t.TempDir())
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Experiment, r.Description, r.Setup.CPUModel, r.Setup.Kernel, r.Setup.Tare = hostile, hostile, hostile, hostile, hostile
+	check := func(format string, write func(*bytes.Buffer) error) {
+		t.Helper()
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		text := b.String()
+		if printable.Text(text) != text {
+			t.Errorf("%s has controls:\n%q", format, text)
+		}
+		if format == "json" {
+			if !json.Valid(b.Bytes()) || !strings.Contains(text, `\u202e`) {
+				t.Errorf("JSON: valid %v:\n%.300s", json.Valid(b.Bytes()), text)
+			}
+		} else if !strings.Contains(text, "evil") {
+			t.Errorf("%s does not have the name at all: the test is vacuous", format)
+		}
+	}
+	for _, f := range Formats(Options{All: true}) {
+		if f.Write != nil {
+			check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, r) })
+		}
+	}
+	across, err := analysis.CompareRuns(d, d, analysis.AcrossOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	across.Base.Dir = hostile
+	for _, f := range AcrossFormats(Options{All: true}) {
+		check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, across) })
+	}
+	h := &analysis.History{Runs: []analysis.HistoryRun{{Dir: hostile}, {Dir: hostile}}, Obstacles: []analysis.RunDistinction{{Distinction: analysis.Distinction{What: hostile}}}}
+	for _, f := range HistoryFormats(Options{}) {
+		check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, h) })
+	}
+}
