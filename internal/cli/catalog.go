@@ -25,6 +25,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newReportCommand,
 	newCompareCommand,
 	newHistoryCommand,
+	newVerifyCommand,
 	newImportCommand,
 	newLoadCommand,
 	newDoctorCommand,

@@ -61,6 +61,7 @@ func TestPageNamesEveryField(t *testing.T) {
 		{"a reading", reflect.TypeFor[result.Reading](), nil},
 		{"a node reading", reflect.TypeFor[result.NodeReading](), nil},
 		{"a probe reading", reflect.TypeFor[probe.Reading](), nil},
+		{"manifest.json", reflect.TypeFor[result.Manifest](), nil},
 		{"events.jsonl", reflect.TypeFor[result.Event](), map[string]bool{"Reading": true, "NodeReading": true}},
 	} {
 		t.Run(c.section, func(t *testing.T) {

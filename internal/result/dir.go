@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -31,6 +32,7 @@ const (
 	LatencyFile     = "latency.hdr"
 	MeasuredFile    = "latency-measure.hdr" // the measure window of LatencyFile, summed
 	RecordFile      = "record.json"
+	ManifestFile    = "manifest.json"
 	StoppedFile     = "stopped.json"
 	ProvenanceDir   = "provenance"
 	// PartialSuffix marks the directory of an unfinished trial that was begun again.
@@ -109,7 +111,7 @@ func Open(dir string) (*Dir, error) {
 		return nil, err
 	}
 	var err error
-	if d.experiment, err = os.ReadFile(d.file(ExperimentFile)); err != nil {
+	if d.experiment, err = regular.ReadFile(d.file(ExperimentFile), maxExperiment); err != nil {
 		return nil, storage("read", d.file(ExperimentFile), err)
 	}
 	return d, nil
@@ -299,9 +301,18 @@ func checkPlan(p *plan.Plan) error {
 }
 
 func writeJSON(path string, v any) error {
+	b, err := encode(path, v)
+	if err != nil {
+		return err
+	}
+	return writeWhole(path, b)
+}
+
+// encode is the content of the JSON file at path.
+func encode(path string, v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return &Error{Op: "write", Path: path, Hinted: hint.Hinted{Err: err}}
+		return nil, &Error{Op: "write", Path: path, Hinted: hint.Hinted{Err: err}}
 	}
-	return writeWhole(path, append(b, '\n'))
+	return append(b, '\n'), nil
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // Error is an error of reading or writing a results directory.
@@ -47,6 +49,7 @@ func storage(op, path string, err error) error {
 	if errors.As(err, &p) && p.Path == path {
 		e.Err = p.Err
 	}
+	e.Text = hint.Of(err)
 	for _, h := range storageHelp {
 		if errors.Is(err, h.err) {
 			e.Text = fmt.Sprintf(h.help, root(path))
@@ -116,16 +119,27 @@ func syncPath(path string) error {
 	return errors.Join(err, f.Close())
 }
 
+// Limits of the files of a results directory that are read whole, in bytes.
+const (
+	maxExperiment = strict.MaxBytes
+	// maxJSON is far above the largest import: a day of samples of 1000 tasks.
+	maxJSON = 1 << 30
+)
+
 // readJSON decodes the file at path into v, whose schema must be want. It
 // ignores unknown fields: a schema version may grow.
 func readJSON(path string, v any, want string, schema func() string) error {
 	text := texts.Get().(*bytes.Buffer)
 	defer texts.Put(text)
 	text.Reset()
-	if err := readFile(text, path); err != nil {
+	if err := regular.ReadInto(text, path, maxJSON); err != nil {
 		return storage("read", path, err)
 	}
-	b := text.Bytes() // decoded values do not point into it
+	return decode(path, text.Bytes(), v, want, schema)
+}
+
+// decode is readJSON for the content of a file. Decoded values do not point into b.
+func decode(path string, b []byte, v any, want string, schema func() string) error {
 	if err := json.Unmarshal(b, v); err != nil {
 		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: err, Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
 	}
@@ -133,20 +147,6 @@ func readJSON(path string, v any, want string, schema func() string) error {
 		return &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("schema %q is not %q", got, want), Text: "the file was written by another version of tare: read it with that version"}}
 	}
 	return nil
-}
-
-// readFile reads a whole file into an empty buffer.
-func readFile(into *bytes.Buffer, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() < 1<<30 {
-		into.Grow(int(info.Size()) + bytes.MinRead)
-	}
-	_, err = into.ReadFrom(f)
-	return err
 }
 
 // lineOf returns the line of a JSON error.

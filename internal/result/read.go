@@ -2,6 +2,7 @@ package result
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -23,8 +25,12 @@ import (
 // some ten thousand tasks.
 const maxEventLine = 16 << 20
 
+// maxEvents bounds events.jsonl in bytes: a day of samples of 1000 tasks.
+const maxEvents = 64 << 30
+
 // Records returns the finished trials in ordinal order. A trial without a record
-// is absent. A damaged or unplanned record is an error.
+// is absent. A damaged or unplanned record is an error. A record that contradicts
+// itself or its manifest is returned as invalid, with a warning.
 func (d *Dir) Records() ([]Record, error) {
 	if err := d.onlyPlanned(); err != nil {
 		return nil, err
@@ -34,7 +40,7 @@ func (d *Dir) Records() ([]Record, error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range d.plan.Trials {
 		group.Go(func() error {
-			r, err := d.record(t)
+			r, err := d.trusted(t)
 			if found[i] = &r; err != nil {
 				found[i], errs[i] = nil, err
 			}
@@ -54,17 +60,25 @@ func (d *Dir) Records() ([]Record, error) {
 	return records, nil
 }
 
-func (d *Dir) record(t plan.Trial) (Record, error) {
+// Record returns the record of a planned trial as it is stored, and its SHA-256
+// (hexadecimal). The error is fs.ErrNotExist for a trial without one.
+func (d *Dir) Record(t plan.Trial) (Record, string, error) {
 	path := filepath.Join(d.trialPath(t.ID), RecordFile)
+	text := texts.Get().(*bytes.Buffer)
+	defer texts.Put(text)
+	text.Reset()
+	if err := regular.ReadInto(text, path, maxJSON); err != nil {
+		return Record{}, "", storage("read", path, err)
+	}
 	var r Record
-	if err := readJSON(path, &r, Schema, func() string { return r.Schema }); err != nil {
-		return Record{}, err
+	if err := decode(path, text.Bytes(), &r, Schema, func() string { return r.Schema }); err != nil {
+		return Record{}, "", err
 	}
 	if r.ID != t.ID || r.Ordinal != t.Ordinal || r.Block != t.Block || r.Treatment != t.Treatment {
-		return Record{}, &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("the record is of trial %s (%d, %s, block %d), the plan has %s (%d, %s, block %d) here",
+		return Record{}, "", &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("the record is of trial %s (%d, %s, block %d), the plan has %s (%d, %s, block %d) here",
 			r.ID, r.Ordinal, r.Treatment, r.Block, t.ID, t.Ordinal, t.Treatment, t.Block), Text: "trials of two runs have been mixed: restore the directory"}}
 	}
-	return r, nil
+	return r, digest(text.Bytes()), nil
 }
 
 // onlyPlanned rejects recorded trials missing from the plan, which would
@@ -124,7 +138,7 @@ func (d *Dir) TrialFile(id, name string) string { return filepath.Join(d.trialPa
 func (d *Dir) Events(trialID string) iter.Seq2[Event, error] {
 	path := d.TrialFile(trialID, EventsFile)
 	return func(yield func(Event, error) bool) {
-		f, err := os.Open(path)
+		f, err := regular.Open(path, maxEvents)
 		if err != nil {
 			yield(Event{}, storage("read", path, err))
 			return

@@ -62,6 +62,9 @@ type Record struct {
 
 	// Sampled replaces Tasks and Node where an import has rates instead of counters.
 	Sampled *Sampled `json:"sampled,omitempty"`
+
+	// Manifested: the trial has a manifest.json; older trials have none.
+	Manifested bool `json:"manifested,omitempty"`
 }
 
 // Probe is the time of a fixed piece of work on the trial's CPUs, before and

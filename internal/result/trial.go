@@ -96,7 +96,8 @@ func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, nam
 
 // Finish makes the trial durable and closes it. The record is renamed last: with
 // it the trial is complete, without it absent. After any error, including a lost
-// event, the trial is not recorded.
+// event, the trial is not recorded. [TrialDir.Seal] follows once the deployment is
+// removed.
 func (td *TrialDir) Finish(r Record) error {
 	if err := td.closeEvents(); err != nil {
 		return err
@@ -107,8 +108,15 @@ func (td *TrialDir) Finish(r Record) error {
 	if err := syncPath(td.Path(LatencyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return storage("write", td.Path(LatencyFile), err)
 	}
-	r.Schema = Schema
-	if err := writeJSON(td.Path(RecordFile), r); err != nil {
+	r.Schema, r.Manifested = Schema, true
+	text, err := encode(td.Path(RecordFile), r)
+	if err != nil {
+		return err
+	}
+	if err := td.manifest(fileOf(RecordFile, text)); err != nil {
+		return err
+	}
+	if err := writeWhole(td.Path(RecordFile), text); err != nil {
 		return err
 	}
 	// The entry of the trial's own directory must be durable too.

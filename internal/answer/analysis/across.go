@@ -287,6 +287,10 @@ func (a *Across) warn(b, n *Report) {
 				Message: fmt.Sprintf("of the %s run %d of %d trials are used (%d invalid, %d failed, %d not recorded)", side.name, c.Used, c.Planned, c.Invalid, c.Failed, c.Missing),
 				Hint:    "see its report"})
 		}
+		for _, w := range distrusted(side.r) {
+			w.Message = fmt.Sprintf("%s run: %s", side.name, w.Message)
+			a.Warnings = append(a.Warnings, w)
+		}
 	}
 	if !slices.ContainsFunc(a.Changes, func(c Change) bool { return c.Base == nil || c.New == nil || *c.Base != *c.New }) {
 		a.Warnings = append(a.Warnings, Warning{Code: "same-run", Message: "every figure is the same to the last digit: both directories contain the same run", Hint: "give two runs"})

@@ -23,6 +23,14 @@ type History struct {
 	Series []Series     `json:"series"`
 	// Obstacles are conditions that changed between runs. They may be the cause of a change of a series at such a run.
 	Obstacles []RunDistinction `json:"obstacles"`
+	// Warnings are of trials that were left out because their record cannot be trusted.
+	Warnings []RunWarning `json:"warnings,omitempty"`
+}
+
+// RunWarning is a warning about one of the runs.
+type RunWarning struct {
+	Run int `json:"run"` // index in Runs
+	Warning
 }
 
 // HistoryRun is one of the runs.
@@ -86,6 +94,9 @@ func Histories(dirs []*result.Dir, alpha float64, o Options) (*History, error) {
 			return nil, err
 		}
 		h.add(i, r, d.Plan(), index)
+		for _, w := range distrusted(r) {
+			h.Warnings = append(h.Warnings, RunWarning{i, w})
+		}
 	}
 	for i := range h.Series {
 		s := &h.Series[i]

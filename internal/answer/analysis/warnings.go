@@ -23,6 +23,20 @@ func recorded(r *result.Record) []Warning {
 	return ws
 }
 
+// distrusted are the warnings about records that were changed or contradict
+// themselves, over all trials.
+func distrusted(r *Report) []Warning {
+	var t tally
+	for _, trial := range r.Trials {
+		for _, w := range trial.Warnings {
+			if slices.Contains([]string{result.RecordContradicts, result.RecordAltered, result.LatencyAltered}, w.Code) {
+				t.add(trial.ID, w)
+			}
+		}
+	}
+	return t.warnings()
+}
+
 // tally adds up warnings of trials: one entry a code, in order of appearance,
 // with the number of trials and the first message as the example.
 type tally struct {

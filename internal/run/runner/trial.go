@@ -82,6 +82,9 @@ func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	removal := t.remove(ctx)
 	abandoned := su.dir.Abandon() // only closes the directory of a recorded trial
 	if t.recorded {
+		if removal == nil {
+			return su.dir.Seal() // no process writes to its log any more
+		}
 		return removal
 	}
 	if lost := t.journal.lostEvent(); lost != nil {

@@ -70,6 +70,12 @@ func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 			p.item(h.Runs[d.Run].Dir + ": " + d.What + " changed from " + d.Base + " to " + d.New)
 		}
 	}
+	if len(h.Warnings) > 0 {
+		p.heading("Warnings")
+		for _, w := range h.Warnings {
+			p.warning(fmt.Sprintf("%s (%s): %s", w.Code, h.Runs[w.Run].Dir, w.Message), w.Hint)
+		}
+	}
 	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. Each series is tested by itself (E-divisive, 999 permutations) at %g: about one in twenty series without a change shows one.",
 		quiet, len(h.Series), h.Alpha))
 	return p.writeTo(w, "history")

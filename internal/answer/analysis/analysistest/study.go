@@ -167,7 +167,21 @@ func (s Study) write(dir string) error {
 		if s.Change != nil {
 			s.Change(&record)
 		}
-		if err := td.Finish(record); err != nil {
+		if err := errors.Join(events(td, &record), td.Finish(record), td.Seal()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events writes the phases of the record as a run does.
+func events(td *result.TrialDir, r *result.Record) error {
+	all := []result.Event{{Time: r.Started, Kind: result.KindTrial, Trial: r.ID}}
+	for _, p := range r.Phases {
+		all = append(all, result.Event{Time: p.Start, Kind: result.KindPhase, Trial: r.ID, Phase: p.Name})
+	}
+	for _, e := range append(all, result.Event{Time: r.Ended, Kind: result.KindDone, Trial: r.ID}) {
+		if err := td.Event(e); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result/verify"
+)
+
+// verifyFormats are the formats of `tare verify`, the default first.
+var verifyFormats = []struct {
+	name  string
+	write func(io.Writer, []*verify.Result) error
+}{
+	{"text", writeVerified},
+	{"json", func(w io.Writer, all []*verify.Result) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(all)
+	}},
+}
+
+func newVerifyCommand(c *CommandLine) *cobra.Command {
+	format := verifyFormats[0].name
+	meshes := []string{}
+	var names []string
+	for _, f := range verifyFormats {
+		names = append(names, f.name)
+	}
+	cmd := &cobra.Command{
+		Use:   "verify DIR…",
+		Short: "Check that results directories were not changed and do not contradict themselves",
+		Long: `verify checks that results directories are as tare wrote them:
+
+  - every file of a trial has the SHA-256 of the trial's manifest;
+  - counts agree: answers, classes, statuses, histograms, seconds of the load;
+  - CPU time advances, and phases follow one another;
+  - plan, seed and records fit, and the experiment file gives the same plan again.
+
+It prints one line for each finding. A note is no error: a trial that has not run, or a
+directory of a tare without manifests. report, compare and history make the cheap
+checks each time and leave out trials that fail them. Digests find damage and
+mistakes. They do not stop a person who computes them again.
+
+Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
+		Example: `  tare verify runs/quickstart-20260301T120000Z
+  tare verify runs/*
+  tare verify runs/mine --format json
+  tare verify runs/mine --mesh ./my-mesh.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, f := range verifyFormats {
+				if f.name == format {
+					all, err := c.verify(args, meshes)
+					if err != nil {
+						return err
+					}
+					if err := printable.Safe(f.name, f.write)(c.Out, all); err != nil {
+						return err
+					}
+					return verified(all)
+				}
+			}
+			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&format, "format", format, "format of the findings: "+strings.Join(names, " or "))
+	f.StringArrayVar(&meshes, "mesh", nil, "add a mesh definition from a `file` that the experiment names; may be repeated")
+	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (c *CommandLine) verify(dirs, meshes []string) ([]*verify.Result, error) {
+	o := verify.Options{Tare: Version(), Expand: func(file string) (*plan.Plan, error) {
+		s, err := c.Read(file, ExperimentOptions{Meshes: meshes})
+		if err != nil {
+			return nil, err
+		}
+		return s.Plan, nil
+	}}
+	var all []*verify.Result
+	for _, dir := range dirs {
+		r, err := verify.Dir(dir, o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// writeVerified writes a table of findings, and a line for each directory.
+func writeVerified(w io.Writer, all []*verify.Result) error {
+	var rows [][]string
+	for _, r := range all {
+		for _, f := range r.Findings {
+			rows = append(rows, []string{string(f.Severity), r.Dir, f.File, f.Message})
+		}
+	}
+	if len(rows) > 0 {
+		if err := console.Table(w, []string{"FINDING", "DIRECTORY", "FILE", "MESSAGE"}, rows); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	var lines [][]string
+	for _, r := range all {
+		outcome := "verified"
+		if n := r.Problems(); n > 0 {
+			outcome = console.Counted(n, "problem")
+		}
+		lines = append(lines, []string{r.Dir, fmt.Sprintf("%d of %d", r.Recorded, r.Planned), fmt.Sprint(r.Files), outcome})
+	}
+	return console.Table(w, []string{"DIRECTORY", "TRIALS", "DIGESTS", "OUTCOME"}, lines)
+}
+
+// verified is the exit code.
+func verified(all []*verify.Result) error {
+	problems, dirs := 0, []string{}
+	for _, r := range all {
+		if n := r.Problems(); n > 0 {
+			problems, dirs = problems+n, append(dirs, r.Dir)
+		}
+	}
+	if problems == 0 {
+		return nil
+	}
+	return &console.ExitError{Err: fmt.Errorf("%s in %s", console.Counted(problems, "problem"), strings.Join(dirs, ", ")), Code: console.Gate}
+}

@@ -1,0 +1,232 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Contradictions lists what cannot be true together in a record. It compares counts
+// that were made apart from one another, so that a changed figure is found without
+// a digest.
+func (r *Record) Contradictions() []string {
+	var c contradictions
+	c.outcome(r)
+	c.phases(r)
+	if r.Error != "" {
+		return c.found // the trial ended early: its counts are not complete
+	}
+	if r.Load != nil {
+		c.counts(r.Load)
+		c.ended(r.Load, r.Valid)
+		c.due(r.Load)
+	}
+	return c.found
+}
+
+// Regressions lists counters that went back, CPU time beyond that of the machine, and
+// requests that are missing from the schedule.
+// Reports leave the figures of such a task out, with a warning: a process that was
+// started again, or a clock that was set back, has them too.
+func (r *Record) Regressions() []string {
+	var c contradictions
+	if r.Error == "" {
+		c.tasks(r)
+		c.owed(r.Load)
+	}
+	return c.found
+}
+
+// contradictions collects findings.
+type contradictions struct{ found []string }
+
+func (c *contradictions) addf(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+func (c *contradictions) outcome(r *Record) {
+	for _, w := range r.Warnings {
+		if r.Valid && w.Invalidates {
+			c.addf("it is valid, and warning %s makes it invalid", w.Code)
+			return
+		}
+	}
+	if r.Valid && r.Error != "" {
+		c.addf("it is valid, and has an error")
+	}
+}
+
+// phases must follow one another.
+func (c *contradictions) phases(r *Record) {
+	last, at := r.Started, "the trial started"
+	for _, p := range r.Phases {
+		if p.Start.Before(last) {
+			c.addf("phase %s starts %v before %s", p.Name, last.Sub(p.Start), at)
+			return
+		}
+		if p.End.Before(p.Start) {
+			c.addf("phase %s ends before it starts", p.Name)
+			return
+		}
+		last, at = p.End, "phase "+p.Name+" ended"
+	}
+	if !r.Ended.IsZero() && r.Ended.Before(last) {
+		c.addf("the trial ended before %s", at)
+	}
+}
+
+// sum adds counts. It finds negative ones.
+func (c *contradictions) sum(name string, counts map[string]int64) int64 {
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		if counts[key] < 0 {
+			c.addf("%s of %.40q is %d", name, key, counts[key])
+		}
+	}
+	return total(counts)
+}
+
+// counts are the requests that were due in the window, by several properties.
+func (c *contradictions) counts(l *Load) {
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"intended", l.Intended}, {"sent", l.Sent}, {"completed", l.Completed}, {"bytesIn", l.BytesIn}, {"bytesOut", l.BytesOut}, {"recorded", l.Recorded}} {
+		if n.n < 0 {
+			c.addf("load.%s is %d", n.name, n.n)
+		}
+	}
+	requests, statuses, failures := c.sum("load.classes", l.Classes), c.sum("load.statuses", l.Statuses), c.sum("load.errors", l.Errors)
+	if !l.conserves() {
+		return // other generators count these apart from one another, and scale them
+	}
+	answered := l.Classes[string(load.OK)] + l.Classes[string(load.Status)]
+	switch {
+	case requests > l.Intended:
+		c.addf("load.classes add up to %d requests, and load.intended is %d", requests, l.Intended)
+	case len(l.Statuses) > 0 && (statuses < l.Classes[string(load.OK)] || statuses > requests):
+		c.addf("load.statuses add up to %d, and load.classes to %d requests, %d of them answered as expected", statuses, requests, l.Classes[string(load.OK)])
+	case failures > requests-l.Classes[string(load.OK)]:
+		c.addf("load.errors add up to %d, and load.classes have %d failures", failures, requests-l.Classes[string(load.OK)])
+	case l.Sent > l.Intended || l.Sent < answered:
+		c.addf("load.sent is %d, load.intended %d, and %d requests were answered", l.Sent, l.Intended, answered)
+	}
+}
+
+// conserves reports whether the generator counts the backlog at both edges, as tare's
+// own does: then the number of requests that ended in the window is exact.
+func (l *Load) conserves() bool { return l.BacklogStart != nil && l.BacklogEnd != nil }
+
+// looseShare bounds the difference of answers in the window and answers to requests
+// of the window, where the backlog is unknown.
+const looseShare = 0.25
+
+// ended compares the answers in the window with the requests due in it.
+func (c *contradictions) ended(l *Load, valid bool) {
+	requests, statuses := total(l.Classes), total(l.Statuses)
+	failed := l.Classes[string(load.Timeout)] + l.Classes[string(load.Conn)]
+	if statuses > 0 { // of TCP there are none
+		failed = max(failed, requests-statuses)
+	}
+	if l.conserves() {
+		// Every request that was due in the window or waited at its start has ended in it or
+		// waits at its end. Failures have no answer, and those of the backlog are not counted apart.
+		most := requests + *l.BacklogStart - *l.BacklogEnd
+		if least := most - failed - *l.BacklogStart; l.Completed > most || l.Completed < least {
+			c.addf("load.completed is %d, and by load.classes and the backlog %s requests were answered in the window", l.Completed, between(least, most))
+		}
+		return
+	}
+	answered := requests - failed
+	if !valid || l.Completed == 0 && answered == 0 {
+		return // a trial that missed its rate is invalid for that
+	}
+	slack := float64(max(5, l.Connections)) + float64(failed)
+	if l.Loop != loopClosed {
+		slack = max(slack, looseShare*float64(answered))
+	}
+	if math.Abs(float64(l.Completed-answered)) > slack {
+		c.addf("load.completed is %d, and load.classes have %d answers", l.Completed, answered)
+	}
+}
+
+func total(counts map[string]int64) (sum int64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+const loopClosed = "closed"
+
+func between(least, most int64) string {
+	if least == most {
+		return fmt.Sprint(most)
+	}
+	return fmt.Sprintf("%d to %d", least, most)
+}
+
+// due compares the schedule with the rate and the length of the window.
+func (c *contradictions) due(l *Load) {
+	window := l.End.Sub(l.Start).Seconds()
+	if !l.conserves() || l.MeasureSeconds <= 0 {
+		return
+	}
+	if math.Abs(window-l.MeasureSeconds) > 0.01+0.01*l.MeasureSeconds {
+		c.addf("load.start and load.end are %.3f s apart, and load.measureSeconds is %.3f", window, l.MeasureSeconds)
+	}
+	if l.Loop != "open" || l.AskedRate <= 0 {
+		return
+	}
+	if want := l.scheduled(); float64(l.Intended) > want+l.scheduleSlack() {
+		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.MeasureSeconds)
+	}
+}
+
+// scheduled is the mean number of requests that an open loop owes in the window.
+func (l *Load) scheduled() float64 { return l.AskedRate * l.MeasureSeconds }
+
+// scheduleSlack is six standard deviations of a Poisson count. Constant arrivals are
+// far within.
+func (l *Load) scheduleSlack() float64 {
+	return 6*math.Sqrt(l.scheduled()) + 2 + float64(l.Workers)
+}
+
+// owed: an open loop sends as many requests as its rate makes.
+func (c *contradictions) owed(l *Load) {
+	if l == nil || !l.conserves() || l.Loop != "open" || l.AskedRate <= 0 {
+		return
+	}
+	if want := l.scheduled(); float64(l.Intended) < want-l.scheduleSlack() {
+		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.MeasureSeconds)
+	}
+}
+
+// cpuSlack bounds the CPU time of a task beyond that of all processors: readings of
+// counters and times are not one moment.
+const cpuSlack = 0.1
+
+// tasks: counters advance, and no task uses more CPU time than its machine has.
+func (c *contradictions) tasks(r *Record) {
+	for _, t := range r.Tasks {
+		wall, cpu := t.End.At.Sub(t.Start.At), t.End.CPU-t.Start.CPU
+		restarted := t.End.Restarts != t.Start.Restarts
+		switch {
+		case t.Missing != "" || t.Start.At.IsZero() || t.End.At.IsZero():
+		case t.Start.CPU < 0 || t.End.CPU < 0 || t.Start.RSS < 0 || t.End.RSS < 0:
+			c.addf("task %s has a negative counter", t.ID)
+		case wall < 0:
+			c.addf("task %s was read at the end %v before it was read at the start", t.ID, -wall)
+		case cpu < 0 && !t.Ended && !restarted:
+			c.addf("the CPU time of task %s went back by %v", t.ID, time.Duration(-cpu))
+		case r.Node != nil && r.Node.CPUs > 0 && wall > time.Second && float64(cpu) > (1+cpuSlack)*float64(wall)*float64(r.Node.CPUs):
+			c.addf("task %s used %v of CPU time in %v on %d processors", t.ID, time.Duration(cpu), wall, r.Node.CPUs)
+		}
+	}
+	if n := r.Node; n != nil && !n.Start.At.IsZero() && !n.End.At.IsZero() && n.End.At.Before(n.Start.At) {
+		c.addf("the machine was read at the end before it was read at the start")
+	}
+}

@@ -1,0 +1,118 @@
+package result_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// measuredRecord is the record of a trial as tare's own generator makes it: 3000
+// requests due, 2 failed, 3 waiting at the start of the window and 5 at its end.
+func measuredRecord() result.Record {
+	at := func(s float64) time.Time {
+		return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
+	}
+	backlog := []int64{3, 5}
+	return result.Record{
+		Started: at(0), Ended: at(20), Valid: true,
+		Phases: []result.Phase{{Name: "deploy", Start: at(0), End: at(1)}, {Name: "warm-up", Start: at(1), End: at(5)}, {Name: "measure", Start: at(5), End: at(15.1)}},
+		Load: &result.Load{Generator: "tare", Loop: "open", Start: at(5), End: at(15), AskedRate: 300, Connections: 16,
+			Intended: 3000, Sent: 3000, Completed: 2996, BacklogStart: &backlog[0], BacklogEnd: &backlog[1],
+			Classes: map[string]int64{"2xx": 2998, "status": 0, "timeout": 1, "conn": 1}, Statuses: map[string]int64{"200": 2998}, Errors: map[string]int64{"timeout": 1, "reset": 1},
+			WarmupSeconds: 4, MeasureSeconds: 10},
+		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "echo-0/app"}, Start: result.Reading{At: at(5), CPU: 1e9}, End: result.Reading{At: at(15), CPU: 2e9}}},
+		Node:  &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at(5)}, End: result.NodeReading{At: at(15), Busy: 5e9}},
+	}
+}
+
+// Each change of one figure is found, and the unchanged record has no finding.
+func TestContradictions(t *testing.T) {
+	if r := measuredRecord(); len(r.Contradictions())+len(r.Regressions()) > 0 {
+		t.Fatalf("the unchanged record: %q %q", r.Contradictions(), r.Regressions())
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*result.Record)
+		want   string
+	}{
+		{"answers halved", func(r *result.Record) { r.Load.Completed /= 2 }, "load.completed is 1498, and by load.classes and the backlog 2993 to 2998 requests"},
+		{"answers raised by a hundredth", func(r *result.Record) { r.Load.Completed += 30 }, "load.completed is 3026"},
+		{"answers without a backlog", func(r *result.Record) { r.Load.BacklogStart, r.Load.BacklogEnd, r.Load.Completed = nil, nil, 1500 }, "load.completed is 1500, and load.classes have 2998 answers"},
+		{"answers of a closed loop without a backlog", func(r *result.Record) {
+			r.Load.BacklogStart, r.Load.BacklogEnd, r.Load.Loop, r.Load.Completed = nil, nil, "closed", 2900
+		}, "load.completed is 2900"},
+		{"classes", func(r *result.Record) { r.Load.Classes["2xx"] = 6000 }, "load.classes add up to 6002 requests, and load.intended is 3000"},
+		{"classes halved", func(r *result.Record) { r.Load.Classes["2xx"] = 1499 }, "load.statuses add up to 2998, and load.classes to 1501"},
+		{"statuses", func(r *result.Record) { r.Load.Statuses["200"] = 1499 }, "load.statuses add up to 1499"},
+		{"errors", func(r *result.Record) { r.Load.Errors["reset"] = 50 }, "load.errors add up to 51"},
+		{"sent", func(r *result.Record) { r.Load.Sent = 1500 }, "load.sent is 1500"},
+		{"negative", func(r *result.Record) { r.Load.Classes["conn"] = -1 }, `load.classes of "conn" is -1`},
+		{"all counts doubled", func(r *result.Record) {
+			r.Load.Intended, r.Load.Sent, r.Load.Completed, r.Load.Classes["2xx"], r.Load.Statuses["200"] = 6002, 6002, 5998, 6000, 6000
+		}, "load.intended is 6002, and load.askedRate makes 3000"},
+		{"window", func(r *result.Record) { r.Load.MeasureSeconds = 5 }, "load.start and load.end are 10.000 s apart"},
+		{"valid in spite of a warning", func(r *result.Record) { r.Warnings = []result.Warning{{Code: "rate-missed", Invalidates: true}} }, "warning rate-missed makes it invalid"},
+		{"valid in spite of an error", func(r *result.Record) { r.Error = "died" }, "has an error"},
+		{"order of phases", func(r *result.Record) { r.Phases[1], r.Phases[2] = r.Phases[2], r.Phases[1] }, "phase warm-up starts 14.1s before phase measure ended"},
+		{"end of a phase", func(r *result.Record) { r.Phases[2].End = r.Started }, "phase measure ends before it starts"},
+		{"end of the trial", func(r *result.Record) { r.Ended = r.Started }, "the trial ended before phase measure ended"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := measuredRecord()
+			c.change(&r)
+			if found := strings.Join(r.Contradictions(), "; "); !strings.Contains(found, c.want) {
+				t.Errorf("found %q, want %q", found, c.want)
+			}
+		})
+	}
+	r := measuredRecord()
+	r.Load.Intended, r.Load.Sent, r.Load.Completed, r.Load.Classes["2xx"], r.Load.Statuses["200"] = 1502, 1502, 1498, 1500, 1500
+	if found := strings.Join(r.Regressions(), "; "); !strings.Contains(found, "load.intended is 1502, and load.askedRate makes 3000") {
+		t.Errorf("all counts halved: %q", found)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*result.TaskUsage)
+		want   string
+	}{
+		{"CPU time", func(u *result.TaskUsage) { u.End.CPU = 0 }, "the CPU time of task echo-0/app went back by 1s"},
+		{"times", func(u *result.TaskUsage) { u.Start.At, u.End.At = u.End.At, u.Start.At }, "was read at the end 10s before"},
+		{"too much CPU time", func(u *result.TaskUsage) { u.End.CPU = 30e9 }, "used 29s of CPU time in 10s on 2 processors"},
+		{"negative", func(u *result.TaskUsage) { u.Start.CPU = -1 }, "negative counter"},
+	} {
+		r := measuredRecord()
+		c.change(&r.Tasks[0])
+		if found := strings.Join(r.Regressions(), "; "); !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q, want %q", c.name, found, c.want)
+		}
+	}
+}
+
+// What real trials have is no contradiction.
+func TestNoContradiction(t *testing.T) {
+	for name, change := range map[string]func(*result.Record){
+		"a failed trial":       func(r *result.Record) { r.Valid, r.Error, r.Load.Completed = false, "died", 5 },
+		"TCP has no statuses":  func(r *result.Record) { r.Load.Statuses = nil },
+		"dropped requests":     func(r *result.Record) { r.Load.Intended, r.Load.AskedRate = 3040, 304 },
+		"a backlog that grew":  func(r *result.Record) { *r.Load.BacklogEnd, r.Load.Completed = 1000, 2000 },
+		"answers to a backlog": func(r *result.Record) { *r.Load.BacklogStart, r.Load.Completed = 800, 3700 },
+		"connection refused": func(r *result.Record) {
+			r.Load.Classes, r.Load.Statuses, r.Load.Errors = map[string]int64{"conn": 3000}, nil, map[string]int64{"connect refused": 3000}
+			r.Load.Completed, *r.Load.BacklogStart, *r.Load.BacklogEnd = 0, 0, 0
+			r.Load.Sent = 0
+		},
+		"another generator": func(r *result.Record) {
+			r.Load.BacklogStart, r.Load.BacklogEnd, r.Load.Intended, r.Load.Completed = nil, nil, 2990, 2990
+		},
+		"a task that a fault ended": func(r *result.Record) { r.Tasks[0].Ended, r.Tasks[0].End.CPU = true, 0 },
+	} {
+		r := measuredRecord()
+		change(&r)
+		if found := append(r.Contradictions(), r.Regressions()...); len(found) > 0 {
+			t.Errorf("%s: %q", name, found)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package result
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// Manifest lists the files of one trial with their digests. It is written before
+// the record, with the files that measurements are in, and again after the
+// deployment was removed, with all files.
+type Manifest struct {
+	Schema string `json:"schema"`
+	Trial  string `json:"trial"`
+	// Complete: no other file belongs to the trial. It is false if tare ended before
+	// the deployment was removed: logs may then have grown.
+	Complete bool   `json:"complete,omitempty"`
+	Files    []File `json:"files"` // by name
+}
+
+// File is one file of a [Manifest].
+type File struct {
+	Name   string `json:"name"` // within the trial's directory, with slashes
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hexadecimal
+}
+
+// measured are the files from which figures are computed, besides the record.
+var measured = []string{EventsFile, LatencyFile, MeasuredFile}
+
+// maxFile bounds a file whose digest is computed, in bytes.
+const maxFile = maxEvents
+
+func fileOf(name string, content []byte) File {
+	return File{Name: name, Bytes: int64(len(content)), SHA256: digest(content)}
+}
+
+// Digest returns the entry of the file called name in the directory dir.
+func Digest(dir, name string) (File, error) {
+	f, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)), maxFile)
+	if err != nil {
+		return File{}, err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	n, err := io.Copy(hash, f)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Name: name, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
+}
+
+// Lookup returns the entry of the file called name.
+func (m *Manifest) Lookup(name string) (File, bool) {
+	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == name })
+	if i < 0 {
+		return File{}, false
+	}
+	return m.Files[i], true
+}
+
+// manifest writes the manifest of the measurements and the record, which is about
+// to be written.
+func (td *TrialDir) manifest(record File) error {
+	m := Manifest{Schema: Schema, Trial: td.trial.ID, Files: []File{record}}
+	for _, name := range measured {
+		if err := td.sameMode(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return storage("set the mode of", td.Path(name), err)
+		}
+		f, err := Digest(td.path, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return storage("read", td.Path(name), err)
+		}
+		m.Files = append(m.Files, f)
+	}
+	return m.write(td.Path(ManifestFile))
+}
+
+func (m *Manifest) write(path string) error {
+	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return writeJSON(path, m)
+}
+
+// sameMode gives a file the mode of events.jsonl. Programs write some files with
+// mode 0600, which a colleague could not read.
+func (td *TrialDir) sameMode(name string) error {
+	want, err := os.Stat(td.Path(EventsFile))
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(td.Path(name))
+	if err != nil || !info.Mode().IsRegular() || info.Mode() == want.Mode() {
+		return err
+	}
+	return os.Chmod(td.Path(name), want.Mode().Perm())
+}
+
+// Seal writes the manifest of all files of a recorded trial. Nothing may write to
+// the trial any more.
+func (td *TrialDir) Seal() error {
+	names, err := filesIn(td.path)
+	if err != nil {
+		return storage("read", td.path, err)
+	}
+	m := Manifest{Schema: Schema, Trial: td.trial.ID, Complete: true}
+	for _, name := range names {
+		if err := td.sameMode(name); err != nil {
+			return storage("set the mode of", td.Path(name), err)
+		}
+		f, err := Digest(td.path, name)
+		if err != nil {
+			return storage("read", td.Path(name), err)
+		}
+		m.Files = append(m.Files, f)
+	}
+	return m.write(td.Path(ManifestFile))
+}
+
+// filesIn lists the regular files in dir and below, but its manifest.
+func filesIn(dir string) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil && name != ManifestFile {
+			names = append(names, filepath.ToSlash(name))
+		}
+		return err
+	})
+	return names, err
+}
+
+// Manifest returns the manifest of the trial called id; nil: it has none.
+func (d *Dir) Manifest(id string) (*Manifest, error) {
+	var m Manifest
+	err := readJSON(d.TrialFile(id, ManifestFile), &m, Schema, func() string { return m.Schema })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.Trial != id {
+		return nil, &Error{Op: "read", Path: d.TrialFile(id, ManifestFile), Hinted: hint.Hinted{Err: errors.New("it is the manifest of trial " + m.Trial), Text: "trials of two runs have been mixed: restore the directory"}}
+	}
+	return &m, nil
+}
+
+// Files lists the files of the trial called id, without its manifest.
+func (d *Dir) Files(id string) ([]string, error) { return filesIn(d.trialPath(id)) }
+
+// altered lists the measurements of a trial that differ from its manifest. An absent
+// file is not among them: its figures are then unknown.
+func (d *Dir) altered(id, record string) (names []string, err error) {
+	m, err := d.Manifest(id)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	for _, name := range append([]string{RecordFile}, measured[1:]...) {
+		want, ok := m.Lookup(name)
+		if !ok {
+			continue
+		}
+		got := want
+		if name == RecordFile {
+			got.SHA256 = record
+		} else if got, err = Digest(d.trialPath(id), name); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, storage("read", d.TrialFile(id, name), err)
+		}
+		if got != want {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+const restore = "restore the file from a copy, or leave this run out: `tare verify` lists what differs"
+
+// ofLatencyLog are the metrics that are computed from latency.hdr.
+var ofLatencyLog = []string{metric.Latency, metric.ServiceTime, metric.Lateness, metric.LongestOutage, metric.Recovery}

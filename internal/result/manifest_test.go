@@ -1,0 +1,145 @@
+package result_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// write puts a file into a trial's directory.
+func write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sealed records a trial with a latency log and a process log, and returns its directory.
+func sealed(t *testing.T, d *result.Dir) string {
+	t.Helper()
+	td, err := d.Trial(d.Plan().Trials[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, td.Path(result.LatencyFile), "log of latencies\n", 0o600)
+	write(t, filepath.Join(td.Provenance(), "envoy.log"), "starting\n", 0o600)
+	if err := td.Finish(recordOf(d.Plan().Trials[0])); err != nil {
+		t.Fatal(err)
+	}
+	m, err := d.Manifest(d.Plan().Trials[0].ID)
+	if err != nil || m == nil || m.Complete {
+		t.Fatalf("manifest before the deployment is removed: %+v, %v", m, err)
+	}
+	write(t, filepath.Join(td.Provenance(), "envoy.log"), "starting\nexiting\n", 0o600) // a process writes to its log until it is removed
+	if err := td.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	return td.Path("")
+}
+
+func TestManifest(t *testing.T) {
+	d := create(t)
+	dir := sealed(t, d)
+	m, err := d.Manifest(d.Plan().Trials[0].ID)
+	if err != nil || m == nil || !m.Complete {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	var names []string
+	for _, f := range m.Files {
+		names = append(names, f.Name)
+		if got, err := result.Digest(dir, f.Name); err != nil || got != f {
+			t.Errorf("%s: %v, %v, want %v", f.Name, got, err, f)
+		}
+	}
+	if want := []string{"events.jsonl", "latency.hdr", "provenance/envoy.log", "record.json"}; !slices.Equal(names, want) {
+		t.Errorf("files %v, want %v", names, want)
+	}
+	// A colleague can read either all files or none.
+	for _, name := range append(names, result.ManifestFile) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := os.Stat(filepath.Join(dir, result.RecordFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != record.Mode() {
+			t.Errorf("%s has mode %v, record.json %v", name, info.Mode(), record.Mode())
+		}
+	}
+}
+
+// A changed record or latency log is not used, and the record has a warning.
+func TestAlteredFiles(t *testing.T) {
+	for _, c := range []struct {
+		file, from, to, code string
+		valid                bool
+	}{
+		{result.RecordFile, `"cpu": 5`, `"cpu": 6`, result.RecordAltered, false},
+		{result.LatencyFile, "latencies", "latences", result.LatencyAltered, true},
+		{result.EventsFile, "", "", "", true}, // reports do not read it
+	} {
+		d := create(t)
+		path := filepath.Join(sealed(t, d), c.file)
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), c.from) {
+			t.Fatalf("%s: %v\n%s", path, err, text)
+		}
+		write(t, path, strings.Replace(string(text), c.from, c.to, 1), 0o600)
+		records, err := d.Records()
+		if err != nil || len(records) != 1 {
+			t.Fatalf("%v, %v", records, err)
+		}
+		r := records[0]
+		var codes []string
+		for _, w := range r.Warnings {
+			codes = append(codes, w.Code)
+		}
+		if r.Valid != c.valid || strings.Join(codes, " ") != c.code {
+			t.Errorf("%s: valid %v, warnings %q, want %v, %q", c.file, r.Valid, codes, c.valid, c.code)
+		}
+	}
+}
+
+// A record of a tare without manifests is read as before.
+func TestRecordWithoutManifest(t *testing.T) {
+	d := create(t)
+	dir := sealed(t, d)
+	if err := os.Remove(filepath.Join(dir, result.ManifestFile)); err != nil {
+		t.Fatal(err)
+	}
+	if records, err := d.Records(); err != nil || len(records) != 1 || !records[0].Valid {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
+
+// A manifest is there before the record: the record makes the trial complete.
+func TestManifestBeforeRecord(t *testing.T) {
+	d := create(t)
+	trial := d.Plan().Trials[0]
+	td, err := d.Trial(trial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The record cannot be written: its place is taken.
+	if err := os.MkdirAll(filepath.Join(td.Path(result.RecordFile), "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := td.Finish(recordOf(trial)); err == nil {
+		t.Fatal("the record was written over a directory")
+	}
+	if m, err := d.Manifest(trial.ID); err != nil || m == nil {
+		t.Errorf("manifest %v, %v", m, err)
+	}
+	if err := os.RemoveAll(td.Path(result.RecordFile)); err != nil {
+		t.Fatal(err)
+	}
+	if pending, err := d.Pending(); err != nil || len(pending) != 4 {
+		t.Errorf("%d trials pending, %v, want 4: a manifest alone is no trial", len(pending), err)
+	}
+}

@@ -1,0 +1,168 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// timeline is what the events of one trial contain.
+type timeline struct {
+	phases []string
+	done   bool
+	cpu    map[string]int64 // of the last sample, by task, ns
+	back   map[string]time.Duration
+	rates  map[int]float64 // answers by second of the load
+}
+
+// events reads the events of a trial and compares them with its record.
+func (f *findings) events(d *result.Dir, r *result.Record) {
+	file := path.Join(result.TrialsDir, r.ID, result.EventsFile)
+	line := timeline{cpu: map[string]int64{}, back: map[string]time.Duration{}, rates: map[int]float64{}}
+	n := 0
+	for e, err := range d.Events(r.ID) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return // an import has none; the manifest of a run lists it
+		}
+		if err != nil {
+			f.problem(file, reason(err))
+			return
+		}
+		if n++; e.Trial != "" && e.Trial != r.ID {
+			f.problem(file, fmt.Sprintf("line %d is of trial %.80q", n, e.Trial))
+			return
+		}
+		line.add(e)
+	}
+	if !line.done {
+		f.problem(file, "the trial is recorded, and its last event is missing")
+	}
+	f.samePhases(file, r, &line)
+	for _, t := range r.Tasks {
+		if len(r.Faults) > 0 {
+			break // a process that a fault ended starts again from zero
+		}
+		if back := line.back[t.ID]; back > 0 && !t.Ended && t.End.Restarts == t.Start.Restarts {
+			f.problem(file, fmt.Sprintf("the CPU time of task %s goes back by %v", t.ID, back))
+		}
+	}
+	f.answers(file, r, &line)
+}
+
+func (l *timeline) add(e result.Event) {
+	switch e.Kind {
+	case result.KindPhase:
+		l.phases = append(l.phases, e.Phase)
+	case result.KindDone:
+		l.done = true
+	case result.KindProgress:
+		if e.Progress != nil {
+			l.rates[e.Progress.Second] = e.Progress.Rate
+		}
+	case result.KindSample:
+		if e.Sample == nil {
+			return
+		}
+		for id, reading := range e.Sample.Tasks {
+			if last := l.cpu[id]; reading.CPU < last {
+				l.back[id] = max(l.back[id], time.Duration(last-reading.CPU))
+			}
+			l.cpu[id] = reading.CPU
+		}
+	}
+}
+
+// samePhases compares the phases of the record with those that began.
+func (f *findings) samePhases(file string, r *result.Record, l *timeline) {
+	for i, p := range r.Phases {
+		if i >= len(l.phases) || l.phases[i] != p.Name {
+			f.problem(file, fmt.Sprintf("phase %d of the record is %s, and not of the events", i+1, p.Name))
+			return
+		}
+	}
+}
+
+// edgeSeconds of answers may be counted in the second beside the window: progress is
+// counted by the load generator's own seconds.
+const edgeSeconds = 0.5
+
+// answers compares the answers of the record with those of the seconds of the window.
+func (f *findings) answers(file string, r *result.Record, l *timeline) {
+	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.Workers > 1 || !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
+		return
+	}
+	first, n := r.Load.Window()
+	sum := 0.0
+	for s := first; s < first+n; s++ {
+		rate, ok := l.rates[s]
+		if !ok {
+			return // the generator did not report this second
+		}
+		sum += rate
+	}
+	if slack := 5 + edgeSeconds*sum/float64(max(1, n)); math.Abs(sum-float64(r.Load.Completed)) > slack {
+		f.problem(file, fmt.Sprintf("its seconds have %.0f answers in the measure phase, and load.completed is %d", sum, r.Load.Completed))
+	}
+}
+
+func whole(seconds float64) bool { return math.Abs(seconds-math.Round(seconds)) < 1e-3 }
+
+// latencies compares the histograms of the measure window with the counts of the record.
+func (f *findings) latencies(d *result.Dir, r *result.Record) {
+	if r.Error != "" || r.Load == nil {
+		return
+	}
+	window := hdrlog.Window{From: r.Load.WarmupSeconds, To: r.Load.WarmupSeconds + r.Load.MeasureSeconds}
+	for _, name := range []string{result.LatencyFile, result.MeasuredFile} {
+		file := path.Join(result.TrialsDir, r.ID, name)
+		sums, err := hdrlog.ReadFile(d.TrialFile(r.ID, name), window, nil)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			var of *hdrlog.Error
+			if errors.As(err, &of) {
+				err = fmt.Errorf("line %d: %w", of.Line, of.Err)
+			}
+			f.problem(file, err.Error())
+			continue
+		}
+		f.histograms(file, r.Load, sums)
+		sums.Free()
+	}
+}
+
+// histograms: a log has one entry for every request of the window.
+func (f *findings) histograms(file string, l *result.Load, sums hdrlog.Sums) {
+	if !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds) {
+		return // seconds of the log are not those of the window
+	}
+	for _, class := range []load.Class{load.OK, load.Status, load.Timeout, load.Conn} {
+		want := l.Classes[string(class)]
+		if class == load.OK && l.Recorded > 0 {
+			want = l.Recorded // the generator records fewer than it counts
+		}
+		got := max(total(sums, load.TagResponse+string(class)), total(sums, load.TagService+string(class)))
+		switch {
+		case got == want:
+		case l.BacklogEnd == nil && math.Abs(float64(got-want)) <= math.Max(2, 0.001*float64(want)):
+		case l.BacklogEnd == nil && class != load.OK: // not every generator logs failures
+		default:
+			f.problem(file, fmt.Sprintf("it has %d requests of class %s in the measure phase, and the record %d", got, class, want))
+		}
+	}
+}
+
+func total(sums hdrlog.Sums, tag string) int64 {
+	if s := sums[tag]; s != nil {
+		return s.Total()
+	}
+	return 0
+}

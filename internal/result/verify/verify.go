@@ -1,0 +1,276 @@
+// Package verify checks a results directory: that no file was changed after its
+// trial, and that counts made apart from one another agree.
+package verify
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Schema of a [Result] as JSON.
+const Schema = "tare.verify/v1"
+
+// Result is what verification of one directory found.
+type Result struct {
+	Schema   string    `json:"schema"`
+	Dir      string    `json:"dir"`
+	Planned  int       `json:"planned"`  // trials of the plan
+	Recorded int       `json:"recorded"` // trials with a record
+	Files    int       `json:"files"`    // whose digests were compared
+	Findings []Finding `json:"findings"`
+}
+
+// Severity of a finding.
+type Severity string
+
+const (
+	// Problem: the directory is not as tare wrote it.
+	Problem Severity = "problem"
+	// Note: something could not be checked, or is unfinished.
+	Note Severity = "note"
+)
+
+// Finding is one thing that verification found.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	File     string   `json:"file"` // within the directory, with slashes
+	Message  string   `json:"message"`
+}
+
+// Problems is the number of findings that are problems.
+func (r *Result) Problems() (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == Problem {
+			n++
+		}
+	}
+	return n
+}
+
+// Options of [Dir].
+type Options struct {
+	// Expand makes the plan of an experiment file again. The error is the reason why it
+	// cannot be made here.
+	Expand func(experimentFile string) (*plan.Plan, error)
+	// Tare is the version that Expand is of: another may make another plan.
+	Tare string
+}
+
+// findings collects what was found about one part of the directory.
+type findings struct {
+	list  []Finding
+	files int
+}
+
+func (f *findings) problem(file, message string) {
+	f.list = append(f.list, Finding{Problem, file, message})
+}
+
+func (f *findings) note(file, message string) {
+	f.list = append(f.list, Finding{Note, file, message})
+}
+
+// Dir verifies the results directory at path. The error is that of a directory that
+// cannot be opened at all.
+func Dir(path string, o Options) (*Result, error) {
+	d, err := result.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	p := d.Plan()
+	r := &Result{Schema: Schema, Dir: path, Planned: len(p.Trials), Findings: []Finding{}}
+	var whole findings
+	whole.experiment(d)
+	whole.plan(d, o)
+	stopped := whole.stopped(d)
+	whole.unplanned(d)
+	parts := make([]findings, len(p.Trials))
+	recorded := make([]bool, len(p.Trials))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, t := range p.Trials {
+		group.Go(func() error {
+			recorded[i] = parts[i].trial(d, t, stopped)
+			return nil
+		})
+	}
+	_ = group.Wait() // the findings are the errors
+	for i, f := range append([]findings{whole}, parts...) {
+		r.Findings = append(r.Findings, f.list...)
+		r.Files += f.files
+		if i > 0 && recorded[i-1] {
+			r.Recorded++
+		}
+	}
+	return r, nil
+}
+
+// experiment compares the experiment file with the digest that the run began with.
+func (f *findings) experiment(d *result.Dir) {
+	want := d.Environment().ExperimentSHA256
+	if want == "" {
+		f.note(result.EnvironmentFile, "it has no digest of "+result.ExperimentFile)
+		return
+	}
+	f.files++
+	sum := sha256.Sum256(d.Experiment())
+	if hex.EncodeToString(sum[:]) != want {
+		f.problem(result.ExperimentFile, "it was changed after the run began: its SHA-256 is not that of "+result.EnvironmentFile)
+	}
+}
+
+// stopped returns the last block of a run that ended early, or 0.
+func (f *findings) stopped(d *result.Dir) int {
+	s, err := d.Stopped()
+	switch {
+	case err != nil:
+		f.problem(result.StoppedFile, err.Error())
+	case s != nil && (s.Block < 1 || s.Block > d.Plan().Blocks):
+		f.problem(result.StoppedFile, "the run ended after a block that the plan does not have")
+	case s != nil:
+		return s.Block
+	}
+	return 0
+}
+
+// unplanned finds directories that are not of the plan's trials.
+func (f *findings) unplanned(d *result.Dir) {
+	entries, err := os.ReadDir(filepath.Join(d.Path(), result.TrialsDir))
+	if err != nil {
+		f.problem(result.TrialsDir, err.Error())
+		return
+	}
+	planned := map[string]bool{}
+	for _, t := range d.Plan().Trials {
+		planned[t.ID] = true
+	}
+	for _, e := range entries {
+		name := path.Join(result.TrialsDir, e.Name())
+		switch {
+		case planned[e.Name()]:
+		case filepath.Ext(e.Name()) == result.PartialSuffix:
+			f.note(name, "files of an interrupted attempt, which no report reads")
+		default:
+			f.problem(name, "it is not in "+result.PlanFile)
+		}
+	}
+}
+
+// trial verifies one trial and reports whether it has a record.
+func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int) bool {
+	in := func(name string) string { return path.Join(result.TrialsDir, t.ID, name) }
+	r, sum, err := d.Record(t)
+	if errors.Is(err, fs.ErrNotExist) {
+		if stopped == 0 || t.Block <= stopped {
+			f.note(path.Join(result.TrialsDir, t.ID), "the trial has no record: it has not run, was interrupted, or is running")
+		}
+		return false
+	}
+	if err != nil {
+		f.problem(in(result.RecordFile), reason(err))
+		return true
+	}
+	if stopped > 0 && t.Block > stopped {
+		f.problem(in(result.RecordFile), "the run ended before this block")
+	}
+	f.digests(d, &r, sum)
+	for _, message := range append(r.Contradictions(), r.Regressions()...) {
+		f.problem(in(result.RecordFile), message)
+	}
+	f.events(d, &r)
+	f.latencies(d, &r)
+	return true
+}
+
+// digests compares the trial's files with its manifest.
+func (f *findings) digests(d *result.Dir, r *result.Record, record string) {
+	in := func(name string) string { return path.Join(result.TrialsDir, r.ID, name) }
+	m, err := d.Manifest(r.ID)
+	switch {
+	case err != nil:
+		f.problem(in(result.ManifestFile), reason(err))
+		return
+	case m == nil && r.Manifested:
+		f.problem(in(result.ManifestFile), "the record has a manifest, and it is missing")
+		return
+	case m == nil:
+		f.note(in(result.ManifestFile), "the trial has none: a tare without manifests wrote it, and changes of its files cannot be found")
+		return
+	}
+	listed := map[string]bool{}
+	for _, want := range m.Files {
+		listed[want.Name] = true
+		if !filepath.IsLocal(filepath.FromSlash(want.Name)) {
+			f.problem(in(result.ManifestFile), "it lists a file outside the trial's directory")
+			continue
+		}
+		f.files++
+		got := result.File{Name: want.Name, Bytes: want.Bytes, SHA256: record}
+		if want.Name != result.RecordFile {
+			if got, err = result.Digest(filepath.Dir(d.TrialFile(r.ID, want.Name)), filepath.Base(want.Name)); err != nil {
+				f.problem(in(want.Name), cmp.Or(missing(err), reason(err)))
+				continue
+			}
+			got.Name = want.Name
+		}
+		if got != want {
+			f.problem(in(want.Name), "it was changed after the trial: its SHA-256 is not that of "+result.ManifestFile)
+		}
+	}
+	if !listed[result.RecordFile] {
+		f.problem(in(result.ManifestFile), "it does not list "+result.RecordFile)
+	}
+	f.unlisted(d, r.ID, m, listed)
+}
+
+func missing(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "it is missing, and " + result.ManifestFile + " lists it"
+	}
+	return ""
+}
+
+// unlisted finds files that the manifest does not have.
+func (f *findings) unlisted(d *result.Dir, id string, m *result.Manifest, listed map[string]bool) {
+	in := func(name string) string { return path.Join(result.TrialsDir, id, name) }
+	if !m.Complete {
+		f.note(in(result.ManifestFile), "tare ended before the deployment was removed: the digests of logs are missing")
+		return
+	}
+	names, err := d.Files(id)
+	if err != nil {
+		f.problem(path.Join(result.TrialsDir, id), err.Error())
+		return
+	}
+	for _, name := range names {
+		if !listed[name] {
+			f.problem(in(name), "it is not in "+result.ManifestFile)
+		}
+	}
+}
+
+// reason is the message of an error without the file, which a finding has.
+func reason(err error) string {
+	var of *result.Error
+	if !errors.As(err, &of) {
+		return err.Error()
+	}
+	if of.Line > 0 {
+		return fmt.Sprintf("line %d: %v", of.Line, of.Err)
+	}
+	return of.Err.Error()
+}
