@@ -59,8 +59,8 @@ type Metric struct {
 	Headline bool   // reports show it without --all
 	Judged   Judgement
 	Source   Source
-	// SpeedSensitive metrics grow in proportion when the processor is slow. Only
-	// these can be set off against the speed of the machine.
+	// SpeedSensitive metrics grow when the processor is slow. They are adjusted for drift
+	// within blocks, and followed over runs relative to the baseline.
 	SpeedSensitive bool
 
 	row *Row

@@ -72,13 +72,17 @@ type Change struct {
 	Difference *stats.Interval `json:"difference,omitempty"` // new minus base
 	Ratio      *stats.Interval `json:"ratio,omitempty"`      // new over base
 	P          *float64        `json:"p,omitempty"`
-	PAdjusted  *float64        `json:"p_adjusted,omitempty"`
-	Family     Family          `json:"family"`
-	Detectable *float64        `json:"detectable,omitempty"`
-	Verdict    Verdict         `json:"verdict"`
-	Warnings   []Warning       `json:"warnings"`
+	// OnRatio: P is of the ratio instead, as for latencies.
+	OnRatio    bool      `json:"on_ratio,omitempty"`
+	PAdjusted  *float64  `json:"p_adjusted,omitempty"`
+	Family     Family    `json:"family"`
+	Detectable *float64  `json:"detectable,omitempty"`
+	Smallest   *Smallest `json:"smallest,omitempty"`
+	Verdict    Verdict   `json:"verdict"`
+	Warnings   []Warning `json:"warnings"`
 
 	constant bool // neither side has any spread
+	test     stats.Result
 }
 
 // CompareRuns computes the changes from base to next. It refuses runs with other
@@ -206,19 +210,19 @@ func (a *Across) changes(t plan.Treatment, reference bool, base, next []Trial) {
 			Family: familyOf(m, t.Control), Verdict: Insufficient,
 			Warnings: union(metricWarnings(base, m.Name), metricWarnings(next, m.Name)),
 		}
-		c.fill(b, n, a.Confidence)
+		c.fill(b, n, a.Confidence, m.Judged)
 		a.Changes = append(a.Changes, c)
 	}
 }
 
-func (c *Change) fill(base, next []float64, confidence float64) {
+func (c *Change) fill(base, next []float64, confidence float64, judged metric.Judgement) {
 	if len(base) == 0 || len(next) == 0 {
 		c.Warnings = append(c.Warnings, Warning{Code: "unknown-on-one-side", Message: c.Metric + " is known in one of the two runs only",
 			Hint: "see the reports of the two runs"})
 		return
 	}
 	d := stats.Welch(next, base, confidence)
-	c.Difference, c.P = &d.Interval, d.P
+	c.Difference, c.P, c.test = &d.Interval, d.P, d
 	if v, ok := stats.WelchDetectable(next, base, 1-confidence, stats.Power); ok {
 		c.Detectable = &v
 	}
@@ -227,11 +231,24 @@ func (c *Change) fill(base, next []float64, confidence float64) {
 	}
 	if r := stats.WelchRatio(next, base, confidence); r.Why != stats.NotPositive {
 		c.Ratio = &r.Interval
+		if judged == metric.ByRatio && r.P != nil {
+			c.P, c.OnRatio, c.test = r.P, true, r
+		}
 	}
 	if d.Why == stats.NoSpread {
-		c.constant = true
-		c.Verdict = constant(d.Estimate, pairs{treatment: next, baseline: base})
+		c.constant, c.Verdict = true, NotShown
+		if exact := stats.ExactApart(len(next), len(base)); !isZero(d.Estimate, next[0], base[0]) {
+			c.P = &exact
+		}
 	}
+}
+
+// direction is above zero if the new run is higher.
+func (c *Change) direction() float64 {
+	if c.OnRatio {
+		return c.Ratio.Estimate - 1
+	}
+	return c.Difference.Estimate
 }
 
 // adjust corrects p-values as in a report, in each family separately.
@@ -246,10 +263,12 @@ func (a *Across) adjust() {
 				a.Families[family]++
 			}
 		}
+		levels, _ := stats.HolmLevels(p, 1-a.Confidence)
+		x := estimator{confidence: a.Confidence}
 		for i, v := range stats.Holm(p) {
-			if !math.IsNaN(v) {
-				a.Changes[i].PAdjusted = &v
-				a.Changes[i].Verdict = verdict(v < 1-a.Confidence, a.Changes[i].Difference.Estimate)
+			if c := &a.Changes[i]; !math.IsNaN(v) {
+				c.PAdjusted, c.Smallest = &v, x.smallest(c.test, levels[i], c.OnRatio)
+				c.Verdict = verdict(v < 1-a.Confidence, c.direction())
 			}
 		}
 	}

@@ -86,6 +86,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
 	a.method, a.blocks = method, a.plan.Blocks
+	a.places = a.positions()
 	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
 	return a.report(), nil
 }
@@ -126,6 +127,7 @@ type estimator struct {
 	margin     float64 // of ratios that count as the same; 0: none
 	method     Method
 	blocks     int
+	places     map[string]int // position of a trial in its block, by ID; nil: positions are not used
 }
 
 // alpha is the level of tests.
@@ -194,7 +196,8 @@ func (a *analysis) report() *Report {
 	for _, cs := range compared {
 		r.Comparisons = append(r.Comparisons, cs...)
 	}
-	r.Families = adjust(r.Comparisons, a.alpha())
+	r.Questions = a.questions(r.Comparisons, byTreatment)
+	r.Families = a.adjust(r.Comparisons, r.Questions)
 	for i := range r.Comparisons {
 		if c := &r.Comparisons[i]; c.Control {
 			r.Floor = append(r.Floor, floor(c))
@@ -207,6 +210,7 @@ func (a *analysis) report() *Report {
 	r.Expectations = a.expectations()
 	r.Latencies = meanings(a.records)
 	r.Warnings = a.reportWarnings(r)
+	r.Warnings = append(r.Warnings, diagnoses(r.Comparisons)...)
 	return r
 }
 

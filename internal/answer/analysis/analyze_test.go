@@ -129,7 +129,9 @@ func TestAnalyzeDriftIsPairedAway(t *testing.T) {
 	}
 }
 
-// A constant difference over all blocks has a direction and no interval.
+// A difference without spread has no interval. Its p-value is the exact one of its number,
+// and Holm's adjustment applies to it as to any other: six equal pairs alone are shown,
+// among many comparisons they are not.
 func TestAnalyzeConstantDifference(t *testing.T) {
 	s := analysistest.Quickstart()
 	s.Noise, s.Drift, s.Warmup, s.Measure, s.Rate = 0, 0, 1, 2, 50
@@ -141,26 +143,62 @@ func TestAnalyzeConstantDifference(t *testing.T) {
 			u.End.CPU = u.Start.CPU + int64(20+10*len(r.Tasks))*1e6
 		}
 	}
-	c := find(t, analyse(t, s), "envoy", "cpu_us_per_request/app")
-	if c.Verdict != analysis.Higher || c.Difference.Known() || c.P != nil || !hasWarning(c.Warnings, "no-spread") {
+	r := analyse(t, s)
+	c := find(t, r, "envoy", "cpu_us_per_request/app")
+	if c.Difference.Known() || !hasWarning(c.Warnings, "no-spread") || c.P == nil || *c.P != 1.0/32 {
 		t.Errorf("%+v", c)
+	}
+	var p []float64
+	var own int
+	for i := range r.Comparisons {
+		if o := r.Comparisons[i]; o.Family == c.Family && o.Question == c.Question && o.P != nil {
+			if o.Metric == c.Metric {
+				own = len(p)
+			}
+			p = append(p, *o.P)
+		}
+	}
+	adjusted := stats.Holm(p)[own]
+	if len(p) < 4 || c.PAdjusted == nil || *c.PAdjusted != adjusted || adjusted < 0.05 || c.Verdict != analysis.NotShown {
+		t.Errorf("%d tests, adjusted to %v, expected %v: %s", len(p), c.PAdjusted, adjusted, c.Verdict)
 	}
 }
 
+// Families follow questions: each treatment against its baseline is adjusted by itself, and
+// A/A pairs have their own.
 func TestAnalyzeHolmFamilies(t *testing.T) {
 	r := quickstartReport(t)
-	for _, family := range []analysis.Family{analysis.Headline, analysis.Others, analysis.HeadlineAA, analysis.OthersAA} {
-		var p, adjusted []float64
-		for _, c := range r.Comparisons {
-			if c.Family == family && c.P != nil {
-				p, adjusted = append(p, *c.P), append(adjusted, *c.PAdjusted)
-			}
+	type family struct {
+		question string
+		of       analysis.Family
+	}
+	p, adjusted, sizes := map[family][]float64{}, map[family][]float64{}, map[analysis.Family]int{}
+	for _, c := range r.Comparisons {
+		if c.P != nil {
+			f := family{c.Question, c.Family}
+			p[f], adjusted[f] = append(p[f], *c.P), append(adjusted[f], *c.PAdjusted)
+			sizes[c.Family]++
 		}
-		if len(p) == 0 || !slices.Equal(stats.Holm(p), adjusted) {
-			t.Errorf("%s: adjusted over another family", family)
+		if c.Control != (c.Question == "") {
+			t.Errorf("%s of %s: question %q", c.Metric, c.Treatment, c.Question)
 		}
-		if len(p) != r.Families[family] {
-			t.Errorf("%s: the report has %d tests, the comparisons %d", family, r.Families[family], len(p))
+	}
+	if len(r.Questions) != 3 || len(p) != 3*2+2 {
+		t.Errorf("%d questions, %d families", len(r.Questions), len(p))
+	}
+	for f := range p {
+		if !slices.Equal(stats.Holm(p[f]), adjusted[f]) {
+			t.Errorf("%v: adjusted over another family", f)
+		}
+	}
+	for _, q := range r.Questions {
+		if len(q.Treatments) != 1 || q.Pooled != nil || q.Tests != len(p[family{q.ID, analysis.Headline}]) {
+			t.Errorf("%+v", q)
+		}
+	}
+	for f, n := range r.Families {
+		if n != sizes[f] {
+			t.Errorf("%s: the report has %d tests, the comparisons %d", f, n, sizes[f])
 		}
 	}
 	for _, c := range r.Comparisons {

@@ -114,6 +114,8 @@ func absent(why stats.Why, n int, of string) (Warning, bool) {
 type pairs struct {
 	treatment, baseline []float64
 	lost                int // blocks in which only one of them is, or none
+	blocks              []int
+	shifts              []float64 // position in the block, treatment less baseline
 }
 
 func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs {
@@ -126,6 +128,8 @@ func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs 
 			continue
 		}
 		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
+		p.blocks = append(p.blocks, block)
+		p.shifts = append(p.shifts, float64(x.places[treatment[block].ID]-x.places[baseline[block].ID]))
 	}
 	return p
 }
@@ -186,7 +190,7 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 		return
 	}
 	d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
-	c.Difference, c.P = &d.Interval, d.P
+	c.Difference, c.P, c.test = &d.Interval, d.P, d
 	if v, ok := stats.MinDetectable(d.SD, d.N, x.alpha(), stats.Power); ok && d.Known() {
 		c.Detectable = &v
 	}
@@ -201,47 +205,37 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 		c.Ratio = &ratio.Interval
 	}
 	if d.Why == stats.NoSpread {
-		c.Verdict = constant(d.Estimate, p)
+		c.constant(d.Estimate, stats.ExactEqual(d.N), p)
 	}
-	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	x.judge(c, ratio, within)
+	c.keep(p)
 }
 
-// constant is the verdict on equal differences. Without spread there is no
-// interval, and no evidence against them.
-func constant(difference float64, p pairs) Verdict {
-	size := math.Max(math.Abs(p.treatment[0]), math.Abs(p.baseline[0]))
-	switch {
-	case math.Abs(difference) <= 1e-9*size:
-		return NotShown
-	case difference > 0:
-		return Higher
+// keep holds the values that the verdict rests on, by block, for the diagnosis of their order.
+func (c *Comparison) keep(p pairs) {
+	c.blocks = p.blocks
+	for i := range p.treatment {
+		v := p.treatment[i] - p.baseline[i]
+		if c.OnRatio {
+			v = math.Log(p.treatment[i] / p.baseline[i])
+		}
+		c.values = append(c.values, v)
 	}
-	return Lower
 }
 
-// adjust corrects the p-values for their number, in each family separately, and
-// gives verdicts. It returns the sizes of the families.
-func adjust(cs []Comparison, alpha float64) map[Family]int {
-	sizes := map[Family]int{}
-	for _, family := range []Family{Headline, Boundary, Others, HeadlineAA, OthersAA} {
-		p := make([]float64, len(cs))
-		for i, c := range cs {
-			p[i] = math.NaN()
-			if c.P != nil && c.Family == family {
-				p[i] = *c.P
-				sizes[family]++
-			}
-		}
-		for i, v := range stats.Holm(p) {
-			if math.IsNaN(v) {
-				continue
-			}
-			cs[i].PAdjusted = &v
-			cs[i].Verdict = verdict(v < alpha, cs[i].direction())
-			cs[i].same()
-		}
+// constant judges equal differences. Without spread there is no interval. Zero shows no
+// difference. Any other has the exact p-value of its number, as small as so few
+// observations without spread can show.
+func (c *Comparison) constant(difference, p float64, of pairs) {
+	if c.Verdict = NotShown; !isZero(difference, of.treatment[0], of.baseline[0]) {
+		c.P = &p
 	}
-	return sizes
+}
+
+// isZero reports whether a difference of two values is zero but for rounding.
+func isZero(difference, a, b float64) bool {
+	return math.Abs(difference) <= 1e-9*math.Max(math.Abs(a), math.Abs(b))
 }
 
 func verdict(shown bool, difference float64) Verdict {
@@ -257,6 +251,6 @@ func verdict(shown bool, difference float64) Verdict {
 func floor(c *Comparison) Floor {
 	return Floor{
 		Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
-		Detectable: c.Detectable, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
+		Detectable: c.Detectable, Smallest: c.Smallest, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
 	}
 }

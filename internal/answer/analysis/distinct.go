@@ -81,9 +81,31 @@ func differing(facts []fact, a, b result.Environment) []Distinction {
 	return out
 }
 
+// Conditions are those of a run: a recorded one, or one that is planned.
+type Conditions struct {
+	Name        string // of the run, for errors
+	Environment result.Environment
+	Experiment  []byte // rendered
+}
+
+// ConditionsOf are those of a recorded run.
+func ConditionsOf(d *result.Dir) Conditions {
+	return Conditions{d.Path(), d.Environment(), d.Experiment()}
+}
+
+// Obstacles are the reasons not to compare trials under these conditions with those under other.
+func (c Conditions) Obstacles(other Conditions) ([]Distinction, error) {
+	obstacles, _, err := c.distinguish(other)
+	return obstacles, err
+}
+
 // distinguish lists the obstacles to a comparison of two runs, and the other differences.
 func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err error) {
-	a, b := base.Environment(), next.Environment()
+	return ConditionsOf(base).distinguish(ConditionsOf(next))
+}
+
+func (c Conditions) distinguish(next Conditions) (obstacles, free []Distinction, err error) {
+	a, b := c.Environment, next.Environment
 	obstacles, free = differing(machineFacts, a, b), differing(freeFacts, a, b)
 	// A mesh with a changed definition under the same name is a different mesh.
 	for _, name := range slices.Sorted(maps.Keys(a.Meshes)) {
@@ -92,11 +114,11 @@ func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err err
 		}
 	}
 	free = append(free, mapDistinctions("version of ", a.Versions, b.Versions)...)
-	x, err := flatExperiment(base)
+	x, err := c.flat()
 	if err != nil {
 		return nil, nil, err
 	}
-	y, err := flatExperiment(next)
+	y, err := next.flat()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,11 +173,11 @@ var experimentFields = map[string]role{
 	"blocks":  mayDiffer, "seed": mayDiffer, "validity": mayDiffer,
 }
 
-// flatExperiment is the experiment file as path and value, e.g. "load.timeout" and "10s".
-func flatExperiment(d *result.Dir) (map[string]string, error) {
+// flat is the experiment file as path and value, e.g. "load.timeout" and "10s".
+func (c Conditions) flat() (map[string]string, error) {
 	var v any
-	if err := yaml.Unmarshal(d.Experiment(), &v); err != nil {
-		return nil, fmt.Errorf("compare: read %s of %s: %w", result.ExperimentFile, d.Path(), err)
+	if err := yaml.Unmarshal(c.Experiment, &v); err != nil {
+		return nil, fmt.Errorf("compare: read %s of %s: %w", result.ExperimentFile, c.Name, err)
 	}
 	flat := map[string]string{}
 	flatten(flat, "", v)

@@ -20,7 +20,7 @@ type Equivalence struct {
 // sides are the same to within the margin.
 func (x *estimator) judge(c *Comparison, ratio stats.Result, within func(margin float64) (float64, bool)) {
 	if m, _ := metric.Lookup(c.Metric); m.Judged == metric.ByRatio && ratio.P != nil {
-		c.P, c.OnRatio = ratio.P, true
+		c.P, c.OnRatio, c.test = ratio.P, true, ratio
 	}
 	if x.margin <= 0 {
 		return

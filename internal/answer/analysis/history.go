@@ -46,15 +46,24 @@ type RunDistinction struct {
 	Distinction
 }
 
-// Series is one headline metric of one treatment over the runs.
+// Series is one headline metric of one treatment over the runs. A treatment with a
+// baseline has two: the value itself, and the value relative to the baseline of the same
+// run. A machine that is faster by a fifth changes the first and not the second.
 type Series struct {
-	Treatment string        `json:"treatment"`
-	Factors   plan.Factors  `json:"factors"`
-	Metric    string        `json:"metric"`
-	Unit      string        `json:"unit"`
-	Runs      []int         `json:"runs"` // indices in History.Runs of the values
-	Values    []float64     `json:"values"`
-	Changes   []ChangePoint `json:"changes"`
+	Treatment string       `json:"treatment"`
+	Factors   plan.Factors `json:"factors"`
+	Metric    string       `json:"metric"`
+	Unit      string       `json:"unit"` // of a relative series: empty
+	// RelativeTo is the metric of the baseline that Values are divided by; absent: not divided.
+	RelativeTo string `json:"relative_to,omitempty"`
+	// Followed: the series shows changes of the treatment. Reports list its changes only.
+	Followed bool `json:"followed"`
+	// Autocorrelation of neighbouring runs around their segments, if it is significant:
+	// changes of such a series are found more often than alpha says.
+	Autocorrelation *float64      `json:"autocorrelation,omitempty"`
+	Runs            []int         `json:"runs"` // indices in History.Runs of the values
+	Values          []float64     `json:"values"`
+	Changes         []ChangePoint `json:"changes"`
 }
 
 // ChangePoint is the first run after a change of a series.
@@ -101,15 +110,47 @@ func Histories(dirs []*result.Dir, alpha float64, o Options) (*History, error) {
 	for i := range h.Series {
 		s := &h.Series[i]
 		s.Changes = []ChangePoint{}
-		for _, c := range stats.Changes(s.Values, alpha) {
+		changes := stats.Changes(s.Values, alpha)
+		for _, c := range changes {
 			s.Changes = append(s.Changes, ChangePoint{s.Runs[c.At], c.P, c.Before, c.After})
+		}
+		if r, ok := stats.Dependent(s.Values, changes, alpha); ok {
+			s.Autocorrelation = &r
 		}
 	}
 	return h, nil
 }
 
+// relation is how a metric of a treatment is followed.
+type relation struct {
+	value      float64
+	relativeTo string // empty: the value itself
+	followed   bool
+}
+
+// relations of a metric's estimate. Only what grows with a slow processor is divided by the
+// baseline: by its own value, or where that is zero, as for a data plane, by its total.
+func relations(name string, e Estimate, baseline *Treatment) []relation {
+	own := relation{value: e.Estimate, followed: true}
+	m, _ := metric.Lookup(name)
+	if baseline == nil || !m.SpeedSensitive {
+		return []relation{own}
+	}
+	for _, by := range []string{name, metric.Of(metric.Base(name), "total")} {
+		if b, ok := baseline.Metrics[by]; ok && b.Estimate > 0 {
+			own.followed = false
+			return []relation{own, {value: e.Estimate / b.Estimate, relativeTo: by, followed: true}}
+		}
+	}
+	return []relation{own}
+}
+
 func (h *History) add(run int, r *Report, p plan.Plan, index map[string]int) {
 	key := keyOf(p)
+	byID := map[string]*Treatment{}
+	for i := range r.Treatments {
+		byID[r.Treatments[i].ID] = &r.Treatments[i]
+	}
 	for i, t := range r.Treatments {
 		if t.Control {
 			continue
@@ -119,15 +160,21 @@ func (h *History) add(run int, r *Report, p plan.Plan, index map[string]int) {
 			if !ok {
 				continue
 			}
-			k := key(p.Treatments[i]) + " " + name
-			at, known := index[k]
-			if !known {
-				at = len(h.Series)
-				index[k] = at
-				h.Series = append(h.Series, Series{Treatment: t.ID, Factors: t.Factors, Metric: name, Unit: e.Unit})
+			for _, rel := range relations(name, e, byID[t.Baseline]) {
+				k := key(p.Treatments[i]) + " " + name + " " + rel.relativeTo
+				at, known := index[k]
+				if !known {
+					at = len(h.Series)
+					index[k] = at
+					s := Series{Treatment: t.ID, Factors: t.Factors, Metric: name, Unit: e.Unit, RelativeTo: rel.relativeTo, Followed: rel.followed}
+					if rel.relativeTo != "" {
+						s.Unit = ""
+					}
+					h.Series = append(h.Series, s)
+				}
+				s := &h.Series[at]
+				s.Runs, s.Values = append(s.Runs, run), append(s.Values, rel.value)
 			}
-			s := &h.Series[at]
-			s.Runs, s.Values = append(s.Runs, run), append(s.Values, e.Estimate)
 		}
 	}
 }

@@ -37,16 +37,19 @@ type Report struct {
 	Baseline    map[string]any `json:"baseline"`
 	Setup       Setup          `json:"setup"`
 	Count       Count          `json:"count"`
-	// Order of the trials if it was not random within each block: turns, once.
+	// Order of the trials if it was not random within each block: balanced, turns, once.
 	Order string `json:"order,omitempty"`
-	// Families are the numbers of tests that p_adjusted accounts for, by [Family].
-	Families    map[Family]int `json:"families"`
-	Treatments  []Treatment    `json:"treatments"`
-	Comparisons []Comparison   `json:"comparisons"`
-	Trials      []Trial        `json:"trials"`
-	Floor       []Floor        `json:"floor"`
-	Lines       []Line         `json:"lines"`
-	Warnings    []Warning      `json:"warnings"`
+	// Families are the numbers of tests, by [Family]. p_adjusted accounts for those of the
+	// comparison's question, or without a question for all of them.
+	Families map[Family]int `json:"families"`
+	// Questions are families of their own, in the order of the treatments.
+	Questions   []Question   `json:"questions,omitempty"`
+	Treatments  []Treatment  `json:"treatments"`
+	Comparisons []Comparison `json:"comparisons"`
+	Trials      []Trial      `json:"trials"`
+	Floor       []Floor      `json:"floor"`
+	Lines       []Line       `json:"lines"`
+	Warnings    []Warning    `json:"warnings"`
 	// Stopping is present if the number of blocks depends on the results.
 	Stopping *Stopping `json:"stopping,omitempty"`
 	// Latencies define the latencies of other generators than tare's own.
@@ -160,10 +163,33 @@ type Comparison struct {
 	// Equivalence is present if a margin was given and the ratio is defined.
 	Equivalence *Equivalence `json:"equivalence,omitempty"`
 	Family      Family       `json:"family"`
-	// Detectable is the true difference these pairs would show four times in five.
+	// Question that the test belongs to, by [Question.ID]; absent: its family is that of the run.
+	Question string `json:"question,omitempty"`
+	// Detectable is the true difference that these pairs would show four times in five, if
+	// this were the only comparison. Smallest has the level that applied.
 	Detectable *float64  `json:"detectable,omitempty"`
-	Verdict    Verdict   `json:"verdict"`
-	Warnings   []Warning `json:"warnings"`
+	Smallest   *Smallest `json:"smallest,omitempty"`
+	// BlocksNeeded is the number of blocks that would show this difference, with this
+	// spread, at the level that applied. Present if the difference would be shown by itself.
+	BlocksNeeded int `json:"blocks_needed,omitempty"`
+	// Position is present if the positions in the block narrowed Difference or Ratio.
+	Position *Positioned `json:"position,omitempty"`
+	Verdict  Verdict     `json:"verdict"`
+	Warnings []Warning   `json:"warnings"`
+
+	test   stats.Result // of the verdict: the difference, or the ratio
+	values []float64    // differences, or logarithms of ratios, by block
+	blocks []int        // of values
+}
+
+// Smallest is the smallest true difference that a comparison would show four times in
+// five, at the level that Holm's step-down applied to it. The interval is that of the
+// standard deviation.
+type Smallest struct {
+	stats.Interval
+	// Relative: a ratio less one, where the verdict rests on the ratio.
+	Relative bool    `json:"relative,omitempty"`
+	Level    float64 `json:"level"`
 }
 
 // Floor is the result of an A/A pair for one metric: the difference of two
@@ -177,6 +203,7 @@ type Floor struct {
 	Difference *stats.Interval `json:"difference,omitempty"`
 	Ratio      *stats.Interval `json:"ratio,omitempty"`
 	Detectable *float64        `json:"detectable,omitempty"`
+	Smallest   *Smallest       `json:"smallest,omitempty"`
 	N          int             `json:"n"`
 	P          *float64        `json:"p,omitempty"`
 	PAdjusted  *float64        `json:"p_adjusted,omitempty"`

@@ -161,7 +161,7 @@ func (x *estimator) unpaired(c *Comparison, trials, baseTrials []Trial) {
 	t, b := valuesOf(trials, c.Metric), valuesOf(baseTrials, c.Metric)
 	c.Verdict = Insufficient
 	d := stats.Welch(t, b, x.confidence)
-	c.N, c.Difference, c.P = d.N, &d.Interval, d.P
+	c.N, c.Difference, c.P, c.test = d.N, &d.Interval, d.P, d
 	if v, ok := stats.WelchDetectable(t, b, x.alpha(), stats.Power); ok && d.Known() {
 		c.Detectable = &v
 	}
@@ -176,7 +176,7 @@ func (x *estimator) unpaired(c *Comparison, trials, baseTrials []Trial) {
 		c.Ratio = &ratio.Interval
 	}
 	if d.Why == stats.NoSpread {
-		c.Verdict = constant(d.Estimate, pairs{treatment: t, baseline: b})
+		c.constant(d.Estimate, stats.ExactApart(len(t), len(b)), pairs{treatment: t, baseline: b})
 	}
 	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
 }

@@ -45,6 +45,47 @@ func TestChangesKeepTheirLevel(t *testing.T) {
 	}
 }
 
+// Sixteen runs that depend on the run before show changes without any in about a third of
+// all series. The dependence is found in part of them, and rarely in independent runs,
+// with a change or without.
+func TestDependentRuns(t *testing.T) {
+	experiments := 400
+	if testing.Short() {
+		experiments = 120
+	}
+	for _, c := range []struct {
+		n            int
+		rho, step    float64
+		changed, saw [2]float64
+	}{
+		{16, 0.5, 0, [2]float64{0.2, 0.5}, [2]float64{0.15, 1}},
+		{30, 0.5, 0, [2]float64{0.3, 0.8}, [2]float64{0.3, 1}},
+		{16, 0, 0, [2]float64{0, 0.12}, [2]float64{0, 0.12}},
+		{16, 0, 4, [2]float64{0.9, 1}, [2]float64{0, 0.12}},
+	} {
+		r := rand.New(rand.NewPCG(77, uint64(c.n)))
+		changed, saw := 0, 0
+		for range experiments {
+			x, state := make([]float64, c.n), r.NormFloat64()
+			for i := range x {
+				if x[i] = state; i >= c.n/2 {
+					x[i] += c.step
+				}
+				state = c.rho*state + math.Sqrt(1-c.rho*c.rho)*r.NormFloat64()
+			}
+			changes := Changes(x, 0.05)
+			changed += count(len(changes) > 0)
+			_, ok := Dependent(x, changes, 0.05)
+			saw += count(ok)
+		}
+		found, dependent := float64(changed)/float64(experiments), float64(saw)/float64(experiments)
+		t.Logf("%d runs, correlation %v, step %v: a change in %.3f of series, dependence in %.3f", c.n, c.rho, c.step, found, dependent)
+		if found < c.changed[0] || found > c.changed[1] || dependent < c.saw[0] || dependent > c.saw[1] {
+			t.Errorf("%d runs, correlation %v, step %v: a change in %.3f of series, dependence in %.3f", c.n, c.rho, c.step, found, dependent)
+		}
+	}
+}
+
 func TestChangesAbsent(t *testing.T) {
 	for _, x := range [][]float64{nil, {1, 2, 3, 4, 5}, {1, 1, 1, 9, 9, 9}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, math.NaN(), 2, 2, 2, 2, 2}} {
 		if c := Changes(x, 0.05); len(c) > 0 {

@@ -38,6 +38,11 @@ func PairedRatio(treatment, baseline []float64, confidence float64) Result {
 	return student(l, confidence, 1).exp()
 }
 
+// GeometricMean estimates the mean of logarithms, carried back.
+func GeometricMean(logarithms []float64, confidence float64) Result {
+	return student(logarithms, confidence, 1).exp()
+}
+
 // Welch estimates mean(treatment)-mean(baseline) of unpaired samples whose
 // variances may differ, with the degrees of freedom of Welch, "The
 // generalization of Student's problem", Biometrika 1947. N is the smaller

@@ -57,6 +57,9 @@ type Result struct {
 	// ratio); nil if there is no interval.
 	P   *float64
 	Why Why
+	// SE is the standard error of the estimate, of a ratio that of its logarithm, and DF
+	// its degrees of freedom; both 0 without an interval.
+	SE, DF float64
 }
 
 // MeanInterval estimates the mean of x with Student's interval.
@@ -90,7 +93,7 @@ func (r *Result) fill(estimate, se, df, confidence float64) {
 	half := tQuantile(df, 1-(1-confidence)/2) * se
 	r.set(estimate-half, estimate+half)
 	p := 2 * tDistribution(df).cdf(-math.Abs(estimate/se))
-	r.P = &p
+	r.P, r.SE, r.DF = &p, se, df
 }
 
 // quantiles of Student's t that were asked for. Each is found by search, and they

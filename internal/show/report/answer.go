@@ -136,21 +136,29 @@ func (v view) effectAnswer(tr analysis.Treatment) string {
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
-// trustAnswer is the noise of the run and the share of its trials that counts.
+// trustAnswer is what the run could show, and the share of its trials that counts.
 func (v view) trustAnswer() string {
 	var s string
-	for _, f := range v.r.Floor {
-		if f.Metric == answerCost && f.Detectable != nil {
-			q := quantityOf(answerCost)
-			s = fmt.Sprintf("Smallest detectable difference: %s%s of CPU per request. ", rough(*f.Detectable*q.scale), q.unitText())
-			break
-		}
+	if smallest := v.worstSmallest(); smallest > 0 {
+		q := quantityOf(answerCost)
+		s = fmt.Sprintf("Smallest difference that would show: %s%s of CPU per request. ", rough(smallest*q.scale), q.unitText())
 	}
 	n := v.r.Count
 	if n.Used == n.Planned {
 		return s + fmt.Sprintf("All %d trials are valid.", n.Planned)
 	}
 	return s + fmt.Sprintf("%d of %d trials are used.", n.Used, n.Planned)
+}
+
+// worstSmallest is the largest of the smallest differences in CPU that the comparisons would show; 0: unknown.
+func (v view) worstSmallest() float64 {
+	worst := 0.0
+	for _, c := range v.r.Comparisons {
+		if c.Metric == answerCost && !c.Control && c.Smallest != nil {
+			worst = max(worst, c.Smallest.Estimate)
+		}
+	}
+	return worst
 }
 
 // value is a treatment's estimate of a metric.

@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
@@ -28,8 +30,18 @@ func differencesSection(t text) {
 		t.heading(fmt.Sprintf("Difference to the baseline (paired within blocks%s; %s intervals)", each, t.percent()))
 	}
 	var table differenceTable
+	shown, hidden := t.shownGroups(), 0
+	pooledDone := map[string]bool{}
 	for _, tr := range t.r.Treatments {
 		if tr.Baseline == "" || tr.Control {
+			continue
+		}
+		if q := t.questionOf(tr.ID); q != nil && len(q.Pooled) > 0 && !pooledDone[q.ID] {
+			pooledDone[q.ID] = true
+			table.pooled(t, *q)
+		}
+		if !slices.Contains(shown, tr.ID) {
+			hidden++
 			continue
 		}
 		table.group(fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r)))
@@ -42,6 +54,60 @@ func differencesSection(t text) {
 		}
 	}
 	t.tableAt(table.columns(t.o, uniform), 1, "")
+	if hidden > 0 {
+		t.line("")
+		t.prose(fmt.Sprintf("%d more %s not shown here: see --all.", hidden, plural(hidden, "comparison")))
+	}
+	positionSentence(t)
+}
+
+// positionSentence names the intervals that were adjusted for positions in the block.
+func positionSentence(t text) {
+	var adjusted []string
+	for _, c := range t.r.Comparisons {
+		if c.Position != nil && !c.Control && t.shows(c) {
+			adjusted = append(adjusted, fmt.Sprintf("%s of %s", quantityOf(c.Metric).name, t.label.of(c.Factors)))
+		}
+	}
+	if adjusted == nil {
+		return
+	}
+	if t.markdown {
+		t.line("")
+	}
+	t.prose("Adjusted for the position in the block, which narrows the interval: " + strings.Join(adjusted, "; ") + ". JSON has the figures without it.")
+}
+
+// longReport is the number of compared treatments above which a report folds.
+const longReport = 8
+
+// shownGroups are the treatments whose comparisons are listed. A long report lists the
+// means over the levels of each question, and of the others the first ones.
+func (v view) shownGroups() []string {
+	var all, single []string
+	for _, tr := range v.r.Treatments {
+		if tr.Baseline == "" || tr.Control {
+			continue
+		}
+		all = append(all, tr.ID)
+		if q := v.questionOf(tr.ID); q == nil || len(q.Pooled) == 0 {
+			single = append(single, tr.ID)
+		}
+	}
+	if len(all) <= longReport || v.o.All || v.r.Method != analysis.Paired {
+		return all
+	}
+	return single[:min(len(single), longReport)]
+}
+
+// questionOf is the question of a treatment; nil: none.
+func (v view) questionOf(treatment string) *analysis.Question {
+	for i := range v.r.Questions {
+		if slices.Contains(v.r.Questions[i].Treatments, treatment) {
+			return &v.r.Questions[i]
+		}
+	}
+	return nil
 }
 
 // differenceTable gathers the columns of the differences.
@@ -72,6 +138,40 @@ func (d *differenceTable) add(c analysis.Comparison) {
 		name += " " + mark
 	}
 	d.row(name, value, interval, rat, ratInterval, fmt.Sprint(c.N), verdictWords(c))
+}
+
+// pooled adds the means over the levels of a question.
+func (d *differenceTable) pooled(t text, q analysis.Question) {
+	d.group(fmt.Sprintf("%s, mean over %d levels", t.questionWords(q), len(q.Treatments)))
+	for _, name := range headlines {
+		i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == name })
+		if i < 0 {
+			continue
+		}
+		p := q.Pooled[i]
+		if p.Difference == nil || !p.Difference.Known() && p.Difference.Estimate == 0 {
+			continue
+		}
+		u := quantityOf(name)
+		rat, ratInterval := none, ""
+		if p.Ratio != nil {
+			rat, ratInterval = ratio(*p.Ratio), bounds(*p.Ratio, 1, fixed)
+		}
+		words := string(p.Verdict)
+		if p.Verdict == analysis.Insufficient {
+			words = "too few trials"
+		}
+		if h := p.Heterogeneity; h != nil && *h < 1-t.r.Confidence {
+			words += fmt.Sprintf("; differs between levels (p %s)", pValue(*h))
+		}
+		d.row("  "+u.name, difference(*p.Difference, u.scale)+u.unitText(), bounds(*p.Difference, u.scale, signed), rat, ratInterval, fmt.Sprint(p.N), words)
+	}
+}
+
+// questionWords name a question: "envoy against none".
+func (v view) questionWords(q analysis.Question) string {
+	factors := slices.SortedFunc(maps.Keys(q.Factors), byRank)
+	return v.label.phrase(q.Factors, factors) + " against " + v.label.phrase(q.Against, factors)
 }
 
 // columns ends with the verdict if all fit. On a narrow terminal the verdict
@@ -109,6 +209,9 @@ func verdictWords(c analysis.Comparison) string {
 	}
 	if c.N >= stats.MinN && c.Difference != nil && !c.Difference.Known() {
 		return string(c.Verdict) + ", the same in every block"
+	}
+	if c.BlocksNeeded > 0 {
+		return fmt.Sprintf("%s (too few blocks: about %d needed)", c.Verdict, c.BlocksNeeded)
 	}
 	return string(c.Verdict)
 }

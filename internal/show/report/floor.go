@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
@@ -13,9 +14,9 @@ func floorSection(t text) {
 	}
 	first := t.r.Floor[0]
 	t.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %d pairs; any difference here is noise)", t.label.of(first.Factors), first.N))
-	var names, values, intervals, detectable []string
+	var names, values, intervals []string
 	row := func(cells ...string) {
-		for i, to := range []*[]string{&names, &values, &intervals, &detectable} {
+		for i, to := range []*[]string{&names, &values, &intervals} {
 			*to = append(*to, at(cells, i))
 		}
 	}
@@ -30,7 +31,7 @@ func floorSection(t text) {
 		if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
 			name += " " + mark
 		}
-		row(name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed), detectableWords(t, c, q))
+		row(name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed))
 	}
 	if len(names) == 0 {
 		t.line("  no difference at all")
@@ -40,7 +41,6 @@ func floorSection(t text) {
 		{heads: []string{""}, cells: names, left: true},
 		{heads: []string{"difference"}, cells: values},
 		{heads: []string{"interval"}, cells: intervals},
-		{heads: []string{"smallest", "detectable"}, cells: detectable},
 	}, 1, "")
 }
 
@@ -60,16 +60,62 @@ func floorComparisons(t text) []analysis.Comparison {
 	return cs
 }
 
-// detectableWords is the smallest difference the run can detect, with its share of the baseline.
-func detectableWords(t text, f analysis.Comparison, q quantity) string {
-	if f.Detectable == nil {
-		return unknown
-	}
-	s := rough(*f.Detectable*q.scale) + q.unitText()
-	for _, tr := range t.r.Treatments {
-		if e, ok := tr.Metrics[f.Metric]; tr.ID == f.Treatment && ok && e.Estimate > 0 {
-			return s + fmt.Sprintf(" (%s %%)", rough(100**f.Detectable/e.Estimate))
+// smallestSection has the smallest difference that each comparison would show, the A/A
+// pairs included.
+func smallestSection(t text) {
+	var names, values, shares, ranges []string
+	row := func(cells ...string) {
+		for i, to := range []*[]string{&names, &values, &shares, &ranges} {
+			*to = append(*to, at(cells, i))
 		}
 	}
-	return s
+	shown := t.shownGroups()
+	for _, tr := range t.r.Treatments {
+		if !tr.Control && !slices.Contains(shown, tr.ID) {
+			continue
+		}
+		group := false
+		for _, c := range t.comparisons(tr.ID) {
+			if c.Smallest == nil {
+				continue
+			}
+			if !group {
+				group = true
+				name := t.label.of(tr.Factors) + " against itself"
+				if !tr.Control {
+					name = fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r))
+				}
+				row(name)
+			}
+			value, share, between := smallestWords(c, tr)
+			row("  "+quantityOf(c.Metric).name, value, share, between)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	t.heading("Smallest difference that this run would show four times in five (at the level that Holm's adjustment applied; range: of the standard deviation)")
+	t.tableAt([]column{
+		{heads: []string{""}, cells: names, left: true},
+		{heads: []string{"smallest"}, cells: values},
+		{heads: []string{"share"}, cells: shares},
+		{heads: []string{"range"}, cells: ranges},
+	}, 1, "")
+}
+
+// smallestWords are the smallest difference, its share of the treatment's mean and its range.
+func smallestWords(c analysis.Comparison, tr analysis.Treatment) (value, share, between string) {
+	s, q := c.Smallest, quantityOf(c.Metric)
+	scale, unit := q.scale, q.unitText()
+	if s.Relative {
+		scale, unit = 100, " %"
+	}
+	value = rough(s.Estimate*scale) + unit
+	if s.Known() {
+		between = rough(*s.Low*scale) + " to " + rough(*s.High*scale) + unit
+	}
+	if e, ok := tr.Metrics[c.Metric]; ok && e.Estimate > 0 && !s.Relative {
+		share = rough(100*s.Estimate/e.Estimate) + " %"
+	}
+	return value, share, between
 }

@@ -42,12 +42,23 @@ func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 	for i, head := range heads {
 		columns[i] = column{heads: []string{head}, left: i < 3}
 	}
-	quiet := 0
+	quiet, followed := 0, 0
+	var dependent []string
 	for _, s := range h.Series {
+		if !s.Followed {
+			continue
+		}
+		followed++
 		if len(s.Changes) == 0 {
 			quiet++
 		}
 		q := quantityOf(s.Metric)
+		if s.RelativeTo != "" {
+			q = quantity{name: relativeName(s), scale: 1}
+		}
+		if s.Autocorrelation != nil {
+			dependent = append(dependent, fmt.Sprintf("%s of %s (%.2f)", q.name, s.Treatment, *s.Autocorrelation))
+		}
 		for _, c := range s.Changes {
 			share := none
 			if c.Before > 0 {
@@ -76,7 +87,23 @@ func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 			p.warning(fmt.Sprintf("%s (%s): %s", w.Code, h.Runs[w.Run].Dir, w.Message), w.Hint)
 		}
 	}
-	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. Each series is tested by itself (E-divisive, 999 permutations) at %g: about one in twenty series without a change shows one.",
-		quiet, len(h.Series), h.Alpha))
+	if len(dependent) > 0 {
+		p.heading("Neighbouring runs depend on one another: their changes are found more often than the level says")
+		for _, s := range dependent {
+			p.item(s)
+		}
+	}
+	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. CPU and times of a treatment are relative to its baseline in the same run, so that a faster machine is no change; JSON has the values themselves. "+
+		"Each series is tested by itself (E-divisive, 999 permutations) at %g: about one in twenty series of independent runs without a change shows one.",
+		quiet, followed, h.Alpha))
 	return p.writeTo(w, "history")
+}
+
+// relativeName is a relative series in words.
+func relativeName(s analysis.Series) string {
+	name := quantityOf(s.Metric).name
+	if s.RelativeTo != s.Metric {
+		return name + " over the baseline's " + quantityOf(s.RelativeTo).name
+	}
+	return name + " over the baseline's"
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -56,8 +57,15 @@ func plural(n int, word string) string {
 func legendSection(t text) {
 	t.line("")
 	if n := t.r.Families[analysis.Headline]; n > 0 {
-		t.prose(fmt.Sprintf("Verdicts: %s confidence, after Holm's adjustment for the %d headline comparisons of this run. Intervals are not adjusted: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
-			t.percent(), n, analysis.NotShown))
+		of := fmt.Sprintf("the %d headline comparisons of this run", n)
+		if len(t.r.Questions) > 1 {
+			of = "the headline comparisons of each question by itself"
+		}
+		if slices.ContainsFunc(t.r.Questions, func(q analysis.Question) bool { return len(q.Pooled) > 0 }) {
+			of += ", the mean over the levels first"
+		}
+		t.prose(fmt.Sprintf("Verdicts: %s confidence, after Holm's adjustment for %s. Intervals are not adjusted: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
+			t.percent(), of, analysis.NotShown))
 	}
 	response := "Response time: from the intended start of each request."
 	if len(t.r.Latencies) > 0 {

@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// diagnosisLevel is the chance of a diagnosis of each kind in a run without any fault.
+const diagnosisLevel = 0.05
+
+// diagnosed are the headline comparisons of one treatment.
+type diagnosed struct {
+	treatment string
+	order     stats.Order
+}
+
+// diagnoses warn of pairs that depend on one another, of an effect that changes during the
+// run, and of outliers: intervals are then too narrow.
+func diagnoses(cs []Comparison) []Warning {
+	var all []diagnosed
+	for _, treatment := range treatmentsOf(cs) {
+		var series [][]float64
+		for _, c := range cs {
+			if c.Treatment == treatment && (c.Family == Headline || c.Family == HeadlineAA) && (series == nil || len(c.values) == len(series[0])) {
+				series = append(series, c.values)
+			}
+		}
+		if o, ok := stats.InOrder(series); ok {
+			all = append(all, diagnosed{treatment, o})
+		}
+	}
+	var ws []Warning
+	lags, trends := make([]float64, len(all)), make([]float64, len(all))
+	for i, d := range all {
+		lags[i], trends[i] = d.order.Lag1P, d.order.TrendP
+	}
+	lags, trends = stats.Holm(lags), stats.Holm(trends)
+	var dependent, drifting []string
+	for i, d := range all {
+		switch {
+		case trends[i] < diagnosisLevel: // a trend is autocorrelation too
+			drifting = append(drifting, fmt.Sprintf("%s (correlation %.2f, p %.2g)", d.treatment, d.order.Trend, d.order.TrendP))
+		case lags[i] < diagnosisLevel:
+			dependent = append(dependent, fmt.Sprintf("%s (autocorrelation %.2f, p %.2g)", d.treatment, d.order.Lag1, d.order.Lag1P))
+		}
+	}
+	if drifting != nil {
+		ws = append(ws, Warning{Code: "effect-drifts", Message: "differences change from block to block over the run: " + listed(drifting, 4),
+			Hint: "the mean is that of several effects, and its interval too narrow: find what changes with time, and run again"})
+	}
+	if dependent != nil {
+		ws = append(ws, Warning{Code: "pairs-dependent", Message: "differences depend on the block before: " + listed(dependent, 4),
+			Hint: "intervals of dependent blocks are too narrow: find what lasts from block to block, and run more blocks"})
+	}
+	return append(ws, outliers(cs)...)
+}
+
+// outliers warn of blocks far from all others.
+func outliers(cs []Comparison) []Warning {
+	type outlier struct {
+		c          *Comparison
+		block      int
+		deviations float64
+	}
+	var found []outlier
+	var p []float64
+	for i := range cs {
+		c := &cs[i]
+		if c.Family != Headline && c.Family != HeadlineAA {
+			continue
+		}
+		if at, deviations, chance, ok := stats.Outlier(c.values); ok {
+			found, p = append(found, outlier{c, c.blocks[at], deviations}), append(p, chance)
+		}
+	}
+	var list, metrics []string
+	for i, v := range stats.Holm(p) {
+		if v < diagnosisLevel {
+			f := found[i]
+			list = append(list, fmt.Sprintf("%s of %s in block %d (%+.1f standard deviations)", f.c.Metric, f.c.Treatment, f.block, f.deviations))
+			if !slices.Contains(metrics, f.c.Metric) {
+				metrics = append(metrics, f.c.Metric)
+			}
+		}
+	}
+	if list == nil {
+		return nil
+	}
+	return []Warning{{Code: "outlier-block", Metrics: metrics, Message: "a block differs from all others: " + listed(list, 3),
+		Hint: "rare outliers in one direction make intervals too narrow: read the events of its trials, and run more blocks"}}
+}
+
+func treatmentsOf(cs []Comparison) []string {
+	var all []string
+	for _, c := range cs {
+		if !slices.Contains(all, c.Treatment) {
+			all = append(all, c.Treatment)
+		}
+	}
+	return all
+}

@@ -1,0 +1,89 @@
+package stats
+
+import "math"
+
+// Adjusted is an estimate from which a covariate has been taken out.
+type Adjusted struct {
+	Result
+	Coefficient float64 // of the covariate, by least squares
+}
+
+// A covariate is used if its coefficient is significant at this level, and the
+// interval becomes narrower by this share. Both depend on the residuals alone. The
+// mean of the observations is independent of them (for normal observations, given
+// the covariate), so the choice is unbiased. An interval chosen for its width covers
+// less than its confidence. The choice therefore costs degrees of freedom, as the
+// simulation of this package supports.
+const (
+	covariateLevel = 0.05
+	covariateGain  = 0.1
+	choiceFreedom  = 1
+	// minCovariate is the least number of observations; below, the coefficient costs more than it brings.
+	minCovariate = 6
+)
+
+// PositionedDifference is [PairedDifference] at equal positions in the block. shifts are
+// the position of the treatment less that of the baseline, in each block. The positions
+// come from the design, so the treatment cannot move them. used is false if the
+// positions narrow no interval, or with fewer than six pairs.
+func PositionedDifference(treatment, baseline, shifts []float64, confidence float64) (a Adjusted, used bool) {
+	if len(treatment) != len(baseline) {
+		return a, false
+	}
+	d := make([]float64, len(treatment))
+	for i := range d {
+		d[i] = treatment[i] - baseline[i]
+	}
+	return adjust(d, shifts, confidence, maxAbs(treatment, baseline))
+}
+
+// PositionedRatio is [PairedRatio] likewise.
+func PositionedRatio(treatment, baseline, shifts []float64, confidence float64) (a Adjusted, used bool) {
+	t, ok1 := logs(treatment)
+	b, ok2 := logs(baseline)
+	if !ok1 || !ok2 || len(t) != len(b) {
+		return a, false
+	}
+	d := make([]float64, len(t))
+	for i := range d {
+		d[i] = t[i] - b[i]
+	}
+	a, used = adjust(d, shifts, confidence, 1)
+	a.Result = a.Result.exp()
+	return a, used
+}
+
+// adjust estimates the mean of x at z = 0 by the regression of x on z. That is
+// the analysis of covariance (Fisher, "Statistical Methods for Research Workers",
+// 4th edition, 1932). scale is the size of the values x was computed from.
+func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
+	raw := student(x, confidence, scale)
+	n := float64(len(x))
+	if len(x) < minCovariate || len(z) != len(x) || !raw.Known() || !finite(z) || noSpread(SD(z), maxAbs(z)) {
+		return a, false
+	}
+	intercept, slope := regression(z, x)
+	sum := 0.0
+	for i := range x {
+		sum += square(x[i] - intercept - slope*z[i])
+	}
+	s2, spread := sum/(n-2), square(SD(z))*(n-1)
+	a.N, a.SD, a.Estimate, a.Coefficient = len(x), math.Sqrt(s2), intercept, slope
+	if noSpread(a.SD, scale) {
+		return a, false
+	}
+	t := tDistribution(n - 2)
+	p := 2 * t.cdf(-math.Abs(slope/math.Sqrt(s2/spread)))
+	a.fill(intercept, math.Sqrt(s2*(1/n+square(Mean(z))/spread)), n-2-choiceFreedom, confidence)
+	before, _ := raw.HalfWidth()
+	after, ok := a.HalfWidth()
+	return a, ok && p < covariateLevel && after < (1-covariateGain)*before
+}
+
+// Within is [PairedWithin] for an adjusted ratio.
+func (a Adjusted) Within(margin float64) (p float64, ok bool) {
+	if !a.Known() || !(margin > 0) {
+		return 0, false
+	}
+	return within(math.Log(a.Estimate), a.SE, a.DF, margin), true
+}

@@ -1,0 +1,160 @@
+package stats
+
+import (
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// Detectable is the smallest true value of r that a test at level alpha finds with the
+// given power, in units of the estimate; of a ratio, of its logarithm. The interval is
+// that of the standard deviation, at confidence: few observations know it badly. Not ok
+// without an interval.
+func (r Result) Detectable(alpha, power, confidence float64) (Interval, bool) {
+	if !r.Known() || !(r.SE > 0) || !(r.DF >= 1) || !(alpha > 0 && alpha < 1) || !(power > alpha && power < 1) || !(confidence > 0 && confidence < 1) {
+		return Interval{}, false
+	}
+	return DeviationInterval(noncentrality(r.DF, alpha, power)*r.SE, r.DF, confidence), true
+}
+
+// DeviationInterval is a standard deviation, or a multiple of one, with its interval: the
+// variance of a normal sample is in proportion to chi-square.
+func DeviationInterval(sd, df, confidence float64) Interval {
+	i := Interval{Estimate: sd}
+	tail := (1 - confidence) / 2
+	i.set(sd*math.Sqrt(df/chiSquareQuantile(df, 1-tail)), sd*math.Sqrt(df/chiSquareQuantile(df, tail)))
+	return i
+}
+
+// BlocksWithin is the number of pairs with which an estimate of reach standard deviations
+// is significant at level alpha. Not ok beyond 100,000.
+func BlocksWithin(reach, alpha float64) (int, bool) {
+	for n := MinN; n <= maxPairs && alpha > 0; n += 1 + n/200 {
+		if reach*math.Sqrt(float64(n)) >= tQuantile(float64(n-1), 1-alpha/2) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// BlocksFor is the number of pairs with which a test at level alpha finds a true
+// difference of share standard deviations with the given power. Not ok beyond 100,000.
+func BlocksFor(share, alpha, power float64) (int, bool) {
+	if !(share > 0) || math.IsInf(share, 0) || !(alpha > 0 && alpha < 1) || !(power > alpha && power < 1) {
+		return 0, false
+	}
+	finds := func(n int) bool {
+		return testPower(share*math.Sqrt(float64(n)), float64(n-1), alpha) >= power
+	}
+	high := MinN
+	for ; !finds(high); high *= 2 {
+		if high > maxPairs {
+			return 0, false
+		}
+	}
+	low := high / 2 // does not find, or below MinN
+	for low+1 < high && high > MinN {
+		if mid := (low + high) / 2; mid < MinN || !finds(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high, true
+}
+
+// BlocksToShow is the number of observations with which the estimate and the spread of r
+// would be significant at level alpha. It rests on the observed estimate, which chance has
+// moved: an order of magnitude. Not ok without an interval, or beyond 100,000.
+func BlocksToShow(r Result, alpha float64) (int, bool) {
+	if !r.Known() || !(r.SE > 0) || r.P == nil || !(alpha > 0 && alpha < 1) {
+		return 0, false
+	}
+	now := tDistribution(r.DF).quantile(1 - *r.P/2) // the estimate in standard errors
+	for n := r.N; n <= maxPairs; n += 1 + n/200 {
+		df := r.DF + float64(n-r.N)
+		if now*math.Sqrt(float64(n)/float64(r.N)) >= tQuantile(df, 1-alpha/2) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// ShareFor is the true difference, in standard deviations, that n pairs find at level
+// alpha with the given power. Not ok below [MinN] pairs.
+func ShareFor(n int, alpha, power float64) (float64, bool) {
+	if n < MinN || !(alpha > 0 && alpha < 1) || !(power > alpha && power < 1) {
+		return 0, false
+	}
+	return noncentrality(float64(n-1), alpha, power) / math.Sqrt(float64(n)), true
+}
+
+// testPower is the chance that Student's two-sided test at level alpha rejects. The true
+// value is delta standard errors from zero. It is the noncentral t distribution, integrated
+// over the estimated deviation (Owen, Technometrics 1968). The usual sum of two quantiles of the
+// central t is off by several points at five pairs and small levels.
+func testPower(delta, df, alpha float64) float64 {
+	c := tQuantile(df, 1-alpha/2)
+	// s is the estimated over the true deviation: a chi with df degrees of freedom over √df.
+	const steps = 1200
+	top := 1 + 9/math.Sqrt(df)
+	lg, _ := math.Lgamma(df / 2)
+	scale := math.Ln2 + df/2*math.Log(df/2) - lg
+	sum := 0.0
+	for i := 1; i <= steps; i++ {
+		s := top * float64(i) / steps
+		density := math.Exp(scale + (df-1)*math.Log(s) - df*s*s/2)
+		weight := 2.0 // Simpson's rule
+		if i%2 == 1 {
+			weight = 4
+		}
+		if i == steps {
+			weight = 1
+		}
+		sum += weight * density * (normal(delta-c*s) + normal(-delta-c*s))
+	}
+	return math.Min(1, sum*top/steps/3)
+}
+
+// normal is the standard normal distribution function.
+func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+
+func chiSquareQuantile(df, p float64) float64 { return 2 * mathext.GammaIncRegInv(df/2, p) }
+
+// noncentralities that were computed, by degrees of freedom, level and power.
+var noncentralities = struct {
+	sync.Mutex
+	known map[[3]float64]float64
+}{known: map[[3]float64]float64{}}
+
+// noncentrality is the true value in standard errors that a test finds with the given
+// power. Fractional degrees of freedom are rounded down to an eighth.
+func noncentrality(df, alpha, power float64) float64 {
+	df = math.Max(1, math.Floor(df*8)/8)
+	key := [3]float64{df, alpha, power}
+	noncentralities.Lock()
+	v, ok := noncentralities.known[key]
+	noncentralities.Unlock()
+	if ok {
+		return v
+	}
+	low, high := 0.0, 2*(tQuantile(df, 1-alpha/2)+tQuantile(df, power))
+	for testPower(high, df, alpha) < power {
+		low, high = high, 2*high
+	}
+	for high-low > 1e-4*high {
+		if mid := (low + high) / 2; testPower(mid, df, alpha) < power {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	noncentralities.Lock()
+	defer noncentralities.Unlock()
+	if len(noncentralities.known) >= mostQuantiles {
+		clear(noncentralities.known)
+	}
+	noncentralities.known[key] = high
+	return high
+}

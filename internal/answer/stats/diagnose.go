@@ -1,0 +1,230 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Order is the result of a test whether series in order of time are exchangeable.
+type Order struct {
+	// Lag1 is the mean autocorrelation of neighbours and its one-sided p-value.
+	Lag1, Lag1P float64
+	// Trend is the mean size of the correlation with time, 0..1, and its p-value.
+	Trend, TrendP float64
+}
+
+// orderPermutations of each test.
+const orderPermutations = 1999
+
+// InOrder tests whether the values of several series, read at the same times, depend on
+// the time: on the value before (von Neumann, Annals of Mathematical Statistics 1941, as a
+// permutation test) or on the place in the series. All series are permuted together,
+// since they share their noise. The permutations are drawn from a fixed seed. Not ok below
+// six values, or without any series that varies.
+func InOrder(series [][]float64) (o Order, ok bool) {
+	var z [][]float64
+	for _, x := range series {
+		if len(x) < 6 || len(x) != len(series[0]) || !finite(x) || noSpread(SD(x), maxAbs(x)) {
+			continue
+		}
+		m, sd := Mean(x), SD(x)
+		s := make([]float64, len(x))
+		for i, v := range x {
+			s[i] = (v - m) / sd
+		}
+		z = append(z, s)
+	}
+	if z == nil {
+		return o, false
+	}
+	n := len(z[0])
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	o.Lag1, o.Trend = lag1(z, places), trend(z, places)
+	r := rand.New(rand.NewPCG(1941, uint64(n)))
+	lags, trends := 1, 1
+	for range orderPermutations {
+		r.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
+		if lag1(z, places) >= o.Lag1-1e-12 {
+			lags++
+		}
+		if trend(z, places) >= o.Trend-1e-12 {
+			trends++
+		}
+	}
+	o.Lag1P, o.TrendP = float64(lags)/(orderPermutations+1), float64(trends)/(orderPermutations+1)
+	return o, true
+}
+
+// lag1 is the mean autocorrelation of standardised series, in the order of places.
+func lag1(z [][]float64, places []int) float64 {
+	sum := 0.0
+	for _, s := range z {
+		for i := 1; i < len(places); i++ {
+			sum += s[places[i]] * s[places[i-1]]
+		}
+	}
+	return sum / float64(len(z)*(len(places)-1))
+}
+
+// trend is the mean size of the correlations of standardised series with time.
+func trend(z [][]float64, places []int) float64 {
+	n := float64(len(places))
+	sum := 0.0
+	for _, s := range z {
+		c := 0.0
+		for i, p := range places {
+			c += s[p] * (float64(i) - (n-1)/2)
+		}
+		sum += math.Abs(c)
+	}
+	return sum / float64(len(z)) / math.Sqrt((n-1)*n*(n*n-1)/12)
+}
+
+// Dependent returns the autocorrelation of neighbours of a series around the means of its
+// segments, if a one-sided permutation test of it is significant at level alpha. A series
+// that depends on its past drifts for a while and looks like a change: at an
+// autocorrelation of 0.5, sixteen values without a change show one in a third of all series.
+func Dependent(x []float64, changes []Change, alpha float64) (lag1 float64, ok bool) {
+	residuals := slices.Clone(x)
+	from, found := 0, append(slices.Clone(changes), Change{At: len(x)})
+	for _, c := range found {
+		m := Mean(x[from:c.At])
+		for i := from; i < c.At; i++ {
+			residuals[i] -= m
+		}
+		from = c.At
+	}
+	o, ok := InOrder([][]float64{residuals})
+	return o.Lag1, ok && o.Lag1P <= alpha
+}
+
+// Outlier returns the value that lies farthest from the mean, in standard deviations, and
+// the chance of one so far among normal observations: Grubbs's test ("Procedures for
+// detecting outlying observations in samples", Technometrics 1969), two-sided. Not ok
+// below five values or without spread.
+func Outlier(x []float64) (at int, deviations, p float64, ok bool) {
+	if len(x) < 5 || !finite(x) || noSpread(SD(x), maxAbs(x)) {
+		return 0, 0, 0, false
+	}
+	m, sd, n := Mean(x), SD(x), float64(len(x))
+	size := func(v float64) float64 { return math.Abs(v - m) }
+	for i, v := range x {
+		if size(v) > size(x[at]) {
+			at = i
+		}
+	}
+	deviations = (x[at] - m) / sd
+	g := math.Min(math.Abs(deviations), (n-1)/math.Sqrt(n)*(1-1e-12))
+	t := math.Sqrt(g * g * n * (n - 2) / (square(n-1) - n*g*g))
+	return at, deviations, math.Min(1, 2*n*tDistribution(n-2).survival(t)), true
+}
+
+// Heterogeneity tests whether the rows of blocks (one value a level) have the same mean at
+// every level. It is the F test of a randomised block design (Fisher, "The Design of
+// Experiments", 1935). Levels of unequal noise have fewer degrees of freedom, by Greenhouse
+// and Geisser's correction (Psychometrika 1959). p is nil below [MinN] blocks or two
+// levels, or without noise.
+func Heterogeneity(blocks [][]float64) *float64 {
+	if len(blocks) < MinN || len(blocks[0]) < 2 || !finite(blocks...) {
+		return nil
+	}
+	b, l := len(blocks), len(blocks[0])
+	grand, means := 0.0, make([]float64, l)
+	for _, row := range blocks {
+		for j, v := range row {
+			means[j] += v / float64(b)
+			grand += v / float64(b*l)
+		}
+	}
+	between, within := 0.0, 0.0
+	for j := range means {
+		between += float64(b) * square(means[j]-grand)
+	}
+	residuals := make([][]float64, l) // by level: rows without the means of block and level
+	for _, row := range blocks {
+		m := Mean(row)
+		for j, v := range row {
+			e := v - m - means[j] + grand
+			residuals[j] = append(residuals[j], e)
+			within += e * e
+		}
+	}
+	df1, df2 := float64(l-1), float64((l-1)*(b-1))
+	if !(within > 1e-24*float64(b*l)*square(maxAbs(blocks...))) {
+		return nil
+	}
+	trace, squares := 0.0, 0.0
+	for i := range residuals {
+		for j := range residuals {
+			c := 0.0
+			for k := range b {
+				c += residuals[i][k] * residuals[j][k]
+			}
+			squares += c * c
+			if i == j {
+				trace += c
+			}
+		}
+	}
+	epsilon := math.Min(1, math.Max(1/df1, trace*trace/(df1*squares)))
+	p := fSurvival(epsilon*df1, epsilon*df2, between/df1/(within/df2))
+	return &p
+}
+
+// ExactEqual is the p-value of n equal differences other than zero: the chance that all
+// signs of n symmetric differences agree (Fisher's sign-flip test). No spread is no
+// evidence beyond that.
+func ExactEqual(n int) float64 { return math.Min(1, math.Pow(2, 1-float64(n))) }
+
+// ExactApart is the p-value of two samples that are constant and differ: the chance of
+// this division among all divisions of their observations.
+func ExactApart(a, b int) float64 {
+	la, _ := math.Lgamma(float64(a + 1))
+	lb, _ := math.Lgamma(float64(b + 1))
+	all, _ := math.Lgamma(float64(a + b + 1))
+	return math.Min(1, 2*math.Exp(la+lb-all))
+}
+
+// HolmLevels returns the level at which Holm's step-down tests each hypothesis, given the
+// others: alpha over the number of hypotheses less the number of others that are rejected
+// before it. A hypothesis is rejected if its p-value is at most its level. A NaN is a test
+// that was not made, and has level NaN.
+func HolmLevels(p []float64, alpha float64) (levels []float64, live []int) {
+	levels, live = make([]float64, len(p)), make([]int, len(p))
+	var order []int
+	for i, v := range p {
+		levels[i] = math.NaN()
+		if !math.IsNaN(v) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case p[a] < p[b]:
+			return -1
+		case p[a] > p[b]:
+			return 1
+		}
+		return 0
+	})
+	m := len(order)
+	for _, i := range order {
+		rejected := 0
+		for _, j := range order {
+			if j == i {
+				continue
+			}
+			if !(p[j] <= alpha/float64(m-rejected)) {
+				break
+			}
+			rejected++
+		}
+		live[i] = m - rejected
+		levels[i] = alpha / float64(live[i])
+	}
+	return levels, live
+}
