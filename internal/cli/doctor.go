@@ -18,7 +18,7 @@ import (
 )
 
 func newDoctorCommand(c *CommandLine) *cobra.Command {
-	o := aaOptions{blocks: 5, measure: 2 * time.Second}
+	o := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE]",
 		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
@@ -48,6 +48,11 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 			if err := o.check(); err != nil {
 				return err
 			}
+			share, err := (&detectOptions{detect: o.detect}).share()
+			if err != nil {
+				return err
+			}
+			o.share = share
 			if s != nil {
 				if err := c.needs(s.Experiment); err != nil {
 					return err
@@ -63,6 +68,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 	f := cmd.Flags()
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
+	f.StringVar(&o.detect, "detect", o.detect, "print the blocks that show a difference of this `share` four times in five")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
 	return cmd
 }

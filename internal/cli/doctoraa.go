@@ -28,6 +28,8 @@ type aaOptions struct {
 	blocks  int
 	measure time.Duration
 	plain   bool
+	detect  string  // a share, such as 3%
+	share   float64 // detect as a number
 }
 
 func (o aaOptions) check() error {
@@ -134,18 +136,23 @@ func firstBaseline(p *plan.Plan) string {
 func (c *CommandLine) writeAA(r *analysis.Report, o aaOptions) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %")
+	fmt.Fprintf(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %%\tblocks to show %s\n", percents(o.share))
 	known := 0
 	for _, name := range aaMetrics {
 		m, _ := metric.Lookup(name)
 		unit, _ := m.Display()
-		mean, shows, blocks := "?", "?", "?"
+		mean, shows, blocks, detect := "?", "?", "?", "?"
 		if e, ok := r.Treatments[0].Metrics[name]; ok {
 			known++
 			mean = fmt.Sprintf("%.3g %s", e.Estimate, unit)
 			shows, blocks = smallest(r, name, unit, e.Estimate)
+			if c, ok := r.Find(r.Treatments[1].ID, name); ok {
+				if n, ok := c.BlocksFor(o.share, r); ok {
+					detect = fmt.Sprint(n)
+				}
+			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.Title(), mean, shows, blocks)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", m.Title(), mean, shows, blocks, detect)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -154,8 +161,9 @@ func (c *CommandLine) writeAA(r *analysis.Report, o aaOptions) error {
 		return err
 	}
 	fmt.Fprintf(c.Out, `
-Shows: would be found four times in five, with %s of %v. Longer trials and
-more blocks show less; ±2 %% is the %.0f %% interval, reckoned from these few pairs.
+Shows: would be found four times in five, with %s of %v, as the only comparison.
+Longer trials and more blocks show less; ±2 %% is the %.0f %% interval, computed from
+these few pairs. For the comparisons of the file: tare plan FILE --detect 3%%.
 `, console.Counted(o.blocks, "block"), o.measure, 100*r.Confidence)
 	for _, w := range r.Warnings {
 		if w.Invalidates || w.Withholds || w.Code == "aa-differs" || w.Code == "failed-trials" || w.Code == "invalid-trials" || w.Code == "generator-late" {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -28,6 +30,7 @@ var planFormats = []struct {
 
 func newPlanCommand(c *CommandLine) *cobra.Command {
 	var o ExperimentOptions
+	var d detectOptions
 	var names []string
 	for _, f := range planFormats {
 		names = append(names, f.name)
@@ -39,12 +42,24 @@ func newPlanCommand(c *CommandLine) *cobra.Command {
 		Long: `plan reads an experiment file and prints its treatments with their baselines, its
 trials in order, and the expected time. It starts nothing and writes nothing. The
 same file and seed give the same plan on every machine. A file without a seed gets
-a fresh one: --set seed=N repeats its plan.`,
+a fresh one: --set seed=N repeats its plan.
+
+With --detect it prints how many blocks show a difference of a given size four times
+in five, and with --within what a given time shows. The spread is that of earlier
+runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 		Example: `  tare plan examples/quickstart.yaml
   tare plan examples/quickstart.yaml --set blocks=10 --set 'factors.rate=[500, 1000]'
+  tare plan examples/quickstart.yaml --detect 3% --within 5m
   tare plan examples/quickstart.yaml --format json`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if d.asked() {
+				s, err := c.Read(args[0], o)
+				if err != nil {
+					return err
+				}
+				return c.detect(cmd.Context(), s, d)
+			}
 			for _, f := range planFormats {
 				if f.name == format {
 					s, err := c.Read(args[0], o)
@@ -62,6 +77,7 @@ a fresh one: --set seed=N repeats its plan.`,
 		},
 	}
 	o.register(cmd)
+	d.register(cmd)
 	cmd.Flags().StringVar(&format, "format", format, "format of the plan: "+strings.Join(names, " or "))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -93,6 +109,13 @@ func writePlanText(w io.Writer, s *Study) error {
 	fmt.Fprintf(&b, "about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 	if n := p.MeshChanges; n > 0 {
 		fmt.Fprintf(&b, "%v of it for meshes, which are put in or taken out %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
+	}
+	if few := analysis.TooFewBlocks(p, s.Experiment.Confidence); few != nil {
+		of := "any interval"
+		if p.Blocks >= stats.MinN {
+			of = fmt.Sprintf("%d comparisons, even of ten standard deviations", few.Tests)
+		}
+		fmt.Fprintf(&b, "too few blocks for %s: %d needed\n", of, few.Needed)
 	}
 	b.WriteString("\n")
 

@@ -73,6 +73,19 @@ func TestPlanDrawsASeed(t *testing.T) {
 	}
 }
 
+// Levels of a sweep that no outcome could show are named before the run, with the blocks needed.
+func TestPlanOfTooFewBlocks(t *testing.T) {
+	sweep := []string{"../../examples/quickstart.yaml", "--set", "factors.rate=[100, 200, 300, 400, 500]"}
+	got, err := call(t, newPlanCommand, append(sweep, "--set", "blocks=3")...)
+	if err != nil || !strings.Contains(got, "too few blocks for 40 comparisons, even of ten standard deviations: 4 needed\n") {
+		t.Errorf("%v\n%.300s", err, got)
+	}
+	got, err = call(t, newPlanCommand, append(sweep, "--set", "blocks=4")...)
+	if err != nil || strings.Contains(got, "too few") {
+		t.Errorf("%v\n%.300s", err, got)
+	}
+}
+
 // A plan shows the load's target when it is not the entry.
 func TestPlanSaysTheWayOfTheLoad(t *testing.T) {
 	for want, set := range map[string]string{"either is a service of type nodeport": "seed=1", "either is a service of type loadbalancer": "platform.expose=loadBalancer"} {

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+)
+
+// earlierRun writes a run of the quickstart on this machine, with noise of 2 % a trial.
+func earlierRun(t *testing.T, dir string, change func(*result.Environment)) {
+	t.Helper()
+	s, err := testLine(t, nil).Read("../../examples/quickstart.yaml", ExperimentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.Experiment.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	study := analysistest.Quickstart()
+	study.YAML, study.Treatments, study.Warmup, study.Measure, study.Rate = string(text), study.Treatments[:3], 1, 4, 100
+	study.Noise, study.Drift, study.Blocks = 0.02, 0, 12
+	for i := range study.Treatments {
+		tr := &study.Treatments[i]
+		factors := plan.Factors{"rate": 1000.0, "connections": 16.0, "responseSize": 1024.0}
+		for k, v := range tr.Factors {
+			factors[k] = v
+		}
+		tr.Factors = factors
+	}
+	study.Write(t, dir).Close()
+	env := meter.Host()
+	env.Schema, env.Platform = result.Schema, "local"
+	if change != nil {
+		change(&env)
+	}
+	b, err := json.Marshal(env)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, result.EnvironmentFile), b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPlanDetect(t *testing.T) {
+	file, err := filepath.Abs("../../examples/quickstart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	earlierRun(t, filepath.Join(root, "runs", "one"), nil)
+	earlierRun(t, filepath.Join(root, "runs", "two"), func(e *result.Environment) { e.CPUs++ })
+	t.Chdir(root)
+	got, err := call(t, newPlanCommand, file, "--detect", "5%", "--within", "10m")
+	if err != nil || !strings.Contains(got, "from 1 earlier run:") {
+		t.Fatalf("%v\n%s", err, got)
+	}
+	// The difference of a block deviates by 2 % of the treatment, and by less of the baseline.
+	line := regexp.MustCompile(`envoy against none +CPU/request, total +(1|2)\.?\d* % \(.* to .*\) +\d[.\d]* % +\d+ blocks? .*m.* +\d\.?\d* %`)
+	if !line.MatchString(got) || strings.Count(got, "envoy against none") != 4 {
+		t.Errorf("no line as %s in\n%s", line, got)
+	}
+	var usage *console.UsageError
+	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--set", "phases.measure=8s"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "--pilot runs 4 blocks") {
+		t.Errorf("a run with a shorter measure phase is used: %v\n%s", err, got)
+	}
+	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--from", "runs/two"); !errors.As(err, &usage) || !strings.Contains(err.Error(), "number of CPUs") {
+		t.Errorf("a run of another machine is used: %v\n%s", err, got)
+	}
+	for _, wrong := range []string{"0", "-3%", "many", "100%"} {
+		if _, err := call(t, newPlanCommand, file, "--detect="+wrong); !errors.As(err, &usage) {
+			t.Errorf("--detect %s: %v", wrong, err)
+		}
+	}
+}
