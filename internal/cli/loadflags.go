@@ -60,7 +60,7 @@ type flagGroup struct {
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "replay", "drop"}},
-	{"Connections", []string{"protocol", "http2", "streams", "no-keepalive", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
+	{"Connections", []string{"protocol", "http2", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
 		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
 	{"Request", []string{"auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
@@ -115,6 +115,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use IPv4 addresses only")
 	flags.BoolVarP(&f.ipv6, "ipv6", "6", false, "use IPv6 addresses only")
 	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
+	flags.BoolVar(&f.profile.RetryIdle, "retry-idle", false, "retry a request whose reused connection ends without an answer (idempotent methods, HTTP/1.1)")
 	flags.StringVar(&f.profile.Socket, "unix-socket", "", "connect to this Unix socket")
 	flags.StringVar(&f.tls.CAFile, "cacert", "", "PEM file of trusted authorities")
 	flags.StringVar(&f.tls.CertFile, "cert", "", "PEM file of a client certificate")

@@ -23,7 +23,8 @@ var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
 
 // writeLoadCSV writes a line for each second of the schedule, warm-up included:
 // how many of the requests intended in it ended how, and quantiles of the times
-// of those answered with success, ms, and of the lateness of all, µs.
+// of those answered with success, ms, and of the lateness of all, µs. The last column
+// counts retried requests.
 func writeLoadCSV(w io.Writer, log io.Reader) error {
 	seconds := map[int]map[string]*hdrhistogram.Histogram{}
 	err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
@@ -52,17 +53,14 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 			header = append(header, t.column+"_"+strings.Replace("p"+strconv.FormatFloat(q, 'g', -1, 64), "p100", "max", 1))
 		}
 	}
+	header = append(header, load.TagRetried)
 	out := csv.NewWriter(w)
 	errs := []error{out.Write(header)}
 	for _, second := range slices.Sorted(maps.Keys(seconds)) {
 		tags := seconds[second]
 		row := []string{strconv.Itoa(second)}
 		for _, class := range loadClasses {
-			var n int64
-			if h := tags[load.TagResponse+string(class)]; h != nil {
-				n = h.TotalCount()
-			}
-			row = append(row, strconv.FormatInt(n, 10))
+			row = append(row, countOf(tags[load.TagResponse+string(class)]))
 		}
 		for _, t := range times {
 			for _, q := range loadQuantiles {
@@ -73,8 +71,16 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 				row = append(row, cell)
 			}
 		}
-		errs = append(errs, out.Write(row))
+		errs = append(errs, out.Write(append(row, countOf(tags[load.TagRetried]))))
 	}
 	out.Flush()
 	return errors.Join(append(errs, out.Error())...)
+}
+
+// countOf is the number of values of a histogram; nil: none.
+func countOf(h *hdrhistogram.Histogram) string {
+	if h == nil {
+		return "0"
+	}
+	return strconv.FormatInt(h.TotalCount(), 10)
 }

@@ -37,6 +37,8 @@ const (
 	FailureNoName
 	FailureLookup
 	FailureLookupTimeout
+	FailureIdleClosed
+	FailureFlood
 	FailureOther
 	FailureCount
 )
@@ -74,6 +76,8 @@ var failureNames = [FailureCount]string{
 	FailureNoName:         "no such host",
 	FailureLookup:         "name look-up failed",
 	FailureLookupTimeout:  "timeout before the name was resolved",
+	FailureIdleClosed:     "idle connection closed",        // the server closed it before the request arrived
+	FailureFlood:          "http2 frames without progress", // more than any request needs
 	FailureOther:          "other",
 }
 

@@ -124,6 +124,11 @@ type Profile struct {
 	// 0: none, a redirect counts as its status. The response time is that of the whole
 	// chain; Timeout applies to each of its responses. HTTP/1.1 only.
 	Follow int `json:"follow,omitempty"`
+	// RetryIdle sends a request again if its connection, which had been in use before, ends
+	// before any byte of an answer, as browsers do. HTTP/1.1, idempotent methods only.
+	// Without it such a request fails: as "idle connection closed" if the server had closed
+	// the connection before the request arrived.
+	RetryIdle bool `json:"retryIdle,omitempty"`
 	// NoKeepAlive opens a connection for every request; the service time begins with it.
 	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
 

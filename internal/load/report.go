@@ -29,11 +29,13 @@ const (
 // (from the intended start) and service (from the actual send), and "lateness"
 // (send minus intended start) over all classes. Values are nanoseconds; one line
 // a second and tag; only requests intended in that second count in it. Seconds
-// are counted from Profile.Start, warm-up included.
+// are counted from Profile.Start, warm-up included. Retried requests also
+// count in TagRetried, with their response times of any class.
 const (
 	TagResponse = "response."
 	TagService  = "service."
 	TagLateness = "lateness"
+	TagRetried  = "retried"
 )
 
 // Report is the result of a load run. Counts are of requests intended
@@ -66,6 +68,10 @@ type Report struct {
 	Dropped   int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
 	Intended  int64 `json:"intended"`          // due by the schedule; closed loop: sent
 	Sent      int64 `json:"sent"`
+	// Retried counts requests that went to the server more than once: their stream was above the last of a
+	// GOAWAY or refused, so that the server had certainly not processed them, or
+	// Profile.RetryIdle applied.
+	Retried int64 `json:"retried,omitempty"`
 	// Completed counts answers (any status) whose last byte arrived within the
 	// measure window, whenever they were sent: the denominator of cost per request.
 	Completed int64 `json:"completed"`
@@ -154,6 +160,10 @@ type Report struct {
 	Addresses  map[string]int64 `json:"addresses,omitempty"`
 	ResolveMS  Quantiles        `json:"resolve_ms,omitzero"`
 	IdleClosed int64            `json:"idleClosed"`
+	// ClosedUnused counts connections of the whole run that the server closed before it
+	// answered anything on them, and Held those open at the end of the measure window.
+	ClosedUnused int64 `json:"closedUnused,omitempty"`
+	Held         int64 `json:"held"`
 	// SpinUS is the spin window that was used, µs.
 	SpinUS float64 `json:"spin_us"`
 

@@ -140,6 +140,7 @@ func (p Profile) Validate() error {
 	if p.Follow > 0 && p.Protocol != ProtocolHTTP1 && p.Protocol != ProtocolAuto {
 		errs = append(errs, fmt.Errorf("following redirects with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
 	}
+	errs = append(errs, p.validateRetryIdle()...)
 	refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
 	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
 	if protocols[p.Protocol] == "" {
@@ -151,6 +152,23 @@ func (p Profile) Validate() error {
 		errs = append(errs, p.validateHTTP2()...)
 	}
 	return errors.Join(errs...)
+}
+
+// idempotent are the methods that may be retried (RFC 9110 section 9.2.2).
+var idempotent = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete}
+
+// validateRetryIdle names what cannot be retried.
+func (p *Profile) validateRetryIdle() (errs []error) {
+	if !p.RetryIdle {
+		return nil
+	}
+	if !slices.Contains(idempotent, p.Method) {
+		errs = append(errs, fmt.Errorf("method %s is not idempotent: its requests are not retried after an idle connection was closed", p.Method))
+	}
+	if p.Protocol != ProtocolHTTP1 && p.Protocol != ProtocolAuto {
+		errs = append(errs, fmt.Errorf("retries after an idle connection was closed, with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
+	}
+	return errs
 }
 
 // validateEcho names what an echo cannot be asked for, and a target that only an

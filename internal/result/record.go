@@ -131,6 +131,8 @@ type Load struct {
 	Intended    int64   `json:"intended"`
 	Sent        int64   `json:"sent"`
 	Completed   int64   `json:"completed"` // responses within the window: the denominator of cost per request
+	// Retried counts retried requests, after a GOAWAY or a refused stream.
+	Retried int64 `json:"retried,omitempty"`
 	// BacklogStart and BacklogEnd count requests due before the start and the end of the
 	// window that had not ended by then; absent if the generator does not count them.
 	BacklogStart *int64 `json:"backlogStart,omitempty"`

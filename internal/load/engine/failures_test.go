@@ -53,7 +53,7 @@ func failures() []failure {
 	})
 	return []failure{
 		{"refused", nil, load.Conn, "connect refused"},
-		{"accepts and closes", func(net.Conn) {}, load.Conn, "closed before an answer|reset"},
+		{"accepts and closes", func(net.Conn) {}, load.Conn, "closed before an answer|reset|idle connection closed"},
 		{"resets", reset, load.Conn, "reset"},
 		{"closes early", answering(func(net.Conn, int) bool { return false }), load.Conn, "closed before an answer"},
 		{"half a body", replyingOnce("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"), load.Conn, "half a response"},

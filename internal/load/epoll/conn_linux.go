@@ -29,9 +29,10 @@ type conn struct {
 	carries    bool // a request is attached (busy, or waiting for connect)
 	pool       *pool
 
-	written          int // bytes of the request
-	intended, sent   int64
-	free             int64 // when it could have taken its request
+	call
+	written          int   // bytes of the request
+	reused           bool  // the connection was not opened for its request
+	served           bool  // the connection has carried an answer
 	opened, first    int64 // when the connect began, when the answer's first byte came
 	addrs            []netip.AddrPort
 	turn, tried      int // of addrs: the first to be tried, and how many have been
@@ -51,10 +52,18 @@ type conn struct {
 	hops    int              // redirects that the request has followed
 }
 
-// streamCall is the request on one stream; instants are ns from t0.
+// call is one request; instants are ns from t0.
+type call struct {
+	intended int64
+	free     int64 // when a connection could have taken it
+	sent     int64 // for the first time; negative: never
+	retries  int32 // how often it was retried
+}
+
+// streamCall is the request on one stream.
 type streamCall struct {
 	awaited
-	intended, free, sent int64
+	call
 }
 
 // place is a connection as it was when it entered a ring. If its generation has

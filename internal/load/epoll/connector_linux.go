@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
@@ -18,6 +17,8 @@ import (
 type connector struct {
 	w          *Worker
 	opening    int             // connections that are not yet usable
+	lastReady  int64           // instant of the last one; 0: none yet
+	exhausted  int             // connects in a row that this machine could not begin
 	lookups    context.Context // ends with the worker
 	endLookups context.CancelFunc
 	background sync.WaitGroup           // goroutines that post to the inbox
@@ -148,13 +149,13 @@ const avoidFor = int64(time.Second)
 // open begins to connect c. A failure at once is handled like a failure later.
 func (cn *connector) open(c *conn) {
 	c.generation++
-	c.peerEnded, c.opened = false, cn.w.now
+	c.peerEnded, c.reused, c.served, c.opened = false, false, false, cn.w.now
 	if cn.w.pace.started && c.home == nil {
 		cn.w.rec.Reconnects++
 	}
 	c.state, c.fd, c.tried = connConnecting, -1, 0
 	cn.opening++
-	c.deadline = cn.w.now + cn.w.timeout
+	c.deadline = cn.w.deadline(c)
 	cn.w.deadlines.add(&c.awaited)
 	cn.locate(c)
 }
@@ -172,21 +173,26 @@ func (cn *connector) opened(c *conn) {
 	case c.session != nil:
 		cn.w.streams.startSession(c)
 	default:
-		c.backoff = 0
 		cn.usable(c)
 	}
 }
 
+// ready counts a connection that is usable now.
+func (cn *connector) ready() {
+	cn.opening--
+	cn.lastReady, cn.exhausted = cn.w.now, 0
+}
+
 // usable takes a connection into use on which a request can be sent.
 func (cn *connector) usable(c *conn) {
-	cn.opening--
-	cn.w.deadlines.remove(&c.awaited)
+	cn.ready()
 	c.parser.Reset(c.pool.bodily)
 	if c.carries {
 		c.state = connBusy
 		cn.w.exchanges.send(c)
 		return
 	}
+	cn.w.deadlines.remove(&c.awaited)
 	cn.w.places.release(c)
 }
 
@@ -201,14 +207,18 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 		}
 		return
 	}
-	c.backoff = min(max(job.FirstBackoff, 2*c.backoff), job.LastBackoff)
-	cn.w.places.retryLater(c)
+	spacing := failedSpacing
+	if k == load.FailureNoPorts || k == load.FailureNoDescriptors {
+		cn.exhausted++
+		spacing = exhaustedSpacing
+	}
+	cn.w.places.retryLater(c, spacing)
 	if c.carries {
 		cn.w.exchanges.finish(c, k, 0)
 	} else if cn.w.pace.closedLoop() && cn.w.pace.started && cn.w.sending() {
 		// In a closed loop the next request is due as soon as a connection can
 		// take it; one that cannot be opened fails that request.
-		c.intended, c.sent, c.free = cn.w.now, -1, cn.w.now
+		c.call = call{intended: cn.w.now, free: cn.w.now, sent: -1}
 		cn.w.rec.Due(c.intended)
 		cn.w.exchanges.finish(c, k, 0)
 	}

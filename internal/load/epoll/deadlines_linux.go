@@ -14,22 +14,30 @@ type awaited struct {
 	earlier, later *awaited
 }
 
-// deadlines is a list in the order of the deadlines: all time-outs are equal, so
-// the first in is the first due.
+// deadlines is a list in the order of the deadlines.
 type deadlines struct{ first, last *awaited }
 
-// add puts a at the end of the list of deadlines.
+// add puts a in its place, near the end: all time-outs are equal, so that only a request
+// that is retried, or had to wait for a connection, is due before others in the list.
 func (d *deadlines) add(a *awaited) {
 	if a.waiting {
 		d.remove(a)
 	}
-	a.waiting, a.earlier, a.later = true, d.last, nil
-	if d.last != nil {
-		d.last.later = a
-	} else {
-		d.first = a
+	before := d.last
+	for before != nil && before.deadline > a.deadline {
+		before = before.earlier
 	}
-	d.last = a
+	a.waiting, a.earlier = true, before
+	if before != nil {
+		a.later, before.later = before.later, a
+	} else {
+		a.later, d.first = d.first, a
+	}
+	if a.later != nil {
+		a.later.earlier = a
+	} else {
+		d.last = a
+	}
 }
 
 // remove takes a off the list, if it is on it.

@@ -49,6 +49,10 @@ func (w *Worker) lastEdge() int64 {
 func (w *Worker) abandon() {
 	w.tick()
 	w.rec.Unfinished = int64(w.inFlight)
+	if w.ticker.NextEdge != load.Never {
+		w.ticker.Edge(&w.rec, w.number, w.now)
+		w.rec.Held = w.places.held()
+	}
 	for i := range w.places.conns {
 		c := &w.places.conns[i]
 		if c.carries {
@@ -71,9 +75,11 @@ func (w *Worker) abandon() {
 			w.rec.Unfinished++
 			w.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent})
 		}
-	}
-	if w.ticker.NextEdge != load.Never {
-		w.ticker.Edge(&w.rec, w.number, w.now)
+		for q := &w.places.pools[i].again; q.Size > 0; {
+			r, _ := q.Pop()
+			w.rec.Unfinished++
+			w.giveUp(&w.places.pools[i], r, load.FailureTimeout)
+		}
 	}
 	w.rec.Publish(int(w.now / 1e9))
 	w.rec.Flush()

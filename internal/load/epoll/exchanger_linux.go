@@ -5,22 +5,27 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 // exchanger sends requests and reads answers on connections of HTTP/1.1 and echoes.
 type exchanger struct {
-	w      *Worker
-	expect check.Expectation
+	w         *Worker
+	expect    check.Expectation
+	retryIdle bool // send a request again if its reused connection ends without an answer
 }
 
 // send writes the request. Bytes that do not fit follow when the socket has room.
 func (x *exchanger) send(c *conn) {
 	c.parser.Reset(c.pool.bodily)
 	c.written = 0
-	c.deadline = x.w.now + x.w.timeout
-	x.w.deadlines.add(&c.awaited)
+	if deadline := x.w.deadline(c); !c.waiting || c.deadline != deadline {
+		c.deadline = deadline
+		x.w.deadlines.add(&c.awaited)
+	}
 	x.write(c)
 }
 
@@ -78,7 +83,7 @@ func (x *exchanger) writeFailed(c *conn, errno unix.Errno) {
 	c.peerEnded = true
 	x.read(c)
 	if c.carries && c.state == connBusy {
-		x.fail(c, failureOf(errno))
+		x.broken(c, failureOf(errno))
 	}
 }
 
@@ -90,7 +95,11 @@ func (c *conn) unsent() bool {
 // read reads the arrived bytes of the response.
 func (x *exchanger) read(c *conn) {
 	c.drained = false
-	for {
+	for reads := 0; ; reads++ {
+		if reads == maxReads {
+			x.w.readLater(c)
+			return
+		}
 		b, p, k := c.receive(&x.w.io)
 		if p == receivedNothing {
 			if c.secure != nil && c.secure.unsent() {
@@ -98,7 +107,10 @@ func (x *exchanger) read(c *conn) {
 			}
 			return
 		}
-		x.w.tick()
+		if x.w.tick(); x.w.now >= c.deadline {
+			x.fail(c, load.FailureTimeout) // read after the deadline, in one batch with others
+			return
+		}
 		switch p {
 		case receivedEnd:
 			x.ended(c)
@@ -107,7 +119,7 @@ func (x *exchanger) read(c *conn) {
 			if c.secure != nil {
 				x.w.rec.Because(k, c.secure.failed)
 			}
-			x.fail(c, k)
+			x.broken(c, k)
 			return
 		}
 		if x.w.rec.InWindow(x.w.now) {
@@ -153,7 +165,7 @@ func (x *exchanger) feed(c *conn, b []byte) bool {
 // ended handles the end of the stream.
 func (x *exchanger) ended(c *conn) {
 	if done, k := c.parser.EndOfStream(); !done {
-		x.fail(c, k)
+		x.broken(c, k)
 		return
 	}
 	x.answered(c)
@@ -164,7 +176,7 @@ func (x *exchanger) answered(c *conn) {
 	status, k := c.parser.Status, x.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content)
 	// An answer to a request that is not yet written leaves the connection in doubt.
 	reusable := !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.unsent()
-	c.backoff = 0
+	c.served, c.backoff = true, 0
 	x.w.deadlines.remove(&c.awaited)
 	if c.parser.Redirected() {
 		var on bool
@@ -186,6 +198,30 @@ func (x *exchanger) fail(c *conn, k load.Failure) {
 	x.w.places.reopen(c)
 }
 
+// broken ends c's request because its connection has ended, or sends it again on a new
+// connection.
+func (x *exchanger) broken(c *conn, k load.Failure) {
+	of := c.owner()
+	if c.parser.Started() || k != load.FailureReset && k != load.FailureClosedEarly {
+		x.fail(c, k)
+		return
+	}
+	if x.w.places.countUnused(c); !c.reused {
+		x.fail(c, k)
+		return
+	}
+	if x.retryIdle && of.retries < job.MaxRetries && x.w.now < of.sent+x.w.timeout {
+		of.retries++
+		x.w.places.drop(c)
+		x.w.connector.open(c)
+		return
+	}
+	if !host.Arrived(c.fd, c.written) {
+		k = load.FailureIdleClosed
+	}
+	x.fail(c, k)
+}
+
 // finish records the outcome of c's request.
 func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	if c.carries {
@@ -194,6 +230,6 @@ func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	c.carries, c.hop = false, nil
 	of := c.owner()
 	x.w.sleep.answered(x.w.now - of.sent)
-	x.w.rec.Finish(record.Outcome{Intended: of.intended, Sent: of.sent, Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.pool.target.Path})
+	x.w.rec.Finish(record.Outcome{Intended: of.intended, Sent: of.sent, Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.pool.target.Path, Retries: of.retries})
 	of.hops = 0
 }

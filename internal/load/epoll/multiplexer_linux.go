@@ -124,7 +124,11 @@ func (m *multiplexer) readAll(c *conn) {
 
 func (m *multiplexer) readSession(c *conn) {
 	generation := c.generation
-	for {
+	for reads := 0; ; reads++ {
+		if reads == maxReads {
+			m.w.readLater(c)
+			return
+		}
 		b, p, k := c.receive(&m.w.io)
 		if p == receivedNothing {
 			if c.secure != nil && c.secure.unsent() {
@@ -169,6 +173,7 @@ func (m *multiplexer) settle(c *conn) {
 	}
 	m.finishStreams(c)
 	if s.Closing && s.Active == 0 {
+		m.w.places.countUnused(c)
 		m.w.places.reopen(c)
 		return
 	}
@@ -180,24 +185,28 @@ func (m *multiplexer) settle(c *conn) {
 
 // sessionReady makes a session whose server has answered ready for requests.
 func (m *multiplexer) sessionReady(c *conn) {
-	m.w.connector.opening--
 	m.w.deadlines.remove(&c.awaited)
-	c.state, c.backoff = connSession, 0
+	c.state = connSession
+	m.w.connector.ready()
 	if c.carries { // the one that waited for the connection, which is part of its service
 		c.carries = false
 		m.w.inFlight--
-		if !c.session.Room() {
-			m.w.inFlight++
-			m.w.exchanges.finish(c, load.FailureStreamRefused, 0)
-			return
+		switch {
+		case c.session.Room():
+			m.attach(c, c.call)
+		case !m.w.resends.push(c.pool, c.call):
+			m.w.giveUp(c.pool, c.call, load.FailureStreamRefused)
 		}
-		m.attach(c, c.intended, c.free, c.sent)
 	}
 }
 
 // fill gives c's free streams requests that are due, and offers those left over.
 func (m *multiplexer) fill(c *conn) {
 	for c.session.Room() {
+		if r, ok := m.w.resends.pop(c.pool); ok {
+			m.attach(c, r)
+			continue
+		}
 		if m.w.pace.closedLoop() {
 			if !m.w.pace.started || !m.w.sending() {
 				break
@@ -227,16 +236,16 @@ func (m *multiplexer) beginStream(c *conn, intended, free int64) {
 	if m.w.pace.closedLoop() {
 		m.w.rec.Due(intended)
 	}
-	m.attach(c, intended, free, m.w.now)
+	m.attach(c, call{intended: intended, free: free, sent: m.w.now})
 }
 
-func (m *multiplexer) attach(c *conn, intended, free, sent int64) {
+func (m *multiplexer) attach(c *conn, r call) {
 	m.w.inFlight++
 	m.w.sleep.lastSend = m.w.now
 	st := c.session.Begin()
-	call := &c.calls[st.Slot]
-	*call = streamCall{awaited{of: c, stream: st, deadline: m.w.now + m.w.timeout}, intended, free, sent}
-	m.w.deadlines.add(&call.awaited)
+	at := &c.calls[st.Slot]
+	*at = streamCall{awaited{of: c, stream: st, deadline: r.sent + m.w.timeout}, r}
+	m.w.deadlines.add(&at.awaited)
 	m.queueFlush(c)
 }
 
@@ -248,18 +257,35 @@ func (m *multiplexer) cancel(c *conn, st *http2.Stream) {
 }
 
 // finishStreams records the requests on c that have ended, and frees their streams.
+// Requests that the server has not processed go to other connections.
 func (m *multiplexer) finishStreams(c *conn) {
 	for _, st := range c.session.TakeDone() {
-		call := &c.calls[st.Slot]
-		m.w.deadlines.remove(&call.awaited)
+		at := &c.calls[st.Slot]
+		m.w.deadlines.remove(&at.awaited)
 		m.w.inFlight--
-		m.w.sleep.answered(m.w.now - call.sent)
-		m.w.rec.Finish(record.Outcome{
-			Intended: call.intended, Sent: call.sent, Free: call.free, First: st.First, End: m.w.now,
-			Status: st.Status, Kind: st.Kind, Path: c.pool.target.Path, Messages: st.Messages, Message: st.Message,
-		})
+		if !st.Unprocessed || !m.w.resends.push(c.pool, at.call) {
+			m.finishStream(c, st, at)
+		}
 		c.session.Retire(st)
 	}
+	if c.pool.again.Size > 0 {
+		m.w.resends.spread(c)
+	}
+}
+
+func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
+	k, status := st.Kind, st.Status
+	if status != 0 && m.w.now >= at.deadline { // the answer was read after the deadline, in one batch with others
+		k, status = load.FailureTimeout, 0
+	}
+	if status != 0 {
+		c.served, c.backoff = true, 0
+	}
+	m.w.sleep.answered(m.w.now - at.sent)
+	m.w.rec.Finish(record.Outcome{
+		Intended: at.intended, Sent: at.sent, Free: at.free, First: st.First, End: m.w.now,
+		Status: status, Kind: k, Path: c.pool.target.Path, Messages: st.Messages, Message: st.Message, Retries: at.retries,
+	})
 }
 
 // endStreams ends all requests in flight on c.
@@ -276,6 +302,9 @@ func (m *multiplexer) endSession(c *conn, k load.Failure) {
 	}
 	if c.session.Active == 0 && !c.session.GoAway {
 		m.w.rec.IdleClosed++
+	}
+	if k == load.FailureReset || k == load.FailureClosedEarly || k == load.FailureGoAway {
+		m.w.places.countUnused(c)
 	}
 	m.endStreams(c, k)
 	m.w.places.reopen(c)

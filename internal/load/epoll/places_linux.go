@@ -1,6 +1,8 @@
 package epoll
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/load"
@@ -15,10 +17,14 @@ type pool struct {
 	idle   job.Queue[place]
 	closed job.Queue[place] // without a socket
 	queue  job.Queue[int64] // intended starts of due requests
+	again  job.Queue[call]  // requests to be retried
 	turn   int              // the next of the target's addresses
 	bodily bool
 	header http1.HeaderMemo // of the last answer
 }
+
+// waiting counts the requests that wait for a connection.
+func (p *pool) waiting() int { return p.queue.Size + p.again.Size }
 
 // take returns the place for a request: the connection that has been free for
 // longest, else one without a socket, else none. Turning through all of them
@@ -56,27 +62,36 @@ type places struct {
 // queued counts the requests that wait for a connection.
 func (s *places) queued() (n int) {
 	for i := range s.pools {
-		n += s.pools[i].queue.Size
+		n += s.pools[i].waiting()
 	}
 	return n
 }
 
-// retry opens the connections whose backoff is over.
+// scanCost bounds the CPU that looking for due retries takes: 1 % of a core, at some 5 ns
+// a place.
+const scanCost = 500 // ns
+
+// retry opens the connections whose backoff is over, some at once.
 func (s *places) retry() {
 	s.nextRetry = load.Never
+	scanned := 0
 	for i := range s.pools {
 		p := &s.pools[i]
+		scanned += p.closed.Size
 		for range p.closed.Size {
 			c, _ := p.closed.Pop()
 			switch {
 			case !c.current():
-			case c.retryAt > s.w.now:
+			case c.retryAt > s.w.now || s.w.connector.opening >= job.MaxOpening && !s.fresh:
 				p.closed.Push(c)
 				s.nextRetry = min(s.nextRetry, c.retryAt)
-			case s.w.sending() || p.queue.Size > 0:
+			case s.w.sending() || p.waiting() > 0:
 				s.takeNext(c.conn)
 			}
 		}
+	}
+	if s.nextRetry != load.Never {
+		s.nextRetry = max(s.nextRetry, s.w.now+max(int64(scanned)*scanCost, job.FirstBackoff))
 	}
 }
 
@@ -95,10 +110,19 @@ func (s *places) takeNext(c *conn) {
 	s.w.connector.open(c)
 }
 
+// Spacings are the mean times in ns between attempts of all places of a pool to connect
+// again ahead of a request: the budget of connections that are of no use.
+const (
+	failedSpacing    = int64(500 * time.Microsecond) // after failed connects
+	unusedSpacing    = int64(5 * time.Millisecond)   // of connections that the server closed before any answer
+	exhaustedSpacing = int64(50 * time.Millisecond)  // where this machine has no ports or descriptors left
+)
+
 // retryLater starts the backoff of the place. A due request that finds no better
 // place may take it earlier.
-func (s *places) retryLater(c *conn) {
-	c.retryAt = s.w.now + c.backoff
+func (s *places) retryLater(c *conn, spacing int64) {
+	c.backoff = min(max(job.FirstBackoff, 2*c.backoff), job.LastBackoff)
+	c.retryAt = s.w.now + max(c.backoff, spacing*int64(c.pool.closed.Size))
 	if s.fresh && !s.w.pace.closedLoop() {
 		c.retryAt = load.Never
 	}
@@ -122,6 +146,7 @@ func (s *places) drop(c *conn) {
 
 // release makes a connected c ready for the next request, and sends one that waits.
 func (s *places) release(c *conn) {
+	c.reused = true
 	if c.home != nil {
 		c.state = connIdle
 		s.w.redirects.returnHome(c.home)
@@ -145,7 +170,28 @@ func (s *places) release(c *conn) {
 	c.pool.idle.Push(c.place())
 }
 
-// reopen replaces c's socket ahead of the next request, as long as there will be one.
+// held counts the open connections, except those on which the first answer is awaited: the
+// server may be about to close them.
+func (s *places) held() (n int64) {
+	for i := range s.conns {
+		switch c := &s.conns[i]; {
+		case c.state == connIdle, c.state == connSession && c.session.Active == 0,
+			c.served && (c.state == connBusy || c.state == connSession):
+			n++
+		}
+	}
+	return n
+}
+
+// countUnused counts a connection that the server has closed before any answer.
+func (s *places) countUnused(c *conn) {
+	if !c.served && c.home == nil {
+		s.w.rec.ClosedUnused++
+	}
+}
+
+// reopen replaces c's socket ahead of the next request, as long as there will be one. A
+// connection that has carried no answer is replaced later.
 func (s *places) reopen(c *conn) {
 	s.drop(c)
 	switch {
@@ -153,8 +199,11 @@ func (s *places) reopen(c *conn) {
 		s.w.redirects.returnHome(c.home)
 	case s.fresh:
 		s.refill(c)
-	case s.w.sending() || c.pool.queue.Size > 0:
+	case !s.w.sending() && c.pool.waiting() == 0:
+	case c.served:
 		s.w.connector.open(c)
+	default:
+		s.retryLater(c, unusedSpacing)
 	}
 }
 
@@ -187,8 +236,10 @@ func (s *places) idleEvent(c *conn) {
 		}
 	}
 	s.w.rec.IdleClosed++
-	s.drop(c) // its entry in the ring of free connections is stale now
-	if s.w.sending() && c.home == nil {
-		s.w.connector.open(c)
+	if c.home != nil {
+		s.drop(c)
+		return
 	}
+	s.countUnused(c)
+	s.reopen(c) // its entry in the ring of free connections is stale now
 }

@@ -170,7 +170,7 @@ func (c *socket) feedHandshake(b *buffers) {
 			c.secure.feed(nil, io.EOF)
 			return
 		}
-		if c.secure.feed(b.raw[:n], nil); n < len(b.raw) && !c.peerEnded {
+		if more := c.secure.feed(b.raw[:n], nil); !more || n < len(b.raw) && !c.peerEnded {
 			return
 		}
 	}

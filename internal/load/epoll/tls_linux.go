@@ -2,6 +2,7 @@ package epoll
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -68,15 +69,25 @@ func (s *secure) run() {
 	s.shake.wake()
 }
 
-// feed passes arrived bytes to the handshake, and the end of the stream if known.
-func (s *secure) feed(b []byte, end error) {
+// maxHandshake bounds the bytes that wait for the handshake, which takes longer than to
+// receive them. crypto/tls bounds its messages itself.
+const maxHandshake = 1 << 20
+
+var errHandshakeTooLong = errors.New("tls: more than 1 MiB of handshake")
+
+// feed passes arrived bytes to the handshake, and the end of the stream if known. It
+// reports whether more may be read.
+func (s *secure) feed(b []byte, end error) (more bool) {
 	s.shake.mu.Lock()
 	defer s.shake.mu.Unlock()
-	s.in = append(s.in, b...)
+	if s.end == nil && len(s.in)+len(b) > maxHandshake {
+		end = errHandshakeTooLong
+	}
 	if s.end == nil {
-		s.end = end
+		s.in, s.end = append(s.in, b...), end
 	}
 	s.shake.arrived.Signal()
+	return s.end == nil
 }
 
 // takeOutput takes over the bytes that the handshake has to send, and reports whether

@@ -35,9 +35,9 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	w.connector = connector{w: w, avoided: map[netip.AddrPort]int64{}}
 	w.connector.lookups, w.connector.endLookups = context.WithCancel(context.Background())
 	w.places = places{w: w, pools: make([]pool, len(j.Targets)), fresh: p.NoKeepAlive, nextRetry: load.Never}
-	w.exchanges = exchanger{w: w, expect: check.New(p)}
+	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle}
 	w.redirects = redirector{w: w, route: http1.Redirects{Profile: p, Body: j.Body}}
-	w.streams = multiplexer{w: w}
+	w.streams, w.resends = multiplexer{w: w}, resender{w: w}
 	for i := range w.places.pools {
 		t := &j.Targets[i]
 		w.places.pools[i] = pool{target: t, turn: number, bodily: p.Method != http.MethodHead}
@@ -123,38 +123,12 @@ type Worker struct {
 	exchanges exchanger
 	redirects redirector
 	streams   multiplexer
+	resends   resender
+	more      job.Queue[place] // connections that had more to read than one turn may take
 }
 
 // sending reports whether requests may still be intended.
 func (w *Worker) sending() bool { return w.pace.sending(w.now, w.rec.Intended) }
-
-// Prewarm opens every connection, so that no connect falls into the load. It
-// returns when each has been tried once.
-func (w *Worker) Prewarm() error {
-	tried := 0
-	for w.tick(); tried < len(w.places.conns) || w.connector.opening > 0; {
-		for w.connector.opening < job.MaxOpening && tried < len(w.places.conns) {
-			c := &w.places.conns[tried]
-			tried++
-			if w.places.fresh {
-				c.pool.closed.Push(c.place())
-				continue
-			}
-			w.tick()
-			w.connector.open(c)
-		}
-		w.expire()
-		wait := time.Duration(0)
-		if w.connector.opening > 0 {
-			wait = time.Duration(w.deadlines.first.deadline - w.now)
-		}
-		w.turn(wait)
-		if w.pace.stopped {
-			break
-		}
-	}
-	return nil
-}
 
 // start moves the worker's clock to t0.
 func (w *Worker) start(t0 time.Time) {
@@ -198,11 +172,7 @@ func (w *Worker) waitForStart() {
 // firstRequests makes the first requests due.
 func (w *Worker) firstRequests() {
 	w.pace.started = true
-	for i := range w.places.conns {
-		if s := w.places.conns[i].state; s == connIdle || s == connSession {
-			w.rec.Open++
-		}
-	}
+	w.rec.Open = w.places.held()
 	w.sleep.taken = host.Preempted()
 	if w.pace.stopped {
 		w.endWindow()
@@ -236,7 +206,7 @@ func (w *Worker) begin(c *conn, intended, free int64) {
 		return
 	}
 	// Where a connection must be opened first, that is part of the service.
-	c.carries, c.intended, c.free, c.sent = true, intended, free, w.now
+	c.carries, c.call = true, call{intended: intended, free: free, sent: w.now}
 	if w.pace.closedLoop() {
 		w.rec.Due(intended)
 	}
@@ -250,6 +220,15 @@ func (w *Worker) begin(c *conn, intended, free int64) {
 	w.exchanges.send(c)
 }
 
+// deadline returns the end of what c begins now. A request that has its connection opened,
+// or is retried, has one time-out in all; after a redirect, each response has its own.
+func (w *Worker) deadline(c *conn) int64 {
+	if of := c.owner(); c.carries && of.hops == 0 {
+		return of.sent + w.timeout
+	}
+	return w.now + w.timeout
+}
+
 // fire sends, or queues, every request that is due.
 func (w *Worker) fire() {
 	for w.pace.nextDue <= w.now {
@@ -260,7 +239,7 @@ func (w *Worker) fire() {
 			w.nextTurn = 0
 		}
 		w.pace.advance(w.rec.Intended)
-		if p.queue.Size == 0 {
+		if p.waiting() == 0 {
 			if c := p.take(); c != nil {
 				w.rec.Gaps.Add(w.now, intended)
 				w.begin(c, intended, intended)
@@ -292,6 +271,9 @@ func (w *Worker) turn(wait time.Duration) {
 	}
 	if errno != 0 {
 		return // EINTR, by a signal: the loop looks again
+	}
+	if w.more.Size > 0 {
+		w.readMore()
 	}
 	for i := range n {
 		e := &w.poll.events[i]
@@ -369,6 +351,9 @@ func (w *Worker) expire() {
 			w.exchanges.fail(c, load.FailureTimeout)
 		}
 	}
+	if w.resends.waiting > 0 {
+		w.resends.expire()
+	}
 	w.streams.flushAll()
 }
 
@@ -377,20 +362,29 @@ func (w *Worker) housekeep() {
 	if w.now >= w.places.nextRetry {
 		w.places.retry()
 	}
-	tick := w.ticker.NextTick
+	tick, edge := w.ticker.NextTick, w.ticker.NextEdge
 	if w.ticker.Advance(&w.rec, w.number, w.now); w.ticker.NextTick != tick {
 		w.sleep.adaptSpin()
+	}
+	if edge != load.Never && w.ticker.NextEdge == load.Never {
+		w.rec.Held = w.places.held()
 	}
 }
 
 // pause is how long the worker may sleep, less the spin window before a send.
 func (w *Worker) pause() time.Duration {
+	if w.more.Size > 0 {
+		return 0
+	}
 	if w.inFlight > 0 && w.sleep.polls(w.now) {
 		return 0
 	}
 	next := min(w.ticker.NextTick, w.ticker.NextEdge, w.places.nextRetry)
 	if w.deadlines.first != nil {
 		next = min(next, w.deadlines.first.deadline)
+	}
+	if w.resends.waiting > 0 {
+		next = min(next, w.resends.deadline())
 	}
 	if !w.sending() {
 		next = min(next, w.pace.drainEnd)

@@ -76,7 +76,7 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		Generator: "tare", Version: r.Version, Loop: r.Loop, Arrivals: r.Arrivals,
 		Start: r.MeasureStart, End: r.MeasureEnd,
 		AskedRate: p.Rate, Connections: p.Connections,
-		Intended: r.Intended, Sent: r.Sent, Completed: r.Completed, BacklogStart: &r.BacklogStart, BacklogEnd: &r.BacklogEnd,
+		Intended: r.Intended, Sent: r.Sent, Completed: r.Completed, Retried: r.Retried, BacklogStart: &r.BacklogStart, BacklogEnd: &r.BacklogEnd,
 		Classes:  make(map[string]int64, len(r.Classes)),
 		Statuses: maps.Clone(r.Statuses), Errors: maps.Clone(r.Errors),
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,

@@ -93,6 +93,9 @@ func (s *Session) frames(b []byte) (used int, k load.Failure) {
 			break
 		}
 		f.payload = b[used+frameHeader : end]
+		if s.spend(1); s.fruitless > maxFruitless {
+			return used, load.FailureFlood
+		}
 		if k := s.handle(f); k != load.FailureNone {
 			return used, k
 		}
@@ -103,6 +106,20 @@ func (s *Session) frames(b []byte) (used int, k load.Failure) {
 	}
 	return used, load.FailureNone
 }
+
+// maxFruitless bounds the frames of a connection by which no request moves on: empty data,
+// interim headers, settings, pings and the like. Proxies send a few per request.
+const maxFruitless = 10_000
+
+// spend charges the connection for a frame. It costs more than 1 if it takes more work.
+func (s *Session) spend(cost int) { s.fruitless += cost }
+
+// streamsPerCost and headerPerCost are the streams visited, and the bytes of header decoded,
+// for about as much work as one small frame takes.
+const (
+	streamsPerCost = 16
+	headerPerCost  = 64
+)
 
 // frameRule is the form that every frame of a type must have.
 type frameRule struct {
@@ -174,6 +191,9 @@ func (s *Session) takeData(f frame) load.Failure {
 		s.windowUpdate(f.id, st.received)
 		st.received = 0
 	}
+	if len(f.payload) > 0 {
+		s.fruitless = 0
+	}
 	st.body += int64(len(f.payload))
 	if s.grpc {
 		st.incoming.take(st, f.payload, s.expect.Size, s.now)
@@ -193,7 +213,7 @@ func (s *Session) takeReset(f frame) load.Failure {
 	}
 	k := load.FailureStreamReset
 	if binary.BigEndian.Uint32(f.payload) == codeRefused {
-		k = load.FailureStreamRefused
+		k, st.Unprocessed = load.FailureStreamRefused, !st.answered
 	}
 	s.end(st, k, 0)
 	return load.FailureNone
@@ -214,8 +234,10 @@ func (s *Session) takeGoAway(f frame) load.Failure {
 	}
 	last := binary.BigEndian.Uint32(f.payload) & lastStreamID
 	s.Closing, s.GoAway = true, true
+	s.spend(len(s.streams) / streamsPerCost)
 	for i := range s.streams {
 		if st := &s.streams[i]; st.id > last && !st.ended {
+			st.Unprocessed = true
 			s.end(st, load.FailureGoAway, 0)
 		}
 	}
@@ -247,9 +269,17 @@ func (s *Session) takeSettings(f frame) load.Failure {
 	if len(f.payload)%6 != 0 {
 		return load.FailureProtocol
 	}
+	before := s.initial
 	for b := f.payload; len(b) > 0; b = b[6:] {
 		if !s.set(binary.BigEndian.Uint16(b), binary.BigEndian.Uint32(b[2:])) {
 			return load.FailureProtocol
+		}
+	}
+	s.spend(len(f.payload) / headerPerCost)
+	if s.initial != before {
+		s.spend(len(s.streams) / streamsPerCost)
+		for i := range s.streams {
+			s.streams[i].window += s.initial - before
 		}
 	}
 	s.Ready = true
@@ -272,9 +302,6 @@ func (s *Session) set(id uint16, value uint32) bool {
 	case settingInitialWindow:
 		if value > maxWindow {
 			return false
-		}
-		for i := range s.streams {
-			s.streams[i].window += int64(value) - s.initial
 		}
 		s.initial = int64(value)
 	case settingMaxFrame:

@@ -99,6 +99,7 @@ func (s *Session) takeHeaders(f frame) load.Failure {
 		}
 		f.payload = f.payload[5:]
 	}
+	s.spend(len(f.payload) / headerPerCost)
 	s.headers.end = f.flags&flagEndStream != 0
 	if f.flags&flagEndHeaders != 0 {
 		return s.takeBlock(f.id, f.payload)
@@ -111,6 +112,7 @@ func (s *Session) takeContinuation(f frame) load.Failure {
 	if s.headers.id == 0 || f.id != s.headers.id {
 		return load.FailureProtocol
 	}
+	s.spend(len(f.payload) / headerPerCost)
 	if s.headers.block = append(s.headers.block, f.payload...); len(s.headers.block) > check.MaxHeader {
 		return load.FailureHeaderTooLarge
 	}
@@ -131,7 +133,7 @@ func (s *Session) takeBlock(id uint32, block []byte) load.Failure {
 	switch {
 	case st == nil:
 		return load.FailureNone
-	case h.size > check.MaxHeader:
+	case st.interim+h.size > check.MaxHeader:
 		s.refuse(st, load.FailureHeaderTooLarge)
 		return load.FailureNone
 	case h.malformed, st.answered && (!last || h.status != 0), !st.answered && h.status == 0,
@@ -143,8 +145,10 @@ func (s *Session) takeBlock(id uint32, block []byte) load.Failure {
 		st.First = s.now
 	}
 	if h.status/100 == 1 {
-		return load.FailureNone // interim
+		st.interim += h.size // the limit holds for all of a response's headers together
+		return load.FailureNone
 	}
+	s.fruitless = 0
 	if !st.answered {
 		st.answered, st.Status, st.length = true, h.status, h.length
 	}

@@ -23,7 +23,7 @@ const (
 	preface           = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	lastStreamID      = 1<<31 - 1
 	maxUnsent         = 256 << 10 // bytes of bodies that are framed ahead
-	maxReplies        = 1 << 20   // bytes of replies that the server has not read
+	maxReplies        = 256 << 10 // bytes of replies that the server has not read
 	defaultMaxStreams = 1 << 20   // streams, until the server's settings arrive
 )
 
@@ -58,6 +58,8 @@ type Session struct {
 	window   int64 // that may be sent, of the connection
 	initial  int64 // of a stream
 	received int64 // bytes for which the window is yet to be returned
+
+	fruitless int // cost of the frames since a request moved on, see spend
 }
 
 // result is the outcome of one request on a stream; instants are those of feed.
@@ -67,6 +69,9 @@ type result struct {
 	First    int64 // when the first byte of the answer came
 	Messages int   // of gRPC
 	Message  int64 // when the first of them was whole
+	// Unprocessed means that the server has guaranteed not to have acted on the request:
+	// it may be retried (RFC 9113 section 8.7).
+	Unprocessed bool
 }
 
 // Stream is one request and its answer.
@@ -80,7 +85,8 @@ type Stream struct {
 	unsent   bool // in session.pending
 	window   int64
 	received int64
-	length   int64 // Content-Length; negative: absent
+	length   int64  // Content-Length; negative: absent
+	interim  uint64 // size of interim headers
 	body     int64
 	grpc     int // status; negative: absent
 	content  check.Content
@@ -184,6 +190,7 @@ func (s *Session) pump() {
 				flags = flagEndStream
 			}
 			s.out = append(appendFrame(s.out, frameData, flags, st.id, n), rest[:n]...)
+			s.fruitless = 0
 			st.sentBody += n
 			s.window -= int64(n)
 			st.window -= int64(n)
@@ -200,6 +207,7 @@ func (s *Session) pump() {
 
 // end notes that st's request is over; the worker takes it from s.done.
 func (s *Session) end(st *Stream, k load.Failure, status int) {
+	s.fruitless = 0
 	st.ended, st.Kind, st.Status = true, k, status
 	if st.unsent {
 		s.forget(st)

@@ -19,6 +19,9 @@ const (
 	LastBackoff  = int64(time.Second)
 )
 
+// MaxRetries bounds how often one request is retried.
+const MaxRetries = 10
+
 // MaxOpening bounds the connections a worker opens at once before the start, so
 // that a server's accept queue is not flooded.
 const MaxOpening = 64

@@ -22,6 +22,9 @@ func (r *Queue[T]) Push(v T) {
 	r.Size++
 }
 
+// First returns the item that Pop returns next; the queue is not empty.
+func (r *Queue[T]) First() T { return r.items[r.head] }
+
 func (r *Queue[T]) Pop() (v T, ok bool) {
 	if r.Size == 0 {
 		return v, false

@@ -27,6 +27,9 @@ type conn struct {
 	target  *target.Target
 	conn    net.Conn // nil: to be opened
 	backoff time.Duration
+	reused  bool // the connection was not opened for the request under way
+	written int  // bytes of that request
+	served  bool // the connection has carried an answer
 	parser  http1.Parser
 	buffer  []byte
 	request record.Outcome // under way
@@ -89,7 +92,11 @@ func (c *conn) finish(k load.Failure, status int) {
 		k = load.FailureTimeout // ended by the end of the drain
 		l.rec.Unfinished++
 	}
-	c.request.End, c.request.Kind, c.request.Status = l.now(), k, status
+	c.request.End = l.now()
+	if status != 0 && c.request.Hops == 0 && c.request.End-c.request.Sent >= int64(l.job.Profile.Timeout) {
+		k, status = load.FailureTimeout, 0 // read after the deadline
+	}
+	c.request.Kind, c.request.Status = k, status
 	l.rec.Finish(c.request)
 	if l.busy--; l.busy == 0 {
 		l.idle.Broadcast()
@@ -100,7 +107,7 @@ func (c *conn) finish(k load.Failure, status int) {
 func (c *conn) work() {
 	p := &c.worker.job.Profile
 	for c.take() {
-		if c.conn == nil {
+		if c.reused = c.conn != nil; !c.reused {
 			if k := c.open(); k != load.FailureNone {
 				c.finish(k, 0)
 				c.rest()
@@ -109,8 +116,16 @@ func (c *conn) work() {
 		}
 		status, k, reusable := c.exchangeAll(p)
 		c.finish(k, status)
-		if !reusable {
+		if status != 0 {
+			c.served, c.backoff = true, 0
+		}
+		switch {
+		case reusable:
+		case c.served:
 			c.reopen()
+		default:
+			c.drop()
+			c.rest()
 		}
 	}
 }
@@ -135,14 +150,14 @@ func (c *conn) reopen() {
 	}
 }
 
-// exchange sends the request and reads the answer.
-func (c *conn) exchange(p *load.Profile) (status int, k load.Failure, reusable bool) {
+// exchange sends the request and reads the answer, until an instant.
+func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Failure, reusable bool) {
 	l := c.worker
-	_ = c.conn.SetDeadline(time.Now().Add(p.Timeout))
+	_ = c.conn.SetDeadline(until)
+	c.parser.Reset(p.Method != http.MethodHead)
 	if err := c.write(); err != nil {
 		return 0, target.NetFailure(err), false
 	}
-	c.parser.Reset(p.Method != http.MethodHead)
 	for {
 		n, err := c.conn.Read(c.buffer)
 		l.traffic(n, 0)
@@ -171,20 +186,23 @@ func (c *conn) exchange(p *load.Profile) (status int, k load.Failure, reusable b
 // write sends the request. A long one whose echo is awaited goes out while the
 // echo is read: else both ends would wait for the other to read.
 func (c *conn) write() error {
-	send := func() error {
-		request := c.target.Request
-		if c.hop != nil {
-			request = c.hop.Request
-		}
+	request := c.target.Request
+	if c.hop != nil {
+		request = c.hop.Request
+	}
+	send := func() (int, error) {
 		n, err := c.conn.Write(request)
 		c.worker.traffic(0, n)
-		return err
+		return n, err
 	}
-	if len(c.target.Echo) <= longEcho {
-		return send()
+	if len(c.target.Echo) > longEcho {
+		c.written = len(request)
+		go func() { _, _ = send() }() // ends with the connection; what fails, the read sees
+		return nil
 	}
-	go func() { _ = send() }() // ends with the connection; what fails, the read sees
-	return nil
+	n, err := send()
+	c.written = n
+	return err
 }
 
 // traffic counts bytes that moved inside the window.
@@ -237,7 +255,7 @@ func (c *conn) connect() load.Failure {
 	if secured != nil {
 		l.rec.Handshaken(secured.ConnectionState(), int64(time.Since(connected)))
 	}
-	c.conn, c.backoff = conn, 0
+	c.conn, c.served = conn, false
 	if !l.zero.IsZero() && !c.detour {
 		l.rec.Reconnects++
 	}

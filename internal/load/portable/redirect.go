@@ -1,8 +1,14 @@
 package portable
 
 import (
+	"crypto/tls"
+	"syscall"
+	"time"
+
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/http1"
+	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
@@ -11,12 +17,27 @@ import (
 func (c *conn) exchangeAll(p *load.Profile) (status int, k load.Failure, reusable bool) {
 	at, asked := c, c.target.Root
 	for hops := 0; ; hops++ {
+		if at != c {
+			at.reused = at.conn != nil
+		}
 		if at.conn == nil {
 			if k := at.open(); k != load.FailureNone {
 				return 0, k, reusable && at != c
 			}
 		}
-		status, k, again := at.exchange(p)
+		status, k, again := at.exchange(p, c.until(p))
+		if at.reused && !at.parser.Started() && (k == load.FailureReset || k == load.FailureClosedEarly) {
+			if p.RetryIdle && c.request.Retries < job.MaxRetries {
+				c.request.Retries++
+				at.drop()
+				at.reused = false
+				hops--
+				continue
+			}
+			if !at.arrived() {
+				k = load.FailureIdleClosed
+			}
+		}
 		c.request.First = at.request.First
 		if at.hop = nil; at == c {
 			reusable = again
@@ -44,6 +65,31 @@ func (c *conn) exchangeAll(p *load.Profile) (status int, k load.Failure, reusabl
 		at, asked = next, to
 		at.hop = to
 	}
+}
+
+// until is the deadline of an exchange that begins now, see [load.Profile.Timeout].
+func (c *conn) until(p *load.Profile) time.Time {
+	if c.request.Hops > 0 {
+		return time.Now().Add(p.Timeout)
+	}
+	return c.worker.zero.Add(time.Duration(c.request.Sent) + p.Timeout)
+}
+
+// arrived reports whether the request may have reached the server, see [host.Arrived].
+func (c *conn) arrived() bool {
+	at := c.conn
+	if s, ok := at.(*tls.Conn); ok {
+		at = s.NetConn()
+	}
+	s, ok := at.(syscall.Conn)
+	arrived := true
+	if !ok {
+		return arrived
+	}
+	if raw, err := s.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { arrived = host.Arrived(int32(fd), c.written) })
+	}
+	return arrived
 }
 
 // detourTo is c's connection to another origin.

@@ -87,16 +87,22 @@ func (l *Worker) Prewarm() error {
 	}
 	slots := make(chan struct{}, job.MaxOpening)
 	var opening sync.WaitGroup
+	end := time.Now().Add(max(prewarmMost, l.job.Profile.Timeout))
 	for _, c := range l.conns {
 		opening.Go(func() {
 			slots <- struct{}{}
-			c.open() // a failure is met again by the first request
+			if time.Now().Before(end) {
+				c.open() // a failure is met again by the first request
+			}
 			<-slots
 		})
 	}
 	opening.Wait()
 	return nil
 }
+
+// prewarmMost bounds the time in which connections are opened ahead of the load.
+const prewarmMost = 30 * time.Second
 
 func (l *Worker) Stop() {
 	if !l.started.Load() {
@@ -255,6 +261,7 @@ func (l *Worker) drain() {
 	l.endOpening()
 	for _, c := range l.conns {
 		if c.conn != nil {
+			l.rec.Held++
 			_ = c.conn.SetDeadline(time.Unix(1, 0)) // ends a read under way
 		}
 	}

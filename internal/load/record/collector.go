@@ -169,6 +169,9 @@ func (s *second) reset() {
 		}
 	}
 	s.lateness.Reset()
+	if s.retried != nil {
+		s.retried.Reset()
+	}
 }
 
 // WriteLog writes the interval log; its seconds are counted from t0.

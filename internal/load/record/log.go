@@ -16,7 +16,7 @@ import (
 // dense histogram has 140 KiB, and most of it is empty.
 type logSecond struct {
 	response, service [classCount]*hdrhistogram.PackedHistogram
-	lateness          *hdrhistogram.PackedHistogram
+	lateness, retried *hdrhistogram.PackedHistogram
 }
 
 func mergePacked(into **hdrhistogram.PackedHistogram, h *hdrhistogram.Histogram) {
@@ -35,6 +35,7 @@ func (l *logSecond) merge(s *second) {
 		mergePacked(&l.service[c], s.service[c])
 	}
 	mergePacked(&l.lateness, s.lateness)
+	mergePacked(&l.retried, s.retried)
 }
 
 // writeLog writes the seconds as an interval log. Seconds without intended requests
@@ -67,5 +68,8 @@ func (l *logSecond) write(log *hdrlog.Writer, second int) error {
 			return err
 		}
 	}
-	return line(l.lateness, load.TagLateness)
+	if err := line(l.lateness, load.TagLateness); err != nil {
+		return err
+	}
+	return line(l.retried, load.TagRetried)
 }

@@ -32,12 +32,13 @@ func totalsOf(r *load.Report) (Totals, error) {
 	}
 	t.Intended, t.sent, t.completed, t.dropped = r.Intended, r.Sent, r.Completed, r.Dropped
 	t.backlog = [2]int64{r.BacklogStart, r.BacklogEnd}
-	t.messages, t.redirects = r.Messages, r.Redirects
+	t.messages, t.redirects, t.retried = r.Messages, r.Redirects, r.Retried
 	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
 	t.QueueMax, t.Reconnects, t.IdleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
 	if w := r.Whole; w != nil {
 		t.whole = whole{w.Sent, w.Unanswered, w.Failed}
 	}
+	t.ClosedUnused, t.Held = r.ClosedUnused, r.Held
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
 	t.Spin = time.Duration(r.SpinUS * 1e3)
 	for i, name := range classNames {
@@ -134,7 +135,7 @@ func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
 
 // tagged returns the histogram of a tag, or nil for an unknown tag.
 func (l *logSecond) tagged(tag string) **hdrhistogram.PackedHistogram {
-	places := map[string]**hdrhistogram.PackedHistogram{load.TagLateness: &l.lateness}
+	places := map[string]**hdrhistogram.PackedHistogram{load.TagLateness: &l.lateness, load.TagRetried: &l.retried}
 	for c, name := range classNames {
 		places[load.TagResponse+string(name)], places[load.TagService+string(name)] = &l.response[c], &l.service[c]
 	}

@@ -36,6 +36,7 @@ type second struct {
 	response    [classCount]*hdrhistogram.Histogram
 	service     [classCount]*hdrhistogram.Histogram
 	lateness    *hdrhistogram.Histogram
+	retried     *hdrhistogram.Histogram
 }
 
 // tick counts one worker's requests of one second, for the live line.
@@ -115,6 +116,7 @@ type Outcome struct {
 	Kind     load.Failure
 
 	Hops     int   // redirects followed
+	Retries  int32 // how often it was retried
 	Path     int   // of the profile's paths
 	Messages int   // of gRPC
 	Message  int64 // when the first of them was whole
@@ -129,6 +131,9 @@ func (r *Recorder) Finish(o Outcome) {
 	response := o.End - o.Intended
 	s := r.at(o.Intended)
 	put(orNew(&s.response[class]), response)
+	if o.Retries > 0 {
+		put(orNew(&s.retried), response)
+	}
 	window := r.InWindow(o.Intended)
 	if o.Sent >= 0 {
 		put(orNew(&s.service[class]), o.End-o.Sent)
@@ -173,6 +178,9 @@ func (r *Recorder) count(o *Outcome, class classIndex, response int64) {
 	}
 	r.messages += int64(o.Messages)
 	r.redirects += int64(o.Hops)
+	if o.Retries > 0 {
+		r.retried++
+	}
 	if o.Sent >= 0 {
 		r.sent++
 		if !r.closedLoop {

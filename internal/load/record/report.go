@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"runtime/debug"
 	"time"
 
@@ -78,9 +77,7 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 	}
 	r.Host = host(wall)
 	judge(&r, &t, wall < p.Measure && t.Intended != f.Quota)
-	if want := int64(p.Connections); t.Open < want && !p.NoKeepAlive {
-		r.Warn("%d of %d connections were open when the load began: %s", t.Open, want, cmp.Or(tally(r.ConnectErrors, r.Reasons), "the server closed the others"))
-	}
+	judgeConnections(&r, p)
 	if wall == p.Measure {
 		judgeHalves(&r, c.seconds, p.Warmup, p.Measure)
 	}
@@ -94,6 +91,7 @@ func fill(r *load.Report, t *Totals) {
 	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
 	r.QueueMax, r.Reconnects, r.IdleClosed = t.QueueMax, t.Reconnects, t.IdleClosed
 	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Connections: t.connect.TotalCount()}
+	r.ClosedUnused, r.Held = t.ClosedUnused, t.Held
 	r.CPUSeconds = t.processCPU.Seconds()
 	r.SpinUS = float64(t.Spin) / 1e3
 	r.Classes, r.Requests = map[load.Class]int64{}, 0
@@ -117,7 +115,7 @@ func fill(r *load.Report, t *Totals) {
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
 	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
 	r.TLS, r.TLSResumed = t.TLS, t.resumed
-	r.Dropped, r.Redirects = t.dropped, t.redirects
+	r.Dropped, r.Redirects, r.Retried = t.dropped, t.redirects, t.retried
 	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
 	r.GapDistance = t.Gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)

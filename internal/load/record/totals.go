@@ -59,6 +59,7 @@ type Totals struct {
 	dropped            int64
 	messages           int64
 	redirects          int64 // followed
+	retried            int64 // requests that were retried
 	Gaps               Gaps
 	slices             sliceCounts              // in the window
 	routes             []routeTotal             // 2xx, by the profile's paths; empty where there is one
@@ -70,6 +71,8 @@ type Totals struct {
 	Reconnects         int64 // after t0
 	IdleClosed         int64
 	whole              whole
+	ClosedUnused       int64         // connections that the server closed before any answer, of the whole run
+	Held               int64         // connections open at the end of the window
 	Unfinished         int64         // given up at the end of the drain, of the whole run
 	ThreadCPU          time.Duration // of the worker in the window
 	Polled             time.Duration // of the window, in polls that found nothing
@@ -95,6 +98,8 @@ func (t *Totals) add(w *Totals) {
 	t.BytesOut += w.BytesOut
 	t.Reconnects += w.Reconnects
 	t.IdleClosed += w.IdleClosed
+	t.ClosedUnused += w.ClosedUnused
+	t.Held += w.Held
 	t.Unfinished += w.Unfinished
 	t.whole.add(w.whole)
 	t.processCPU += w.processCPU
@@ -131,6 +136,7 @@ func (t *Totals) add(w *Totals) {
 	t.slices.add(&w.slices)
 	t.messages += w.messages
 	t.redirects += w.redirects
+	t.retried += w.retried
 	t.Open += w.Open
 	t.resumed += w.resumed
 	t.TLS = cmp.Or(t.TLS, w.TLS)

@@ -240,7 +240,10 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 		item("reconnects", fmt.Sprint(r.Reconnects))
 	}
 	if r.IdleClosed > 0 {
-		item("closed unused", counted(r.IdleClosed, "connection")+", by the server")
+		item("closed idle", counted(r.IdleClosed, "connection")+", by the server")
+	}
+	if r.Retried > 0 {
+		item("retried", counts(map[string]int64{"requests": r.Retried}, r.Requests))
 	}
 	if len(r.Addresses) > 1 {
 		item("addresses", counts(r.Addresses, sum(r.Addresses)))

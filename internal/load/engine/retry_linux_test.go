@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+func code(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }
+
+// goingAway is a server that answers a number of requests per connection and announces the
+// end with a GOAWAY before the last of them. It ignores later streams, and counts answers.
+func goingAway(each uint32, answered *atomic.Int64) func(net.Conn) {
+	ok := headBlock(":status", "200")
+	return func(c net.Conn) {
+		last := 2*each - 1
+		http2Server(func(c net.Conn, id uint32) {
+			if id > last {
+				return
+			}
+			var b []byte
+			if id == last {
+				b = framed(frameGoAway, 0, 0, code(last)+code(0))
+			}
+			answered.Add(1)
+			_, _ = c.Write(append(b, framed(frameHeaders, flagEndHeaders|flagEndStream, id, ok)...))
+		})(c)
+	}
+}
+
+// TestGoAwayIsNotAFailure checks that streams above the last of a GOAWAY are retried on
+// another connection, and that the server answers each request exactly once.
+func TestGoAwayIsNotAFailure(t *testing.T) {
+	t.Parallel()
+	for _, connections := range []int{1, 3} {
+		for _, rate := range []float64{0, 2000} {
+			t.Run(fmt.Sprint(connections, "/", rate), func(t *testing.T) {
+				t.Parallel()
+				var answered atomic.Int64
+				p := profileH2(rawServer(t, goingAway(20, &answered)))
+				p.Connections, p.Warmup, p.Streams = connections, 0, 16
+				p = at(p, rate, 1000)
+				p.Requests, p.Measure = 1000, time.Minute
+				r := mustRun(t, p)
+				if r.Classes[load.OK] != 1000 || len(r.Errors) > 0 || answered.Load() < 1000 {
+					t.Errorf("%v, %v, server answered %d", r.Classes, r.Errors, answered.Load())
+				}
+				if rate == 0 && r.Retried == 0 {
+					t.Error("no request was retried: the server's ends went unnoticed")
+				}
+			})
+		}
+	}
+}
+
+// TestRefusedStreamsAreSentAgain checks that a refused stream is retried, and how often.
+func TestRefusedStreamsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	ok := headBlock(":status", "200")
+	for _, test := range []struct {
+		name    string
+		refuses func(n int64) bool
+		class   load.Class
+		seen    int64 // by the server, per request
+	}{
+		{"the first", func(n int64) bool { return n <= 10 }, load.OK, 0},
+		{"all", func(int64) bool { return true }, load.Conn, 11},
+	} {
+		for _, connections := range []int{1, 2} {
+			var seen atomic.Int64
+			p := profileH2(rawServer(t, http2Server(func(c net.Conn, id uint32) {
+				if test.refuses(seen.Add(1)) {
+					_, _ = c.Write(framed(frameReset, 0, id, code(codeRefused)))
+					return
+				}
+				_, _ = c.Write(framed(frameHeaders, flagEndHeaders|flagEndStream, id, ok))
+			})))
+			p.Connections, p.Warmup = connections, 0
+			p = at(p, 0, 100)
+			r := mustRun(t, p)
+			if r.Requests != 100 || r.Classes[test.class] != 100 || r.Retried == 0 || r.Reconnects > 0 {
+				t.Errorf("%s: %v, %v, %d retried, %d reconnects", test.name, r.Classes, r.Errors, r.Retried, r.Reconnects)
+			}
+			if test.seen > 0 && (seen.Load() != test.seen*100 || r.Retried != 100 || r.Errors["stream refused"] != 100) {
+				t.Errorf("%s: the server saw %d streams for 100 requests, %d retried, %v", test.name, seen.Load(), r.Retried, r.Errors)
+			}
+		}
+	}
+}
+
+// TestRetriesKeepTheirClock checks that a request that is retried has its response time
+// from the intended start, and one time-out in all.
+func TestRetriesKeepTheirClock(t *testing.T) {
+	t.Parallel()
+	const slow = 60 * time.Millisecond
+	ok := headBlock(":status", "200")
+	for _, test := range []struct {
+		timeout time.Duration
+		class   load.Class
+	}{{20 * time.Second, load.OK}, {slow + slow/2, load.Timeout}} {
+		var seen atomic.Int64
+		p := profileH2(rawServer(t, http2Server(func(c net.Conn, id uint32) {
+			first := seen.Add(1) == 1
+			time.Sleep(slow) // the work of this server
+			if first {
+				_, _ = c.Write(framed(frameReset, 0, id, code(codeRefused)))
+				return
+			}
+			_, _ = c.Write(framed(frameHeaders, flagEndHeaders|flagEndStream, id, ok))
+		})))
+		p.Connections, p.Streams, p.Warmup, p.Rate, p.Requests, p.Measure, p.Timeout = 1, 1, 0, 100, 1, time.Minute, test.timeout
+		r := mustRun(t, p)
+		if r.Requests != 1 || r.Classes[test.class] != 1 || r.Retried != 1 {
+			t.Errorf("time-out %v: %v, %v, %d retried", test.timeout, r.Classes, r.Errors, r.Retried)
+		}
+		if least := 2 * slow.Seconds() * 1e3; test.class == load.OK && (r.ServiceMS.P50 < least || r.ResponseMS.P50 < least) {
+			t.Errorf("response %v, service %v: less than both attempts", r.ResponseMS, r.ServiceMS)
+		}
+	}
+}
+
+// TestGRPCMaxConnectionAge runs against grpc-go, which ends every connection soon.
+func TestGRPCMaxConnectionAge(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 20 * time.Millisecond, MaxConnectionAgeGrace: 20 * time.Second}))
+	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	for _, rate := range []float64{0, 2000} {
+		p := profileH2("http://" + l.Addr().String() + "/grpc.health.v1.Health/Check")
+		p.Protocol, p.Connections, p.Streams, p.Rate, p.Warmup, p.Measure = load.ProtocolGRPC, 4, 16, rate, 0, 2*brief()
+		r := mustRun(t, p)
+		if r.Requests == 0 || r.Classes[load.OK] != r.Requests || r.Reconnects == 0 {
+			t.Errorf("rate %v: %v, %v, %d reconnects, %d retried", rate, r.Classes, r.Errors, r.Reconnects, r.Retried)
+		}
+	}
+}
+
+// closingIdle is a server that answers a request and soon closes the connection, without notice.
+func closingIdle() func(net.Conn) {
+	return answering(func(c net.Conn, _ int) bool {
+		_, _ = c.Write([]byte(helloResponse))
+		for wait := time.Now().Add(rand.N(60 * time.Microsecond)); time.Now().Before(wait); {
+		}
+		return false
+	})
+}
+
+// TestIdleCloseIsAClassOfItsOwn checks the name of a request sent on a connection that the
+// server had closed, and that RetryIdle sends it again.
+func TestIdleCloseIsAClassOfItsOwn(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		url := rawServer(t, closingIdle())
+		p := on(profile(url), engine)
+		p.Warmup, p.Connections = 0, 4
+		p = at(p, 0, 2000)
+		var raced int64
+		for range 20 {
+			r := mustRun(t, p)
+			raced = r.Errors["idle connection closed"]
+			// A request that arrived before the close, and was not read, is reset.
+			if r.Classes[load.OK]+raced+r.Errors["reset"] != r.Requests || r.Retried > 0 {
+				t.Errorf("%v, %v, %d retried", r.Classes, r.Errors, r.Retried)
+			}
+			if raced > 0 {
+				break
+			}
+		}
+		p.RetryIdle = true
+		var retried int64
+		for range 20 {
+			r := mustRun(t, p)
+			retried = r.Retried
+			if r.Classes[load.OK] != r.Requests {
+				t.Errorf("with retries: %v, %v, %d retried", r.Classes, r.Errors, r.Retried)
+			}
+			if retried > 0 {
+				break
+			}
+		}
+		if raced == 0 || retried == 0 {
+			t.Errorf("%d idle closes, %d retried: the race did not occur", raced, retried)
+		}
+	})
+}
+
+func TestRetryIdleNeedsIdempotentMethods(t *testing.T) {
+	for method, fine := range map[string]bool{"GET": true, "PUT": true, "POST": false, "PATCH": false} {
+		p := profile("http://127.0.0.1/")
+		p.Method, p.RetryIdle = method, true
+		if err := p.Validate(); (err == nil) != fine {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package epoll
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/job"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// TestAnswerReadAfterItsDeadline checks that an answer which the worker reads after the
+// time-out is no success, though it arrived in one batch with the end of the time-out.
+func TestAnswerReadAfterItsDeadline(t *testing.T) {
+	const h2answer = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x01\x01\x05\x00\x00\x00\x01\x88" // settings; headers with status 200
+	for _, test := range []struct {
+		protocol, answer string
+		stall            time.Duration
+		class            load.Class
+	}{
+		{load.ProtocolHTTP1, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, load.OK},
+		{load.ProtocolHTTP1, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", time.Minute, load.Timeout},
+		{load.ProtocolHTTP2, h2answer, 0, load.OK},
+		{load.ProtocolHTTP2, h2answer, time.Minute, load.Timeout},
+	} {
+		p := load.Profile{Targets: []string{"http://127.0.0.1:80/"}, Method: http.MethodGet, Protocol: test.protocol, Connections: 1, Rate: 1, Measure: time.Hour, Timeout: time.Minute, ExpectSize: -1}.WithDefaults()
+		targets, err := target.Resolve(t.Context(), &p, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &job.Job{Profile: p, Targets: targets, Rotation: schedule.Rotation(&p)}
+		j.Collector = record.NewCollector(&j.Profile, nil)
+		w, err := NewWorker(j, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fds[1])
+		w.start(time.Now())
+		w.pace.started = true
+		c := &w.places.conns[0]
+		c.fd, c.state = int32(fds[0]), connIdle
+		if err := w.poll.add(fds[0], watched, c.index, c.generation); err != nil {
+			t.Fatal(err)
+		}
+		answer := test.answer
+		if c.session != nil {
+			w.connector.opening = 1
+			w.streams.startSession(c)
+			if k := c.session.Feed([]byte(answer[:9]), 0); k != load.FailureNone {
+				t.Fatal(k)
+			}
+			w.streams.settle(c)
+			answer = answer[9:]
+		}
+		w.rec.Due(w.now)
+		w.begin(c, w.now, w.now)
+		w.streams.flushAll()
+		if _, err := unix.Write(fds[1], []byte(answer)); err != nil {
+			t.Fatal(err)
+		}
+		w.zero = w.zero.Add(-test.stall) // the worker was stopped
+		w.turn(0)
+		r := j.Collector.Report(record.Facts{}, []*record.Totals{&w.rec.Totals}, func(time.Duration) load.Host { return load.Host{} })
+		if r.Requests != 1 || r.Classes[test.class] != 1 {
+			t.Errorf("%s, stopped for %v: %v, %v", test.protocol, test.stall, r.Classes, r.Errors)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package epoll
+
+// maxReads bounds the reads of one connection in a turn of the worker's loop. A server that
+// sends without end must not keep others' answers and deadlines waiting.
+const maxReads = 8
+
+// readLater has the rest that has arrived on c read in the next turn.
+func (w *Worker) readLater(c *conn) {
+	if c.secure != nil {
+		c.secure.keep()
+	}
+	w.more.Push(c.place())
+}
+
+// readMore goes on reading where the last turn broke off.
+func (w *Worker) readMore() {
+	for range w.more.Size {
+		at, _ := w.more.Pop()
+		switch c := at.conn; {
+		case !at.current():
+		case c.state == connSettings, c.state == connSession:
+			w.streams.readAll(c)
+		case c.state == connBusy && c.carries:
+			w.exchanges.read(c)
+		}
+	}
+	w.streams.flushAll()
+}
