@@ -25,8 +25,8 @@ func metricList() string {
 	latency := metricParts("latency_ms")
 	var b strings.Builder
 	seen := map[string]bool{}
-	for _, m := range metric.All() {
-		base := metric.Base(m.Name)
+	for _, m := range metric.Rows() {
+		base := m.Name
 		if seen[base] {
 			continue
 		}
@@ -44,6 +44,8 @@ func metricList() string {
 		}
 		fmt.Fprintf(&b, "): %s.", m.Doc)
 		switch parts := metricParts(base); {
+		case m.Routes:
+			b.WriteString(" By path of the route.")
 		case slices.Equal(parts, resource):
 			b.WriteString(" By plane.")
 		case slices.Equal(parts, latency):

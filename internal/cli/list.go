@@ -179,7 +179,10 @@ func faultRows(catalog) (rows [][]string) {
 func metricRows(catalog) (rows [][]string) {
 	for _, r := range metric.Rows() {
 		name, parts := r.Name, strings.Join(r.Parts, ", ")
-		if len(r.Parts) == 1 {
+		switch {
+		case r.Routes:
+			parts = "path of a route"
+		case len(r.Parts) == 1:
 			name, parts = metric.Of(r.Name, r.Parts[0]), ""
 		}
 		rows = append(rows, []string{name, cmp.Or(r.Unit, "1"), r.Better.String(), r.Doc, cmp.Or(parts, "-")})

@@ -95,19 +95,63 @@ func expand(rows []Row) ([]Metric, map[string]int) {
 	return all, places
 }
 
-// All lists every metric in the order of reports. The slice is shared; do not change it.
+// All lists every metric but those of routes, in the order of reports. The slice is
+// shared; do not change it.
 func All() []Metric { return metrics }
+
+// Known lists the metrics that are keys of any of the maps, in the order of reports.
+func Known[V any](values ...map[string]V) []Metric {
+	has := func(name string) bool {
+		return slices.ContainsFunc(values, func(m map[string]V) bool { _, ok := m[name]; return ok })
+	}
+	var known []Metric
+	for i := range rows {
+		if rows[i].Routes {
+			known = append(known, routes(&rows[i], values)...)
+			continue
+		}
+		for _, m := range rows[i].metrics() {
+			if has(m.Name) {
+				known = append(known, m)
+			}
+		}
+	}
+	return known
+}
+
+// routes lists the metrics of a row whose parts are routes, by the names in maps.
+func routes[V any](r *Row, values []map[string]V) []Metric {
+	var names []string
+	for _, m := range values {
+		for name := range m {
+			if _, ok := PartOf(r.Name, name); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	var all []Metric
+	for _, name := range slices.Compact(names) {
+		part, _ := PartOf(r.Name, name)
+		all = append(all, r.metric(part))
+	}
+	return all
+}
 
 // Rows lists the rows of the table. The slice is shared; do not change it.
 func Rows() []Row { return rows }
 
 // Lookup finds a metric by its full name.
 func Lookup(name string) (Metric, bool) {
-	i, ok := index[name]
-	if !ok {
+	if i, ok := index[name]; ok {
+		return metrics[i], true
+	}
+	base, route, _ := strings.Cut(name, "/")
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == base })
+	if i < 0 || !rows[i].Routes || route == "" {
 		return Metric{}, false
 	}
-	return metrics[i], true
+	return rows[i].metric(route), true
 }
 
 // LookupBase finds the first row of a base name.

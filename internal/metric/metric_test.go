@@ -38,8 +38,29 @@ func TestEveryMetricHasARow(t *testing.T) {
 			t.Errorf("%s has no row", base)
 		}
 	}
+	for _, name := range []string{metric.RouteClientTime, metric.RouteClientTime + "/"} {
+		if _, ok := metric.Lookup(name); ok {
+			t.Errorf("%q is a metric without a route", name)
+		}
+	}
 	if _, ok := metric.Lookup(metric.CPUPerRequest); ok {
 		t.Error("the base of a metric with parts is no metric")
+	}
+}
+
+// Metrics of routes exist by the routes that records have.
+func TestKnown(t *testing.T) {
+	one := map[string]float64{"route_calc_us/b": 1, "rate": 1, "unknown": 1, "cpu_us_per_request/data": 1}
+	other := map[string]float64{"route_calc_us/a/x": 1, "rate": 1, "route_client_us/b": 1}
+	var names []string
+	for _, m := range metric.Known(one, other) {
+		names = append(names, m.Name)
+		if got, ok := metric.Lookup(m.Name); !ok || got != m || m.Doc == "" || m.Unit == "" {
+			t.Errorf("Lookup(%s) is %v, %v", m.Name, got, ok)
+		}
+	}
+	if want := []string{"cpu_us_per_request/data", "route_client_us/b", "route_calc_us/a/x", "route_calc_us/b", "rate"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }
 

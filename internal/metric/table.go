@@ -1,5 +1,7 @@
 package metric
 
+import "slices"
+
 // Names of metrics without their parts. Only this file and tests spell them out.
 const (
 	CPUPerRequest      = "cpu_us_per_request"
@@ -41,6 +43,7 @@ type Row struct {
 	Better         Direction
 	Doc            string
 	Parts          []string // empty: the metric has none
+	Routes         bool     // the parts are the paths of routes, without their first slash
 	Headline       []string // parts that reports show first, in their order; "" for a metric without parts
 	Judged         Judgement
 	Source         Source
@@ -54,7 +57,6 @@ type Row struct {
 var (
 	whole        = []string{""} // of a metric without parts
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
-	routeParts   = []string{"adder", "adder-with-sidecar", "adder-with-sidecar-socket", "adder-with-sidecar-grpc", "adder-with-sidecar-grpc-socket"}
 )
 
 // rows is the table, in the order of reports and exports.
@@ -87,13 +89,13 @@ var rows = []Row{
 		Parts: []string{"client", "server", "calc"}, Source: Services, SpeedSensitive: true,
 		Title: "time of a request, %s", Heads: [2]string{"mean time,", "%s, µs"}},
 	{Name: RouteClientTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time at the client by route, if several are called",
-		Parts: routeParts, Source: Services, SpeedSensitive: true,
+		Routes: true, Source: Services, SpeedSensitive: true,
 		Title: "time at the client, %s", Heads: [2]string{"mean time,", "client, µs"}},
 	{Name: RouteServerTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time at the server by route, if several are called",
-		Parts: routeParts, Source: Services, SpeedSensitive: true,
+		Routes: true, Source: Services, SpeedSensitive: true,
 		Title: "time at the server, %s", Heads: [2]string{"mean time,", "server, µs"}},
 	{Name: RouteCalcTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time of the server's calculation by route, if several are called",
-		Parts: routeParts, Source: Services, SpeedSensitive: true,
+		Routes: true, Source: Services, SpeedSensitive: true,
 		Title: "time of the calculation, %s", Heads: [2]string{"mean time,", "calculation, µs"}},
 	{Name: Lateness, Unit: "us", Better: LowerIsBetter, Doc: "time from the intended start of a request to its send",
 		Parts: latencyParts, Judged: ByRatio, Source: LatencyLog, Title: "send lateness, %s"},
@@ -142,22 +144,26 @@ func (r *Row) name(part string) string {
 	return Of(r.Name, part)
 }
 
-// metrics are the row's metrics, one a part.
+// metrics are the row's metrics, one a part; none if the parts are routes.
 func (r *Row) metrics() []Metric {
 	parts := r.Parts
-	if len(parts) == 0 {
+	switch {
+	case r.Routes:
+		return nil
+	case len(parts) == 0:
 		parts = whole
 	}
 	ms := make([]Metric, 0, len(parts))
 	for _, p := range parts {
-		headline := false
-		for _, h := range r.Headline {
-			headline = headline || h == p
-		}
-		ms = append(ms, Metric{Name: r.name(p), Unit: r.Unit, Better: r.Better, Doc: r.Doc, Headline: headline,
-			Judged: r.Judged, Source: r.Source, SpeedSensitive: r.SpeedSensitive, row: r})
+		ms = append(ms, r.metric(p))
 	}
 	return ms
+}
+
+// metric is the row's metric of a part.
+func (r *Row) metric(part string) Metric {
+	return Metric{Name: r.name(part), Unit: r.Unit, Better: r.Better, Doc: r.Doc, Headline: slices.Contains(r.Headline, part),
+		Judged: r.Judged, Source: r.Source, SpeedSensitive: r.SpeedSensitive, row: r}
 }
 
 func partNames() []string {

@@ -199,11 +199,8 @@ func valuesOf(trials []Trial, name string) []float64 {
 
 // changes are all metrics of one treatment known on at least one side.
 func (a *Across) changes(t plan.Treatment, reference bool, base, next []Trial) {
-	for _, m := range metric.All() {
+	for _, m := range metric.Known(append(metricsOf(base), metricsOf(next)...)...) {
 		b, n := valuesOf(base, m.Name), valuesOf(next, m.Name)
-		if len(b) == 0 && len(n) == 0 {
-			continue
-		}
 		c := Change{
 			Treatment: t.ID, Factors: t.Factors, Control: t.Control, Reference: reference, Metric: m.Name, Unit: m.Unit,
 			NBase: len(b), NNew: len(n), Base: number(stats.Mean(b)), New: number(stats.Mean(n)),

@@ -17,15 +17,12 @@ func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 			out.Planned++
 		}
 	}
-	for _, m := range metric.All() {
+	for _, m := range metric.Known(metricsOf(trials)...) {
 		values := make([]float64, 0, len(trials))
 		for i := range trials {
 			if v, ok := trials[i].Metrics[m.Name]; ok {
 				values = append(values, v)
 			}
-		}
-		if len(values) == 0 {
-			continue
 		}
 		out.Metrics[m.Name] = a.estimate(m, values, trials)
 	}
@@ -146,7 +143,7 @@ func byBlock(trials []Trial) map[int]Trial {
 func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []Trial) []Comparison {
 	var out []Comparison
 	treatment, baseline := byBlock(trials), byBlock(baseTrials)
-	for _, m := range metric.All() {
+	for _, m := range metric.Known(metricsOf(trials)...) {
 		if !known(trials, m.Name) || !known(baseTrials, m.Name) {
 			continue
 		}
@@ -167,6 +164,14 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []Trial) 
 		out = append(out, c)
 	}
 	return out
+}
+
+func metricsOf(trials []Trial) []map[string]float64 {
+	all := make([]map[string]float64, len(trials))
+	for i := range trials {
+		all[i] = trials[i].Metrics
+	}
+	return all
 }
 
 func known(trials []Trial, name string) bool {

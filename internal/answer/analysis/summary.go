@@ -137,14 +137,9 @@ func (r *Report) Find(treatment, name string) (Comparison, bool) {
 
 // Metrics lists the metrics known for any treatment, in the order of the metric table.
 func (r *Report) Metrics() []metric.Metric {
-	var ms []metric.Metric
-	for _, m := range metric.All() {
-		for _, t := range r.Treatments {
-			if _, ok := t.Metrics[m.Name]; ok {
-				ms = append(ms, m)
-				break
-			}
-		}
+	var all []map[string]Estimate
+	for _, t := range r.Treatments {
+		all = append(all, t.Metrics)
 	}
-	return ms
+	return metric.Known(all...)
 }

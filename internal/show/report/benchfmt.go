@@ -58,10 +58,8 @@ func writeBenchLine(b *bufio.Writer, t *analysis.Trial, factors []string) {
 		name = append(name, plan.ControlFactor+"=true")
 	}
 	fmt.Fprintf(b, "%s 1", strings.Join(name, "/"))
-	for _, m := range metric.All() {
-		if v, ok := t.Metrics[m.Name]; ok {
-			fmt.Fprintf(b, " %s %s", strconv.FormatFloat(v, 'g', -1, 64), m.Name)
-		}
+	for _, m := range metric.Known(t.Metrics) {
+		fmt.Fprintf(b, " %s %s", strconv.FormatFloat(t.Metrics[m.Name], 'g', -1, 64), m.Name)
 	}
 	fmt.Fprintln(b)
 }

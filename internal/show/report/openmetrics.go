@@ -77,7 +77,7 @@ func omFamilies(r *analysis.Report) []omFamily {
 	for _, t := range r.Treatments {
 		trials.samples = append(trials.samples, sample{label(t.ID, t.Factors, t.Control, ""), float64(t.N)})
 	}
-	for _, m := range metric.All() {
+	for _, m := range r.Metrics() {
 		help := m.Doc
 		if m.Unit != "" {
 			help += ", " + m.Unit

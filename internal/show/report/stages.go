@@ -36,9 +36,8 @@ func routesTable(t text) {
 	var rows []analysis.Treatment
 	var routes []string
 	for _, tr := range t.r.Treatments {
-		for _, m := range metric.All() {
-			route, ok := metric.PartOf(metric.RouteClientTime, m.Name)
-			if _, has := tr.Metrics[m.Name]; ok && has {
+		for _, m := range metric.Known(tr.Metrics) {
+			if route, ok := metric.PartOf(metric.RouteClientTime, m.Name); ok {
 				rows, routes = append(rows, tr), append(routes, route)
 			}
 		}

@@ -26,12 +26,8 @@ type tidyRow struct {
 func tidy(r *analysis.Report, row func(tidyRow) error) error {
 	for i := range r.Trials {
 		t := &r.Trials[i]
-		for _, m := range metric.All() {
-			v, ok := t.Metrics[m.Name]
-			if !ok {
-				continue
-			}
-			if err := row(tidyRow{t, m, v}); err != nil {
+		for _, m := range metric.Known(t.Metrics) {
+			if err := row(tidyRow{t, m, t.Metrics[m.Name]}); err != nil {
 				return err
 			}
 		}
