@@ -13,21 +13,23 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
+	"github.com/tare-mesh/tare/internal/study/sidecar"
+	"github.com/tare-mesh/tare/internal/study/sidecar/adder"
 )
 
 // waysFlags adds the flags for the sidecar's addresses of the function.
-func waysFlags(cmd *cobra.Command, w *service.Ways, rest, grpc string) {
+func waysFlags(cmd *cobra.Command, w *adder.Ways, rest, grpc string) {
 	f := cmd.Flags()
-	f.StringVar(&w.REST, "rest", rest, "`address` for REST over TCP")
-	f.StringVar(&w.RESTSocket, "rest-socket", "", "`path` of the socket for REST")
-	f.StringVar(&w.GRPC, "grpc", grpc, "`address` for gRPC over TCP")
-	f.StringVar(&w.GRPCSocket, "grpc-socket", "", "`path` of the socket for gRPC")
+	f.StringVar(&w.REST, sidecar.RESTFlag, rest, "`address` for REST over TCP")
+	f.StringVar(&w.RESTSocket, sidecar.RESTSocketFlag, "", "`path` of the socket for REST")
+	f.StringVar(&w.GRPC, sidecar.GRPCFlag, grpc, "`address` for gRPC over TCP")
+	f.StringVar(&w.GRPCSocket, sidecar.GRPCSocketFlag, "", "`path` of the socket for gRPC")
 }
 
 func newSidecarCommand() *cobra.Command {
-	var w service.Ways
+	var w adder.Ways
 	cmd := &cobra.Command{
-		Use:   "sidecar",
+		Use:   sidecar.SidecarCommand,
 		Short: "The sidecar of the study to-sidecar-or-not: one function by REST and gRPC, over TCP and Unix sockets",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +47,7 @@ func newSidecarCommand() *cobra.Command {
 				listeners = append(listeners, l)
 				fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: sidecar answers %s on %s\n", [...]string{"REST", "gRPC"}[i/2], l.Addr())
 			}
-			return new(service.Sidecar).Serve(cmd.Context(), there(listeners[:2]), there(listeners[2:]))
+			return new(adder.Sidecar).Serve(cmd.Context(), there(listeners[:2]), there(listeners[2:]))
 		},
 	}
 	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
@@ -70,15 +72,15 @@ func there(all []net.Listener) []net.Listener {
 }
 
 func newAdderCommand() *cobra.Command {
-	var w service.Ways
+	var w adder.Ways
 	var listen, admin, tokenFile string
 	var size app.Size
 	cmd := &cobra.Command{
-		Use:   "adder",
+		Use:   sidecar.ServerCommand,
 		Short: "The server of the study to-sidecar-or-not: one function, reached another way on each route",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := service.NewAdderServer(w, int64(size))
+			s, err := adder.NewServer(w, int64(size))
 			if err != nil {
 				return err
 			}
@@ -116,7 +118,7 @@ func newAdderClientCommand() *cobra.Command {
 		Short: "The client of the study to-sidecar-or-not: calls all routes side by side",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := service.NewAdderClient(server, int64(payload), every)
+			c, err := adder.NewClient(server, int64(payload), every)
 			if err != nil {
 				return err
 			}

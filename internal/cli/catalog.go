@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/study/debate"
+	"github.com/tare-mesh/tare/internal/study/sidecar"
 	"github.com/tare-mesh/tare/internal/study/uds"
 )
 
@@ -52,6 +53,7 @@ func reportFormats(o report.Options) []report.Format {
 type catalog struct {
 	generators []generator.Generator
 	platforms  []platformVariant
+	programs   app.Programs
 	newMeter   func() (meter.Meter, error) // of this machine
 }
 
@@ -83,6 +85,7 @@ func newCatalog(kubernetes *Kubernetes) catalog {
 			{name: mesh.OnLocal, doc: "processes on this machine; no root, no cluster", open: openLocal},
 			cluster,
 		},
+		programs: app.Programs{sidecar.Program()},
 		newMeter: func() (meter.Meter, error) { return meter.NewLocal() },
 	}
 }
@@ -112,6 +115,7 @@ func (c catalog) known() experiment.Known {
 		Meshes:     mesh.Names(),
 		Protocols:  app.Protocols(),
 		Topologies: app.Names(),
+		Programs:   c.programs,
 	}
 	for _, p := range c.platforms {
 		known.Platforms = append(known.Platforms, p.name)
@@ -124,6 +128,9 @@ func (c catalog) known() experiment.Known {
 	}
 	return known
 }
+
+// Programs are the programs that services may have.
+func (c *CommandLine) Programs() app.Programs { return c.catalog.programs }
 
 // Generators are the load generators by the level of the factor generator.
 func (c *CommandLine) Generators() map[string]generator.Generator { return c.catalog.byName() }

@@ -259,6 +259,7 @@ func (c *CommandLine) carryOut(ctx context.Context, s *Study, on *begun, o runOp
 		Meshes:     s.Meshes,
 		Platform:   on.Platform,
 		Generators: generators,
+		Programs:   c.catalog.programs,
 		Meter:      on.Meter,
 		Timing:     on.Timing,
 		Dir:        on.dir,

@@ -21,7 +21,7 @@ func (v applicationRules) validate() {
 	case inline && v.doc.Has("application.topology"):
 		v.report("application.topology", "remove one of the two", "both a topology and services are written")
 	case inline:
-		v.e.inline().Validate(v.doc, "application.")
+		v.e.inline().Validate(v.doc, "application.", v.known.Programs.Names()...)
 	default:
 		v.topology()
 	}
@@ -82,7 +82,9 @@ func (v applicationRules) topology() {
 func (v applicationRules) find(name string, isFile bool) (app.Topology, error) {
 	load := v.known.Topology
 	if load == nil {
-		load = app.Load
+		load = func(nameOrPath string) (app.Topology, error) {
+			return app.Load(nameOrPath, v.known.Programs.Names()...)
+		}
 	}
 	if isFile && !filepath.IsAbs(name) {
 		name = filepath.Join(v.dir, name)

@@ -64,7 +64,7 @@ var Table = []Factor{
 		check:  func(v factorRules, path, x string) { v.oneOf(path, "generator", x, v.known.Generators) },
 	}.Factor(),
 	Column[string]{
-		Name: "route", written: "/", Text: "Path requested from the entry; several with commas between are requested in turn; /* is every route of the topology sidecar-or-not.",
+		Name: "route", written: "/", Text: "Path requested from the entry; several with commas between are requested in turn; /* is every route of the entry's program.",
 		Field:  func(l *Levels) *string { return &l.Route },
 		Schema: func(_ Known, level *jsonschema.Schema) { level.Pattern = "^/" },
 		check:  factorRules.route,

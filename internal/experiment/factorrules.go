@@ -82,7 +82,7 @@ func (v factorRules) route(path, routes string) {
 	}
 	for r := range strings.SplitSeq(routes, ",") {
 		if !app.IsPath(r) {
-			v.report(path, "write a path such as /adder, or several with commas between: /a,/b", "%q is not a path", clip(r))
+			v.report(path, "write a path such as /pay, or several with commas between: /a,/b", "%q is not a path", clip(r))
 			return
 		}
 	}
@@ -99,8 +99,9 @@ func (v factorRules) everyRoute(path string) {
 			return
 		}
 		entry, ok := t.Service(cmp.Or(t.Entry, t.Services[0].Name))
-		if ok && entry.Program != app.Adder {
-			v.report(path, "write the paths, with commas between: /a,/b", "%s needs an entry with program %s, and service %s has another", app.EveryRoute, app.Adder, entry.Name)
+		if p, _ := v.known.Programs.Of(entry); ok && len(p.Routes) == 0 && len(v.known.Programs) > 0 {
+			v.report(path, "write the paths, with commas between: /a,/b", "%s needs an entry with program %s, and service %s has another",
+				app.EveryRoute, listed(v.known.Programs.Names()), entry.Name)
 			return
 		}
 	}

@@ -25,11 +25,13 @@ type Known struct {
 	Platforms  []string
 	Meters     []string // of a cluster
 	Protocols  []string
+	// Programs are those that services may have.
+	Programs app.Programs
 	// Draw returns the seed and the order of a file that has no seed; nil: 1 and random. An order of the file remains.
 	Draw func() (seed uint64, order string)
 	// Topologies are the names that Topology finds, for hints.
 	Topologies []string
-	// Topology finds a topology by name or file; nil: [app.Load].
+	// Topology finds a topology by name or file; nil: [app.Load] with Programs.
 	Topology func(nameOrPath string) (app.Topology, error)
 }
 

@@ -247,7 +247,7 @@ func describe(known Known) []description {
 		{"application.chart.spread", "Additional values with several nodes and affinity, as YAML text.", nil, nil},
 		{"application.chart.replicas", "Value that receives factors.replicas: defaultReplicas, or face.replicas.", nil, nil},
 		{"application.chart.port", "Port of the entry's Service.", 80, between(1, 65535)},
-	}, describeServices(), describeMeshes(), []description{
+	}, describeServices(known), describeMeshes(), []description{
 		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
 	}, factorDescriptions("factors."), []description{
 		{"load", "How requests are sent.", nil, nil},

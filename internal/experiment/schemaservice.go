@@ -8,14 +8,14 @@ import (
 )
 
 // describeServices has a line for every field of a service and of a call.
-func describeServices() []description {
+func describeServices(known Known) []description {
 	status := func(s *jsonschema.Schema) { s.AnyOf = statuses; s.Type = "" }
 	probability := func(s *jsonschema.Schema) { between(0, 1)(s) }
 	const service, call = "application.services[].", "application.services[].calls[]."
 	return []description{
 		{service + "name", "DNS label.", nil, label},
 		{service + "replicas", "Replicas; 0: the factor replicas.", 0, between(0, maxReplicas)},
-		{service + "program", "adder: the sidecar study's server; default: the configurable service.", nil, oneOf(app.Adder)},
+		{service + "program", describePrograms(known.Programs), nil, oneOf(known.Programs.Names()...)},
 		{service + "protocol", "Protocol it speaks; left out: as the factor protocol says.", nil, oneOf(app.Protocols()...)},
 		{service + "responseSize", "Bytes of the answer: a size, or a distribution such as uniform(1KiB, 4KiB); default: the factor responseSize.", nil, nil},
 		{service + "status", "Status of every answer.", 200, status},
@@ -43,6 +43,14 @@ func describeServices() []description {
 		{call + "newConnection", "Opens a connection for each call.", false, nil},
 		{call + "followRedirects", "Follows redirects; otherwise a redirect is a failed call.", false, nil},
 	}
+}
+
+func describePrograms(all app.Programs) string {
+	text := "Program of the service; "
+	for _, p := range all {
+		text += p.Name + ": " + p.Text + "; "
+	}
+	return text + "default: the configurable service."
 }
 
 var statuses = []*jsonschema.Schema{

@@ -32,7 +32,7 @@ func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening
 			continue
 		}
 		done[trial.Treatment] = true
-		spec := platform.Spec{Trial: trial}
+		spec := platform.Spec{Trial: trial, Programs: c.Programs()}
 		for _, t := range s.Plan.Treatments {
 			if t.ID == trial.Treatment {
 				spec.Treatment = t

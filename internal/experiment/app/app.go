@@ -29,11 +29,6 @@ func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
 	return entry.AnswerSize(otherwise)
 }
 
-// Adder is the program of the sidecar study: a server whose routes reach one
-// function in process, or in a sidecar beside it. The only configurable behavior is
-// the response size.
-const Adder = "adder"
-
 // LoadName is the name of the load generator among the services.
 const LoadName = "load"
 

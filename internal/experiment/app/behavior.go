@@ -16,6 +16,9 @@ func Protocols() []string { return []string{HTTP1, HTTP2, GRPC, TCP} }
 // with bytes as field 1.
 const GRPCMethod = "/tare.v1.Service/Call"
 
+// GRPCPayload is the number of the only field of these messages, of type bytes.
+const GRPCPayload = 1
+
 // AloneHeader makes a service send the calls of a request on new connections, as
 // the request itself was. "Connection: close" means the same in HTTP/1.1, but
 // proxies do not forward it, and HTTP/2 does not have it.

@@ -45,8 +45,9 @@ func IsFile(nameOrPath string) bool {
 }
 
 // Load returns an embedded topology, or reads a file if the argument
-// has a slash or ends in .yaml. Mistakes in a file are [strict.Problems].
-func Load(nameOrPath string) (Topology, error) {
+// has a slash or ends in .yaml. Mistakes in a file are [strict.Problems]. Services may
+// have one of the programs; without any, the names of programs are not checked.
+func Load(nameOrPath string, programs ...string) (Topology, error) {
 	if !IsFile(nameOrPath) {
 		return builtin(nameOrPath)
 	}
@@ -54,7 +55,7 @@ func Load(nameOrPath string) (Topology, error) {
 	if err != nil {
 		return Topology{}, err
 	}
-	return Decode(nameOrPath, data)
+	return Decode(nameOrPath, data, programs...)
 }
 
 func builtin(name string) (Topology, error) {
@@ -66,8 +67,9 @@ func builtin(name string) (Topology, error) {
 	return Decode(file, data)
 }
 
-// Decode reads a topology, fills in its defaults and validates it. The error is a [strict.Problems].
-func Decode(name string, data []byte) (Topology, error) {
+// Decode reads a topology, fills in its defaults and validates it. The error is a
+// [strict.Problems]. Programs are those of [Load].
+func Decode(name string, data []byte, programs ...string) (Topology, error) {
 	var t Topology
 	doc, err := strict.Parse(name, data)
 	if err != nil {
@@ -79,7 +81,7 @@ func Decode(name string, data []byte) (Topology, error) {
 	} else if !IsLabel(t.Name) && doc.Sound("name") {
 		doc.Report("name", notLabel(t.Name), labelHint)
 	}
-	t.Validate(doc, "")
+	t.Validate(doc, "", programs...)
 	if err := doc.Err(); err != nil {
 		return Topology{}, err
 	}
@@ -107,9 +109,10 @@ const (
 )
 
 // Validate reports mistakes in the entry and the services to r. Paths
-// begin with prefix, e.g. "application." for a topology inside an experiment.
-func (t Topology) Validate(r Reporter, prefix string) {
-	v := validation{checks{r, prefix}, t}
+// begin with prefix, e.g. "application." for a topology inside an experiment. Programs
+// are those of [Load].
+func (t Topology) Validate(r Reporter, prefix string, programs ...string) {
+	v := validation{checks{r, prefix}, t, programs}
 	if !r.Sound(strings.TrimSuffix(prefix, ".")) && !r.Sound(prefix+"services") && len(t.Services) == 0 {
 		return
 	}
@@ -127,7 +130,8 @@ func (t Topology) Validate(r Reporter, prefix string) {
 
 type validation struct {
 	checks
-	t Topology
+	t        Topology
+	programs []string // nil: not checked
 }
 
 func (v validation) names() []string {
@@ -171,23 +175,23 @@ func (v validation) services() {
 	}
 }
 
-// program reports an unknown program, and fields that the adder does not support.
+// program reports an unknown program, and fields that programs do not support.
 func (v validation) program(at string, s Service) {
 	size, behavior := s.ResponseSize, s.Behavior
 	behavior.ResponseSize = Sizes{}
 	_, fixed := size.Fixed()
 	switch {
 	case s.Program == "":
-	case s.Program != Adder:
-		v.report(at+".program", fmt.Sprintf("unknown program %.60q", s.Program), strict.DidYouMean(s.Program, []string{Adder}))
+	case len(v.programs) > 0 && !slices.Contains(v.programs, s.Program):
+		v.report(at+".program", fmt.Sprintf("unknown program %.60q", s.Program), strict.DidYouMean(s.Program, v.programs))
 	case len(s.Calls) > 0:
-		v.report(at+".calls", "the adder calls only its sidecar", "remove them")
+		v.report(at+".calls", fmt.Sprintf("program %.60s calls no service", s.Program), "remove them")
 	case s.Protocol != "" && s.Protocol != HTTP1:
-		v.report(at+".protocol", "the adder supports only http1", "remove it")
+		v.report(at+".protocol", fmt.Sprintf("program %.60s supports only http1", s.Program), "remove it")
 	case !size.IsZero() && !fixed:
-		v.report(at+".responseSize", "responses of the adder have one length", "write a size")
+		v.report(at+".responseSize", fmt.Sprintf("responses of program %.60s have one length", s.Program), "write a size")
 	case !reflect.DeepEqual(behavior, Behavior{}):
-		v.report(at+".program", "the adder supports only responseSize", "remove the other fields")
+		v.report(at+".program", fmt.Sprintf("program %.60s supports only responseSize", s.Program), "remove the other fields")
 	}
 }
 

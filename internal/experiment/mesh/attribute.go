@@ -12,7 +12,6 @@ import (
 // cluster that happens to be called "app".
 var localRules = []Rule{
 	{Plane: metric.App, Container: "app"},
-	{Plane: metric.Data, Role: "sidecar", Container: "adder"}, // the function's own sidecar, in the sidecar study
 	{Plane: metric.Load, Container: "load"},
 	{Plane: metric.Harness, Container: "tare"},
 }
@@ -23,7 +22,6 @@ var localRules = []Rule{
 // own parts are the same as in package cluster.
 var clusterRules = slices.Concat([]Rule{
 	{Plane: metric.App, Container: "app", PodLabel: ofTare},
-	{Plane: metric.Data, Role: "sidecar", Container: "adder", PodLabel: ofTare},
 	{Plane: metric.Load, Container: "load", PodLabel: ofTare},
 	{Plane: metric.Platform, Role: "dns", Namespace: "kube-system", PodLabel: map[string]string{"k8s-app": "kube-dns"}},
 }, platformRules("kube-*", "local-path-storage", "gke-*", "gmp-*", "aks-*", "azure-*", "amazon-*", "openshift-*", "calico-*", "tigera-*", "metallb-system"))
@@ -39,15 +37,19 @@ func platformRules(namespaces ...string) (rules []Rule) {
 }
 
 // Attribute returns t with the plane, role and component of the first rule that
-// matches it; [metric.Unattributed] when none does.
-func (d Definition) Attribute(t Task) Task {
+// matches it; [metric.Unattributed] when none does. Containers named beside are
+// processes that tare deploys beside programs: they are sidecars.
+func (d Definition) Attribute(t Task, beside ...string) Task {
 	t.Plane, t.Role, t.Component = metric.Unattributed, "", ""
-	rest := localRules
+	rest, label := localRules, map[string]string(nil)
 	if t.Namespace != "" {
-		rest = clusterRules
+		rest, label = clusterRules, ofTare
 	}
-	if !apply(d.Tasks, &t) {
-		apply(rest, &t)
+	if apply(d.Tasks, &t) || apply(rest, &t) {
+		return t
+	}
+	for _, name := range beside {
+		apply([]Rule{{Plane: metric.Data, Role: "sidecar", Container: name, PodLabel: label}}, &t)
 	}
 	return t
 }

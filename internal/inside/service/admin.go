@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -50,9 +49,9 @@ func NewAdmin(s *Service, token string, ready func() bool) *Admin {
 	for path, methods := range map[string]map[string]http.HandlerFunc{
 		"/config":       {"GET": a.getConfig, "PUT": a.changes(a.putConfig), "PATCH": a.changes(a.patchConfig)},
 		"/reset":        {"POST": a.changes(a.reset)},
-		ProbePath:       {"POST": a.changes((&prober{take: probe.Local{}.Probe}).serve)},
+		ProbePath:       {"POST": ProbeHandler(token)},
 		HealthPath:      {"GET": a.healthy},
-		"/readyz":       {"GET": a.readyz},
+		ReadyPath:       {"GET": a.readyz},
 		StatsPath:       {"GET": a.stats},
 		"/openapi.json": {"GET": a.openAPI},
 	} {

@@ -15,6 +15,11 @@ import (
 // it as JSON.
 const ProbePath = "/probe"
 
+// ProbeHandler takes readings for requests with the token.
+func ProbeHandler(token string) http.HandlerFunc {
+	return withToken(token, (&prober{take: probe.Local{}.Probe}).serve)
+}
+
 // prober takes one reading at a time: concurrent readings would disturb each
 // other.
 type prober struct {

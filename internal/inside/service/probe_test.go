@@ -13,30 +13,22 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// A service and the study's server take calibration readings for clients with the token.
+// A service takes calibration readings for clients with the token.
 func TestProbeOverREST(t *testing.T) {
 	_, _, admin := administered(t, app.Instance{})
-	adder, err := NewAdderServer(Ways{}, 0)
-	if err != nil {
-		t.Fatal(err)
+	resp, body := ask(t, "POST", admin+ProbePath, "")
+	var r probe.Reading
+	if err := json.Unmarshal([]byte(body), &r); err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%s, %v: %s", resp.Status, err, body)
 	}
-	study := httptest.NewServer(adder.Admin("0123456789abcdef"))
-	t.Cleanup(study.Close)
-	for name, at := range map[string]string{"service": admin, "adder": study.URL} {
-		resp, body := ask(t, "POST", at+ProbePath, "")
-		var r probe.Reading
-		if err := json.Unmarshal([]byte(body), &r); err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%s: %s, %v: %s", name, resp.Status, err, body)
-		}
-		if us, ok := r.Microseconds(); !ok || us <= 0 || r.Work != probe.Work || r.At.IsZero() {
-			t.Errorf("%s: %+v", name, r)
-		}
-		if resp, _ := ask(t, "POST", at+ProbePath, "", "Authorization", "Bearer another"); resp.StatusCode != 401 {
-			t.Errorf("%s: with another token: %s", name, resp.Status)
-		}
+	if us, ok := r.Microseconds(); !ok || us <= 0 || r.Work != probe.Work || r.At.IsZero() {
+		t.Errorf("%+v", r)
+	}
+	if resp, _ := ask(t, "POST", admin+ProbePath, "", "Authorization", "Bearer another"); resp.StatusCode != 401 {
+		t.Errorf("with another token: %s", resp.Status)
 	}
 	closed := httptest.NewRecorder()
-	adder.Admin("").ServeHTTP(closed, httptest.NewRequest("POST", ProbePath, nil))
+	ProbeHandler("")(closed, httptest.NewRequest("POST", ProbePath, nil))
 	if closed.Code != http.StatusForbidden {
 		t.Errorf("without a token file: %d", closed.Code)
 	}

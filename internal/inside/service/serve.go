@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
-	"google.golang.org/grpc"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -81,7 +80,7 @@ func inherit(address, number string) (net.Listener, error) {
 func Serve(ctx context.Context, l net.Listener, s *Service) error {
 	switch s.start.Protocol {
 	case app.GRPC:
-		return serveGRPC(ctx, l, s)
+		return ServeGRPC(ctx, l, newGRPCServer(s))
 	case app.TCP:
 		if err := s.serveTCP(ctx, l); err != nil {
 			return fmt.Errorf("serve on %s: %w", l.Addr(), err)
@@ -115,28 +114,6 @@ func ServeHTTP(ctx context.Context, l net.Listener, server *http.Server) error {
 	} else if err != nil {
 		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
 	}
-	return nil
-}
-
-func serveGRPC(ctx context.Context, l net.Listener, s *Service) error {
-	server, err := newGRPCServer(s)
-	if err != nil {
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
-	}
-	return runGRPC(ctx, l, server)
-}
-
-func runGRPC(ctx context.Context, l net.Listener, server *grpc.Server) error {
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	late := time.AfterFunc(shutdownGrace, server.Stop)
-	defer late.Stop()
-	server.GracefulStop()
 	return nil
 }
 

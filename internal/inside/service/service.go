@@ -13,7 +13,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 // Paths that are not counted as requests.
 const (
 	HealthPath = "/healthz"
+	ReadyPath  = "/readyz" // of admin addresses
 	StatsPath  = "/stats"
 )
 
@@ -288,22 +288,4 @@ func largeFill(size int64) []byte {
 		large.bytes = []byte(strings.Repeat("x", int(size)))
 	}
 	return large.bytes[:size]
-}
-
-// releaseWhenUnused releases the resources of a configuration after its last
-// request.
-func (s *Service) releaseWhenUnused(n *snapshot) {
-	var ways []way
-	for _, st := range n.steps {
-		for _, c := range st {
-			ways = append(ways, c.ways...)
-		}
-	}
-	if len(ways) > 0 {
-		runtime.AddCleanup(n, func(ways []way) {
-			for _, w := range ways {
-				s.clients.release(w)
-			}
-		}, ways)
-	}
 }

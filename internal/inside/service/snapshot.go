@@ -131,11 +131,9 @@ func (s *Service) install(i app.Instance) (string, error) {
 		return "", err
 	}
 	if err := s.held.hold(int64(i.Memory)); err != nil {
-		s.releaseWhenUnused(n)
 		return "", fmt.Errorf("hold %v: %w", i.Memory, err)
 	}
 	s.version++
-	s.releaseWhenUnused(n)
 	if old := s.now.Swap(n); old != nil && !slices.Equal(urls(old.instance.Calls), urls(i.Calls)) {
 		s.clients.closeIdle()
 	}

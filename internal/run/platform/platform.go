@@ -43,6 +43,7 @@ type Spec struct {
 	Trial      plan.Trial
 	Treatment  plan.Treatment
 	Topology   app.Topology
+	Programs   app.Programs // that services of the topology may have
 	Mesh       mesh.Definition
 	CPUs       map[string]string // processors by plane: "app", "data", "load"
 	Provenance string            // existing directory for rendered configs, command lines and logs
@@ -191,10 +192,10 @@ type Configurer interface {
 	Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error)
 }
 
-// StageTimer reads request times that services measure themselves.
+// StageTimer reads request times that programs of services measure themselves ([app.Program.Timed]).
 type StageTimer interface {
 	// StageTimes reads counters that begin at 0 with the deployment.
-	StageTimes(ctx context.Context) ([]StageTime, error)
+	StageTimes(ctx context.Context) ([]app.StageTime, error)
 }
 
 // Prober measures the current speed of the processors of application and data plane.
@@ -202,14 +203,6 @@ type Prober interface {
 	// Probe runs the fixed work of package probe on them, in half a second or less.
 	// It is never called while the load runs.
 	Probe(ctx context.Context) (probe.Reading, error)
-}
-
-// StageTime is one counter of times: their number and their sum.
-type StageTime struct {
-	Route   string // the path
-	Stage   string // "total": the whole request; "calc": the call of the function
-	Count   int64
-	Seconds float64
 }
 
 // NetworkFaults impairs the network of pods.

@@ -2,10 +2,13 @@ package platform
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // LoadService is the name of the load generator's pod and of its service.
@@ -27,6 +30,21 @@ func (s Spec) Replicas(of app.Service) int {
 // Protocol is the protocol of a service, by default the treatment's.
 func (s Spec) Protocol(of app.Service) string {
 	return cmp.Or(of.Protocol, s.Treatment.Levels.Protocol, app.HTTP1)
+}
+
+// Attribute returns t with its plane, role and component.
+func (s Spec) Attribute(t mesh.Task) mesh.Task {
+	return s.Mesh.Attribute(t, s.Programs.Containers()...)
+}
+
+// CheckPrograms refuses a service whose program is not among the programs.
+func (s Spec) CheckPrograms() error {
+	for _, of := range s.Topology.Services {
+		if _, ok := s.Programs.Of(of); !ok && of.Program != "" {
+			return fmt.Errorf("service %s: program %.60q: %w", of.Name, of.Program, errors.ErrUnsupported)
+		}
+	}
+	return nil
 }
 
 // Instance is the configuration of the program that plays a service. at returns the URLs of
@@ -54,7 +72,8 @@ func (s Spec) Targets(roots []string) []string {
 		return each(roots, []string{app.GRPCMethod})
 	}
 	if routes := s.Treatment.Levels.Route; routes != "" {
-		return each(roots, app.RoutePaths(routes))
+		program, _ := s.Programs.Of(s.Entry())
+		return each(roots, program.RoutePaths(routes))
 	}
 	return slices.Clone(roots)
 }

@@ -1,7 +1,9 @@
 package platform
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -12,7 +14,8 @@ import (
 func TestTargets(t *testing.T) {
 	roots := []string{"http://a/", "http://b/"}
 	spec := func(protocol, route string) Spec {
-		return Spec{Topology: app.Topology{Services: []app.Service{{Name: "a"}}},
+		return Spec{Topology: app.Topology{Services: []app.Service{{Name: "a", Program: "p"}}},
+			Programs:  app.Programs{{Name: "q", Routes: []app.ProgramRoute{{Path: "/q"}}}, {Name: "p", Routes: []app.ProgramRoute{{Path: "/x"}, {Path: "/y"}}}},
 			Treatment: plan.Treatment{Levels: experiment.Levels{Protocol: protocol, Route: route}}}
 	}
 	if got := spec("", "").Targets(roots); !slices.Equal(got, roots) {
@@ -24,8 +27,19 @@ func TestTargets(t *testing.T) {
 	if got := spec("", "/x,/y").Targets(roots); !slices.Equal(got, []string{"http://a/x", "http://a/y", "http://b/x", "http://b/y"}) {
 		t.Errorf("%q", got)
 	}
-	if got := spec("", app.EveryRoute).Targets(roots[:1]); len(got) != len(app.AdderRoutes()) || got[0] != "http://a/adder" {
+	if got := spec("", app.EveryRoute).Targets(roots[:1]); !slices.Equal(got, []string{"http://a/x", "http://a/y"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestCheckPrograms(t *testing.T) {
+	s := Spec{Topology: app.Topology{Services: []app.Service{{Name: "a"}, {Name: "b", Program: "p"}}}, Programs: app.Programs{{Name: "p"}}}
+	if err := s.CheckPrograms(); err != nil {
+		t.Error(err)
+	}
+	s.Programs[0].Name = "q"
+	if err := s.CheckPrograms(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), `service b: program "p"`) {
+		t.Errorf("%v", err)
 	}
 }
 

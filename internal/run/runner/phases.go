@@ -24,7 +24,7 @@ func (t *trial) deploy(ctx context.Context) error {
 	}
 	t.journal.record.Edges = t.setup.topology.Edges()
 	t.deployment, err = t.setup.Platform.Deploy(ctx, platform.Spec{
-		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Mesh: t.setup.mesh,
+		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Programs: t.setup.Programs, Mesh: t.setup.mesh,
 		CPUs: t.setup.Experiment.Platform.CPUs, Provenance: provenance,
 	})
 	if err != nil {

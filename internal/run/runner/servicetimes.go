@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -17,7 +18,7 @@ type serviceTimes struct {
 
 // read reads the times that services measured; nil if they measure none. It runs outside the
 // edges, so that its cost is not measured.
-func (st *serviceTimes) read(ctx context.Context) []platform.StageTime {
+func (st *serviceTimes) read(ctx context.Context) []app.StageTime {
 	if st.timer == nil {
 		return nil
 	}
@@ -31,7 +32,7 @@ func (st *serviceTimes) read(ctx context.Context) []platform.StageTime {
 }
 
 // keep records the difference of two readings.
-func (st *serviceTimes) keep(begin, end []platform.StageTime) {
+func (st *serviceTimes) keep(begin, end []app.StageTime) {
 	if begin == nil {
 		return
 	}

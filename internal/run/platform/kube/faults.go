@@ -15,7 +15,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -62,7 +61,7 @@ type faults struct {
 func (f *faults) Victims() []platform.Victim {
 	var all []platform.Victim
 	for _, s := range f.agentServices() {
-		if s.Program == app.Adder {
+		if s.Program != "" { // it cannot be changed while it runs
 			continue
 		}
 		f.pods.of(s.Name) // gives each pod a slot

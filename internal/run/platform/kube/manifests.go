@@ -57,8 +57,8 @@ func (m manifests) all() ([]runtime.Object, error) {
 // objectsOf are the objects of one service: configuration, Deployment and Service.
 func (m manifests) objectsOf(s app.Service) ([]runtime.Object, error) {
 	service := m.service(s)
-	if s.Program == app.Adder {
-		return []runtime.Object{m.workload(s, m.adderPod(s)), service}, nil
+	if program, ok := m.spec.Programs.Of(s); ok {
+		return []runtime.Object{m.workload(s, m.programPod(s, program)), service}, nil
 	}
 	config, err := m.config(s)
 	if err != nil {
@@ -126,17 +126,28 @@ func (m manifests) servicePod(s app.Service) corev1.PodSpec {
 	return pod
 }
 
-// adderPod is a server whose routes call one function in process, or in the sidecar container.
-func (m manifests) adderPod(s app.Service) corev1.PodSpec {
-	listeners := []string{"--rest", "127.0.0.1:8081", "--grpc", "127.0.0.1:8082",
-		"--rest-socket", tmpDir + "/rest.sock", "--grpc-socket", tmpDir + "/grpc.sock"}
+// programPod is a pod of a service that a program runs, with the process beside it.
+func (m manifests) programPod(s app.Service, program app.Program) corev1.PodSpec {
+	var listeners []string
+	if b := program.Beside; b != nil {
+		for i, flag := range b.Ports {
+			listeners = append(listeners, "--"+flag, "127.0.0.1:"+strconv.Itoa(besidePort+i))
+		}
+		for _, flag := range b.Sockets {
+			listeners = append(listeners, "--"+flag, tmpDir+"/"+app.SocketName(flag))
+		}
+	}
 	size, _ := m.spec.Instance(s, nil).ResponseSize.Fixed()
-	c := m.container(appContainer, s.Memory, append([]string{"adder", "--listen", listenAny(servicePort), "--admin", listenAny(adminPort),
-		"--token-file", tokenDir + "/" + tokenKey, "--response-size", strconv.FormatInt(size, 10)}, listeners...)...)
+	containers := []corev1.Container{m.container(appContainer, s.Memory, append([]string{program.Name, "--listen", listenAny(servicePort), "--admin", listenAny(adminPort),
+		"--token-file", tokenDir + "/" + tokenKey, "--response-size", strconv.FormatInt(size, 10)}, listeners...)...)}
+	c := &containers[0]
 	c.Ports = m.ports(s)
 	c.ReadinessProbe = readyAt(adminPort)
 	c.VolumeMounts = append(c.VolumeMounts, tokenMount)
-	pod := restrictedPod(c, m.container(adderContainer, 0, append([]string{"sidecar"}, listeners...)...))
+	if b := program.Beside; b != nil {
+		containers = append(containers, m.container(b.Container, 0, append([]string{b.Command}, listeners...)...))
+	}
+	pod := restrictedPod(containers...)
 	pod.Volumes = append(pod.Volumes, tokenVolume())
 	return pod
 }
@@ -191,8 +202,8 @@ func (m manifests) containersOf(service string) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("no service %s", service)
 	}
-	if s.Program == app.Adder {
-		return []string{appContainer, adderContainer}, nil
+	if program, ok := m.spec.Programs.Of(s); ok && program.Beside != nil {
+		return []string{appContainer, program.Beside.Container}, nil
 	}
 	return []string{appContainer}, nil
 }

@@ -19,18 +19,18 @@ const (
 // Ports of the containers.
 const (
 	servicePort = 8080
+	besidePort  = 8081 // the first of the process beside a program
 	adminPort   = 9090
 	workerPort  = 9095
 )
 
 // Names of containers, and of objects that exist once in a namespace.
 const (
-	appContainer   = "app"
-	adderContainer = "adder"
-	loadContainer  = "load"
-	tokenName      = "tare-token"
-	tokenKey       = "token"
-	configKey      = "service.json"
+	appContainer  = "app"
+	loadContainer = "load"
+	tokenName     = "tare-token"
+	tokenKey      = "token"
+	configKey     = "service.json"
 )
 
 // clusterDomain is the suffix of Services' DNS names.

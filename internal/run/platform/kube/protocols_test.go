@@ -7,6 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
 
 // Every protocol works from the load worker to the entry and between services. The sidecar study's program runs with its
@@ -22,7 +23,8 @@ func TestProtocolsAndPrograms(t *testing.T) {
 			s.Topology.Services[0].Calls = nil
 		},
 		"adder": func(s *platform.Spec) {
-			s.Topology = app.Topology{Name: "adder", Entry: "server", Services: []app.Service{{Name: "server", Program: app.Adder}}}
+			s.Topology = app.Topology{Name: "adder", Entry: "server", Services: []app.Service{{Name: "server", Program: "adder"}}}
+			s.Programs = app.Programs{sidecar.Program()}
 			s.Treatment.Levels.Route = app.EveryRoute
 		},
 	} {

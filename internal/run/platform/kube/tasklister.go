@@ -69,7 +69,7 @@ func (l *taskLister) ofChart(pod *corev1.Pod, container string) bool {
 // application or a load of another run is unattributed. A pod with a system priority belongs to the cluster. Other
 // containers stay unattributed: they may belong to the mesh.
 func (l *taskLister) attribute(t mesh.Task, ofChart, own, system bool) mesh.Task {
-	t = l.spec.Mesh.Attribute(t)
+	t = l.spec.Attribute(t)
 	if t.Plane == metric.Unattributed && ofChart {
 		t.Plane = metric.App
 	}

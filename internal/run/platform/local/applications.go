@@ -42,14 +42,15 @@ func (as *applications) start(ctx context.Context, p *pod, s app.Service, listen
 	}
 	defer api.Close()
 	p.api = api.Addr().(*net.TCPAddr).AddrPort()
-	if s.Program == app.Adder {
-		args, err := as.startAdder(ctx, p)
+	if program, ok := as.layout.spec.Programs.Of(s); ok {
+		p.program = program
+		args, err := as.startBeside(ctx, p)
 		if err != nil {
 			return err
 		}
-		size, _ := as.instance(p, s).ResponseSize.Fixed()
+		size, _ := instance.ResponseSize.Fixed()
 		args = append(args, "--response-size", strconv.FormatInt(size, 10))
-		return as.run(ctx, p, s, append([]string{"adder"}, args...), nil, listener, api)
+		return as.run(ctx, p, s, append([]string{program.Name}, args...), nil, listener, api)
 	}
 	return as.run(ctx, p, s, []string{"serve", "--config", path, "--source", p.ip.String()}, []string{"--token-file", as.workspace.tokenFile()}, listener, api)
 }

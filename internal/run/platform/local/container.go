@@ -12,7 +12,7 @@ import (
 type container struct {
 	id      string // of its first process
 	pod     *pod
-	name    string                      // app, sidecar, adder or control
+	name    string                      // app, sidecar, control, or of the process beside a program
 	again   func(context.Context) error // restarts it at its address
 	lives   int
 	process *proc.Process // current or last; nil before the first

@@ -87,7 +87,7 @@ func (v *verifier) flows() ([]flow, error) {
 			f.parts = append(f.parts, part{pod: p})
 		}
 		all = append(all, f)
-		all = append(all, v.adderFlows(v.layout.pods[s.Name])...)
+		all = append(all, v.besideFlows(v.layout.pods[s.Name])...)
 	}
 	return all, nil
 }
@@ -143,9 +143,9 @@ func (v *verifier) unit(protocol string) string {
 	return v.layout.spec.Mesh.Local.Verify.Unit + "s"
 }
 
-// adderFlows are the calls that reach the sidecars of a service's adders.
-func (v *verifier) adderFlows(pods []*pod) []flow {
-	f := flow{name: "calls at the sidecar of " + pods[0].service, hint: "the routes do not reach the function; see the logs in the trial's provenance directory"}
+// besideFlows are the calls that reach the processes beside the programs of a service.
+func (v *verifier) besideFlows(pods []*pod) []flow {
+	f := flow{name: "calls at the sidecar of " + pods[0].service, hint: "the routes do not reach it; see the logs in the trial's provenance directory"}
 	for _, p := range pods {
 		if p.beside != nil {
 			f.parts = append(f.parts, part{pod: p.beside})
@@ -156,7 +156,7 @@ func (v *verifier) adderFlows(pods []*pod) []flow {
 	}
 	for i := range probes {
 		u, err := url.Parse(v.layout.entry[i%len(v.layout.entry)])
-		if err == nil && u.Path != "/" && u.Path != "/adder" {
+		if err == nil && pods[0].program.CallsBeside(u.Path) {
 			f.want++
 		}
 	}

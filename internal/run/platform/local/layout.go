@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -19,7 +20,8 @@ type pod struct {
 	app      netip.AddrPort // the application; zero in the load generator's pod
 	api      netip.AddrPort // the application's REST interface; zero in the load generator's pod
 	sidecar  mesh.SidecarContext
-	beside   *pod                      // the sidecar of an adder, for its counter
+	program  app.Program               // of the service; zero: the configurable one
+	beside   *pod                      // the process beside the program, for its counter
 	admin    *admin                    // nil without a mesh
 	inbound  netip.AddrPort            // the sidecar's inbound listener
 	outbound map[string]netip.AddrPort // the sidecar's listener for each service

@@ -172,7 +172,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	if err != nil {
 		return nil, err
 	}
-	ps := &processes{mesh: spec.Mesh, cpus: spec.CPUs, workspace: files, abandon: abandon}
+	ps := &processes{attribute: spec.Attribute, cpus: spec.CPUs, workspace: files, abandon: abandon}
 	control := &controlPlane{layout: trial, workspace: files, processes: ps}
 	data := &proxies{layout: trial, workspace: files, processes: ps, control: control}
 	if trial.proxied() {
@@ -199,7 +199,7 @@ func supported(spec platform.Spec) error {
 	if _, ok := spec.Topology.Service(loadService); ok {
 		return hint.Wrap(fmt.Errorf("service %q has the name of the load generator", loadService), "rename the service")
 	}
-	if err := spec.Mesh.On(mesh.OnLocal); err != nil {
+	if err := errors.Join(spec.CheckPrograms(), spec.Mesh.On(mesh.OnLocal)); err != nil {
 		return err
 	}
 	for _, s := range spec.Topology.Services {

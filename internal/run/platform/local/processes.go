@@ -19,7 +19,7 @@ import (
 
 // processes starts, watches and lists the processes of a trial.
 type processes struct {
-	mesh      mesh.Definition
+	attribute func(mesh.Task) mesh.Task
 	cpus      map[string]string // by plane
 	workspace *workspace
 	abandon   context.CancelCauseFunc // ends a deployment that is being made
@@ -50,7 +50,7 @@ func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 	if ps.removed {
 		return nil, errRemoved
 	}
-	task = ps.mesh.Attribute(task)
+	task = ps.attribute(task)
 	cmd.CPUs = ps.cpus[string(task.Plane)]
 	printed.CPUs = cmd.CPUs
 	p, err := proc.Start(ctx, cmd)
@@ -136,7 +136,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	self := platform.Task{PID: os.Getpid(), Task: ps.mesh.Attribute(mesh.Task{ID: "tare", Pod: "tare", Container: "tare"})}
+	self := platform.Task{PID: os.Getpid(), Task: ps.attribute(mesh.Task{ID: "tare", Pod: "tare", Container: "tare"})}
 	tasks := []platform.Task{self}
 	ps.mu.Lock()
 	for _, p := range ps.started {
@@ -155,7 +155,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 		t := o.task
 		if t.Plane == metric.Harness {
 			t.Pod, t.Container = "", o.name
-			t.Task = ps.mesh.Attribute(t.Task)
+			t.Task = ps.attribute(t.Task)
 		}
 		t.ID = fmt.Sprintf("%s/%s-%d", t.ID, o.name, t.PID)
 		tasks = append(tasks, t)

@@ -11,13 +11,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
+	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -58,24 +52,18 @@ func probeHTTP(version int) func(context.Context, string, int64, int64) error {
 // maxMessage is the maximum size of a gRPC message, bytes.
 const maxMessage = app.MaxSize + 16
 
-// onlyConn returns an existing connection, once.
-func onlyConn(conn net.Conn) func(context.Context) (net.Conn, error) {
+// onlyConn sends requests by HTTP/2 on an existing connection.
+func onlyConn(conn net.Conn) *http.Transport {
 	left := make(chan net.Conn, 1)
 	left <- conn
-	return func(context.Context) (net.Conn, error) {
+	return &http.Transport{DisableKeepAlives: true, Protocols: protocols(2), DialContext: func(context.Context, string, string) (net.Conn, error) {
 		select {
 		case c := <-left:
 			return c, nil
 		default:
 			return nil, errors.New("the connection was closed")
 		}
-	}
-}
-
-func dialGRPC(address string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
-	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
-	return grpc.NewClient("passthrough:///"+address, options...)
+	}}
 }
 
 func probeGRPC(ctx context.Context, raw string, send, want int64) error {
@@ -85,17 +73,24 @@ func probeGRPC(ctx context.Context, raw string, send, want int64) error {
 	if err != nil {
 		return err
 	}
-	conn, err := dialGRPC(u.Host)
+	header := http.Header{}
+	header.Set(app.AloneHeader, "1")
+	over := &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: protocols(2)}
+	answer, err := rpc.Call(ctx, over, u.Host, u.Path, header, rpc.Message{rpc.Append(nil, app.GRPCPayload, make([]byte, send))}, maxMessage)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	ctx = metadata.AppendToOutgoingContext(ctx, app.AloneHeader, "1")
-	var answer wrapperspb.BytesValue
-	if err := conn.Invoke(ctx, u.Path, &wrapperspb.BytesValue{Value: make([]byte, send)}, &answer); err != nil {
-		return fmt.Errorf("code %v: %w", status.Code(err), err)
+	fields, err := rpc.Fields(answer)
+	if err != nil {
+		return err
 	}
-	if n := int64(len(answer.Value)); want >= 0 && n != want {
+	n := int64(0)
+	for _, f := range fields {
+		if f.Number == app.GRPCPayload {
+			n = int64(len(f.Bytes))
+		}
+	}
+	if want >= 0 && n != want {
 		return fmt.Errorf("%d bytes", n)
 	}
 	return nil
@@ -155,9 +150,7 @@ func exchangeHTTP1(_ context.Context, conn net.Conn, service string) error {
 }
 
 func exchangeHTTP2(ctx context.Context, conn net.Conn, service string) error {
-	dial := onlyConn(conn)
-	transport := &http.Transport{DisableKeepAlives: true, Protocols: protocols(2),
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+	transport := onlyConn(conn)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+service+"/healthz", nil)
 	if err != nil {
 		return err
@@ -174,13 +167,7 @@ func exchangeHTTP2(ctx context.Context, conn net.Conn, service string) error {
 }
 
 func exchangeGRPC(ctx context.Context, conn net.Conn, service string) error {
-	dial := onlyConn(conn)
-	client, err := dialGRPC(service, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if _, err := grpc_health_v1.NewHealthClient(client).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+	if err := rpc.Healthy(ctx, onlyConn(conn), service); err != nil {
 		return fmt.Errorf("no answer to a request: %w", err)
 	}
 	return nil

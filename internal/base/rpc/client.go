@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Call makes a unary call: method, such as /grpc.health.v1.Health/Check, at a host
+// over a transport of HTTP/2. header may be nil. The response has at most limit bytes.
+// The error of an answer is an [*Error].
+func Call(ctx context.Context, over http.RoundTripper, host, method string, header http.Header, request Message, limit int64) ([]byte, error) {
+	if header == nil {
+		header = http.Header{}
+	}
+	header["Content-Type"] = []string{contentType}
+	header["Te"] = []string{"trailers"}
+	header["User-Agent"] = []string{"tare"}
+	if end, ok := ctx.Deadline(); ok {
+		header[timeoutHeader] = []string{formatTimeout(time.Until(end))}
+	}
+	body := func() (io.ReadCloser, error) { return io.NopCloser(request.reader()), nil }
+	r := (&http.Request{
+		Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: host, Path: method}, Host: host,
+		Header: header, GetBody: body, ContentLength: int64(prefixSize + request.size()),
+	}).WithContext(ctx)
+	r.Body, _ = body()
+	resp, err := over.RoundTrip(r)
+	if err != nil {
+		return nil, failed(ctx, err)
+	}
+	defer resp.Body.Close()
+	return response(ctx, resp, limit)
+}
+
+// response reads the message and the status of an answer.
+func response(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
+	if err, found := statusOf(resp.Header); found { // no body
+		if err == nil {
+			err = Errorf(Internal, "the answer has no message")
+		}
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		code, ok := httpCodes[resp.StatusCode]
+		if !ok {
+			code = Unknown
+		}
+		return nil, Errorf(code, "status %s", resp.Status)
+	}
+	if t := resp.Header.Get("Content-Type"); !isGRPC(t) {
+		return nil, Errorf(Unknown, "content type %.40q", t)
+	}
+	m, err := read(resp.Body, limit)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, failed(ctx, err)
+	}
+	if n, rest := io.Copy(io.Discard, io.LimitReader(resp.Body, 1)); rest != nil {
+		return nil, failed(ctx, rest)
+	} else if n > 0 {
+		return nil, Errorf(Internal, "the answer has more than one message")
+	}
+	status, found := statusOf(resp.Trailer)
+	switch {
+	case !found:
+		return nil, Errorf(Internal, "the answer has no grpc-status")
+	case status != nil:
+		return nil, status
+	case err != nil:
+		return nil, Errorf(Internal, "the answer has no message")
+	}
+	return m, nil
+}
+
+// failed is the error of a call that did not end with a status.
+func failed(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil {
+		return &Error{CodeOf(cause), cause.Error()}
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Unavailable, err.Error()}
+}
+
+// isGRPC reports whether a content type is that of gRPC with protobuf.
+func isGRPC(t string) bool {
+	rest, ok := strings.CutPrefix(t, contentType)
+	return ok && (rest == "" || rest[0] == ';' || rest == "+proto" || strings.HasPrefix(rest, "+proto;"))
+}
+
+// Healthy calls the health service of a host. The error reports another status than SERVING.
+func Healthy(ctx context.Context, over http.RoundTripper, host string) error {
+	b, err := Call(ctx, over, host, healthCheck, nil, nil, exact)
+	if err != nil {
+		return err
+	}
+	fields, err := Fields(b)
+	if err != nil {
+		return err
+	}
+	for _, f := range fields {
+		if f.Number == 1 && f.Int == serving {
+			return nil
+		}
+	}
+	return fmt.Errorf("the health of %s is not SERVING", host)
+}

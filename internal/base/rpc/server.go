@@ -1,0 +1,171 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Handler serves a unary method. The status of an error that is no [*Error] is [CodeOf] it.
+type Handler func(ctx context.Context, header http.Header, request []byte) (Message, error)
+
+// Service is a service with its description and the handlers of its methods, by name.
+type Service struct {
+	File     File
+	Handlers map[string]Handler
+}
+
+// Server serves services, their health and their reflection. Serve it with
+// [http.Protocols] that include HTTP/2.
+type Server struct {
+	limit    int64
+	services map[string]bool
+	methods  map[string]func(*stream) error // by path
+}
+
+// NewServer returns a server for requests of at most limit bytes.
+func NewServer(limit int64, services ...Service) *Server {
+	s := &Server{limit: limit, services: map[string]bool{}, methods: map[string]func(*stream) error{}}
+	health := &healthService{names: map[string]bool{"": true}}
+	files := []File{healthFile}
+	for _, of := range services {
+		name, methods := of.File.serviceName(), map[string]func(*stream) error{}
+		for method, h := range of.Handlers {
+			methods[method] = unary(h)
+		}
+		s.add(name, methods)
+		health.names[name] = true
+		files = append(files, of.File)
+	}
+	s.add(healthFile.serviceName(), map[string]func(*stream) error{"Check": unary(health.check), "Watch": health.watch})
+	reflection := newReflection(files)
+	for _, name := range reflectionNames {
+		s.add(name, map[string]func(*stream) error{"ServerReflectionInfo": reflection.serve})
+	}
+	return s
+}
+
+func (s *Server) add(service string, methods map[string]func(*stream) error) {
+	s.services[service] = true
+	for name, m := range methods {
+		s.methods["/"+service+"/"+name] = m
+	}
+}
+
+// stream is one call at the server.
+type stream struct {
+	w     http.ResponseWriter
+	r     *http.Request
+	limit int64
+}
+
+// receive returns the next message of the client; [io.EOF] after the last.
+func (s *stream) receive() ([]byte, error) { return read(s.r.Body, s.limit) }
+
+// send writes a message to the client.
+func (s *stream) send(m Message) error {
+	if _, err := s.w.Write(m.prefix()); err != nil {
+		return err
+	}
+	for _, part := range m {
+		if _, err := s.w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush sends what is written without waiting for the end of the call.
+func (s *stream) flush() error { return http.NewResponseController(s.w).Flush() }
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	given := r.Header.Get("Content-Type")
+	switch {
+	case r.ProtoMajor < 2:
+		w.WriteHeader(http.StatusHTTPVersionNotSupported)
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	case !isGRPC(given):
+		w.Header().Set("Accept", contentType)
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		return
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{given}
+	h["Date"] = nil // net/http would add it
+	err := s.call(w, r)
+	h[http.TrailerPrefix+statusHeader] = statusText(CodeOf(err))
+	if err != nil {
+		text := err.Error()
+		var e *Error
+		if errors.As(err, &e) {
+			text = e.Message
+		}
+		h[http.TrailerPrefix+messageHeader] = []string{escape(text)}
+	}
+}
+
+var textOK = []string{"0"}
+
+func statusText(c Code) []string {
+	if c == OK {
+		return textOK
+	}
+	return []string{strconv.Itoa(int(c))}
+}
+
+func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
+	if e := r.Header.Get(encodingHeader); e != "" && e != "identity" {
+		w.Header()[acceptHeader] = []string{"identity"}
+		return Errorf(Unimplemented, "the encoding %.20q is not supported", e)
+	}
+	method, ok := s.methods[r.URL.Path]
+	if !ok {
+		service, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if s.services[service] {
+			return Errorf(Unimplemented, "unknown method %.80s for service %.80s", name, service)
+		}
+		return Errorf(Unimplemented, "unknown service %.80s", service)
+	}
+	if text := r.Header.Get(timeoutHeader); text != "" {
+		limit, err := parseTimeout(text)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	return method(&stream{w, r, s.limit})
+}
+
+// unary is a method that receives and sends one message.
+func unary(h Handler) func(*stream) error {
+	return func(s *stream) error {
+		in, err := s.receive()
+		if errors.Is(err, io.EOF) {
+			return Errorf(Internal, "the request has no message")
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.receive(); !errors.Is(err, io.EOF) {
+			return Errorf(Internal, "the request has more than one message")
+		}
+		out, err := h(s.r.Context(), s.r.Header, in)
+		if err != nil {
+			return err
+		}
+		if int64(out.size()) > int64(^uint32(0)) {
+			return Errorf(ResourceExhausted, "the response of %d bytes is too large", out.size())
+		}
+		return s.send(out)
+	}
+}
