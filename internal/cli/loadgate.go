@@ -126,6 +126,9 @@ func (g loadGate) check(r *load.Report) (holds bool, value float64, undecided st
 	default:
 		holds = (value < g.limit) == g.below
 	}
+	if !holds && !r.Generator.OK && g.figure.unit != "%" { // its lateness only adds to times
+		return false, 0, fmt.Sprintf("the generator was the limit, and %s with it", g.figure.text(value))
+	}
 	return holds, value, ""
 }
 

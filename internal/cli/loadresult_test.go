@@ -136,25 +136,29 @@ func TestGatesOfTimesWithFailures(t *testing.T) {
 	for _, test := range []struct {
 		gate    string
 		success float64
+		limited bool // the generator was the limit
 		want    string
 	}{
-		{"p99 < 50ms", 1, "holds: p99 40 ms"},
-		{"p99 < 40", 1, "does not hold: p99 40 ms"},
-		{"p99 <= 40", 1, "holds"},
-		{"p99<0.05s", 0.995, "holds"},
-		{"p99 < 50ms", 0.98, `cannot be decided: 2 % of the requests failed, so the p99 of all requests has no time`},
-		{"p50 < 50ms", 0.98, "holds"},
-		{"max < 50ms", 0.9999, "cannot be decided"},
-		{"rate > 950", 1, "holds: rate 1000/s"},
-		{"rate >= 1001/s", 1, "does not hold"},
-		{"success > 97%", 0.98, "holds: success 98 %"},
+		{"p99 < 50ms", 1, true, "holds: p99 40 ms"},
+		{"p99 < 30ms", 1, true, "cannot be decided: the generator was the limit, and p99 40 ms with it"},
+		{"errors < 1%", 0.5, true, "does not hold: errors 50 %"},
+		{"p99 < 50ms", 1, false, "holds: p99 40 ms"},
+		{"p99 < 40", 1, false, "does not hold: p99 40 ms"},
+		{"p99 <= 40", 1, false, "holds"},
+		{"p99<0.05s", 0.995, false, "holds"},
+		{"p99 < 50ms", 0.98, false, `cannot be decided: 2 % of the requests failed, so the p99 of all requests has no time`},
+		{"p50 < 50ms", 0.98, false, "holds"},
+		{"max < 50ms", 0.9999, false, "cannot be decided"},
+		{"rate > 950", 1, false, "holds: rate 1000/s"},
+		{"rate >= 1001/s", 1, false, "does not hold"},
+		{"success > 97%", 0.98, false, "holds: success 98 %"},
 	} {
 		gates, err := parseLoadGates([]string{test.gate})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f := &loadFlags{checkedGates: gates}
-		r := &load.Report{Rate: 1000, ResponseMS: load.Quantiles{Count: 10, P50: 20, P99: 40, Max: 45}, Result: load.Result{Success: &test.success}}
+		r := &load.Report{Rate: 1000, ResponseMS: load.Quantiles{Count: 10, P50: 20, P99: 40, Max: 45}, Result: load.Result{Success: &test.success}, Generator: load.Generator{OK: !test.limited}}
 		if got := f.gatesOf(r)[0]; !strings.Contains(got.Text, test.want) || got.Holds != strings.HasPrefix(test.want, "holds") {
 			t.Errorf("%s at %v: %+v", test.gate, test.success, got)
 		}

@@ -208,6 +208,8 @@ type Distributions struct {
 	Lookup    []byte `json:"lookup"`
 	// Failed are the response times of failed requests, by class.
 	Failed map[string][]byte `json:"failed,omitempty"`
+	// Routes are the response times of successful requests, by path.
+	Routes map[string][]byte `json:"routes,omitempty"`
 }
 
 // Host is the state of the machine in the measure window; zero where unknown.
@@ -245,4 +247,8 @@ type Bucket struct {
 type RouteTimes struct {
 	Requests int64   `json:"requests"`
 	MeanMS   float64 `json:"mean_ms,omitempty"` // from the actual send to the last byte
+	// Failed counts the requests of any other outcome, and ResponseMS are the response
+	// times of Requests, from the intended start; ms.
+	Failed     int64     `json:"failed,omitempty"`
+	ResponseMS Quantiles `json:"latency_ms,omitzero"`
 }

@@ -96,7 +96,10 @@ func Merge(reports []load.Report) (load.Report, error) {
 		}
 	}
 	fill(&m, &sum)
-	m.Routes = mergeRoutes(reports)
+	var err error
+	if m.Routes, err = mergeRoutes(reports); err != nil {
+		return load.Report{}, fmt.Errorf("merge load reports: %w", err)
+	}
 	m.Slices = mergeSlices(reports)
 	m.GapDistance = gapDistance // unknown for a merged schedule: the worst part's
 	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {

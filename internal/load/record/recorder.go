@@ -176,6 +176,9 @@ func (r *Recorder) count(o *Outcome, class classIndex, response int64) {
 		}
 		put(orNew(&r.failed[failedIndex(class, o.Status)]), response)
 	}
+	if len(r.routes) > 0 {
+		r.routes[o.Path].finish(o, class, response)
+	}
 	r.messages += int64(o.Messages)
 	r.redirects += int64(o.Hops)
 	if o.Retries > 0 {
@@ -192,10 +195,6 @@ func (r *Recorder) count(o *Outcome, class classIndex, response int64) {
 		put(r.response, response)
 		put(r.service, o.End-o.Sent)
 		put(r.firstByte, o.First-o.Sent)
-		if len(r.routes) > 0 {
-			r.routes[o.Path].n++
-			r.routes[o.Path].sum += o.End - o.Sent
-		}
 		if o.Messages > 0 {
 			put(r.message, o.Message-o.Sent)
 		}

@@ -67,6 +67,7 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 	r.Routes = byRoute(paths, t.routes)
 	if p.Parts > 0 {
 		r.Parts = t.distributions()
+		r.Parts.Routes = encodeRoutes(paths, t.routes)
 	}
 	if wall > 0 {
 		r.Rate = float64(t.completed) / wall.Seconds()

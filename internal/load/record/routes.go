@@ -1,22 +1,66 @@
 package record
 
 import (
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// routeTotal adds up service times, ns.
-type routeTotal struct{ n, sum int64 }
+// routeTotal counts the requests of one route.
+type routeTotal struct {
+	n, sum   int64                   // 2xx, and their service times, ns
+	failed   int64                   // all others
+	response *hdrhistogram.Histogram // 2xx; nil until the first
+}
+
+// finish counts the outcome of a request.
+func (t *routeTotal) finish(o *Outcome, class classIndex, response int64) {
+	if class != classOK {
+		t.failed++
+		return
+	}
+	t.n++
+	t.sum += o.End - o.Sent
+	if t.response == nil {
+		t.response = newLive() // coarser: there may be many routes
+	}
+	put(t.response, response)
+}
+
+func (t *routeTotal) add(w *routeTotal) {
+	t.n += w.n
+	t.sum += w.sum
+	t.failed += w.failed
+	if w.response == nil {
+		return
+	}
+	if t.response == nil {
+		t.response = newLive()
+	}
+	t.response.Merge(w.response)
+}
 
 // addRoutes adds b to a, which has as many routes or none yet.
 func addRoutes(a, b []routeTotal) []routeTotal {
 	if len(a) < len(b) {
 		a = append(a, make([]routeTotal, len(b)-len(a))...)
 	}
-	for i, r := range b {
-		a[i].n += r.n
-		a[i].sum += r.sum
+	for i := range b {
+		a[i].add(&b[i])
 	}
 	return a
+}
+
+// times are the report of one route.
+func (t *routeTotal) times() load.RouteTimes {
+	r := load.RouteTimes{Requests: t.n, Failed: t.failed}
+	if t.n > 0 {
+		r.MeanMS = float64(t.sum) / float64(t.n) / 1e6
+	}
+	if t.response != nil {
+		r.ResponseMS = quantiles(t.response, 1e6)
+	}
+	return r
 }
 
 // byRoute is the report of routes in the order of paths.
@@ -26,31 +70,56 @@ func byRoute(paths []string, totals []routeTotal) map[string]load.RouteTimes {
 	}
 	named := map[string]load.RouteTimes{}
 	for i, path := range paths {
-		t := load.RouteTimes{}
-		if i < len(totals) && totals[i].n > 0 {
-			t = load.RouteTimes{Requests: totals[i].n, MeanMS: float64(totals[i].sum) / float64(totals[i].n) / 1e6}
+		var t routeTotal
+		if i < len(totals) {
+			t = totals[i]
 		}
-		named[path] = t
+		named[path] = t.times()
+	}
+	return named
+}
+
+// encodeRoutes encodes the response times of routes for a merge.
+func encodeRoutes(paths []string, totals []routeTotal) map[string][]byte {
+	var named map[string][]byte
+	for i, path := range paths {
+		if i >= len(totals) || totals[i].response == nil {
+			continue
+		}
+		if named == nil {
+			named = map[string][]byte{}
+		}
+		named[path], _ = totals[i].response.EncodeV2() // writes to memory: cannot fail
 	}
 	return named
 }
 
 // mergeRoutes adds up the routes of several reports.
-func mergeRoutes(reports []load.Report) map[string]load.RouteTimes {
-	var sum map[string]load.RouteTimes
+func mergeRoutes(reports []load.Report) (map[string]load.RouteTimes, error) {
+	sums := map[string]*routeTotal{}
 	for i := range reports {
 		for path, r := range reports[i].Routes {
-			if sum == nil {
-				sum = map[string]load.RouteTimes{}
+			part := routeTotal{n: r.Requests, sum: int64(r.MeanMS * 1e6 * float64(r.Requests)), failed: r.Failed}
+			if reports[i].Parts != nil {
+				if encoded := reports[i].Parts.Routes[path]; encoded != nil {
+					var err error
+					if part.response, err = hdrhistogram.Decode(encoded); err != nil {
+						return nil, err
+					}
+				}
 			}
-			was := sum[path]
-			n := was.Requests + r.Requests
-			if n > 0 {
-				was.MeanMS = (was.MeanMS*float64(was.Requests) + r.MeanMS*float64(r.Requests)) / float64(n)
+			if sums[path] == nil {
+				sums[path] = &routeTotal{}
 			}
-			was.Requests = n
-			sum[path] = was
+			sums[path].add(&part)
 		}
 	}
-	return sum
+	if len(sums) == 0 {
+		return nil, nil
+	}
+	named := map[string]load.RouteTimes{}
+	for path, sum := range sums {
+		named[path] = sum.times()
+	}
+	return named, nil
 }

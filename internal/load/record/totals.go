@@ -62,7 +62,7 @@ type Totals struct {
 	retried            int64 // requests that were retried
 	Gaps               Gaps
 	slices             sliceCounts              // in the window
-	routes             []routeTotal             // 2xx, by the profile's paths; empty where there is one
+	routes             []routeTotal             // by the profile's paths; empty where there is one
 	resumed            int64                    // handshakes that resumed a session, of the whole run
 	TLS                string                   // version and cipher suite of the first connection
 	Open               int64                    // at t0

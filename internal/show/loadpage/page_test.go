@@ -46,7 +46,7 @@ func example() (load.Profile, load.Report) {
 		ResponseMS: q, ServiceMS: q, TTFBMS: q, ConnectMS: q, TLSMS: q, FloorMS: q, LatenessUS: q, OwnLatenessUS: q,
 		FailedMS: map[string]load.Quantiles{"5xx": q, "conn": q}, Histogram: buckets,
 		Times:   map[string]*hdrhistogram.Histogram{load.Succeeded: h, "5xx": failed},
-		Routes:  map[string]load.RouteTimes{"/" + strings.Repeat("a-long-path/", 30): {Requests: 900, MeanMS: 0.3}, "/b": {}},
+		Routes:  map[string]load.RouteTimes{"/" + strings.Repeat("a-long-path/", 30): {Requests: 900, Failed: 10, MeanMS: 0.3, ResponseMS: q}, "/b": {}},
 		BytesIn: 12345678, BytesOut: 1234, Reconnects: 3, IdleClosed: 730221, TLSResumed: 4,
 		Addresses: map[string]int64{"127.0.0.1:1": 4, "127.0.0.2:1": 4}, CPUSeconds: 0.2, ThreadCPURatio: 0.03,
 	}
@@ -79,8 +79,8 @@ func TestPageFits(t *testing.T) {
 			if !strings.HasPrefix(plain, "200.0 req/s, 99.0 % ok (0.70 % status 503, 0.30 % certificate refused), p50 0.33 ms, p99 1.2 ms The generator was the limit") {
 				t.Errorf("width %d begins with %.200s", most, plain)
 			}
-			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed idle 730221 connections, by the server",
-				"URLs", "900 0.3000 /a-long", "lateness", "floor", "limit sent late", "note tasks waited", "warning not steady", "✗ gate"} {
+			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed unused 730221 connections, by the server",
+				"URLs", "910 10 0.3310 0.7000 1.230 /a-long", "0 0 - - - /b", "lateness", "floor", "limit sent late", "note tasks waited", "warning not steady", "✗ gate"} {
 				if !strings.Contains(plain, want) {
 					t.Errorf("width %d lacks %q:\n%s", most, want, text)
 				}

@@ -176,20 +176,30 @@ func failureName(p *load.Profile, class string) string {
 	return class
 }
 
-// routes are the service times by path.
+// routes are the figures by path, the most frequent first.
 func (t *page) routes(r *load.Report) {
 	if len(r.Routes) == 0 {
 		return
 	}
-	t.heading("URLs", "successful requests, mean service time in ms")
+	const pathAt = 44
+	t.heading("URLs", "response times of successful requests in ms")
+	t.line("%s", t.paint.faint(fmt.Sprintf("%10s %8s %7s %7s %7s  URL", "requests", "failed", "p50", "p95", "p99")))
 	for _, path := range slices.SortedFunc(maps.Keys(r.Routes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(r.Routes[b].Requests, r.Routes[a].Requests), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(r.Routes[b].Requests+r.Routes[b].Failed, r.Routes[a].Requests+r.Routes[a].Failed), cmp.Compare(a, b))
 	}) {
-		times := "-"
-		if r.Routes[path].Requests > 0 {
-			times = figure(r.Routes[path].MeanMS)
+		route := r.Routes[path]
+		time := func(ms float64) string {
+			if route.ResponseMS.Count == 0 {
+				return "-"
+			}
+			return figure(ms)
 		}
-		t.line("%10d %8s  %s", r.Routes[path].Requests, times, t.cut(path, t.width-21))
+		failed := fmt.Sprintf("%8d", route.Failed)
+		if route.Failed > 0 {
+			failed = t.paint.bad(failed)
+		}
+		t.line("%10d %s %7s %7s %7s  %s", route.Requests+route.Failed, failed, time(route.ResponseMS.P50), time(route.ResponseMS.P95), time(route.ResponseMS.P99),
+			t.cut(path, t.width-pathAt-2))
 	}
 }
 

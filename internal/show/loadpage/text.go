@@ -28,16 +28,24 @@ func (p palette) warn(s string) string  { return p.code("33", s) }
 func (p palette) bad(s string) string   { return p.code("31", s) }
 func (p palette) bar(s string) string   { return p.code("36", s) }
 
+// hardSpace keeps a number and its unit on one line while text is folded.
+const hardSpace = "\u00a0"
+
+var units = strings.NewReplacer(" ms", hardSpace+"ms", " %", hardSpace+"%", " req/s", hardSpace+"req/s")
+
 // fold writes text over as many lines as it needs; later lines begin with indent.
 func (t *page) fold(text, indent string) {
-	lines := strings.Split(ansi.Wrap(text, t.width, " "), "\n")
-	t.line("%s", lines[0])
-	if len(lines) == 1 {
-		return
+	text = units.Replace(text)
+	lines := strings.Split(ansi.Wrap(text, t.width, ""), "\n")
+	if len(lines) > 1 {
+		rest := strings.TrimLeft(strings.Join(lines[1:], " "), " ")
+		lines = append(lines[:1], strings.Split(ansi.Wrap(rest, t.width-len(indent), ""), "\n")...)
 	}
-	rest := strings.TrimLeft(strings.Join(lines[1:], " "), " ")
-	for _, line := range strings.Split(ansi.Wrap(rest, t.width-len(indent), " "), "\n") {
-		t.line("%s%s", indent, line)
+	for i, line := range lines {
+		if i > 0 {
+			line = indent + line
+		}
+		t.line("%s", strings.ReplaceAll(strings.TrimRight(line, " "), hardSpace, " "))
 	}
 }
 
