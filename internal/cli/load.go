@@ -32,7 +32,7 @@ const (
 func newLoadCommand(c *CommandLine) *cobra.Command {
 	f := &loadFlags{}
 	cmd := &cobra.Command{
-		Use:   "load URL…",
+		Use:   "load [URL…]",
 		Short: "Send load to a URL, and print what became of it and how long it took",
 		Long: `load sends requests to one or more URLs and prints outcomes and latencies.
 
@@ -44,6 +44,7 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load http://127.0.0.1:8080/ -r 1000 -z 30s                # 1000 requests/s, as independent users send them
   tare load http://127.0.0.1:8080/ -n 10000 -c 16 -o csv         # 10000 requests, a line a second
   tare load http://127.0.0.1:8080/items --data '{"name": "tare"}' -r 200
+  tare load --targets requests.txt -r 200                        # vegeta's targets, or JSON lines
   tare load http://127.0.0.1:8080/ -r 100 --gate 'p99 < 50ms, errors < 0.1%'   # exit code 4 if it does not hold
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000   # a step, then a ramp
   tare load https://127.0.0.1:8443/ --protocol auto --cacert ca.pem --cert me.pem --key me.key
@@ -51,7 +52,6 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check -r 1000
   tare load tcp://127.0.0.1:7000 --body-size 128 -r 1000         # an echo: what is sent must come back
   tare load http://127.0.0.1:8080/ -r 20000 --processes 3        # more than one process can send`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			f.given, f.in, f.notef = cmd.Flags().Changed, c.In, c.Notef
 			p, err := f.build(urls)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/calls"
 )
 
 // build makes the profile; every mistake is named.
@@ -30,7 +31,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p))
+	errs = append(errs, f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p))
 	if p.Seed = f.seed; !f.given("seed") {
@@ -136,6 +137,45 @@ func (f *loadFlags) refuseZero() error {
 	return errors.Join(errs...)
 }
 
+// maxSharedBody bounds the body in a profile for other processes, bytes.
+const maxSharedBody = 8 << 20
+
+// readTargets adds the requests of a file after those of the URLs.
+func (f *loadFlags) readTargets(p *load.Profile) error {
+	switch {
+	case f.targets == "" && len(p.Targets) == 0:
+		return errors.New("no URL: give one, or a file of requests with --targets")
+	case f.targets == "":
+		return nil
+	case f.targets == "-" && f.data == "@-":
+		return errors.New("--targets and --data cannot both read standard input")
+	}
+	in, name := f.in, "standard input"
+	if f.targets != "-" {
+		file, err := os.Open(f.targets)
+		if err != nil {
+			return fmt.Errorf("--targets: %w", err)
+		}
+		defer file.Close()
+		in, name = file, f.targets
+	}
+	read, err := calls.Read(in, name)
+	if err != nil {
+		return err
+	}
+	p.Calls = make([]load.Call, len(p.Targets))
+	weights := slices.Concat(p.Weights, slices.Repeat([]int{1}, max(0, len(p.Targets)-len(p.Weights))))
+	for _, c := range read {
+		p.Targets, p.Calls = append(p.Targets, c.URL), append(p.Calls, c.Call)
+		weights = append(weights, c.Weight)
+	}
+	p.Weights = weights
+	if !f.given("connections") { // each request has connections of its own
+		p.Connections = max(p.Connections, len(p.Targets))
+	}
+	return nil
+}
+
 // addBody sets the request's body and its content type.
 func (f *loadFlags) addBody(p *load.Profile) error {
 	data := f.data
@@ -159,6 +199,9 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read --data: %w", err)
+	}
+	if f.parts > 1 && len(body) > maxSharedBody {
+		return fmt.Errorf("--data has %d bytes, and --processes takes at most %d: use --body-file", len(body), maxSharedBody)
 	}
 	p.Body = body
 	kind := "application/x-www-form-urlencoded" // as curl

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -214,5 +215,42 @@ func TestSuggestions(t *testing.T) {
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%q: %v, hint %q", test.args, err, hint.Of(err))
 		}
+	}
+}
+
+// --targets reads requests from a file or standard input, beside those of the URLs.
+func TestTargetsFile(t *testing.T) {
+	f, _ := parsedLoadFlags(t, "--targets", "-", "-H", "X: y")
+	f.in = strings.NewReader("GET http://a/\n\nPOST http://b/c\nA: b\n")
+	p, err := f.build([]string{"http://u/"})
+	if err != nil || !slices.Equal(p.Targets, []string{"http://u/", "http://a/", "http://b/c"}) || len(p.Calls) != 3 || p.Calls[0].Method != "" || p.Calls[2].Headers[0] != "A: b" || !slices.Equal(p.Weights, []int{1, 1, 1}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	f, _ = parsedLoadFlags(t, "--targets", "-")
+	f.in = strings.NewReader(strings.Repeat("GET http://a/\n", 200))
+	if p, err = f.build(nil); err != nil || p.Connections != 200 {
+		t.Errorf("200 requests on %d connections: %v", p.Connections, err)
+	}
+	_, err = runLoadCommand(t)
+	if err == nil || !strings.Contains(err.Error(), "no URL: give one, or a file of requests") {
+		t.Errorf("no URL: %v", err)
+	}
+	_, err = runLoadCommand(t, "--targets", "/nowhere")
+	if exitCode(err) != console.BadUsage {
+		t.Errorf("no file: %v", err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	t.Cleanup(s.Close)
+	file := t.TempDir() + "/requests.jsonl"
+	if err := os.WriteFile(file, []byte(`{"url":"`+s.URL+`/x","weight":3}`+"\n"+`{"method":"PUT","url":"`+s.URL+`/x"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := runLoadCommand(t, "--targets", file, "-n", "40", "-r", "400")
+	if err != nil || !strings.Contains(out, "75.0 % ok (25.0 % status 418)") || !strings.Contains(out, "GET /x") || !strings.Contains(out, "PUT /x") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

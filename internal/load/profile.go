@@ -3,6 +3,8 @@
 package load
 
 import (
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -103,6 +105,9 @@ type Profile struct {
 	// shares with others. The measure window then has only these.
 	Slices *Slices `json:"slices,omitempty"`
 
+	// Calls are the requests to Targets, in their order, if they differ in more than their
+	// URLs. Each has connections of its own. HTTP only.
+	Calls []Call `json:"calls,omitempty"`
 	// Weights of the targets, in their order; empty: all equal.
 	Weights []int `json:"weights,omitempty"`
 	// Headers are sent with every request, "Name: value".
@@ -169,6 +174,29 @@ type Profile struct {
 	// absent. The body is read as it comes and not kept. Not for gRPC.
 	JSONHas   []string `json:"jsonHas,omitempty"`
 	JSONLacks []string `json:"jsonLacks,omitempty"`
+}
+
+// Call is the request to one target. An empty field is that of the profile.
+type Call struct {
+	Name    string   `json:"name,omitempty"` // in [Report.Routes]; default: method and path
+	Method  string   `json:"method,omitempty"`
+	Headers []string `json:"headers,omitempty"` // in addition to those of the profile
+	Body    []byte   `json:"body,omitempty"`
+}
+
+// ForTarget is the profile for target i: the fields of its call replace the profile's.
+func (p *Profile) ForTarget(i int) Profile {
+	q := *p
+	if i >= len(p.Calls) {
+		return q
+	}
+	c := p.Calls[i]
+	q.Method = cmp.Or(c.Method, p.Method)
+	q.Headers = slices.Concat(p.Headers, c.Headers)
+	if c.Body != nil {
+		q.Body, q.BodyFile, q.RequestSize = c.Body, "", 0
+	}
+	return q
 }
 
 // ConnectTo is where connections to a host and port go instead.

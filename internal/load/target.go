@@ -1,8 +1,10 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 )
@@ -33,14 +35,17 @@ func PortOf(u *url.URL) uint16 {
 	return 80
 }
 
-// Paths lists the paths of the targets, each once, and which of them each target
-// has. One path for all yields no paths.
+// Paths lists the paths of the targets, each once, and which of them each target has: of
+// calls their names. One path for all yields no paths.
 func (p *Profile) Paths() (paths []string, of []int) {
 	index := map[string]int{}
-	for _, raw := range p.Targets {
+	for i, raw := range p.Targets {
 		path := raw
 		if u, err := url.Parse(raw); err == nil {
 			path = u.EscapedPath()
+		}
+		if i < len(p.Calls) {
+			path = cmp.Or(p.Calls[i].Name, cmp.Or(p.Calls[i].Method, p.Method, http.MethodGet)+" "+cmp.Or(path, "/"))
 		}
 		if _, ok := index[path]; !ok {
 			index[path] = len(paths)

@@ -72,7 +72,11 @@ func (p *Profile) validateHTTP2() (errs []error) {
 			errs = append(errs, fmt.Errorf("target %d: path %q is not of the form /package.Service/Method", i+1, u.Path))
 		}
 	}
-	for _, h := range p.Headers {
+	headers := p.Headers
+	for _, c := range p.Calls {
+		headers = slices.Concat(headers, c.Headers)
+	}
+	for _, h := range headers {
 		name, _, _ := strings.Cut(h, ":")
 		unsupported(slices.Contains(forbiddenH2, strings.ToLower(name)), "header "+name)
 	}
@@ -107,14 +111,7 @@ func (p Profile) Validate() error {
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	refuse(p.Connections >= 1 && p.Connections < len(p.Targets), "%d connections are fewer than the %d targets", p.Connections, len(p.Targets))
 	refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
-	for _, h := range p.Headers {
-		name, value, ok := strings.Cut(h, ":")
-		refuse(!ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value), "header %q is not of the form Name: value", h)
-		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
-			errs = append(errs, hint.New("leave it out: --body-size or --body-file set it",
-				"header %s: the length of the body sets it", strings.TrimSpace(name)))
-		}
-	}
+	errs = append(errs, validateHeaders(p.Headers)...)
 	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
 	refuse(p.Body != nil && (p.RequestSize > 0 || p.BodyFile != ""), "a request cannot have a body and also a body file or a body size")
 	for _, c := range p.ConnectTo {
@@ -147,6 +144,7 @@ func (p Profile) Validate() error {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
 	}
 	errs = append(errs, p.validateEcho()...)
+	errs = append(errs, p.validateCalls()...)
 	errs = append(errs, p.validateChecks()...)
 	if p.mayHTTP2() {
 		errs = append(errs, p.validateHTTP2()...)
@@ -162,11 +160,50 @@ func (p *Profile) validateRetryIdle() (errs []error) {
 	if !p.RetryIdle {
 		return nil
 	}
-	if !slices.Contains(idempotent, p.Method) {
-		errs = append(errs, fmt.Errorf("method %s is not idempotent: its requests are not retried after an idle connection was closed", p.Method))
+	for i := range max(1, len(p.Calls)) {
+		if method := p.ForTarget(i).Method; !slices.Contains(idempotent, method) {
+			errs = append(errs, fmt.Errorf("method %s is not idempotent: its requests are not retried after an idle connection was closed", method))
+		}
 	}
 	if p.Protocol != ProtocolHTTP1 && p.Protocol != ProtocolAuto {
 		errs = append(errs, fmt.Errorf("retries after an idle connection was closed, with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
+	}
+	return errs
+}
+
+func validateHeaders(headers []string) (errs []error) {
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			errs = append(errs, fmt.Errorf("header %q is not of the form Name: value", h))
+		}
+		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
+			errs = append(errs, hint.New("leave it out: --body-size or --body-file set it",
+				"header %s: the length of the body sets it", strings.TrimSpace(name)))
+		}
+	}
+	return errs
+}
+
+// validateCalls lists the mistakes in calls.
+func (p *Profile) validateCalls() (errs []error) {
+	if len(p.Calls) == 0 {
+		return nil
+	}
+	if len(p.Calls) != len(p.Targets) {
+		errs = append(errs, fmt.Errorf("%d calls for %d targets", len(p.Calls), len(p.Targets)))
+	}
+	for i, c := range p.Calls {
+		if c.Method != "" && !httpguts.ValidHeaderFieldName(c.Method) {
+			errs = append(errs, fmt.Errorf("call %d: method %q is not a token", i+1, c.Method))
+		}
+		errs = append(errs, validateHeaders(c.Headers)...)
+	}
+	if p.Protocol == ProtocolTCP || p.Protocol == ProtocolGRPC {
+		errs = append(errs, fmt.Errorf("several requests with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
+	}
+	if p.Follow > 0 {
+		errs = append(errs, fmt.Errorf("following redirects of several requests: %w", errors.ErrUnsupported))
 	}
 	return errs
 }

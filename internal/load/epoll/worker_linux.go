@@ -3,7 +3,6 @@ package epoll
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -40,7 +39,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	w.streams, w.resends = multiplexer{w: w}, resender{w: w}
 	for i := range w.places.pools {
 		t := &j.Targets[i]
-		w.places.pools[i] = pool{target: t, turn: number, bodily: p.Method != http.MethodHead}
+		w.places.pools[i] = pool{target: t, turn: number, bodily: t.Bodily}
 		if t.TLS != nil && w.io.plain == nil {
 			w.io.plain = make([]byte, plainBuffer)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -154,7 +153,7 @@ func (c *conn) reopen() {
 func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Failure, reusable bool) {
 	l := c.worker
 	_ = c.conn.SetDeadline(until)
-	c.parser.Reset(p.Method != http.MethodHead)
+	c.parser.Reset(c.target.Bodily)
 	if err := c.write(); err != nil {
 		return 0, target.NetFailure(err), false
 	}

@@ -39,3 +39,20 @@ func (l Lookup) Addresses(ctx context.Context, u *url.URL, version string) ([]ne
 	}
 	return addrs, nil
 }
+
+// once looks each name up once: many targets may have one host.
+func (l Lookup) once() Lookup {
+	type question struct{ network, name string }
+	known := map[question][]netip.Addr{}
+	return func(ctx context.Context, network, name string) ([]netip.Addr, error) {
+		q := question{network, name}
+		if addrs, ok := known[q]; ok {
+			return addrs, nil
+		}
+		addrs, err := l(ctx, network, name)
+		if err == nil {
+			known[q] = addrs
+		}
+		return addrs, err
+	}
+}

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
@@ -10,7 +11,7 @@ import (
 
 // ForHop is where to connect to for h. Its name is looked up when that is done first.
 func ForHop(p *load.Profile, h *http1.Hop) (*Target, error) {
-	t := &Target{URL: h.Url, Socket: p.Socket, protocol: load.ProtocolHTTP1, Addrs: literal(h.Url), Root: h}
+	t := &Target{URL: h.Url, Socket: p.Socket, protocol: load.ProtocolHTTP1, Addrs: literal(h.Url), Root: h, Bodily: p.Method != http.MethodHead}
 	addrs, err := connectTo(context.Background(), p, h.Url, nil)
 	if err != nil {
 		return nil, err

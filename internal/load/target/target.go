@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -26,6 +27,7 @@ type Target struct {
 	HTTP2    *http2.Request   // the same for HTTP/2; nil: HTTP/1.1
 	Root     *http1.Hop       // the request as the beginning of a chain of redirects
 	Path     int              // of the profile's paths
+	Bodily   bool             // answers have a body: the method is not HEAD
 	Echo     []byte           // the request where protocol tcp expects it back; nil: HTTP
 }
 
@@ -34,17 +36,24 @@ type Target struct {
 func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]Target, error) {
 	targets := make([]Target, len(p.Targets))
 	_, pathOf := p.Paths()
+	common := body
+	look, protocols := look.once(), map[string]string{}
 	for i, raw := range p.Targets {
+		body := common
 		u, err := load.ParseTarget(raw)
 		if err != nil {
 			return nil, err
 		}
-		t := Target{URL: u, Socket: p.Socket, protocol: p.Protocol, Root: http1.RootHop(u, p), Path: pathOf[i]}
+		call := p.ForTarget(i)
+		if i < len(p.Calls) && p.Calls[i].Body != nil {
+			body = p.Calls[i].Body
+		}
+		t := Target{URL: u, Socket: p.Socket, protocol: p.Protocol, Root: http1.RootHop(u, &call), Path: pathOf[i], Bodily: call.Method != http.MethodHead}
 		if p.Protocol == load.ProtocolTCP {
 			t.Echo = echoed(body)
 			t.Request = t.Echo
 		} else {
-			t.Request = http1.BuildRequest(u, p, body)
+			t.Request = http1.BuildRequest(u, &call, body)
 		}
 		if t.Addrs, err = connectTo(ctx, p, u, look); err != nil {
 			return nil, fmt.Errorf("target %s: %w", raw, err)
@@ -58,12 +67,16 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 			}
 		}
 		if p.Protocol == load.ProtocolAuto {
-			if t.protocol, err = chooseProtocol(ctx, p, &t); err != nil {
-				return nil, fmt.Errorf("ask target %s for its protocol: %w", raw, err)
+			origin := u.Scheme + "://" + u.Host
+			if t.protocol = protocols[origin]; t.protocol == "" {
+				if t.protocol, err = chooseProtocol(ctx, p, &t); err != nil {
+					return nil, fmt.Errorf("ask target %s for its protocol: %w", raw, err)
+				}
+				protocols[origin] = t.protocol
 			}
 		}
 		if t.protocol == load.ProtocolHTTP2 || t.protocol == load.ProtocolGRPC {
-			t.HTTP2 = http2.BuildRequest(u, p, body)
+			t.HTTP2 = http2.BuildRequest(u, &call, body)
 		}
 		if u.Scheme == "https" || u.Scheme == load.SchemeTLS {
 			if t.TLS, err = tlsConfig(p.TLS, u.Hostname(), offered[t.protocol]); err != nil {

@@ -79,7 +79,7 @@ func TestPageFits(t *testing.T) {
 			if !strings.HasPrefix(plain, "200.0 req/s, 99.0 % ok (0.70 % status 503, 0.30 % certificate refused), p50 0.33 ms, p99 1.2 ms The generator was the limit") {
 				t.Errorf("width %d begins with %.200s", most, plain)
 			}
-			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed unused 730221 connections, by the server",
+			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed idle 730221 connections, by the server",
 				"URLs", "910 10 0.3310 0.7000 1.230 /a-long", "0 0 - - - /b", "lateness", "floor", "limit sent late", "note tasks waited", "warning not steady", "✗ gate"} {
 				if !strings.Contains(plain, want) {
 					t.Errorf("width %d lacks %q:\n%s", most, want, text)

@@ -1,0 +1,235 @@
+// Package calls reads files of requests: targets of vegeta, and JSON lines.
+package calls
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Bounds of a file.
+const (
+	maxCalls = 10_000
+	maxLine  = 16 << 20 // bytes
+	maxBody  = 8 << 20  // bytes, of all requests: a profile has at most 16 MiB
+)
+
+// Call is one request of a file.
+type Call struct {
+	load.Call
+	URL    string
+	Weight int // 1 by default
+}
+
+// LineError is a mistake in a file.
+type LineError struct {
+	File         string
+	Line, Column int // from 1
+	Message      string
+	Tip          string
+}
+
+func (e *LineError) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
+}
+
+// Hint is a correction.
+func (e *LineError) Hint() string { return e.Tip }
+
+// InvalidFile marks the error as a mistake in a user's file.
+func (*LineError) InvalidFile() {}
+
+// file reads lines.
+type file struct {
+	name  string
+	lines *bufio.Scanner
+	line  int
+	text  string // of the line
+	again bool   // the line is to be read again
+	over  bool
+	body  int // bytes of all bodies so far
+}
+
+// Read reads requests: a target in vegeta's format, or a JSON object on one line. name is
+// for errors.
+func Read(r io.Reader, name string) ([]Call, error) {
+	f := &file{name: name, lines: bufio.NewScanner(r)}
+	f.lines.Buffer(nil, maxLine)
+	var calls []Call
+	for f.next() {
+		if f.text == "" || f.text[0] == '#' {
+			continue
+		}
+		read := f.vegeta
+		if f.text[0] == '{' {
+			read = f.json
+		}
+		c, err := read()
+		if err != nil {
+			return nil, err
+		}
+		if f.body += len(c.Body); f.body > maxBody {
+			return nil, f.fail("", "the bodies have more than %d bytes", maxBody)
+		}
+		if len(calls) == maxCalls {
+			return nil, f.fail("", "more than %d requests", maxCalls)
+		}
+		calls = append(calls, c)
+	}
+	if err := f.lines.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: line %d: %w", name, f.line+1, err)
+	}
+	if calls == nil {
+		return nil, fmt.Errorf("read %s: it has no requests", name)
+	}
+	return calls, nil
+}
+
+func (f *file) next() bool {
+	if f.again {
+		f.again = false
+		return true
+	}
+	if f.over || !f.lines.Scan() { // after an error Scan may go on
+		f.over, f.text = true, ""
+		return false
+	}
+	f.line++
+	f.text = strings.TrimSpace(f.lines.Text())
+	return true
+}
+
+func (f *file) fail(tip, format string, args ...any) error {
+	return &LineError{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
+}
+
+// request is the first line of a target of vegeta.
+var request = regexp.MustCompile(`^[A-Z]+\s+\S+$`)
+
+// vegeta reads a target: method and URL, headers, @file with the body, and a blank line.
+func (f *file) vegeta() (Call, error) {
+	if !request.MatchString(f.text) {
+		return Call{}, f.fail("a line begins with method and URL, or is a JSON object", "%.80q is not of the form GET http://host/path", f.text)
+	}
+	method, url, _ := strings.Cut(f.text, " ")
+	c := Call{URL: strings.TrimSpace(url), Weight: 1, Call: load.Call{Method: method}}
+	if err := f.check(&c); err != nil {
+		return c, err
+	}
+	for f.next() {
+		switch {
+		case f.text == "":
+			return c, nil
+		case f.text[0] == '#':
+		case f.text[0] == '{', request.MatchString(f.text):
+			f.again = true
+			return c, nil
+		case f.text[0] == '@':
+			body, err := os.ReadFile(f.text[1:])
+			if err != nil {
+				return c, f.fail("", "read body: %v", err)
+			}
+			c.Body = body
+		default:
+			name, value, ok := strings.Cut(f.text, ":")
+			if !ok {
+				return c, f.fail("headers are Name: value, and a body is @file", "%.80q is no header", f.text)
+			}
+			c.Headers = append(c.Headers, strings.TrimSpace(name)+": "+strings.TrimSpace(value))
+		}
+	}
+	return c, nil
+}
+
+// jsonCall is a line of JSON. vegeta has header and a body in base64.
+type jsonCall struct {
+	Name    string              `json:"name"`
+	Method  string              `json:"method"`
+	URL     string              `json:"url"`
+	Headers map[string]string   `json:"headers"`
+	Header  map[string][]string `json:"header"`
+	Body    json.RawMessage     `json:"body"`
+	Weight  *int                `json:"weight"`
+}
+
+var jsonFields = []string{"name", "method", "url", "headers", "header", "body", "weight"}
+
+func (f *file) json() (Call, error) {
+	var j jsonCall
+	d := json.NewDecoder(strings.NewReader(f.text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&j); err != nil {
+		if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			return Call{}, f.fail(strict.DidYouMean(strings.Trim(field, `"`), jsonFields), "unknown field %s", field)
+		}
+		at := &LineError{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf("no JSON object of a request: %v", err)}
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			at.Column = int(syntax.Offset)
+		}
+		return Call{}, at
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Call{}, f.fail("write one object a line", "text after the object")
+	}
+	c := Call{URL: j.URL, Weight: 1, Call: load.Call{Name: j.Name, Method: j.Method}}
+	if j.Weight != nil {
+		c.Weight = *j.Weight
+	}
+	for name, value := range j.Headers {
+		c.Headers = append(c.Headers, name+": "+value)
+	}
+	for name, values := range j.Header {
+		for _, value := range values {
+			c.Headers = append(c.Headers, name+": "+value)
+		}
+	}
+	slices.Sort(c.Headers)
+	isJSON := len(j.Body) > 0 && j.Body[0] != '"'
+	if isJSON && !slices.ContainsFunc(c.Headers, func(h string) bool { return strings.HasPrefix(strings.ToLower(h), "content-type:") }) {
+		c.Headers = append(c.Headers, "Content-Type: application/json")
+	}
+	var err error
+	if c.Body, err = bodyOf(j); err != nil {
+		return c, f.fail("header is vegeta's, with a body in base64; headers goes with a body as it is", "body: %v", err)
+	}
+	return c, f.check(&c)
+}
+
+// bodyOf is text, or a JSON value as it is; with vegeta's header it is base64.
+func bodyOf(j jsonCall) ([]byte, error) {
+	switch {
+	case len(j.Body) == 0 || bytes.Equal(j.Body, []byte("null")):
+		return nil, nil
+	case j.Body[0] != '"':
+		return j.Body, nil
+	case j.Header != nil:
+		var body []byte
+		err := json.Unmarshal(j.Body, &body)
+		return body, err
+	}
+	var body string
+	err := json.Unmarshal(j.Body, &body)
+	return []byte(body), err
+}
+
+// check finds mistakes in a request.
+func (f *file) check(c *Call) error {
+	if _, err := load.ParseTarget(c.URL); err != nil {
+		return f.fail("", "%v", err)
+	}
+	if c.Method == "" && c.Body != nil {
+		c.Method = http.MethodPost
+	}
+	return nil
+}

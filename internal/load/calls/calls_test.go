@@ -1,0 +1,89 @@
+package calls
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+func TestRead(t *testing.T) {
+	body := filepath.Join(t.TempDir(), "body.json")
+	if err := os.WriteFile(body, []byte(`{"a":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, text string
+		want       []Call
+	}{
+		{"vegeta's documentation", "GET http://goku:9090/path?item=ball\n\n# a comment\nPOST http://goku:9090/things\nX-Account-ID: 99\nContent-Type: application/json\n@" + body + "\n\n  HEAD http://goku:9090/x  \n", []Call{
+			{URL: "http://goku:9090/path?item=ball", Weight: 1, Call: load.Call{Method: "GET"}},
+			{URL: "http://goku:9090/things", Weight: 1, Call: load.Call{Method: "POST", Headers: []string{"X-Account-ID: 99", "Content-Type: application/json"}, Body: []byte(`{"a":1}`)}},
+			{URL: "http://goku:9090/x", Weight: 1, Call: load.Call{Method: "HEAD"}},
+		}},
+		{"no blank lines", "GET http://a/\nGET http://b/\nX: y\nDELETE http://c/", []Call{
+			{URL: "http://a/", Weight: 1, Call: load.Call{Method: "GET"}}, {URL: "http://b/", Weight: 1, Call: load.Call{Method: "GET", Headers: []string{"X: y"}}},
+			{URL: "http://c/", Weight: 1, Call: load.Call{Method: "DELETE"}},
+		}},
+		{"vegeta's JSON", `{"method":"POST","url":"http://goku/","body":"UHVuY2gh","header":{"Content-Type":["text/plain"],"A":["b","c"]}}`, []Call{
+			{URL: "http://goku/", Weight: 1, Call: load.Call{Method: "POST", Headers: []string{"A: b", "A: c", "Content-Type: text/plain"}, Body: []byte("Punch!")}},
+		}},
+		{"JSON lines", `{"url":"http://a/","weight":3,"name":"home"}` + "\n" + `{"url":"http://a/items","headers":{"X":"y"},"body":{"n": 1}}` + "\n\n" + `{"method":"PUT","url":"http://a/t","body":"text"}`, []Call{
+			{URL: "http://a/", Weight: 3, Call: load.Call{Name: "home"}},
+			{URL: "http://a/items", Weight: 1, Call: load.Call{Method: "POST", Headers: []string{"X: y", "Content-Type: application/json"}, Body: []byte(`{"n": 1}`)}},
+			{URL: "http://a/t", Weight: 1, Call: load.Call{Method: "PUT", Body: []byte("text")}},
+		}},
+	} {
+		got, err := Read(strings.NewReader(test.text), "f")
+		if err != nil || !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %v\n got %+v\nwant %+v", test.name, err, got, test.want)
+		}
+	}
+}
+
+// Mistakes have file, line and column, and a hint where there is one.
+func TestMistakes(t *testing.T) {
+	for _, test := range []struct{ text, error, hint string }{
+		{"", "f: it has no requests", ""},
+		{"# nothing\n", "f: it has no requests", ""},
+		{"GET http://a/\n\nhttp://b/", `f:3:1: "http://b/" is not of the form GET`, "a line begins with method and URL"},
+		{"GET ftp://a/", "f:1:1: target \"ftp://a/\" does not begin with http", ""},
+		{"POST http://a/\nnonsense", `f:2:1: "nonsense" is no header`, "a body is @file"},
+		{"POST http://a/\n@/nowhere/at/all", "f:2:1: read body", ""},
+		{`{"url":"http://a/","wieght":2}`, `f:1:1: unknown field "wieght"`, "did you mean weight?"},
+		{`{"url":"http://a/"}` + "\n" + `{"url":"http://a/",}`, "f:2:20: no JSON object of a request", ""},
+		{`{"url":"http://a/"} x`, "f:1:1: text after the object", "one object a line"},
+		{`{"url":"http://a/","body":"no base64!","header":{}}`, "f:1:1: body", "header is vegeta's"},
+		{`{"url":""}`, "f:1:1: target", ""},
+		{"GET http://a/\n" + strings.Repeat("x", maxLine+1), "f: line 2", ""},
+		{strings.Repeat("GET http://a/\n", maxCalls+1), "more than 10000 requests", ""},
+	} {
+		_, err := Read(strings.NewReader(test.text), "f")
+		if err == nil || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
+			t.Errorf("%.60q: %v, hint %q", test.text, err, hint.Of(err))
+		}
+		var invalid interface{ InvalidFile() }
+		if strings.Contains(test.error, "f:") && strings.Count(test.error, ":") > 2 && !errors.As(err, &invalid) {
+			t.Errorf("%.60q is no mistake in a file", test.text)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("GET http://a/\nX: y\n\n")
+	f.Add(`{"url":"http://a/","body":{"n":1}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "@") {
+			t.Skip("names a file")
+		}
+		calls, err := Read(strings.NewReader(text), "f")
+		if err == nil && len(calls) == 0 {
+			t.Error("no requests and no error")
+		}
+	})
+}
