@@ -174,6 +174,18 @@ func Headlines() []string {
 	return names
 }
 
+// Shown lists the metrics that reports show without --all: the headlines of each row,
+// and the parts beside them.
+func Shown() []string {
+	var names []string
+	for i := range rows {
+		for _, part := range slices.Concat(rows[i].Headline, rows[i].Beside) {
+			names = append(names, rows[i].name(part))
+		}
+	}
+	return names
+}
+
 // Title is the metric in words, e.g. "CPU/request, data plane".
 func (m Metric) Title() string {
 	if m.row == nil || m.row.Title == "" {

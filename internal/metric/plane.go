@@ -10,14 +10,15 @@ const (
 	Data         Plane = "data"         // sidecars, node proxies, waypoints, gateways
 	Control      Plane = "control"      // the mesh's control plane
 	Load         Plane = "load"         // the load generator itself, without its proxy
-	Platform     Plane = "platform"     // shared by everyone: kube-system, the kernel's remainder
+	Platform     Plane = "platform"     // pods shared by everyone: kube-system
+	Node         Plane = "node"         // nodes outside their pods: kubelet, container runtime, kernel
 	Harness      Plane = "harness"      // tare itself
 	Unattributed Plane = "unattributed" // matched no attribution rule; reported, never dropped
 )
 
 // Planes lists every plane in the order in which reports print them.
 func Planes() []Plane {
-	return []Plane{App, Data, Control, Platform, Unattributed, Load, Harness}
+	return []Plane{App, Data, Control, Platform, Node, Unattributed, Load, Harness}
 }
 
 // Part is a plane, or a sum of planes: the part after the slash of a metric's name.
@@ -35,14 +36,15 @@ var parts = []Part{
 	{"app", []Plane{App}, "the services under test", "application", ""},
 	{"data", []Plane{Data}, "the data plane: sidecars, node proxies, waypoints", "data plane", "data plane"},
 	{"control", []Plane{Control}, "the mesh's control plane", "control plane", ""},
-	{"platform", []Plane{Platform}, "shared by everyone: kube-system, the kernel's remainder", "", ""},
+	{"platform", []Plane{Platform}, "pods shared by everyone: kube-system", "", ""},
+	{"node", []Plane{Node}, "nodes outside their pods: kubelet, container runtime, kernel", "node outside pods", ""},
 	{"unattributed", []Plane{Unattributed}, "tasks that matched no attribution rule", "", ""},
 	{"load", []Plane{Load}, "the load generator", "load generator", ""},
 	{"harness", []Plane{Harness}, "tare itself", "tare itself", ""},
 	{"mesh", []Plane{Data, Control}, "data plane and control plane", "", "mesh"},
 	{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform", "", "mesh + app + load"},
-	{"total", []Plane{App, Data, Control, Platform, Unattributed}, "paid by the owner of the application", "", ""},
-	{"cluster", []Plane{App, Data, Control, Platform, Unattributed, Load}, "everything but the harness", "", "whole cluster"},
+	{"total", []Plane{App, Data, Control, Platform, Unattributed}, "paid by the owner of the application, in pods", "", ""},
+	{"cluster", []Plane{App, Data, Control, Platform, Node, Unattributed, Load}, "everything but the harness", "", "whole cluster"},
 }
 
 // Parts lists the planes and their sums. The slice is shared; do not change it.

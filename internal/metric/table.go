@@ -45,6 +45,7 @@ type Row struct {
 	Parts          []string // empty: the metric has none
 	Routes         bool     // the parts are the paths of routes, without their first slash
 	Headline       []string // parts that reports show first, in their order; "" for a metric without parts
+	Beside         []string // parts shown with the headlines and tested with the other metrics
 	Judged         Judgement
 	Source         Source
 	SpeedSensitive bool
@@ -62,7 +63,7 @@ var (
 // rows is the table, in the order of reports and exports.
 var rows = []Row{
 	{Name: CPUPerRequest, Unit: "us", Better: LowerIsBetter, Doc: "CPU time per answered request",
-		Parts: partNames(), Headline: []string{"total", "data", "app"}, Source: Tasks, SpeedSensitive: true,
+		Parts: partNames(), Headline: []string{"total", "data", "app"}, Beside: []string{"node"}, Source: Tasks, SpeedSensitive: true,
 		Title: "CPU/request, %s", Heads: [2]string{"CPU/request", "%s, µs"}},
 	{Name: CPUCores, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time per wall-clock time over the measure phase",
 		Parts: partNames(), Source: Tasks, SpeedSensitive: true,

@@ -60,6 +60,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
+	separateNodes(records)
 	reattribute(records, opts.Attribute)
 	a := &analysis{
 		run:       run{plan: d.Plan(), header: head, environment: d.Environment(), records: records},
@@ -143,6 +144,7 @@ type analysis struct {
 // latency logs is most of the work of a report.
 func (a *analysis) measure(latencyLog func(id string) string) {
 	a.trials = make([]Trial, len(a.records))
+	unsummed := a.makeUp()
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range a.records {
@@ -153,6 +155,7 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 			stageFigures(f, r)
 			failureFigures(f, r, latencyLog(r.ID))
 			f.withhold(r.Warnings)
+			f.unsum(unsummed[i])
 			a.trials[i] = Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values, roles: f.roles,

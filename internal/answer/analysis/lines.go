@@ -31,7 +31,7 @@ type Line struct {
 }
 
 // linedParts are the parts that get a line.
-var linedParts = []string{"data", "control", "app", "load", "platform", "mesh", "total", "cluster"}
+var linedParts = []string{"data", "control", "app", "load", "platform", "node", "mesh", "total", "cluster"}
 
 // minRates is the number of rates of a line; with two every line would fit.
 const minRates = 3

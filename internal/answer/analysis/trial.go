@@ -166,8 +166,8 @@ func taskSwitches(t result.TaskUsage) (float64, bool) {
 }
 
 // mayBeEmpty are the planes that use zero if they have no task. Any other plane
-// without a task was not measured.
-var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Unattributed: true}
+// without a task was not measured. [makeUp] finds the trials in which nodes were not.
+var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Node: true, metric.Unattributed: true}
 
 // planeSums adds up a resource by plane. A plane with a task that could not be
 // read is unknown: it is not in the answer.
@@ -219,7 +219,7 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 		}
 		for _, p := range metric.Parts() {
 			v, ok := part(p, planes)
-			if !ok {
+			if !ok || isNode(p) && !has(r.Tasks, metric.Node) {
 				continue
 			}
 			if res.name != "" {
@@ -246,6 +246,9 @@ func generatorCPU(planes map[metric.Plane]float64, l *result.Load, seconds float
 		planes[metric.Load] = *l.CPUSeconds / seconds
 	}
 }
+
+// isNode reports whether a part is the nodes outside pods. Runs without a cluster have none.
+func isNode(p metric.Part) bool { return len(p.Planes) == 1 && p.Planes[0] == metric.Node }
 
 func has(tasks []result.TaskUsage, p metric.Plane) bool {
 	for _, t := range tasks {
@@ -278,6 +281,9 @@ func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
 // missing warns of unreadable tasks, with the metrics that they leave unknown.
 func missing(f *figures, tasks []result.TaskUsage) {
 	for _, t := range tasks {
+		if t.Plane == metric.Node {
+			continue // makeUp has one warning for all of a trial's nodes
+		}
 		about := namesOf(t.Plane)
 		switch _, ok := taskCores(t); {
 		case t.Missing != "":
@@ -293,7 +299,10 @@ func missing(f *figures, tasks []result.TaskUsage) {
 
 // namesOf are the metrics that cannot be known without the tasks of plane.
 func namesOf(plane metric.Plane) []string {
-	names := []string{metric.MeshRatio, metric.DataPlaneRatio}
+	var names []string
+	if plane != metric.Node { // the ratios are of pods
+		names = append(names, metric.MeshRatio, metric.DataPlaneRatio)
+	}
 	for _, p := range metric.Parts() {
 		if !slices.Contains(p.Planes, plane) {
 			continue

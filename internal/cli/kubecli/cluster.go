@@ -71,7 +71,7 @@ func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	namespace := ""
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Print nodes, mark, foreign workloads, leftovers of runs, and missing RBAC permissions",
+		Short: "Print nodes, the run that holds the cluster, mark, foreign workloads, leftovers of runs, and missing RBAC permissions",
 		Example: `  tare cluster status
   tare cluster status --context k3d-tare --namespace tare-trials`,
 		Args: cobra.NoArgs,
@@ -112,7 +112,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		name string
 		text func(context.Context, *cluster.Cluster) (string, error)
 	}{
-		{"mark", markText}, {"foreign workloads", foreignText},
+		{"held by", holderText}, {"mark", markText}, {"foreign workloads", foreignText},
 		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
 		{"RBAC permissions", func(ctx context.Context, k *cluster.Cluster) (string, error) {
 			return permissionsText(ctx, k, namespace)
@@ -128,6 +128,18 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		fmt.Fprintf(c.Out, "\n%s: %s", part.name, text)
 	}
 	return nil
+}
+
+// holderText is the run that measures on the cluster now.
+func holderText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	h, held, err := guard.New(k).Holder(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !held {
+		return "no run\n", nil
+	}
+	return fmt.Sprintf("%s; renewed at %s\n", h, h.Renewed.UTC().Format(time.RFC3339)), nil
 }
 
 func markText(ctx context.Context, k *cluster.Cluster) (string, error) {

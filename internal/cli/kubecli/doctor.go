@@ -79,6 +79,8 @@ func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
 	var inUse *guard.InUse
 	allowed := e.x.Platform.InUse == "allow"
 	switch {
+	case errors.Is(err, guard.ErrHeld):
+		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 	case err == nil:
 		return health.Finding{Detail: "marked as disposable, and nothing foreign runs on it"}
 	case allowed && errors.As(err, &inUse) && len(inUse.Workloads) == 0:

@@ -229,8 +229,11 @@ blocks: 1
 	if ns, tasks := usedBy(all[0], metric.Load); ns <= 0 || tasks != 3 {
 		t.Errorf("%d tasks of the load used %d ns", tasks, ns)
 	}
-	if ns, tasks := usedBy(all[0], metric.Platform); ns <= 0 || tasks < 2 {
+	if ns, tasks := usedBy(all[0], metric.Platform); ns <= 0 || tasks < 1 {
 		t.Errorf("%d tasks of the cluster used %d ns", tasks, ns)
+	}
+	if ns, tasks := usedBy(all[0], metric.Node); ns <= 0 || tasks < 2 {
+		t.Errorf("%d tasks of the node used %d ns", tasks, ns)
 	}
 	files, err := filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*", result.ProvenanceDir, "*"))
 	if err != nil {

@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -26,10 +27,10 @@ type clusterMeter struct {
 	meter.Meter
 	name string
 	// refresh measures the longest time between two refreshes of a container's
-	// counters; 0: they are read whenever they are asked for.
-	refresh func(context.Context) (time.Duration, error)
-	// usual is the refresh interval to expect until it is measured.
-	usual time.Duration
+	// counters, 0 if they are current, and of the nodes' own, 0 if there are none.
+	refresh func(context.Context) (containers, nodes time.Duration, err error)
+	// usual is the refresh interval to expect until it is measured, usualNode that of the nodes' own counters.
+	usual, usualNode time.Duration
 	// note is the reason why this is not the preferred meter; empty: it is, or the experiment names it.
 	note string
 }
@@ -64,10 +65,19 @@ func openKubelets(ctx context.Context, k *cluster.Cluster, _ experiment.Platform
 	if err := m.Check(ctx); err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, usual: kubelet.Refresh, refresh: func(ctx context.Context) (time.Duration, error) {
+	return clusterMeter{Meter: m, usual: kubelet.Refresh, usualNode: kubelet.Refresh, refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
 		pace, err := m.Probe(ctx)
-		return pace.Containers, err
+		// A probe of current counters takes five seconds, in which those of a node may not be refreshed.
+		return pace.Containers, cmp.Or(pace.Node, kubelet.Refresh), err
 	}}, nil
+}
+
+// podsOnly is the probe of a meter that reads pods, and nothing of nodes outside them.
+func podsOnly(probe func(context.Context) (time.Duration, error)) func(context.Context) (containers, nodes time.Duration, err error) {
+	return func(ctx context.Context) (containers, nodes time.Duration, err error) {
+		containers, err = probe(ctx)
+		return containers, 0, err
+	}
 }
 
 func openMetricsAPI(ctx context.Context, k *cluster.Cluster, _ experiment.Platform) (clusterMeter, error) {
@@ -75,7 +85,7 @@ func openMetricsAPI(ctx context.Context, k *cluster.Cluster, _ experiment.Platfo
 	if err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, usual: metricsapi.Refresh, refresh: m.Probe}, nil
+	return clusterMeter{Meter: m, usual: metricsapi.Refresh, refresh: podsOnly(m.Probe)}, nil
 }
 
 func openPrometheus(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (clusterMeter, error) {
@@ -87,5 +97,5 @@ func openPrometheus(ctx context.Context, k *cluster.Cluster, p experiment.Platfo
 	if err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, usual: prometheus.Refresh, refresh: m.Probe}, nil
+	return clusterMeter{Meter: m, usual: prometheus.Refresh, refresh: podsOnly(m.Probe)}, nil
 }

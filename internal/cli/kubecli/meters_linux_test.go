@@ -91,7 +91,7 @@ func TestKubernetesMetersAgree(t *testing.T) {
 		wall := b.At.Sub(a.At)
 		got := float64(b.CPU-a.CPU) / float64(wall)
 		want := float64(own(t, b.At)-own(t, a.At)) / float64(wall)
-		refresh, err := meters[name].refresh(ctx)
+		refresh, _, err := meters[name].refresh(ctx)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

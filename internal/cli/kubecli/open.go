@@ -4,6 +4,7 @@ package kubecli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
@@ -104,18 +106,24 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	if err != nil {
 		return nil, err
 	}
+	lease := guard.NewLease(k, run, x.Namespace)
 	return &cli.Opened{
 		Platform: kube.New(kube.Options{
-			Cluster: k, Run: run, Meshes: batches, Namespace: x.Namespace, Resources: x.Resources,
+			Cluster: k, Run: run, Lease: lease, Meshes: batches, Namespace: x.Namespace, Resources: x.Resources,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, Digests: x.Digests, ChartCache: meshOptions(c, experiment.MeshOptions{}, nil).Cache,
 			Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
-			Refresh: m.usual, MeasureRefresh: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
+			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
 		}, nodes).Declare(),
 		Meter:       m.Meter,
 		Timing:      timing(workers),
 		Environment: environmentOf(nodes),
-		End:         end,
+		End: func(ctx context.Context) error {
+			if end == nil {
+				return lease.Release(ctx)
+			}
+			return errors.Join(end(ctx), lease.Release(ctx))
+		},
 	}, nil
 }
 

@@ -67,11 +67,11 @@ func (v *validation) rule(at string, r Rule) {
 }
 
 // checkPlane reports whether a rule may assign tasks to p. No rule may assign
-// tasks to unattributed, the plane of tasks without a rule.
+// tasks to unattributed, the plane of tasks without a rule, or to node: rules are for pods.
 func checkPlane(p metric.Plane) (hint string, ok bool) {
 	var names []string
 	for _, known := range metric.Planes() {
-		if known == metric.Unattributed {
+		if known == metric.Unattributed || known == metric.Node {
 			continue
 		}
 		if p == known {

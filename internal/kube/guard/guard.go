@@ -41,10 +41,18 @@ type Guard struct {
 func New(c *cluster.Cluster) *Guard { return &Guard{c, cluster.SystemNamespace} }
 
 // Check refuses a cluster that is not marked as disposable, or that runs workloads which were not accepted with the
-// mark: their CPU would be measured, and tare's faults would hit them. The error is an [*InUse]. A dry run checks nothing.
+// mark: their CPU would be measured, and tare's faults would hit them. The error is an [*InUse], or a [*Held] if another
+// run measures there now. A dry run checks nothing.
 func (g *Guard) Check(ctx context.Context) error {
 	if g.cluster.DryRun() {
 		return nil
+	}
+	holder, held, err := g.Holder(ctx)
+	if err != nil && !cluster.IsForbidden(err) {
+		return err
+	}
+	if held {
+		return heldBy(g.cluster, holder)
 	}
 	mark, marked, err := g.Mark(ctx)
 	if err != nil {

@@ -55,6 +55,8 @@ var needed = []Permission{
 	// A WebSocket begins with GET; which of the two verbs a server checks depends on its version.
 	{"", []string{"pods/portforward"}, []string{"get", "create"}, false,
 		"connections to load workers that bypass the mesh", NoRun},
+	{"coordination.k8s.io", []string{"leases"}, []string{"get", "list", "create", "update", "delete"}, false,
+		"the Lease that a run holds, so that no second run measures at the same time", "two runs at once are not refused"},
 	{"", []string{"events", "resourcequotas"}, read, false,
 		"the reason why an object is not ready", "failures are reported without their cause"},
 	{"", []string{"nodes"}, read, true,

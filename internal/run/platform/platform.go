@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -58,6 +59,8 @@ type Deployment struct {
 	Verifier Verifier
 	// Watcher reports tasks that exit. nil: only counters that end unread show it.
 	Watcher Watcher
+	// Visitors reports tasks of others that came and went. nil: they are not noticed.
+	Visitors Visitors
 	// Warner returns warnings about the deployment. nil: there are none.
 	Warner Warner
 	// LoadWorkers are pods that send the load. nil: one process sends it, on this machine's clock.
@@ -126,6 +129,8 @@ type CounterRefresh interface {
 	// Refresh is the longest interval between two refreshes of one counter.
 	// 0: every reading is a refresh.
 	Refresh() time.Duration
+	// NodeRefresh is the same for the counters of nodes outside their pods. 0: there are none.
+	NodeRefresh() time.Duration
 }
 
 // Verifier proves that the data plane is in the path.
@@ -162,6 +167,27 @@ type Task struct {
 type Watcher interface {
 	// Err returns why the deployment can no longer be measured, such as a task that exited; nil: it can.
 	Err() error
+}
+
+// Lost is an error of a [Watcher] with a warning code of its own.
+type Lost struct {
+	hint.Hinted
+	Code string
+}
+
+// Visitors reports tasks that no list of tasks contains, because they were started and ended between two lists.
+type Visitors interface {
+	// Visitors returns the tasks of others, on the machines of the deployment, that
+	// were started and ended between two moments.
+	Visitors(from, to time.Time) []Visitor
+}
+
+// Visitor is a task of others that came and went. Its CPU is in no sum.
+type Visitor struct {
+	Name   string // of the container, with its pod and namespace
+	Began  time.Time
+	Ended  time.Time
+	System bool // one of the cluster's own components
 }
 
 // TaskFaults makes tasks fail, and undoes it.

@@ -186,7 +186,7 @@ func (lr *loadRun) fitToRefresh() {
 	}
 	refresh := lr.sampler.refresh()
 	warmup, tail := PhasesForRefresh(lr.setup.Experiment.Phases, refresh)
-	lr.profile.Tail = max(lr.profile.Tail, tail)
+	lr.profile.Tail = max(lr.profile.Tail, tail, NodeTail(lr.setup.Experiment.Phases, max(warmup, lr.profile.Warmup), lr.sampler.nodeRefresh()))
 	if short := ShortMeasure(lr.setup.Experiment.Phases, refresh); short != "" {
 		lr.journal.warn(result.Warning{Code: "measure-short", Message: short, Metrics: cpus,
 			Hint: fmt.Sprintf("set phases.measure to %v or more", MinMeasure(refresh))})

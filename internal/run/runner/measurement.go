@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,7 @@ func (m *measurement) run(ctx context.Context) error {
 	if err := measure(ctx); err != nil {
 		return err
 	}
+	m.visits()
 	return m.faults.end(ctx)
 }
 
@@ -139,5 +141,9 @@ func broken(d *platform.Deployment) error {
 	if err == nil {
 		return nil
 	}
-	return unusable("task-died", err.Error(), hint.Of(err))
+	code := "task-died"
+	if lost, ok := errors.AsType[*platform.Lost](err); ok {
+		code = lost.Code
+	}
+	return unusable(code, err.Error(), hint.Of(err))
 }

@@ -43,23 +43,22 @@ func (o *offset) add(readings []result.Reading, i, j int, s span) {
 	o.unsure += differs * min(beside, length) / length * float64(covered)
 }
 
-func (o offset) warning(refresh time.Duration) (result.Warning, bool) {
+// text describes the distance and the error; false if the readings are at the edges.
+func (o offset) text() (string, bool) {
 	if o.used <= 0 || max(o.before, o.after) < promptly {
-		return result.Warning{}, false
+		return "", false
 	}
 	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
-	return result.Warning{Code: "counters-paced",
-		Message: fmt.Sprintf("%s. The readings are up to %v from the beginning and %v from the end of the measure phase, under the same load. Each task has %d or more independent readings. The error of CPU is at most %.1f %%, by its variation between refreshes",
-			refreshText(refresh), round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used),
-		Hint:    "a longer measure phase reduces the error",
-		Metrics: cpus}, true
+	return fmt.Sprintf(". The readings are up to %v from the beginning and %v from the end of the measure phase, under the same load. Each task has %d or more independent readings. The error of CPU is at most %.1f %%, by its variation between refreshes",
+		round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used), true
 }
 
-// refreshText describes the refresh interval. Containers' counters may be current while those of a
-// node's own tasks are not.
+const measureHint = "a longer measure phase reduces the error"
+
+// refreshText describes the refresh interval of containers' counters.
 func refreshText(refresh time.Duration) string {
 	if refresh <= 0 {
-		return "containers' counters are current, but not all counters of a node's own tasks"
+		return "containers' counters are current"
 	}
 	return fmt.Sprintf("the counter refresh interval is up to %v", refresh)
 }

@@ -20,6 +20,9 @@ const (
 	shortRefreshes = 2
 	// nodeReadTime is the maximum time to read the counters of all nodes of a cluster.
 	nodeReadTime = time.Second
+	// nodeReadings is the time that the counters of a node's own control groups may be
+	// read later than the node's total: the kubelet meter reads them every 5 s.
+	nodeReadings = 5 * time.Second
 	// promptly is the distance from an edge up to which a reading counts as made at the edge.
 	promptly = 200 * time.Millisecond
 )
@@ -32,6 +35,18 @@ func PhasesForRefresh(x experiment.Phases, refresh time.Duration) (warmup, tail 
 		tail = refresh
 	}
 	return warmup, tail + nodeReadTime
+}
+
+// NodeTail is the tail in which the nodes' own counters are refreshed twice under load. Like the
+// tail for containers it is one refresh interval or less. 0: the measure phase is
+// long enough, or shorter than one interval: most of the time between two refreshes
+// would then lie outside the phase, and the nodes are not measured.
+func NodeTail(x experiment.Phases, warmup, refresh time.Duration) time.Duration {
+	if refresh <= 0 || time.Duration(x.Measure) < refresh {
+		return 0
+	}
+	loaded := warmup - ramp + time.Duration(x.Measure)
+	return min(refresh, max(0, shortRefreshes*refresh+nodeReadings-loaded))
 }
 
 const (

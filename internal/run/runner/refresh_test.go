@@ -34,7 +34,8 @@ func (p refreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platf
 	return d, nil
 }
 
-func (refreshPlatform) Refresh() time.Duration { return refresh }
+func (refreshPlatform) Refresh() time.Duration     { return refresh }
+func (refreshPlatform) NodeRefresh() time.Duration { return time.Second } // that of [findingMeter]
 
 // refreshMeter repeats a reading for a refresh interval. Each task has its own phase,
 // as in a kubelet.
@@ -162,7 +163,7 @@ func TestPacedCounters(t *testing.T) {
 const clocks = 20 * time.Millisecond
 
 // The record has the CPU of a node outside its pods, beside the deployment's tasks.
-// Without refreshes of these counters the others are used.
+// Without refreshes of these counters it has the reason, and the others are used.
 func TestFoundTasks(t *testing.T) {
 	for name, still := range map[string]bool{"refreshed": false, "never refreshed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -173,11 +174,12 @@ func TestFoundTasks(t *testing.T) {
 			if r.Error != "" || !r.Valid {
 				t.Fatalf("%s %+v", r.Error, r.Warnings)
 			}
-			found := slices.ContainsFunc(r.Tasks, func(u result.TaskUsage) bool {
-				return u.ID == "n/kernel" && u.Plane == metric.Platform && u.End.CPU > u.Start.CPU
-			})
-			if found == still || (warned(r, "node-unread") != "") != still {
-				t.Errorf("found %v: %+v %+v", found, r.Tasks, r.Warnings)
+			i := slices.IndexFunc(r.Tasks, func(u result.TaskUsage) bool { return u.ID == "n/kernel" && u.Plane == metric.Node })
+			if i < 0 {
+				t.Fatalf("no task of the node: %+v", r.Tasks)
+			}
+			if u := r.Tasks[i]; (u.End.CPU > u.Start.CPU) == still || strings.Contains(u.Missing, "two are needed") != still {
+				t.Errorf("%+v %+v", u, r.Warnings)
 			}
 		})
 	}
@@ -194,7 +196,7 @@ func (m *findingMeter) Read(ctx context.Context, tasks []platform.Task, depth me
 		return l, err
 	}
 	id := "n/kernel"
-	l.Found = []platform.Task{{Task: mesh.Task{ID: id, Plane: metric.Platform, Role: mesh.RoleRemainder}}}
+	l.Found = []platform.Task{{Task: mesh.Task{ID: id, Plane: metric.Node, Role: mesh.RoleRemainder}}}
 	at := time.Now().Truncate(time.Second)
 	if m.still {
 		at = time.Unix(1000, 0)
@@ -280,6 +282,23 @@ func (d *failingThird) StartLoad(ctx context.Context, cmd proc.Command) (platfor
 		return nil, errors.New("no room")
 	}
 	return d.Running.StartLoad(ctx, cmd)
+}
+
+// The load lasts two refreshes of the nodes' counters, and never more than one of them longer. A measure phase
+// below one refresh is not lengthened.
+func TestNodeTail(t *testing.T) {
+	for _, c := range []struct{ warmup, measure, refresh, want time.Duration }{
+		{5 * time.Second, 10 * time.Second, 16 * time.Second, 0},
+		{5 * time.Second, 20 * time.Second, 16 * time.Second, 13 * time.Second},
+		{24 * time.Second, 20 * time.Second, 16 * time.Second, 0},
+		{time.Second, 16 * time.Second, 16 * time.Second, 16 * time.Second},
+		{5 * time.Second, 70 * time.Second, 16 * time.Second, 0},
+		{5 * time.Second, 20 * time.Second, 0, 0},
+	} {
+		if got := runner.NodeTail(experiment.Phases{Measure: experiment.Duration(c.measure)}, c.warmup, c.refresh); got != c.want {
+			t.Errorf("warm-up %v, measure %v, refresh %v: %v, want %v", c.warmup, c.measure, c.refresh, got, c.want)
+		}
+	}
 }
 
 // Half a refresh beside each edge, where CPU differs by 5 %, is 2 % of a phase of two and a half refreshes.

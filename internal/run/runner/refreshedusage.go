@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -66,35 +66,37 @@ func timesOf(readings []result.Reading) []time.Time {
 func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look) {
 	s := ru.span()
 	known := map[string]bool{}
-	var off offset
+	var off, nodes offset
 	for _, task := range slices.Concat(first, then, ru.sampler.restarted) {
 		if known[task.ID] {
 			continue
 		}
 		known[task.ID] = true
 		u, i, j := ru.of(task, s, lists(first, task.ID), lists(then, task.ID))
-		if own(task) && u.Missing != "" {
-			ru.journal.nodeUnread(fmt.Errorf("%s: %s", task.ID, u.Missing))
-			continue
-		}
 		u.Start, u.End = edged(u.Start, begin.Tasks[task.ID]), edged(u.End, end.Tasks[task.ID])
-		if i >= 0 && j >= 0 {
+		switch {
+		case i < 0 || j < 0:
+		case own(task):
+			nodes.add(ru.sampler.history.tasks[task.ID], i, j, s)
+		default:
 			off.add(ru.sampler.history.tasks[task.ID], i, j, s)
 		}
 		ru.journal.record.Tasks = append(ru.journal.record.Tasks, u)
 	}
 	ru.useNode(s, end)
-	if w, ok := off.warning(ru.sampler.refresh()); ok {
-		ru.journal.warn(w)
+	if text, ok := off.text(); ok {
+		ru.journal.warn(result.Warning{Code: "counters-paced", Message: refreshText(ru.sampler.refresh()) + text, Hint: measureHint, Metrics: cpus})
+	}
+	if text, ok := nodes.text(); ok {
+		ru.journal.warn(result.Warning{Code: "node-paced", Message: fmt.Sprintf("the nodes' own counters have a refresh interval of up to %v", ru.sampler.nodeRefresh()) + text,
+			Hint: measureHint, Metrics: nodeCPUs})
 	}
 	ru.warnGaps(s.loaded, s.end)
 }
 
-// own reports whether a node itself has the task. If such a task cannot be read, only the node's
-// total is incomplete.
-func own(task platform.Task) bool {
-	return task.Role == mesh.RoleDaemon || task.Role == mesh.RoleRemainder
-}
+// own reports whether a node itself has the task, outside its pods. If such a task cannot be read,
+// the trial is valid, and CPU of its nodes is unknown.
+func own(task platform.Task) bool { return task.Plane == metric.Node }
 
 func lists(tasks []platform.Task, id string) bool {
 	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
@@ -104,7 +106,7 @@ func lists(tasks []platform.Task, id string) bool {
 func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
 	readings := ru.sampler.history.tasks[task.ID]
-	if n := len(readings); len(ru.setup.Experiment.Faults) > 0 && n > 0 && !(atFirst && atLast) {
+	if n := len(readings); len(ru.setup.Experiment.Faults) > 0 && n > 0 && !(atFirst && atLast) && !own(task) {
 		return ru.changed(u, readings, s, atFirst, atLast), -1, -1
 	}
 	i, j = window(timesOf(readings), s)
@@ -115,6 +117,9 @@ func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (
 		u.Missing = "not read at the end: it ended during the measure phase"
 	case i < 0 || j < 0:
 		u.Missing = fmt.Sprintf("its counters were refreshed %d times under load; two are needed", count(readings, s))
+		if measure := s.end.Sub(s.begin); own(task) && measure < ru.sampler.nodeRefresh() {
+			u.Missing += fmt.Sprintf(", and %v measured is less than their refresh interval of up to %v", measure.Round(time.Second), ru.sampler.nodeRefresh())
+		}
 		if err := ru.sampler.last.Missing[task.ID]; err != nil {
 			u.Missing = err.Error()
 		}
@@ -196,11 +201,12 @@ func nodeTimes(readings []result.NodeReading) []time.Time {
 	return times
 }
 
-// covered reports whether every task has a reading for each edge.
+// covered reports whether every task has a reading for each edge. The tail is
+// long enough for the nodes' own tasks, unless the measure phase is too short for them.
 func (ru *refreshedUsage) covered() bool {
 	s := ru.span()
 	for _, task := range ru.sampler.tasks {
-		if i, j := window(timesOf(ru.sampler.history.tasks[task.ID]), s); (i < 0 || j < 0) && !own(task) {
+		if i, j := window(timesOf(ru.sampler.history.tasks[task.ID]), s); i < 0 || j < 0 {
 			return false
 		}
 	}

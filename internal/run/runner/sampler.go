@@ -100,6 +100,14 @@ func (s *sampler) refresh() time.Duration {
 	return s.deployment.CounterRefresh.Refresh()
 }
 
+// nodeRefresh is the refresh interval of the counters of nodes outside their pods.
+func (s *sampler) nodeRefresh() time.Duration {
+	if !s.refreshed() {
+		return 0
+	}
+	return s.deployment.CounterRefresh.NodeRefresh()
+}
+
 // relist lists the tasks again if faults end and replace them.
 func (s *sampler) relist(ctx context.Context) error {
 	if len(s.setup.Experiment.Faults) == 0 || !s.refreshed() {

@@ -47,6 +47,7 @@ const (
 var (
 	latencies = []string{metric.Latency, metric.ServiceTime}
 	cpus      = []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000, metric.MeshRatio, metric.DataPlaneRatio}
+	nodeCPUs  = []string{metric.CPUPerRequest + "/node", metric.CPUCores + "/node", metric.CPUPer1000 + "/node", metric.CPUCores + "/cluster"}
 )
 
 // check is one property that the figures of a trial rest on. find describes a violation; "": there
@@ -276,7 +277,7 @@ func unattributed(s seen) string {
 	var all, unknown int64
 	var who []string
 	for _, task := range s.record.Tasks {
-		if task.Missing != "" {
+		if task.Missing != "" || task.Plane == metric.Node { // the share is that of pods
 			continue
 		}
 		used := task.End.CPU - task.Start.CPU
@@ -296,7 +297,7 @@ func unattributed(s seen) string {
 func taskMissing(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
-		if task.Missing != "" {
+		if task.Missing != "" && task.Plane != metric.Node {
 			who = append(who, task.ID+": "+task.Missing)
 		}
 	}

@@ -49,6 +49,11 @@ func differencesSection(t text) {
 		for _, c := range cs {
 			table.add(c)
 		}
+		for _, name := range shown {
+			if _, known := t.r.Find(tr.ID, name); !known && t.missed(name) {
+				table.row("  "+quantityOf(name).name, unknown, "", none, "", "0", "unknown, see the warnings")
+			}
+		}
 		if len(cs) == 0 {
 			table.group("  nothing to compare")
 		}

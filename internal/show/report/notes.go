@@ -71,7 +71,11 @@ func legendSection(t text) {
 	if len(t.r.Latencies) > 0 {
 		response = "Response time: from the intended start of each request, as far as its generator records it."
 	}
-	t.prose("total: application, data and control plane, platform; without the load generator. " + response + signsOf(t.text()))
+	total := "total: application, data and control plane, platform; without the load generator. "
+	if t.known(nodeColumn) || t.missed(nodeColumn) {
+		total = "total: pods of application, data and control plane, platform; without the load generator. node: kubelet, container runtime and kernel of the nodes, in no total but cluster. "
+	}
+	t.prose(total + response + signsOf(t.text()))
 }
 
 // signsOf explains the signs that occur in s.

@@ -43,8 +43,8 @@ func writeSections(w io.Writer, r *analysis.Report, o Options, p *page) error {
 // mark points from a figure to the warnings below.
 const mark = "!"
 
-// headlines are the metrics that reports show without --all.
-var headlines = metric.Headlines()
+// headlines are the metrics that results are judged by, shown those that reports show without --all.
+var headlines, shown = metric.Headlines(), metric.Shown()
 
 // view selects what a text shows of a report.
 type view struct {
@@ -79,7 +79,7 @@ func (v view) withoutRate(f plan.Factors) string {
 	return v.label.phrase(f, slices.DeleteFunc(slices.Clone(v.label.factors), func(n string) bool { return n == rateFactor }))
 }
 
-// comparisons returns the shown comparisons of a treatment: the headline metrics in
+// comparisons returns the shown comparisons of a treatment: those shown without --all in
 // their own order, then the others in that of the metric table.
 func (v view) comparisons(treatment string) []analysis.Comparison {
 	var cs []analysis.Comparison
@@ -92,21 +92,21 @@ func (v view) comparisons(treatment string) []analysis.Comparison {
 	return cs
 }
 
-// place of a metric among the headline metrics; the others follow together.
+// place of a metric among those shown without --all; the others follow together.
 func place(name string) int {
-	if i := slices.Index(headlines, name); i >= 0 {
+	if i := slices.Index(shown, name); i >= 0 {
 		return i
 	}
-	return len(headlines)
+	return len(shown)
 }
 
-// shows reports whether the differences list c: headline metrics, or all of
-// them with --all, and never zero against zero.
+// shows reports whether the differences list c: the metrics shown without --all, or all of
+// them with it, and never zero against zero.
 func (v view) shows(c analysis.Comparison) bool {
 	if c.Difference != nil && !c.Difference.Known() && c.Difference.Estimate == 0 {
 		return false
 	}
-	return v.o.All || slices.Contains(headlines, c.Metric)
+	return v.o.All || slices.Contains(shown, c.Metric)
 }
 
 // pairs is the number of pairs of the comparisons shown; uniform reports whether
@@ -130,7 +130,7 @@ func (v view) concerns(w analysis.Warning) bool {
 	if v.o.All || len(w.Metrics) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(append(v.treatmentColumns(), headlines...), func(name string) bool {
+	return slices.ContainsFunc(append(v.treatmentColumns(), shown...), func(name string) bool {
 		return slices.Contains(w.Metrics, name) || slices.Contains(w.Metrics, metric.Base(name))
 	})
 }

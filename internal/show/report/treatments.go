@@ -10,23 +10,34 @@ import (
 
 // treatmentMetrics are the columns of the table of treatments.
 var treatmentMetrics = []string{
-	metric.CPUPerRequest + "/total", metric.CPUPerRequest + "/data", metric.CPUPer1000 + "/total", metric.Memory + "/data",
+	metric.CPUPerRequest + "/total", metric.CPUPerRequest + "/data", nodeColumn, metric.CPUPer1000 + "/total", metric.Memory + "/data",
 	metric.Latency + "/p50", metric.Latency + "/p99", metric.Rate, metric.ErrorRatio,
 }
+
+// nodeColumn is the CPU of the nodes outside pods, which only trials on a cluster have.
+const nodeColumn = metric.CPUPerRequest + "/node"
 
 // serviceTimes follow the response times if a generator measures no other.
 var serviceTimes = []string{metric.ServiceTime + "/p50", metric.ServiceTime + "/p99"}
 
 // treatmentColumns are the metrics of this report's table of treatments.
 func (v view) treatmentColumns() []string {
+	columns := slices.DeleteFunc(slices.Clone(treatmentMetrics), func(name string) bool {
+		return name == nodeColumn && !v.known(name) && !v.missed(name)
+	})
 	for _, tr := range v.r.Treatments {
 		_, response := tr.Metrics[metric.Latency+"/p50"]
 		_, service := tr.Metrics[metric.ServiceTime+"/p50"]
 		if service && !response {
-			return slices.Insert(slices.Clone(treatmentMetrics), slices.Index(treatmentMetrics, metric.Rate), serviceTimes...)
+			return slices.Insert(columns, slices.Index(columns, metric.Rate), serviceTimes...)
 		}
 	}
-	return slices.Clone(treatmentMetrics)
+	return columns
+}
+
+// missed reports whether a warning names the metric, which is then unknown for a reason.
+func (v view) missed(name string) bool {
+	return slices.ContainsFunc(v.r.Warnings, func(w analysis.Warning) bool { return slices.Contains(w.Metrics, name) })
 }
 
 // treatmentsSection has one line a treatment.

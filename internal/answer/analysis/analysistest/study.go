@@ -4,6 +4,7 @@
 package analysistest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -34,6 +35,8 @@ type Study struct {
 	Rate            int
 	// Until is the plan's, from 6 blocks on.
 	Until string
+	// Platform of the environment; empty: this machine.
+	Platform string
 	// RateFactor takes each treatment's load from its factor rate instead of Rate.
 	RateFactor bool
 	// Noise is the relative deviation of a trial's costs, and Drift what the
@@ -137,7 +140,9 @@ func (s Study) write(dir string) error {
 		yaml = fmt.Sprintf("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: %s\n  description: Synthetic, of known truth.\nblocks: %d\n", s.Name, s.Blocks)
 	}
 	p := s.Plan()
-	d, err := result.Create(dir, []byte(yaml), p, Environment())
+	environment := Environment()
+	environment.Platform = cmp.Or(s.Platform, environment.Platform)
+	d, err := result.Create(dir, []byte(yaml), p, environment)
 	if err != nil {
 		return err
 	}

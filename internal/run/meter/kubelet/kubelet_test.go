@@ -95,7 +95,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	// The kubelet shares its control group with the runtime: it is counted once.
-	if len(l.Found) != 1 || l.Found[0].ID != "n1/kubelet" || l.Found[0].Plane != metric.Platform || l.Tasks["n1/kubelet"].CPU != 7443587585 {
+	if len(l.Found) != 1 || l.Found[0].ID != "n1/kubelet" || l.Found[0].Plane != metric.Node || l.Tasks["n1/kubelet"].CPU != 7443587585 {
 		t.Errorf("%+v", l.Found)
 	}
 }

@@ -110,7 +110,7 @@ func (r *remainder) group(name string) *ownGroup {
 // into adds the node's own tasks to a reading, with their last counters.
 func (r *remainder) into(look *meter.Look) {
 	put := func(name, role string, reading result.Reading) {
-		t := platform.Task{Task: mesh.Task{ID: r.node + "/" + name, Pod: r.node, Container: name, Plane: metric.Platform, Role: role}}
+		t := platform.Task{Task: mesh.Task{ID: r.node + "/" + name, Pod: r.node, Container: name, Plane: metric.Node, Role: role}}
 		look.Found = append(look.Found, t)
 		look.Tasks[t.ID] = reading
 	}

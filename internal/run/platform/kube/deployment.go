@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -24,6 +26,7 @@ type deployment struct {
 	helm       *helmRelease
 	pods       *trialPods
 	monitor    *podMonitor
+	visitors   *visitors
 	records    *podRecords
 	entry      *entryPoint
 	workers    *workerPool // nil if the load comes from this machine
@@ -53,6 +56,11 @@ func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.De
 func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
 	if err := checkSupported(spec); err != nil {
 		return nil, err
+	}
+	if p.holds() != nil { // the trial before this one was ended by it
+		if err := p.hold(ctx); err != nil {
+			return nil, err
+		}
 	}
 	d, err := p.newDeployment(spec)
 	if err != nil {
@@ -90,6 +98,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.helm = &helmRelease{trial: t, archive: archive}
 	d.pods = &trialPods{trial: t}
 	d.monitor = &podMonitor{pods: d.pods}
+	d.visitors = &visitors{pods: d.pods, since: time.Now()}
 	d.records = &podRecords{trial: t, pods: d.pods, archive: archive}
 	d.entry = &entryPoint{trial: t, pods: d.pods}
 	if o.Outside {
@@ -115,7 +124,8 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 	declared := &platform.Deployment{
 		Running:        d,
 		Verifier:       d.verifier,
-		Watcher:        d.monitor,
+		Watcher:        watchers{d.monitor.Err, p.holds},
+		Visitors:       d.visitors,
 		Warner:         d.entry,
 		CounterRefresh: p,
 		Prober:         d.calibrator,
@@ -127,6 +137,19 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 		declared.LoadWorkers = d.workers
 	}
 	return declared
+}
+
+// watchers are the reasons why a deployment can no longer be measured. The first error counts.
+type watchers []func() error
+
+// Err implements [platform.Watcher].
+func (w watchers) Err() error {
+	for _, err := range w {
+		if err := err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // installMesh installs the trial's mesh and uninstalls any other.
@@ -180,7 +203,10 @@ func (d *deployment) followPods(ctx context.Context) (err error) {
 	if d.cluster.DryRun() {
 		return nil
 	}
-	if d.pods.store, err = followPods(ctx, d.cluster, d.namespace, d.monitor.changed); err != nil {
+	if d.pods.store, err = followPods(ctx, d.cluster, d.namespace, func(pod *corev1.Pod, deleted bool) {
+		d.monitor.changed(pod, deleted)
+		d.visitors.changed(pod, deleted)
+	}); err != nil {
 		return err
 	}
 	d.monitor.start()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -56,7 +57,9 @@ func (l leftovers) ownRun(ctx context.Context) error {
 	}
 	for _, found := range all {
 		if found.ID == l.Run {
-			return l.Cluster.Delete(ctx, l.Report, found.Objects...)
+			// The run's Lease remains until its end.
+			objects := slices.DeleteFunc(found.Objects, func(r cluster.Ref) bool { return r.Kind.Kind == "Lease" })
+			return l.Cluster.Delete(ctx, l.Report, objects...)
 		}
 	}
 	return nil

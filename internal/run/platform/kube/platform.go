@@ -73,11 +73,14 @@ type Options struct {
 	Agent   string
 	// Gateway sends the load through the mesh's ingress gateway; without a mesh, to the entry's Service.
 	Gateway bool
-	// Refresh is the longest interval between two refreshes of the meter's counters.
-	Refresh time.Duration
-	// MeasureRefresh measures Refresh before the first trial; nil keeps Refresh. Meter is the meter's name.
-	MeasureRefresh func(context.Context) (time.Duration, error)
+	// Refresh is the longest interval between two refreshes of the meter's counters, NodeRefresh
+	// that of nodes outside their pods; 0: the meter has none of these.
+	Refresh, NodeRefresh time.Duration
+	// MeasureRefresh measures both before the first trial; nil keeps them. Meter is the meter's name.
+	MeasureRefresh func(context.Context) (containers, nodes time.Duration, err error)
 	Meter          string
+	// Lease is the claim of the run on the cluster, which the caller releases; nil: none.
+	Lease *guard.Lease
 	// Meshes installs the mesh of a trial; nil allows only trials without a mesh.
 	Meshes Meshes
 	// Settings are the user's choices for each mesh, by mesh.
@@ -117,7 +120,7 @@ func New(o Options, nodes []Node) *Platform {
 	return &Platform{o, nodes}
 }
 
-// Prepare refuses a cluster that is in use, removes leftovers of dead runs, and returns the cluster's versions.
+// Prepare refuses a cluster that is in use or held by another run, takes the cluster's Lease, removes leftovers of dead runs, and returns the cluster's versions.
 func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
 	for _, m := range meshes {
 		if _, err := enrol(&p.options, m, "tare", sampleFront); err != nil {
@@ -136,6 +139,9 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	if err := p.checkLabels(); err != nil {
 		return nil, err
 	}
+	if err := p.hold(ctx); err != nil {
+		return nil, err
+	}
 	if err := (leftovers{&p.options}).sweep(ctx); err != nil {
 		return nil, err
 	}
@@ -146,13 +152,37 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	return versions, p.measureRefresh(ctx, versions)
 }
 
+// hold takes the cluster's Lease. Without permission for Leases the run continues, and other runs are not refused.
+func (p *Platform) hold(ctx context.Context) error {
+	if p.options.Lease == nil {
+		return nil
+	}
+	err := p.options.Lease.Acquire(ctx)
+	if cluster.IsForbidden(err) {
+		p.options.Report("other runs on the cluster are not refused during this one: no permission for Leases (`tare cluster rbac`)")
+		return nil
+	}
+	return err
+}
+
+// holds reports the loss of the cluster's Lease.
+func (p *Platform) holds() error {
+	if p.options.Lease == nil {
+		return nil
+	}
+	if err := p.options.Lease.Err(); err != nil {
+		return &platform.Lost{Hinted: hint.Hinted{Err: err, Text: hint.Of(err)}, Code: "cluster-lost"}
+	}
+	return nil
+}
+
 // measureRefresh measures the refresh interval of the meter's counters and adds the meter to versions.
 // When the measurement fails, Options.Refresh stays.
 func (p *Platform) measureRefresh(ctx context.Context, versions map[string]string) error {
 	if p.options.MeasureRefresh == nil {
 		return nil
 	}
-	refresh, err := p.options.MeasureRefresh(ctx)
+	refresh, nodes, err := p.options.MeasureRefresh(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -161,7 +191,7 @@ func (p *Platform) measureRefresh(ctx context.Context, versions map[string]strin
 		p.options.Report(fmt.Sprintf("the refresh interval of the meter could not be measured, %v is assumed: %v", p.options.Refresh, err))
 		return nil
 	}
-	p.options.Refresh = refresh
+	p.options.Refresh, p.options.NodeRefresh = refresh, nodes
 	versions["meter"] = p.options.Meter + ", read on demand"
 	if refresh > 0 {
 		versions["meter"] = fmt.Sprintf("%s, refreshed every %v", p.options.Meter, refresh)
@@ -172,6 +202,9 @@ func (p *Platform) measureRefresh(ctx context.Context, versions map[string]strin
 // Refresh returns the longest interval between two refreshes of the meter's counters, measured by Prepare; before
 // that, the assumed one. 0 means that counters are read on demand.
 func (p *Platform) Refresh() time.Duration { return p.options.Refresh }
+
+// NodeRefresh returns the same of the counters of nodes outside their pods; 0 if the meter has none.
+func (p *Platform) NodeRefresh() time.Duration { return p.options.NodeRefresh }
 
 // checkSupported refuses a specification that this platform cannot run.
 func checkSupported(spec platform.Spec) error {

@@ -20,14 +20,20 @@ func TestMeasureRefresh(t *testing.T) {
 		"not measured": {0, errors.New("connection refused"), 16 * time.Second, "kubelet, refresh interval not measured, 16s assumed"},
 	} {
 		reports := 0
-		p := New(Options{Refresh: 16 * time.Second, Meter: "kubelet", Report: func(string) { reports++ },
-			MeasureRefresh: func(context.Context) (time.Duration, error) { return c.measured, c.err }}, nil)
+		p := New(Options{Refresh: 16 * time.Second, NodeRefresh: 16 * time.Second, Meter: "kubelet", Report: func(string) { reports++ },
+			MeasureRefresh: func(context.Context) (time.Duration, time.Duration, error) {
+				return c.measured, 10 * time.Second, c.err
+			}}, nil)
 		versions := map[string]string{}
 		if err := p.measureRefresh(t.Context(), versions); err != nil || versions["meter"] != c.version || (reports > 0) != (c.err != nil) {
 			t.Errorf("%s: %v, %q, %d reports", name, err, versions["meter"], reports)
 		}
-		if p.Refresh() != c.want {
-			t.Errorf("%s: %v, want %v", name, p.Refresh(), c.want)
+		nodes := 10 * time.Second
+		if c.err != nil {
+			nodes = 16 * time.Second
+		}
+		if p.Refresh() != c.want || p.NodeRefresh() != nodes {
+			t.Errorf("%s: %v, want %v; nodes %v, want %v", name, p.Refresh(), c.want, p.NodeRefresh(), nodes)
 		}
 	}
 }

@@ -35,7 +35,8 @@ var abilityTests = []struct {
 	{"Scaler", suite.scaler},
 	{"TaskFaults", suite.taskFaults},
 	{"EndedTasks", suite.endedTasks}, // after a test that ends tasks
-	{"Watcher", suite.watcher},       // breaks the deployment
+	{"Visitors", suite.visitors},
+	{"Watcher", suite.watcher}, // breaks the deployment
 }
 
 // abilities checks that exactly the expected abilities are declared, and that each works.
@@ -112,8 +113,15 @@ func (s suite) loadWorkers(t *testing.T, d *platform.Deployment) {
 }
 
 func (s suite) counterRefresh(t *testing.T, d *platform.Deployment) {
-	if refresh := d.CounterRefresh.Refresh(); refresh < 0 {
-		t.Errorf("counters are refreshed every %v", refresh)
+	if refresh, nodes := d.CounterRefresh.Refresh(), d.CounterRefresh.NodeRefresh(); refresh < 0 || nodes < 0 {
+		t.Errorf("counters are refreshed every %v, those of nodes every %v", refresh, nodes)
+	}
+}
+
+// visitors: nothing comes and goes in a moment before the deployment.
+func (s suite) visitors(t *testing.T, d *platform.Deployment) {
+	if v := d.Visitors.Visitors(time.Time{}, time.Unix(1, 0)); len(v) > 0 {
+		t.Errorf("visitors in 1970: %+v", v)
 	}
 }
 

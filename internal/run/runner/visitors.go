@@ -1,0 +1,54 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// visits records the tasks of others that came and went within the measure phase. Their CPU
+// is unknown, and the sums do not contain it. The cluster's own are a warning, all others
+// invalidate the trial.
+func (m *measurement) visits() {
+	if m.deployment.Visitors == nil {
+		return
+	}
+	// Tasks were listed a moment before the edge at the beginning.
+	system, foreign := split(m.deployment.Visitors.Visitors(m.load.edges.begin.Add(-listLead), m.load.edges.end))
+	w := result.Warning{Code: "came-and-went", Hint: "find the workload, Job or CronJob that starts it, and suspend it during the run"}
+	if len(foreign) > 0 {
+		w.Invalidates, w.Message = true, visitText(foreign)
+	} else if len(system) > 0 {
+		w.Message = visitText(system)
+	} else {
+		return
+	}
+	m.load.journal.warn(w)
+}
+
+func split(all []platform.Visitor) (system, foreign []platform.Visitor) {
+	for _, v := range all {
+		if v.System {
+			system = append(system, v)
+		} else {
+			foreign = append(foreign, v)
+		}
+	}
+	return system, foreign
+}
+
+// visitText names at most four visitors.
+func visitText(all []platform.Visitor) string {
+	var names []string
+	for _, v := range all[:min(len(all), 4)] {
+		names = append(names, fmt.Sprintf("%s (for %v)", v.Name, v.Ended.Sub(v.Began).Round(100*time.Millisecond)))
+	}
+	text := "containers were started and ended in the measure phase, and their CPU is in no sum: " + strings.Join(names, ", ")
+	if more := len(all) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
