@@ -20,6 +20,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -179,7 +180,7 @@ func (r *onKubernetes) awaitPhase(t *testing.T, phase string) {
 	}
 }
 
-// nothingLeft requires that the run's namespaces are removed.
+// nothingLeft requires that the run's namespaces and its Lease are removed.
 func (r *onKubernetes) nothingLeft(t *testing.T) {
 	t.Helper()
 	list, err := r.cluster.Typed().CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{LabelSelector: cluster.LabelRun})
@@ -192,6 +193,21 @@ func (r *onKubernetes) nothingLeft(t *testing.T) {
 			t.Errorf("namespace %s is left", ns.Name)
 		}
 	}
+	if h, held, err := guard.New(r.cluster).Holder(context.Background()); held || err != nil {
+		t.Errorf("the Lease is left: %s, %v", h, err)
+	}
+}
+
+// second starts another run on the cluster and returns its output. It must be refused.
+func (r *onKubernetes) second(t *testing.T) string {
+	t.Helper()
+	args := slices.Clone(r.args)
+	args[slices.Index(args, "--out")+1] = filepath.Join(t.TempDir(), "second")
+	out, err := exec.Command(filepath.Join(r.bin, "tare"), args...).CombinedOutput()
+	if err == nil {
+		t.Errorf("a second run is accepted:\n%s", out)
+	}
+	return string(out)
 }
 
 func usedBy(r result.Record, plane metric.Plane) (ns int64, tasks int) {
@@ -313,6 +329,9 @@ blocks: 2
 	back := list.Items[0]
 	if err := r.cluster.Typed().CoreV1().Pods(back.Namespace).Delete(t.Context(), back.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	if out := r.second(t); !strings.Contains(out, "another run measures on the cluster") || !strings.Contains(out, "lease kube-system/tare") {
+		t.Errorf("the second run prints:\n%s", out)
 	}
 	second := strings.TrimSuffix(back.Namespace, "-1") + "-2"
 	await(t, "the second trial", func() bool {
