@@ -49,7 +49,7 @@ func differencesSection(t text) {
 		for _, c := range cs {
 			table.add(c)
 		}
-		for _, name := range shown {
+		for _, name := range shownMetrics {
 			if _, known := t.r.Find(tr.ID, name); !known && t.missed(name) {
 				table.row("  "+quantityOf(name).name, unknown, "", none, "", "0", "unknown, see the warnings")
 			}

@@ -43,8 +43,8 @@ func writeSections(w io.Writer, r *analysis.Report, o Options, p *page) error {
 // mark points from a figure to the warnings below.
 const mark = "!"
 
-// headlines are the metrics that results are judged by, shown those that reports show without --all.
-var headlines, shown = metric.Headlines(), metric.Shown()
+// headlines are the metrics that results are judged by, shownMetrics those that reports show without --all.
+var headlines, shownMetrics = metric.Headlines(), metric.Shown()
 
 // view selects what a text shows of a report.
 type view struct {
@@ -94,10 +94,10 @@ func (v view) comparisons(treatment string) []analysis.Comparison {
 
 // place of a metric among those shown without --all; the others follow together.
 func place(name string) int {
-	if i := slices.Index(shown, name); i >= 0 {
+	if i := slices.Index(shownMetrics, name); i >= 0 {
 		return i
 	}
-	return len(shown)
+	return len(shownMetrics)
 }
 
 // shows reports whether the differences list c: the metrics shown without --all, or all of
@@ -106,7 +106,7 @@ func (v view) shows(c analysis.Comparison) bool {
 	if c.Difference != nil && !c.Difference.Known() && c.Difference.Estimate == 0 {
 		return false
 	}
-	return v.o.All || slices.Contains(shown, c.Metric)
+	return v.o.All || slices.Contains(shownMetrics, c.Metric)
 }
 
 // pairs is the number of pairs of the comparisons shown; uniform reports whether
@@ -130,7 +130,7 @@ func (v view) concerns(w analysis.Warning) bool {
 	if v.o.All || len(w.Metrics) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(append(v.treatmentColumns(), shown...), func(name string) bool {
+	return slices.ContainsFunc(append(v.treatmentColumns(), shownMetrics...), func(name string) bool {
 		return slices.Contains(w.Metrics, name) || slices.Contains(w.Metrics, metric.Base(name))
 	})
 }
