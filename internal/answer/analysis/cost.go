@@ -46,6 +46,55 @@ type UnitCost struct {
 	// PodCores and PodGiB are per pod of the application.
 	PodCores *stats.Interval `json:"cores_per_pod,omitempty"`
 	PodGiB   *stats.Interval `json:"gib_per_pod,omitempty"`
+	// Proxy is present for the data plane, if its proxies are known.
+	Proxy *ProxyCost `json:"proxy,omitempty"`
+}
+
+// ProxyCost is the cost of the data plane in the units in which makers of proxies publish,
+// and of the control plane for each proxy and service.
+type ProxyCost struct {
+	Path
+	// CallUS is CPU time for each call that a proxy handles, and Cores the same for one
+	// proxy at 1000 requests/s.
+	CallUS *stats.Interval `json:"cpu_us_per_proxied_call,omitempty"`
+	Cores  *stats.Interval `json:"cores_per_proxy_at_1000_rps,omitempty"`
+	MiB    *stats.Interval `json:"mib_per_proxy,omitempty"`
+	// IdleCores is the CPU of a proxy without requests: the line through the rates, at zero.
+	IdleCores *stats.Interval `json:"idle_cores_per_proxy,omitempty"`
+	// The control plane, divided by the proxies and by the services.
+	ControlCoresPerProxy   *stats.Interval `json:"control_cores_per_proxy,omitempty"`
+	ControlMiBPerProxy     *stats.Interval `json:"control_mib_per_proxy,omitempty"`
+	ControlCoresPerService *stats.Interval `json:"control_cores_per_service,omitempty"`
+	ControlMiBPerService   *stats.Interval `json:"control_mib_per_service,omitempty"`
+}
+
+// proxyCost divides the figures of a treatment by its proxies and their calls.
+func (r *Report) proxyCost(t Treatment, p Path) *ProxyCost {
+	if p.Proxies == 0 {
+		return nil
+	}
+	c := &ProxyCost{Path: p}
+	of := func(base, part string, by float64) *stats.Interval {
+		e, ok := t.Metrics[metric.Of(base, part)]
+		if !ok || !(by > 0) || e.Estimate == 0 {
+			return nil
+		}
+		return scaled(&e.Interval, 1/by)
+	}
+	c.CallUS = of(metric.CPUPerRequest, string(metric.Data), p.Proxied)
+	c.Cores = of(metric.CPUPer1000, string(metric.Data), p.Proxied)
+	c.MiB = of(metric.Memory, string(metric.Data), float64(p.Proxies))
+	c.ControlCoresPerProxy = of(metric.CPUCores, string(metric.Control), float64(p.Proxies))
+	c.ControlMiBPerProxy = of(metric.Memory, string(metric.Control), float64(p.Proxies))
+	c.ControlCoresPerService = of(metric.CPUCores, string(metric.Control), float64(p.Services))
+	c.ControlMiBPerService = of(metric.Memory, string(metric.Control), float64(p.Services))
+	key := fmt.Sprint(withoutRate(t.Factors))
+	for _, l := range r.Lines {
+		if l.Part == string(metric.Data) && l.Role == "" && fmt.Sprint(l.Factors) == key && len(l.Warnings) == 0 {
+			c.IdleCores = scaled(&l.FixedCores, 1/float64(p.Proxies))
+		}
+	}
+	return c
 }
 
 // ScenarioCost is one treatment in one scenario.
@@ -63,10 +112,16 @@ type ScenarioCost struct {
 
 // Reference is a figure published by others, with its conditions.
 type Reference struct {
-	Who        string  `yaml:"who" json:"who"`
-	What       string  `yaml:"what" json:"what"`
-	Cores      float64 `yaml:"cores" json:"cores_per_1000_rps"`
-	MiB        float64 `yaml:"mib,omitempty" json:"mib,omitempty"`
+	Who   string  `yaml:"who" json:"who"`
+	What  string  `yaml:"what" json:"what"`
+	Cores float64 `yaml:"cores,omitempty" json:"cores_per_1000_rps"`
+	MiB   float64 `yaml:"mib,omitempty" json:"mib,omitempty"`
+	// Per is what Cores and MiB are of: "proxy", or "data plane" as a whole.
+	Per string `yaml:"per" json:"per"`
+	// P90MS and P99MS are the added latency of Proxies proxies, ms.
+	P90MS      float64 `yaml:"p90,omitempty" json:"p90_ms,omitempty"`
+	P99MS      float64 `yaml:"p99,omitempty" json:"p99_ms,omitempty"`
+	Proxies    int     `yaml:"proxies,omitempty" json:"proxies,omitempty"`
 	Conditions string  `yaml:"conditions" json:"conditions"`
 	Source     string  `yaml:"source" json:"source"`
 	Date       string  `yaml:"date" json:"date"`
@@ -100,13 +155,16 @@ func (r *Report) AddCost(d *result.Dir, p Prices) error {
 		return fmt.Errorf("work out the cost: %w", err)
 	}
 	c := &Cost{Prices: p, Units: []UnitCost{}, Scenarios: []ScenarioCost{}, References: references}
-	pods := podsByTreatment(records)
+	pods, paths := podsByTreatment(records), pathsByTreatment(records)
 	for _, t := range r.Treatments {
 		if t.Control {
 			continue
 		}
 		for _, b := range []Bill{DataPlaneBill, AddedBill} {
 			if u, ok := r.unitCost(t, b, pods[t.ID]); ok {
+				if b == DataPlaneBill {
+					u.Proxy = r.proxyCost(t, paths[t.ID])
+				}
 				c.Units = append(c.Units, u)
 			}
 		}

@@ -12,6 +12,9 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/balance"
 )
 
 func costOf(t *testing.T, s analysistest.Study, p analysis.Prices) (*analysis.Report, *analysis.Cost) {
@@ -159,13 +162,99 @@ func TestPricesMistakes(t *testing.T) {
 	}
 }
 
-func TestReferences(t *testing.T) {
-	rs, err := analysis.References()
-	if err != nil || len(rs) < 5 {
-		t.Fatalf("%d, %v", len(rs), err)
+// An echo service behind two sidecars of 0.2 cores for 1000 requests/s and 60 MiB each: that
+// is what is printed per proxy, beside the published figure, from counters and without.
+func TestCostPerProxy(t *testing.T) {
+	prices, err := analysis.ReadPrices("../../../examples/prices-fargate.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, r := range rs {
-		if r.Who == "" || r.What == "" || !(r.Cores > 0) || r.Conditions == "" || r.Source == "" || r.Date == "" {
+	for _, c := range []struct {
+		name    string
+		balance func(*result.Record) *balance.Balance
+		proxied float64
+		counted bool
+	}{
+		{"from the topology", func(*result.Record) *balance.Balance { return nil }, 2, false},
+		{"from the counters", func(*result.Record) *balance.Balance { return flows(300, 300, 300, "") }, 2, true},
+		{"retries are proxied too", func(*result.Record) *balance.Balance { return flows(300, 300, 360, "") }, 2.2, true},
+		{"a counter is unknown", func(*result.Record) *balance.Balance { return flows(300, 300, 0, "sidecar was ended") }, 2, false},
+	} {
+		s := analysistest.Quickstart()
+		s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
+		s.Treatments = append(s.Treatments[:1:1], analysistest.Treatment{
+			ID: "istio", Factors: plan.Factors{"mesh": "istio"}, Baseline: "none",
+			Truth: analysistest.Truth{AppUS: 60, DataUS: 2 * 200, ControlUS: 100, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1},
+		})
+		s.Change = func(r *result.Record) {
+			r.Edges = 1
+			for i := range r.Tasks {
+				if task := &r.Tasks[i]; task.Plane == metric.Data {
+					if task.Role = "sidecar"; task.ID == "load/sidecar" {
+						task.Component = "load"
+					}
+				}
+			}
+			if r.Treatment == "istio" {
+				r.Balance = c.balance(r)
+			}
+		}
+		r, cost := costOf(t, s, *prices)
+		if len(cost.Units) == 0 || cost.Units[0].Proxy == nil {
+			t.Fatalf("%s: %+v", c.name, cost.Units)
+		}
+		p := cost.Units[0].Proxy
+		if p.Proxies != 2 || p.Services != 1 || p.Calls != 1 || math.Abs(p.Proxied-c.proxied) > 1e-9 || p.Counted != c.counted {
+			t.Errorf("%s: %+v", c.name, p.Path)
+		}
+		if !near(p.CallUS.Estimate, 400/c.proxied, 0.01) || !near(p.Cores.Estimate, 0.4/c.proxied, 0.01) || !near(p.MiB.Estimate, 60, 0.01) {
+			t.Errorf("%s: %v µs a proxied call, %v cores and %v MiB a proxy", c.name, p.CallUS.Estimate, p.Cores.Estimate, p.MiB.Estimate)
+		}
+		// 100 µs of control plane at 100 requests/s are 0.01 cores.
+		if !near(p.ControlCoresPerProxy.Estimate, 0.005, 0.02) || !near(p.ControlCoresPerService.Estimate, 0.01, 0.02) || p.IdleCores != nil {
+			t.Errorf("%s: control plane %+v, idle %v", c.name, p.ControlCoresPerProxy, p.IdleCores)
+		}
+		if cost.Units[1].Proxy != nil || r.Cost != cost {
+			t.Errorf("%s: the added cost is divided by proxies", c.name)
+		}
+	}
+}
+
+// flows are the counters of a load, of the sidecar beside it and of that of the service.
+func flows(sent, out, in int64, unknown string) *balance.Balance {
+	at := func(service string, p balance.Point, n int64) balance.Flow {
+		return balance.Flow{Place: balance.Place{Service: service, Point: p, Unit: balance.Requests}, Tally: balance.Tally{Count: n}}
+	}
+	b := &balance.Balance{Flows: []balance.Flow{at(balance.LoadName, balance.Sent, sent), at(balance.LoadName, balance.OutReceived, out), at("echo", balance.InReceived, in)}, Equations: []balance.Equation{}}
+	b.Flows[2].Unknown = unknown
+	return b
+}
+
+// The CPU of an idle proxy is the line through the rates at no requests.
+func TestCostOfIdleProxies(t *testing.T) {
+	prices, err := analysis.ReadPrices("../../../examples/prices.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, c := costOf(t, rates(func(rate float64) float64 { return 200 + 0.06e6/rate }), *prices) // 0.06 cores at any rate
+	for _, u := range c.Units {
+		if u.Bill != analysis.DataPlaneBill {
+			continue
+		}
+		if u.Proxy == nil || u.Proxy.IdleCores == nil || !near(u.Proxy.IdleCores.Estimate, 0.03, 0.1) || u.Proxy.Proxied != 0 || u.Proxy.CallUS != nil {
+			t.Errorf("%s: %+v", u.Treatment, u.Proxy)
+		}
+	}
+}
+
+// Every published figure has its unit, and every latency its proxies.
+func TestReferences(t *testing.T) {
+	all, err := analysis.References()
+	if err != nil || len(all) < 8 {
+		t.Fatalf("%d references, %v", len(all), err)
+	}
+	for _, r := range all {
+		if r.Who == "" || r.What == "" || r.Per != "proxy" && r.Per != "data plane" || r.Conditions == "" || r.Source == "" || r.Date == "" || r.Cores == 0 && r.P90MS == 0 || r.P90MS > 0 && r.Proxies == 0 {
 			t.Errorf("%+v", r)
 		}
 	}

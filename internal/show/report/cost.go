@@ -17,6 +17,8 @@ func costSection(t text) {
 	}
 	t.heading(fmt.Sprintf("Cost in resources and money (± half of the %s interval; GiB and pods if known)", t.percent()))
 	unitCostsTable(t, c)
+	proxyCostsTable(t, c)
+	controlCosts(t, c)
 	scenarioTables(t, c)
 	referencesTable(t, c)
 }
@@ -49,6 +51,55 @@ func unitCostsTable(t text, c *analysis.Cost) {
 		}
 	}
 	t.table(columns, 2)
+}
+
+// proxyCostsTable has the data plane in the units of its makers: one proxy, one proxied call.
+func proxyCostsTable(t text, c *analysis.Cost) {
+	heads := [][]string{{"", "treatment"}, {"calls per", "request"}, {"proxied", "per request"}, {"", "proxies"}, {"CPU µs per", "proxied call"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"idle cores", "per proxy"}}
+	columns := make([]column, len(heads))
+	for i, h := range heads {
+		columns[i] = column{heads: h, left: i == 0}
+	}
+	counted := true
+	for _, u := range c.Units {
+		if u.Proxy == nil {
+			continue
+		}
+		p := u.Proxy
+		counted = counted && p.Counted
+		for i, cell := range []string{t.label.of(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores)} {
+			columns[i].cells = append(columns[i].cells, cell)
+		}
+	}
+	if len(columns[0].cells) == 0 {
+		return
+	}
+	t.heading("Data plane per proxy and proxied call, the load generator's own proxy included")
+	t.table(columns, 1)
+	t.line("")
+	s := "A call that passes two sidecars is proxied twice. Idle: the line through three or more rates, at no requests."
+	if !counted {
+		s += " The proxied calls are from the topology, since the proxies' counters are not known."
+	}
+	t.prose(s)
+}
+
+// controlCosts are sentences: a control plane is divided by what it serves.
+func controlCosts(t text, c *analysis.Cost) {
+	for _, u := range c.Units {
+		if p := u.Proxy; p != nil && p.ControlCoresPerProxy != nil {
+			t.prose(fmt.Sprintf("Control plane of %s: %s cores and %s MiB per proxy (%d), %s cores and %s MiB per service (%d).", t.label.of(u.Factors),
+				amount(p.ControlCoresPerProxy), amount(p.ControlMiBPerProxy), p.Proxies, amount(p.ControlCoresPerService), amount(p.ControlMiBPerService), p.Services))
+		}
+	}
+}
+
+// number is a count; unknown if zero.
+func number(v float64) string {
+	if v == 0 {
+		return unknown
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 func scenarioTables(t text, c *analysis.Cost) {
@@ -103,20 +154,43 @@ func grouped(v float64) string {
 }
 
 func referencesTable(t text, c *analysis.Cost) {
-	t.heading("Published figures of others, for orientation: measured under other conditions")
-	heads := []string{"who", "what", "cores per 1000 req/s", "MiB", "date", "conditions"}
+	t.heading("Published figures of others per proxy, for orientation: measured under other conditions")
+	heads := [][]string{{"", "who"}, {"", "what"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"added p90/p99", "ms"}, {"", "date"}, {"", "conditions"}}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
-		columns[i] = column{heads: []string{h}, left: i < 2 || i > 3}
+		columns[i] = column{heads: h, left: i < 2 || i > 4}
 	}
+	elsewhere := 0
 	for _, r := range c.References {
-		mib := unknown
-		if r.MiB > 0 {
-			mib = fixed(r.MiB, 0)
+		if r.Per != "proxy" { // it cannot be divided by proxies, whose number is not published
+			elsewhere++
+			continue
 		}
-		for i, cell := range []string{r.Who, r.What, fixed(r.Cores, 2), mib, r.Date, r.Conditions} {
+		for i, cell := range []string{r.Who, r.What, publishedValue(r.Cores, 2), publishedValue(r.MiB, 0), latencyPublished(r), r.Date, r.Conditions} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
 	t.table(columns, 1)
+	if elsewhere > 0 {
+		t.line("")
+		t.prose(fmt.Sprintf("%d published %s of whole data planes cannot be divided by proxies: --format json has them.", elsewhere, plural(elsewhere, "figure")))
+	}
+}
+
+func publishedValue(v float64, decimals int) string {
+	if v == 0 {
+		return none
+	}
+	return fixed(v, decimals)
+}
+
+func latencyPublished(r analysis.Reference) string {
+	if r.P90MS == 0 && r.P99MS == 0 {
+		return none
+	}
+	s := publishedValue(r.P90MS, 2) + "/" + publishedValue(r.P99MS, 2)
+	if r.Proxies > 1 {
+		s += fmt.Sprintf(" (%d proxies)", r.Proxies)
+	}
+	return s
 }
