@@ -210,7 +210,7 @@ func (c *CommandLine) writeSensitivities(s *Study, found []analysis.Sensitivity,
 	block := blockTime(s)
 	fmt.Fprintf(&b, "What runs of this plan can show, four times in five, from %s:\n\n", source)
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	heads := []string{"COMPARISON", "METRIC", "SPREAD OF A BLOCK", console.Counted(s.Plan.Blocks, "BLOCK")}
+	heads := []string{"COMPARISON", "METRIC", "SPREAD OF A BLOCK", fmt.Sprintf("IN %d BLOCKS", s.Plan.Blocks)}
 	if share > 0 {
 		heads = append(heads, "FOR "+percents(share), "TIME")
 	}

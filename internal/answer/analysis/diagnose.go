@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // diagnosisLevel is the chance of a diagnosis of each kind in a run without any fault.
@@ -23,7 +24,7 @@ func diagnoses(cs []Comparison) []Warning {
 	for _, treatment := range treatmentsOf(cs) {
 		var series [][]float64
 		for _, c := range cs {
-			if c.Treatment == treatment && (c.Family == Headline || c.Family == HeadlineAA) && (series == nil || len(c.values) == len(series[0])) {
+			if c.Treatment == treatment && c.diagnosable() && (series == nil || len(c.values) == len(series[0])) {
 				series = append(series, c.values)
 			}
 		}
@@ -57,6 +58,13 @@ func diagnoses(cs []Comparison) []Warning {
 	return append(ws, outliers(cs)...)
 }
 
+// diagnosable reports whether c is a headline metric with continuous noise: counts and
+// memory are equal in most blocks, and one that differs would look like an outlier.
+func (c *Comparison) diagnosable() bool {
+	m, _ := metric.Lookup(c.Metric)
+	return (c.Family == Headline || c.Family == HeadlineAA) && m.SpeedSensitive
+}
+
 // outliers warn of blocks far from all others.
 func outliers(cs []Comparison) []Warning {
 	type outlier struct {
@@ -68,7 +76,7 @@ func outliers(cs []Comparison) []Warning {
 	var p []float64
 	for i := range cs {
 		c := &cs[i]
-		if c.Family != Headline && c.Family != HeadlineAA {
+		if !c.diagnosable() {
 			continue
 		}
 		if at, deviations, chance, ok := stats.Outlier(c.values); ok {
