@@ -33,10 +33,13 @@ func (a *addresses) fresh(at netip.AddrPort) bool {
 	return true
 }
 
-// newAddresses takes the second byte from tare's process number, to distinguish parallel
-// runs. Equal addresses do no harm: ports always differ.
-func newAddresses() *addresses {
-	return &addresses{net: byte(1 + os.Getpid()%250), chosen: map[netip.AddrPort]bool{}}
+// newAddresses returns the addresses of a deployment that is alone.
+func newAddresses() *addresses { return addressesOf(0) }
+
+// addressesOf takes the second byte from tare's process number and the deployment's slot, to
+// distinguish parallel runs and deployments. Equal addresses do no harm: ports always differ.
+func addressesOf(slot int) *addresses {
+	return &addresses{net: byte(1 + (os.Getpid()+slot)%250), chosen: map[netip.AddrPort]bool{}}
 }
 
 // number returns a unique number in the deployment.

@@ -18,9 +18,9 @@ type descendant struct {
 	name string
 }
 
-// descendants finds the descendants of the known processes. On systems other than Linux it finds
-// none.
-func descendants(known []platform.Task) ([]descendant, error) {
+// descendants finds the descendants of the known processes, without others and their descendants.
+// On systems other than Linux it finds none.
+func descendants(known []platform.Task, others map[int]bool) ([]descendant, error) {
 	if runtime.GOOS != "linux" {
 		return nil, nil
 	}
@@ -52,11 +52,11 @@ func descendants(known []platform.Task) ([]descendant, error) {
 	var found []descendant
 	for _, p := range all {
 		n, alive := tree[p.PID]
-		if _, listed := tasks[p.PID]; listed || !alive {
+		if _, listed := tasks[p.PID]; listed || !alive || others[p.PID] {
 			continue
 		}
 		// At most as many steps as processes: the tree is read while it changes.
-		for at, steps := n.parent, 0; at > 1 && steps < len(tree); at, steps = tree[at].parent, steps+1 {
+		for at, steps := n.parent, 0; at > 1 && !others[at] && steps < len(tree); at, steps = tree[at].parent, steps+1 {
 			if ancestor, ok := tasks[at]; ok {
 				found = append(found, descendant{platform.Task{Task: ancestor.Task, PID: p.PID}, n.name})
 				break

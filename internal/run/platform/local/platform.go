@@ -52,6 +52,8 @@ type Platform struct {
 
 	mu       sync.Mutex
 	programs map[string]program // by name
+
+	neighbours neighbours
 }
 
 type program struct{ path, version string }
@@ -159,7 +161,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 
 // newDeployment makes the parts of a deployment and starts none of them.
 func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abandon context.CancelCauseFunc) (*deployment, error) {
-	trial := &layout{spec: spec, programs: map[string]program{}, addresses: newAddresses(), pods: map[string][]*pod{}}
+	trial := &layout{spec: spec, programs: map[string]program{}, pods: map[string][]*pod{}}
 	if trial.proxied() {
 		for _, name := range spec.Mesh.Local.Programs() {
 			var err error
@@ -172,7 +174,8 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	if err != nil {
 		return nil, err
 	}
-	ps := &processes{attribute: spec.Attribute, cpus: spec.CPUs, workspace: files, abandon: abandon}
+	ps := &processes{attribute: spec.Attribute, cpus: spec.CPUs, workspace: files, abandon: abandon, neighbours: &p.neighbours}
+	trial.addresses = addressesOf(p.neighbours.enter(ps))
 	control := &controlPlane{layout: trial, workspace: files, processes: ps}
 	data := &proxies{layout: trial, workspace: files, processes: ps, control: control}
 	if trial.proxied() {

@@ -19,10 +19,11 @@ import (
 
 // processes starts, watches and lists the processes of a trial.
 type processes struct {
-	attribute func(mesh.Task) mesh.Task
-	cpus      map[string]string // by plane
-	workspace *workspace
-	abandon   context.CancelCauseFunc // ends a deployment that is being made
+	attribute  func(mesh.Task) mesh.Task
+	cpus       map[string]string // by plane
+	workspace  *workspace
+	abandon    context.CancelCauseFunc // ends a deployment that is being made
+	neighbours *neighbours             // other deployments of this tare
 
 	mu         sync.Mutex
 	started    []*process
@@ -147,7 +148,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 		}
 	}
 	ps.mu.Unlock()
-	others, err := descendants(tasks)
+	others, err := descendants(tasks, ps.neighbours.pids(ps))
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

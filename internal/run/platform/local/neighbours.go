@@ -1,0 +1,52 @@
+package local
+
+import (
+	"slices"
+	"sync"
+)
+
+// neighbours are the deployments that exist at the same time. Each has a slot, for addresses of its
+// own, and lists only its own processes.
+type neighbours struct {
+	mu    sync.Mutex
+	slots []*processes // nil: free
+}
+
+// enter returns the slot of a new deployment.
+func (n *neighbours) enter(ps *processes) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i := slices.Index(n.slots, nil); i >= 0 {
+		n.slots[i] = ps
+		return i
+	}
+	n.slots = append(n.slots, ps)
+	return len(n.slots) - 1
+}
+
+// leave frees the slot of a removed deployment. It may be called more than once.
+func (n *neighbours) leave(ps *processes) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i := slices.Index(n.slots, ps); i >= 0 {
+		n.slots[i] = nil
+	}
+}
+
+// pids are the processes of all other deployments.
+func (n *neighbours) pids(of *processes) map[int]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := map[int]bool{}
+	for _, ps := range n.slots {
+		if ps == nil || ps == of {
+			continue
+		}
+		ps.mu.Lock()
+		for _, p := range ps.started {
+			all[p.PID] = true
+		}
+		ps.mu.Unlock()
+	}
+	return all
+}
