@@ -87,6 +87,8 @@ var orderWords = map[string]string{
 	experiment.OrderBalanced: "random, each treatment in each position and after each other one equally often",
 	experiment.OrderTurns:    "the trials of one mesh stand together within a block",
 	experiment.OrderOnce:     "the trials of one mesh stand together",
+
+	experiment.OrderInterleaved: "the treatments of a comparison are deployed at once, and the load moves between them in time slices",
 }
 
 func writePlanJSON(w io.Writer, s *Study) error {

@@ -27,7 +27,8 @@ type Experiment struct {
 	Load        Load                   `yaml:"load,omitempty" json:"load"`
 	Phases      Phases                 `yaml:"phases,omitempty" json:"phases"`
 	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment; default 6
-	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "balanced" (default without a seed), "random" (default with one), "turns" or "once"
+	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "balanced" (default without a seed), "random" (default with one), "turns", "once" or "interleaved"
+	Slices      Slices                 `yaml:"slices,omitempty" json:"slices,omitzero"`            // of order interleaved
 	Seed        uint64                 `yaml:"seed" json:"seed"`                                   // default: drawn
 	Baseline    Baseline               `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level
 	Control     bool                   `yaml:"control" json:"control"`                             // add an A/A pair

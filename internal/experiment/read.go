@@ -111,6 +111,12 @@ func (e *Experiment) complete(doc *strict.Document) {
 	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
 		e.Application.Topology = "echo"
 	}
+	if e.Order == OrderInterleaved && !doc.Has("slices.length") {
+		e.Slices.Length = defaultSlices.Length
+	}
+	if e.Order == OrderInterleaved && !doc.Has("slices.guard") {
+		e.Slices.Guard = min(defaultSlices.Guard, e.Slices.Length/10)
+	}
 	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.meshes(), "none") {
 		e.Baseline = Baseline{"mesh": "none"}
 	}

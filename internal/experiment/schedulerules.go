@@ -11,10 +11,12 @@ const (
 	OrderBalanced = "balanced" // the same, each treatment in each position and after each other equally often
 	OrderTurns    = "turns"    // within a block, consecutive trials of one mesh; meshes in random order
 	OrderOnce     = "once"     // the same over all blocks: each mesh is installed once per run
+	// OrderInterleaved deploys treatments to be compared at once and moves the load between them.
+	OrderInterleaved = "interleaved"
 )
 
 // orders lists the orders, the default first.
-var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce}
+var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce, OrderInterleaved}
 
 // minSequential is the number of blocks before which a run does not stop early.
 // With fewer, the standard deviation is often too small by chance, and the
@@ -43,6 +45,7 @@ func (v scheduleRules) phases() {
 func (v scheduleRules) repetition() {
 	v.blocks()
 	v.order()
+	v.interleaved()
 	within(v.validation, "seed", v.e.Seed, 0, maxSeed, "")
 	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
 		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)

@@ -94,7 +94,7 @@ type SliceCount struct {
 	Intended   int64 `json:"intended"`
 	Answered   int64 `json:"answered"` // with any status, at any time
 	OK         int64 `json:"ok"`
-	Overrun    int64 `json:"overrun"`    // ended after the counters were read at the end of the slice
+	Overrun    int64 `json:"overrun"`    // ended after the reading at the end of the next slice
 	ResponseNS int64 `json:"responseNS"` // sum over OK, from the intended start
 }
 

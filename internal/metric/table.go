@@ -7,6 +7,7 @@ const (
 	CPUPerRequest      = "cpu_us_per_request"
 	CPUCores           = "cpu_cores"
 	CPUPer1000         = "cpu_cores_per_1000_rps"
+	IdleCPU            = "idle_cpu_cores"
 	Memory             = "memory_mib"
 	PeakMemory         = "memory_peak_mib"
 	ProportionalMemory = "memory_pss_mib"
@@ -56,7 +57,8 @@ type Row struct {
 }
 
 var (
-	whole        = []string{""} // of a metric without parts
+	whole        = []string{""}                                // of a metric without parts
+	IdleParts    = []string{"app", "data", "control", "total"} // of idle CPU
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
 
@@ -71,6 +73,9 @@ var rows = []Row{
 	{Name: CPUPer1000, Unit: "cores", Better: LowerIsBetter, Doc: "cores needed for 1000 requests/s",
 		Parts: partNames(), Source: Tasks, SpeedSensitive: true,
 		Title: "cores per 1000 req/s, %s", Heads: [2]string{"cores per", "1000 req/s"}},
+	{Name: IdleCPU, Unit: "cores", Better: LowerIsBetter, Doc: "with interleaved trials: CPU time outside the trial's slices, per time outside them; in no other metric",
+		Parts: IdleParts, Source: Tasks, SpeedSensitive: true,
+		Title: "idle CPU, %s", Heads: [2]string{"%s idle", "CPU, mC"}, HeadScale: 1000},
 	{Name: Memory, Unit: "MiB", Better: LowerIsBetter, Doc: "working set: resident memory at the end of the measure phase",
 		Parts: partNames(), Headline: []string{"data"}, Source: Tasks,
 		Title: "memory, %s", Heads: [2]string{"%s", "memory, MiB"}},

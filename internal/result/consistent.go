@@ -182,12 +182,12 @@ func (c *contradictions) due(l *Load) {
 		return
 	}
 	if want := l.scheduled(); float64(l.Intended) > want+l.scheduleSlack() {
-		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.MeasureSeconds)
+		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.LoadedSeconds())
 	}
 }
 
 // scheduled is the mean number of requests that an open loop owes in the window.
-func (l *Load) scheduled() float64 { return l.AskedRate * l.MeasureSeconds }
+func (l *Load) scheduled() float64 { return l.AskedRate * l.LoadedSeconds() }
 
 // scheduleSlack is six standard deviations of a Poisson count. Constant arrivals are
 // far within.
@@ -201,7 +201,7 @@ func (c *contradictions) owed(l *Load) {
 		return
 	}
 	if want := l.scheduled(); float64(l.Intended) < want-l.scheduleSlack() {
-		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.MeasureSeconds)
+		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.LoadedSeconds())
 	}
 }
 

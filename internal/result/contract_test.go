@@ -33,6 +33,7 @@ func paths(t reflect.Type, at string, cut map[string]bool) []string {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
+		case name == "-":
 		case f.Anonymous:
 			all = append(all, paths(f.Type, at, cut)...)
 		case at == "":

@@ -31,6 +31,7 @@ const (
 	EventsFile      = "events.jsonl"
 	LatencyFile     = "latency.hdr"
 	MeasuredFile    = "latency-measure.hdr" // the measure window of LatencyFile, summed
+	SlicesFile      = "slices.csv"          // of a trial in a round
 	RecordFile      = "record.json"
 	ManifestFile    = "manifest.json"
 	StoppedFile     = "stopped.json"

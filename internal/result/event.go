@@ -46,9 +46,11 @@ type Progress struct {
 	Second    int     `json:"second"`
 	AskedRate float64 `json:"askedRate,omitempty"` // 1/s
 	Rate      float64 `json:"rate"`                // responses in this second
-	Errors    int64   `json:"errors"`
-	P50MS     float64 `json:"p50_ms"`
-	P99MS     float64 `json:"p99_ms"`
+	// Loaded is the part of the second in which the trial had the load, guards excluded; nil: all of it.
+	Loaded *float64 `json:"loaded,omitempty"`
+	Errors int64    `json:"errors"`
+	P50MS  float64  `json:"p50_ms"`
+	P99MS  float64  `json:"p99_ms"`
 }
 
 // Sample is one reading of every task, by task ID.

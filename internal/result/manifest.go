@@ -36,7 +36,7 @@ type File struct {
 }
 
 // measured are the files from which figures are computed, besides the record.
-var measured = []string{EventsFile, LatencyFile, MeasuredFile}
+var measured = []string{EventsFile, LatencyFile, MeasuredFile, SlicesFile}
 
 // maxFile bounds a file whose digest is computed, in bytes.
 const maxFile = maxEvents

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/run/balance"
 )
 
@@ -153,6 +154,10 @@ type Load struct {
 	// MeasureSeconds its length; both count from the log's start time.
 	WarmupSeconds  float64 `json:"warmupSeconds"`
 	MeasureSeconds float64 `json:"measureSeconds"`
+	// Slices are those of the measure window in which this trial had the load; absent: it had the
+	// whole window. Counts are of these slices, and so is the CPU of tasks.
+	Slices      *OwnSlices        `json:"slices,omitempty"`
+	SliceCounts []load.SliceCount `json:"-"` // slices.csv has them
 
 	LatenessP50US  *float64 `json:"latenessP50US,omitempty"`
 	LatenessP99US  *float64 `json:"latenessP99US,omitempty"`
@@ -194,6 +199,21 @@ func (w *Whole) Plus(o *Whole) *Whole {
 	return &Whole{w.Sent + o.Sent, w.Unanswered + o.Unanswered, w.Failed + o.Failed, w.Connections + o.Connections, w.Unsure + o.Unsure}
 }
 
+// OwnSlices are the time slices of one trial of a round.
+type OwnSlices struct {
+	Count         int     `json:"count"`
+	LengthSeconds float64 `json:"lengthSeconds"`
+	GuardSeconds  float64 `json:"guardSeconds"` // end of each slice without load
+}
+
+// LoadedSeconds is the part of the measure window in which the trial had the load, guards excluded.
+func (l *Load) LoadedSeconds() float64 {
+	if l.Slices == nil {
+		return l.MeasureSeconds
+	}
+	return float64(l.Slices.Count) * (l.Slices.LengthSeconds - l.Slices.GuardSeconds)
+}
+
 // RouteTimes are the service times of one path, of 2xx responses only.
 type RouteTimes struct {
 	Requests int64   `json:"requests"`
@@ -233,6 +253,9 @@ type TaskUsage struct {
 	// Ended: a fault ended the task within the measure phase. Its end counters are
 	// then the final ones, and it holds no memory.
 	Ended bool `json:"ended,omitempty"`
+	// IdleCPU is the CPU outside the trial's slices, ns; absent without slices. End.CPU is then
+	// Start.CPU plus the CPU in its slices.
+	IdleCPU *int64 `json:"idleCPU,omitempty"`
 	// Missing is the reason for a missing reading at an edge; the figures are then
 	// unknown.
 	Missing string `json:"missing,omitempty"`

@@ -55,7 +55,10 @@ func trialFigures(r *result.Record, method Method) *figures {
 	}
 	resourceFigures(f, r, seconds)
 	counterRoles(f, r, seconds)
-	nodeFigures(f, r.Node)
+	if r.Load == nil || r.Load.Slices == nil { // else it had other treatments too
+		nodeFigures(f, r.Node)
+	}
+	idleFigures(f, r)
 	probeFigures(f, r)
 	return f
 }
@@ -82,7 +85,7 @@ func loadFigures(f *figures, l *result.Load) float64 {
 		return 0
 	}
 	seconds := measureSeconds(l)
-	if seconds > 0 {
+	if seconds := seconds / dilution(l, seconds); seconds > 0 {
 		f.set(metric.Rate, float64(l.Completed)/seconds)
 		// No answer is of zero bytes: a zero means that the generator does not count them.
 		if l.BytesIn > 0 {
@@ -222,7 +225,11 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 			if !ok || isNode(p) && !has(r.Tasks, metric.Node) {
 				continue
 			}
-			if res.name != "" {
+			switch res.name {
+			case "":
+			case metric.CPUCores:
+				f.set(res.name+"/"+p.Name, v*dilution(r.Load, seconds))
+			default:
 				f.set(res.name+"/"+p.Name, v)
 			}
 			if r.Load == nil || r.Load.Completed <= 0 || seconds <= 0 {
@@ -237,6 +244,35 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 	if r.Load != nil && r.Load.Completed == 0 {
 		f.warn("no-answers", []string{metric.CPUPerRequest, metric.CPUPer1000, metric.ContextSwitches},
 			"no request was answered: a cost per request is undefined", "see the errors by kind in the record, and the application's log")
+	}
+}
+
+// dilution is the measure window over the part of it in which the trial had the load. The CPU of tasks
+// is of that part alone.
+func dilution(l *result.Load, seconds float64) float64 {
+	if l == nil || l.Slices == nil || l.LoadedSeconds() <= 0 || seconds <= 0 {
+		return 1
+	}
+	return seconds / l.LoadedSeconds()
+}
+
+// idleFigures adds the CPU outside the trial's slices, over the time outside them.
+func idleFigures(f *figures, r *result.Record) {
+	if r.Load == nil || r.Load.Slices == nil {
+		return
+	}
+	own := float64(r.Load.Slices.Count) * r.Load.Slices.LengthSeconds
+	idle := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
+		outside := t.End.At.Sub(t.Start.At).Seconds() - own
+		if t.IdleCPU == nil || outside <= 0 {
+			return 0, false
+		}
+		return float64(*t.IdleCPU) / 1e9 / outside, true
+	})
+	for _, p := range metric.Parts() {
+		if v, ok := part(p, idle); ok && slices.Contains(metric.IdleParts, p.Name) {
+			f.set(metric.Of(metric.IdleCPU, p.Name), v)
+		}
 	}
 }
 

@@ -27,14 +27,19 @@ func williamsRow(n, row int) []int {
 	return out
 }
 
+// designRows is the number of rows of a Williams design.
+func designRows(n int) int {
+	if n%2 == 1 && n > 1 {
+		return 2 * n
+	}
+	return n
+}
+
 // balancedOrder is the order of n treatments in a block, from 1. Blocks are the rows of
 // Williams designs, each with its treatments and rows in random order. An odd number of
 // treatments has both halves of its rows apart, so that n blocks balance the positions.
 func balancedOrder(n int, seed uint64, block int) []int {
-	rows := n
-	if n%2 == 1 && n > 1 {
-		rows = 2 * n
-	}
+	rows := designRows(n)
 	source := rand.NewPCG(seed, balancedStream+uint64((block-1)/rows))
 	names := numbers(n)
 	shuffle(names, source)

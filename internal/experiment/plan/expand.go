@@ -54,6 +54,9 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 		p.MinBlocks, p.Until = e.Blocks.Min, e.Blocks.Until.String()
 	}
 	p.Expected = p.TrialTime * time.Duration(len(p.Trials))
+	if err := p.interleave(e); err != nil {
+		return nil, fmt.Errorf("expand experiment %s: %w", e.Metadata.Name, err)
+	}
 	return p, nil
 }
 

@@ -22,23 +22,27 @@ func (p *Plan) keepTogether(order string) {
 		block int
 		mesh  string
 	}
-	of := func(t Trial) turn {
+	batch(p, func(t Trial) turn {
 		if order == experiment.OrderOnce {
 			return turn{mesh: mesh[t.Treatment]}
 		}
 		return turn{t.Block, mesh[t.Treatment]}
-	}
-	var turns []turn
-	trials := map[turn][]Trial{}
+	})
+}
+
+// batch makes the trials of equal keys consecutive, in the order of their first trials.
+func batch[K comparable](p *Plan, of func(Trial) K) {
+	var keys []K
+	trials := map[K][]Trial{}
 	for _, t := range p.Trials {
-		if !slices.Contains(turns, of(t)) {
-			turns = append(turns, of(t))
+		if !slices.Contains(keys, of(t)) {
+			keys = append(keys, of(t))
 		}
 		trials[of(t)] = append(trials[of(t)], t)
 	}
 	p.Trials = p.Trials[:0]
-	for _, turn := range turns {
-		p.Trials = append(p.Trials, trials[turn]...)
+	for _, key := range keys {
+		p.Trials = append(p.Trials, trials[key]...)
 	}
 	for i := range p.Trials {
 		t := &p.Trials[i]

@@ -36,6 +36,9 @@ type Trial struct {
 	Treatment string `json:"treatment"`
 	// Seed of the trial's arrivals. The same for all treatments of a block: common random numbers narrow paired differences.
 	Seed uint64 `json:"seed"`
+	// Round is the number of the round, from 1, with order interleaved. Its trials are deployed
+	// at once and share one schedule in slices; they are consecutive. 0: the trial runs alone.
+	Round int `json:"round,omitempty"`
 }
 
 // Plan is the output of `tare plan`, and the content of plan.json.
@@ -49,8 +52,10 @@ type Plan struct {
 	Until     string `json:"until,omitempty"`
 	// Way that the load takes to the application, in words; empty: to the entry.
 	Way string `json:"way,omitempty"`
-	// Order of the trials if not random within each block: experiment.OrderBalanced, OrderTurns or OrderOnce.
-	Order      string      `json:"order,omitempty"`
+	// Order of the trials if not random within each block: experiment.OrderBalanced, OrderTurns, OrderOnce or OrderInterleaved.
+	Order string `json:"order,omitempty"`
+	// Slices of rounds; absent without rounds.
+	Slices     *Slices     `json:"slices,omitempty"`
 	Treatments []Treatment `json:"treatments"`
 	Trials     []Trial     `json:"trials"`
 	// TrialTime is the expected duration of one trial and Expected of them all,

@@ -82,11 +82,15 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		WarmupSeconds:  seconds(r.MeasureStart.Sub(r.Started)),
 		MeasureSeconds: seconds(r.MeasureEnd.Sub(r.MeasureStart)),
+		SliceCounts:    r.Slices,
 		CPUSeconds:     &r.CPUSeconds, ThreadCPURatio: &r.ThreadCPURatio,
 		Verdict: r.Verdict, Warnings: r.Warnings,
 	}
 	if w := r.Whole; w != nil {
 		l.Whole = &result.Whole{Sent: w.Sent, Unanswered: w.Unanswered, Failed: w.Failed, Connections: w.Connections}
+	}
+	if s := p.Slices; s != nil {
+		l.Slices = &result.OwnSlices{Count: len(r.Slices), LengthSeconds: s.Length.Seconds(), GuardSeconds: s.Guard.Seconds()}
 	}
 	for class, n := range r.Classes {
 		l.Classes[string(class)] = n

@@ -18,6 +18,21 @@ func PrepareThread(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
+// Prioritise makes the calling thread wake up before all others, where the process may do that. The
+// thread must sleep most of the time.
+func Prioritise() {
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0)
+}
+
+// Sleep blocks the calling thread for max d, and less if a signal arrives. Unlike [time.Sleep] it
+// wakes up as punctually as the thread's timer slack allows.
+func Sleep(d time.Duration) {
+	if d > 0 {
+		ts := unix.NsecToTimespec(int64(d))
+		_ = unix.Nanosleep(&ts, nil)
+	}
+}
+
 func clockCPU(id int32) time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(id, &ts) != nil {

@@ -16,6 +16,12 @@ func PrepareThread(cpu int) error {
 	return nil
 }
 
+// Prioritise has no effect here.
+func Prioritise() {}
+
+// Sleep blocks for d.
+func Sleep(d time.Duration) { time.Sleep(d) }
+
 // ThreadCPU is unknown here and zero.
 func ThreadCPU() time.Duration { return 0 }
 

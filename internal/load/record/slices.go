@@ -45,7 +45,7 @@ func (c *sliceCounts) finish(o *Outcome, ok bool) {
 		n.OK++
 		n.ResponseNS += o.End - o.Intended
 	}
-	if o.End >= int64(c.table.Edge(i+1)) {
+	if o.End >= int64(c.table.Edge(i+2)) {
 		n.Overrun++
 	}
 }

@@ -18,8 +18,8 @@ func TestRequestsBelongToTheSliceOfTheirStart(t *testing.T) {
 	for _, o := range []Outcome{
 		{Intended: 10 * ms, End: 11 * ms, Status: 200},                           // warm-up
 		{Intended: 210 * ms, Sent: 210 * ms, End: 212 * ms, Status: 200},         // in time
-		{Intended: 270 * ms, Sent: 270 * ms, End: 294 * ms, Status: 200},         // in the guard
-		{Intended: 279 * ms, Sent: 279 * ms, End: 295 * ms, Status: 200},         // after the counters were read
+		{Intended: 270 * ms, Sent: 270 * ms, End: 394 * ms, Status: 200},         // in the next slice
+		{Intended: 279 * ms, Sent: 279 * ms, End: 395 * ms, Status: 200},         // after the reading at its end
 		{Intended: 220 * ms, Sent: 220 * ms, End: 480 * ms, Status: 503},         // in a later slice of its own
 		{Intended: 410 * ms, Sent: 410 * ms, End: 412 * ms, Status: 200},         // the last slice
 		{Intended: 479 * ms, Sent: -1, End: 900 * ms, Kind: load.FailureNotSent}, // never sent
@@ -31,7 +31,7 @@ func TestRequestsBelongToTheSliceOfTheirStart(t *testing.T) {
 	sum.add(&r.Totals)
 	got := sum.slices.own(&p)
 	want := []load.SliceCount{
-		{Slice: 2, Intended: 4, Answered: 4, OK: 3, Overrun: 2, ResponseNS: (2 + 24 + 16) * ms},
+		{Slice: 2, Intended: 4, Answered: 4, OK: 3, Overrun: 2, ResponseNS: (2 + 124 + 116) * ms},
 		{Slice: 4, Intended: 2, Answered: 1, OK: 1, Overrun: 1, ResponseNS: 2 * ms},
 	}
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {

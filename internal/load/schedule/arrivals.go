@@ -114,12 +114,16 @@ func (c *conditioned) next() float64 {
 func whole(position float64) float64 { return math.Ceil(position - 1e-6) }
 
 // edges are the positions of the ends of warm-up, measure window and tail. A load of a
-// number of requests has its measure window at the number.
+// number of requests has its measure window at the number. A load with slices has those of
+// the slices and their guards, so that all slices have the same number of requests.
 func edges(p *load.Profile) []float64 {
 	if p.Measure <= 0 {
 		return nil // no load of its own
 	}
 	c := curve(p)
+	if p.Slices != nil {
+		return sliceEdges(p.Slices, c)
+	}
 	begin := c.cumulated(p.Warmup.Seconds())
 	if p.Requests > 0 {
 		return []float64{begin, begin + float64(p.Requests)}

@@ -81,3 +81,23 @@ func TestLoadedTime(t *testing.T) {
 		t.Errorf("loaded for %v, want %v", got, want)
 	}
 }
+
+// Every slice has the same number of requests.
+func TestSlicesHaveTheSameNumberOfRequests(t *testing.T) {
+	for own := range 2 {
+		p := load.Profile{Rate: 1000, Arrivals: load.Poisson, Seed: 5, Warmup: 200 * time.Millisecond, Measure: time.Second,
+			Slices: &load.Slices{Length: 100 * time.Millisecond, Guard: 10 * time.Millisecond, Owners: load.Owners{0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1}, Own: own}}
+		counts := map[int64]int{}
+		for _, at := range starts(p, 1, load.Never) {
+			counts[at/1e8]++
+		}
+		for slice, n := range counts {
+			if n != 90 {
+				t.Errorf("slice %d has %d requests, want 90", slice, n)
+			}
+		}
+		if len(counts) != 6 {
+			t.Errorf("%d slices", len(counts))
+		}
+	}
+}

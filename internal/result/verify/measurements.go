@@ -139,6 +139,29 @@ func (f *findings) latencies(d *result.Dir, r *result.Record) {
 	}
 }
 
+// slices: those of a trial in a round add up to its counts.
+func (f *findings) slices(d *result.Dir, r *result.Record) {
+	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
+		return
+	}
+	file := path.Join(result.TrialsDir, r.ID, result.SlicesFile)
+	rows, err := result.ReadSlices(d.TrialFile(r.ID, result.SlicesFile))
+	if err != nil {
+		f.problem(file, err.Error())
+		return
+	}
+	own, sum := 0, load.SliceCount{}
+	for i := range rows {
+		if sum.Add(&rows[i].SliceCount); rows[i].Own {
+			own++
+		}
+	}
+	if own != r.Load.Slices.Count || sum.Intended != r.Load.Intended || sum.OK != r.Load.Classes[string(load.OK)] {
+		f.problem(file, fmt.Sprintf("its %d slices have %d requests, %d of class 2xx, and the record %d, %d and %d",
+			own, sum.Intended, sum.OK, r.Load.Slices.Count, r.Load.Intended, r.Load.Classes[string(load.OK)]))
+	}
+}
+
 // histograms: a log has one entry for every request of the window.
 func (f *findings) histograms(file string, l *result.Load, sums hdrlog.Sums) {
 	if !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds) {

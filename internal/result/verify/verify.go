@@ -193,6 +193,7 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int) bool {
 	}
 	f.events(d, &r)
 	f.latencies(d, &r)
+	f.slices(d, &r)
 	return true
 }
 

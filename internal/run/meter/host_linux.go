@@ -35,6 +35,19 @@ func Host() result.Environment {
 	return env
 }
 
+// AvailableMemory is the memory that new processes can use without swapping, bytes; 0: unknown.
+func AvailableMemory() int64 {
+	pfs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0
+	}
+	mem, err := pfs.Meminfo()
+	if err != nil || mem.MemAvailableBytes == nil {
+		return 0
+	}
+	return int64(*mem.MemAvailableBytes)
+}
+
 func kernel() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -18,8 +18,11 @@ import (
 type Depth int
 
 const (
+	// Clocks are CPU times alone, where the meter can read them apart: the reading at the edges of
+	// slices.
+	Clocks Depth = iota - 1
 	// Counters are CPU time and resident memory: the reading once a second.
-	Counters Depth = iota
+	Counters
 	// Edge adds peak memory and context switches. They need a read per thread.
 	Edge
 	// Full adds the proportional set size. The kernel walks the task's page tables with

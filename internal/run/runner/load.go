@@ -31,6 +31,7 @@ type loadRun struct {
 	sampler    *sampler // its refresh interval sets the warm-up
 
 	generator generator.Generator
+	share     *share // of a round's schedule; nil: the load has its own
 	profile   load.Profile
 	loading   *loading // nil before it is started
 	edges     edges
@@ -92,7 +93,10 @@ func (lr *loadRun) schedule() error {
 	}
 	lr.fitToRefresh()
 	lr.profile.Targets, lr.profile.ExpectSize, lr.profile.Seed, lr.profile.HDRPath = lr.deployment.Entry(), lr.answerSize(), lr.setup.of.Seed, hdr
-	if !needs(lr.generator).AtOnce {
+	switch {
+	case lr.share != nil:
+		lr.share.apply(&lr.profile)
+	case !needs(lr.generator).AtOnce:
 		lr.profile.Start = time.Now().Add(lr.setup.Timing.Lead + time.Duration(levels.Connections)*time.Millisecond)
 	}
 	return nil
@@ -148,8 +152,14 @@ func (lr *loadRun) onProgress(p load.Progress) {
 	lr.mu.Lock()
 	lr.progress = append(lr.progress, p)
 	lr.mu.Unlock()
+	var loaded *float64
+	if s := lr.profile.Slices; s != nil {
+		from := time.Duration(p.Second) * time.Second
+		share := s.Loaded(from, from+time.Second).Seconds()
+		loaded = &share
+	}
 	lr.journal.emit(result.Event{Kind: result.KindProgress, Progress: &result.Progress{
-		Second: p.Second, AskedRate: lr.profile.Rate, Rate: float64(p.Completed), Errors: p.Errors, P50MS: p.P50MS, P99MS: p.P99MS,
+		Second: p.Second, AskedRate: lr.profile.Rate, Rate: float64(p.Completed), Loaded: loaded, Errors: p.Errors, P50MS: p.P50MS, P99MS: p.P99MS,
 	}})
 }
 

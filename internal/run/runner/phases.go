@@ -87,15 +87,7 @@ func (t *trial) settle(ctx context.Context) error { return t.idle.settle(ctx) }
 
 // warmUp starts the load and waits for the first edge.
 func (t *trial) warmUp(ctx context.Context) error {
-	var err error
-	if t.load.generator, err = t.setup.generatorOf(t.setup.treatment); err != nil {
-		return err
-	}
-	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
-		return err
-	}
-	t.faults.countMesh(ctx, -1)
-	if err := t.conserved.begin(ctx); err != nil {
+	if err := t.prepareLoad(ctx); err != nil {
 		return err
 	}
 	if err := t.load.begin(ctx); err != nil {
@@ -106,6 +98,19 @@ func (t *trial) warmUp(ctx context.Context) error {
 		return err
 	}
 	return t.measurement.until(ctx, t.load.edges.begin, nil)
+}
+
+// prepareLoad does what precedes the start of the load.
+func (t *trial) prepareLoad(ctx context.Context) error {
+	var err error
+	if t.load.generator, err = t.setup.generatorOf(t.setup.treatment); err != nil {
+		return err
+	}
+	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
+		return err
+	}
+	t.faults.countMesh(ctx, -1)
+	return t.conserved.begin(ctx)
 }
 
 // measure reads every task at both edges, and once a second between.
@@ -137,6 +142,9 @@ func (t *trial) drain(ctx context.Context) error {
 	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.After = r }); err != nil {
 		return err
 	}
+	if err := t.keepSlices(); err != nil {
+		return err
+	}
 	return broken(t.deployment)
 }
 
@@ -145,7 +153,8 @@ const probeUnread = "probe-unread"
 // probe measures the speed of the processors, before and after the load. During the load it would
 // measure the effect of the trial itself.
 func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Reading)) error {
-	if t.deployment.Prober == nil || !t.setup.Experiment.Probe {
+	// The trials of a round have the same processors at the same time.
+	if t.deployment.Prober == nil || !t.setup.Experiment.Probe || t.setup.of.Round > 0 {
 		return nil
 	}
 	runtime.GC() // now, not during the reading

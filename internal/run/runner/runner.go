@@ -157,20 +157,30 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 	if err := r.prepare(ctx, pending); err != nil {
 		return r.ended(ctx, err)
 	}
-	for i, t := range pending {
+	all := rounds(pending)
+	for i, trials := range all {
 		if ctx.Err() != nil {
 			return r.ended(ctx, nil)
 		}
-		if err := r.one(ctx, t); err != nil {
+		if err := r.trials(ctx, trials); err != nil {
 			return r.ended(ctx, err)
 		}
-		if i+1 < len(pending) && pending[i+1].Block != t.Block {
-			if stopped, err := r.enough(t.Block); stopped || err != nil {
+		block := trials[0].Block
+		if i+1 < len(all) && all[i+1][0].Block != block {
+			if stopped, err := r.enough(block); stopped || err != nil {
 				return r.ended(ctx, err)
 			}
 		}
 	}
 	return nil
+}
+
+// trials runs the trials of a round, or one trial.
+func (r *run) trials(ctx context.Context, trials []plan.Trial) error {
+	if trials[0].Round == 0 || r.plan.Slices == nil {
+		return r.one(ctx, trials[0])
+	}
+	return r.together(ctx, trials)
 }
 
 // enough reports whether the run ends after a block before the last. An error of the check does

@@ -38,19 +38,26 @@ type trial struct {
 	idle        *idleWait
 	measurement *measurement
 	conserved   *conservation
+	share       *share // of a round's schedule; nil: the trial runs alone
+
+	sliced       *sliceMember    // nil before the end of a round's warm-up
+	stagesBefore []app.StageTime // of the measure phase of a round
 
 	outcome  error // why the trial failed or is invalid; nil so far
 	recorded bool
 	seen     seen
 }
 
-// workflow lists the phases of a trial, in order. After an error only phases
-// marked always are run. The deployment is removed in every case.
-var workflow = []struct {
+// step is a phase of a trial.
+type step struct {
 	name   string
 	do     func(*trial, context.Context) error
 	always bool
-}{
+}
+
+// workflow lists the phases of a trial, in order. After an error only phases
+// marked always are run. The deployment is removed in every case.
+var workflow = []step{
 	{name: "deploy", do: (*trial).deploy},
 	{name: "verify", do: (*trial).verify},
 	{name: "settle", do: (*trial).settle},
@@ -64,26 +71,42 @@ var workflow = []struct {
 func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	ctx, abort := context.WithCancelCause(parent)
 	defer abort(nil)
+	t, err := r.newTrial(of, abort)
+	if err != nil {
+		return err
+	}
+	t.journal.emit(result.Event{Kind: result.KindTrial})
+	for _, p := range workflow {
+		t.step(ctx, p)
+	}
+	return t.end(ctx, parent)
+}
+
+// newTrial makes a trial and its directory. abort ends it, and the run.
+func (r *run) newTrial(of plan.Trial, abort context.CancelCauseFunc) (t *trial, err error) {
 	treatment := r.treatments[of.Treatment]
 	su := &setup{run: r, of: of, treatment: treatment, mesh: r.Meshes[treatment.Levels.Mesh], topology: r.Topology, clock: newClock(r.Wall)}
 	if topology, ok := r.Topologies[treatment.Levels.Topology]; ok {
 		su.topology = topology
 	}
-	t := &trial{setup: su, journal: &journal{setup: su, abort: abort}}
+	t = &trial{setup: su, journal: &journal{setup: su, abort: abort}}
 	t.journal.record = result.Record{
 		ID: of.ID, Ordinal: of.Ordinal, Block: of.Block, Treatment: of.Treatment,
 		Factors: treatment.Factors, Control: treatment.Control, Started: su.clock.now(), Phases: []result.Phase{},
 	}
 	if su.dir, err = r.Dir.Trial(of); err != nil {
-		return err
+		return nil, err
 	}
-	t.journal.emit(result.Event{Kind: result.KindTrial})
-	t.walk(ctx)
+	return t, nil
+}
+
+// end removes the trial's deployment. An error ends the run.
+func (t *trial) end(ctx, parent context.Context) error {
 	removal := t.remove(ctx)
-	abandoned := su.dir.Abandon() // only closes the directory of a recorded trial
+	abandoned := t.setup.dir.Abandon() // only closes the directory of a recorded trial
 	if t.recorded {
 		if removal == nil {
-			return su.dir.Seal() // no process writes to its log any more
+			return t.setup.dir.Seal() // no process writes to its log any more
 		}
 		return removal
 	}
@@ -96,24 +119,19 @@ func (r *run) one(parent context.Context, of plan.Trial) (err error) {
 	return errors.Join(t.outcome, removal, abandoned)
 }
 
-// walk runs the phases.
-func (t *trial) walk(ctx context.Context) {
-	for _, p := range workflow {
-		if t.outcome != nil && !p.always {
-			continue
-		}
-		// An interrupted trial is not recorded; a resumed run repeats it.
-		if ctx.Err() != nil {
-			return
-		}
-		t.journal.emit(result.Event{Kind: result.KindPhase, Phase: p.name})
-		phase := result.Phase{Name: p.name, Start: t.setup.clock.now()}
-		err := p.do(t, ctx)
-		phase.End = t.setup.clock.now()
-		t.journal.record.Phases = append(t.journal.record.Phases, phase)
-		if err != nil && t.outcome == nil {
-			t.outcome = err
-		}
+// step runs a phase, unless the trial has failed before it.
+func (t *trial) step(ctx context.Context, p step) {
+	// An interrupted trial is not recorded; a resumed run repeats it.
+	if t.outcome != nil && !p.always || ctx.Err() != nil {
+		return
+	}
+	t.journal.emit(result.Event{Kind: result.KindPhase, Phase: p.name})
+	phase := result.Phase{Name: p.name, Start: t.setup.clock.now()}
+	err := p.do(t, ctx)
+	phase.End = t.setup.clock.now()
+	t.journal.record.Phases = append(t.journal.record.Phases, phase)
+	if err != nil && t.outcome == nil {
+		t.outcome = err
 	}
 }
 

@@ -23,6 +23,10 @@ type seen struct {
 	faults  bool          // were injected: then failed requests are measured
 	p50     time.Duration // response time
 	stepped time.Duration // of the wall clock during the trial
+	// shift of a load with slices from the slices of the readings.
+	shift        time.Duration
+	slices       *load.Slices    // nil: the trial ran alone
+	readingsLate []time.Duration // at the edges of slices
 	// unsure is the step of the wall clock between the generator's start and the measure phase.
 	unsure time.Duration
 }
@@ -100,6 +104,9 @@ var checks = []check{
 	{"restarted", restarted, "see its log in the trial's provenance, or raise its memory limit", invalidates, nil},
 	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
 	{"throttling-unknown", throttlingUnknown, "grant access to nodes/proxy and check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
+	{"slices-shifted", slicesShifted, "raise load.connections only as far as needed, or use fewer treatments at once: the load started late", invalidates, nil},
+	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
+	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a processor free: tare read the counters late", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
 	{"cpu-stolen", stolen, "steal time: use a machine with dedicated processors, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
@@ -112,6 +119,9 @@ func (t *trial) checked() []result.Warning {
 	s.open = t.load.profile.Rate > 0
 	s.faults = len(t.setup.Experiment.Faults) > 0
 	s.unsure = t.load.edges.began - t.load.edges.scheduled
+	if s.slices = t.load.profile.Slices; s.slices != nil {
+		s.shift = s.load.Start.Sub(t.load.profile.Start.Add(t.load.profile.Warmup))
+	}
 	t.load.mu.Lock()
 	s.p50 = medianP50(t.load.progress)
 	t.load.mu.Unlock()
@@ -353,7 +363,58 @@ func throttlingUnknown(s seen) string {
 	return "throttling by CPU limits is unknown for: " + strings.Join(who, ", ")
 }
 
+const (
+	// maxShift is the allowed shift of a load with slices: reading a clock twice takes microseconds.
+	maxShift = time.Millisecond
+	// overrunShare of answers after the next slice causes a warning.
+	overrunShare = 0.01
+	// lateShare is the share of the sliced time, lost by late readings, that causes a warning.
+	lateShare = 0.005
+)
+
+// slicesShifted compares the load's slices with those of the readings.
+func slicesShifted(s seen) string {
+	if s.slices == nil || s.shift.Abs() <= maxShift {
+		return ""
+	}
+	return fmt.Sprintf("the load started %v after its slices did: it sent in slices of other treatments", s.shift.Round(time.Microsecond))
+}
+
+func slicesOverrun(s seen) string {
+	var overrun, all int64
+	for _, n := range s.load.SliceCounts {
+		overrun, all = overrun+n.Overrun, all+n.Intended
+	}
+	if float64(overrun) <= overrunShare*float64(all) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests (%.1f %%, limit %.0f %%) ended more than a slice late: a part of their CPU counts as idle",
+		overrun, all, 100*float64(overrun)/float64(all), 100*overrunShare)
+}
+
+// slicesReadLate finds readings in the time of the next slice: its CPU up to the reading counts for
+// the slice before.
+func slicesReadLate(s seen) string {
+	if s.slices == nil || len(s.readingsLate) == 0 {
+		return ""
+	}
+	free := -s.slices.Edge(0) // between the reading and the next slice
+	var lost, worst time.Duration
+	for _, late := range s.readingsLate {
+		lost, worst = lost+max(0, late-free), max(worst, late)
+	}
+	share := float64(lost) / (float64(len(s.readingsLate)) * float64(s.slices.Length))
+	if share <= lateShare {
+		return ""
+	}
+	return fmt.Sprintf("counters were read up to %v late, and %.1f %% of the time of slices counts for the slice before (limit %.1f %%)",
+		worst.Round(10*time.Microsecond), 100*share, 100*lateShare)
+}
+
 func steppedUnsure(s seen) string {
+	if s.slices != nil && s.unsure.Abs() > max(maxShift, -s.slices.Edge(0)) {
+		return fmt.Sprintf("the wall clock was stepped by %v during the start of the load: loads and meters have different slices", s.unsure.Round(10*time.Microsecond))
+	}
 	if s.unsure.Abs() <= clockStep {
 		return ""
 	}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,20 +13,34 @@ import (
 // state is the sum of the events so far. It draws itself without a clock
 // and no terminal, so that a stored run replays exactly.
 type state struct {
-	run      result.Run
-	trial    string
-	nth      int // trials begun, recorded ones of an earlier run included
-	done     int
-	problems int // trials failed or invalid
-	phase    string
-	began    time.Time        // of the first trial of this run
+	run       result.Run
+	running   []*trial // begun and not done: several in a round
+	nth       int      // trials begun, recorded ones of an earlier run included
+	done      int
+	problems  int // trials failed or invalid
+	phase     string
+	beginning bool          // trials begin, and none is in a phase
+	spent     time.Duration // by trials of this run
+	trialAt   time.Time     // when the running trials began, or the last trial ended, whichever is later
+	finished  int           // trials of this run, for the mean duration
+}
+
+// trial is one trial as far as its events go.
+type trial struct {
+	id       string
+	nth      int
 	progress *result.Progress // the last second
 	measured []float64        // answers in each second of the measure phase
 	errors   int64            // in the measure phase
 	cores    map[string]float64
-	spent    time.Duration // of finished trials of this run
-	trialAt  time.Time
-	finished int // trials of this run, for the mean duration
+}
+
+// of returns the running trial of an event, or an empty one.
+func (s *state) of(id string) *trial {
+	if i := slices.IndexFunc(s.running, func(t *trial) bool { return t.id == id }); i >= 0 {
+		return s.running[i]
+	}
+	return &trial{id: id, nth: s.nth}
 }
 
 // apply folds one event in and returns the lines that remain.
@@ -38,23 +53,20 @@ func (s *state) apply(e result.Event) []string {
 			return []string{s.opening()}
 		}
 	case result.KindTrial:
-		s.nth++
-		s.trial, s.phase, s.trialAt = e.Trial, "deploy", e.Time
-		s.progress, s.cores, s.measured, s.errors = nil, nil, nil, 0
-		if s.began.IsZero() {
-			s.began = e.Time
-		}
+		s.begin(e)
 	case result.KindPhase:
-		s.phase = e.Phase
+		s.beginning, s.phase = false, e.Phase
 	case result.KindProgress:
-		s.progress = e.Progress
-		if s.phase == "measure" && e.Progress != nil {
-			s.measured = append(s.measured, e.Progress.Rate)
-			s.errors += e.Progress.Errors
+		if t := s.of(e.Trial); e.Progress != nil {
+			t.progress = e.Progress
+			if s.phase == "measure" {
+				t.measured = append(t.measured, rate(e.Progress))
+				t.errors += e.Progress.Errors
+			}
 		}
 	case result.KindSample:
 		if e.Sample != nil && e.Sample.Cores != nil {
-			s.cores = e.Sample.Cores
+			s.of(e.Trial).cores = e.Sample.Cores
 		}
 	case result.KindError, result.KindInvalid:
 		if e.Kind == result.KindError || e.Trial != "" {
@@ -75,9 +87,23 @@ func (s *state) apply(e result.Event) []string {
 		s.done++
 		s.finished++
 		s.spent += e.Time.Sub(s.trialAt)
-		return []string{s.closing(e.Time)}
+		s.trialAt = e.Time
+		line := s.closing(s.of(e.Trial), e.Time)
+		s.running = slices.DeleteFunc(s.running, func(t *trial) bool { return t.id == e.Trial })
+		return []string{line}
 	}
 	return nil
+}
+
+// begin begins a trial. The trials of a round begin before its first phase; all others that were
+// running have ended, some without a record.
+func (s *state) begin(e result.Event) {
+	if !s.beginning {
+		s.running = nil
+	}
+	s.nth++
+	s.running = append(s.running, &trial{id: e.Trial, nth: s.nth})
+	s.beginning, s.phase, s.trialAt = true, "deploy", e.Time
 }
 
 var failure = map[string]string{result.KindError: "failed", result.KindInvalid: "invalid"}
@@ -95,15 +121,16 @@ func (s *state) opening() string {
 }
 
 // closing is the line a trial leaves behind.
-func (s *state) closing(now time.Time) string {
-	parts := []string{fmt.Sprintf("trial %*d of %d  %s", len(fmt.Sprint(s.run.Trials)), s.nth, s.run.Trials, s.trial)}
-	if len(s.measured) > 0 {
-		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", mean(s.measured), count(s.errors, "error")))
+func (s *state) closing(t *trial, now time.Time) string {
+	parts := []string{fmt.Sprintf("trial %*d of %d  %s", len(fmt.Sprint(s.run.Trials)), t.nth, s.run.Trials, t.id)}
+	if len(t.measured) > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", mean(t.measured), count(t.errors, "error")))
 	}
-	if c := s.planes(); c != "" {
+	if c := t.planes(); c != "" {
 		parts = append(parts, c)
 	}
-	if left := s.left(now); left > 0 {
+	// The last trial of a round has the time of all.
+	if left := s.left(now); left > 0 && len(s.running) < 2 {
 		parts = append(parts, round(left).String()+" left")
 	}
 	return strings.Join(parts, "  ")
@@ -111,17 +138,22 @@ func (s *state) closing(now time.Time) string {
 
 // live is the line redrawn in place: the most perishable news first, cut to width.
 func (s *state) live(now time.Time, width int) string {
-	if s.trial == "" {
+	if len(s.running) == 0 {
 		return ""
 	}
-	parts := []string{fmt.Sprintf("%d/%d", s.nth, s.run.Trials), s.trial, s.phase}
+	t := s.running[len(s.running)-1]
+	which, name := fmt.Sprint(t.nth), t.id
+	if n := len(s.running); n > 1 {
+		which, name = fmt.Sprintf("%d-%d", s.running[0].nth, t.nth), fmt.Sprintf("%d trials interleaved", n)
+	}
+	parts := []string{which + "/" + fmt.Sprint(s.run.Trials), name, s.phase}
 	if left := s.left(now); left > 0 {
 		parts = append(parts, round(left).String()+" left")
 	}
-	if s.progress != nil {
-		parts = append(parts, s.load())
+	if t.progress != nil {
+		parts = append(parts, t.load())
 	}
-	if c := s.planes(); c != "" {
+	if c := t.planes(); c != "" {
 		parts = append(parts, c)
 	}
 	if s.problems > 0 {
@@ -134,9 +166,17 @@ func (s *state) live(now time.Time, width int) string {
 	return string(line)
 }
 
-func (s *state) load() string {
-	p := s.progress
-	return fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", p.Rate, count(p.Errors, "error"), p.P50MS)
+// rate is the answers per second of the time in which the trial had the load.
+func rate(p *result.Progress) float64 {
+	if p.Loaded == nil || *p.Loaded <= 0 {
+		return p.Rate
+	}
+	return p.Rate / *p.Loaded
+}
+
+func (t *trial) load() string {
+	p := t.progress
+	return fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", rate(p), count(p.Errors, "error"), p.P50MS)
 }
 
 func count(n int64, what string) string {
@@ -158,10 +198,10 @@ func mean(xs []float64) float64 {
 }
 
 // planes is CPU by plane in cores, in the order of all reports.
-func (s *state) planes() string {
+func (t *trial) planes() string {
 	var parts []string
 	for _, plane := range metric.Planes() {
-		if c, ok := s.cores[string(plane)]; ok && c >= 0.005 {
+		if c, ok := t.cores[string(plane)]; ok && c >= 0.005 {
 			parts = append(parts, fmt.Sprintf("%s %.2f", plane, c))
 		}
 	}
@@ -178,8 +218,8 @@ func (s *state) left(now time.Time) time.Duration {
 		each = s.spent / time.Duration(s.finished)
 	}
 	left := time.Duration(s.run.Trials-s.done) * each
-	if s.nth > s.done {
-		left -= min(now.Sub(s.trialAt), each)
+	if n := s.nth - s.done; n > 0 {
+		left -= min(now.Sub(s.trialAt), time.Duration(n)*each)
 	}
 	return left
 }

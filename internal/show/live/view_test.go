@@ -92,3 +92,38 @@ func TestResumedRunCountsFromWhatIsRecorded(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// The trials of a round begin together; each has figures and a closing line of its own, and the
+// time left counts the round once.
+func TestRound(t *testing.T) {
+	at := func(s int) time.Time { return t0.Add(time.Duration(s) * time.Second) }
+	var s state
+	var lines []string
+	share := 0.3
+	for _, e := range []result.Event{
+		{Time: at(0), Kind: result.KindRun, Run: &result.Run{Experiment: "q", Trials: 4, TrialTime: 8 * time.Second}},
+		{Time: at(0), Kind: result.KindTrial, Trial: "001-none-b1"},
+		{Time: at(0), Kind: result.KindTrial, Trial: "002-envoy-b1"},
+		{Time: at(1), Kind: result.KindPhase, Trial: "001-none-b1", Phase: "measure"},
+		{Time: at(1), Kind: result.KindPhase, Trial: "002-envoy-b1", Phase: "measure"},
+		{Time: at(2), Kind: result.KindProgress, Trial: "001-none-b1", Progress: &result.Progress{Second: 1, Rate: 1000}},
+		{Time: at(2), Kind: result.KindProgress, Trial: "002-envoy-b1", Progress: &result.Progress{Second: 1, Rate: 297, Loaded: &share, Errors: 1, P50MS: 0.5}},
+	} {
+		lines = append(lines, s.apply(e)...)
+	}
+	if got, want := s.live(at(2), 200), "1-2/4  2 trials interleaved  measure  30s left  990 req/s  1 error  p50 0.50 ms"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "001-none-b1"})...)
+	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "002-envoy-b1"})...)
+	want := []string{"q: 4 trials, about 32s",
+		"trial 1 of 4  001-none-b1  1000 req/s  no errors",
+		"trial 2 of 4  002-envoy-b1  990 req/s  1 error  20s left"}
+	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	s.apply(result.Event{Time: at(20), Kind: result.KindTrial, Trial: "003-none-b2"})
+	if got := s.live(at(20), 100); !strings.HasPrefix(got, "3/4  003-none-b2  deploy") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -60,6 +60,8 @@ func orderWords(order string, seed uint64) string {
 		return fmt.Sprintf("in balanced random order (seed %d)", seed)
 	case experiment.OrderTurns:
 		return "in random order, one mesh after another within each block"
+	case experiment.OrderInterleaved:
+		return "interleaved: the treatments of a comparison at once, the load in time slices between them"
 	case experiment.OrderOnce:
 		return "in random order within each mesh, one mesh after another over all blocks"
 	}

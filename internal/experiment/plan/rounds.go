@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Slices are the time slices of a round.
+type Slices struct {
+	Length time.Duration `json:"length"`
+	Guard  time.Duration `json:"guard"`
+	// Warmup and Measure are the slices of each treatment in the phases.
+	Warmup  int `json:"warmup"`
+	Measure int `json:"measure"`
+}
+
+// group is what the treatments of a round have in common: the baseline, if the plan has one, and
+// the load.
+type group struct {
+	baseline string
+	load     experiment.Levels
+}
+
+func (p *Plan) groupOf(t Treatment) group {
+	g := group{load: t.Levels}
+	g.load.Mesh, g.load.Topology, g.load.Replicas = "", "", 0
+	if slices.ContainsFunc(p.Treatments, func(t Treatment) bool { return t.Baseline != "" }) {
+		g.baseline = cmp.Or(t.Baseline, t.ID)
+	}
+	return g
+}
+
+// interleave puts the trials of each block into rounds, if the experiment's order requires it. A
+// trial that is alone in its group remains outside.
+func (p *Plan) interleave(e *experiment.Experiment) error {
+	if e.Order != experiment.OrderInterleaved {
+		return nil
+	}
+	p.Order = e.Order
+	length := time.Duration(e.Slices.Length)
+	p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
+		Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
+	groups := map[string]group{}
+	members := map[group]int{}
+	for _, t := range p.Treatments {
+		groups[t.ID] = p.groupOf(t)
+		g := groups[t.ID]
+		if members[g]++; members[g] > load.MaxOwners {
+			return fmt.Errorf("more than %d treatments to be compared at once: remove order: interleaved, or levels of a factor", load.MaxOwners)
+		}
+	}
+	type key struct {
+		block int
+		group group
+	}
+	of := func(t Trial) key { return key{t.Block, groups[t.Treatment]} }
+	batch(p, of)
+	rounds := map[key]int{}
+	p.Expected = 0
+	for i := range p.Trials {
+		t := &p.Trials[i]
+		k := of(*t)
+		n := members[k.group]
+		if n < 2 {
+			p.Expected += p.TrialTime
+			continue
+		}
+		if rounds[k] == 0 {
+			rounds[k] = len(rounds) + 1
+			p.Expected += p.roundTime(e, n)
+		}
+		t.Round = rounds[k]
+	}
+	if n := len(p.Trials); n > 0 {
+		p.TrialTime = p.Expected / time.Duration(n)
+	}
+	return nil
+}
+
+// roundAllowance is the time of a round outside its phases, and memberAllowance that of each of its
+// trials: deployments start and are verified one after another.
+const (
+	roundAllowance  = 1500 * time.Millisecond
+	memberAllowance = 800 * time.Millisecond
+)
+
+// roundTime is the expected duration of a round.
+func (p *Plan) roundTime(e *experiment.Experiment, members int) time.Duration {
+	sliced := time.Duration(p.Slices.Warmup+p.Slices.Measure) * p.Slices.Length
+	return time.Duration(members)*(sliced+memberAllowance) + time.Duration(e.Phases.Drain) + roundAllowance
+}
+
+// Owners returns the owner of each slice of a round, first for the warm-up, then for the measure
+// phase: that number of slices for each of the members, 0 to members-1.
+//
+// Slices come in rows, each with one slice of every member: what changes slowly affects all alike.
+// The rows are those of a Williams design (Australian Journal of Scientific Research 2, 1949), in
+// which each member follows each other equally often. Their own order is a random circuit in which
+// each row follows each row once, itself included. After a whole circuit every member has followed
+// every member equally often, across rows too. Members are assigned to the design at random.
+func Owners(seed uint64, members, warmup, measure int) []int {
+	source := rand.NewPCG(seed, 0x736c_6963)
+	design := williams(members)
+	names := numbers(members)
+	shuffle(names, source)
+	first := int(below(source, uint64(len(design))))
+	// A circuit ends where it begins, so the warm-up leads into the measure phase.
+	before := circuits(len(design), first, warmup, source)
+	order := slices.Concat(before[len(before)-warmup:], circuits(len(design), first, measure, source)[:measure])
+	owners := make([]int, 0, len(order)*members)
+	for _, row := range order {
+		for _, m := range design[row] {
+			owners = append(owners, names[m])
+		}
+	}
+	return owners
+}
+
+// williams returns the rows of a Williams design: n rows for even n, 2n for odd n.
+func williams(n int) (design [][]int) {
+	for row := range designRows(n) {
+		design = append(design, williamsRow(n, row))
+	}
+	return design
+}
+
+// circuits returns random Eulerian circuits of the complete digraph over n nodes, with loops, as
+// many as min nodes need. Each begins after first and ends with it.
+func circuits(n, first, min int, source rand.Source) (nodes []int) {
+	for len(nodes) < min {
+		nodes = append(nodes, circuit(n, first, source)...)
+	}
+	return nodes
+}
+
+// circuit is Hierholzer's algorithm (Mathematische Annalen 6, 1873), with the edges of each node in
+// random order.
+func circuit(n, first int, source rand.Source) []int {
+	edges := make([][]int, n)
+	for i := range edges {
+		edges[i] = numbers(n)
+		shuffle(edges[i], source)
+	}
+	var nodes []int
+	for stack := []int{first}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		if len(edges[at]) == 0 {
+			nodes = append(nodes, at)
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		stack = append(stack, edges[at][0])
+		edges[at] = edges[at][1:]
+	}
+	slices.Reverse(nodes)
+	return nodes[1:]
+}

@@ -1,0 +1,125 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// followers counts how often each member follows each, from the slice before the first on.
+func followers(owners []int, members, from int) [][]int {
+	n := make([][]int, members)
+	for i := range n {
+		n[i] = make([]int, members)
+	}
+	for i := max(from, 1); i < len(owners); i++ {
+		n[owners[i-1]][owners[i]]++
+	}
+	return n
+}
+
+// Over a whole circuit each member has the same number of slices, follows each other equally often,
+// and follows itself as often as every other does.
+func TestOwnersAreBalanced(t *testing.T) {
+	for members := 1; members <= 7; members++ {
+		rows := members
+		if members%2 == 1 && members > 1 {
+			rows *= 2
+		}
+		for seed := range uint64(5) {
+			const warmup = 3
+			measure := 2 * rows * rows
+			owners := plan.Owners(seed, members, warmup, measure)
+			if len(owners) != members*(warmup+measure) {
+				t.Fatalf("%d members: %d slices", members, len(owners))
+			}
+			n := followers(owners, members, members*warmup)
+			for a := range members {
+				for b := range members {
+					if a != b && n[a][b] != n[0][1] || a == b && n[a][a] != n[0][0] {
+						t.Fatalf("%d members, seed %d: followers %v", members, seed, n)
+					}
+				}
+			}
+			for i := 0; i < len(owners); i += members { // each row has everyone once
+				row := slices.Sorted(slices.Values(owners[i : i+members]))
+				if len(slices.Compact(row)) != members {
+					t.Fatalf("%d members: row %v", members, owners[i:i+members])
+				}
+			}
+		}
+	}
+}
+
+// A phase that is no whole number of circuits is nearly balanced.
+func TestOwnersOfAnyLength(t *testing.T) {
+	for members := 2; members <= 6; members++ {
+		for measure := 1; measure < 120; measure += 7 {
+			n := followers(plan.Owners(9, members, 0, measure), members, 1)
+			rows := members * (1 + members%2)
+			for a := range members {
+				for b := range members {
+					if a != b && (n[a][b]-n[1][0] > 3*rows || n[1][0]-n[a][b] > 3*rows) {
+						t.Fatalf("%d members, %d rows: followers %v", members, measure, n)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestSeedDecidesTheOwners(t *testing.T) {
+	a, b, c := plan.Owners(1, 3, 2, 40), plan.Owners(1, 3, 2, 40), plan.Owners(2, 3, 2, 40)
+	if !slices.Equal(a, b) || slices.Equal(a, c) {
+		t.Errorf("seeds 1, 1, 2: %v, %v, %v", a, b, c)
+	}
+}
+
+const interleaved = "order: interleaved\nphases: {warmup: 1s, measure: 4s}\ncontrol: true\nblocks: 3\n"
+
+// Treatments that share a baseline and a load are a round; others are not in it.
+func TestRounds(t *testing.T) {
+	p := expand(t, interleaved+"factors: {mesh: [none, envoy], rate: [100, 200]}\n")
+	if p.Order != "interleaved" || p.Slices == nil || *p.Slices != (plan.Slices{Length: 100 * time.Millisecond, Guard: 10 * time.Millisecond, Warmup: 10, Measure: 40}) {
+		t.Fatalf("order %q, slices %+v", p.Order, p.Slices)
+	}
+	rate := map[string]float64{}
+	for _, x := range p.Treatments {
+		rate[x.ID] = float64(x.Levels.Rate)
+	}
+	of, blocks := map[int]map[float64]int{}, map[int]map[int]bool{}
+	last := 0
+	for i, x := range p.Trials {
+		if x.Round < last || x.Ordinal != i+1 {
+			t.Errorf("trial %+v after round %d", x, last)
+		}
+		last = x.Round
+		if of[x.Round] == nil {
+			of[x.Round], blocks[x.Round] = map[float64]int{}, map[int]bool{}
+		}
+		of[x.Round][rate[x.Treatment]]++
+		blocks[x.Round][x.Block] = true
+	}
+	if len(of) != 6 || last != 6 {
+		t.Errorf("%d rounds, the last is %d", len(of), last)
+	}
+	for n, rates := range of {
+		if len(rates) != 1 || len(blocks[n]) != 1 || rates[100]+rates[200] != 3 {
+			t.Errorf("round %d: trials by rate %v, blocks %v", n, rates, blocks[n])
+		}
+	}
+	if whole := expand(t, "phases: {warmup: 1s, measure: 4s}\ncontrol: true\nblocks: 3\nfactors: {mesh: [none, envoy], rate: [100, 200]}\n"); p.Expected >= whole.Expected {
+		t.Errorf("rounds take %v, trials one after another %v", p.Expected, whole.Expected)
+	}
+}
+
+// A treatment without another to be compared with runs alone.
+func TestTrialsThatRunAlone(t *testing.T) {
+	for _, x := range expand(t, "order: interleaved\nphases: {measure: 2s}\nfactors: {mesh: [envoy], rate: [100, 200]}\n").Trials {
+		if x.Round != 0 {
+			t.Errorf("%+v", x)
+		}
+	}
+}

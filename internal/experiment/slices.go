@@ -1,0 +1,73 @@
+package experiment
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Slices are the time slices of order interleaved.
+type Slices struct {
+	Length Duration `yaml:"length,omitempty" json:"length,omitzero"` // default 100ms
+	// Guard is the end of each slice without load: answers arrive, counters are read.
+	Guard Duration `yaml:"guard" json:"guard"`
+}
+
+var defaultSlices = Slices{Length: Duration(100 * time.Millisecond), Guard: Duration(10 * time.Millisecond)}
+
+// Bounds of a slice. Deployments of a round are loaded for the same time, so a slice is no longer than
+// a measure phase.
+const (
+	minSlice = Duration(10 * time.Millisecond)
+	maxSlice = Duration(time.Minute)
+)
+
+// interleaving lists what treatments deployed at once cannot have, each with its remedy.
+var interleaving = []struct {
+	has       func(*Experiment) bool
+	why, hint string
+}{
+	{func(e *Experiment) bool { return e.Platform.Kind != mesh.OnLocal },
+		"only platform local deploys several trials at once", "remove order, or write platform: {kind: local}"},
+	{func(e *Experiment) bool { return len(e.Faults) > 0 },
+		"a fault would also change the slices of other treatments", "remove order, or the faults"},
+	{func(e *Experiment) bool { return len(e.Expect) > 0 },
+		"expectations are checked second by second, and a second has slices of several treatments", "remove order, or the expectations"},
+	{func(e *Experiment) bool { return slices.Contains(LevelsOf[Rate](e.Factors, "rate"), Max) },
+		"rate: max has no schedule to share", "give a rate, or remove order"},
+	{func(e *Experiment) bool {
+		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
+	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
+}
+
+// cannotInterleave returns why the trials need the machine alone, and the remedy; "": they do not.
+func (e *Experiment) cannotInterleave() (why, hint string) {
+	for _, r := range interleaving {
+		if r.has(e) {
+			return r.why, r.hint
+		}
+	}
+	return "", ""
+}
+
+// interleaved checks the fields of order interleaved.
+func (v scheduleRules) interleaved() {
+	if v.e.Order != OrderInterleaved {
+		if v.doc.Has("slices") {
+			v.report("slices", "write order: interleaved", "slices need order interleaved")
+		}
+		return
+	}
+	if why, hint := v.e.cannotInterleave(); why != "" {
+		v.report("order", hint, "the treatments cannot be interleaved: %s", why)
+	}
+	s := v.e.Slices
+	within(v.validation, "slices.length", s.Length, minSlice, maxSlice, "100ms to 250ms narrow intervals most")
+	if s.Guard < 0 || s.Guard > s.Length/2 {
+		v.report("slices.guard", "a tenth of the length is usual", "%v is not between 0 and half of a slice (%v)", s.Guard, s.Length/2)
+	}
+	if s.Length >= minSlice && v.e.Phases.Measure%s.Length != 0 {
+		v.report("phases.measure", "write a multiple of "+s.Length.String(), "%v is not a whole number of slices of %v", v.e.Phases.Measure, s.Length)
+	}
+}

@@ -1,0 +1,59 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+func decodeText(body string) (*experiment.Experiment, error) {
+	return experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\n"+body), experiment.Known{})
+}
+
+// What treatments deployed at once cannot have is refused at the line of the order, with the reason.
+func TestRefusedInterleaving(t *testing.T) {
+	for body, want := range map[string]string{
+		"factors: {rate: [max]}":                                                          "x.yaml:4:8: order: the treatments cannot be interleaved: rate: max has no schedule to share",
+		"factors: {rate: [100], generator: [tare, wrk2]}":                                 "x.yaml:4:8: order: the treatments cannot be interleaved: only the generator tare",
+		"factors: {rate: [100]}\nload: {generator: vegeta}":                               "x.yaml:4:8: order: the treatments cannot be interleaved: only the generator tare",
+		"factors: {rate: [100]}\nplatform: {kind: kubernetes}":                            "x.yaml:4:8: order: the treatments cannot be interleaved: only platform local",
+		"factors: {rate: [100]}\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]": "x.yaml:4:8: order: the treatments cannot be interleaved: a fault would",
+		"factors: {rate: [100]}\nexpect: ['success_ratio == 1']":                          "x.yaml:4:8: order: the treatments cannot be interleaved: expectations",
+		"factors: {rate: [100]}\nphases: {measure: 1050ms}":                               "x.yaml:6:19: phases.measure: 1.05s is not a whole number of slices of 100ms",
+		"factors: {rate: [100]}\nslices: {length: 1ms}":                                   "x.yaml:6:18: slices.length: 1ms is not between 10ms and 1m",
+		"factors: {rate: [100]}\nslices: {guard: 60ms}":                                   "x.yaml:6:17: slices.guard: 60ms is not between 0 and half of a slice (50ms)",
+	} {
+		_, err := decodeText("order: interleaved\n" + body + "\n")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", body, err, want)
+		}
+	}
+	if _, err := decodeText("factors: {rate: [100]}\nslices: {length: 100ms}\n"); err == nil || !strings.Contains(err.Error(), "slices need order interleaved") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The guard is a tenth of a short slice, and a guard of the file is kept, even zero.
+func TestDefaultSlices(t *testing.T) {
+	for body, want := range map[string]experiment.Slices{
+		"":                               {Length: experiment.Duration(100 * time.Millisecond), Guard: experiment.Duration(10 * time.Millisecond)},
+		"slices: {length: 50ms}":         {Length: experiment.Duration(50 * time.Millisecond), Guard: experiment.Duration(5 * time.Millisecond)},
+		"slices: {length: 2s}":           {Length: experiment.Duration(2 * time.Second), Guard: experiment.Duration(10 * time.Millisecond)},
+		"slices: {length: 1s, guard: 0}": {Length: experiment.Duration(time.Second)},
+	} {
+		e, err := decodeText("order: interleaved\nfactors: {rate: [100]}\n" + body + "\n")
+		if err != nil || e.Slices != want {
+			t.Errorf("%q: %+v, %v", body, e, err)
+			continue
+		}
+		text, err := e.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := experiment.Decode("x.yaml", text, experiment.Known{}); err != nil || again.Slices != want {
+			t.Errorf("%q, rendered and read again: %+v, %v", body, again, err)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// round is several trials at once. Each has its own deployment, its own load process and its own
+// record. The load processes have one schedule and one table of slices, and each sends the requests
+// of its own slices.
+type round struct {
+	run     *run
+	members []*trial // in the order of the plan
+	reader  *sliceReader
+}
+
+// share is what the trials of a round have in common.
+type share struct {
+	start           time.Time // of the schedule
+	warmup, measure time.Duration
+	table           load.Slices // of nobody: Own is not set
+	own             int         // the member
+}
+
+// apply makes p the load of one member.
+func (s *share) apply(p *load.Profile) {
+	table := s.table
+	table.Own = s.own
+	p.Start, p.Warmup, p.Measure, p.Slices = s.start, s.warmup, s.measure, &table
+}
+
+// rounds splits trials into rounds and single trials.
+func rounds(trials []plan.Trial) [][]plan.Trial {
+	var all [][]plan.Trial
+	for i, t := range trials {
+		if i > 0 && t.Round > 0 && trials[i-1].Round == t.Round {
+			all[len(all)-1] = append(all[len(all)-1], t)
+			continue
+		}
+		all = append(all, []plan.Trial{t})
+	}
+	return all
+}
+
+// together runs the trials of one round. An error ends the run.
+func (r *run) together(parent context.Context, of []plan.Trial) error {
+	ctx, abort := context.WithCancelCause(parent)
+	defer abort(nil)
+	rd := &round{run: r}
+	var failed []error
+	for _, trial := range of {
+		t, err := r.newTrial(trial, abort)
+		if err != nil {
+			failed = append(failed, err)
+			break
+		}
+		rd.members = append(rd.members, t)
+		t.journal.emit(result.Event{Kind: result.KindTrial})
+	}
+	if failed == nil {
+		rd.walk(ctx)
+	}
+	errs := make([]error, len(rd.members))
+	rd.each(rd.members, func(i int, t *trial) { errs[i] = t.end(ctx, parent) })
+	return errors.Join(append(failed, errs...)...)
+}
+
+// each calls do for the members, all at the same time.
+func (rd *round) each(members []*trial, do func(int, *trial)) {
+	var all sync.WaitGroup
+	for i, t := range members {
+		all.Go(func() { do(i, t) })
+	}
+	all.Wait()
+}
+
+// at is how the members of a round go through a phase.
+type at int
+
+const (
+	inTurn   at = iota // one after another
+	atOnce             // side by side
+	together           // as one
+)
+
+// phasesOfRounds has a row for each phase that members do not go through in turn.
+var phasesOfRounds = map[string]struct {
+	at at
+	do func(*round, context.Context) // together
+}{
+	"settle":  {at: atOnce},
+	"warm-up": {together, (*round).warmUp},
+	"measure": {together, (*round).measure},
+	"drain":   {at: atOnce},
+}
+
+// walk runs the phases of all members. A member that failed goes on with the phases marked always;
+// the others go on without it.
+func (rd *round) walk(ctx context.Context) {
+	for _, p := range workflow {
+		switch how := phasesOfRounds[p.name]; how.at {
+		case inTurn:
+			if p.always && ctx.Err() == nil {
+				// The records of a round are written together, or none is.
+				ctx = context.WithoutCancel(ctx)
+			}
+			for _, t := range rd.members {
+				if p.name == "deploy" && t.outcome == nil && ctx.Err() == nil {
+					t.outcome = rd.fits(ctx)
+				}
+				t.step(ctx, p)
+			}
+		case atOnce:
+			rd.each(rd.members, func(_ int, t *trial) { t.step(ctx, p) })
+		case together:
+			if ctx.Err() != nil {
+				return
+			}
+			rd.joint(ctx, p.name, how.do)
+		}
+	}
+}
+
+// alive are the members that have not failed.
+func (rd *round) alive() (all []*trial) {
+	for _, t := range rd.members {
+		if t.outcome == nil {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// joint runs a phase of all members as one. do sets the outcome of members that fail.
+func (rd *round) joint(ctx context.Context, name string, do func(*round, context.Context)) {
+	members := rd.alive()
+	starts := make([]time.Time, len(members))
+	for i, t := range members {
+		t.journal.emit(result.Event{Kind: result.KindPhase, Phase: name})
+		starts[i] = t.setup.clock.now()
+	}
+	if len(members) > 0 {
+		do(rd, ctx)
+	}
+	for i, t := range members {
+		t.journal.record.Phases = append(t.journal.record.Phases, result.Phase{Name: name, Start: starts[i], End: t.setup.clock.now()})
+	}
+}
+
+// fail sets the outcome of every living member.
+func (rd *round) fail(err error) {
+	for _, t := range rd.alive() {
+		t.outcome = err
+	}
+}
+
+// warmUp starts the load of all members and waits until shortly before the measure phase.
+func (rd *round) warmUp(ctx context.Context) {
+	members, p := rd.alive(), rd.run.plan.Slices
+	n := time.Duration(len(members))
+	common := share{
+		warmup: time.Duration(p.Warmup) * n * p.Length, measure: time.Duration(p.Measure) * n * p.Length,
+		table: load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
+	}
+	// The processes start one after another and open their connections before the schedule.
+	lead := n * rd.run.Timing.Lead
+	for _, t := range members {
+		t.outcome = t.prepareLoad(ctx)
+		lead += time.Duration(t.setup.treatment.Levels.Connections) * time.Millisecond
+	}
+	common.start = time.Now().Add(lead)
+	for i, t := range members {
+		own := common
+		own.own = i
+		t.share, t.load.share = &own, &own
+		if t.outcome == nil {
+			t.outcome = t.load.begin(ctx)
+		}
+	}
+	rd.reader = newSliceReader(rd.run.Meter, &common, members)
+	if err := rd.watch(ctx, common.start.Add(common.warmup-listLead)); err != nil {
+		rd.fail(err)
+		return
+	}
+	for _, t := range rd.alive() {
+		if err := t.beginSlices(ctx, rd.reader); err != nil {
+			t.outcome = err
+		}
+	}
+}
+
+// watch waits until a moment, and fails the members whose tasks or loads end before it.
+func (rd *round) watch(ctx context.Context, until time.Time) error {
+	for {
+		wait := min(watchPeriod, time.Until(until))
+		if wait <= 0 || len(rd.alive()) == 0 {
+			return nil
+		}
+		if err := await(ctx, time.Now().Add(wait)); err != nil {
+			return err
+		}
+		rd.check()
+	}
+}
+
+// check fails the members whose tasks or loads have ended.
+func (rd *round) check() {
+	for _, t := range rd.alive() {
+		if err := broken(t.deployment); err != nil {
+			t.outcome = err
+		} else if err := t.load.loading.early(t.load.edges.end); err != nil {
+			t.outcome = err
+		}
+	}
+}
+
+// measure reads the clocks of all members' tasks at the edges of slices.
+func (rd *round) measure(ctx context.Context) {
+	for _, t := range rd.alive() {
+		t.load.edges.began = t.setup.clock.drift()
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	read := make(chan error, 1)
+	go func() { read <- rd.reader.run(ctx) }()
+	end := rd.alive()[0].load.edges.end
+	if err := rd.watch(ctx, end); err != nil {
+		stop()
+		<-read
+		rd.fail(err)
+		return
+	}
+	if len(rd.alive()) == 0 {
+		stop()
+	}
+	if err := <-read; err != nil {
+		rd.fail(err)
+		return
+	}
+	for _, t := range rd.alive() {
+		if err := t.endSlices(ctx, rd.reader); err != nil {
+			t.outcome = err
+		}
+	}
+}
+
+// Memory that remains free when another member is deployed.
+const memoryReserve = 512 << 20 // bytes
+
+// fits checks that the machine has memory for one more deployment, as large as the largest of the
+// round so far.
+func (rd *round) fits(ctx context.Context) error {
+	available := meter.AvailableMemory()
+	var largest int64
+	for _, t := range rd.members {
+		if t.deployment == nil {
+			continue
+		}
+		held, err := t.memory(ctx)
+		if err != nil {
+			return err
+		}
+		largest = max(largest, held)
+	}
+	if available == 0 || largest == 0 || available >= largest+memoryReserve {
+		return nil
+	}
+	return hint.Wrap(fmt.Errorf("the machine has %d MiB of free memory, and one more deployment of the round needs about %d MiB beside a reserve of %d MiB",
+		available>>20, largest>>20, int64(memoryReserve)>>20), "order: random deploys one trial at a time")
+}
+
+// memory is the resident memory of the deployment, bytes.
+func (t *trial) memory(ctx context.Context) (held int64, err error) {
+	tasks, err := t.deployment.Tasks(ctx)
+	if err != nil {
+		return 0, err
+	}
+	tasks = slices.DeleteFunc(tasks, func(task platform.Task) bool { return task.Plane == metric.Harness })
+	look, err := t.setup.Meter.Read(ctx, tasks, meter.Counters)
+	for _, r := range look.Tasks {
+		held += r.RSS
+	}
+	return held, err
+}

@@ -1,0 +1,259 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+const fakeRoundText = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: fake}
+factors: {mesh: [none, envoy], rate: [500]}
+order: interleaved
+control: true
+blocks: 2
+phases: {warmup: 100ms, measure: 1s}
+`
+
+// fakeRound is a run of two rounds of three short trials over f.
+func fakeRound(t *testing.T, f *fake, mode string) (runner.Config, *events) {
+	t.Helper()
+	cfg, sink := fakeRun(t, fakeRoundText, f, mode)
+	cfg.Meshes["envoy"] = mesh.Definition{Name: "envoy"}
+	cfg.Experiment.Phases = experiment.Phases{Warmup: experiment.Duration(100 * time.Millisecond), Measure: experiment.Duration(time.Second)}
+	return cfg, sink
+}
+
+// The members of a round are deployed at once, and each has a record and slices of its own.
+func TestRoundOfFakes(t *testing.T) {
+	t.Parallel()
+	most, f := 0, &fake{}
+	f.verify = func() ([]platform.Check, error) {
+		f.mu.Lock()
+		most = max(most, f.deployed-f.removed)
+		f.mu.Unlock()
+		return []platform.Check{{Name: "answer", OK: true}}, nil
+	}
+	cfg, sink := fakeRound(t, f, "")
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	if most != 3 || f.deployed != 6 || f.removed != 6 {
+		t.Errorf("%d at once, %d deployed, %d removed", most, f.deployed, f.removed)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := map[int]map[int]int{} // owners of each slice, by block
+	for _, r := range records {
+		rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != 30 {
+			t.Fatalf("%s has %d slices, want 30", r.ID, len(rows))
+		}
+		if owners[r.Block] == nil {
+			owners[r.Block] = map[int]int{}
+		}
+		for i, s := range rows {
+			if s.Own {
+				owners[r.Block][s.Slice]++
+			}
+			if s.Slice != 3+i || s.End <= s.Begin {
+				t.Errorf("%s: row %d is slice %d, from %v to %v", r.ID, i, s.Slice, s.Begin, s.End)
+			}
+		}
+		if r.Load.MeasureSeconds != 3 || r.Load.Slices == nil {
+			t.Errorf("%s: measured for %v s, slices %+v", r.ID, r.Load.MeasureSeconds, r.Load.Slices)
+		}
+		for _, u := range r.Tasks {
+			if u.Missing == "" && (u.IdleCPU == nil || u.End.CPU < u.Start.CPU) {
+				t.Errorf("%s: task %s: %+v", r.ID, u.ID, u)
+			}
+		}
+	}
+	for block, of := range owners {
+		for slice, n := range of {
+			if n != 1 {
+				t.Errorf("block %d: slice %d has %d owners", block, slice, n)
+			}
+		}
+		if len(of) != 30 {
+			t.Errorf("block %d: %d slices have an owner", block, len(of))
+		}
+	}
+	kinds := map[string]int{}
+	for _, e := range sink.list() {
+		kinds[e.Kind]++
+	}
+	if kinds[result.KindTrial] != 6 || kinds[result.KindPhase] != 6*7 || kinds[result.KindDone] != 6 || kinds[result.KindSample] < 6 {
+		t.Errorf("events %v", kinds)
+	}
+	noLoadLeft(t, f)
+}
+
+// A member that cannot be deployed is recorded as failed; the others of its round are measured.
+func TestRoundWithoutOneMember(t *testing.T) {
+	t.Parallel()
+	n := 0
+	f := &fake{deploy: func() error {
+		if n++; n == 2 {
+			return errors.New("port taken")
+		}
+		return nil
+	}}
+	cfg, _ := fakeRound(t, f, "")
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Recorded != 6 || summary.Failed != 1 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, _ := cfg.Dir.Records()
+	for _, r := range records {
+		switch {
+		case r.Ordinal == 2 && !strings.Contains(r.Error, "port taken"):
+			t.Errorf("error %q", r.Error)
+		case r.Ordinal != 2 && r.Error != "":
+			t.Errorf("%s: %s", r.ID, r.Error)
+		case r.Block == 1 && r.Ordinal != 2 && r.Load.MeasureSeconds != 2:
+			t.Errorf("two members shared %v s", r.Load.MeasureSeconds)
+		}
+	}
+	if f.deployed != f.removed {
+		t.Errorf("%d deployed, %d removed", f.deployed, f.removed)
+	}
+}
+
+// An interrupt in any phase records the whole round or nothing of it, and removes everything. The
+// rest can be done.
+func TestInterruptedRound(t *testing.T) {
+	for _, c := range []struct {
+		phase    string
+		recorded int
+	}{{"deploy", 0}, {"verify", 0}, {"settle", 0}, {"warm-up", 0}, {"measure", 0}, {"drain", 0}, {"record", 3}} {
+		t.Run(c.phase, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{}
+			cfg, sink := fakeRound(t, f, "")
+			ctx, cancel := context.WithCancelCause(context.Background())
+			sink.on = func(e result.Event) {
+				if e.Kind == result.KindPhase && e.Phase == c.phase {
+					cancel(errors.New("interrupt signal"))
+				}
+			}
+			summary, err := runner.Run(ctx, cfg)
+			if interrupted, ok := errors.AsType[*runner.Interrupted](err); !ok || interrupted.Recorded != c.recorded || summary.Recorded != c.recorded {
+				t.Fatalf("%v, %+v", err, summary)
+			}
+			if f.deployed != f.removed {
+				t.Errorf("%d deployed, %d removed", f.deployed, f.removed)
+			}
+			noLoadLeft(t, f)
+			sink.on = nil
+			if summary, err = runner.Run(context.Background(), cfg); err != nil || summary.Earlier != c.recorded || summary.Recorded != 6-c.recorded {
+				t.Errorf("resumed: %+v, %v", summary, err)
+			}
+		})
+	}
+}
+
+const realRoundText = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: real}
+factors:
+  mesh: [none, envoy]
+  rate: [300]
+  connections: [4]
+phases: {warmup: 500ms, measure: 2s, drain: 1s}
+order: interleaved
+control: true
+blocks: 1
+# The machine that tests may be busy with other things: this is no measurement.
+validity: {rateShortfall: 0.2, errorRatio: 0.01, lateness: 500ms, unattributed: 0.2}
+`
+
+// A round with real processes and a real Envoy: each record has its own processes, its own requests,
+// and their CPU.
+func TestRealRound(t *testing.T) {
+	text := realRoundText
+	if testing.Short() {
+		text = strings.Replace(text, "[none, envoy]", "[none]", 1)
+	}
+	cfg, _ := real(t, text)
+	if _, err := runner.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := map[string]int64{}
+	for _, r := range records {
+		for _, w := range r.Warnings {
+			if w.Invalidates && w.Code != "slices-shifted" && w.Code != "rate-exceeded" { // a busy machine
+				t.Errorf("%s: %s: %s", r.ID, w.Code, w.Message)
+			}
+		}
+		if r.Error != "" {
+			t.Fatalf("%s: %s", r.ID, r.Error)
+		}
+		var tasks []string
+		for _, u := range r.Tasks {
+			tasks = append(tasks, u.ID)
+			if u.Plane == "data" {
+				data[r.Treatment] += u.End.CPU - u.Start.CPU
+			}
+		}
+		want := []string{"tare", "echo-0/app", "load/load"}
+		if r.Treatment == "envoy" {
+			want = []string{"tare", "echo-0/sidecar", "echo-0/app", "load/sidecar", "load/load"}
+		}
+		if !sameIDs(tasks, want) {
+			t.Errorf("%s has tasks %v, want %v", r.ID, tasks, want)
+		}
+		// All trials have the same schedule, and each about the same share of it.
+		share := 300.0 * 2 * 0.9
+		if math.Abs(float64(r.Load.Intended)-share) > 6*math.Sqrt(share) {
+			t.Errorf("%s: %d requests intended, want about %.0f", r.ID, r.Load.Intended, share)
+		}
+		var sum result.Slice
+		rows, err := result.ReadSlices(filepath.Join(cfg.Dir.Path(), result.TrialsDir, r.ID, result.SlicesFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range rows {
+			if s.Own {
+				sum.SliceCount.Add(&s.SliceCount)
+			}
+		}
+		if sum.Intended != r.Load.Intended || sum.OK != r.Load.Classes["2xx"] {
+			t.Errorf("%s: slices have %d intended and %d ok, the record %d and %d", r.ID, sum.Intended, sum.OK, r.Load.Intended, r.Load.Classes["2xx"])
+		}
+	}
+	if !testing.Short() && data["envoy"] <= 0 || data["none"] != 0 {
+		t.Errorf("CPU of the data plane: %v", data)
+	}
+}
+
+// sameIDs ignores the order and descendants, which have a number at the end.
+func sameIDs(got, want []string) bool {
+	got = slices.DeleteFunc(slices.Clone(got), func(id string) bool { return strings.Count(id, "-") > 1 })
+	slices.Sort(got)
+	slices.Sort(want)
+	return fmt.Sprint(got) == fmt.Sprint(want)
+}
