@@ -76,6 +76,7 @@ programs:
 	GO='$(GO)' tools/generators/install.sh $(GENERATORS)
 	GO='$(GO)' tools/consul/install.sh
 	tools/prometheus/install.sh
+	tools/servers/install.sh
 
 .PHONY: e2e-here
 e2e-here: # needs the programs

@@ -1,4 +1,4 @@
-package hostile
+package load
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package hostile
+package load
 
 import (
 	"bytes"
@@ -9,30 +9,47 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Bounds of every run.
-const (
-	measure   = 300 * time.Millisecond
-	timeout   = 300 * time.Millisecond
-	drain     = time.Second // the least of tare load
-	overtime  = 2 * time.Second
-	maxMemory = 150 << 10 // KiB
-)
+var built bool // tareProgram was called
 
-// build builds the real program once.
+var tareProgram = sync.OnceValues(func() (path string, err error) {
+	dir, err := os.MkdirTemp("", "tare-load-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "tare")
+	out, err := exec.Command("go", "build", "-o", path, "../../cmd/tare").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, err
+})
+
+// TestMain removes the program that build has built.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := tareProgram(); built && err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// build builds the real program, once for all tests.
 func build(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	path := filepath.Join(t.TempDir(), "tare")
-	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/tare").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	built = true
+	path, err := tareProgram()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -94,33 +111,4 @@ func highWater(pid int) int {
 	}
 	n, _ := strconv.Atoi(strings.Fields(rest)[0])
 	return n
-}
-
-// TestHostileServers checks time and memory of the real program against every script.
-func TestHostileServers(t *testing.T) {
-	tare, config := build(t), selfSigned(t)
-	for _, s := range scripts {
-		for _, rate := range []string{"max", "200"} {
-			t.Run(s.name+"/"+rate, func(t *testing.T) {
-				t.Parallel()
-				scheme := "http://"
-				if strings.Contains(s.args, "-k") {
-					scheme = "https://"
-				}
-				args := append([]string{scheme + s.start(t, config) + "/", "--rate", rate, "-c", "16", "--warmup", "0s", "--calibrate", "0s", "-d", measure.String(), "-t", timeout.String()}, strings.Fields(s.args)...)
-				limit := timeout + measure + drain + overtime // connections may take their time-out, too
-				o := run(t, tare, 10*limit, args...)
-				t.Logf("%v, %d MiB, CPU %v: %v %v", o.took.Round(time.Millisecond), o.memory>>10, o.cpu, o.report.Classes, o.report.Errors)
-				if o.took > limit {
-					t.Errorf("took %v, limit %v", o.took, limit)
-				}
-				if o.memory > maxMemory {
-					t.Errorf("%d MiB, limit %d", o.memory>>10, maxMemory>>10)
-				}
-				if o.report.Intended != o.report.Requests+o.report.Dropped {
-					t.Errorf("%d requests due, %d ended", o.report.Intended, o.report.Requests)
-				}
-			})
-		}
-	}
 }

@@ -1,0 +1,124 @@
+package load
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serversDir is where tools/servers/install.sh unpacks Debian's servers.
+func serversDir() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "tare", "servers")
+}
+
+// program finds a server. Without it the test is skipped, and fails in CI.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(serversDir(), "usr", "sbin", name)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("%s: run tools/servers/install.sh", name)
+	}
+	if err != nil {
+		t.Skipf("%s: run tools/servers/install.sh", name)
+	}
+	return path
+}
+
+// process is a server under test.
+type process struct {
+	cmd    *exec.Cmd
+	output bytes.Buffer // read it after the end
+	ended  chan struct{}
+}
+
+// launch starts a server, which ends with the test.
+func launch(t *testing.T, path string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(path, args...), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	libraries := filepath.Join(serversDir(), "usr", "lib", "*-linux-gnu")
+	if found, _ := filepath.Glob(libraries); len(found) > 0 {
+		p.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(found, ":"))
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%s: %.4000s", filepath.Base(path), p.output.String())
+		}
+	})
+	return p
+}
+
+// stop ends the server with a signal that lets it finish its work, and returns its output.
+func (p *process) stop(t *testing.T, signal syscall.Signal) string {
+	t.Helper()
+	_ = p.cmd.Process.Signal(signal)
+	select {
+	case <-p.ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the server does not end")
+	}
+	return p.output.String()
+}
+
+// await waits until the server listens.
+func (p *process) await(t *testing.T, network, address string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial(network, address)
+		if err == nil {
+			_ = c.Close()
+			return
+		}
+		select {
+		case <-p.ended:
+			t.Fatalf("the server has ended: %s", p.output.String())
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+var hosts atomic.Int64
+
+// host is a loopback address of the test's own, on which every port is free.
+func host() string {
+	n := int64(os.Getpid())<<8 + hosts.Add(1)
+	return fmt.Sprintf("127.%d.%d.%d", 64+n>>16&63, n>>8&255, 1+n&127)
+}
+
+// write writes a file of the test.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
