@@ -217,13 +217,16 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 	c.keep(p)
 }
 
-// keep holds the values that the verdict rests on, by block, for the diagnosis of their order.
+// keep holds the values that the verdict rests on, by block, and the logarithms of the ratios.
 func (c *Comparison) keep(p pairs) {
 	c.blocks = p.blocks
 	for i := range p.treatment {
 		v := p.treatment[i] - p.baseline[i]
+		if c.Ratio != nil {
+			c.logs = append(c.logs, math.Log(p.treatment[i]/p.baseline[i]))
+		}
 		if c.OnRatio {
-			v = math.Log(p.treatment[i] / p.baseline[i])
+			v = c.logs[i]
 		}
 		c.values = append(c.values, v)
 	}

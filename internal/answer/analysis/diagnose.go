@@ -18,14 +18,15 @@ type diagnosed struct {
 }
 
 // diagnoses warn of pairs that depend on one another, of an effect that changes during the
-// run, and of outliers: intervals are then too narrow.
+// run, and of outliers. The order is that of the ratios: a machine that becomes slower
+// changes the difference, and not the effect.
 func diagnoses(cs []Comparison) []Warning {
 	var all []diagnosed
 	for _, treatment := range treatmentsOf(cs) {
 		var series [][]float64
 		for _, c := range cs {
-			if c.Treatment == treatment && c.diagnosable() && (series == nil || len(c.values) == len(series[0])) {
-				series = append(series, c.values)
+			if c.Treatment == treatment && c.diagnosable() && len(c.logs) > 0 && (series == nil || len(c.logs) == len(series[0])) {
+				series = append(series, c.logs)
 			}
 		}
 		if o, ok := stats.InOrder(series); ok {
@@ -48,11 +49,11 @@ func diagnoses(cs []Comparison) []Warning {
 		}
 	}
 	if drifting != nil {
-		ws = append(ws, Warning{Code: "effect-drifts", Message: "differences change from block to block over the run: " + listed(drifting, 4),
-			Hint: "the mean is that of several effects, and its interval too narrow: find what changes with time, and run again"})
+		ws = append(ws, Warning{Code: "effect-drifts", Message: "ratios to the baseline change over the run: " + listed(drifting, 4),
+			Hint: "the mean is that of several effects: find what changes with time, and run again"})
 	}
 	if dependent != nil {
-		ws = append(ws, Warning{Code: "pairs-dependent", Message: "differences depend on the block before: " + listed(dependent, 4),
+		ws = append(ws, Warning{Code: "pairs-dependent", Message: "ratios to the baseline depend on the block before: " + listed(dependent, 4),
 			Hint: "intervals of dependent blocks are too narrow: find what lasts from block to block, and run more blocks"})
 	}
 	return append(ws, outliers(cs)...)

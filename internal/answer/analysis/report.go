@@ -179,6 +179,7 @@ type Comparison struct {
 
 	test   stats.Result // of the verdict: the difference, or the ratio
 	values []float64    // differences, or logarithms of ratios, by block
+	logs   []float64    // logarithms of ratios, by block; empty: not positive
 	blocks []int        // of values
 }
 
