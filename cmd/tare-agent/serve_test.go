@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
 // runServe runs the command until the test ends and returns the address in its ready line.
@@ -136,13 +137,13 @@ func TestExitCode(t *testing.T) {
 	}{
 		"none":     {nil, 0, ""},
 		"mistakes": {strict.Problems{{File: "f", Line: 1, Column: 2, Message: "no", Hint: "yes"}, {File: "f", Message: "nor this"}}, 2, "tare-agent: f:1:2: no\nhint: yes\ntare-agent: f: nor this\n"},
-		"flag":     {&usageError{hint.Hinted{Err: errors.New("no flag"), Text: "look"}}, 2, "tare-agent: no flag\nhint: look\n"},
+		"flag":     {console.Usage(errors.New("no flag"), "look"), 2, "tare-agent: no flag\nhint: look\n"},
 		"command":  {usage(newSidecarCommand().Args(newSidecarCommand(), []string{"nope"})), 2, "tare-agent: unknown command \"nope\" for \"sidecar\"\nhint: `tare-agent --help` lists the commands\n"},
 		"wrapped":  {usage(errors.New("gone: unknown command ")), 1, "tare-agent: gone: unknown command \n"},
 		"other":    {errors.New("gone"), 1, "tare-agent: gone\n"},
 	} {
 		var out strings.Builder
-		if code := exitCode(&out, tc.err); code != tc.code || out.String() != tc.says {
+		if code := console.Exit(&out, "tare-agent", tc.err); code != tc.code || out.String() != tc.says {
 			t.Errorf("%s: %d, %q", name, code, out.String())
 		}
 	}
