@@ -53,7 +53,7 @@ func newRuntimeDir() (*runtimeDir, error) {
 			failed = append(failed, err)
 			continue
 		}
-		lock, err := lockDir(path)
+		lock, err := lockNew(path)
 		if err != nil {
 			return nil, fmt.Errorf("make the runtime directory: %w", errors.Join(err, os.RemoveAll(path)))
 		}
@@ -65,8 +65,17 @@ func newRuntimeDir() (*runtimeDir, error) {
 // errLocked: a running tare has the directory.
 var errLocked = errors.New("locked by a living run")
 
-func lockDir(path string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+func lockNew(path string) (*os.File, error) {
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return lockDir(dir)
+}
+
+func lockDir(dir *os.Root) (*os.File, error) {
+	f, err := dir.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -95,38 +104,64 @@ func (r *runtimeDir) remove() error {
 // sweepRuntimeDirs removes leftovers of this user's killed runs.
 func sweepRuntimeDirs() error {
 	var failed []error
-	for _, parent := range runtimeParents() {
-		entries, err := os.ReadDir(parent)
+	for _, path := range runtimeParents() {
+		parent, err := os.OpenRoot(path)
 		if err != nil {
 			continue // a directory without access has no leftovers of tare
 		}
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), runtimePrefix) || !e.IsDir() {
-				continue
-			}
-			if err := sweepRuntimeDir(filepath.Join(parent, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				failed = append(failed, err)
-			}
-		}
+		failed = append(failed, sweepIn(parent))
+		parent.Close()
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("remove what earlier runs left: %w", errors.Join(failed...))
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("remove what earlier runs left: %w", err)
 	}
 	return nil
 }
 
-func sweepRuntimeDir(path string) error {
-	info, err := os.Lstat(path)
+// sweepIn removes the leftovers in a directory, which other users may write to.
+func sweepIn(parent *os.Root) error {
+	entries, err := fs.ReadDir(parent.FS(), ".")
+	if err != nil {
+		return nil // as without access
+	}
+	var failed []error
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), runtimePrefix) {
+			continue
+		}
+		if err := sweepRuntimeDir(parent, e.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// sweepRuntimeDir removes a leftover. It follows no links: a directory of this user that a link
+// names is no leftover.
+func sweepRuntimeDir(parent *os.Root, name string) error {
+	info, err := parent.Lstat(name)
 	if err != nil {
 		return err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() || !info.IsDir() {
 		return nil
 	}
-	if _, err := os.Lstat(filepath.Join(path, lockName)); errors.Is(err, fs.ErrNotExist) && time.Since(info.ModTime()) < settled {
+	dir, err := parent.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	opened, err := dir.Stat(".")
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(info, opened) { // replaced meanwhile
+		return nil
+	}
+	if _, err := dir.Lstat(lockName); errors.Is(err, fs.ErrNotExist) && time.Since(info.ModTime()) < settled {
 		return nil // being made
 	}
-	lock, err := lockDir(path)
+	lock, err := lockDir(dir)
 	if errors.Is(err, errLocked) {
 		return nil
 	}
@@ -134,5 +169,5 @@ func sweepRuntimeDir(path string) error {
 		return err
 	}
 	defer lock.Close()
-	return os.RemoveAll(path)
+	return parent.RemoveAll(name)
 }

@@ -3,12 +3,56 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// A leftover is removed. Links, others' names and a locked directory remain, with what they name.
+func TestSweepFollowsNoLinks(t *testing.T) {
+	tmp, mine := t.TempDir(), t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	made := func(name string) string {
+		dir := filepath.Join(tmp, name)
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "key"), nil, 0o600), os.Chtimes(dir, old, old)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	left, trap, used := made(runtimePrefix+"left"), made(runtimePrefix+"trap"), made(runtimePrefix+"used")
+	outside := filepath.Join(mine, "file")
+	kept := []string{made("other"), filepath.Join(tmp, "other", "key"), mine, outside, filepath.Join(tmp, runtimePrefix+"link"), used, trap}
+	if err := errors.Join(os.WriteFile(outside, []byte("x"), 0o600), os.Symlink(mine, filepath.Join(tmp, runtimePrefix+"link")),
+		os.Symlink(filepath.Join(tmp, "other"), filepath.Join(tmp, runtimePrefix+"near")), os.Symlink(outside, filepath.Join(trap, lockName))); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockNew(used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	parent, err := os.OpenRoot(tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Close()
+	if err := sweepIn(parent); err == nil || !strings.Contains(err.Error(), lockName) {
+		t.Errorf("a lock that is a link out of its directory: %v", err)
+	}
+	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the leftover remains: %v", err)
+	}
+	for _, path := range kept {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
 
 // A planted state directory is reported, and the run goes on.
 func TestFailedSweepIsAWarning(t *testing.T) {
