@@ -185,7 +185,7 @@ func meshOptions(c *cli.CommandLine, o experiment.MeshOptions, archive func(stri
 	if err == nil {
 		cache = filepath.Join(cache, "tare", "charts")
 	}
-	return meshes.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("MT_SERVICECIDR"), Cache: cache, Image: defaultImage(),
+	return meshes.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("TARE_SERVICE_CIDR"), Cache: cache, Image: defaultImage(),
 		Archive: archive, Report: func(line string) { fmt.Fprintln(c.Err, "tare: "+line) }}
 }
 
@@ -242,7 +242,7 @@ func newMeshInstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 		Use:   "install NAME",
 		Short: "Install a mesh and wait until its control plane is ready",
 		Long: `install installs missing CRDs and the charts of a mesh, by its definition. If it fails,
-it uninstalls them. The service CIDR is detected; set MT_SERVICECIDR to override it.`,
+it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to override it.`,
 		Example: `  tare mesh install istio --context k3d-tare
   tare mesh install istio-ambient --profile ha --version 1.31.0
   tare mesh install istio --charts ./charts --hub registry.example/istio --option mtls=PERMISSIVE

@@ -61,7 +61,7 @@ func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string
 	if serviceCIDR != "" {
 		s.services = strings.Split(serviceCIDR, ",")
 	} else if s.services, err = serviceNetworks(ctx, c); err != nil {
-		return s, hint.New("set MT_SERVICECIDR to it, such as 10.43.0.0/16", "detect the service CIDR: %w", err)
+		return s, hint.New("set TARE_SERVICE_CIDR to it, such as 10.43.0.0/16", "detect the service CIDR: %w", err)
 	}
 	s.networks = privateNetworks()
 	for _, text := range slices.Concat(s.services, pods) {
