@@ -5,7 +5,9 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,5 +137,44 @@ func TestArchitecturePageShowsTheLayers(t *testing.T) {
 	}
 	if !strings.Contains(string(page), want.String()) {
 		t.Errorf("docs/explanation/architecture.md does not show the layers as they are:\n%s", want.String())
+	}
+}
+
+// libraries are those of tare and tare-agent. Each adds to the CPU time of a first build
+// (docs/adr/0005-two-programs.md): measure `make build` with an empty GOCACHE before adding one.
+var libraries = []string{
+	"github.com/HdrHistogram/hdrhistogram-go",
+	"github.com/charmbracelet/x/ansi", "github.com/clipperhouse", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth",
+	"github.com/google/nftables", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", "golang.org/x/net/bpf",
+	"github.com/prometheus/procfs",
+	"github.com/spf13/cobra", "github.com/spf13/pflag",
+	"go.yaml.in/yaml/v3",
+	"golang.org/x/net/http2/hpack", "golang.org/x/net/netutil", "golang.org/x/sync/errgroup", "golang.org/x/sys", "golang.org/x/term",
+	"gonum.org/v1/gonum/floats", "gonum.org/v1/gonum/internal", "gonum.org/v1/gonum/mathext",
+}
+
+func TestLibrariesOfTheLocalPrograms(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/tare", "./cmd/tare-agent")
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(pkg, module) {
+			continue
+		}
+		i := slices.IndexFunc(libraries, func(l string) bool { return pkg == l || strings.HasPrefix(pkg, l+"/") })
+		if i < 0 {
+			t.Errorf("tare or tare-agent links %s, which is not among libraries", pkg)
+			continue
+		}
+		used[libraries[i]] = true
+	}
+	for _, l := range libraries {
+		if !used[l] {
+			t.Errorf("%s is not linked: remove it from libraries", l)
+		}
 	}
 }

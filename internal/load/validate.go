@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
@@ -104,7 +102,7 @@ func (p Profile) Validate() error {
 			errs = append(errs, err)
 		}
 	}
-	refuse(!httpguts.ValidHeaderFieldName(p.Method), "method %q is not a token", p.Method)
+	refuse(!isToken(p.Method), "method %q is not a token", p.Method)
 	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > maxRate, "rate %v is not between 0 and %d requests/s", p.Rate, maxRate)
 	errs = append(errs, p.validateArrivals()...)
 	errs = append(errs, p.validateSlices()...)
@@ -174,7 +172,7 @@ func (p *Profile) validateRetryIdle() (errs []error) {
 func validateHeaders(headers []string) (errs []error) {
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		if !ok || !isToken(name) || !isFieldValue(value) {
 			errs = append(errs, fmt.Errorf("header %q is not of the form Name: value", h))
 		}
 		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
@@ -194,7 +192,7 @@ func (p *Profile) validateCalls() (errs []error) {
 		errs = append(errs, fmt.Errorf("%d calls for %d targets", len(p.Calls), len(p.Targets)))
 	}
 	for i, c := range p.Calls {
-		if c.Method != "" && !httpguts.ValidHeaderFieldName(c.Method) {
+		if c.Method != "" && !isToken(c.Method) {
 			errs = append(errs, fmt.Errorf("call %d: method %q is not a token", i+1, c.Method))
 		}
 		errs = append(errs, validateHeaders(c.Headers)...)
@@ -269,4 +267,21 @@ func statusExamples(protocol string) string {
 		return StatusGRPCPrefix + "0 to " + StatusGRPCPrefix + strconv.Itoa(GrpcCodes-1)
 	}
 	return "such as 200 or 2xx"
+}
+
+// isToken reports whether text is a token (RFC 9110, 5.6.2).
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}
+
+// isFieldValue reports whether text has no control characters but tabs (RFC 9110, 5.5).
+func isFieldValue(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
 }

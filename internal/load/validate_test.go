@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 func TestValidate(t *testing.T) {
@@ -45,5 +47,22 @@ func TestValidate(t *testing.T) {
 	p.Protocol = "smtp"
 	if !errors.Is(p.Validate(), errors.ErrUnsupported) {
 		t.Error("an unknown protocol is not marked as unsupported")
+	}
+}
+
+// The rules for headers are those of net/http.
+func TestTokensAndValues(t *testing.T) {
+	for c := range 0x250 {
+		for _, text := range []string{string(rune(c)), "a" + string(rune(c)), string([]byte{byte(c)})} {
+			if got, want := isToken(text), httpguts.ValidHeaderFieldName(text); got != want {
+				t.Errorf("token %q: %v, want %v", text, got, want)
+			}
+			if got, want := isFieldValue(text), httpguts.ValidHeaderFieldValue(text); got != want {
+				t.Errorf("value %q: %v, want %v", text, got, want)
+			}
+		}
+	}
+	if isToken("") {
+		t.Error("an empty token")
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"gonum.org/v1/gonum/stat"
-
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -235,7 +234,7 @@ func ohaRates(seconds []load.Progress) object {
 	low, high, mean, deviation := 0.0, 0.0, 0.0, 0.0
 	if known {
 		low, high = rates[0], rates[len(rates)-1]
-		mean, deviation = stat.MeanStdDev(rates, nil)
+		mean, deviation = stats.Mean(rates), stats.SD(rates)
 	}
 	return object{
 		"mean": orNull(known, mean), "stddev": orNull(known, deviation), "max": orNull(known, high), "min": orNull(known, low),
@@ -243,7 +242,8 @@ func ohaRates(seconds []load.Progress) object {
 			if !known {
 				return number(math.NaN())
 			}
-			return number(stat.Quantile(q/100, stat.Empirical, rates, nil))
+			rank := int(math.Ceil(q / 100 * float64(len(rates)))) // nearest rank
+			return number(rates[max(0, rank-1)])
 		}),
 	}
 }
