@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -89,6 +90,9 @@ func UsageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
+			if strings.HasPrefix(err.Error(), "unknown command ") { // cobra.NoArgs of a group of commands
+				return refuseUnknown(cmd, args)
+			}
 			return console.Usage(err, "usage: "+cmd.UseLine())
 		}
 		return nil

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -252,5 +253,17 @@ func TestTargetsFile(t *testing.T) {
 	out, err := runLoadCommand(t, "--targets", file, "-n", "40", "-r", "400")
 	if err != nil || !strings.Contains(out, "75.0 % ok (25.0 % status 418)") || !strings.Contains(out, "GET /x") || !strings.Contains(out, "PUT /x") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A mistyped command of a group has a suggestion too.
+func TestSuggestionsInGroups(t *testing.T) {
+	group := &cobra.Command{Use: "mesh"}
+	group.AddCommand(&cobra.Command{Use: "install", Run: func(*cobra.Command, []string) {}}, &cobra.Command{Use: "verify", Run: func(*cobra.Command, []string) {}})
+	if err := UsageArgs(cobra.NoArgs)(group, []string{"instal"}); hint.Of(err) != "did you mean install?" || exitCode(err) != console.BadUsage {
+		t.Errorf("%v, hint %q", err, hint.Of(err))
+	}
+	if err := UsageArgs(cobra.MinimumNArgs(2))(group, []string{"instal"}); err == nil || strings.Contains(err.Error(), "unknown") {
+		t.Errorf("too few arguments: %v", err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -121,12 +121,7 @@ func reasonOf(err error) string {
 	if verify := (*tls.CertificateVerificationError)(nil); errors.As(err, &verify) {
 		err = verify.Err
 	}
-	text := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, err.Error()))
+	text := []rune(printable.Line(err.Error()))
 	if len(text) > maxReason {
 		text = append(text[:maxReason-1], '…')
 	}

@@ -6,8 +6,10 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -92,7 +94,11 @@ func Vegeta(w io.Writer, r *load.Report) error {
 		v.Statuses["0"] = without
 	}
 	for _, c := range r.Result.Failures {
-		v.Errors = append(v.Errors, c.String())
+		text := c.String()
+		if code, err := strconv.Atoi(strings.TrimPrefix(text, load.CauseStatus)); err == nil {
+			text = strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))) // as vegeta
+		}
+		v.Errors = append(v.Errors, text)
 	}
 	return json.NewEncoder(w).Encode(v)
 }
@@ -163,9 +169,7 @@ func Oha(w io.Writer, r *load.Report, seconds []load.Progress) error {
 	})
 }
 
-func isStatus(c load.Cause) bool {
-	return len(c.Cause) > len(load.CauseStatus) && c.Cause[:len(load.CauseStatus)] == load.CauseStatus
-}
+func isStatus(c load.Cause) bool { return strings.HasPrefix(c.Cause, load.CauseStatus) }
 
 func at(h *hdrhistogram.Histogram, q float64) float64 { return float64(h.ValueAtQuantile(q)) }
 

@@ -249,7 +249,7 @@ func TestFiguresOfOtherFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v.Requests != 1000 || v.Rate != 200 || v.Throughput != 198 || v.Success != 0.99 || v.Duration != 5e9 || v.Statuses["0"] != 3 || v.Statuses["503"] != 7 ||
-		len(v.Errors) != 2 || v.Latencies.P50 < 1_400_000 || v.Latencies.P50 > 1_500_000 || v.Latencies.Max < 8_990_000 || v.Latencies.Min > 201_000 {
+		len(v.Errors) != 2 || v.Errors[0] != "503 Service Unavailable" || v.Latencies.P50 < 1_400_000 || v.Latencies.P50 > 1_500_000 || v.Latencies.Max < 8_990_000 || v.Latencies.Min > 201_000 {
 		t.Errorf("%+v", v)
 	}
 	b.Reset()
