@@ -3,6 +3,7 @@
 package loadpage
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -63,6 +64,10 @@ func Write(w io.Writer, p *load.Profile, r *load.Report, o Options) error {
 
 // answer is the first line.
 func (t *page) answer(p *load.Profile, r *load.Report) {
+	if r.Result.Success == nil {
+		t.fold(t.paint.bad("No request was measured: ")+cmp.Or(strings.Join(r.Warnings, ", "), "none was due"), "")
+		return
+	}
 	rate := figure(r.Rate) + " req/s"
 	if rateMissed(p, r) {
 		rate = fmt.Sprintf("%s of %s req/s", figure(r.Rate), figure(p.Rate))
@@ -81,9 +86,6 @@ func rateMissed(p *load.Profile, r *load.Report) bool {
 
 // success is the share of successful requests; of the others the two main causes.
 func (t *page) success(r *load.Report) string {
-	if r.Result.Success == nil {
-		return t.paint.bad("no request was measured")
-	}
 	share := percentText(*r.Result.Success) + " ok"
 	if len(r.Result.Failures) == 0 {
 		return t.paint.good(share)

@@ -111,6 +111,17 @@ func TestPageWithoutSuccess(t *testing.T) {
 	}
 }
 
+// A load that was stopped before its measurement has no answer.
+func TestPageOfNothing(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, &load.Profile{Targets: []string{"http://x/"}}, &load.Report{Warnings: []string{"stopped before the measure window began"}}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(b.String(), "No request was measured: stopped before the measure window began\n") || strings.Contains(b.String(), "Times") {
+		t.Errorf("%s", b.String())
+	}
+}
+
 func TestBars(t *testing.T) {
 	p, r := example()
 	_ = p

@@ -31,7 +31,7 @@ func (p palette) bar(s string) string   { return p.code("36", s) }
 // hardSpace keeps a number and its unit on one line while text is folded.
 const hardSpace = "\u00a0"
 
-var units = strings.NewReplacer(" ms", hardSpace+"ms", " %", hardSpace+"%", " req/s", hardSpace+"req/s")
+var units = strings.NewReplacer("p50 ", "p50"+hardSpace, "p99 ", "p99"+hardSpace, " ms", hardSpace+"ms", " %", hardSpace+"%", " req/s", hardSpace+"req/s")
 
 // fold writes text over as many lines as it needs; later lines begin with indent.
 func (t *page) fold(text, indent string) {
