@@ -118,6 +118,11 @@ func (r podReader) counters(ctx context.Context, x mesh.Proxy, pods []*corev1.Po
 	return by, nil
 }
 
+// Counters reads the counters of a proxy in one pod, in the order of its definition.
+func Counters(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev1.Pod) ([]float64, error) {
+	return podReader{c}.countersOf(ctx, x, p)
+}
+
 func (r podReader) countersOf(ctx context.Context, x mesh.Proxy, p *corev1.Pod) (reading, error) {
 	values := make(reading, len(x.Counters))
 	pages := map[string]map[string]*dto.MetricFamily{}

@@ -37,6 +37,7 @@ type deployment struct {
 	faults     *faults
 	scaler     *scaler
 	configurer *configurer
+	counters   *requestCounters
 }
 
 // Declare returns the platform with its abilities. It cannot impair networks.
@@ -116,22 +117,24 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
 	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
 	d.configurer = &configurer{pods: d.pods, admin: admin}
+	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin}
 	return d, nil
 }
 
 // declare returns the deployment with its abilities, each a part of it.
 func (d *deployment) declare(p *Platform) *platform.Deployment {
 	declared := &platform.Deployment{
-		Running:        d,
-		Verifier:       d.verifier,
-		Watcher:        watchers{d.monitor.Err, p.holds},
-		Visitors:       d.visitors,
-		Warner:         d.entry,
-		CounterRefresh: p,
-		Prober:         d.calibrator,
-		TaskFaults:     d.faults,
-		Scaler:         d.scaler,
-		Configurer:     d.configurer,
+		Running:         d,
+		Verifier:        d.verifier,
+		Watcher:         watchers{d.monitor.Err, p.holds},
+		Visitors:        d.visitors,
+		Warner:          d.entry,
+		CounterRefresh:  p,
+		Prober:          d.calibrator,
+		TaskFaults:      d.faults,
+		Scaler:          d.scaler,
+		Configurer:      d.configurer,
+		RequestCounters: d.counters,
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers

@@ -212,24 +212,11 @@ func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, app
 	return nil
 }
 
-// appStats are the counts of an application since its start.
-type appStats struct {
-	Requests int64  `json:"requests"`
-	Failed   int64  `json:"failed"`
-	Partial  int64  `json:"partial"`
-	ETag     string `json:"etag"`
-	Callees  map[string]struct {
-		Sent    int64 `json:"sent"`
-		Failed  int64 `json:"failed"`
-		Retries int64 `json:"retries"`
-	} `json:"callees"`
-}
-
 // maxStats is the maximum size of them, bytes.
 const maxStats = 1 << 20
 
 // statsAt returns the counts of an application, read without a proxy.
-func statsAt(ctx context.Context, a netip.AddrPort) (stats appStats, err error) {
+func statsAt(ctx context.Context, a netip.AddrPort) (stats platform.AppStats, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("get the request count of the application: %w", err)

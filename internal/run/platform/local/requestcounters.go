@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // requestCounters implements [platform.RequestCounters].
@@ -86,35 +86,22 @@ func (c *counting) miss(place balance.Place, why string) {
 	c.all = append(c.all, n)
 }
 
-// ownUnit is the unit in which a service counts its requests.
-func ownUnit(protocol string) balance.Unit {
-	if protocol == app.TCP {
-		return balance.Connections
-	}
-	return balance.Requests
-}
-
 // application reads the counters of one application.
 func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Count {
-	c := rc.begin(p, "app")
-	var stats appStats
-	if c.known() {
-		if !p.api.IsValid() {
-			c.from.Unknown = "the application has no counter that tare reads"
-		} else if s, err := statsAt(ctx, p.api); err != nil {
-			c.from.Unknown = err.Error()
-		} else {
-			stats, c.from.Config = s, s.ETag
+	from := rc.begin(p, "app").from
+	var stats platform.AppStats
+	switch {
+	case from.Unknown != "":
+	case !p.api.IsValid():
+		from.Unknown = "the application has no counter that tare reads"
+	default:
+		var err error
+		if stats, err = statsAt(ctx, p.api); err != nil {
+			from.Unknown = err.Error()
 		}
 	}
-	c.add(balance.Place{Service: p.service, Point: balance.Served, Unit: ownUnit(p.protocol)},
-		balance.Tally{Count: stats.Requests, Failed: stats.Failed, Partial: stats.Partial})
 	s, _ := rc.layout.spec.Topology.Service(p.service)
-	for _, to := range callees(s) {
-		n := stats.Callees[to]
-		c.add(balance.Place{Service: p.service, Point: balance.Sent, To: to, Unit: balance.Requests}, balance.Tally{Count: n.Sent, Failed: n.Failed, Retries: n.Retries})
-	}
-	return c.all
+	return stats.Counts(from, s, p.protocol)
 }
 
 // sidecar reads the counters of one sidecar.
@@ -132,7 +119,7 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 		c.counter(balance.Place{Service: p.service, Point: balance.InReceived, Unit: unit}, names.Inbound, "")
 		c.counter(balance.Place{Service: p.service, Point: balance.InSent, Unit: unit}, names.InboundSent, "")
 		c.counter(balance.Place{Service: p.service, Point: balance.InReceived, Unit: balance.Handshakes}, names.InboundHandshakes, "")
-		if own := ownUnit(p.protocol); own != unit {
+		if own := platform.UnitOf(p.protocol); own != unit {
 			c.miss(balance.Place{Service: p.service, Point: balance.InReceived, Unit: own}, onlyConnections)
 		}
 	}
@@ -142,7 +129,7 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 		c.counter(balance.Place{Service: p.service, Point: balance.OutReceived, To: o.Service, Unit: unit}, o.Received, "")
 		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: unit}, o.Sent, o.Retries)
 		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: balance.Handshakes}, o.Handshakes, "")
-		if own := ownUnit(protocol); own != unit {
+		if own := platform.UnitOf(protocol); own != unit {
 			c.miss(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: own}, onlyConnections)
 		}
 	}
@@ -157,7 +144,7 @@ func (rc *requestCounters) sidecarUnit(protocol string) balance.Unit {
 	if rc.layout.spec.Mesh.Local.Verify.Unit == mesh.UnitConnection {
 		return balance.Connections
 	}
-	return ownUnit(protocol)
+	return platform.UnitOf(protocol)
 }
 
 // sidecarCounting makes the counts of a sidecar from its statistics.

@@ -1,0 +1,55 @@
+package platform
+
+import (
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/run/balance"
+)
+
+// AppStats are the counts of an application since its start, as its REST interface returns them.
+type AppStats struct {
+	Requests int64  `json:"requests"`
+	Failed   int64  `json:"failed"`  // answered with an error
+	Partial  int64  `json:"partial"` // ended before all of their calls
+	ETag     string `json:"etag"`    // of its configuration
+	// Callees are its requests to other services, by their names.
+	Callees map[string]struct {
+		Sent    int64 `json:"sent"`
+		Failed  int64 `json:"failed"`
+		Retries int64 `json:"retries"`
+	} `json:"callees"`
+}
+
+// Counts returns the counts of one instance of a service. from has its task, and is unknown if
+// the stats could not be read.
+func (s AppStats) Counts(from balance.Count, of app.Service, protocol string) []balance.Count {
+	from.Config = s.ETag
+	at := func(place balance.Place, tally balance.Tally) balance.Count {
+		c := from
+		c.Place = place
+		if c.Unknown == "" {
+			c.Tally = tally
+		}
+		return c
+	}
+	all := []balance.Count{at(balance.Place{Service: of.Name, Point: balance.Served, Unit: UnitOf(protocol)},
+		balance.Tally{Count: s.Requests, Failed: s.Failed, Partial: s.Partial})}
+	done := map[string]bool{}
+	for _, call := range of.Calls {
+		if call.Service == "" || done[call.Service] {
+			continue
+		}
+		done[call.Service] = true
+		n := s.Callees[call.Service]
+		all = append(all, at(balance.Place{Service: of.Name, Point: balance.Sent, To: call.Service, Unit: balance.Requests},
+			balance.Tally{Count: n.Sent, Failed: n.Failed, Retries: n.Retries}))
+	}
+	return all
+}
+
+// UnitOf is the unit in which a service counts its requests.
+func UnitOf(protocol string) balance.Unit {
+	if protocol == app.TCP {
+		return balance.Connections
+	}
+	return balance.Requests
+}

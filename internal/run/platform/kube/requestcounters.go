@@ -1,0 +1,189 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// countsAtOnce is the number of pods that are read in parallel.
+const countsAtOnce = 8
+
+// requestCounters implements [platform.RequestCounters], over forwarded ports that bypass the mesh.
+type requestCounters struct {
+	*trial
+	pods  *trialPods
+	admin adminClient
+
+	// chosen is the index of the counter that is used, by role and direction. A definition lists
+	// alternatives, of which a proxy has some.
+	chosen map[direction]int
+}
+
+// direction of the requests in the proxies of a role.
+type direction struct{ role, way string }
+
+// alternative is one of the counters that a definition lists for a direction.
+type alternative struct {
+	direction
+	index int
+	count balance.Count
+}
+
+// RequestCounts implements [platform.RequestCounters].
+func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, error) {
+	var applications []func(context.Context) []balance.Count
+	var sidecars []func(context.Context) []alternative
+	for _, s := range rc.spec.Topology.Services {
+		for _, pod := range rc.pods.of(s.Name) {
+			applications = append(applications, func(ctx context.Context) []balance.Count { return rc.application(ctx, s, pod) })
+			sidecars = append(sidecars, rc.sidecars(s.Name, pod)...)
+		}
+	}
+	if rc.enrolment.loadInside {
+		for _, pod := range rc.pods.of(loadService) {
+			sidecars = append(sidecars, rc.sidecars(loadService, pod)...)
+		}
+	}
+	counts, alternatives := readEach(ctx, applications), readEach(ctx, sidecars)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the counters of requests: %w", context.Cause(ctx))
+	}
+	return append(counts, rc.choose(alternatives)...), nil
+}
+
+// readEach makes readings, several at a time, and returns them in order.
+func readEach[T any](ctx context.Context, reads []func(context.Context) []T) []T {
+	all := make([][]T, len(reads))
+	var reading errgroup.Group
+	reading.SetLimit(countsAtOnce)
+	for i, read := range reads {
+		reading.Go(func() error { all[i] = read(ctx); return nil })
+	}
+	_ = reading.Wait()
+	return slices.Concat(all...)
+}
+
+// choose returns the counts of one alternative for each direction: at the first reading, the
+// first that the requests of the verification have moved.
+func (rc *requestCounters) choose(all []alternative) (counts []balance.Count) {
+	if rc.chosen == nil {
+		rc.chosen = map[direction]int{}
+		for _, a := range all {
+			if best, ok := rc.chosen[a.direction]; a.count.Count > 0 && (!ok || a.index < best) {
+				rc.chosen[a.direction] = a.index
+			}
+		}
+	}
+	for _, a := range all {
+		i, ok := rc.chosen[a.direction]
+		if !ok && a.count.Unknown == "" {
+			a.count.Unknown = "no counter of requests has moved"
+		}
+		if i == a.index {
+			counts = append(counts, a.count)
+		}
+	}
+	return counts
+}
+
+// task is the origin of the counts of a container: its name, and its instance.
+func (rc *requestCounters) task(pod *corev1.Pod, container string) balance.Count {
+	c := balance.Count{By: rc.pods.name(pod) + "/" + container, Unknown: "it has no status"}
+	for _, s := range statuses(pod) {
+		if mesh.Match(container, s.Name) {
+			c.Instance, c.Unknown = string(pod.UID)+"."+strconv.Itoa(int(s.RestartCount)), ""
+		}
+	}
+	return c
+}
+
+// application reads the counters of one application.
+func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *corev1.Pod) []balance.Count {
+	from := rc.task(pod, appContainer)
+	var stats platform.AppStats
+	switch {
+	case rc.spec.Topology.Chart != nil:
+		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application of a chart has no counter that tare reads"}
+	case from.Unknown == "":
+		b, err := rc.admin.call(ctx, pod, http.MethodGet, "stats", nil)
+		if err == nil {
+			err = json.Unmarshal(b, &stats)
+		}
+		if err != nil {
+			from.Unknown = err.Error()
+		}
+	}
+	return stats.Counts(from, s, rc.spec.Protocol(s))
+}
+
+// points are the counters of a sidecar, by direction of the mesh's definition.
+var points = map[string]balance.Point{mesh.WayIn: balance.InReceived, mesh.WayOut: balance.OutSent}
+
+// sidecars read the sidecars of a pod. Services of plain TCP have no requests.
+func (rc *requestCounters) sidecars(service string, pod *corev1.Pod) (reads []func(context.Context) []alternative) {
+	if rc.spec.Mesh.Kubernetes == nil {
+		return nil
+	}
+	for _, x := range rc.spec.Mesh.Kubernetes.Proxies {
+		if x.In != mesh.InPod {
+			continue
+		}
+		x.Counters = slices.DeleteFunc(slices.Clone(x.Counters), func(c mesh.Counter) bool {
+			return c.Proves != mesh.ProvesL7 || !rc.passes(service, c.Way())
+		})
+		reads = append(reads, func(ctx context.Context) []alternative { return rc.sidecar(ctx, service, pod, x) })
+	}
+	return reads
+}
+
+// passes reports whether requests of HTTP pass a service's sidecar in a direction.
+func (rc *requestCounters) passes(service, way string) bool {
+	http := func(name string) bool {
+		s, _ := rc.spec.Topology.Service(name)
+		return rc.spec.Protocol(s) != app.TCP
+	}
+	if way == mesh.WayIn {
+		return service != loadService && http(service)
+	}
+	if service == loadService {
+		return http(rc.spec.Entry().Name)
+	}
+	s, _ := rc.spec.Topology.Service(service)
+	return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Service != "" && http(c.Service) })
+}
+
+// sidecar reads the counters of one sidecar.
+func (rc *requestCounters) sidecar(ctx context.Context, service string, pod *corev1.Pod, x mesh.Proxy) (all []alternative) {
+	from := rc.task(pod, x.Container)
+	var values []float64
+	if from.Unknown == "" {
+		var err error
+		if values, err = meshes.Counters(ctx, rc.cluster, x, pod); err != nil {
+			from.Unknown = err.Error()
+		}
+	}
+	index := map[string]int{} // by direction
+	for i, c := range x.Counters {
+		n := from
+		n.Place = balance.Place{Service: service, Point: points[c.Way()], Unit: balance.Requests}
+		if n.Unknown == "" {
+			n.Count = int64(values[i])
+		}
+		all = append(all, alternative{direction{x.Role, c.Way()}, index[c.Way()], n})
+		index[c.Way()]++
+	}
+	return all
+}
