@@ -90,7 +90,28 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	if err := leftover.Delete(removing, k, func(s string) { fmt.Fprintf(c.Err, "tare: %s\n", s) }, chosen...); err != nil {
 		return err
 	}
-	fmt.Fprintln(c.Out, "removed")
+	return o.prove(removing, c, k, chosen)
+}
+
+// prove lists the objects of removed runs again, of every kind that the cluster has.
+func (o *cleanup) prove(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, removed []leftover.Run) error {
+	left, err := leftover.Remaining(ctx, k, o.namespace, removed...)
+	if len(left) > 0 {
+		var names []string
+		for _, ref := range left {
+			names = append(names, ref.String())
+		}
+		return fmt.Errorf("left in the cluster: %s", strings.Join(names, ", "))
+	}
+	var hidden *cluster.Unlisted
+	if errors.As(err, &hidden) {
+		fmt.Fprintf(c.Out, "removed; not checked: %v\n", hidden)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("check that all is removed: %w", err)
+	}
+	fmt.Fprintln(c.Out, "removed: no object of a removed run is left")
 	return nil
 }
 

@@ -6,9 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 )
 
@@ -67,16 +72,33 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	}
 }
 
-// On a real cluster: status describes it, and cleanup refuses a run without objects.
+// On a real cluster: status describes it. Cleanup refuses a run without objects, removes those of a run whatever their
+// kind, and lists them again.
 func TestKubernetesClusterCommands(t *testing.T) {
 	path := clusterOfTests(t)
 	out, err := call(t, "cluster", "status", "--kubeconfig", path)
-	for _, want := range []string{"Kubernetes v1.", "NODE ", "mark: ", "foreign workloads: ", "RBAC permissions: none missing"} {
+	for _, want := range []string{"Kubernetes v1.", "NODE ", "held by: no run", "mark: ", "foreign workloads: ", "RBAC permissions: none missing"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("no %q, %v in\n%s", want, err, out)
 		}
 	}
 	if out, err := call(t, "cleanup", "--kubeconfig", path, "--run", "tare-no-such-run", "--yes"); err == nil {
 		t.Errorf("removed a run that does not exist:\n%s", out)
+	}
+	c := clustertest.Connect(t)
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "tare-test-policy"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{"tare.test"}, APIVersions: []string{"v1"}, Resources: []string{"scales"}}}}}},
+		Validations: []admissionv1.Validation{{Expression: "true"}}}}
+	if err := c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-policy", Owner: cluster.Owner{Host: "elsewhere", PID: 7}}, policy); err != nil {
+		t.Fatal(err)
+	}
+	out, err = call(t, "cleanup", "--kubeconfig", path, "--run", "tare-test-policy", "--yes")
+	if err != nil || !strings.Contains(out, "validatingadmissionpolicy tare-test-policy") || !strings.Contains(out, "no object of a removed run is left") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	ref, _ := cluster.RefOf(policy)
+	if _, err := c.Get(clustertest.Within(t, time.Minute), ref); !cluster.IsNotFound(err) {
+		t.Errorf("the policy still exists: %v", err)
 	}
 }

@@ -4,6 +4,7 @@
 package chart
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +48,29 @@ type Release struct {
 	Source    Source
 	Values    map[string]any
 	Labels    map[string]string // of Helm's record of the release
+	Editor    Editor            // nil: the objects are applied as rendered
 	// Wait bounds the wait until the objects are ready; zero: no wait.
 	Wait time.Duration
+}
+
+// Editor checks and changes objects of a chart before any of them is applied. After an error none is.
+type Editor interface {
+	// CRD is called for each custom resource definition outside the templates.
+	CRD(c Installed, manifest []byte) error
+	// Objects is called once for all rendered objects, hooks included, and returns those to apply.
+	Objects(c Installed, manifest []byte) ([]byte, error)
+}
+
+// edited is an [Editor] as Helm's post-renderer.
+type edited struct {
+	of Installed
+	by Editor
+}
+
+// Run implements Helm's interface.
+func (e edited) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+	text, err := e.by.Objects(e.of, rendered.Bytes())
+	return bytes.NewBuffer(text), err
 }
 
 // Installed is an installed or rendered release.
@@ -72,7 +94,8 @@ type Helm struct {
 // New returns a Helm with a directory for downloads.
 func New(c *cluster.Cluster, cacheDir string) *Helm { return &Helm{c, cacheDir} }
 
-// Render returns the manifest that Install would apply, CRDs and hooks included. It does not contact the cluster.
+// Render returns the manifest that Install would apply to a cluster with Helm's default capabilities, CRDs included and
+// hooks not. It does not contact the cluster.
 func (h *Helm) Render(ctx context.Context, r Release) (Installed, error) {
 	return h.install(ctx, r, func(i *action.Install) {
 		i.DryRunStrategy, i.IncludeCRDs, i.Replace = action.DryRunClient, true, true
@@ -120,6 +143,15 @@ func (h *Helm) install(ctx context.Context, r Release, mode func(*action.Install
 	i := action.NewInstall(config)
 	i.ReleaseName, i.Namespace, i.Labels = r.Name, r.Namespace, r.Labels
 	mode(i)
+	installed := Installed{Name: r.Name, Namespace: r.Namespace, Chart: chart.Name(), Version: chart.Metadata.Version, AppVersion: chart.Metadata.AppVersion}
+	if r.Editor != nil {
+		i.PostRenderer = edited{installed, r.Editor}
+		for _, crd := range chart.CRDObjects() { // Helm applies them before it renders the rest
+			if err := r.Editor.CRD(installed, crd.File.Data); err != nil {
+				return Installed{}, err
+			}
+		}
+	}
 	values := r.Values
 	if values == nil {
 		values = map[string]any{}
@@ -132,8 +164,7 @@ func (h *Helm) install(ctx context.Context, r Release, mode func(*action.Install
 	if !ok {
 		return Installed{}, fmt.Errorf("install chart %s: a release of an unknown kind %T: %w", chart.Name(), done, errors.ErrUnsupported)
 	}
-	installed := Installed{Name: r.Name, Namespace: r.Namespace, Chart: chart.Name(), Version: chart.Metadata.Version,
-		AppVersion: chart.Metadata.AppVersion, Manifest: rel.Manifest}
+	installed.Manifest = rel.Manifest
 	for _, crd := range chart.CRDObjects() {
 		installed.CRDs = append(installed.CRDs, names(crd.File.Data)...)
 	}

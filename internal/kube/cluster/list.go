@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -60,6 +61,23 @@ func (c *Cluster) Objects(ctx context.Context, q Query) ([]Object, error) {
 		failed = append(failed, &unlisted)
 	}
 	return all, errors.Join(failed...)
+}
+
+// Namespaced reports whether objects of a kind are in a namespace, by API discovery. A kind that the cluster does not
+// know is an error that wraps [errors.ErrUnsupported].
+func (c *Cluster) Namespaced(ctx context.Context, kind schema.GroupVersionKind) (bool, error) {
+	var mapping *meta.RESTMapping
+	err := c.Retry(ctx, "find the kind "+kind.Kind, func(context.Context) (err error) {
+		mapping, err = c.resources.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		return err
+	})
+	if meta.IsNoMatchError(err) {
+		return false, fmt.Errorf("the cluster does not have the kind %s of %s: %w", kind.Kind, kind.GroupVersion(), errors.ErrUnsupported)
+	}
+	if err != nil {
+		return false, err
+	}
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
 // Unlisted are kinds that the user has no permission to list.

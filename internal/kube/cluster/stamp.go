@@ -27,6 +27,8 @@ type Stamp struct {
 	Installed string
 	Owner     Owner             // the process whose end makes the objects leftovers; zero: this process
 	Labels    map[string]string // more labels
+	// Foreign objects are another tool's, such as Helm's: their label [LabelManagedBy] stays.
+	Foreign bool
 	// Archive receives each manifest before it is sent; nil keeps none.
 	Archive func(Manifest) error
 }
@@ -49,7 +51,10 @@ func (s Stamp) Mark(o *unstructured.Unstructured) error {
 	if err != nil {
 		return fmt.Errorf("mark %s: %w", refOf(o), err)
 	}
-	labels := map[string]string{LabelManagedBy: ManagedBy}
+	labels := map[string]string{}
+	if !s.Foreign {
+		labels[LabelManagedBy] = ManagedBy
+	}
 	for label, value := range map[string]string{LabelRun: s.Run, LabelInstalled: s.Installed} {
 		if value != "" {
 			labels[label] = value

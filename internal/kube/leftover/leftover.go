@@ -103,6 +103,18 @@ func DeleteDead(ctx context.Context, c *cluster.Cluster, namespace string, repor
 	return dead, Delete(ctx, c, report, dead...)
 }
 
+// Remaining lists the objects that runs still have in a cluster or namespace, as in [Find].
+func Remaining(ctx context.Context, c *cluster.Cluster, namespace string, runs ...Run) ([]cluster.Ref, error) {
+	all, err := Find(ctx, c, namespace)
+	var left []cluster.Ref
+	for _, found := range all {
+		if slices.ContainsFunc(runs, func(r Run) bool { return r.ID == found.ID }) {
+			left = append(left, found.Objects...)
+		}
+	}
+	return left, err
+}
+
 // Delete deletes the objects of runs in any state, and waits until they are gone.
 func Delete(ctx context.Context, c *cluster.Cluster, report func(string), runs ...Run) error {
 	var refs []cluster.Ref

@@ -1,20 +1,13 @@
 package kube
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	yamls "k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/kube/chart"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -29,34 +22,6 @@ type chartObjects struct {
 type podTemplate struct {
 	labels     map[string]string
 	containers []string
-}
-
-// clusterScoped are the kinds without a namespace that are most frequent in charts.
-var clusterScoped = []string{"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration",
-	"ValidatingWebhookConfiguration", "PriorityClass", "StorageClass", "PersistentVolume", "APIService", "GatewayClass", "IngressClass", "RuntimeClass"}
-
-// parseChart reads the objects of a rendered chart. An object outside the namespace is an error.
-func parseChart(rendered chart.Installed, namespace string) (*chartObjects, error) {
-	objects := &chartObjects{services: map[string]map[string]string{}}
-	documents := yamls.NewYAMLOrJSONDecoder(strings.NewReader(rendered.Manifest), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := documents.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the objects of chart %s: %w", rendered.Chart, err)
-		}
-		if len(o.Object) == 0 {
-			continue
-		}
-		if slices.Contains(clusterScoped, o.GetKind()) || o.GetNamespace() != "" && o.GetNamespace() != namespace {
-			return nil, hint.New("disable it in application.chart.values: a killed run would leave it in the cluster",
-				"chart %s has %s %s, outside the trial's namespace: %w", rendered.Chart, o.GetKind(), strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"), errors.ErrUnsupported)
-		}
-		objects.add(o, namespace)
-	}
 }
 
 // add records a Service, or a workload and its pod template.

@@ -6,10 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -31,8 +30,8 @@ type helmRelease struct {
 	release chart.Release
 }
 
-// install renders the application's chart, checks and archives it, and installs it. A chart with objects outside the
-// trial's namespace is refused: a killed run would leave them.
+// install installs the application's chart. The objects are checked, labelled and archived as they are rendered with the
+// capabilities of the cluster, before the first is applied.
 func (h *helmRelease) install(ctx context.Context) error {
 	if err := h.checkAllowed(); err != nil {
 		return err
@@ -48,29 +47,22 @@ func (h *helmRelease) install(ctx context.Context) error {
 		Name: cmp.Or(c.Release, defaultRelease), Namespace: h.namespace, Values: values,
 		Source: chart.Source{Chart: c.Chart, Repo: c.Repo, Version: c.Version},
 	}
-	rendered, err := h.helm.Render(ctx, h.release)
-	if err != nil {
-		return err
-	}
-	objects, err := parseChart(rendered, h.namespace)
-	if err != nil {
-		return err
-	}
-	for _, s := range h.spec.Topology.Services {
-		if _, ok := objects.services[s.Name]; !ok {
-			return hint.New("its Services are "+strings.Join(slices.Sorted(maps.Keys(objects.services)), ", "), "chart %s has no Service %s", rendered.Chart, s.Name)
-		}
-	}
-	h.chart = objects
-	if err := h.save(rendered, values); err != nil {
-		return err
-	}
+	editor := &chartEditor{trial: h.trial, found: &chartObjects{services: map[string]map[string]string{}},
+		namespaced: func(kind schema.GroupVersionKind) (bool, error) { return h.cluster.Namespaced(ctx, kind) },
+		keep:       func(c chart.Installed, applied []byte) error { return h.save(c, applied, values) }}
+	h.release.Editor = editor
 	if h.cluster.DryRun() {
+		editor.namespaced = nil
+		rendered, err := h.helm.Render(ctx, h.release)
+		if err != nil {
+			return err
+		}
 		h.cluster.Recorder().Manifest(cluster.Manifest{Ref: h.namespaceRef(), YAML: []byte(rendered.Manifest)}, "apply", "-n", h.namespace, "-f", "-")
-		return nil
+	} else if _, err = h.helm.Install(ctx, h.release); err != nil {
+		return err
 	}
-	_, err = h.helm.Install(ctx, h.release)
-	return err
+	h.chart = editor.found
+	return nil
 }
 
 // checkAllowed refuses a chart where a killed run would leave its objects, and under a mesh that marks pods.
@@ -84,14 +76,14 @@ func (h *helmRelease) checkAllowed() error {
 	return nil
 }
 
-// save archives the rendered chart and its values.
-func (h *helmRelease) save(rendered chart.Installed, values map[string]any) error {
+// save archives the objects that are applied, and the chart's values.
+func (h *helmRelease) save(c chart.Installed, applied []byte, values map[string]any) error {
 	text, err := yaml.Marshal(values)
 	if err != nil {
 		return fmt.Errorf("keep the chart's values: %w", err)
 	}
-	head := fmt.Sprintf("# chart %s %s, application %s\n", rendered.Chart, rendered.Version, rendered.AppVersion)
-	for name, content := range map[string][]byte{valuesFile: text, chartFile: bytes.TrimSpace([]byte(rendered.Manifest))} {
+	head := fmt.Sprintf("# chart %s %s, application %s\n", c.Chart, c.Version, c.AppVersion)
+	for name, content := range map[string][]byte{valuesFile: text, chartFile: bytes.TrimSpace(applied)} {
 		if err := h.archive.write(name, slices.Concat([]byte(head), content, []byte("\n"))); err != nil {
 			return fmt.Errorf("keep the chart: %w", err)
 		}

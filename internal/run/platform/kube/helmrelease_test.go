@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -82,9 +83,48 @@ func TestChart(t *testing.T) {
 					t.Errorf("%s: %s, %v", file, b, err)
 				}
 			}
+			checkApplied(t, c, d, filepath.Join(spec.Provenance, chartFile))
 		})
 	}
 	checkNothingLeft(t, c)
+}
+
+// checkApplied checks that the archive lists the objects of the chart as they are in the cluster, hooks included, each
+// with the label of the run.
+func checkApplied(t *testing.T, c *cluster.Cluster, d *deployment, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "postrender") {
+		t.Errorf("the archive has annotations that are not applied:\n%s", text)
+	}
+	archived := map[string]bool{}
+	err = eachObject(text, func(o *unstructured.Unstructured) error {
+		archived[o.GetKind()+"/"+o.GetName()] = true
+		got, err := c.Get(t.Context(), cluster.Ref{Kind: o.GroupVersionKind(), Namespace: d.namespace, Name: o.GetName()})
+		if err != nil {
+			return err
+		}
+		for name, value := range map[string]string{cluster.LabelRun: d.options.Run, labelTrial: "1"} {
+			if got.GetLabels()[name] != value || o.GetLabels()[name] != value {
+				t.Errorf("%s %s: label %s is %q, in the archive %q, want %q", o.GetKind(), o.GetName(), name, got.GetLabels()[name], o.GetLabels()[name], value)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if len(archived) != 7 || !archived["ConfigMap/prepared"] || archived["ClusterRole/shop-test"] {
+		t.Errorf("archived: %v", archived)
+	}
+	for _, pod := range d.pods.all() {
+		if pod.Labels[cluster.LabelRun] != d.options.Run {
+			t.Errorf("pod %s has no label of the run", pod.Name)
+		}
+	}
 }
 
 // An unsupported chart is refused with the reason, and nothing remains.
@@ -92,6 +132,13 @@ func TestChartRefused(t *testing.T) {
 	c := sharedCluster(t)
 	p := newReal(t, c, nil)
 	wantRefused(t, p, chartSpec(t, 1, "beyond: true"), time.Minute, "chart shop has ClusterRole shop, outside the trial's namespace", "application.chart.values")
+	for outside, want := range map[string]string{
+		"capability": "ClusterRole shop-capability, outside", "hook": "ClusterRole shop-hook (hook pre-install, pre-upgrade), outside",
+		"policy": "ValidatingAdmissionPolicy shop-policy, outside", "list": "PriorityClass shop-list, outside",
+	} {
+		wantRefused(t, p, chartSpec(t, 1, "outside: "+outside), time.Minute, want, "application.chart.values")
+	}
+	wantRefused(t, p, chartSpec(t, 1, "outside: unknown"), time.Minute, "Cart shop-unknown: the cluster does not have the kind Cart of shop.test/v1", "custom resource definition")
 	wantRefused(t, p, chartSpec(t, 1, "image: localhost/no-such:1"), 30*time.Second, "cart: 0 of 1 replicas ready", "ErrImageNeverPull")
 	spec := chartSpec(t, 1, "")
 	spec.Topology.Services[1].Name = "warehouse"
@@ -99,9 +146,18 @@ func TestChartRefused(t *testing.T) {
 	spec = chartSpec(t, 1, "")
 	spec.Topology.Chart.Chart = "testdata/no-such"
 	wantRefused(t, p, spec, time.Minute, "find chart testdata/no-such", "oci://")
-	list, err := c.Typed().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=shop"})
-	if err != nil || len(list.Items) > 0 {
-		t.Errorf("%v, %v", list, err)
+	list, err := c.Typed().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range list.Items {
+		if strings.HasPrefix(role.Name, "shop") {
+			t.Errorf("ClusterRole %s is left", role.Name)
+		}
+	}
+	policies, err := c.Typed().AdmissionregistrationV1().ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(policies.Items) > 0 {
+		t.Errorf("%v, %v", policies, err)
 	}
 }
 
