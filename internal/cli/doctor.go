@@ -18,14 +18,14 @@ import (
 )
 
 func newDoctorCommand(c *CommandLine) *cobra.Command {
-	o := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}
+	o, all := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE]",
 		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
 		Long: `doctor checks this machine for the needs of a run (addresses, files, meters,
 tare-agent) and for noise (other processes, frequency scaling, steal time, limits,
-timer lateness). It lists the installed programs: Envoy and load generators. It
-downloads nothing.
+timer lateness), and for installed programs: Envoy and load generators. It downloads
+nothing. Checks that passed share a line; --all prints them with their details.
 
 With an experiment file it also runs the baseline against itself for about a
 minute. It prints the smallest detectable difference, and the number of blocks for
@@ -58,7 +58,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 					return err
 				}
 			}
-			if err := c.Examine(cmd.Context(), s); err != nil || s == nil {
+			if err := c.Examine(cmd.Context(), s, all); err != nil || s == nil {
 				return err
 			}
 			return c.againstItself(cmd.Context(), s, o)
@@ -66,6 +66,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 	}
 	o.register(cmd)
 	f := cmd.Flags()
+	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
 	f.StringVar(&o.detect, "detect", o.detect, "print the blocks that show a difference of this `share` four times in five")
@@ -83,8 +84,9 @@ type examined struct {
 // examinePeriod is how long the machine is observed.
 const examinePeriod = time.Second
 
-// Examine prints a line for each check of the needs of s. A nil s checks this machine.
-func (c *CommandLine) Examine(ctx context.Context, s *Study) error {
+// Examine checks the needs of s, and prints the checks that need attention, or all. A nil s
+// checks this machine.
+func (c *CommandLine) Examine(ctx context.Context, s *Study, all bool) error {
 	x := &examined{line: c}
 	here := asked(s)
 	if here >= forLoad {
@@ -118,7 +120,7 @@ func (c *CommandLine) Examine(ctx context.Context, s *Study) error {
 	if here < forTrials {
 		rows = append(rows, c.kubernetes.Examine(ctx, s.Experiment)...)
 	}
-	return health.Write(c.Out, rows)
+	return health.Write(c.Out, rows, all)
 }
 
 // place is the use of this machine. Each includes the ones above it.

@@ -21,7 +21,7 @@ import (
 )
 
 func TestDoctorLooksAtEverything(t *testing.T) {
-	out, err := call(t, newDoctorCommand)
+	out, err := call(t, newDoctorCommand, "--all")
 	if err != nil && !strings.Contains(out, "FAIL  tare-agent") { // where it was not built
 		t.Errorf("%v", err)
 	}

@@ -2,6 +2,7 @@ package health
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -14,9 +15,30 @@ func TestWrite(t *testing.T) {
 		want    string
 	}{{OK, false, "Runs work here.\n"}, {Warn, false, "1 warning above"}, {Absent, false, "hint: build it"}, {Fail, true, "FAIL  thing"}} {
 		var b bytes.Buffer
-		err := Write(&b, []Row{{"thing", Finding{c.verdict, "a detail", "build it"}}})
+		err := Write(&b, []Row{{"thing", Finding{c.verdict, "a detail", "build it"}}}, true)
 		if (err != nil) != c.fails || !strings.Contains(b.String(), c.want) {
 			t.Errorf("%v: %v\n%s", c.verdict, err, b.String())
 		}
+	}
+}
+
+// A machine without problems has a few lines, and each problem has its own.
+func TestWriteInShort(t *testing.T) {
+	var rows []Row
+	for i := range 25 {
+		rows = append(rows, Row{fmt.Sprintf("check %d", i), Found("a detail")})
+	}
+	rows = append(rows, Row{"oha", Finding{Absent, "not installed", "build it"}})
+	var b bytes.Buffer
+	if err := Write(&b, rows, false); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	if lines := strings.Count(text, "\n"); lines > 10 || !strings.Contains(text, "check 24") || strings.Contains(text, "a detail") || !strings.Contains(text, "none  optional  oha\n") {
+		t.Errorf("%d lines:\n%s", lines, text)
+	}
+	b.Reset()
+	if err := Write(&b, append(rows, Row{"load average", Finding{Warn, "18", "wait"}}), false); err != nil || !strings.HasPrefix(b.String(), "warn  load average  18\n                    hint: wait\nok    passed        check 0,") {
+		t.Errorf("%v\n%s", err, b.String())
 	}
 }
