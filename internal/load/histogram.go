@@ -12,7 +12,11 @@ func BoundAbove(ms float64, digits []float64) float64 {
 	ms = max(ms, least)
 	for exponent := math.Floor(math.Log10(ms)); ; exponent++ {
 		for _, d := range digits {
-			if bound := d * math.Pow(10, exponent); bound >= ms*(1-1e-9) {
+			bound := d * math.Pow(10, exponent)
+			if exponent < 0 {
+				bound = d / math.Pow(10, -exponent) // 1.5/10 is 0.15 in print, and 1.5*0.1 is not
+			}
+			if bound >= ms*(1-1e-9) {
 				return bound
 			}
 		}

@@ -161,6 +161,9 @@ func TestTLS(t *testing.T) {
 				if r.Engine != way.engine || r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {
 					t.Errorf("%s: %v, %v", r.Engine, r.Classes, r.Errors)
 				}
+				if test.kind != "" && (r.Reasons[test.kind] == "" || r.Result.Failures[0].Detail != r.Reasons[test.kind]) {
+					t.Errorf("no reason for %q: %v, %+v", test.kind, r.Reasons, r.Result.Failures)
+				}
 				if test.class == load.OK && (r.TLSMS.Count < 2 || r.TLSMS.Mean <= 0 || r.ConnectMS.Count < 2 || !strings.HasPrefix(r.TLS, "TLS 1.3 TLS_")) {
 					t.Errorf("handshakes are not told: %+v, %+v, %q", r.TLSMS, r.ConnectMS, r.TLS)
 				}

@@ -174,7 +174,10 @@ func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Fa
 				return 0, k, false
 			}
 		case err != nil && !done:
-			return 0, target.NetFailure(err), false
+			if k = target.NetFailure(err); k == load.FailureTLS { // an alert, such as that of a refused client certificate
+				c.because(k, err)
+			}
+			return 0, k, false
 		}
 		if done {
 			return c.parser.Status, l.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content), !p.NoKeepAlive && !c.parser.Closing && err == nil
