@@ -44,6 +44,8 @@ type conn struct {
 	calls   []streamCall   // by the session's streams
 	listed  bool           // in its pool's ring of free connections
 	queued  bool           // in the worker's list of sessions with something to send
+	retired *conn          // where a session goes that the server ends; nil: none did yet
+	ending  bool           // this is such a place, and is not opened again
 
 	// Of redirects:
 	home    *conn            // the place that a detour is of; nil: it is one itself

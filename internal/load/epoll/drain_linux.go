@@ -63,9 +63,12 @@ func (w *Worker) abandon() {
 		}
 		w.places.drop(c)
 	}
-	for _, d := range w.redirects.detours {
+	for _, d := range w.places.extra {
 		if d.carries {
 			w.exchanges.finish(d, load.FailureTimeout, 0)
+		}
+		if d.session != nil {
+			w.streams.endStreams(d, load.FailureTimeout)
 		}
 		w.places.drop(d)
 	}

@@ -177,6 +177,9 @@ func (m *multiplexer) settle(c *conn) {
 		m.w.places.reopen(c)
 		return
 	}
+	if s.GoAway && m.retire(c) {
+		return
+	}
 	m.fill(c)
 	if len(s.Unsent()) > 0 {
 		m.queueFlush(c)
@@ -275,7 +278,7 @@ func (m *multiplexer) finishStreams(c *conn) {
 
 func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 	k, status := st.Kind, st.Status
-	if status != 0 && m.w.now >= at.deadline { // the answer was read after the deadline, in one batch with others
+	if m.w.now >= at.deadline { // it ended after the deadline, in one batch with others
 		k, status = load.FailureTimeout, 0
 	}
 	if status != 0 {

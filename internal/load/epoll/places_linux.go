@@ -55,8 +55,25 @@ type places struct {
 	w         *Worker
 	pools     []pool // by target
 	conns     []conn
-	fresh     bool  // a connection for every request
-	nextRetry int64 // when the next backoff is over, ns from t0
+	extra     []*conn // connections beside those of the profile: detours and sessions that end
+	fresh     bool    // a connection for every request
+	nextRetry int64   // when the next backoff is over, ns from t0
+}
+
+// at is the place with an index.
+func (s *places) at(index int32) *conn {
+	if int(index) < len(s.conns) {
+		return &s.conns[index]
+	}
+	return s.extra[int(index)-len(s.conns)]
+}
+
+// add makes a place beside those of the profile.
+func (s *places) add() *conn {
+	c := &conn{socket: socket{fd: -1}, index: int32(len(s.conns) + len(s.extra))}
+	c.of = c
+	s.extra = append(s.extra, c)
+	return c
 }
 
 // queued counts the requests that wait for a connection.
@@ -185,7 +202,7 @@ func (s *places) held() (n int64) {
 
 // countUnused counts a connection that the server has closed before any answer.
 func (s *places) countUnused(c *conn) {
-	if !c.served && c.home == nil {
+	if !c.served && c.home == nil && !c.ending {
 		s.w.rec.ClosedUnused++
 	}
 }
@@ -195,6 +212,7 @@ func (s *places) countUnused(c *conn) {
 func (s *places) reopen(c *conn) {
 	s.drop(c)
 	switch {
+	case c.ending:
 	case c.home != nil:
 		s.w.redirects.returnHome(c.home)
 	case s.fresh:

@@ -66,6 +66,11 @@ func (p *poller) add(fd int, events uint32, key, generation int32) error {
 	return unix.EpollCtl(p.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: key, Pad: generation})
 }
 
+// move makes the events of fd, which is watched already, carry another key and generation.
+func (p *poller) move(fd int, events uint32, key, generation int32) error {
+	return unix.EpollCtl(p.epfd, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: key, Pad: generation})
+}
+
 // wake ends the current wait, or the next. Any thread may call it.
 func (p *poller) wake() {
 	one := [8]byte{1}

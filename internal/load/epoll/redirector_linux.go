@@ -14,7 +14,6 @@ import (
 type redirector struct {
 	w       *Worker
 	route   http1.Redirects
-	detours []*conn
 	origins map[string]*pool // that redirects led to
 }
 
@@ -85,9 +84,8 @@ func (r *redirector) detour(home, busy *conn, to *http1.Hop) (*conn, load.Failur
 			}
 		}
 	} else {
-		d = &conn{home: home, socket: socket{fd: -1}, index: int32(len(r.w.places.conns) + len(r.detours)), parser: http1.Parser{Content: r.w.exchanges.expect.NewContent(), Follow: true}}
-		d.of = d
-		r.detours = append(r.detours, d)
+		d = r.w.places.add()
+		d.home, d.parser = home, http1.Parser{Content: r.w.exchanges.expect.NewContent(), Follow: true}
 	}
 	if home.detours == nil {
 		home.detours = map[string]*conn{}

@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load/check"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/http1"
-	"github.com/tare-mesh/tare/internal/load/http2"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/schedule"
@@ -53,11 +52,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		if p.Follow == 0 { // a memo holds no redirect location
 			c.parser.Memo = &c.pool.header
 		}
-		if h2 := c.pool.target.HTTP2; h2 != nil {
-			c.session = http2.NewSession(h2, &w.exchanges.expect, p.Streams, c.pool.bodily, p.Protocol == load.ProtocolGRPC)
-			c.session.Streaming = p.GRPCStream
-			c.calls = make([]streamCall, c.session.Size())
-		}
+		w.streams.equip(c)
 	}
 	return w, nil
 }
@@ -77,7 +72,7 @@ func (w *Worker) Close() {
 	for i := range w.places.conns {
 		w.places.drop(&w.places.conns[i])
 	}
-	for _, d := range w.redirects.detours {
+	for _, d := range w.places.extra {
 		w.places.drop(d)
 	}
 	w.connector.endLookups()
@@ -282,7 +277,7 @@ func (w *Worker) turn(wait time.Duration) {
 			w.streams.flushAll()
 		case keyTimer: // edge-triggered: nothing to take back
 		default:
-			w.handle(w.at(e.Fd), e)
+			w.handle(w.places.at(e.Fd), e)
 			w.streams.flushAll()
 		}
 		if w.pace.nextDue <= w.now {
@@ -325,14 +320,6 @@ func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 			c.peerEnded = true // its request is on a detour, and nothing was to come
 		}
 	}
-}
-
-// at is the connection with an index.
-func (w *Worker) at(index int32) *conn {
-	if int(index) < len(w.places.conns) {
-		return &w.places.conns[index]
-	}
-	return w.redirects.detours[int(index)-len(w.places.conns)]
 }
 
 // expire gives up every request and connect whose time is over.
