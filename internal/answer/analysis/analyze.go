@@ -88,7 +88,10 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	}
 	a.method, a.blocks = method, a.plan.Blocks
 	a.places = a.positions()
-	a.measure(func(id string) string { return d.TrialFile(id, result.LatencyFile) })
+	fileOf := func(name string) func(string) string {
+		return func(id string) string { return d.TrialFile(id, name) }
+	}
+	a.measure(fileOf(result.LatencyFile), fileOf(result.SlicesFile))
 	return a.report(), nil
 }
 
@@ -142,7 +145,7 @@ type analysis struct {
 
 // measure computes the metrics of every trial, many at a time: decoding
 // latency logs is most of the work of a report.
-func (a *analysis) measure(latencyLog func(id string) string) {
+func (a *analysis) measure(latencyLog, sliceFile func(id string) string) {
 	a.trials = make([]Trial, len(a.records))
 	unsummed := a.makeUp()
 	var group errgroup.Group
@@ -154,11 +157,12 @@ func (a *analysis) measure(latencyLog func(id string) string) {
 			latencyFigures(f, r, latencyLog(r.ID), a.method)
 			stageFigures(f, r)
 			failureFigures(f, r, latencyLog(r.ID))
+			costs := sliceFigures(f, r, sliceFile(r.ID))
 			f.withhold(r.Warnings)
 			f.unsum(unsummed[i])
 			a.trials[i] = Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
-				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values, roles: f.roles,
+				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values, roles: f.roles, slices: costs,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
 			}
 			return nil
@@ -208,6 +212,7 @@ func (a *analysis) report() *Report {
 	}
 	if a.method != AsPublished {
 		r.Lines = a.lines(a.plan.Treatments, byTreatment)
+		r.Noise = a.noiseSources(a.plan.Treatments, byTreatment)
 	}
 	r.Stopping = a.stopping(r)
 	r.Expectations = a.expectations()

@@ -49,7 +49,9 @@ type Report struct {
 	Trials      []Trial      `json:"trials"`
 	Floor       []Floor      `json:"floor"`
 	Lines       []Line       `json:"lines"`
-	Warnings    []Warning    `json:"warnings"`
+	// Noise is present with interleaved trials.
+	Noise    []NoiseSource `json:"noise,omitempty"`
+	Warnings []Warning     `json:"warnings"`
 	// Stopping is present if the number of blocks depends on the results.
 	Stopping *Stopping `json:"stopping,omitempty"`
 	// Latencies define the latencies of other generators than tare's own.
@@ -227,5 +229,6 @@ type Trial struct {
 	Metrics   map[string]float64 `json:"metrics"`
 	Warnings  []Warning          `json:"warnings"`
 
-	roles map[taskRole]map[string]float64
+	roles  map[taskRole]map[string]float64
+	slices sliceCosts
 }

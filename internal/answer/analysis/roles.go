@@ -70,6 +70,9 @@ func counterRoles(f *figures, r *result.Record, seconds float64) {
 					f.roles[role] = map[string]float64{}
 				}
 				f.roles[role][res.name] = v
+				if res.name == metric.CPUCores {
+					f.roles[role][res.name] = v * dilution(r.Load, seconds)
+				}
 				for _, per := range res.perRequest {
 					if r.Load != nil && r.Load.Completed > 0 && seconds > 0 {
 						f.roles[role][per.name] = v * seconds * per.scale / float64(r.Load.Completed)

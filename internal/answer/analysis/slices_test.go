@@ -1,0 +1,63 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// Differences of blocks with known noise between deployments and between slices: both are recovered,
+// and noise that all slices of a row share is in neither.
+func TestNoiseIsDividedBySource(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	const blocks, rows = 400, 40
+	for _, c := range []struct{ deployment, slice float64 }{{10, 0}, {0, 60}, {10, 60}, {2, 90}} {
+		byTreatment := map[string][]Trial{}
+		for block := 1; block <= blocks; block++ {
+			shared := make([]float64, rows)
+			for i := range shared {
+				shared[i] = 500 * rng.NormFloat64() // the machine's own speed
+			}
+			for _, id := range []string{"none", "envoy"} {
+				own := c.deployment * rng.NormFloat64()
+				costs, sum := make([]float64, rows), 0.0
+				for i := range costs {
+					costs[i] = 100 + own + shared[i] + c.slice*rng.NormFloat64()
+					sum += costs[i]
+				}
+				byTreatment[id] = append(byTreatment[id], Trial{Block: block, slices: sliceCosts{"data": costs},
+					Metrics: map[string]float64{"cpu_us_per_request/data": sum / rows}})
+			}
+		}
+		x := estimator{confidence: 0.95}
+		n := x.noiseSources([]plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none"}}, byTreatment)
+		if c.slice == 0 {
+			if len(n) == 1 && n[0].Slice > 1e-6 {
+				t.Errorf("%+v", n[0])
+			}
+			continue
+		}
+		if len(n) != 1 || n[0].Blocks != blocks || n[0].Slices != rows || n[0].Deployment == nil || n[0].These != nil {
+			t.Fatalf("%+v", n)
+		}
+		// A difference has the noise of two treatments.
+		slice, deployment := c.slice*math.Sqrt(2.0/rows), c.deployment*math.Sqrt2
+		if math.Abs(n[0].Slice/slice-1) > 0.05 || math.Abs(*n[0].Deployment-deployment) > 0.25*max(slice, deployment) {
+			t.Errorf("slices %.2f, deployments %.2f; want %.2f and %.2f", n[0].Slice, *n[0].Deployment, slice, deployment)
+		}
+	}
+}
+
+// One block has an interval for its own deployments.
+func TestNoiseOfOneBlock(t *testing.T) {
+	of := func(costs ...float64) []Trial {
+		return []Trial{{Block: 1, slices: sliceCosts{"data": costs}, Metrics: map[string]float64{"cpu_us_per_request/data": costs[0]}}}
+	}
+	x := estimator{confidence: 0.95}
+	n := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Trial{"none": of(1, 2, 3, math.NaN()), "envoy": of(11, 13, 12, 5)})
+	if len(n) != 1 || n[0].Deployment != nil || n[0].These == nil || !n[0].These.Known() || n[0].Slices != 3 || n[0].These.Estimate != 10 {
+		t.Errorf("%+v", n)
+	}
+}

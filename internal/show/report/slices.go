@@ -1,0 +1,83 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// noiseSection divides the noise of interleaved trials by its source.
+func noiseSection(t text) {
+	var names, deployments, slicesOf, cures []string
+	row := func(cells ...string) {
+		for i, to := range []*[]string{&names, &deployments, &slicesOf, &cures} {
+			*to = append(*to, at(cells, i))
+		}
+	}
+	shown, treatment := t.shownGroups(), ""
+	for _, n := range t.r.Noise {
+		i := slices.IndexFunc(t.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == n.Treatment })
+		if i < 0 || !slices.Contains(shown, n.Treatment) && !t.r.Treatments[i].Control {
+			continue
+		}
+		tr := t.r.Treatments[i]
+		if tr.ID != treatment {
+			treatment = tr.ID
+			name := t.label.of(tr.Factors) + " against itself"
+			if !tr.Control {
+				name = fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r))
+			}
+			row(name)
+		}
+		q := quantityOf(n.Metric)
+		between := unknown
+		if n.Deployment != nil && *n.Deployment == 0 {
+			between = "0"
+		} else if n.Deployment != nil {
+			between = rough(*n.Deployment*q.scale) + q.unitText()
+		}
+		row("  "+q.name, between, rough(n.Slice*q.scale)+q.unitText(), cure(n, q))
+	}
+	if len(names) == 0 {
+		return
+	}
+	t.heading("Sources of noise (standard deviation of a block's difference)")
+	t.tableAt([]column{
+		{heads: []string{""}, cells: names, left: true},
+		{heads: []string{"between", "deployments"}, cells: deployments},
+		{heads: []string{"between", "slices"}, cells: slicesOf},
+		{heads: []string{"what narrows the interval"}, cells: cures, left: true},
+	}, 1, "")
+	var idle []string
+	name := metric.Of(metric.IdleCPU, "total")
+	for _, tr := range t.r.Treatments {
+		if e, ok := tr.Metrics[name]; ok && !tr.Control {
+			idle = append(idle, fmt.Sprintf("%s %.1f mC", t.label.of(tr.Factors), 1000*e.Estimate))
+		}
+	}
+	if idle != nil {
+		t.line("Idle CPU of application and mesh outside their slices, in no cost per request: %s.", strings.Join(idle, ", "))
+	}
+}
+
+// dominates is the share of the variance above which a source has most of the noise.
+const dominates = 0.67
+
+// cure is the remedy for the larger source. A run of one block has no interval over deployments.
+func cure(n analysis.NoiseSource, q quantity) string {
+	if n.These != nil {
+		return fmt.Sprintf("these deployments only: %s%s %s; more blocks", difference(*n.These, q.scale), q.unitText(), bounds(*n.These, q.scale, signed))
+	}
+	between, within := math.Pow(*n.Deployment, 2), math.Pow(n.Slice, 2)
+	switch share := between / (between + within); {
+	case share > dominates:
+		return "more blocks"
+	case share < 1-dominates:
+		return "longer blocks (phases.measure), or more"
+	}
+	return "more blocks, or longer ones"
+}
