@@ -44,6 +44,16 @@ func simulate(seed uint64, requests int) *simulated {
 		}
 		s.topology.Services = append(s.topology.Services, service)
 	}
+	for _, e := range edges(s.topology) { // counters that nothing moves are 0
+		for _, p := range outbound {
+			s.at(e.caller, p, e.service)
+		}
+	}
+	for _, service := range s.topology.Services {
+		for _, p := range inbound {
+			s.at(service.Name, p, "")
+		}
+	}
 	for range requests {
 		s.send(LoadName, "s0", rng.Float64()*0.2)
 	}
