@@ -189,10 +189,13 @@ type Report struct {
 // Whole counts the requests of the whole run, warm-up and tail included. They are those that
 // a server can have received.
 type Whole struct {
-	Sent        int64 `json:"sent"`                 // followed redirects included
-	Unanswered  int64 `json:"unanswered,omitempty"` // of these, those without an answer
-	Failed      int64 `json:"failed,omitempty"`     // of these, those answered with status 400 or above, or a grpc-status other than 0
-	Connections int64 `json:"connections"`          // opened
+	Sent       int64 `json:"sent"`                 // followed redirects included
+	Unanswered int64 `json:"unanswered,omitempty"` // of these, those without an answer
+	Failed     int64 `json:"failed,omitempty"`     // of these, those answered with status 400 or above, or a grpc-status other than 0
+	// Retried counts the repetitions of requests that the server did not process. It is
+	// not part of Sent: a proxy in between may have counted them, or not.
+	Retried     int64 `json:"retried,omitempty"`
+	Connections int64 `json:"connections"` // opened
 }
 
 // Distributions of the measure window: HdrHistogram V2, compressed, base64; ns.

@@ -87,7 +87,7 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		Verdict: r.Verdict, Warnings: r.Warnings,
 	}
 	if w := r.Whole; w != nil {
-		l.Whole = &result.Whole{Sent: w.Sent, Unanswered: w.Unanswered, Failed: w.Failed, Connections: w.Connections}
+		l.Whole = &result.Whole{Sent: w.Sent, Unanswered: w.Unanswered, Failed: w.Failed, Connections: w.Connections, Unsure: w.Retried}
 	}
 	if s := p.Slices; s != nil {
 		l.Slices = &result.OwnSlices{Count: len(r.Slices), LengthSeconds: s.Length.Seconds(), GuardSeconds: s.Guard.Seconds()}

@@ -153,3 +153,32 @@ func profile() load.Profile {
 		Warmup: 200 * time.Millisecond, Measure: 500 * time.Millisecond, ExpectSize: -1,
 	}.WithDefaults()
 }
+
+// The counts of the whole run include warm-up, redirects and failed requests, sent or not.
+func TestWholeRun(t *testing.T) {
+	p := profile()
+	p.Parts = 1
+	c := NewCollector(&p, nil)
+	r := c.Recorder()
+	for _, o := range []Outcome{
+		{Intended: 0, Status: 200}, // in the warm-up
+		{Intended: r.Window[0], Status: 200, Hops: 2},
+		{Intended: r.Window[0], Status: 503},
+		{Intended: r.Window[0], Status: load.StatusGRPC + 14, Retries: 3},
+		{Intended: r.Window[0], Kind: load.FailureTimeout},
+		{Intended: r.Window[1], Sent: -1, Kind: load.FailureNotSent},
+	} {
+		o.End = o.Intended + 1000
+		r.Due(o.Intended)
+		r.Finish(o)
+	}
+	want := load.Whole{Sent: 7, Unanswered: 1, Failed: 2, Retried: 3}
+	report := c.Report(Facts{}, []*Totals{&r.Totals}, func(time.Duration) load.Host { return load.Host{} })
+	if *report.Whole != want {
+		t.Errorf("%+v, want %+v", *report.Whole, want)
+	}
+	merged, err := Merge([]load.Report{report, report})
+	if err != nil || *merged.Whole != (load.Whole{Sent: 14, Unanswered: 2, Failed: 4, Retried: 6}) {
+		t.Errorf("%+v, %v", merged.Whole, err)
+	}
+}

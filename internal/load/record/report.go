@@ -91,7 +91,7 @@ func fill(r *load.Report, t *Totals) {
 	r.BacklogStart, r.BacklogEnd = t.backlog[0], t.backlog[1]
 	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
 	r.QueueMax, r.Reconnects, r.IdleClosed = t.QueueMax, t.Reconnects, t.IdleClosed
-	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Connections: t.connect.TotalCount()}
+	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Retried: t.whole.retried, Connections: t.connect.TotalCount()}
 	r.ClosedUnused, r.Held = t.ClosedUnused, t.Held
 	r.CPUSeconds = t.processCPU.Seconds()
 	r.SpinUS = float64(t.Spin) / 1e3

@@ -3,13 +3,14 @@ package record
 import "github.com/tare-mesh/tare/internal/load"
 
 // whole counts the requests of the whole run.
-type whole struct{ sent, unanswered, failed int64 }
+type whole struct{ sent, unanswered, failed, retried int64 }
 
 func (w *whole) finish(o *Outcome) {
 	if o.Sent < 0 {
 		return
 	}
 	w.sent += 1 + int64(o.Hops)
+	w.retried += int64(o.Retries)
 	switch {
 	case o.Status == 0:
 		w.unanswered++
@@ -27,4 +28,5 @@ func (w *whole) add(o whole) {
 	w.sent += o.sent
 	w.unanswered += o.unanswered
 	w.failed += o.failed
+	w.retried += o.retried
 }
