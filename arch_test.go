@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/importer", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
 	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
-	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/study/debate/debatetest"},
+	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest"},
 	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image"},
 	{"internal/load/epoll", "internal/load/portable"},
 	{"internal/load/job"},
@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
 	{"internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster"},
-	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape"},
+	{"internal/metric", "internal/answer/stats", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/regular", "internal/base/printable"},
 	{"internal/base/hint"},
 }

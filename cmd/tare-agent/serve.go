@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
@@ -245,7 +246,7 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 			return service.ServeAdmin(ctx, l, service.NewAdmin(s, token, ready.Load))
 		}, "has its REST interface on http://%s/" + access},
 		{o.metrics, func(ctx context.Context, l net.Listener) error {
-			return service.ServeHTTP(ctx, l, &http.Server{Handler: s.MetricsHandler()})
+			return httpserver.Serve(ctx, l, &http.Server{Handler: s.MetricsHandler()})
 		}, "has its metrics on " + metricsURL},
 	}
 	return serveAll(ctx, out, instance.Name, ports, &ready)

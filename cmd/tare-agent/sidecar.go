@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
 	"github.com/tare-mesh/tare/internal/study/sidecar"
@@ -105,7 +106,7 @@ func newAdderCommand() *cobra.Command {
 
 func handled(h http.Handler) func(context.Context, net.Listener) error {
 	return func(ctx context.Context, l net.Listener) error {
-		return service.ServeHTTP(ctx, l, &http.Server{Handler: h})
+		return httpserver.Serve(ctx, l, &http.Server{Handler: h})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/cli/clitest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,26 +28,9 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "study": writeStudy, "edit": edit,
+			"exits": clitest.Exits, "study": writeStudy, "edit": edit,
 		},
 	})
-}
-
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE COMMAND…")
-	}
-	err := ts.Exec(args[1], args[2:]...)
-	code := 0
-	if err != nil {
-		code = -1
-		if e, ok := err.(interface{ ExitCode() int }); ok {
-			code = e.ExitCode()
-		}
-	}
-	if strconv.Itoa(code) != args[0] {
-		ts.Fatalf("exit code %d, expected %s (%v)", code, args[0], err)
-	}
 }
 
 // writeStudy accepts the keys seed, blocks, noise, data (factor on the data plane's CPU), base (factor on the application's), median.

@@ -5,13 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -45,25 +45,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": clitest.Exits},
 	})
-}
-
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE COMMAND…")
-	}
-	err := ts.Exec(args[1], args[2:]...)
-	code := 0
-	if err != nil {
-		code = -1
-		if e, ok := err.(interface{ ExitCode() int }); ok {
-			code = e.ExitCode()
-		}
-	}
-	if strconv.Itoa(code) != args[0] {
-		ts.Fatalf("exit code %d, expected %s (%v)", code, args[0], err)
-	}
 }
 
 // call runs one command of tare-kube in this process.

@@ -15,29 +15,35 @@ import (
 //go:embed definitions/*.yaml
 var embedded embed.FS
 
-// builtin is every embedded definition in the order of their names. An embedded file that
-// does not load is a mistake of this build, and a test finds it first.
+// builtin is every embedded definition in the order of their names.
 var builtin = sync.OnceValue(func() []Definition {
-	entries, err := embedded.ReadDir("definitions")
-	if err != nil {
-		panic(err)
-	}
-	var all []Definition
-	for _, e := range entries {
-		file := path.Join("definitions", e.Name())
-		data, err := embedded.ReadFile(file)
-		if err == nil {
-			var d Definition
-			if d, err = Decode(file, data); err == nil {
-				all = append(all, d)
-				continue
-			}
-		}
-		panic(fmt.Sprintf("embedded mesh definition: %v", err))
-	}
+	all := decodeAll(embedded, "definitions", Decode)
 	slices.SortFunc(all, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
 	return all
 })
+
+// decodeAll decodes the embedded files of a directory. A file that does not load is a
+// mistake of this build, and a test finds it first.
+func decodeAll[T any](files embed.FS, dir string, decode func(name string, data []byte) (T, error)) []T {
+	entries, err := files.ReadDir(dir)
+	if err != nil {
+		panic(err)
+	}
+	var all []T
+	for _, e := range entries {
+		file := path.Join(dir, e.Name())
+		data, err := files.ReadFile(file)
+		if err == nil {
+			var one T
+			if one, err = decode(file, data); err == nil {
+				all = append(all, one)
+				continue
+			}
+		}
+		panic(fmt.Sprintf("embedded file: %v", err))
+	}
+	return all
+}
 
 // Builtin lists the definitions that come with tare, by name.
 func Builtin() []Definition {

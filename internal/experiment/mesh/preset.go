@@ -3,7 +3,6 @@ package mesh
 import (
 	"embed"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -23,28 +22,8 @@ type Attribution struct {
 	Tasks []Rule `yaml:"tasks" json:"tasks"`
 }
 
-// presets are the classifications that come with tare. One that does not load is a mistake of this build, and a test
-// finds it first.
-var presets = sync.OnceValue(func() []Attribution {
-	entries, err := attributions.ReadDir("attributions")
-	if err != nil {
-		panic(err)
-	}
-	var all []Attribution
-	for _, e := range entries {
-		file := path.Join("attributions", e.Name())
-		data, err := attributions.ReadFile(file)
-		if err == nil {
-			var a Attribution
-			if a, err = decodeAttribution(file, data); err == nil {
-				all = append(all, a)
-				continue
-			}
-		}
-		panic(fmt.Sprintf("embedded attribution: %v", err))
-	}
-	return all
-})
+// presets are the classifications that come with tare.
+var presets = sync.OnceValue(func() []Attribution { return decodeAll(attributions, "attributions", decodeAttribution) })
 
 // Attributions lists the names of the classifications that come with tare.
 func Attributions() (names []string) {

@@ -18,11 +18,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
-
-// drainGrace bounds requests in flight after the proxy is stopped.
-const drainGrace = time.Second
 
 // Limits of a weight: a typo must not stop a machine.
 const (
@@ -134,35 +132,11 @@ func (p *Proxy) Run(ctx context.Context) error {
 	defer p.close()
 	group, ctx := errgroup.WithContext(ctx)
 	admin := &http.Server{Handler: p.adminHandler()}
-	group.Go(func() error { return serve(ctx, admin, p.admin) })
+	group.Go(func() error { return httpserver.Serve(ctx, p.admin, admin) })
 	for _, w := range p.ways {
-		group.Go(func() error { return serve(ctx, w.server, w.listener) })
+		group.Go(func() error { return httpserver.Serve(ctx, w.listener, w.server) })
 	}
 	return group.Wait()
-}
-
-func serve(ctx context.Context, s *http.Server, l net.Listener) error {
-	failed := make(chan error, 1)
-	go func() {
-		if s.TLSConfig != nil {
-			failed <- s.ServeTLS(l, "", "")
-			return
-		}
-		failed <- s.Serve(l)
-	}()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainGrace)
-	defer cancel()
-	if err := s.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
-		return s.Close()
-	} else if err != nil {
-		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
-	}
-	return nil
 }
 
 func (p *Proxy) close() {

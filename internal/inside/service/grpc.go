@@ -8,6 +8,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -41,7 +42,7 @@ func newGRPCServer(s *Service) *rpc.Server {
 func ServeGRPC(ctx context.Context, l net.Listener, s *rpc.Server) error {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	return ServeHTTP(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
+	return httpserver.Serve(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
 }
 
 // serveCall implements the gRPC method.

@@ -10,16 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
-
-// shutdownGrace limits the time of requests in flight at shutdown.
-const shutdownGrace = time.Second
 
 // AddressError reports an address that cannot be listened on.
 type AddressError struct {
@@ -91,34 +88,15 @@ func Serve(ctx context.Context, l net.Listener, s *Service) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	// No timeouts: a deadline per request would add a cost.
-	return ServeHTTP(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
+	return httpserver.Serve(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
 }
 
 // maxStreams is the max number of streams per connection, too high to limit a
 // measurement.
 const maxStreams = 1 << 20
 
-// ServeHTTP is [Serve] for an existing server.
-func ServeHTTP(ctx context.Context, l net.Listener, server *http.Server) error {
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
-	defer cancel()
-	if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
-		return server.Close()
-	} else if err != nil {
-		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
-	}
-	return nil
-}
-
 // ServeAdmin serves the admin interface until ctx ends. It limits the concurrent
 // connections; further ones wait.
 func ServeAdmin(ctx context.Context, l net.Listener, a *Admin) error {
-	return ServeHTTP(ctx, netutil.LimitListener(l, adminConnections), a.Server())
+	return httpserver.Serve(ctx, netutil.LimitListener(l, adminConnections), a.Server())
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 )
 
 const (
@@ -68,23 +68,17 @@ func NewServer(token, root string) (*Server, error) {
 // Serve serves on l until ctx ends or a client calls Done. It then stops a running command.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: 16 << 10}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
 	defer s.end()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	case <-s.done:
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), endGrace)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
-		return server.Close()
-	} else if err != nil {
-		return fmt.Errorf("end serving on %s: %w", l.Addr(), err)
-	}
-	return nil
+	go func() {
+		select {
+		case <-s.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return httpserver.Serve(ctx, l, server)
 }
 
 // end stops a running command and waits for it.

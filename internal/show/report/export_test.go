@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -21,7 +22,7 @@ import (
 // written is the two-rates study in one format.
 func written(t *testing.T, format string) (*analysis.Report, []byte) {
 	t.Helper()
-	r := reportOf(t, twoRates())
+	r := reportOf(t, analysistest.TwoRates())
 	f, ok := Lookup(format, Options{})
 	if !ok {
 		t.Fatalf("no format %s", format)
@@ -186,7 +187,7 @@ func TestMarkdownGolden(t *testing.T) {
 
 func exported(t *testing.T, format string) (*result.Dir, string) {
 	t.Helper()
-	d := twoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
 	r, err := analysis.Analyze(d, analysis.Options{})
 	if err != nil {
 		t.Fatal(err)

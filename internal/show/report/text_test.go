@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -75,28 +73,6 @@ func troubled() analysistest.Study {
 	})
 }
 
-func twoRates() analysistest.Study {
-	s := small(nil)
-	s.Name = "two-rates"
-	one := s.Treatments
-	s.Treatments = nil
-	for _, rate := range []float64{100, 1000} {
-		for _, t := range one {
-			if t.Control && rate == 100 {
-				continue
-			}
-			suffix := fmt.Sprintf("-rate%.0f", rate)
-			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
-			t.ID += suffix
-			if t.Baseline != "" {
-				t.Baseline += suffix
-			}
-			s.Treatments = append(s.Treatments, t)
-		}
-	}
-	return s
-}
-
 func TestTextGolden(t *testing.T) {
 	quick := reportOf(t, analysistest.Quickstart())
 	twoBlocks := small(nil)
@@ -112,7 +88,7 @@ func TestTextGolden(t *testing.T) {
 		{"quickstart-80.txt", quick, Options{Width: 80}},
 		{"quickstart-all.txt", quick, Options{All: true, Width: 120}},
 		{"troubled.txt", reportOf(t, troubled()), Options{Width: 100}},
-		{"two-rates.txt", reportOf(t, twoRates()), Options{Width: 160}},
+		{"two-rates.txt", reportOf(t, analysistest.TwoRates()), Options{Width: 160}},
 		{"one-treatment.txt", reportOf(t, oneTreatment), Options{Width: 100}},
 		{"two-blocks.txt", reportOf(t, twoBlocks), Options{Width: 100}},
 	} {

@@ -3,7 +3,6 @@ package debate
 import (
 	"bytes"
 	"encoding/csv"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,33 +18,10 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// twoRates is a study of a mesh and its A/A pair at two rates.
-func twoRates() analysistest.Study {
-	s := analysistest.Quickstart()
-	s.Name, s.Blocks, s.Warmup, s.Measure, s.Rate = "two-rates", 4, 1, 2, 100
-	one := s.Treatments[:3]
-	s.Treatments = nil
-	for _, rate := range []float64{100, 1000} {
-		for _, t := range one {
-			if t.Control && rate == 100 {
-				continue
-			}
-			suffix := fmt.Sprintf("-rate%.0f", rate)
-			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
-			t.ID += suffix
-			if t.Baseline != "" {
-				t.Baseline += suffix
-			}
-			s.Treatments = append(s.Treatments, t)
-		}
-	}
-	return s
-}
-
 // exported writes the study in the debate's layout.
 func exported(t *testing.T) (*result.Dir, string) {
 	t.Helper()
-	d := twoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
 	r, err := analysis.Analyze(d, analysis.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +89,7 @@ func TestExportedFiles(t *testing.T) {
 }
 
 func TestNamesCannotLeaveTheDirectory(t *testing.T) {
-	d := twoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
 	r, err := analysis.Analyze(d, analysis.Options{})
 	if err != nil {
 		t.Fatal(err)

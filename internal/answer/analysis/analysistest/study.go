@@ -86,6 +86,29 @@ func Quickstart() Study {
 // epoch is when every study began.
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// TwoRates is a short study of a mesh and its A/A pair, at 100 and 1000 requests per second.
+func TwoRates() Study {
+	s := Quickstart()
+	s.Name, s.Blocks, s.Warmup, s.Measure, s.Rate = "two-rates", 4, 1, 2, 100
+	one := s.Treatments[:3]
+	s.Treatments = nil
+	for _, rate := range []float64{100, 1000} {
+		for _, t := range one {
+			if t.Control && rate == 100 {
+				continue
+			}
+			suffix := fmt.Sprintf("-rate%.0f", rate)
+			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
+			t.ID += suffix
+			if t.Baseline != "" {
+				t.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, t)
+		}
+	}
+	return s
+}
+
 // Environment is the machine every study ran on.
 func Environment() result.Environment {
 	return result.Environment{

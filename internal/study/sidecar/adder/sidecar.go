@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/inside/service"
 )
@@ -60,7 +61,7 @@ func (s *Sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Sidecar) Serve(ctx context.Context, rest, grpc []net.Listener) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, l := range rest {
-		serving.Go(func() error { return service.ServeHTTP(ctx, l, &http.Server{Handler: s}) })
+		serving.Go(func() error { return httpserver.Serve(ctx, l, &http.Server{Handler: s}) })
 	}
 	for _, l := range grpc {
 		server := rpc.NewServer(maxBody+maxAnswer, rpc.Service{File: grpcFile, Handlers: map[string]rpc.Handler{"Add": s.serveAdd}})
