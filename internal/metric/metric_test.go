@@ -105,6 +105,8 @@ func TestNamesAreWrittenInTheTableOnly(t *testing.T) {
 				return err
 			case d.IsDir() && d.Name() == "testdata":
 				return filepath.SkipDir
+			case strings.HasSuffix(path, "loadpage/formats.go"): // fields of oha's JSON
+				return nil
 			case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
 				return nil
 			}

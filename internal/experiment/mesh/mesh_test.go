@@ -49,7 +49,7 @@ func TestLoad(t *testing.T) {
 		"":                `unknown mesh ""`,
 		"missing.yaml":    "no such file",
 		"./envoy":         "no such file",
-		t.TempDir() + "/": "is a directory",
+		t.TempDir() + "/": "a directory",
 	} {
 		if _, err := Load(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load(%q) = %v, want %q", name, err, want)
