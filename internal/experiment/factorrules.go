@@ -129,8 +129,12 @@ func (v factorRules) baseline() {
 		v.report("baseline", "write the levels to compare with, such as {mesh: none}", "no factor is named")
 		return
 	default:
-		if v.e.Control && v.doc.Sound("factors.mesh") {
-			v.report("control", "write a baseline, such as baseline: {mesh: none}", "a control is a second run of the baseline, and there is no baseline")
+		field := "control"
+		if v.e.ControlAll {
+			field = "controlAll"
+		}
+		if (v.e.Control || v.e.ControlAll) && v.doc.Sound("factors.mesh") {
+			v.report(field, "write a baseline, such as baseline: {mesh: none}", "a control is a second run of the baseline, and there is no baseline")
 		}
 		return
 	}

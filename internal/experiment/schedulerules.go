@@ -97,7 +97,10 @@ func (v scheduleRules) trials() {
 	}
 	times := strings.Join(product, " × ")
 	total := treatments * v.e.Blocks.Max
-	if v.e.Control && v.e.Baseline != nil {
+	if v.e.ControlAll {
+		controls = treatments
+	}
+	if (v.e.Control || v.e.ControlAll) && v.e.Baseline != nil {
 		total += controls * v.e.Blocks.Max
 		times += " with controls"
 	}

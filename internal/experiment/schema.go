@@ -283,6 +283,7 @@ func describe(known Known) []description {
 		{"baseline", "Levels to compare with; other factors keep the treatment's level. Default: {mesh: none}.", nil, nil},
 	}, factorDescriptions("baseline."), []description{
 		{"control", "Runs the baseline twice in every block, to measure the noise floor.", false, nil},
+		{"controlAll", "Runs every treatment twice in every block: the noise of a mesh is larger than that of none.", false, nil},
 		{"probe", "Measures the processors' speed before and after each load, for about a tenth of a second.", true, nil},
 		{"confidence", "Confidence of intervals.", d.Confidence, func(s *jsonschema.Schema) { s.ExclusiveMinimum, s.ExclusiveMaximum = "0.5", "1" }},
 		{"equivalence", "Ratio margin that counts as the same, such as 2%.", nil, nil},

@@ -135,7 +135,9 @@ func (a *Across) match(basePlan, newPlan plan.Plan, b, n *Report) {
 	}
 	references := map[string]bool{}
 	for _, t := range basePlan.Treatments {
-		references[t.Baseline] = true
+		if !t.Control { // the A/A pair of a mesh makes it no reference
+			references[t.Baseline] = true
+		}
 	}
 	baseTrials, newTrials := validTrials(b), validTrials(n)
 	taken := map[string]bool{}

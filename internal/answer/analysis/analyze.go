@@ -247,7 +247,9 @@ func (d *run) baseline() map[string]any {
 	}
 	isBase := map[string]bool{}
 	for _, t := range d.plan.Treatments {
-		isBase[t.Baseline] = true
+		if !t.Control {
+			isBase[t.Baseline] = true
+		}
 	}
 	common := map[string]any{}
 	for _, t := range d.plan.Treatments {

@@ -60,7 +60,7 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 	return p, nil
 }
 
-// treatments is the product of the factors, with each baseline's control behind it.
+// treatments is the product of the factors. The control of a treatment follows it.
 func treatments(e *experiment.Experiment) ([]Treatment, error) {
 	factors := e.Factors.Named()
 	ids := namer{taken: map[string]bool{}}
@@ -83,7 +83,7 @@ func treatments(e *experiment.Experiment) ([]Treatment, error) {
 		}
 	}
 	if e.Baseline == nil {
-		if e.Control {
+		if e.Control || e.ControlAll {
 			return nil, fmt.Errorf("a control needs a baseline")
 		}
 		return all, nil
@@ -104,7 +104,7 @@ func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[exper
 			t.Baseline = id
 		}
 		out = append(out, t)
-		if t.Baseline == "" && e.Control {
+		if t.Baseline == "" && e.Control || e.ControlAll {
 			out = append(out, control(t, ids))
 		}
 	}

@@ -59,6 +59,10 @@ func TestTreatments(t *testing.T) {
 			"factors: {mesh: [none, envoy], rate: [100, 200]}\ncontrol: true",
 			[]string{"none-rate100", "none-rate100-control < none-rate100", "none-rate200", "none-rate200-control < none-rate200",
 				"envoy-rate100 < none-rate100", "envoy-rate200 < none-rate200"}},
+		"every treatment has its control": {
+			"factors: {mesh: [none, envoy], rate: [100, 200]}\ncontrolAll: true",
+			[]string{"none-rate100", "none-rate100-control < none-rate100", "none-rate200", "none-rate200-control < none-rate200",
+				"envoy-rate100 < none-rate100", "envoy-rate100-control < envoy-rate100", "envoy-rate200 < none-rate200", "envoy-rate200-control < envoy-rate200"}},
 		"a baseline of several factors": {
 			"factors: {mesh: [none, envoy], replicas: [1, 3]}\nbaseline: {mesh: none, replicas: 1}",
 			[]string{"none-rep1", "none-rep3 < none-rep1", "envoy-rep1 < none-rep1", "envoy-rep3 < none-rep1"}},

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -35,12 +36,25 @@ func Answer(r *analysis.Report) []string {
 		}
 	}
 	var lines []string
-	for i, tr := range compared {
-		if i == mostAnswers {
-			lines = append(lines, fmt.Sprintf("%d more treatments are below.", len(compared)-i))
-			break
+	more, pooled := 0, map[string]bool{}
+	for _, tr := range compared {
+		q := v.questionOf(tr.ID)
+		sweep := q != nil && len(q.Pooled) > 0
+		switch {
+		case sweep && pooled[q.ID]:
+		case len(lines) == mostAnswers:
+			more++
+		case sweep: // the mean over the levels answers the question
+			lines = append(lines, v.sweepAnswer(*q))
+		default:
+			lines = append(lines, v.costAnswer(tr))
 		}
-		lines = append(lines, v.costAnswer(tr))
+		if sweep {
+			pooled[q.ID] = true
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more are below.", more))
 	}
 	if len(compared) == 1 {
 		if s := v.effectAnswer(compared[0]); s != "" {
@@ -74,25 +88,44 @@ func (v view) compared(treatment, name string) (analysis.Comparison, bool) {
 	return analysis.Comparison{}, false
 }
 
+// sweepAnswer is the CPU time per request of a question over several levels, on average.
+func (v view) sweepAnswer(q analysis.Question) string {
+	subject, base, _ := strings.Cut(v.questionWords(q), " against ")
+	subject += fmt.Sprintf(" (mean over %d levels)", len(q.Treatments))
+	i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == answerCost })
+	if i < 0 {
+		return fmt.Sprintf("%s: no block has all levels: see the levels below.", subject)
+	}
+	p := q.Pooled[i]
+	s := v.costSentence(subject, base, p.Verdict, p.Difference, p.Ratio)
+	if h := p.Heterogeneity; h != nil && *h < 1-v.r.Confidence {
+		s += fmt.Sprintf(" It differs between the levels (p %s).", pValue(*h))
+	}
+	return s
+}
+
 // costAnswer is a treatment's CPU time per request against its baseline.
 func (v view) costAnswer(tr analysis.Treatment) string {
 	c, _ := v.compared(tr.ID, answerCost)
-	subject, base := v.subject(tr), v.label.against(tr, v.r)
-	if c.Difference == nil || c.Verdict == analysis.Insufficient {
+	return v.costSentence(v.subject(tr), v.label.against(tr, v.r), c.Verdict, c.Difference, c.Ratio)
+}
+
+func (v view) costSentence(subject, base string, verdict analysis.Verdict, difference, ratio *stats.Interval) string {
+	if difference == nil || verdict == analysis.Insufficient {
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
 	}
 	q := quantityOf(answerCost)
-	switch c.Verdict {
+	switch verdict {
 	case analysis.Higher, analysis.Lower:
-		verb := map[analysis.Verdict]string{analysis.Higher: "adds", analysis.Lower: "saves"}[c.Verdict]
-		s := fmt.Sprintf("%s %s %s of CPU per request", subject, verb, amountWithin(*c.Difference, q))
-		if c.Ratio != nil {
-			s += fmt.Sprintf(": %s times the CPU of %s", rough(c.Ratio.Estimate), base)
+		verb := map[analysis.Verdict]string{analysis.Higher: "adds", analysis.Lower: "saves"}[verdict]
+		s := fmt.Sprintf("%s %s %s of CPU per request", subject, verb, amountWithin(*difference, q))
+		if ratio != nil {
+			s += fmt.Sprintf(": %s times the CPU of %s", rough(ratio.Estimate), base)
 		}
 		return s + "."
 	}
 	s := fmt.Sprintf("%s: no difference from %s in CPU per request is shown", subject, base)
-	if between := bounds(*c.Difference, q.scale, signed); between != "" {
+	if between := bounds(*difference, q.scale, signed); between != "" {
 		s += " " + between + q.unitText()
 	}
 	return s + "."

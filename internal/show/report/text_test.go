@@ -144,3 +144,39 @@ func TestTextOfOtherGenerators(t *testing.T) {
 		t.Errorf("no service time in\n%s", got)
 	}
 }
+
+// A long report has the means over the levels of a sweep, and the levels with --all.
+func TestLongReportFolds(t *testing.T) {
+	s := small(nil)
+	one := s.Treatments
+	s.Treatments = nil
+	for rate := 40.0; rate <= 130; rate += 10 {
+		for _, i := range []int{0, 2} {
+			tr, suffix := one[i], fmt.Sprintf("-rate%.0f", rate)
+			tr.Factors = plan.Factors{"mesh": tr.Factors["mesh"], "rate": rate}
+			if tr.ID += suffix; tr.Baseline != "" {
+				tr.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, tr)
+		}
+	}
+	r := reportOf(t, s)
+	var short, all bytes.Buffer
+	if err := writeText(&short, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeText(&all, r, Options{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"envoy (mean over 10 levels) adds ", "envoy against none, mean over 10 levels", "10 more comparisons not shown here: see --all."} {
+		if !strings.Contains(short.String(), want) {
+			t.Errorf("no %q in\n%s", want, short.String())
+		}
+	}
+	if strings.Contains(short.String(), "envoy, rate 70 against none") || !strings.Contains(all.String(), "envoy, rate 70 against none") {
+		t.Errorf("levels are in the short report, or not in the long one:\n%s", short.String())
+	}
+	if strings.Count(short.String(), "\n") > 80 {
+		t.Errorf("%d lines", strings.Count(short.String(), "\n"))
+	}
+}
