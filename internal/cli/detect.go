@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -98,7 +99,8 @@ func (c *CommandLine) detect(ctx context.Context, s *Study, o detectOptions) err
 		return err
 	}
 	if len(found) == 0 {
-		return errors.New("the earlier runs have no comparison of this plan with at least three pairs")
+		return hint.New("`tare doctor` checks this machine; --from names a run with more blocks",
+			"%s: no comparison of this plan has %d valid pairs", source, stats.MinN)
 	}
 	return c.writeSensitivities(s, found, source, share, o.within)
 }
