@@ -30,6 +30,11 @@ type group struct {
 func (p *Plan) groupOf(t Treatment) group {
 	g := group{load: t.Levels}
 	g.load.Mesh, g.load.Topology, g.load.Replicas = "", "", 0
+	if t.Control { // beside what it repeats
+		if i := slices.IndexFunc(p.Treatments, func(o Treatment) bool { return o.ID == t.Baseline }); i >= 0 {
+			t = p.Treatments[i]
+		}
+	}
 	if slices.ContainsFunc(p.Treatments, func(t Treatment) bool { return t.Baseline != "" }) {
 		g.baseline = cmp.Or(t.Baseline, t.ID)
 	}

@@ -123,3 +123,15 @@ func TestTrialsThatRunAlone(t *testing.T) {
 		}
 	}
 }
+
+// The A/A pair of a mesh is in the round of the mesh.
+func TestControlsAreInTheRound(t *testing.T) {
+	p := expand(t, "factors: {mesh: [none, envoy]}\ncontrolAll: true\norder: interleaved\nblocks: 2\nphases: {warmup: 1s, measure: 4s, drain: 1s}")
+	rounds := map[int]int{}
+	for _, tr := range p.Trials {
+		rounds[tr.Round]++
+	}
+	if len(p.Treatments) != 4 || len(rounds) != 2 || rounds[1] != 4 || rounds[2] != 4 {
+		t.Errorf("%d treatments, trials by round %v", len(p.Treatments), rounds)
+	}
+}
