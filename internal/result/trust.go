@@ -27,8 +27,8 @@ func (d *Dir) trusted(t plan.Trial) (Record, error) {
 	}
 	wrong := r.Contradictions()
 	switch {
-	case slices.Contains(changed, RecordFile):
-		r.invalidate(Warning{Code: RecordAltered, Message: RecordFile + " was changed after the trial: its SHA-256 is not that of " + ManifestFile, Hint: restore})
+	case slices.Contains(changed, RecordFile) || slices.Contains(changed, SlicesFile):
+		r.invalidate(Warning{Code: RecordAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: its SHA-256 is not that of " + ManifestFile, Hint: restore})
 	case len(changed) > 0:
 		r.Warnings = append(r.Warnings, Warning{Code: LatencyAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: latencies of this trial are withheld",
 			Hint: restore, Withholds: true, Metrics: ofLatencyLog})

@@ -65,6 +65,11 @@ func (p pip) locate(ctx context.Context, requirement, platform string) (*url.URL
 	if err != nil {
 		return nil, err
 	}
+	return wheelURL(out)
+}
+
+// wheelURL reads the URL of the only wheel in pip's installation report.
+func wheelURL(out []byte) (*url.URL, error) {
 	var report struct {
 		Install []struct {
 			Download struct {
@@ -76,8 +81,11 @@ func (p pip) locate(ctx context.Context, requirement, platform string) (*url.URL
 		return nil, fmt.Errorf("%w: %d entries, %v", errNoReport, len(report.Install), err)
 	}
 	u, err := url.Parse(report.Install[0].Download.URL)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errNoReport, err)
+	case u.Scheme == "":
+		return nil, fmt.Errorf("%w: %.80q has no scheme", errNoReport, u)
 	}
 	return u, nil
 }

@@ -169,18 +169,13 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.Split(string(b), "\n")
-	var tare entry
-	if err := json.Unmarshal([]byte(lines[0]), &tare); err != nil {
-		return nil, nil // its run is creating it now, or died before it started a process
-	}
-	if runs(tare.identity) {
-		return nil, nil
+	tare, started, ok := readState(b)
+	if !ok || runs(tare.identity) {
+		return nil, nil // its run is creating it now, or goes on, or died before it started a process
 	}
 	var killed []Swept
-	for _, line := range lines[1:] {
-		var e entry
-		if json.Unmarshal([]byte(line), &e) != nil || !runs(e.identity) {
+	for _, e := range started {
+		if !runs(e.identity) {
 			continue
 		}
 		if err := syscall.Kill(-e.PID, syscall.SIGKILL); err != nil {
@@ -191,6 +186,25 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 		killed = append(killed, Swept{e.PID, e.Command})
 	}
 	return killed, dir.remove(name)
+}
+
+// readState reads a state file: the entry of tare, and those of the processes that
+// it started. A last line may be torn. No started process has a PID up to 1: a
+// negative one would name a group, and 1 is init.
+func readState(b []byte) (tare entry, started []entry, ok bool) {
+	for i, line := range strings.Split(string(b), "\n") {
+		var e entry
+		err := json.Unmarshal([]byte(line), &e)
+		switch {
+		case err == nil && i == 0:
+			tare = e
+		case i == 0:
+			return entry{}, nil, false
+		case err == nil && e.PID > 1:
+			started = append(started, e)
+		}
+	}
+	return tare, started, true
 }
 
 // runs reports whether exactly this process is alive.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -143,7 +145,7 @@ func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOp
 		if !ok || release == "" {
 			return o, console.Usage(fmt.Errorf("--values %q is not release=file", text), "write it as --values istiod=values.yaml")
 		}
-		data, err := os.ReadFile(file)
+		data, err := regular.ReadInput(file, strict.MaxBytes)
 		if err != nil {
 			return o, console.Usage(fmt.Errorf("read values: %w", err), "")
 		}

@@ -258,7 +258,7 @@ func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
 	t := &tunnel{conn: conn, data: data, failed: make(chan struct{}), forget: func() {}}
 	go func() {
 		defer close(t.failed)
-		text, err := io.ReadAll(problems)
+		text, err := io.ReadAll(io.LimitReader(problems, maxProblem))
 		if len(text) > 0 {
 			t.err = remoteError(string(text))
 		} else if err != nil {
@@ -267,6 +267,9 @@ func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
 	}()
 	return t, nil
 }
+
+// maxProblem bounds the kubelet's error text, in bytes.
+const maxProblem = 64 << 10
 
 // remoteError is the error that the kubelet reported.
 func remoteError(text string) error {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -21,6 +23,9 @@ func load(o Options) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	rules.Warner = func(error) {} // checkContext reports missing files, once
+	if err := readable(rules); err != nil {
+		return nil, "", fileError(err)
+	}
 	raw, err := rules.Load()
 	if err != nil {
 		return nil, "", fileError(err)
@@ -48,9 +53,29 @@ func load(o Options) (*rest.Config, string, error) {
 	return tuned(config), name, nil
 }
 
+// maxKubeconfig bounds a kubeconfig, in bytes.
+const maxKubeconfig = 16 << 20
+
+// readable refuses kubeconfigs that client-go would read without end.
+func readable(rules *clientcmd.ClientConfigLoadingRules) error {
+	for _, path := range files(rules) {
+		f, err := regular.Open(path, maxKubeconfig)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // checkContext reports it
+		}
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
+	}
+	return nil
+}
+
 func fileError(err error) error {
 	text := "it is not a kubeconfig: `kubectl config view` prints kubectl's reading of it"
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, regular.ErrNotRegular) || errors.Is(err, regular.ErrTooLarge) {
+		text = hint.Of(err)
+	} else if errors.Is(err, fs.ErrNotExist) {
 		text = "name a kubeconfig with --kubeconfig or $KUBECONFIG"
 	} else if errors.Is(err, fs.ErrPermission) {
 		text = "you have no permission to read the file: check its owner and mode"

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -20,11 +19,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 // User runs an image's program. It is a number, since Kubernetes cannot decide
 // whether a name is root, and one that no distribution assigns.
 const User = "65532:65532"
+
+// maxProgram bounds a program of an image, in bytes.
+const maxProgram = 1 << 30
 
 // epoch is the time of all files of an image, so that the same programs give the same image, byte for byte.
 var epoch = time.Unix(0, 0).UTC()
@@ -97,7 +101,7 @@ func layer(programs []Program) ([]byte, error) {
 		if i > 0 && sorted[i-1].Name == p.Name {
 			return nil, fmt.Errorf("two programs are named %s", p.Name)
 		}
-		content, err := os.ReadFile(p.Path)
+		content, err := regular.ReadFile(p.Path, maxProgram)
 		if err != nil {
 			return nil, err
 		}

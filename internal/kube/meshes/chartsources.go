@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/chart"
 )
@@ -86,8 +87,11 @@ func startsWithDigit(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9'
 }
 
+// maxChartFile bounds a file of a chart or of CRDs, in bytes. Istio's CRDs have 800 KB.
+const maxChartFile = 64 << 20
+
 func isChart(file, name string) (bool, error) {
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, maxChartFile)
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +139,7 @@ func (s chartSources) localCRDs(c mesh.CRDs) ([][]byte, error) {
 	}
 	var all [][]byte
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := regular.ReadFile(file, maxChartFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the CRDs of %s: %w", c.Name, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -121,15 +122,9 @@ func refuse(w http.ResponseWriter, status int, format string, args ...any) {
 
 // start starts a command unless a run with its ID exists.
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
-	var c Command
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		refuse(w, http.StatusBadRequest, "read the command: %v", err)
-		return
-	}
-	if c.ID == "" || len(c.ID) > 64 || strings.Trim(c.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" || c.Path == "" {
-		refuse(w, http.StatusBadRequest, "a command has a path, and an id of letters, digits and -")
+	c, err := readCommand(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
 		return
 	}
 	s.mu.Lock()
@@ -149,6 +144,19 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	}
 	s.runs[c.ID], s.last = started, started
 	answer(w, http.StatusCreated, started.status())
+}
+
+// readCommand reads the command of a request. Its ID is a name of a directory.
+func readCommand(from io.Reader) (c Command, err error) {
+	d := json.NewDecoder(from)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return Command{}, fmt.Errorf("read the command: %w", err)
+	}
+	if c.ID == "" || len(c.ID) > 64 || strings.Trim(c.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" || c.Path == "" {
+		return Command{}, errors.New("a command has a path, and an id of letters, digits and -")
+	}
+	return c, nil
 }
 
 // of passes the run that a request names to do.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -77,14 +78,20 @@ func (a *admin) ports(ctx context.Context) (map[string]int, error) {
 	}
 	ports := map[string]int{}
 	for _, l := range answer.Listeners {
-		ports[l.Name] = l.Address.Socket.Port
+		port := l.Address.Socket.Port
+		if port < 0 || port > math.MaxUint16 {
+			return nil, fmt.Errorf("read the sidecar's listeners: %.80q has port %d", l.Name, port)
+		}
+		ports[l.Name] = port
 	}
 	return ports, nil
 }
 
+const counterKind = "Counters"
+
 // counters reads every counter by its name.
 func (a *admin) counters(ctx context.Context) (map[string]int64, error) {
-	return a.stats(ctx, "Counters")
+	return a.stats(ctx, counterKind)
 }
 
 // gauges reads every gauge by its name.
@@ -106,6 +113,9 @@ func (a *admin) stats(ctx context.Context, kind string) (map[string]int64, error
 	}
 	values := make(map[string]int64, len(answer.Stats))
 	for _, s := range answer.Stats {
+		if s.Value > math.MaxInt64 && kind == counterKind {
+			return nil, fmt.Errorf("read the sidecar's statistics: counter %.80q is %d", s.Name, s.Value)
+		}
 		values[s.Name] = int64(s.Value)
 	}
 	return values, nil

@@ -232,7 +232,22 @@ func statsAt(ctx context.Context, a netip.AddrPort) (stats platform.AppStats, er
 		return stats, err
 	}
 	defer resp.Body.Close()
-	return stats, json.NewDecoder(io.LimitReader(resp.Body, maxStats)).Decode(&stats)
+	return readStats(resp.Body)
+}
+
+// readStats reads the counts of an application, which are not negative.
+func readStats(from io.Reader) (stats platform.AppStats, err error) {
+	if err := json.NewDecoder(io.LimitReader(from, maxStats)).Decode(&stats); err != nil {
+		return platform.AppStats{}, err
+	}
+	counts := []int64{stats.Requests, stats.Failed, stats.Partial}
+	for _, c := range stats.Callees {
+		counts = append(counts, c.Sent, c.Failed, c.Retries)
+	}
+	if least := slices.Min(counts); least < 0 {
+		return platform.AppStats{}, fmt.Errorf("a count is %d", least)
+	}
+	return stats, nil
 }
 
 // settle reads the counters until all flows hold or the limit is over: a proxy may count a request

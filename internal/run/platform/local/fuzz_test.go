@@ -1,0 +1,62 @@
+package local
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"testing"
+)
+
+// answering is a sidecar or application that answers every request with one body.
+type answering []byte
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Request: r, Body: io.NopCloser(bytes.NewReader(a))}, nil
+}
+
+// FuzzStats: the counts of an application are not negative.
+func FuzzStats(f *testing.F) {
+	f.Add([]byte(`{"requests":20,"failed":0,"callees":{"echo":{"sent":20,"failed":0,"retries":0}}}`))
+	f.Add([]byte(`{"requests":-1}`))
+	f.Add([]byte(`{"requests":1e3,"callees":null}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		stats, err := readStats(bytes.NewReader(body))
+		if err != nil && (stats.Requests != 0 || stats.Callees != nil) {
+			t.Errorf("%+v beside %v", stats, err)
+		}
+		if stats.Requests < 0 || stats.Failed < 0 || stats.Partial < 0 {
+			t.Errorf("%+v", stats)
+		}
+		for name, c := range stats.Callees {
+			if c.Sent < 0 || c.Failed < 0 || c.Retries < 0 {
+				t.Errorf("%q: %+v", name, c)
+			}
+		}
+	})
+}
+
+// FuzzAdmin: whatever a sidecar answers, ports are ports and counters are counts.
+func FuzzAdmin(f *testing.F) {
+	f.Add([]byte(`{"stats":[{"name":"cluster.echo.upstream_rq_total","value":20},{"name":"server.hash","value":18446744073709551615}]}`))
+	f.Add([]byte(`{"listener_statuses":[{"name":"inbound","local_address":{"socket_address":{"address":"127.0.0.2","port_value":15006}}}]}`))
+	f.Add([]byte(`{"stats":[{"name":"a","value":1},{"name":"a","value":2},{"histograms":{}}]}`))
+	f.Add([]byte(`{"stats":[{"name":"a","value":1.5}]}`))
+	f.Add([]byte(`{"listener_statuses":[{"local_address":{"pipe":{"path":"/x"}}}]}`))
+	f.Add([]byte("404\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		a := &admin{&http.Client{Transport: answering(body)}}
+		ports, err := a.ports(t.Context())
+		for name, port := range ports {
+			if err != nil || port < 0 || port > 65535 {
+				t.Errorf("listener %q has port %d, %v", name, port, err)
+			}
+		}
+		counters, err := a.counters(t.Context())
+		for name, n := range counters {
+			if err != nil || n < 0 {
+				t.Errorf("counter %q is %d, %v", name, n, err)
+			}
+		}
+		_, _ = a.gauges(t.Context())
+	})
+}
