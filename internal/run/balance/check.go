@@ -196,9 +196,9 @@ func (l *ledger) chain(way []Flow, failed int64) {
 	}
 }
 
-// unexplained counts the failed requests to some services that the services themselves did
-// not refuse: they may have ended anywhere on the way. A refusal that a proxy repeated is no
-// failed request of the caller.
+// unexplained counts the failed attempts to some services that the services themselves did
+// not refuse: they may have ended anywhere on the way. An attempt failed for the caller, or a
+// proxy repeated it.
 func (l *ledger) unexplained(group []string) int64 {
 	var failed, refused, repeated int64
 	for _, f := range l.out.Flows {
@@ -207,9 +207,10 @@ func (l *ledger) unexplained(group []string) int64 {
 			to = f.Service
 		}
 		switch {
-		case f.Unit != l.unit || f.Unknown != "" || !slices.Contains(group, to):
-		case f.Point == Sent:
+		case f.Unknown != "" || !slices.Contains(group, to):
+		case f.Point == Sent: // of any unit: a failed request may break its connection
 			failed += f.Failed
+		case f.Unit != l.unit:
 		case f.Point == Served:
 			refused += f.Failed
 		default:
@@ -221,7 +222,7 @@ func (l *ledger) unexplained(group []string) int64 {
 			repeated += sum(way).Retries
 		}
 	}
-	return max(0, failed-max(0, refused-repeated))
+	return max(0, failed+repeated-refused)
 }
 
 // add adds the equation between the sums of two sets of counters.
@@ -233,6 +234,9 @@ func (l *ledger) add(where string, before, after []Flow, failed int64) {
 	}
 	limit := l.limit(e.Expected)
 	e.Fewer, e.More = limit+failed, limit
+	if l.unit != Requests { // a broken connection is counted on one side, or its attempt is
+		e.More += failed
+	}
 	if e.From == Sent {
 		e.More += b.Unsure
 	}

@@ -104,6 +104,7 @@ func TestViolations(t *testing.T) {
 		{"failed on the way", set(from(c, "front inbound-received", -500), "load>front sent", func(f *Flow) { f.Failed = 500 }), nil, false, ""},
 		{"hidden retries", retried(700, 700), nil, false,
 			"700 requests appeared in the sidecar of load (outbound to front): 10000 expected, 10700 counted, allowed difference 50; the proxy counted 700 retries; probable cause: a proxy that repeats requests"},
+		{"repeated after a loss", set(c, "load>front outbound-sent", func(f *Flow) { f.Count, f.Retries = 10_700, 700 }), nil, true, ""},
 		{"more than the declared retries", retried(700, 600), nil, true,
 			"700 requests appeared in the sidecar of load (outbound to front): 10000 expected, 10700 counted, allowed difference 650; the proxy counted 600 retries"},
 		{"an application that calls too little", from(c, "front>back sent", -5000), nil, false,

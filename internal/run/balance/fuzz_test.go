@@ -84,15 +84,7 @@ func (s *simulated) send(caller, to string, failing float64) {
 		if repeat > 0 {
 			out.Retries++
 		}
-		if fails() {
-			return
-		}
-		s.at(to, InReceived, "").Count++
-		if fails() {
-			return
-		}
-		s.at(to, InSent, "").Count++
-		if s.serve(to, failing) {
+		if s.arrive(to, failing) && s.serve(to, failing) {
 			return
 		}
 		if !s.retries || repeat == 2 {
@@ -100,6 +92,17 @@ func (s *simulated) send(caller, to string, failing float64) {
 			return
 		}
 	}
+}
+
+// arrive counts an attempt in the proxy of a service. It may be lost there.
+func (s *simulated) arrive(to string, failing float64) bool {
+	for _, p := range []Point{InReceived, InSent} {
+		if s.rng.Float64() < failing/5 {
+			return false
+		}
+		s.at(to, p, "").Count++
+	}
+	return true
 }
 
 func (s *simulated) serve(name string, failing float64) bool {

@@ -96,15 +96,15 @@ func (c *conservation) sent() []balance.Flow {
 		return []balance.Flow{requests}
 	}
 	requests.Tally = balance.Tally{Count: w.Sent, Failed: w.Unanswered + w.Failed, Unsure: w.Unsure}
-	connections.Tally = balance.Tally{Count: w.Connections}
-	var flows []balance.Flow
-	if c.setup.entryProtocol() != app.TCP { // which has no requests that others count
-		flows = append(flows, requests)
+	connections.Count = w.Connections
+	switch {
+	case c.setup.entryProtocol() == app.TCP: // whose requests nothing else counts
+		connections.Failed = w.Unanswered
+		return []balance.Flow{connections}
+	case w.Connections == 0:
+		return []balance.Flow{requests}
 	}
-	if w.Connections > 0 {
-		flows = append(flows, connections)
-	}
-	return flows
+	return []balance.Flow{requests, connections}
 }
 
 func (c *conservation) rules() balance.Rules {
