@@ -36,12 +36,12 @@ type Record struct {
 	Error    string    `json:"error,omitempty"` // the trial failed: all fields below may be absent
 	Warnings []Warning `json:"warnings,omitempty"`
 
-	Phases []Phase     `json:"phases"`
-	Checks []Check     `json:"checks,omitempty"`
-	Load   *Load       `json:"load,omitempty"`
-	Tasks  []TaskUsage `json:"tasks,omitempty"`
-	Node   *NodeUsage  `json:"node,omitempty"`
-	Edges  int         `json:"edges,omitempty"` // calls between services per request
+	Phases []Phase       `json:"phases"`
+	Checks []check.Check `json:"checks,omitempty"`
+	Load   *Load         `json:"load,omitempty"`
+	Tasks  []TaskUsage   `json:"tasks,omitempty"`
+	Node   *NodeUsage    `json:"node,omitempty"`
+	Edges  int           `json:"edges,omitempty"` // calls between services per request
 
 	// Faults that were injected, in that order, and the expectations of the trial.
 	Faults       []Fault          `json:"faults,omitempty"`
@@ -105,9 +105,6 @@ type Fault struct {
 	Done    time.Time `json:"done,omitzero"` // end of the injection: draining a task takes time
 	Healed  time.Time `json:"healed,omitzero"`
 }
-
-// Check is a property verified before measuring.
-type Check = check.Check
 
 // Load is the result of the load generator in the measure phase. Fields unknown
 // to the generator are absent.

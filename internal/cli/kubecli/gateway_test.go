@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -79,15 +80,15 @@ func rolesIn(r result.Record) map[string]int {
 // throughGateway checks that the load of a trial came through the gateway, if it has one.
 func throughGateway(t *testing.T, r result.Record, under bool) {
 	t.Helper()
-	for _, check := range r.Checks {
-		t.Logf("%s: %v %s: %s", r.ID, check.OK, check.Name, check.Detail)
-		if !check.OK {
-			t.Errorf("%s: %s: %s", r.ID, check.Name, check.Detail)
+	for _, made := range r.Checks {
+		t.Logf("%s: %v %s: %s", r.ID, made.OK, made.Name, made.Detail)
+		if !made.OK {
+			t.Errorf("%s: %s: %s", r.ID, made.Name, made.Detail)
 		}
 	}
 	for _, name := range []string{"every request comes through the gateway", "requests are understood by the gateway", "mutual TLS is on at the gateway",
 		"mutual TLS is on at the sidecar", "plaintext is refused", " is Programmed", " is ResolvedRefs"} {
-		if made := slices.ContainsFunc(r.Checks, func(c result.Check) bool { return strings.HasSuffix(c.Name, name) }); made != under {
+		if made := slices.ContainsFunc(r.Checks, func(c check.Check) bool { return strings.HasSuffix(c.Name, name) }); made != under {
 			t.Errorf("%s: check %q was made: %v", r.ID, name, made)
 		}
 	}

@@ -24,9 +24,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // weightMesh is a mesh for this test: its webhook injects the reference proxy, with a known cost, into each pod.
@@ -240,7 +240,7 @@ blocks: 1
 		}
 	}
 	for _, name := range []string{"each pod has a sidecar", "each pod is enrolled", "containers"} {
-		if !slices.ContainsFunc(record.Checks, func(c result.Check) bool { return c.Name == name && c.OK }) {
+		if !slices.ContainsFunc(record.Checks, func(c check.Check) bool { return c.Name == name && c.OK }) {
 			t.Errorf("check %q does not hold: %+v", name, record.Checks)
 		}
 	}

@@ -137,7 +137,7 @@ type CounterRefresh interface {
 type Verifier interface {
 	// Verify sends probes and compares counters. A check that fails is in the
 	// result; the error is for checks that could not be made.
-	Verify(ctx context.Context) ([]Check, error)
+	Verify(ctx context.Context) ([]check.Check, error)
 }
 
 // Warner returns warnings that every trial of the deployment carries.
@@ -151,9 +151,6 @@ type Warning struct {
 	Message string
 	Hint    string
 }
-
-// Check is a verified property of a deployment.
-type Check = check.Check
 
 // Task is a running task that a meter can read.
 type Task struct {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -223,8 +224,8 @@ func unverified(cfg runner.Config) runner.Config {
 
 type passing struct{}
 
-func (passing) Verify(context.Context) ([]platform.Check, error) {
-	return []platform.Check{{Name: "answer", OK: true}}, nil
+func (passing) Verify(context.Context) ([]check.Check, error) {
+	return []check.Check{{Name: "answer", OK: true}}, nil
 }
 
 // twoWays has the load sent to its sidecar and to the application itself.

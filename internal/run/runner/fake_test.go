@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -27,7 +28,7 @@ import (
 // fake is a platform that fails on demand. Its load generator is a real process.
 type fake struct {
 	deploy  func() error
-	verify  func() ([]platform.Check, error) // nil: every check holds
+	verify  func() ([]check.Check, error) // nil: every check holds
 	remove  func(context.Context) error
 	watched func() error
 	tasks   func([]platform.Task) []platform.Task
@@ -105,11 +106,11 @@ func (d *fakeDeployment) Remove(ctx context.Context) error {
 	return nil
 }
 
-func (d *fakeDeployment) Verify(context.Context) ([]platform.Check, error) {
+func (d *fakeDeployment) Verify(context.Context) ([]check.Check, error) {
 	if d.fake.verify != nil {
 		return d.fake.verify()
 	}
-	return []platform.Check{{Name: "answer", OK: true, Detail: "1024 bytes"}}, nil
+	return []check.Check{{Name: "answer", OK: true, Detail: "1024 bytes"}}, nil
 }
 
 func (d *fakeDeployment) Err() error {

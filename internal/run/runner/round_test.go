@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -41,11 +41,11 @@ func fakeRound(t *testing.T, f *fake, mode string) (runner.Config, *events) {
 func TestRoundOfFakes(t *testing.T) {
 	t.Parallel()
 	most, f := 0, &fake{}
-	f.verify = func() ([]platform.Check, error) {
+	f.verify = func() ([]check.Check, error) {
 		f.mu.Lock()
 		most = max(most, f.deployed-f.removed)
 		f.mu.Unlock()
-		return []platform.Check{{Name: "answer", OK: true}}, nil
+		return []check.Check{{Name: "answer", OK: true}}, nil
 	}
 	cfg, sink := fakeRound(t, f, "")
 	summary, err := runner.Run(context.Background(), cfg)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -46,10 +47,10 @@ func TestWhatGoesWrong(t *testing.T) {
 		hint    string
 	}{
 		{name: "deploy fails", fake: &fake{deploy: func() error { return hinted{errors.New("port taken")} }}, failed: "port taken", hint: "plug it in"},
-		{name: "application answers 500 to the probes", fake: &fake{verify: func() ([]platform.Check, error) {
-			return []platform.Check{{Name: "answer", Detail: "status 500, want 200", Hint: "see its log"}}, nil
+		{name: "application answers 500 to the probes", fake: &fake{verify: func() ([]check.Check, error) {
+			return []check.Check{{Name: "answer", Detail: "status 500, want 200", Hint: "see its log"}}, nil
 		}}, code: "verify-failed", message: "answer: status 500, want 200", hint: "see its log"},
-		{name: "verifying itself fails", fake: &fake{verify: func() ([]platform.Check, error) { return nil, errors.New("admin socket is gone") }}, failed: "verify: admin socket is gone"},
+		{name: "verifying itself fails", fake: &fake{verify: func() ([]check.Check, error) { return nil, errors.New("admin socket is gone") }}, failed: "verify: admin socket is gone"},
 		{name: "platform that cannot verify", fake: &fake{blind: true}, code: "not-verified", message: "unsupported operation"},
 		{name: "generator cannot do it", fake: &fake{}, mode: "unsupported", failed: "poisson arrivals: unsupported operation"},
 		{name: "generator crashes", fake: &fake{}, mode: "crash", failed: "segmentation violation"},

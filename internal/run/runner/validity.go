@@ -54,9 +54,9 @@ var (
 	nodeCPUs  = []string{metric.CPUPerRequest + "/node", metric.CPUCores + "/node", metric.CPUPer1000 + "/node", metric.CPUCores + "/cluster"}
 )
 
-// check is one property that the figures of a trial rest on. find describes a violation; "": there
+// validityCheck is one property that the figures of a trial rest on. find describes a violation; "": there
 // is none.
-type check struct {
+type validityCheck struct {
 	code    string
 	find    func(seen) string
 	hint    string
@@ -71,7 +71,7 @@ var clusterHints = map[string]string{
 }
 
 // hintOn is the check's hint for trials on a kind of platform.
-func (c check) hintOn(platform string) string {
+func (c validityCheck) hintOn(platform string) string {
 	if hint, ok := clusterHints[c.code]; ok && platform == mesh.OnKubernetes {
 		return hint
 	}
@@ -89,7 +89,7 @@ const (
 
 // checks run on every measured trial. If a code has two rows, the more severe one is
 // first. If it applies, the second is skipped.
-var checks = []check{
+var checks = []validityCheck{
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
 	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},
 	{"requests-not-conserved", notConserved, "record.json has every count (balance); docs/reference/conservation.md lists the causes", invalidates, nil},

@@ -32,6 +32,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -98,7 +99,7 @@ type Meshes interface {
 	// Enter enrols a namespace in the mesh, before it has any pod.
 	Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error
 	// Verify checks that traffic passes the mesh's proxies.
-	Verify(ctx context.Context, t meshes.Target) ([]platform.Check, error)
+	Verify(ctx context.Context, t meshes.Target) ([]check.Check, error)
 	// Archive passes the mesh's manifests and its running configuration to the function.
 	Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error
 }

@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // probePause is the pause before failed probes are repeated.
@@ -30,7 +30,7 @@ type verifier struct {
 }
 
 // Verify implements [platform.Verifier].
-func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
+func (v *verifier) Verify(ctx context.Context) ([]check.Check, error) {
 	if err := v.monitor.Err(); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
@@ -38,7 +38,7 @@ func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	checks := []platform.Check{answers, v.checkContainers()}
+	checks := []check.Check{answers, v.checkContainers()}
 	if !v.enrolment.enrolled || !answers.OK {
 		return checks, nil
 	}
@@ -47,8 +47,8 @@ func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
 }
 
 // checkAnswers sends probes until all of them succeed, for at most openTimeout.
-func (v *verifier) checkAnswers(ctx context.Context) (platform.Check, error) {
-	c := platform.Check{Name: "answers of " + v.spec.Entry().Name}
+func (v *verifier) checkAnswers(ctx context.Context) (check.Check, error) {
+	c := check.Check{Name: "answers of " + v.spec.Entry().Name}
 	pause := time.NewTicker(probePause)
 	defer pause.Stop()
 	for deadline := time.Now().Add(openTimeout); ; {
@@ -84,8 +84,8 @@ func ofLength(bytes int64) string {
 
 // checkContainers compares the containers of every pod with its manifest: without a mesh nothing is injected, with a
 // mesh of sidecars every pod has its proxy.
-func (v *verifier) checkContainers() platform.Check {
-	c := platform.Check{Name: "containers"}
+func (v *verifier) checkContainers() check.Check {
+	c := check.Check{Name: "containers"}
 	pods := v.pods.all()
 	proxies := v.sidecars()
 	for _, pod := range pods {
@@ -149,7 +149,7 @@ func containerNames(pod *corev1.Pod) (all []string) {
 }
 
 // checkMesh verifies the mesh with probes and archives its manifests and running configuration.
-func (v *verifier) checkMesh(ctx context.Context) ([]platform.Check, error) {
+func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 	traffic := trafficByService(v.spec, v.enrolment.loadInside, v.enrolment.front != nil)
 	client := newOutsideClient(v.applier)
 	checks, err := v.options.Meshes.Verify(ctx, meshes.Target{

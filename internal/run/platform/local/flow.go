@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -295,8 +296,8 @@ func (f flow) holds(before, after reading) bool {
 	return moved == f.want || f.atMost && moved >= 0 && moved < f.want
 }
 
-func (f flow) check(before, after reading) platform.Check {
-	c := platform.Check{Name: f.name, OK: f.holds(before, after)}
+func (f flow) check(before, after reading) check.Check {
+	c := check.Check{Name: f.name, OK: f.holds(before, after)}
 	name := f.names()
 	switch {
 	case after.missing != "":

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -142,13 +143,13 @@ func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) 
 }
 
 // verdict verifies and returns the failed checks, by name.
-func verdict(t *testing.T, d *deployment) map[string]platform.Check {
+func verdict(t *testing.T, d *deployment) map[string]check.Check {
 	t.Helper()
 	checks, err := d.verifier.Verify(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed := map[string]platform.Check{}
+	failed := map[string]check.Check{}
 	for _, c := range checks {
 		if !c.OK {
 			failed[c.Name] = c
@@ -160,7 +161,7 @@ func verdict(t *testing.T, d *deployment) map[string]platform.Check {
 	return failed
 }
 
-func wantFailed(t *testing.T, got map[string]platform.Check, names ...string) {
+func wantFailed(t *testing.T, got map[string]check.Check, names ...string) {
 	t.Helper()
 	for _, n := range names {
 		if _, ok := got[n]; !ok {

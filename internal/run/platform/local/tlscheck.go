@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 const tlsHint = "the mesh declares mutual TLS, but the connections lack it; see the proxies' configurations and logs in the trial's provenance directory"
@@ -39,8 +39,8 @@ func (f flow) failures() flow {
 }
 
 // checkTLS connects to each pod, as a caller and as clients that must be refused.
-func (v *verifier) checkTLS(ctx context.Context) []platform.Check {
-	var checks []platform.Check
+func (v *verifier) checkTLS(ctx context.Context) []check.Check {
+	var checks []check.Check
 	for _, s := range v.layout.spec.Topology.Services {
 		for _, p := range v.layout.pods[s.Name] {
 			if p.sidecar.Inbound != nil && len(p.sidecar.Inbound.Callers) > 0 {
@@ -53,9 +53,9 @@ func (v *verifier) checkTLS(ctx context.Context) []platform.Check {
 }
 
 // checkIdentity connects as one of the callers and checks the identity of the server.
-func (v *verifier) checkIdentity(ctx context.Context, p *pod) platform.Check {
+func (v *verifier) checkIdentity(ctx context.Context, p *pod) check.Check {
 	caller := p.sidecar.Inbound.Callers[0]
-	c := platform.Check{Name: "identity of " + p.name}
+	c := check.Check{Name: "identity of " + p.name}
 	served, err := v.request(ctx, p, callers(v.layout.spec.Topology, p.service)[0])
 	switch {
 	case err != nil:
@@ -77,8 +77,8 @@ var alpn = map[string][]string{app.HTTP1: {"http/1.1"}, app.HTTP2: {"h2"}, app.G
 // outsider is a service with a valid certificate that no policy admits.
 const outsider = "outside-client"
 
-func (v *verifier) checkRefusals(ctx context.Context, p *pod) []platform.Check {
-	var checks []platform.Check
+func (v *verifier) checkRefusals(ctx context.Context, p *pod) []check.Check {
+	var checks []check.Check
 	for _, try := range []struct{ name, service string }{
 		{"without a certificate", ""},
 		{"as an outside client", outsider},
@@ -95,10 +95,10 @@ func (v *verifier) checkRefusals(ctx context.Context, p *pod) []platform.Check {
 // denied prepares a check that the sidecar counts a denied request of a service with a valid
 // certificate. Then the mesh's policy refused it, and no other failure. Without a counter in the
 // mesh's definition there is no check.
-func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []platform.Check {
+func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []check.Check {
 	names, err := v.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
 	if err == nil && (service == "" || names.Denied == "") {
-		return func() []platform.Check { return nil }
+		return func() []check.Check { return nil }
 	}
 	f := flow{name: fmt.Sprintf("%s denies a known %s", p.name, service), want: 1, parts: []part{{p, names.Denied}}, sidecars: true,
 		hint: "the mesh's policy is not in force; see the proxies' configurations and logs in the trial's provenance directory"}
@@ -106,19 +106,19 @@ func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []
 	if err == nil {
 		before, err = readAll(ctx, []flow{f})
 	}
-	return func() []platform.Check {
+	return func() []check.Check {
 		var after []reading
 		if err == nil {
 			after, err = settle(ctx, v.settle, []flow{f}, before)
 		}
 		if err != nil {
-			return []platform.Check{{Name: f.name, Detail: err.Error(), Hint: f.hint}}
+			return []check.Check{{Name: f.name, Detail: err.Error(), Hint: f.hint}}
 		}
 		c := f.check(before[0], after[0])
 		if after[0].missing == "" {
 			c.Detail = fmt.Sprintf("%s moved by %d for one request, 1 expected", f.names(), after[0].sum-before[0].sum)
 		}
-		return []platform.Check{c}
+		return []check.Check{c}
 	}
 }
 
@@ -135,19 +135,19 @@ func (s statusError) Error() string {
 // refusals are the statuses that refuse a caller. With any other the request was admitted.
 var refusals = []statusError{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden}
 
-func refusal(name string, err error) platform.Check {
+func refusal(name string, err error) check.Check {
 	var status statusError
 	switch {
 	case err == nil:
-		return platform.Check{Name: name, Detail: "a request was answered", Hint: tlsHint}
+		return check.Check{Name: name, Detail: "a request was answered", Hint: tlsHint}
 	case errors.As(err, &status) && !slices.Contains(refusals, status):
-		return platform.Check{Name: name, Detail: err.Error(), Hint: tlsHint}
+		return check.Check{Name: name, Detail: err.Error(), Hint: tlsHint}
 	case errors.Is(err, errNoCertificate):
-		return platform.Check{Name: name, Detail: err.Error(), Hint: "the mesh's authority does not answer; see its control plane's log in the trial's provenance directory"}
+		return check.Check{Name: name, Detail: err.Error(), Hint: "the mesh's authority does not answer; see its control plane's log in the trial's provenance directory"}
 	case errors.Is(err, errNoConnection):
-		return platform.Check{Name: name, Detail: err.Error(), Hint: "the proxy does not accept connections; see its log in the trial's provenance directory"}
+		return check.Check{Name: name, Detail: err.Error(), Hint: "the proxy does not accept connections; see its log in the trial's provenance directory"}
 	}
-	return platform.Check{Name: name, OK: true, Detail: err.Error()}
+	return check.Check{Name: name, OK: true, Detail: err.Error()}
 }
 
 // errNoCertificate: no certificate to connect with. This does not prove a refusal.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
@@ -34,7 +34,7 @@ func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol 
 	return d, err
 }
 
-func verifyAll(t *testing.T, d *deployment) []platform.Check {
+func verifyAll(t *testing.T, d *deployment) []check.Check {
 	t.Helper()
 	checks, err := d.verifier.Verify(t.Context())
 	if err != nil {

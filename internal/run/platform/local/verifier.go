@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 const (
@@ -35,7 +35,7 @@ type verifier struct {
 
 // Verify implements [platform.Verifier]. It sends probes to the entry and compares the change of
 // every counter that they pass.
-func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
+func (v *verifier) Verify(ctx context.Context) ([]check.Check, error) {
 	if err := v.processes.Err(); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
@@ -47,7 +47,7 @@ func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	checks := []platform.Check{v.probe(ctx)}
+	checks := []check.Check{v.probe(ctx)}
 	after, err := settle(ctx, v.settle, flows, before)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -67,7 +67,7 @@ func (v *verifier) Verify(ctx context.Context) ([]platform.Check, error) {
 }
 
 // probe sends the probes and checks the answers.
-func (v *verifier) probe(ctx context.Context) platform.Check {
+func (v *verifier) probe(ctx context.Context) check.Check {
 	entry := entryOf(v.layout.spec.Topology)
 	s, _ := v.layout.spec.Topology.Service(entry)
 	want := s.AnswerSize(int64(v.layout.spec.Treatment.Levels.ResponseSize))
@@ -81,7 +81,7 @@ func (v *verifier) probe(ctx context.Context) platform.Check {
 			first = err.Error()
 		}
 	}
-	c := platform.Check{Name: "answers of " + entry, OK: good == probes,
+	c := check.Check{Name: "answers of " + entry, OK: good == probes,
 		Detail: fmt.Sprintf("%d of %d probes were answered with status 200%s", good, probes, length(want))}
 	if !c.OK {
 		c.Detail += "; the first failure: " + first

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/base/check"
 )
 
 // controlVersions checks that each process of the control plane has the version of the program
 // that was found.
-func (v *verifier) controlVersions(ctx context.Context) []platform.Check {
-	var checks []platform.Check
+func (v *verifier) controlVersions(ctx context.Context) []check.Check {
+	var checks []check.Check
 	for _, c := range v.control.running {
 		answered := c.definition.Version
 		if answered == nil {
@@ -29,13 +29,13 @@ func (v *verifier) controlVersions(ctx context.Context) []platform.Check {
 }
 
 // proxyVersions checks that each sidecar has the version of the program that was found.
-func (v *verifier) proxyVersions(ctx context.Context) []platform.Check {
+func (v *verifier) proxyVersions(ctx context.Context) []check.Check {
 	local := v.layout.spec.Mesh.Local
 	if local == nil || local.Verify.Version == "" {
 		return nil
 	}
 	want := v.layout.programs[local.Sidecar.Program].version
-	var checks []platform.Check
+	var checks []check.Check
 	for _, p := range v.layout.proxiedPods() {
 		answer, err := p.admin.get(ctx, "/server_info")
 		version := ""
@@ -48,8 +48,8 @@ func (v *verifier) proxyVersions(ctx context.Context) []platform.Check {
 }
 
 // versionCheck compares a reported version with the expected one. The reported version may contain more.
-func versionCheck(who, want, got string, err error) platform.Check {
-	c := platform.Check{Name: "version of " + who, OK: err == nil && strings.Contains(got, want),
+func versionCheck(who, want, got string, err error) check.Check {
+	c := check.Check{Name: "version of " + who, OK: err == nil && strings.Contains(got, want),
 		Detail: fmt.Sprintf("it reports %q, %s expected", got, want)}
 	if err != nil {
 		c.Detail = err.Error()

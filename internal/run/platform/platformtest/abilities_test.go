@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -29,7 +30,7 @@ func TestEachAbilityHasATest(t *testing.T) {
 
 type verifier struct{}
 
-func (verifier) Verify(context.Context) ([]platform.Check, error) { return nil, nil }
+func (verifier) Verify(context.Context) ([]check.Check, error) { return nil, nil }
 
 func TestUndeclaredAbilityIsAProblem(t *testing.T) {
 	got := declared(platform.Deployment{Verifier: verifier{}})
