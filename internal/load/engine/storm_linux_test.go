@@ -1,14 +1,19 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // holding is a server that holds a number of connections and closes any other at once.
@@ -59,15 +64,40 @@ func TestPrewarmEnds(t *testing.T) {
 	}
 }
 
+// TestDeadAddress checks that a name with an address that does not answer keeps its
+// connections: the next address is tried in time.
+func TestDeadAddress(t *testing.T) {
+	t.Parallel()
+	port := onAddresses(t, replying(helloResponse), "127.0.0.1")
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fullListenerOn(t, [4]byte{127, 0, 0, 2}, n)
+	p := profile("http://two.test:" + port)
+	p.Timeout, p.Rate, p.Connections, p.Warmup, p.Tail = 10*time.Second, 100, 4, 0, 0
+	r, err := run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.1")}, nil
+	})
+	if err != nil || r.Connected != 4 || r.Classes[load.OK] != 50 || r.Addresses["127.0.0.1:"+port] != 4 || r.ConnectErrors["timeout"] == 0 {
+		t.Errorf("%v: %d connected to %v, %v, %v", err, r.Connected, r.Addresses, r.ConnectErrors, r.Classes)
+	}
+}
+
 // fullListener is the address of a listener that accepts nothing and has no room for more.
 func fullListener(t *testing.T) string {
+	t.Helper()
+	return fullListenerOn(t, [4]byte{127, 0, 0, 1}, 0)
+}
+
+func fullListenerOn(t *testing.T, ip [4]byte, port int) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: ip, Port: port}); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Listen(fd, 1); err != nil {
@@ -77,5 +107,12 @@ func fullListener(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("127.0.0.1:%d", sa.(*unix.SockaddrInet4).Port)
+	address := fmt.Sprintf("%d.%d.%d.%d:%d", ip[0], ip[1], ip[2], ip[3], sa.(*unix.SockaddrInet4).Port)
+	for { // fill its queue
+		c, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { c.Close() })
+	}
 }

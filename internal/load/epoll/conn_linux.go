@@ -33,6 +33,7 @@ type conn struct {
 	written          int   // bytes of the request
 	reused           bool  // the connection was not opened for its request
 	served           bool  // the connection has carried an answer
+	openEnd          int64 // deadline of opening it, with all addresses
 	opened, first    int64 // when the connect began, when the answer's first byte came
 	addrs            []netip.AddrPort
 	turn, tried      int // of addrs: the first to be tried, and how many have been

@@ -88,11 +88,42 @@ func (cn *connector) tryNext(c *conn, k load.Failure) {
 		}
 		c.opened = cn.w.now
 		if k = cn.connect(c); k == load.FailureNone {
+			// Each address but the last has a share of the time: one may be dead.
+			if left := int64(len(c.addrs) - c.tried + 1); left > 1 {
+				cn.until(c, cn.w.now+min((c.openEnd-cn.w.now)/left, mostShare))
+			} else if len(c.addrs) > 1 {
+				cn.until(c, c.openEnd)
+			}
 			return
 		}
 		cn.avoid(c)
 	}
 	cn.openFailed(c, k)
+}
+
+// mostShare is the most time in ns for a connect to one of several addresses. The last has
+// all that is left.
+const mostShare = int64(time.Second)
+
+// until sets the deadline of opening c.
+func (cn *connector) until(c *conn, deadline int64) {
+	c.deadline = deadline
+	cn.w.deadlines.add(&c.awaited)
+}
+
+// expired handles the end of the time for opening c, or for one of its addresses.
+func (cn *connector) expired(c *conn) {
+	switch {
+	case c.state != connConnecting:
+		cn.openFailed(c, load.FailureTimeout)
+	case c.fd < 0:
+		cn.openFailed(c, load.FailureLookupTimeout)
+	case c.tried < len(c.addrs) && cn.w.now < c.openEnd:
+		cn.connectFailed(c, unix.ETIMEDOUT)
+	default:
+		cn.avoid(c)
+		cn.openFailed(c, load.FailureTimeout)
+	}
 }
 
 // connect begins to connect c's socket to the address that is next.
@@ -155,8 +186,8 @@ func (cn *connector) open(c *conn) {
 	}
 	c.state, c.fd, c.tried = connConnecting, -1, 0
 	cn.opening++
-	c.deadline = cn.w.deadline(c)
-	cn.w.deadlines.add(&c.awaited)
+	c.openEnd = cn.w.deadline(c)
+	cn.until(c, c.openEnd)
 	cn.locate(c)
 }
 
@@ -167,6 +198,9 @@ func (cn *connector) opened(c *conn) {
 		return
 	}
 	cn.connected(c)
+	if c.deadline != c.openEnd {
+		cn.until(c, c.openEnd)
+	}
 	switch {
 	case c.pool.target.TLS != nil:
 		cn.startHandshake(c)

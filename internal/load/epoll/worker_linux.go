@@ -329,10 +329,8 @@ func (w *Worker) expire() {
 		switch {
 		case w.deadlines.first.stream != nil:
 			w.streams.cancel(c, w.deadlines.first.stream)
-		case c.state == connConnecting && c.fd < 0:
-			w.connector.openFailed(c, load.FailureLookupTimeout)
 		case c.state == connConnecting || c.state == connHandshake || c.state == connSettings:
-			w.connector.openFailed(c, load.FailureTimeout)
+			w.connector.expired(c)
 		default:
 			w.exchanges.fail(c, load.FailureTimeout)
 		}
