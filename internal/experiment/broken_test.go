@@ -169,7 +169,7 @@ func TestReadWithoutFile(t *testing.T) {
 	if _, err := experiment.Read(filepath.Join(dir, "nowhere.yaml"), known); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := experiment.Read(dir, known); err == nil || !strings.Contains(err.Error(), "is a directory") {
+	if _, err := experiment.Read(dir, known); err == nil || !strings.Contains(err.Error(), "a directory") {
 		t.Errorf("a directory: %v", err)
 	}
 }
