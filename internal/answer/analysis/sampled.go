@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -106,6 +107,9 @@ func (s *sampled) part(p metric.Part, planes map[metric.Plane]series) (float64, 
 	total := make(series, len(s.rows))
 	for _, plane := range p.Planes {
 		v, ok := planes[plane]
+		if !ok && plane == metric.Node && len(p.Planes) > 1 && !slices.Contains(s.Unknown, plane) {
+			continue // a source of pods has no figures of nodes: the sum is of all that it has
+		}
 		if !ok {
 			return 0, false
 		}
