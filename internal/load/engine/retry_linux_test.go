@@ -144,9 +144,18 @@ func TestGRPCMaxConnectionAge(t *testing.T) {
 	for _, rate := range []float64{0, 2000} {
 		p := profileH2("http://" + l.Addr().String() + "/grpc.health.v1.Health/Check")
 		p.Protocol, p.Connections, p.Streams, p.Rate, p.Warmup, p.Measure = load.ProtocolGRPC, 4, 16, rate, 0, 2*brief()
-		r := mustRun(t, p)
-		if r.Requests == 0 || r.Classes[load.OK] != r.Requests || r.Reconnects == 0 {
-			t.Errorf("rate %v: %v, %v, %d reconnects, %d retried", rate, r.Classes, r.Errors, r.Reconnects, r.Retried)
+		var reconnects int64
+		for range 20 { // a busy machine may do little in a brief window
+			r := mustRun(t, p)
+			if r.Requests == 0 || r.Classes[load.OK] != r.Requests {
+				t.Errorf("rate %v: %v, %v, %d reconnects, %d retried", rate, r.Classes, r.Errors, r.Reconnects, r.Retried)
+			}
+			if reconnects = r.Reconnects; reconnects > 0 {
+				break
+			}
+		}
+		if reconnects == 0 {
+			t.Errorf("rate %v: the server ended no connection", rate)
 		}
 	}
 }
