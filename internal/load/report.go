@@ -73,7 +73,8 @@ type Report struct {
 	// Profile.RetryIdle applied.
 	Retried int64 `json:"retried,omitempty"`
 	// Completed counts answers (any status) whose last byte arrived within the
-	// measure window, whenever they were sent: the denominator of cost per request.
+	// measure window, whenever they were sent: the denominator of cost per request. With
+	// slices it counts the answers to requests of the window, and BacklogEnd is zero.
 	Completed int64 `json:"completed"`
 	// BacklogStart and BacklogEnd count requests due before the start and the end of
 	// the measure window that had not ended by then.

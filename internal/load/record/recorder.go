@@ -145,14 +145,18 @@ func (r *Recorder) Finish(o Outcome) {
 		r.count(&o, class, response)
 	}
 	r.whole.finish(&o)
+	counted := r.InWindow(o.End)
+	if r.slices.table != nil { // a slice has all of its requests, and the window leaves none over
+		counted = window
+	}
 	for i, edge := range r.Window {
-		if o.Intended < edge && o.End >= edge {
+		if o.Intended < edge && o.End >= edge && (i == 0 || r.slices.table == nil) {
 			r.backlog[i]++
 		}
 	}
 	if o.Status != 0 {
 		r.live.completed++
-		if r.InWindow(o.End) {
+		if counted {
 			r.completed++
 		}
 	}

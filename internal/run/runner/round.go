@@ -39,6 +39,7 @@ func (s *share) apply(p *load.Profile) {
 	table := s.table
 	table.Own = s.own
 	p.Start, p.Warmup, p.Measure, p.Slices = s.start, s.warmup, s.measure, &table
+	p.Tail = max(p.Tail, 2*lastRead) // its process must live until the last reading
 }
 
 // rounds splits trials into rounds and single trials.

@@ -65,8 +65,8 @@ func TestRoundOfFakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(rows) != 30 {
-			t.Fatalf("%s has %d slices, want 30", r.ID, len(rows))
+		if len(rows) != 31 || rows[30].Own {
+			t.Fatalf("%s has %d slices, want 30 and the time after them", r.ID, len(rows))
 		}
 		if owners[r.Block] == nil {
 			owners[r.Block] = map[int]int{}

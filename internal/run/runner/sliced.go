@@ -44,6 +44,7 @@ const (
 	ownSlice   sliceKind = iota // it has the load
 	afterSlice                  // of another, directly after an own one: late answers and deferred work
 	idleSlice                   // of another, after one of another
+	leadSlice                   // the first one, after an own one of the warm-up: in no sum
 )
 
 // use is the CPU of a member's tasks in all slices of a kind.
@@ -80,7 +81,7 @@ func newSliceReader(m meter.Meter, s *share, members []*trial) *sliceReader {
 
 func newSliceMember(t *trial) *sliceMember {
 	m := &sliceMember{trial: t, uses: map[sliceKind]*use{}, shown: shown{cpu: map[metric.Plane]int64{}}}
-	for kind := ownSlice; kind <= idleSlice; kind++ {
+	for kind := ownSlice; kind <= leadSlice; kind++ {
 		m.uses[kind] = &use{cpu: map[string]int64{}}
 	}
 	return m
@@ -96,17 +97,20 @@ func (r *sliceReader) of(t *trial) *sliceMember {
 	return nil
 }
 
+// lastRead is the time after the last slice for its late answers. It is a part of the tail.
+const lastRead = 200 * time.Millisecond
+
 // nap bounds a sleep, so that the end of the context is noticed.
 const nap = 50 * time.Millisecond
 
-// run reads all edges of the measure phase.
+// run reads all edges of the measure phase, and once more after the last slice.
 func (r *sliceReader) run(ctx context.Context) error {
 	// Never unlocked: the thread, with its timer slack, ends with the goroutine.
 	runtime.LockOSThread()
 	_ = host.PrepareThread(-1) // pins nothing, so it cannot fail
 	host.Prioritise()
-	for edge := r.first; edge <= len(r.table.Owners); edge++ {
-		due := r.start.Add(r.table.Edge(edge))
+	for edge := r.first; edge <= len(r.table.Owners)+1; edge++ {
+		due := r.start.Add(min(r.table.Edge(edge), r.table.End()+lastRead))
 		for wait := time.Until(due); wait > 0; wait = time.Until(due) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -127,8 +131,10 @@ func (r *sliceReader) run(ctx context.Context) error {
 // kind is what a slice is for a member.
 func (r *sliceReader) kind(slice, member int) sliceKind {
 	switch owners := r.table.Owners; {
-	case slice >= 0 && owners[slice] == member:
+	case slice >= 0 && slice < len(owners) && owners[slice] == member:
 		return ownSlice
+	case slice > 0 && owners[slice-1] == member && slice == r.first:
+		return leadSlice
 	case slice > 0 && owners[slice-1] == member:
 		return afterSlice
 	}
@@ -158,7 +164,7 @@ func (m *sliceMember) read(ctx context.Context, from meter.Meter, slice int, at 
 		row.CPU[task.Plane] += used
 		of.cpu[task.ID] += used
 	}
-	m.rows = append(m.rows, row)
+	m.rows = append(m.rows, row) // the last one is after the measure phase
 	m.last, m.at = now, at
 	m.sample(row)
 	return nil
