@@ -42,7 +42,7 @@ build-kube: ## the same, and tare-kube, which measures on Kubernetes clusters
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
 
 .PHONY: quickstart
-quickstart: build ## weigh a real Envoy sidecar on this machine, in about three minutes
+quickstart: build ## weigh a real Envoy sidecar on this machine, in about two minutes
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
 	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 

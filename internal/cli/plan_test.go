@@ -52,7 +52,7 @@ func TestPlanText(t *testing.T) {
 
 // A file without a seed gets a fresh one, and the printed settings repeat its plan.
 func TestPlanDrawsASeed(t *testing.T) {
-	const file = "../../examples/quickstart.yaml"
+	const file = "../../examples/meshes-local.yaml"
 	seen := map[string]bool{}
 	var first string
 	for range 5 {
