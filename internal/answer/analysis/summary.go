@@ -67,7 +67,7 @@ func (d *run) lostTrials(c Count) []Warning {
 	for _, t := range d.trials {
 		switch {
 		case t.Error != "":
-			failed = append(failed, t.ID+": "+firstLine(t.Error))
+			failed = append(failed, t.ID+": "+headOf(t.Error))
 		case !t.Valid:
 			invalid = append(invalid, t.ID+reasons(t))
 		}
@@ -91,8 +91,13 @@ func (d *run) lostTrials(c Count) []Warning {
 	return ws
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
+// headOf is the first line of an error, and the first of its causes, which are indented below it.
+func headOf(s string) string {
+	line, rest, _ := strings.Cut(s, "\n")
+	cause, _, _ := strings.Cut(rest, "\n")
+	if strings.HasPrefix(cause, "  ") {
+		line += ": " + strings.TrimSpace(cause)
+	}
 	return line
 }
 

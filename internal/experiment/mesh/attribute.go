@@ -24,7 +24,20 @@ var clusterRules = slices.Concat([]Rule{
 	{Plane: metric.App, Container: "app", PodLabel: ofTare},
 	{Plane: metric.Load, Container: "load", PodLabel: ofTare},
 	{Plane: metric.Platform, Role: "dns", Namespace: "kube-system", PodLabel: map[string]string{"k8s-app": "kube-dns"}},
-}, platformRules("kube-*", "local-path-storage", "gke-*", "gmp-*", "aks-*", "azure-*", "amazon-*", "openshift-*", "calico-*", "tigera-*", "metallb-system"))
+}, platformRules(systemNamespaces...))
+
+// systemNamespaces are whole names, except OpenShift's, whose prefix no user gets.
+var systemNamespaces = []string{
+	"kube-system", "kube-public", "kube-node-lease", // Kubernetes
+	"kube-flannel", "calico-system", "calico-apiserver", "tigera-operator", // networks
+	"local-path-storage", "metallb-system", // storage of kind and k3s, load balancers of bare metal
+	"gke-managed-system", "gke-managed-cim", "gke-managed-dpv2-observability", "gke-managed-networking-dra-driver", // GKE
+	"gke-managed-volumepopulator", "gke-managed-filestorecsi", "gke-managed-parallelstorecsi", "gke-managed-lustrecsi",
+	"gke-gmp-system", "gke-mcs", "gmp-system", "gmp-public",
+	"aks-command", "azure-arc", "azure-extensions-usage-system", "azure-workload-identity-system", // AKS
+	"amazon-cloudwatch", "amazon-guardduty", "amazon-network-flow-monitor", // EKS
+	"openshift-*",
+}
 
 // ofTare is the label of every pod that tare deploys.
 var ofTare = map[string]string{"app.kubernetes.io/managed-by": "tare"}

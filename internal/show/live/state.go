@@ -33,6 +33,8 @@ type trial struct {
 	measured []float64        // answers in each second of the measure phase
 	errors   int64            // in the measure phase
 	cores    map[string]float64
+	busy     map[string]float64 // cores, summed over the samples of the measure phase
+	samples  int                // in the measure phase
 }
 
 // of returns the running trial of an event, or an empty one.
@@ -66,7 +68,11 @@ func (s *state) apply(e result.Event) []string {
 		}
 	case result.KindSample:
 		if e.Sample != nil && e.Sample.Cores != nil {
-			s.of(e.Trial).cores = e.Sample.Cores
+			t := s.of(e.Trial)
+			t.cores = e.Sample.Cores
+			if s.phase == "measure" { // later samples are of an idle application
+				t.add(e.Sample.Cores)
+			}
 		}
 	case result.KindError, result.KindInvalid:
 		if e.Kind == result.KindError || e.Trial != "" {
@@ -126,7 +132,7 @@ func (s *state) closing(t *trial, now time.Time) string {
 	if len(t.measured) > 0 {
 		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", mean(t.measured), count(t.errors, "error")))
 	}
-	if c := t.planes(); c != "" {
+	if c := planes(t.meanCores()); c != "" {
 		parts = append(parts, c)
 	}
 	// The last trial of a round has the time of all.
@@ -134,6 +140,26 @@ func (s *state) closing(t *trial, now time.Time) string {
 		parts = append(parts, round(left).String()+" left")
 	}
 	return strings.Join(parts, "  ")
+}
+
+// add keeps the CPU of a sample of the measure phase.
+func (t *trial) add(cores map[string]float64) {
+	if t.busy == nil {
+		t.busy = map[string]float64{}
+	}
+	t.samples++
+	for plane, c := range cores {
+		t.busy[plane] += c
+	}
+}
+
+// meanCores is the CPU of each plane over the samples of the measure phase.
+func (t *trial) meanCores() map[string]float64 {
+	means := map[string]float64{}
+	for plane, c := range t.busy {
+		means[plane] = c / float64(t.samples)
+	}
+	return means
 }
 
 // live is the line redrawn in place: the most perishable news first, cut to width.
@@ -153,7 +179,7 @@ func (s *state) live(now time.Time, width int) string {
 	if t.progress != nil {
 		parts = append(parts, t.load())
 	}
-	if c := t.planes(); c != "" {
+	if c := planes(t.cores); c != "" {
 		parts = append(parts, c)
 	}
 	if s.problems > 0 {
@@ -198,10 +224,10 @@ func mean(xs []float64) float64 {
 }
 
 // planes is CPU by plane in cores, in the order of all reports.
-func (t *trial) planes() string {
+func planes(cores map[string]float64) string {
 	var parts []string
 	for _, plane := range metric.Planes() {
-		if c, ok := t.cores[string(plane)]; ok && c >= 0.005 {
+		if c, ok := cores[string(plane)]; ok && c >= 0.005 {
 			parts = append(parts, fmt.Sprintf("%s %.2f", plane, c))
 		}
 	}

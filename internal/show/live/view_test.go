@@ -20,6 +20,8 @@ func story() []result.Event {
 		{Time: at(1), Kind: result.KindPhase, Trial: "001-none-b1", Phase: "measure"},
 		{Time: at(2), Kind: result.KindProgress, Trial: "001-none-b1", Progress: &result.Progress{Second: 1, Rate: 999.6, P50MS: 0.123}},
 		{Time: at(2), Kind: result.KindSample, Trial: "001-none-b1", Sample: &result.Sample{Cores: map[string]float64{"app": 0.051, "load": 0.11}}},
+		{Time: at(9), Kind: result.KindPhase, Trial: "001-none-b1", Phase: "drain"},
+		{Time: at(9), Kind: result.KindSample, Trial: "001-none-b1", Sample: &result.Sample{Cores: map[string]float64{"app": 0.02}}}, // idle
 		{Time: at(10), Kind: result.KindDone, Trial: "001-none-b1"},
 		{Time: at(10), Kind: result.KindTrial, Trial: "002-envoy-b1"},
 		{Time: at(12), Kind: result.KindInvalid, Trial: "002-envoy-b1", Message: "the data plane is not in the path", Hint: "look at provenance/"},

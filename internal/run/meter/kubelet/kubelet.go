@@ -38,6 +38,9 @@ const (
 	cadvisorPath = "metrics/cadvisor"
 )
 
+// atOnce is the maximum number of requests at the same time. They pass through the API server.
+const atOnce = 32
+
 // Refresh is the counter refresh interval to plan with before [Meter.Probe] has measured it.
 const Refresh = meter.KubeletRefresh
 
@@ -158,6 +161,7 @@ func (m *Meter) ask(ctx context.Context, tasks []platform.Task, depth meter.Dept
 	answers := make([]answer, len(m.nodes))
 	states := map[containerKey]cluster.Container{}
 	var asking errgroup.Group
+	asking.SetLimit(atOnce)
 	for i, n := range m.nodes {
 		a := &answers[i]
 		asking.Go(func() error {
