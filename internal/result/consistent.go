@@ -24,6 +24,7 @@ func (r *Record) Contradictions() []string {
 		c.counts(r.Load)
 		c.ended(r.Load, r.Valid)
 		c.due(r.Load)
+		c.conserved(r)
 	}
 	return c.found
 }

@@ -266,8 +266,13 @@ func (l *ledger) calls(e edge) {
 }
 
 func (l *ledger) close(e Equation) {
-	e.OK = e.Counted >= e.Expected-e.Fewer && e.Counted <= e.Expected+e.More
+	e.OK = e.Holds()
 	l.out.Equations = append(l.out.Equations, e)
+}
+
+// Holds reports whether the difference is allowed.
+func (e Equation) Holds() bool {
+	return e.Counted >= e.Expected-e.Fewer && e.Counted <= e.Expected+e.More
 }
 
 func (l *ledger) limit(n int64) int64 {

@@ -48,6 +48,9 @@ func one(t *testing.T, cfg runner.Config) result.Record {
 	if r := records[0]; r.Error != "" || r.Balance == nil {
 		t.Fatalf("%s %+v", r.Error, r.Warnings)
 	}
+	if found := records[0].Contradictions(); found != nil {
+		t.Errorf("contradictions: %q", found)
+	}
 	for _, e := range records[0].Balance.Equations {
 		t.Logf("%s: %d expected, %d counted, -%d +%d", e.Where, e.Expected, e.Counted, e.Fewer, e.More)
 	}
