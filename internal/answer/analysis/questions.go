@@ -278,6 +278,10 @@ func (x *estimator) levels(cs []Comparison, family []int, q *Question) {
 	}
 }
 
+// mostRelative is the relative difference above which a smallest difference is unknown: no treatment
+// has it, and with few noisy pairs its logarithm exceeds every number.
+const mostRelative = 1000
+
 // smallest is the smallest true difference that a test at a level shows; nil if unknown.
 func (x *estimator) smallest(r stats.Result, level float64, relative bool) *Smallest {
 	i, ok := r.Detectable(level, stats.Power, x.confidence)
@@ -286,7 +290,13 @@ func (x *estimator) smallest(r stats.Result, level float64, relative bool) *Smal
 	}
 	if relative {
 		low, high := math.Expm1(*i.Low), math.Expm1(*i.High)
-		i = stats.Interval{Estimate: math.Expm1(i.Estimate), Low: &low, High: &high}
+		i = stats.Interval{Estimate: math.Expm1(i.Estimate)}
+		if i.Estimate > mostRelative {
+			return nil
+		}
+		if high <= mostRelative {
+			i.Low, i.High = &low, &high
+		}
 	}
 	return &Smallest{Interval: i, Relative: relative, Level: level}
 }
