@@ -131,7 +131,7 @@ cluster-down: bin/tare-cluster ## take it down whole
 	@bin/tare-cluster down
 
 .PHONY: lint
-lint: ## gofmt, the word list, go vet, staticcheck, govulncheck
+lint: ## gofmt, the word list, go vet, staticcheck, gosec, govulncheck
 	@unformatted=$$(gofmt -l cmd internal test *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) run ./test/words
 	$(GO) vet ./...
@@ -139,6 +139,7 @@ lint: ## gofmt, the word list, go vet, staticcheck, govulncheck
 	$(GO) vet -C test/cluster ./...
 	$(TOOL) staticcheck ./...
 	cd test/cluster && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
+	@tools/gosec.sh $(TOOL) gosec
 	@$(TOOL) govulncheck ./... || { code=$$?; [ $$code -ne 3 ] || exit $$code; \
 	  echo "govulncheck could not run (no vulnerability database within reach?): known vulnerabilities were NOT checked"; }
 

@@ -16,9 +16,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/calls"
 )
+
+// maxTargets bounds a file of requests, in bytes.
+const maxTargets = 1 << 30
 
 // build makes the profile; every mistake is named.
 func (f *loadFlags) build(urls []string) (load.Profile, error) {
@@ -152,7 +156,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	}
 	in, name := f.in, "standard input"
 	if f.targets != "-" {
-		file, err := os.Open(f.targets)
+		file, err := regular.Open(f.targets, maxTargets)
 		if err != nil {
 			return fmt.Errorf("--targets: %w", err)
 		}
@@ -195,7 +199,7 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	case name == "-" && isFile:
 		body, err = io.ReadAll(io.LimitReader(f.in, load.MaxRequestSize))
 	case isFile:
-		body, err = os.ReadFile(name)
+		body, err = regular.ReadInput(name, load.MaxRequestSize)
 	}
 	if err != nil {
 		return fmt.Errorf("read --data: %w", err)
