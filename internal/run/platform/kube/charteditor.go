@@ -70,7 +70,7 @@ func (e *chartEditor) Objects(c chart.Installed, manifest []byte) ([]byte, error
 			delete(annotations, fileAnnotation)
 			o.SetAnnotations(annotations)
 		}
-		return errors.Join(err, write(&applied, o))
+		return errors.Join(err, write(&applied, withoutSecrets(o)))
 	})
 	if err != nil {
 		return nil, err
@@ -81,6 +81,25 @@ func (e *chartEditor) Objects(c chart.Installed, manifest []byte) ([]byte, error
 		}
 	}
 	return rendered.Bytes(), e.keep(c, applied.Bytes())
+}
+
+// withoutSecrets returns o, or a Secret without its values: results are published, and secrets are never among them.
+func withoutSecrets(o *unstructured.Unstructured) *unstructured.Unstructured {
+	if o.GroupVersionKind() != (schema.GroupVersionKind{Version: "v1", Kind: "Secret"}) {
+		return o
+	}
+	o = o.DeepCopy()
+	for _, field := range []string{"data", "stringData"} {
+		values, _, _ := unstructured.NestedMap(o.Object, field)
+		for key, value := range values {
+			text, _ := value.(string)
+			values[key] = fmt.Sprintf("not recorded (%d characters)", len(text))
+		}
+		if values != nil {
+			o.Object[field] = values
+		}
+	}
+	return o
 }
 
 // write adds an object to a YAML stream.

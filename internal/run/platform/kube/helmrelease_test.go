@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -180,6 +181,33 @@ func TestChartDryRun(t *testing.T) {
 	for _, want := range []string{"replicas: 3", `"delay": "7ms"`, "kubectl apply -n tare-test-1-1"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}
+
+// Results keep a chart's objects, but no value of a Secret. The object that is applied stays whole.
+func TestSecretsAreNotRecorded(t *testing.T) {
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "login"},
+		"data": map[string]any{"password": "aHVudGVyMg=="}, "stringData": map[string]any{"token": "hunter2"},
+	}}
+	config := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings"}, "data": map[string]any{"level": "debug"},
+	}}
+	var kept, applied bytes.Buffer
+	for _, o := range []*unstructured.Unstructured{secret, config} {
+		if err := errors.Join(write(&kept, withoutSecrets(o)), write(&applied, o)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, value := range []string{"aHVudGVyMg==", "hunter2"} {
+		if strings.Contains(kept.String(), value) || !strings.Contains(applied.String(), value) {
+			t.Errorf("value %q:\n%s\napplied:\n%s", value, kept.String(), applied.String())
+		}
+	}
+	for _, text := range []string{"password: not recorded (12 characters)", "token: not recorded (7 characters)", "level: debug"} {
+		if !strings.Contains(kept.String(), text) {
+			t.Errorf("no %q in\n%s", text, kept.String())
 		}
 	}
 }
