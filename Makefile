@@ -46,10 +46,11 @@ quickstart: build ## weigh a real Envoy sidecar on this machine, in about two mi
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
 	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 
+# Many tests wait for other processes, so more of them than processors run at the same time.
 .PHONY: test
 test: ## unit tests, in about a minute
 	@rm -f $(FLAKY)/unit*.txt
-	$(call tests,$(UNIT),unit) -short -p 4
+	$(call tests,$(UNIT),unit) -short -p 4 -parallel 8
 	@tools/flaky.sh $(FLAKY)
 
 .PHONY: race

@@ -260,15 +260,15 @@ func TestConservedRequests(t *testing.T) {
 		edits      []string
 		short      bool
 	}{
-		{"no proxy", "none", nil, true},
+		{"no proxy", "none", nil, false},
 		{"TCP", "none", []string{"rate: [300]", "rate: [300]\n  protocol: [tcp]\n  requestSize: [300B]"}, true},
-		{"chain", "none", []string{"topology: echo", "topology: chain-3"}, true},
+		{"chain", "none", []string{"topology: echo", "topology: chain-3"}, false},
 		{"calls with a probability, redirects and retries", "none", []string{services, `application:
   services:
   - {name: front, calls: [{service: back, probability: 0.3}, {service: back, path: /old, followRedirects: true, alongside: true}, {service: flaky, retries: 3}]}
   - {name: back, redirects: {/old: /}}
   - {name: flaky, errors: {ratio: 0.2, status: 500}}`}, true},
-		{"as many as possible", "none", []string{"rate: [300]", "rate: [max]"}, true},
+		{"as many as possible", "none", []string{"rate: [300]", "rate: [max]"}, false},
 		{"a killed application", "none", []string{"blocks: 1", "blocks: 1\nfaults: [{kind: kill, at: 300ms, for: 500ms, target: {service: echo}}]"}, true},
 		{"chain through Envoy", "envoy", []string{"topology: echo", "topology: chain-3"}, false},
 		{"replicas", "envoy", []string{"rate: [300]", "rate: [300]\n  replicas: [3]"}, false},
@@ -286,7 +286,7 @@ func TestConservedRequests(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if !test.short && testing.Short() {
-				t.Skip("starts a real Envoy")
+				t.Skip("takes seconds; others are enough for a short run")
 			}
 			text := strings.Replace(conservedText, "[none]", "["+test.mesh+"]", 1)
 			for i := 0; i < len(test.edits); i += 2 {

@@ -103,6 +103,7 @@ func warned(r result.Record, code string) string {
 // load, and around a measure phase shorter than the interval. No other two readings
 // are nearer to the edges.
 func TestPacedCounters(t *testing.T) {
+	t.Parallel()
 	for name, measure := range map[string]time.Duration{"shorter than a refresh": 300 * time.Millisecond, "longer": 4 * refresh} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +166,7 @@ const clocks = 20 * time.Millisecond
 // The record has the CPU of a node outside its pods, beside the deployment's tasks.
 // Without refreshes of these counters it has the reason, and the others are used.
 func TestFoundTasks(t *testing.T) {
+	t.Parallel()
 	for name, still := range map[string]bool{"refreshed": false, "never refreshed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -235,6 +237,7 @@ func TestMeterGap(t *testing.T) {
 
 // A deployment that is never idle is measured, with warnings about CPU and memory.
 func TestNeverIdle(t *testing.T) {
+	t.Parallel()
 	for name, limits := range map[string]experiment.Idle{"of CPU": {CPU: 0}, "of memory": {CPU: 1000, Memory: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -142,6 +142,7 @@ func TestRoundWithoutOneMember(t *testing.T) {
 // An interrupt in any phase records the whole round or nothing of it, and removes everything. The
 // rest can be done.
 func TestInterruptedRound(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		phase    string
 		recorded int

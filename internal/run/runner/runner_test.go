@@ -28,6 +28,7 @@ func (hinted) Hint() string { return "plug it in" }
 
 // Each row breaks one part of a trial. Its record has the outcome, and the run does not fail.
 func TestWhatGoesWrong(t *testing.T) {
+	t.Parallel()
 	soon := func(err error) func() error { // a task that dies during the measure phase
 		begin := time.Now()
 		return func() error {
@@ -144,6 +145,7 @@ func TestRunGoesOn(t *testing.T) {
 
 // An interrupt in any phase ends the run, removes the deployment and keeps all records.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		phase    string
 		recorded int
@@ -190,6 +192,7 @@ func TestInterrupt(t *testing.T) {
 
 // A removal that hangs ends at its deadline, or at the second interrupt. Both end the run.
 func TestRemoveThatHangs(t *testing.T) {
+	t.Parallel()
 	hang := func(context.Context) error { select {} }
 	t.Run("deadline", func(t *testing.T) {
 		t.Parallel()
@@ -251,6 +254,7 @@ func unfit(r result.Record) (all []result.Warning) {
 
 // The wall clock is stepped: differences are correct, and the record has a warning.
 func TestClockStepped(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		when  func(result.Event) bool
