@@ -29,7 +29,7 @@ var interleaving = []struct {
 	why, hint string
 }{
 	{func(e *Experiment) bool { return e.Platform.Kind != mesh.OnLocal },
-		"only platform local deploys several trials at once", "remove order, or write platform: {kind: local}"},
+		"only platform local deploys several trials at once", "write order: balanced, or platform: {kind: local}"},
 	{func(e *Experiment) bool { return len(e.Faults) > 0 },
 		"a fault would also change the slices of other treatments", "remove order, or the faults"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
