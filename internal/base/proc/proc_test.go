@@ -34,7 +34,6 @@ var roles = map[string]func(){
 	},
 	"affinity": func() { _, _ = io.Copy(os.Stdout, strings.NewReader(statusLine("Cpus_allowed_list"))) },
 	"parent":   parent,
-	"state":    printState,
 	"fd":       func() { b, _ := io.ReadAll(os.NewFile(3, "three")); fmt.Printf("%s %s", b, os.Getenv("EXTRA")) },
 }
 

@@ -208,6 +208,9 @@ func TestUnreadableHome(t *testing.T) {
 	}
 }
 
+// The role needs Linux, as this file does.
+func init() { roles["state"] = printState }
+
 // printState sweeps, creates a state file and prints the directory of the file.
 func printState() {
 	if _, err := Sweep(); err != nil {

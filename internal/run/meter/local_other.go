@@ -28,6 +28,9 @@ func Host() result.Environment {
 	return result.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
 }
 
+// AvailableMemory is 0: unknown.
+func AvailableMemory() int64 { return 0 }
+
 func unsupported() error {
 	return fmt.Errorf("meter processes on %s: %w: process CPU clocks and /proc are Linux's", runtime.GOOS, errors.ErrUnsupported)
 }
