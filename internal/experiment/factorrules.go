@@ -16,11 +16,6 @@ import (
 // factorRules checks factors and baseline.
 type factorRules struct{ validation }
 
-func (v factorRules) validate() {
-	v.factors()
-	v.baseline()
-}
-
 func (v factorRules) factors() {
 	f := v.e.Factors
 	if len(f.Named()) == 0 && v.doc.Sound("factors") && !v.anyWritten() {

@@ -81,15 +81,6 @@ func compile(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile(`(?i)\b(?:` + spaced + `)\b`)
 }
 
-func (r *rule) covers(k kind) bool {
-	for _, w := range r.Where {
-		if w == k {
-			return true
-		}
-	}
-	return false
-}
-
 // uses returns the byte ranges of text that break the rule.
 func (r *rule) uses(text []byte) [][]int {
 	found := r.match.FindAllIndex(text, -1)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -82,12 +81,4 @@ func writeCSV(w io.Writer, r *analysis.Report) error {
 		return fmt.Errorf("write report as CSV: %w", err)
 	}
 	return nil
-}
-
-// began is when the first trial started; the zero time if it is not known.
-func began(r *analysis.Report) time.Time {
-	if r.Setup.FirstStart == nil {
-		return time.Time{}
-	}
-	return *r.Setup.FirstStart
 }

@@ -165,7 +165,7 @@ func (m manifests) ports(s app.Service) []corev1.ContainerPort {
 func (m manifests) loadJob() *batchv1.Job {
 	n, mode, never := int32(m.options.Workers), batchv1.IndexedCompletion, int32(0)
 	pod := m.workerPod()
-	generatorImage{m.trial}.addTo(&pod, m.container(copyContainer, 0))
+	generatorImage(m).addTo(&pod, m.container(copyContainer, 0))
 	m.place(&pod, loadService, true)
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels(loadService)}, Spec: pod}
 	m.enrolment.markLoad(&template)
@@ -193,7 +193,7 @@ func (m manifests) workerPod() corev1.PodSpec {
 // containersOf lists the containers in the manifest of a service's pods, or of the load's.
 func (m manifests) containersOf(service string) ([]string, error) {
 	if service == loadService {
-		if _, ok := (generatorImage{m.trial}).separate(); ok {
+		if _, ok := generatorImage(m).separate(); ok {
 			return []string{copyContainer, loadContainer}, nil
 		}
 		return []string{loadContainer}, nil
