@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
@@ -20,6 +21,15 @@ func (c *CommandLine) fetchProgram(ctx context.Context, name string) (path, vers
 		return "", "", err
 	}
 	return found.Path, found.Version, nil
+}
+
+// programAt finds a program at a path. Its version includes the start of its digest: two builds may print one version.
+func programAt(ctx context.Context, name, path string) (found, version string, err error) {
+	f, err := fetch.At(ctx, name, path)
+	if err != nil {
+		return "", "", err
+	}
+	return f.Path, strings.TrimSpace(f.Version + " (sha256 " + f.SHA256[:12] + ")"), nil
 }
 
 // progressBar shows how far a download is: redrawn on a terminal, a line now and then elsewhere.

@@ -26,7 +26,7 @@ type listing struct {
 
 var listings = []listing{
 	{"meshes", "what an experiment's mesh factor may name, besides the path of a definition",
-		[]string{"MESH", "PROVIDES", "LOCAL", "KUBERNETES", "DESCRIPTION"}, meshRows},
+		[]string{"MESH", "PROVIDES", "LOCAL", "KUBERNETES", "OPTIONS", "DESCRIPTION"}, meshRows},
 	{"apps", "topologies of services that an experiment may load",
 		[]string{"APP", "SERVICES", "CALLS A REQUEST", "DESCRIPTION"}, appRows},
 	{"generators", "load generators, those on this machine with their version, and what their latency means",
@@ -48,26 +48,58 @@ func newListCommand(c *CommandLine) *cobra.Command {
 		names = append(names, l.name)
 		long += fmt.Sprintf("\n  %-12s%s", l.name, l.about)
 	}
+	long += "\n\nlist meshes FILE adds the variants of an experiment file."
 	return &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
 		Short:     "List the meshes, apps, load generators, platforms and metrics",
 		Long:      long,
-		Example:   "  tare list meshes",
+		Example:   "  tare list meshes\n  tare list meshes experiment.yaml",
 		ValidArgs: names,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[0] == "meshes" {
+				return nil
+			}
+			return cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)(cmd, args)
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, l := range listings {
-				if l.name == args[0] {
-					return c.Table(l.header, l.rows(c.catalog))
+				if l.name != args[0] {
+					continue
 				}
+				rows := l.rows(c.catalog)
+				if len(args) == 2 {
+					s, err := c.Read(args[1], ExperimentOptions{})
+					if err != nil {
+						return err
+					}
+					rows = append(rows, variantRows(s)...)
+				}
+				return c.Table(l.header, rows)
 			}
 			return fmt.Errorf("list %s: no such listing", args[0])
 		},
 	}
 }
 
-func meshRows(catalog) (rows [][]string) {
-	for _, d := range mesh.Builtin() {
+// variantRows are the variants of an experiment file, described by their changes.
+func variantRows(s *Study) [][]string {
+	var all []mesh.Definition
+	for _, name := range s.Experiment.Variants() {
+		d := s.Meshes[name]
+		d.Description = s.Experiment.Changes(name)
+		if version := s.Experiment.MeshSettings(name).Version; version != "" && d.Kubernetes != nil {
+			k := *d.Kubernetes
+			k.Version, d.Kubernetes = version, &k
+		}
+		all = append(all, d)
+	}
+	return rowsOf(all)
+}
+
+func meshRows(catalog) [][]string { return rowsOf(mesh.Builtin()) }
+
+func rowsOf(all []mesh.Definition) (rows [][]string) {
+	for _, d := range all {
 		local := "no"
 		switch {
 		case d.Local != nil:
@@ -85,7 +117,7 @@ func meshRows(catalog) (rows [][]string) {
 		case d.On(mesh.OnKubernetes) == nil:
 			kubernetes = "yes"
 		}
-		rows = append(rows, []string{d.Name, Provides(d.Provides), local, kubernetes, d.Description})
+		rows = append(rows, []string{d.Name, Provides(d.Provides), local, kubernetes, cmp.Or(strings.Join(d.OptionNames(), ", "), "-"), d.Description})
 	}
 	return rows
 }

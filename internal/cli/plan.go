@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -123,6 +125,13 @@ func writePlanText(w io.Writer, s *Study) error {
 
 	if p.Way != "" {
 		fmt.Fprintf(&b, "%s\n\n", p.Way)
+	}
+	variants := s.variants()
+	for _, name := range slices.Sorted(maps.Keys(variants)) {
+		fmt.Fprintf(&b, "variant %s: %s\n", name, variants[name])
+	}
+	if len(variants) > 0 {
+		b.WriteString("\n")
 	}
 	factors := factorNames(p)
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)

@@ -70,7 +70,7 @@ func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
 		return nil, err
 	}
 	return &Opened{
-		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, Report: o.Notices.Post}).Declare(),
+		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, ProgramAt: programAt, Report: o.Notices.Post}).Declare(),
 		Meter:       m,
 		Environment: meter.Host(),
 	}, nil

@@ -228,6 +228,7 @@ func (c *CommandLine) openResults(s *Study, path string, resume bool, env result
 		return nil, err
 	}
 	env.Provides = s.provides()
+	env.Variants = s.variants()
 	if resume {
 		return result.Resume(path, text, env)
 	}

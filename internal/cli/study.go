@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +45,8 @@ type Study struct {
 	Plan       *plan.Plan
 	Meshes     map[string]mesh.Definition // by name
 	Drawn      bool                       // the file has no seed
+
+	changed []mesh.Definition // variants, and meshes with settings of the file
 }
 
 // seedWords are the seed of the plan, and how to run the same plan again.
@@ -80,6 +84,17 @@ func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Read(file, known, o.Set...); err != nil {
 		return nil, console.InvalidFile(err)
+	}
+	find := known.Definition
+	for _, name := range slices.Sorted(maps.Keys(s.Experiment.Meshes)) {
+		d, err := s.Experiment.Definition(name, find)
+		if err != nil {
+			return nil, console.InvalidFile(err)
+		}
+		s.changed = append(s.changed, d)
+	}
+	for _, d := range s.changed {
+		s.Meshes[d.Name] = d
 	}
 	if s.Plan, err = plan.Expand(s.Experiment); err != nil {
 		return nil, err
@@ -123,6 +138,17 @@ func (s *Study) meshDigests() (map[string]string, error) {
 		digests[name] = hex.EncodeToString(sum[:])
 	}
 	return digests, nil
+}
+
+// variants describe the variants in the plan, by name.
+func (s *Study) variants() map[string]string {
+	all := map[string]string{}
+	for _, t := range s.Plan.Treatments {
+		if name := t.Levels.Mesh; s.Experiment.Meshes[name].From != "" {
+			all[name] = s.Experiment.Changes(name)
+		}
+	}
+	return all
 }
 
 // provides lists the features of each mesh in the plan.

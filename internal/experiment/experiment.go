@@ -21,7 +21,7 @@ type Experiment struct {
 	Metadata    Metadata    `yaml:"metadata" json:"metadata"`
 	Platform    Platform    `yaml:"platform,omitempty" json:"platform"`
 	Application Application `yaml:"application,omitempty" json:"application"`
-	// Meshes are options of each mesh.
+	// Meshes are options of each mesh, and variants of meshes under names of their own.
 	Meshes      map[string]MeshOptions `yaml:"meshes,omitempty" json:"meshes,omitempty"`
 	Factors     Factors                `yaml:"factors" json:"factors"`
 	Load        Load                   `yaml:"load,omitempty" json:"load"`

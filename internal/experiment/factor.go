@@ -21,7 +21,7 @@ var Table = []Factor{
 		Name: "mesh", Default: "none", Text: "Meshes to compare; none is the application alone.",
 		Field:     func(l *Levels) *string { return &l.Mesh },
 		Schema:    func(k Known, level *jsonschema.Schema) { level.Examples = anys(k.Meshes) },
-		check:     func(v factorRules, path, x string) { v.oneOf(path, "mesh", x, v.known.Meshes) },
+		check:     func(v factorRules, path, x string) { v.oneOf(path, "mesh", x, v.meshNames()) },
 		twiceHint: "for a second run of the baseline write control: true",
 	}.Factor(),
 	Column[Rate]{

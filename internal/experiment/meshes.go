@@ -2,32 +2,44 @@ package experiment
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// MeshOptions are the options of one mesh. On Kubernetes.
+// MeshOptions are the options of one mesh, or of a variant. Each field applies to one platform, except Options
+// and Arguments.
 type MeshOptions struct {
-	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's
-	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha
-	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images; empty: the mesh's own
-	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories
+	// From makes the entry a variant: the name of a mesh, or of another variant, whose definition and settings it inherits.
+	From    string `yaml:"from,omitempty" json:"from,omitempty"`
+	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's. On Kubernetes.
+	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
+	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images; empty: the mesh's own. On Kubernetes.
+	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
+	// Program of the sidecar, relative to the experiment file; a name without a slash is looked up on PATH. Local.
+	Program string `yaml:"program,omitempty" json:"program,omitempty"`
+	// Concurrency is the number of worker threads of a sidecar; 0: the definition's. Local.
+	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
+	// Environment is added to that of the sidecar. Local.
+	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
 	// Options by the names that the definition has for them.
-	Options map[string]string `yaml:"options,omitempty" json:"options,omitempty"`
-	// Values of charts, by release; they go over all others.
+	Options map[string]Text `yaml:"options,omitempty" json:"options,omitempty"`
+	// Values of charts, by release; they go over all others. On Kubernetes.
 	Values map[string]map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
-	// WithCLI installs by the mesh's own program, of the version found on PATH; Arguments are added to its last command.
-	WithCLI   bool     `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
+	// WithCLI installs by the mesh's own program, of the version found on PATH. On Kubernetes.
+	WithCLI bool `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
+	// Arguments are added to those of the sidecar, or to the last command of the mesh's own program.
 	Arguments []string `yaml:"arguments,omitempty" json:"arguments,omitempty"`
 }
 
 // Settings are the choices as the definition takes them.
 func (o MeshOptions) Settings() mesh.Settings {
-	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: o.Options, Values: o.Values}
+	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values}
 }
 
 // meshRules checks the meshes of the factor and their options.
@@ -51,24 +63,74 @@ func (v meshRules) options() {
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(v.e.Meshes)) {
-		path, o := "meshes."+name, v.e.Meshes[name]
-		v.oneOf(path, "mesh", name, v.known.Meshes)
-		d, ok := v.definition(name)
-		if !ok || !v.doc.Sound(path) {
+		path := "meshes." + name
+		v.names(path, name)
+		if !v.doc.Sound(path) {
 			continue
 		}
-		switch k := d.Kubernetes; {
+		o := v.e.MeshSettings(name)
+		d, err := v.e.Definition(name, v.known.Definition)
+		switch {
+		case errors.Is(err, errUnknownMesh):
+		case err != nil:
+			v.report(v.field(path, "options"), hint.Of(err), "%v", err)
 		case platform == mesh.OnLocal:
-			v.onClusters(path)
-		case k == nil:
-			v.report(path, "remove it", "mesh %s has no options", name)
+			v.localOptions(path, d)
 		default:
-			if _, err := k.Complete(o.Settings()); err != nil {
-				v.report(path, hint.Of(err), "%v", err)
-			}
-			v.installer(path, o, *k)
+			v.clusterOptions(path, o, d.Kubernetes, name)
 		}
 	}
+}
+
+// names checks the name of a mesh, or of a variant and of the mesh it comes from.
+func (v meshRules) names(path, name string) {
+	from := v.e.Meshes[name].From
+	switch {
+	case from == "":
+		v.oneOf(path, "mesh", name, v.known.Meshes)
+	case slices.Contains(v.known.Meshes, name):
+		v.report(path, "choose another name", "there is a mesh %q already", name)
+	case !variantName.MatchString(name):
+		v.report(path, "use lower-case letters, digits, - and ., at most 63, beginning and ending with a letter or digit", "%q is no name of a variant", clip(name))
+	case v.e.base(name) == "":
+		v.report(path+".from", "name a mesh that `tare list meshes` prints", "%q comes from itself", clip(name))
+	default:
+		v.oneOf(path+".from", "mesh", from, v.meshNames())
+	}
+}
+
+// field is the path of a field, or that of its entry if the file does not have it.
+func (v meshRules) field(path, field string) string {
+	if v.doc.Has(path + "." + field) {
+		return path + "." + field
+	}
+	return path
+}
+
+// localOptions reports fields for clusters, and options of a mesh that has no sidecar here.
+func (v meshRules) localOptions(path string, d mesh.Definition) {
+	for _, field := range []string{"version", "profile", "hub", "charts", "values", "withCLI"} {
+		v.onClusters(path + "." + field)
+	}
+	if d.Local == nil {
+		v.report(path, "remove it", "mesh %s has no sidecar on platform local", cmp.Or(d.From, d.Name))
+	}
+}
+
+func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes, name string) {
+	for _, field := range []string{"program", "concurrency", "environment"} {
+		if v.doc.Has(path + "." + field) {
+			v.report(path+"."+field, "remove it, or write options or values", "it applies to platform local")
+		}
+	}
+	if k == nil {
+		v.report(path, "remove it", "mesh %s has no options", name)
+		return
+	}
+	if _, err := k.Complete(o.Settings()); err != nil {
+		v.report(path, hint.Of(err), "%v", err)
+	}
+	v.installer(path, o, *k)
 }
 
 func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {
@@ -114,14 +176,20 @@ func (v meshRules) forwards() {
 // describeMeshes has a line for every field; "*" stands for a mesh's name.
 func describeMeshes() []description {
 	return []description{
-		{"meshes", "Settings of each mesh, by name, on kubernetes.", nil, nil},
-		{"meshes.*.version", "Version; default: the definition's.", nil, nil},
-		{"meshes.*.profile", "dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, oneOf(mesh.ProfileNames()...)},
-		{"meshes.*.hub", "Registry of the mesh's images; default: the charts'.", nil, nil},
-		{"meshes.*.charts", "Directory of charts, instead of repositories.", nil, nil},
-		{"meshes.*.options", "Options that `tare mesh list` prints.", nil, nil},
-		{"meshes.*.values", "Chart values, by release; they override all others.", nil, nil},
-		{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH.", false, nil},
-		{"meshes.*.arguments", "Arguments for that program.", nil, nil},
+		{"meshes", "Settings of each mesh, by name, and variants: meshes under names of their own, usable as levels.", nil, nil},
+		{"meshes.*.from", "Makes the entry a variant of this mesh or variant, with its definition and settings.", nil, nil},
+		{"meshes.*.version", "Version, on kubernetes; default: the definition's.", nil, nil},
+		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, oneOf(mesh.ProfileNames()...)},
+		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
+		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
+		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
+		{"meshes.*.concurrency", "Worker threads of a sidecar, on local; default: the definition's.", nil, between(1, 1024)},
+		{"meshes.*.environment", "Environment variables of the sidecar, on local.", nil, nil},
+		{"meshes.*.options", "Options that `tare list meshes` prints.", nil, func(s *jsonschema.Schema) {
+			s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
+		}},
+		{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},
+		{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH, on kubernetes.", false, nil},
+		{"meshes.*.arguments", "Arguments added to those of the sidecar, or with withCLI to those of that program.", nil, nil},
 	}
 }

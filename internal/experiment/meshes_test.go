@@ -61,7 +61,7 @@ func TestMeshesThatCannotBe(t *testing.T) {
 		"connections by a factor": {"factors: {mesh: [consul, reference, none], protocol: [http1, tcp]}\n",
 			"x.yaml:4:26: factors.mesh[1]: service echo uses tcp, and reference forwards only HTTP\n  hint: use a mesh that forwards connections, such as envoy-tcp\n"},
 		"options here": {"factors: {mesh: [none, consul]}\nmeshes: {consul: {profile: dev}}\n",
-			"x.yaml:5:18: meshes.consul: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
+			"x.yaml:5:28: meshes.consul.profile: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
 		"option": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {options: {mtl: STRICT}}}\n",
 			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: envoy, imagePullPolicy, mtls\n"},
 		"no such mesh": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istoi: {profile: dev}}\n",

@@ -79,6 +79,9 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	if err := doc.Err(); err != nil {
 		return nil, err
 	}
+	if err := e.absolutePrograms(filepath.Dir(name)); err != nil {
+		return nil, err
+	}
 	return e, nil
 }
 

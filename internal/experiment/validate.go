@@ -118,8 +118,6 @@ func (v validation) local() bool { return v.e.Platform.Kind == mesh.OnLocal }
 
 // definition returns a mesh's definition, if definitions are known.
 func (v validation) definition(name string) (mesh.Definition, bool) {
-	if v.known.Definition == nil {
-		return mesh.Definition{}, false
-	}
-	return v.known.Definition(name)
+	d, err := v.e.Definition(name, v.known.Definition)
+	return d, err == nil
 }

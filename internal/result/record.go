@@ -308,6 +308,8 @@ type Environment struct {
 	Meshes map[string]string `json:"meshes,omitempty"`
 	// Provides are the features of the meshes, by name.
 	Provides map[string]mesh.Provides `json:"provides,omitempty"`
+	// Variants of meshes, by name: what each comes from, and its changes in words.
+	Variants map[string]string `json:"variants,omitempty"`
 	// ExperimentSHA256 is the hash of experiment.yaml, hex: a resumed run needs the
 	// same bytes.
 	ExperimentSHA256 string `json:"experimentSHA256,omitempty"`

@@ -298,7 +298,7 @@ func (d *run) setup() Setup {
 	e := d.environment
 	s := Setup{
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
-		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Seed: d.plan.Seed, Way: d.plan.Way, Probe: probeWork(d.records),
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: d.plan.Seed, Way: d.plan.Way, Probe: probeWork(d.records),
 	}
 	for i := range d.records {
 		r := &d.records[i]

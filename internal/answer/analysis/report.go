@@ -80,6 +80,7 @@ type Setup struct {
 	MemoryMB   int64             `json:"memory_mb,omitempty"`
 	Governor   string            `json:"governor,omitempty"`
 	Versions   map[string]string `json:"versions,omitempty"`
+	Variants   map[string]string `json:"variants,omitempty"`  // of meshes, by name: origin and changes
 	Generator  string            `json:"generator,omitempty"` // by name, or mixed
 	Loop       string            `json:"loop,omitempty"`      // open | paced | closed | mixed
 	Arrivals   string            `json:"arrivals,omitempty"`

@@ -27,3 +27,18 @@ func Find(ctx context.Context, name string, opts Options) (Found, error) {
 	}
 	return locate(path, "", "PATH")
 }
+
+// At finds a program at a path or by a name on PATH, in place of the one that [Find] would choose. One of [Known] must
+// print its version.
+func At(ctx context.Context, name, path string) (Found, error) {
+	at, err := exec.LookPath(path)
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return Found{}, hint.Wrap(err, "build it, or correct the path")
+	}
+	for _, p := range Known() {
+		if p.Name == name {
+			return p.try(ctx, at, "path")
+		}
+	}
+	return locate(at, "", "path")
+}

@@ -200,8 +200,15 @@ func (d *Document) find(path string) (key, node *yaml.Node, ok bool) {
 	if err != nil {
 		return nil, node, false
 	}
-	for _, s := range steps {
+	for i := 0; i < len(steps); i++ {
+		s := steps[i]
 		k, n := child(node, s)
+		for j := i + 1; n == nil && s.key != "" && j < len(steps) && steps[j].key != ""; j++ { // a key with dots: istio-1.29
+			s.key += "." + steps[j].key
+			if k, n = child(node, s); n != nil {
+				i = j
+			}
+		}
 		if n == nil {
 			return key, node, false
 		}

@@ -105,6 +105,13 @@ func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition,
 	if err != nil {
 		return mesh.Definition{}, f.choice, console.InvalidFile(err)
 	}
+	if f.file != "" { // with its variants
+		s, err := c.Read(f.file, cli.ExperimentOptions{Meshes: f.files})
+		if err != nil {
+			return mesh.Definition{}, f.choice, err
+		}
+		all = slices.SortedFunc(maps.Values(s.Meshes), func(a, b mesh.Definition) int { return strings.Compare(a.Name, b.Name) })
+	}
 	i := slices.IndexFunc(all, func(d mesh.Definition) bool { return d.Name == name })
 	if i < 0 {
 		var names []string
@@ -125,7 +132,7 @@ func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOp
 		if err != nil {
 			return o, err
 		}
-		from := s.Experiment.Meshes[name]
+		from := s.Experiment.MeshSettings(name)
 		o.Version, o.Profile, o.Hub, o.Charts = cmp.Or(o.Version, from.Version), cmp.Or(o.Profile, from.Profile), cmp.Or(o.Hub, from.Hub), cmp.Or(o.Charts, from.Charts)
 		o.WithCLI, o.Arguments = o.WithCLI || from.WithCLI, append(slices.Clone(from.Arguments), o.Arguments...)
 		o.Options, o.Values = maps.Clone(from.Options), maps.Clone(from.Values)
@@ -136,9 +143,9 @@ func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOp
 			return o, console.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
 		}
 		if o.Options == nil {
-			o.Options = map[string]string{}
+			o.Options = map[string]experiment.Text{}
 		}
-		o.Options[key] = value
+		o.Options[key] = experiment.Text(value)
 	}
 	for _, text := range f.values {
 		release, file, ok := strings.Cut(text, "=")

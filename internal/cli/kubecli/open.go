@@ -82,8 +82,8 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 		return nil, err
 	}
 	settings := map[string]mesh.Settings{}
-	for name, chosen := range o.Experiment.Meshes {
-		settings[name] = chosen.Settings()
+	for name := range o.Experiment.Meshes {
+		settings[name] = o.Experiment.MeshSettings(name).Settings()
 	}
 	m := clusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
 	if dry == nil {
@@ -133,7 +133,7 @@ func takeTurns(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, o cl
 		return nil, nil, nil
 	}
 	turns := meshes.NewBatches(k, func(name string) meshes.Choice {
-		chosen := o.Experiment.Meshes[name]
+		chosen := o.Experiment.MeshSettings(name)
 		options := meshOptions(c, chosen, nil)
 		options.Run, options.Gateway, options.Image = run, o.Experiment.Gateway(), cmp.Or(o.Experiment.Platform.Image, options.Image)
 		return meshes.Choice{Settings: chosen.Settings(), Options: options}

@@ -91,19 +91,9 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 	} else if _, ok := k.Profiles[s.Profile]; !ok {
 		return s, hint.New("profiles: "+strings.Join(slices.Sorted(maps.Keys(k.Profiles)), ", "), "there is no profile %q", s.Profile)
 	}
-	options := map[string]string{}
-	for name, o := range k.Options {
-		options[name] = o.Default
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
-		o, ok := k.Options[name]
-		switch {
-		case !ok:
-			return s, hint.New("options: "+strings.Join(slices.Sorted(maps.Keys(k.Options)), ", "), "there is no option %q", name)
-		case len(o.OneOf) > 0 && !slices.Contains(o.OneOf, s.Options[name]):
-			return s, hint.New("expected "+strings.Join(o.OneOf, ", "), "option %s: found %q", name, s.Options[name])
-		}
-		options[name] = s.Options[name]
+	options, err := chosen(k.Options, s.Options)
+	if err != nil {
+		return s, err
 	}
 	s.Options = options
 	for _, release := range slices.Sorted(maps.Keys(s.Values)) {

@@ -255,7 +255,7 @@ func TestStockWaypoint(t *testing.T) {
 	for distribution, want := range map[string]string{"": "/etc/cni/net.d /opt/cni/bin", "k3d": "/var/lib/rancher/k3s/agent/etc/cni/net.d /bin", "gke": "/etc/cni/net.d /home/kubernetes/bin"} {
 		var dirs []string
 		for _, f := range d.Kubernetes.NodeFiles {
-			dir, err := f.In(InstallContext{Distribution: distribution, Options: d.Kubernetes.sampleOptions()})
+			dir, err := f.In(InstallContext{Distribution: distribution, Options: defaults(d.Kubernetes.Options)})
 			if err != nil || f.Holding != "istio-cni" {
 				t.Errorf("%+v: %v", f, err)
 			}

@@ -12,6 +12,7 @@ import "github.com/tare-mesh/tare/internal/metric"
 type Definition struct {
 	Name        string   `yaml:"name" json:"name"`
 	Description string   `yaml:"description" json:"description"`
+	From        string   `yaml:"-" json:"from,omitempty"` // of a variant: the definition that it changes
 	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
 	// Local describes the mesh as processes on one machine; nil: not available.
 	Local *Local `yaml:"local,omitempty" json:"local,omitempty"`
@@ -45,6 +46,12 @@ type Local struct {
 type Sidecar struct {
 	// Program is looked up by the platform: "envoy" means $TARE_ENVOY, PATH, then the pinned download.
 	Program string `yaml:"program" json:"program"`
+	// Path of the program, in place of the one that the platform finds: of variants.
+	Path string `yaml:"-" json:"path,omitempty"`
+	// Options are read by the templates of Args and Config, as .Options.
+	Options map[string]Option `yaml:"options,omitempty" json:"options,omitempty"`
+	// Environment is added to that of the program.
+	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
 	// Args are its arguments, each a text/template over [SidecarContext].
 	Args []string `yaml:"args" json:"args"`
 	// Config is a text/template over [SidecarContext], written to provenance/ and given to the program.
@@ -88,6 +95,8 @@ type SidecarContext struct {
 	// Control are the processes of the control plane, by name.
 	Control map[string]ControlContext `json:"-"`
 	Secrets `json:"-"`
+	// Options by name; nil: the definition's defaults.
+	Options map[string]string `json:"-"`
 }
 
 // Inbound is the path from other pods to the application.

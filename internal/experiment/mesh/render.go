@@ -55,6 +55,9 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 	if ctx.Concurrency == 0 {
 		ctx.Concurrency = max(s.Concurrency, 1)
 	}
+	if ctx.Options == nil {
+		ctx.Options = defaults(s.Options)
+	}
 	if args, err = renderAll("args", s.Args, ctx); err == nil {
 		config, err = execute("config", s.Config, ctx)
 	}

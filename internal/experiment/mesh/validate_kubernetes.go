@@ -25,13 +25,7 @@ func (v clusterPart) validate(k Kubernetes, d Definition) {
 	if k.Namespace != "" && !label.MatchString(k.Namespace) {
 		v.report(at+".namespace", fmt.Sprintf("found %q, expected lower-case letters, digits and -", k.Namespace), "")
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.Options)) {
-		o := k.Options[name]
-		v.required(at+".options."+name+".doc", o.Doc, "describe it")
-		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, o.Default) {
-			v.report(at+".options."+name+".default", fmt.Sprintf("found %q, expected %s", o.Default, strings.Join(o.OneOf, ", ")), "")
-		}
-	}
+	v.options(at+".options", k.Options)
 	v.crds(at+".crds", k.CRDs)
 	v.charts(k)
 	v.profiles(k)
@@ -159,6 +153,17 @@ func (v clusterPart) profiles(k Kubernetes) {
 	}
 }
 
+// options checks the declared options of either part.
+func (v *validation) options(at string, options map[string]Option) {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		o := options[name]
+		v.required(at+"."+name+".doc", o.Doc, "describe it")
+		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, o.Default) {
+			v.report(at+"."+name+".default", fmt.Sprintf("found %q, expected %s", o.Default, strings.Join(o.OneOf, ", ")), "")
+		}
+	}
+}
+
 func (v clusterPart) nodeFiles(k Kubernetes) {
 	for i, f := range k.NodeFiles {
 		here := fmt.Sprintf("kubernetes.nodeFiles[%d]", i)
@@ -169,21 +174,13 @@ func (v clusterPart) nodeFiles(k Kubernetes) {
 	}
 }
 
-func (k Kubernetes) sampleOptions() map[string]string {
-	options := map[string]string{}
-	for name, o := range k.Options {
-		options[name] = o.Default
-	}
-	return options
-}
-
 // sampleInstalls are one of every profile, or one.
 func (k Kubernetes) sampleInstalls() []any {
 	var all []any
 	for _, name := range ProfileNames() {
 		if p, ok := k.Profiles[name]; ok || len(all) == 0 {
 			all = append(all, InstallContext{Version: k.Version, Profile: name, Replicas: max(p.Replicas, 1), Namespace: k.Namespace, Hub: k.Hub,
-				ClusterNetworks: []string{"10.42.0.0/16", "10.43.0.0/16"}, ServiceCIDR: "10.43.0.0/16", Options: k.sampleOptions(), ValuesFile: "/run/values.yaml"})
+				ClusterNetworks: []string{"10.42.0.0/16", "10.43.0.0/16"}, ServiceCIDR: "10.43.0.0/16", Options: defaults(k.Options), ValuesFile: "/run/values.yaml"})
 		}
 	}
 	return all
@@ -198,5 +195,5 @@ func (k Kubernetes) sampleEnrols() []any {
 }
 
 func (k Kubernetes) sampleEnrol(way Way) EnrolContext {
-	return k.enrolContext(Settings{Version: k.Version, Profile: ProfileDev, Hub: k.Hub, Options: k.sampleOptions()}, "shop", way)
+	return k.enrolContext(Settings{Version: k.Version, Profile: ProfileDev, Hub: k.Hub, Options: defaults(k.Options)}, "shop", way)
 }

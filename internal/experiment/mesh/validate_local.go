@@ -80,10 +80,22 @@ func (v localPart) sidecar(s Sidecar, control map[string]ControlContext) {
 	if s.Concurrency < 0 || s.Concurrency > maxConcurrency {
 		v.report(at+".concurrency", fmt.Sprintf("found %d, expected 1 to %d worker threads", s.Concurrency, maxConcurrency), "")
 	}
-	for i, arg := range s.Args {
-		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, sampleContexts(control))
+	v.options(at+".options", s.Options)
+	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
+		if !variable.MatchString(name) {
+			v.report(at+".environment."+name, fmt.Sprintf("%q is no name of an environment variable", name), "")
+		}
 	}
-	v.template(at+".config", s.Config, sampleContexts(control))
+	samples := sampleContexts(control)
+	for i := range samples {
+		ctx, _ := samples[i].(SidecarContext)
+		ctx.Options = defaults(s.Options)
+		samples[i] = ctx
+	}
+	for i, arg := range s.Args {
+		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, samples)
+	}
+	v.template(at+".config", s.Config, samples)
 	v.controlled(at, s, control)
 }
 

@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,9 +136,10 @@ func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (other
 func (b *Batches) removeAbandoned(ctx context.Context, i Installation, d mesh.Definition) error {
 	if i.Mesh != d.Name {
 		var err error
-		if d, err = mesh.Load(i.Mesh); err != nil {
+		if d, err = mesh.Load(cmp.Or(i.From, i.Mesh)); err != nil {
 			return hint.New("remove it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "mesh %s is a leftover of run %s: %w", i.Mesh, i.Run, err)
 		}
+		d.Name = i.Mesh
 	}
 	m, err := New(b.cluster, d, i.Settings(), Options{Report: b.report})
 	if err != nil {

@@ -16,15 +16,17 @@ import (
 
 // The record of an installation is a ConfigMap in the mesh's namespace.
 const (
-	recordName    = "tare-mesh"
-	recordKey     = "installation.json"
-	annotationRun = "tare.dev/for-run" // of the namespace: the run that installed the mesh
+	recordName     = "tare-mesh"
+	recordKey      = "installation.json"
+	annotationRun  = "tare.dev/for-run" // of the namespace: the run that installed the mesh
+	annotationFrom = "tare.dev/from"    // of the namespace of a variant: its definition
 )
 
 // Installation is the record of an installed mesh.
 type Installation struct {
 	Mesh      string            `json:"mesh"`
-	Version   string            `json:"version"` // of the charts, or as the mesh's own program prints it
+	From      string            `json:"from,omitempty"` // of a variant: the definition
+	Version   string            `json:"version"`        // of the charts, or as the mesh's own program prints it
 	Profile   string            `json:"profile,omitempty"`
 	Options   map[string]string `json:"options,omitempty"`
 	Hub       string            `json:"hub,omitempty"`
@@ -71,7 +73,7 @@ func Installed(ctx context.Context, c *cluster.Cluster) ([]Installation, error) 
 					return fmt.Errorf("read the record of mesh %s: %w", i.Mesh, err)
 				}
 			}
-			i.Run = ns.Annotations[annotationRun]
+			i.Run, i.From = ns.Annotations[annotationRun], ns.Annotations[annotationFrom]
 			if text := ns.Annotations[cluster.AnnotationOwner]; text != "" {
 				if err := json.Unmarshal([]byte(text), &i.Owner); err != nil {
 					return fmt.Errorf("read the owner of mesh %s: %w", i.Mesh, err)
@@ -123,6 +125,6 @@ func (i *instance) installed(ctx context.Context) (Installation, bool, error) {
 }
 
 func (i *instance) installation(networks []string) Installation {
-	return Installation{Mesh: i.definition.Name, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
+	return Installation{Mesh: i.definition.Name, From: i.definition.From, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
 		Namespace: i.k.Namespace, Networks: networks, Run: i.options.Run, Version: i.settings.Version}
 }

@@ -26,6 +26,9 @@ func headerSection(t text) {
 		t.prose("In all treatments: " + strings.Join(t.label.constant, ", "))
 	}
 	t.prose(machineSentence(t))
+	for _, name := range slices.Sorted(maps.Keys(r.Setup.Variants)) {
+		t.prose("Variant " + name + ": " + r.Setup.Variants[name])
+	}
 }
 
 // trialsSentence is the number of trials, and of lost trials.

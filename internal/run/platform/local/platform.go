@@ -39,6 +39,9 @@ type Options struct {
 	// FetchProgram returns path and version of a data plane's program, by its name in
 	// the mesh definition. It downloads a missing program.
 	FetchProgram func(ctx context.Context, name string) (path, version string, err error)
+	// ProgramAt does the same for a program at a path, without a download. version has what
+	// distinguishes two builds.
+	ProgramAt func(ctx context.Context, name, path string) (found, version string, err error)
 	// Report receives warnings of Prepare, a line each. May be nil.
 	Report func(line string)
 
@@ -83,9 +86,13 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			continue
 		}
 		for _, name := range m.Local.Programs() {
-			prog, err := p.program(ctx, name)
+			path := pathOf(m, name)
+			prog, err := p.program(ctx, name, path)
 			if err != nil {
 				return nil, fmt.Errorf("prepare mesh %s: %w", m.Name, err)
+			}
+			if path != "" {
+				name = m.Name
 			}
 			if prog.version != "" {
 				versions[name] = prog.version
@@ -107,21 +114,38 @@ func (p *Platform) warn(err error) {
 	p.options.Report(line)
 }
 
-func (p *Platform) program(ctx context.Context, name string) (program, error) {
+// pathOf is the path of one of a mesh's programs in a variant; empty: the platform finds it.
+func pathOf(m mesh.Definition, name string) string {
+	if name == m.Local.Sidecar.Program {
+		return m.Local.Sidecar.Path
+	}
+	return ""
+}
+
+// program finds a program by its name in definitions, or at the path of a variant.
+func (p *Platform) program(ctx context.Context, name, at string) (program, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if prog, ok := p.programs[name]; ok {
+	key := name
+	if at != "" {
+		key = name + " at " + at
+	}
+	if prog, ok := p.programs[key]; ok {
 		return prog, nil
 	}
-	if p.options.FetchProgram == nil {
-		return program{}, fmt.Errorf("find %s: %w", name, errors.ErrUnsupported)
+	find := func() (path, version string, err error) { return "", "", errors.ErrUnsupported }
+	switch {
+	case at != "" && p.options.ProgramAt != nil:
+		find = func() (path, version string, err error) { return p.options.ProgramAt(ctx, name, at) }
+	case at == "" && p.options.FetchProgram != nil:
+		find = func() (path, version string, err error) { return p.options.FetchProgram(ctx, name) }
 	}
-	path, version, err := p.options.FetchProgram(ctx, name)
+	path, version, err := find()
 	if err != nil {
-		return program{}, fmt.Errorf("find %s: %w", name, err)
+		return program{}, fmt.Errorf("find %s: %w", key, err)
 	}
-	p.programs[name] = program{path, version}
-	return p.programs[name], nil
+	p.programs[key] = program{path, version}
+	return p.programs[key], nil
 }
 
 // Deploy starts the application and the data plane of one trial.
@@ -165,7 +189,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	if trial.proxied() {
 		for _, name := range spec.Mesh.Local.Programs() {
 			var err error
-			if trial.programs[name], err = p.program(ctx, name); err != nil {
+			if trial.programs[name], err = p.program(ctx, name, pathOf(spec.Mesh, name)); err != nil {
 				return nil, err
 			}
 		}

@@ -3,9 +3,11 @@ package local
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -109,7 +111,11 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 	if err != nil {
 		return fail(err)
 	}
-	return proc.Command{Path: px.program, Args: args, Log: filepath.Join(px.workspace.provenance, p.name+"-sidecar.log")}, nil
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(px.layout.spec.Mesh.Local.Sidecar.Environment)) {
+		env = append(env, name+"="+px.layout.spec.Mesh.Local.Sidecar.Environment[name])
+	}
+	return proc.Command{Path: px.program, Args: args, Env: env, Log: filepath.Join(px.workspace.provenance, p.name+"-sidecar.log")}, nil
 }
 
 func (px *proxies) certify(p *pod) error {

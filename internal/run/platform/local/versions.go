@@ -34,7 +34,7 @@ func (v *verifier) proxyVersions(ctx context.Context) []check.Check {
 	if local == nil || local.Verify.Version == "" {
 		return nil
 	}
-	want := v.layout.programs[local.Sidecar.Program].version
+	want, _, _ := strings.Cut(v.layout.programs[local.Sidecar.Program].version, " ") // without the digest of a build
 	var checks []check.Check
 	for _, p := range v.layout.proxiedPods() {
 		answer, err := p.admin.get(ctx, "/server_info")

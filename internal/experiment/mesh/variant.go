@@ -1,0 +1,120 @@
+package mesh
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// Overrides are changes of a sidecar on this machine. Zero fields change nothing.
+type Overrides struct {
+	Program     string            // path, or name on PATH
+	Concurrency int               // worker threads
+	Arguments   []string          // added after those of the definition
+	Environment map[string]string // added to that of the definition
+	Options     map[string]string // by the names of the definition
+}
+
+// variable is the form of the name of an environment variable.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Variant returns the definition under a name, with a changed sidecar. A definition without a local part
+// takes no changes: on Kubernetes they are [Settings]. The error has a hint.
+func (d Definition) Variant(name string, o Overrides) (Definition, error) {
+	if name != d.Name {
+		d.From, d.Name = d.Name, name
+	}
+	if d.Local == nil {
+		return d, nil
+	}
+	local := *d.Local
+	s := &local.Sidecar
+	options, err := chosen(s.Options, o.Options)
+	if err != nil {
+		return d, err
+	}
+	s.Options = maps.Clone(s.Options)
+	for name, value := range options {
+		option := s.Options[name]
+		option.Default = value
+		s.Options[name] = option
+	}
+	if o.Concurrency < 0 || o.Concurrency > maxConcurrency {
+		return d, hint.New(fmt.Sprintf("expected 1 to %d worker threads", maxConcurrency), "concurrency is %d", o.Concurrency)
+	}
+	if o.Concurrency > 0 {
+		s.Concurrency = o.Concurrency
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Environment)) {
+		if !variable.MatchString(name) {
+			return d, hint.New("use letters, digits and _", "%.40q is no name of an environment variable", name)
+		}
+	}
+	if len(o.Environment) > 0 {
+		environment := maps.Clone(s.Environment)
+		if environment == nil {
+			environment = map[string]string{}
+		}
+		maps.Copy(environment, o.Environment)
+		s.Environment = environment
+	}
+	s.Args = append(slices.Clone(s.Args), literals(o.Arguments)...)
+	s.Path = o.Program
+	d.Local = &local
+	return d, nil
+}
+
+// literals are templates that print the texts.
+func literals(texts []string) (all []string) {
+	for _, text := range texts {
+		all = append(all, strings.ReplaceAll(text, "{{", `{{"{{"}}`))
+	}
+	return all
+}
+
+// defaults are the values of options that nobody has chosen.
+func defaults(options map[string]Option) map[string]string {
+	values := map[string]string{}
+	for name, o := range options {
+		values[name] = o.Default
+	}
+	return values
+}
+
+// chosen are the values of all options. The error names an unknown option or value.
+func chosen(options map[string]Option, values map[string]string) (map[string]string, error) {
+	all := defaults(options)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		o, ok := options[name]
+		switch {
+		case !ok && len(options) == 0:
+			return nil, hint.New("remove it", "there is no option %q: the mesh has none", name)
+		case !ok:
+			return nil, hint.New("options: "+strings.Join(slices.Sorted(maps.Keys(options)), ", "), "there is no option %q", name)
+		case len(o.OneOf) > 0 && !slices.Contains(o.OneOf, values[name]):
+			return nil, hint.New("expected "+strings.Join(o.OneOf, ", "), "option %s: found %q", name, values[name])
+		}
+		all[name] = values[name]
+	}
+	return all, nil
+}
+
+// OptionNames lists the options of both parts, in order.
+func (d Definition) OptionNames() []string {
+	names := map[string]bool{}
+	if d.Local != nil {
+		for name := range d.Local.Sidecar.Options {
+			names[name] = true
+		}
+	}
+	if d.Kubernetes != nil {
+		for name := range d.Kubernetes.Options {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

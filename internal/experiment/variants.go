@@ -1,0 +1,200 @@
+package experiment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Text is a text that may be written as a number or as true and false.
+type Text string
+
+// UnmarshalScalar reads any scalar as it is written.
+func (t *Text) UnmarshalScalar(text string) error { *t = Text(text); return nil }
+
+// Wants describes the text for messages.
+func (Text) Wants() string { return "a text" }
+
+func texts(from map[string]Text) map[string]string {
+	if from == nil {
+		return nil
+	}
+	to := make(map[string]string, len(from))
+	for key, value := range from {
+		to[key] = string(value)
+	}
+	return to
+}
+
+// variantName allows the dots of versions: istio-1.29.
+var variantName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$`)
+
+var errUnknownMesh = errors.New("unknown mesh")
+
+// chain lists the entries of a mesh or variant, from itself to the one without from; nil if it comes from itself.
+func (e *Experiment) chain(name string) (names []string) {
+	for {
+		if slices.Contains(names, name) {
+			return nil
+		}
+		names = append(names, name)
+		from := e.Meshes[name].From
+		if from == "" {
+			return names
+		}
+		name = from
+	}
+}
+
+// base is the mesh that a variant comes from; a mesh is its own. Empty: it comes from itself.
+func (e *Experiment) base(name string) string {
+	names := e.chain(name)
+	if names == nil {
+		return ""
+	}
+	return names[len(names)-1]
+}
+
+// MeshSettings are the settings of a mesh. Those of a variant go over those of the mesh it comes from:
+// options, environment and values by name, arguments after the inherited ones.
+func (e *Experiment) MeshSettings(name string) MeshOptions {
+	var all MeshOptions
+	for _, n := range slices.Backward(e.chain(name)) {
+		o := e.Meshes[n]
+		all.From = o.From
+		all.Version, all.Profile = cmp.Or(o.Version, all.Version), cmp.Or(o.Profile, all.Profile)
+		all.Hub, all.Charts = cmp.Or(o.Hub, all.Hub), cmp.Or(o.Charts, all.Charts)
+		all.Program, all.Concurrency = cmp.Or(o.Program, all.Program), cmp.Or(o.Concurrency, all.Concurrency)
+		all.Environment, all.Options = over(all.Environment, o.Environment), over(all.Options, o.Options)
+		all.WithCLI = all.WithCLI || o.WithCLI
+		all.Arguments = slices.Concat(all.Arguments, o.Arguments)
+		for release, values := range o.Values {
+			all.Values = over(all.Values, map[string]map[string]any{release: merged(all.Values[release], values)})
+		}
+	}
+	return all
+}
+
+// over returns a with the entries of b, which win.
+func over[V any](a, b map[string]V) map[string]V {
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[string]V, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// merged are chart values with others over them, as Helm merges them: maps by key, anything else as a whole.
+func merged(base, top map[string]any) map[string]any {
+	out := over(base, nil)
+	for key, value := range top {
+		lower, is := out[key].(map[string]any)
+		if upper, both := value.(map[string]any); both && is {
+			value = merged(lower, upper)
+		}
+		out = over(out, map[string]any{key: value})
+	}
+	return out
+}
+
+// Definition returns the definition of a mesh, with the changes of this file. find returns one by name;
+// it may be nil. The error has a hint.
+func (e *Experiment) Definition(name string, find func(string) (mesh.Definition, bool)) (mesh.Definition, error) {
+	if find == nil {
+		return mesh.Definition{}, errUnknownMesh
+	}
+	d, ok := find(e.base(name))
+	if !ok {
+		return mesh.Definition{}, fmt.Errorf("%w %q", errUnknownMesh, name)
+	}
+	if _, changed := e.Meshes[name]; !changed {
+		return d, nil
+	}
+	var o mesh.Overrides
+	if e.Platform.Kind == mesh.OnLocal {
+		s := e.MeshSettings(name)
+		o = mesh.Overrides{Program: s.Program, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options)}
+	}
+	return d.Variant(name, o)
+}
+
+// Variants lists the names of the variants, in order.
+func (e *Experiment) Variants() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(e.Meshes)) {
+		if e.Meshes[name].From != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Changes describes a mesh's entry in one line: "envoy with options.accessLog=true".
+func (e *Experiment) Changes(name string) string {
+	o := e.Meshes[name]
+	var all []string
+	add := func(field, value string) {
+		if value != "" {
+			all = append(all, field+"="+value)
+		}
+	}
+	add("version", o.Version)
+	add("profile", o.Profile)
+	add("hub", o.Hub)
+	add("charts", o.Charts)
+	add("program", o.Program)
+	if o.Concurrency > 0 {
+		add("concurrency", fmt.Sprint(o.Concurrency))
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Options)) {
+		add("options."+key, string(o.Options[key]))
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Environment)) {
+		add("environment."+key, o.Environment[key])
+	}
+	for _, release := range slices.Sorted(maps.Keys(o.Values)) {
+		for _, key := range slices.Sorted(maps.Keys(o.Values[release])) {
+			add("values."+release+"."+key, fmt.Sprint(o.Values[release][key]))
+		}
+	}
+	if o.WithCLI {
+		add("withCLI", "true")
+	}
+	add("arguments", strings.Join(o.Arguments, " "))
+	if len(all) == 0 {
+		return o.From
+	}
+	return strings.TrimPrefix(o.From+" with "+strings.Join(all, ", "), " ")
+}
+
+// meshNames are the names that the factor mesh may have: definitions and variants.
+func (v validation) meshNames() []string {
+	if len(v.known.Meshes) == 0 {
+		return nil
+	}
+	return append(slices.Clone(v.known.Meshes), v.e.Variants()...)
+}
+
+// absolutePrograms makes the paths of programs independent of the file's place: results contain a copy of it.
+func (e *Experiment) absolutePrograms(dir string) error {
+	for name, o := range e.Meshes {
+		if !strings.Contains(o.Program, "/") || filepath.IsAbs(o.Program) {
+			continue
+		}
+		path, err := filepath.Abs(filepath.Join(dir, o.Program))
+		if err != nil {
+			return fmt.Errorf("find the program of mesh %s: %w", name, err)
+		}
+		o.Program = path
+		e.Meshes[name] = o
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package experiment_test
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+func variantsOf(t *testing.T, text string) *experiment.Experiment {
+	t.Helper()
+	e, err := experiment.Decode("/files/x.yaml", []byte(header+text), withMeshes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestVariantsHere(t *testing.T) {
+	e := variantsOf(t, `factors: {mesh: [none, envoy, envoy-log, envoy-new]}
+meshes:
+  envoy-log: {from: envoy, options: {accessLog: true}, concurrency: 2, arguments: [--x, "{{.Pod}}"], environment: {A: "1"}}
+  envoy-new: {from: envoy-log, program: ./envoy, environment: {B: "2"}}
+`)
+	rendered, err := e.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := experiment.Decode("/elsewhere/y.yaml", rendered, withMeshes())
+	if err != nil || !reflect.DeepEqual(again.Meshes, e.Meshes) {
+		t.Errorf("rendered as\n%s\nit is read as %+v, %v", rendered, again, err)
+	}
+	d, err := e.Definition("envoy-new", withMeshes().Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Local.Sidecar
+	if d.Name != "envoy-new" || d.From != "envoy" || s.Path != filepath.FromSlash("/files/envoy") || s.Concurrency != 2 || !reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"}) {
+		t.Errorf("got %s from %s: %+v", d.Name, d.From, s)
+	}
+	args, config, err := s.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"--x", "{{.Pod}}"}; !slices.Equal(args[len(args)-2:], want) {
+		t.Errorf("arguments %q, want %q at the end", args, want)
+	}
+	if !strings.Contains(string(config), "FileAccessLog") {
+		t.Error("no access log")
+	}
+	// The definition itself is unchanged.
+	base, err := e.Definition("envoy", withMeshes().Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, config, err = base.Local.Sidecar.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}}); err != nil || strings.Contains(string(config), "FileAccessLog") || base.Local.Sidecar.Path != "" {
+		t.Errorf("envoy: %v, %+v", err, base.Local.Sidecar)
+	}
+	if got, want := e.Changes("envoy-log"), "envoy with concurrency=2, options.accessLog=true, environment.A=1, arguments=--x {{.Pod}}"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestVariantsOnClusters(t *testing.T) {
+	e := variantsOf(t, `platform: {kind: kubernetes}
+factors: {mesh: [none, istio, istio-1.29]}
+meshes:
+  istio: {charts: ./charts, options: {envoy: stock}, values: {istiod: {a: {b: 1, c: 2}}}}
+  istio-1.29: {from: istio, version: 1.29.2, values: {istiod: {a: {b: 3}}}}
+`)
+	s := e.MeshSettings("istio-1.29")
+	want := map[string]map[string]any{"istiod": {"a": map[string]any{"b": 3, "c": 2}}}
+	if s.Version != "1.29.2" || s.Charts != "./charts" || s.Options["envoy"] != "stock" || !reflect.DeepEqual(s.Values, want) {
+		t.Errorf("got %+v", s)
+	}
+	if s := e.MeshSettings("istio"); s.Version != "" || !reflect.DeepEqual(s.Values["istiod"]["a"], map[string]any{"b": 1, "c": 2}) {
+		t.Errorf("istio has changed: %+v", s)
+	}
+	d, err := e.Definition("istio-1.29", withMeshes().Definition)
+	if err != nil || d.Name != "istio-1.29" || d.From != "istio" || d.Kubernetes == nil {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+func TestVariantsThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a mistyped origin": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envy}}\n",
+			"x.yaml:5:20: meshes.x.from: unknown mesh \"envy\"\n  hint: did you mean envoy?\n"},
+		"a name in use": {"factors: {mesh: [none, envoy]}\nmeshes: {envoy: {from: envoy-tcp}}\n",
+			"x.yaml:5:17: meshes.envoy: there is a mesh \"envoy\" already\n  hint: choose another name\n"},
+		"a circle": {"factors: {mesh: [none]}\nmeshes: {a: {from: a}}\n",
+			"x.yaml:5:20: meshes.a.from: \"a\" comes from itself\n  hint: name a mesh that `tare list meshes` prints\n"},
+		"an unknown option": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, options: {acessLog: true}}}\n",
+			"x.yaml:5:36: meshes.x.options: there is no option \"acessLog\"\n  hint: options: accessLog\n"},
+		"a dotted name": {"factors: {mesh: [none, envoy-1.2]}\nmeshes: {envoy-1.2: {from: envoy, version: 1.2.3}}\n",
+			"x.yaml:5:44: meshes.envoy-1.2.version: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
+		"a program there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, program: ./envoy}}\n",
+			"x.yaml:6:36: meshes.x.program: it applies to platform local\n  hint: remove it, or write options or values\n"},
+		"an option there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, options: {mtl: a}}}\n",
+			"x.yaml:6:13: meshes.x: there is no option \"mtl\"\n  hint: options: envoy, imagePullPolicy, mtls\n"},
+		"threads": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, concurrency: -1}}\n",
+			"x.yaml:5:13: meshes.x: concurrency is -1\n  hint: expected 1 to 1024 worker threads\n"},
+	} {
+		_, err := experiment.Decode("x.yaml", []byte(header+c.text), withMeshes())
+		if got := printed(err); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: got\n%swant\n%s", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package local
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// A variant runs its own program, with its environment and arguments, beside the definition's.
+func TestVariantRunsItsProgram(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "proxy-of-mine")
+	if err := os.Symlink(agent, other); err != nil {
+		t.Fatal(err)
+	}
+	base := load(t, "reference")
+	variant, err := base.Variant("reference-mine", mesh.Overrides{Program: other, Environment: map[string]string{"TARE_TEST_VARIANT": "a b"}, Arguments: []string{"--burn", "1us"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{AgentPath: agent, FetchProgram: fetchProgram, ProgramAt: func(_ context.Context, name, path string) (string, string, error) {
+		return path, "1 (of " + name + ")", nil
+	}}
+	versions, err := New(o).Prepare(t.Context(), []mesh.Definition{base, variant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := versions["reference-mine"]; got != "1 (of tare-agent)" {
+		t.Errorf("version %q of %v", got, versions)
+	}
+	for _, m := range []mesh.Definition{base, variant} {
+		_, spec, err := deploy(t, o, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands, err := os.ReadFile(filepath.Join(spec.Provenance, "commands.sh"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := strings.Contains(string(commands), "TARE_TEST_VARIANT='a b' "+other+" proxy") && strings.Contains(string(commands), "--burn 1us")
+		if ran != (m.Name == variant.Name) {
+			t.Errorf("%s was started by\n%s", m.Name, commands)
+		}
+	}
+}
