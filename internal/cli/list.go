@@ -213,7 +213,7 @@ func metricRows(catalog) (rows [][]string) {
 		name, parts := r.Name, strings.Join(r.Parts, ", ")
 		switch {
 		case r.Routes:
-			parts = "path of a route"
+			parts = "path of a route, or name of a request"
 		case len(r.Parts) == 1:
 			name, parts = metric.Of(r.Name, r.Parts[0]), ""
 		}

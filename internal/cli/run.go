@@ -102,12 +102,15 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 	if _, err := attributionOf(o.report.attribution); err != nil {
 		return err
 	}
-	// Missing programs are reported before a directory exists.
+	// Missing programs and secrets are reported before a directory exists.
 	generators, err := c.generatorsOf(study.Experiment)
 	if err != nil {
 		return err
 	}
 	if err := generator.Missing(generator.FindAll(ctx, study.used(generators))); err != nil {
+		return err
+	}
+	if err := runner.CheckSecrets(study.Experiment); err != nil {
 		return err
 	}
 	on, err := c.begin(ctx, study, o)

@@ -98,6 +98,8 @@ type Load struct {
 	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request; default 10s, at most 60s
 	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator; default 1
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
+	// Requests are sent in proportion to their weights; none: GET / of the entry.
+	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
 }
 
 // Checks are conditions on responses. A response that does not meet them counts

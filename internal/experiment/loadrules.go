@@ -21,6 +21,7 @@ func (v loadRules) validate() {
 	v.gateway()
 	v.load()
 	v.checks()
+	v.requests()
 	v.workers()
 }
 

@@ -249,20 +249,7 @@ func describe(known Known) []description {
 		{"application.chart.port", "Port of the entry's Service.", 80, between(1, 65535)},
 	}, describeServices(known), describeMeshes(), []description{
 		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
-	}, factorDescriptions("factors."), []description{
-		{"load", "How requests are sent.", nil, nil},
-		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf(known.Generators...)},
-		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf(loadFrom...)},
-		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf(entries...)},
-		{"load.arrivals", "Distribution of arrivals in an open loop.", d.Load.Arrivals, oneOf(arrivals...)},
-		{"load.timeout", "Time-out of a request, at most 60s.", d.Load.Timeout.String(), nil},
-		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},
-		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
-		{"load.checks.status", "Successful statuses: codes, classes, grpc-0 to grpc-16; default: 2xx and grpc-0.", nil, func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) }},
-		{"load.checks.bodyHas", "Texts that the first MiB of every body must contain.", nil, levelList},
-		{"load.checks.bodyLacks", "Texts that no body may contain.", nil, levelList},
-		{"load.checks.jsonHas", "Fields that every JSON body must have: errors, or data.errors. null, [] and {} count as absent.", nil, levelList},
-		{"load.checks.jsonLacks", "Fields that no body may have.", nil, levelList},
+	}, factorDescriptions("factors."), describeLoad(known), []description{
 		{"phases", "Timed phases of a trial.", nil, nil},
 		{"phases.warmup", "Load before the measure phase.", d.Phases.Warmup.String(), nil},
 		{"phases.measure", "Measure phase, at least 1s.", d.Phases.Measure.String(), nil},

@@ -106,7 +106,7 @@ type Profile struct {
 	Slices *Slices `json:"slices,omitempty"`
 
 	// Calls are the requests to Targets, in their order, if they differ in more than their
-	// URLs. Each has connections of its own. HTTP only.
+	// URLs. Each has connections of its own. HTTP and gRPC.
 	Calls []Call `json:"calls,omitempty"`
 	// Weights of the targets, in their order; empty: all equal.
 	Weights []int `json:"weights,omitempty"`
@@ -174,14 +174,20 @@ type Profile struct {
 	// absent. The body is read as it comes and not kept. Not for gRPC.
 	JSONHas   []string `json:"jsonHas,omitempty"`
 	JSONLacks []string `json:"jsonLacks,omitempty"`
+
+	message bool // the body is a whole message of gRPC
 }
+
+// IsMessage reports whether the body is a whole message of gRPC, not the content of its
+// field 1.
+func (p *Profile) IsMessage() bool { return p.message || p.BodyFile != "" }
 
 // Call is the request to one target. An empty field is that of the profile.
 type Call struct {
 	Name    string   `json:"name,omitempty"` // in [Report.Routes]; default: method and path
 	Method  string   `json:"method,omitempty"`
 	Headers []string `json:"headers,omitempty"` // in addition to those of the profile
-	Body    []byte   `json:"body,omitempty"`
+	Body    []byte   `json:"body,omitempty"`    // of gRPC: the message
 }
 
 // ForTarget is the profile for target i: the fields of its call replace the profile's.
@@ -195,6 +201,7 @@ func (p *Profile) ForTarget(i int) Profile {
 	q.Headers = slices.Concat(p.Headers, c.Headers)
 	if c.Body != nil {
 		q.Body, q.BodyFile, q.RequestSize = c.Body, "", 0
+		q.message = true
 	}
 	return q
 }

@@ -197,7 +197,7 @@ func (p *Profile) validateCalls() (errs []error) {
 		}
 		errs = append(errs, validateHeaders(c.Headers)...)
 	}
-	if p.Protocol == ProtocolTCP || p.Protocol == ProtocolGRPC {
+	if p.Protocol == ProtocolTCP {
 		errs = append(errs, fmt.Errorf("several requests with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
 	}
 	if p.Follow > 0 {

@@ -18,6 +18,10 @@ const (
 	RouteClientTime    = "route_client_us"
 	RouteServerTime    = "route_server_us"
 	RouteCalcTime      = "route_calc_us"
+	RequestP50         = "request_p50_ms"
+	RequestP90         = "request_p90_ms"
+	RequestP99         = "request_p99_ms"
+	RequestErrors      = "request_error_ratio"
 	Lateness           = "lateness_us"
 	Traffic            = "bytes_per_s"
 	MeshRatio          = "mesh_ratio"
@@ -44,7 +48,7 @@ type Row struct {
 	Better         Direction
 	Doc            string
 	Parts          []string // empty: the metric has none
-	Routes         bool     // the parts are the paths of routes, without their first slash
+	Routes         bool     // the parts are the paths of routes without their first slash, or names of requests
 	Headline       []string // parts that reports show first, in their order; "" for a metric without parts
 	Beside         []string // parts shown with the headlines and tested with the other metrics
 	Judged         Judgement
@@ -103,6 +107,18 @@ var rows = []Row{
 	{Name: RouteCalcTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time of the server's calculation by route, if several are called",
 		Routes: true, Source: Services, SpeedSensitive: true,
 		Title: "time of the calculation, %s", Heads: [2]string{"mean time,", "calculation, µs"}},
+	{Name: RequestP50, Unit: "ms", Better: LowerIsBetter, Doc: "median response time by path or name of the request, if the load has several",
+		Routes: true, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
+		Title: "response time p50, %s", Heads: [2]string{"response time", "p50, ms"}},
+	{Name: RequestP90, Unit: "ms", Better: LowerIsBetter, Doc: "90 % quantile of the response time by path or name of the request",
+		Routes: true, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
+		Title: "response time p90, %s", Heads: [2]string{"response time", "p90, ms"}},
+	{Name: RequestP99, Unit: "ms", Better: LowerIsBetter, Doc: "99 % quantile of the response time by path or name of the request",
+		Routes: true, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
+		Title: "response time p99, %s", Heads: [2]string{"response time", "p99, ms"}},
+	{Name: RequestErrors, Better: LowerIsBetter, Doc: "failed requests over all, by path or name of the request",
+		Routes: true, Source: Generator,
+		Title: "errors, %s", Heads: [2]string{"errors", "%"}, HeadScale: 100, Percent: true},
 	{Name: Lateness, Unit: "us", Better: LowerIsBetter, Doc: "time from the intended start of a request to its send",
 		Parts: latencyParts, Judged: ByRatio, Source: LatencyLog, Title: "send lateness, %s"},
 	{Name: Traffic, Unit: "B/s", Better: Neither, Doc: "payload and headers counted by the load generator",

@@ -142,7 +142,7 @@ type Load struct {
 	Classes  map[string]int64 `json:"classes"`
 	Statuses map[string]int64 `json:"statuses,omitempty"`
 	Errors   map[string]int64 `json:"errors,omitempty"`
-	// Routes are the service times by path, if the load has several.
+	// Routes are figures by path or name of the request, if the load has several.
 	Routes   map[string]RouteTimes `json:"routes,omitempty"`
 	BytesIn  int64                 `json:"bytesIn"`
 	BytesOut int64                 `json:"bytesOut"`
@@ -211,10 +211,17 @@ func (l *Load) LoadedSeconds() float64 {
 	return float64(l.Slices.Count) * (l.Slices.LengthSeconds - l.Slices.GuardSeconds)
 }
 
-// RouteTimes are the service times of one path, of 2xx responses only.
+// RouteTimes are the figures of one path or kind of request. Requests and times are of 2xx
+// responses only.
 type RouteTimes struct {
 	Requests int64   `json:"requests"`
 	MeanMS   float64 `json:"meanMS"` // from the actual send to the last byte
+	// Failed counts all other outcomes, and P50MS to P99MS are quantiles of the response
+	// time; absent in records of other generators.
+	Failed int64   `json:"failed,omitempty"`
+	P50MS  float64 `json:"p50MS,omitempty"`
+	P90MS  float64 `json:"p90MS,omitempty"`
+	P99MS  float64 `json:"p99MS,omitempty"`
 }
 
 // Stage is the duration of requests as measured by a service.

@@ -156,6 +156,7 @@ func (a *analysis) measure(latencyLog, sliceFile func(id string) string) {
 			f := trialFigures(r, a.method)
 			latencyFigures(f, r, latencyLog(r.ID), a.method)
 			stageFigures(f, r)
+			requestFigures(f, r)
 			failureFigures(f, r, latencyLog(r.ID))
 			costs := sliceFigures(f, r, sliceFile(r.ID))
 			f.withhold(r.Warnings)

@@ -27,6 +27,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"sampled":{"source":"x","tasks":[{"id":"a","plane":"data"}],"rows":[{"at":"2026-03-01T12:00:00Z","cores":[1.5],"memory":[7]},{"at":"2026-03-01T12:00:30Z","cores":[null]}]}}`))
 	f.Add([]byte(`{"probe":{"before":{"work":"w","cpus":[{"pieces":1,"ns":5}]},"after":{"work":"w","cpus":[{"pieces":2,"ns":5}]}}}`))
 	f.Add([]byte(`{"load":{"completed":-1,"measureSeconds":1e-300,"classes":{"2xx":-5}},"tasks":[{"plane":"app","end":{"cpu":-9223372036854775808}}]}`))
+	f.Add([]byte(`{"load":{"routes":{"GET /a":{"requests":9223372036854775807,"failed":9223372036854775807,"p50MS":-1,"p99MS":1e308}}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r result.Record
 		if json.Unmarshal(b, &r) != nil {
@@ -36,6 +37,7 @@ func FuzzRecord(f *testing.F) {
 			figures := trialFigures(&r, m)
 			latencyFigures(figures, &r, "/nowhere/absent", m)
 			stageFigures(figures, &r)
+			requestFigures(figures, &r)
 			failureFigures(figures, &r, "/nowhere/absent")
 			figures.withhold(r.Warnings)
 			for name, v := range figures.values {

@@ -99,7 +99,8 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		if l.Routes == nil {
 			l.Routes = map[string]result.RouteTimes{}
 		}
-		l.Routes[path] = result.RouteTimes{Requests: times.Requests, MeanMS: times.MeanMS}
+		l.Routes[path] = result.RouteTimes{Requests: times.Requests, MeanMS: times.MeanMS, Failed: times.Failed,
+			P50MS: times.ResponseMS.P50, P90MS: times.ResponseMS.P90, P99MS: times.ResponseMS.P99}
 	}
 	if r.LatenessUS.Count > 0 {
 		l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = &r.LatenessUS.P50, &r.LatenessUS.P99, &r.LatenessUS.Max

@@ -86,7 +86,7 @@ const grpcPrefixSize = 5
 // most echo services take.
 func grpcMessage(p *load.Profile, body []byte) []byte {
 	var field []byte
-	if p.BodyFile == "" && len(body) > 0 {
+	if !p.IsMessage() && len(body) > 0 {
 		field = append(field, 1<<3|2) // field 1, length-delimited
 		field = binary.AppendUvarint(field, uint64(len(body)))
 	}

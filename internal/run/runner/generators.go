@@ -45,7 +45,7 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.G
 // Profile is the load of one treatment before anything runs: without start, files and seed.
 func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
-	p.Targets = targets
+	addRequests(&p, x.Load.Requests, targets)
 	return p
 }
 
@@ -109,7 +109,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 			continue // tare's own runs every valid file
 		}
 		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
-		profile.Targets = []string{"http://127.0.0.1:1/"}
+		addRequests(&profile, x.Load.Requests, []string{"http://127.0.0.1:1/"})
 		_, err := g.Command(profile)
 		if err == nil {
 			continue

@@ -54,8 +54,11 @@ func (lr *loadRun) begin(ctx context.Context) error {
 	}
 	lr.warnRaisedWarmup()
 	lr.edges.scheduled = lr.setup.clock.drift()
-	var err error
-	if lr.loading, err = startLoad(ctx, lr.deployment, lr.generator, lr.profile, lr.onProgress); err != nil {
+	profile, err := withSecrets(lr.profile)
+	if err != nil {
+		return err
+	}
+	if lr.loading, err = startLoad(ctx, lr.deployment, lr.generator, profile, lr.onProgress); err != nil {
 		return err
 	}
 	lr.profile.Start = lr.loading.start
@@ -92,7 +95,8 @@ func (lr *loadRun) schedule() error {
 		lr.profile.Workers = 1 // each has one thread
 	}
 	lr.fitToRefresh()
-	lr.profile.Targets, lr.profile.ExpectSize, lr.profile.Seed, lr.profile.HDRPath = lr.deployment.Entry(), lr.answerSize(), lr.setup.of.Seed, hdr
+	lr.profile.ExpectSize, lr.profile.Seed, lr.profile.HDRPath = lr.answerSize(), lr.setup.of.Seed, hdr
+	addRequests(&lr.profile, lr.setup.Experiment.Load.Requests, lr.deployment.Entry())
 	switch {
 	case lr.share != nil:
 		lr.share.apply(&lr.profile)
@@ -102,7 +106,8 @@ func (lr *loadRun) schedule() error {
 	return nil
 }
 
-// keepProfile writes the load profile into the trial's provenance.
+// keepProfile writes the load profile into the trial's provenance, with the placeholders of
+// secrets.
 func (lr *loadRun) keepProfile() error {
 	b, err := json.MarshalIndent(lr.profile, "", "  ")
 	if err == nil {

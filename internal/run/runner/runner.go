@@ -233,6 +233,9 @@ func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
 	if err := Refused(r.Experiment, r.Platform); err != nil {
 		return err
 	}
+	if err := CheckSecrets(r.Experiment); err != nil {
+		return err
+	}
 	var meshes []mesh.Definition
 	seen := map[string]bool{}
 	for _, t := range pending {

@@ -49,7 +49,7 @@ const (
 )
 
 var (
-	latencies = []string{metric.Latency, metric.ServiceTime}
+	latencies = []string{metric.Latency, metric.ServiceTime, metric.RequestP50, metric.RequestP90, metric.RequestP99}
 	cpus      = []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000, metric.MeshRatio, metric.DataPlaneRatio}
 	nodeCPUs  = []string{metric.CPUPerRequest + "/node", metric.CPUCores + "/node", metric.CPUPer1000 + "/node", metric.CPUCores + "/cluster"}
 )

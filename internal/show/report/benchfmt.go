@@ -29,7 +29,7 @@ func writeBenchfmt(w io.Writer, r *analysis.Report) error {
 	}
 	for _, m := range r.Metrics() {
 		if better := m.Better.String(); m.Better != metric.Neither {
-			fmt.Fprintf(b, "Unit %s better=%s\n", m.Name, better)
+			fmt.Fprintf(b, "Unit %s better=%s\n", benchUnit(m.Name), better)
 		}
 	}
 	fmt.Fprintln(b)
@@ -59,7 +59,7 @@ func writeBenchLine(b *bufio.Writer, t *analysis.Trial, factors []string) {
 	}
 	fmt.Fprintf(b, "%s 1", strings.Join(name, "/"))
 	for _, m := range metric.Known(t.Metrics) {
-		fmt.Fprintf(b, " %s %s", strconv.FormatFloat(t.Metrics[m.Name], 'g', -1, 64), m.Name)
+		fmt.Fprintf(b, " %s %s", strconv.FormatFloat(t.Metrics[m.Name], 'g', -1, 64), benchUnit(m.Name))
 	}
 	fmt.Fprintln(b)
 }
@@ -77,3 +77,6 @@ func benchToken(s string) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// benchUnit is a metric's name as a unit, which has no spaces. Names of requests have.
+func benchUnit(name string) string { return strings.Join(strings.Fields(name), "_") }

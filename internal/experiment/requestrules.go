@@ -1,0 +1,182 @@
+package experiment
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+const (
+	maxRequests     = 200
+	maxWeight       = 1000
+	maxRequestBody  = 1 << 20 // bytes
+	maxRequestText  = 8 << 10 // of a path or header, bytes
+	maxRequestName  = 100
+	maxRequestBytes = 8 << 20 // of all bodies
+)
+
+const (
+	methodForm = `^[A-Z][A-Z_-]*$`
+	grpcForm   = `^/?[A-Za-z_][A-Za-z0-9_.]*/[A-Za-z_][A-Za-z0-9_]*$`
+	fieldForm  = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+)
+
+var (
+	methodPattern = regexp.MustCompile(methodForm)
+	grpcPattern   = regexp.MustCompile(grpcForm)
+	fieldPattern  = regexp.MustCompile(fieldForm)
+)
+
+// requests checks the kinds of requests, and reads their bodies.
+func (v loadRules) requests() {
+	rs := v.e.Load.Requests
+	if len(rs) == 0 {
+		if v.doc.Has("load.requests") {
+			v.report("load.requests", "remove it: without it the load requests / of the entry", "the list is empty")
+		}
+		return
+	}
+	if len(rs) > maxRequests {
+		v.report("load.requests", "join similar requests under one weight", "%d requests, max %d", len(rs), maxRequests)
+		return
+	}
+	for _, factor := range []string{"route", "requestSize"} {
+		if v.doc.Has("factors." + factor) {
+			v.report("factors."+factor, "remove one of the two", "load.requests has paths and bodies")
+		}
+	}
+	var bytes int
+	for i := range rs {
+		r, path := &rs[i], fmt.Sprintf("load.requests[%d]", i)
+		v.address(path, r)
+		v.headers(path, r)
+		v.body(path, r)
+		bytes += len(r.Body)
+		if r.Weight != 0 || v.doc.Has(path+".weight") {
+			within(v.validation, path+".weight", r.Weight, 1, maxWeight, "the share of a request is its weight over the sum of all")
+		}
+		if len(r.Name) > maxRequestName || strings.ContainsFunc(r.Name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			v.report(path+".name", "", "the name has over %d bytes, or control characters", maxRequestName)
+		}
+	}
+	if bytes > maxRequestBytes {
+		v.report("load.requests", "", "the bodies have %d bytes, max %d", bytes, maxRequestBytes)
+	}
+	v.spread(len(rs))
+}
+
+// spread checks that each kind of request has a connection to each replica.
+func (v loadRules) spread(kinds int) {
+	const hint = "each kind of request has connections of its own to each replica"
+	replicas := 1
+	for _, n := range LevelsOf[int](v.e.Factors, "replicas") {
+		replicas = max(replicas, n)
+	}
+	need := kinds * replicas
+	levels := LevelsOf[int](v.e.Factors, "connections")
+	for i, c := range levels {
+		if c >= 1 && c < need {
+			v.report(fmt.Sprintf("factors.connections[%d]", i), hint, "%d connections are fewer than the %d that %d requests need", c, need, kinds)
+		}
+	}
+	if c := DefaultLevels().Connections; len(levels) == 0 && c < need {
+		v.report("load.requests", fmt.Sprintf("write connections: [%d] in factors: %s", need, hint), "%d requests need %d connections, and the default is %d", kinds, need, c)
+	}
+}
+
+// address checks the method and the path of a request, or the method of gRPC.
+func (v loadRules) address(path string, r *Request) {
+	grpc, http := false, false
+	for _, p := range v.requestProtocols() {
+		grpc, http = grpc || p == app.GRPC, http || p != app.GRPC
+		if p == app.TCP {
+			v.report("load.requests", "remove it, or the protocol", "protocol %s has no requests with paths or headers", p)
+			return
+		}
+	}
+	if r.GRPC != "" {
+		switch {
+		case r.Path != "" || r.Method != "":
+			v.report(path+".grpc", "remove method and path", "a gRPC method replaces method and path")
+		case !grpcPattern.MatchString(r.GRPC):
+			v.report(path+".grpc", "write package.Service/Method", "%q is not a gRPC method", clip(r.GRPC))
+		case http:
+			v.report(path+".grpc", "write factors: {protocol: [grpc]}", "the protocol is not grpc")
+		}
+		return
+	}
+	if grpc {
+		v.report(path, "write grpc: package.Service/Method", "a request of protocol grpc needs a method")
+	}
+	if r.Method != "" && !methodPattern.MatchString(r.Method) {
+		v.report(path+".method", "write it in capital letters: GET", "%q is not a method", clip(r.Method))
+	}
+	if r.Path == "" {
+		return
+	}
+	u, err := url.ParseRequestURI(r.Path)
+	control := strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f })
+	switch {
+	case err == nil && u.Host != "":
+		v.report(path+".path", "write "+clip(u.RequestURI())+"; the host is that of the entry, or the header Host", "%q has a host", clip(r.Path))
+	case err != nil || control || r.Path[0] != '/' || strings.Contains(r.Path, "#") || len(r.Path) > maxRequestText:
+		v.report(path+".path", "write a path such as /items?page=2", "%q is not a path", clip(r.Path))
+	}
+}
+
+// requestProtocols are the protocols of the entry: its own, or the levels of the factor.
+func (v loadRules) requestProtocols() []string {
+	if own := v.entryProtocol(); own != "" {
+		return []string{own}
+	}
+	return v.e.protocols()
+}
+
+// framing are the headers that depend on the body and the connection.
+var framing = []string{"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer"}
+
+func (v loadRules) headers(path string, r *Request) {
+	path += ".headers"
+	for _, name := range sortedKeys(r.Headers) {
+		value := r.Headers[name]
+		switch {
+		case !fieldPattern.MatchString(name):
+			v.report(path, "", "%q is not the name of a header", clip(name))
+		case slices.Contains(framing, strings.ToLower(name)):
+			v.report(path, "remove it", "header %s: tare sets it", name)
+		case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) || len(value) > maxRequestText:
+			v.report(path, "", "the value of header %s has control characters, or over %d bytes", name, maxRequestText)
+		}
+		if wrong := checkPlaceholders(value); wrong != "" {
+			v.report(path, "write ${env:NAME} or ${file:PATH}", "header %s: %s is not a placeholder", name, clip(wrong))
+		}
+	}
+}
+
+// body reads the file of a body, so that the rendered experiment needs no other file.
+func (v loadRules) body(path string, r *Request) {
+	switch {
+	case len(r.Body) > maxRequestBody:
+		v.report(path+".body", "", "%d bytes, max %d", len(r.Body), maxRequestBody)
+	case r.BodyFile == "":
+	case r.Body != "":
+		v.report(path+".bodyFile", "remove one of the two", "the request has a body and a file")
+	default:
+		name := r.BodyFile
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(v.dir, name)
+		}
+		b, err := regular.ReadInput(name, maxRequestBody)
+		if err != nil {
+			v.report(path+".bodyFile", "the path is relative to the experiment file", "%s", clipError(err))
+			return
+		}
+		r.Body, r.BodyFile = Body(b), ""
+	}
+}

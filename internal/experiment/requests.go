@@ -1,0 +1,117 @@
+package experiment
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+)
+
+// Request is one kind of request of the load. An absent field has tare's default.
+type Request struct {
+	// Name is that of its figures; default: method and path, or the gRPC method.
+	Name   string `yaml:"name,omitempty" json:"name,omitempty"`
+	Method string `yaml:"method,omitempty" json:"method,omitempty"` // default GET, or POST with a body
+	Path   string `yaml:"path,omitempty" json:"path,omitempty"`     // with a query, at the entry; default /
+	// GRPC is the method "package.Service/Method", in place of method and path.
+	GRPC string `yaml:"grpc,omitempty" json:"grpc,omitempty"`
+	// Headers may contain ${env:NAME} and ${file:PATH}, which no record contains.
+	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
+	Body    Body              `yaml:"body,omitempty" json:"body,omitempty"` // of gRPC: the encoded message
+	// BodyFile is read with the experiment, and becomes Body.
+	BodyFile string `yaml:"bodyFile,omitempty" json:"bodyFile,omitempty"`
+	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // default 1
+}
+
+// Body is the content of a request: text, or "base64:" and its encoding.
+type Body string
+
+const base64Body = "base64:"
+
+// Wants describes the text for messages.
+func (Body) Wants() string { return "text, or base64: and the encoded bytes" }
+
+// UnmarshalScalar reads a body.
+func (b *Body) UnmarshalScalar(text string) error {
+	encoded, ok := strings.CutPrefix(text, base64Body)
+	if !ok {
+		*b = Body(text)
+		return nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return fmt.Errorf("found %.40q, expected %s", text, b.Wants())
+	}
+	*b = Body(raw)
+	return nil
+}
+
+// MarshalText writes bytes that are no text in base64.
+func (b Body) MarshalText() ([]byte, error) {
+	if utf8.ValidString(string(b)) && !strings.HasPrefix(string(b), base64Body) {
+		return []byte(b), nil
+	}
+	return []byte(base64Body + base64.StdEncoding.EncodeToString([]byte(b))), nil
+}
+
+// UnmarshalText reads what MarshalText has written.
+func (b *Body) UnmarshalText(text []byte) error { return b.UnmarshalScalar(string(text)) }
+
+// placeholder is a part of a header's value that is read when the run starts.
+var placeholder = regexp.MustCompile(`\$\{([^}]*)\}`)
+
+const (
+	fromEnv  = "env:"
+	fromFile = "file:"
+	// maxSecret bounds the file of a placeholder, in bytes.
+	maxSecret = 64 << 10
+)
+
+// checkPlaceholders returns the first part of a header's value that is no placeholder.
+func checkPlaceholders(value string) (wrong string) {
+	for _, m := range placeholder.FindAllStringSubmatch(value, -1) {
+		name, isEnv := strings.CutPrefix(m[1], fromEnv)
+		path, isFile := strings.CutPrefix(m[1], fromFile)
+		if !isEnv && !isFile || isEnv && name == "" || isFile && path == "" {
+			return m[0]
+		}
+	}
+	return ""
+}
+
+// WithSecrets replaces the placeholders of a header's value. No error contains a secret.
+func WithSecrets(value string) (string, error) {
+	var errs []error
+	replaced := placeholder.ReplaceAllStringFunc(value, func(whole string) string {
+		text, err := secret(whole[2 : len(whole)-1])
+		if err == nil && strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			err = fmt.Errorf("%s has control characters, such as line breaks", whole)
+		}
+		errs = append(errs, err)
+		return text
+	})
+	return replaced, errors.Join(errs...)
+}
+
+// secret reads the source of a placeholder.
+func secret(source string) (string, error) {
+	if name, ok := strings.CutPrefix(source, fromEnv); ok {
+		text, set := os.LookupEnv(name)
+		if !set {
+			return "", hint.New("set it before tare run; the record has its name only", "environment variable %s is not set", name)
+		}
+		return text, nil
+	}
+	path, _ := strings.CutPrefix(source, fromFile)
+	text, err := regular.ReadInput(path, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("read header: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}

@@ -1,0 +1,36 @@
+package experiment
+
+import "github.com/tare-mesh/tare/internal/base/jsonschema"
+
+// describeLoad has a line for every field of the load.
+func describeLoad(known Known) []description {
+	d := defaults()
+	pattern := func(form string) func(*jsonschema.Schema) {
+		return func(s *jsonschema.Schema) { s.Pattern = form }
+	}
+	const request = "load.requests[]."
+	return []description{
+		{"load", "How requests are sent.", nil, nil},
+		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf(known.Generators...)},
+		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf(loadFrom...)},
+		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf(entries...)},
+		{"load.arrivals", "Distribution of arrivals in an open loop.", d.Load.Arrivals, oneOf(arrivals...)},
+		{"load.timeout", "Time-out of a request, at most 60s.", d.Load.Timeout.String(), nil},
+		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},
+		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
+		{"load.checks.status", "Successful statuses: codes, classes, grpc-0 to grpc-16; default: 2xx and grpc-0.", nil, func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) }},
+		{"load.checks.bodyHas", "Texts that the first MiB of every body must contain.", nil, levelList},
+		{"load.checks.bodyLacks", "Texts that no body may contain.", nil, levelList},
+		{"load.checks.jsonHas", "Fields that every JSON body must have: errors, or data.errors. null, [] and {} count as absent.", nil, levelList},
+		{"load.checks.jsonLacks", "Fields that no body may have.", nil, levelList},
+		{"load.requests", "Requests in place of one to /, in proportion to their weights. Figures of each are in the record and the report. Only the generator tare sends them.", nil, levelList},
+		{request + "name", "Name of its figures; requests of one name share them. Default: method and path.", nil, nil},
+		{request + "method", "Method; default: GET, or POST with a body.", nil, pattern(methodForm)},
+		{request + "path", "Path at the entry, with query. The host is that of the entry, or the header Host.", "/", pattern("^/")},
+		{request + "grpc", "gRPC method package.Service/Method, in place of method and path.", nil, pattern(grpcForm)},
+		{request + "headers", "Headers. ${env:NAME} and ${file:PATH} are read when the run starts; no record contains them.", nil, nil},
+		{request + "body", "Body as text, or base64: and the encoded bytes. Of gRPC: the encoded message.", nil, nil},
+		{request + "bodyFile", "File with the body, at most 1 MiB, relative to the experiment file. It is copied into the recorded experiment.", nil, nil},
+		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, maxWeight)},
+	}
+}

@@ -1,0 +1,87 @@
+package runner
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/engine"
+)
+
+// The server gets the requests of the file in proportion to their weights, with the secrets,
+// and the profile that is recorded has only their placeholders.
+func TestRequestsReachTheServer(t *testing.T) {
+	t.Setenv("TARE_TEST_TOKEN", "s3cret")
+	var mu sync.Mutex
+	got := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		got[strings.Join([]string{r.Method, r.RequestURI, r.Host, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), string(body)}, "|")]++
+	}))
+	defer server.Close()
+	p := load.Profile{Rate: 500, Requests: 400, Measure: time.Minute, Connections: 8, Drain: time.Second, ExpectSize: -1}
+	addRequests(&p, []experiment.Request{
+		{Path: "/items?page=2", Weight: 3},
+		{Path: "/a%2Fb", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}", "Host": "shop.example"}, Body: `{"n":1}`},
+	}, []string{server.URL + "/"})
+	resolved, err := withSecrets(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := engine.Run(context.Background(), resolved, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := strings.TrimPrefix(server.URL, "http://")
+	want := map[string]int{"GET|/items?page=2|" + host + "|||": 300, `POST|/a%2Fb|shop.example|Bearer s3cret|application/json|{"n":1}`: 100}
+	for request, n := range want {
+		if got[request] != n {
+			t.Errorf("%s: %d times, want %d", request, got[request], n)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("the server got %v", got)
+	}
+	if n := report.Routes["GET /items"].Requests; n != 300 {
+		t.Errorf("GET /items has %d requests: %+v", n, report.Routes)
+	}
+	for _, line := range p.Calls[1].Headers {
+		if strings.Contains(line, "s3cret") {
+			t.Errorf("the recorded profile has the secret: %s", line)
+		}
+	}
+}
+
+// A missing secret ends the run before its first trial.
+func TestMissingSecret(t *testing.T) {
+	err := CheckSecrets(&experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{Headers: map[string]string{"A": "${env:TARE_TEST_ABSENT}"}}}}})
+	if err == nil || !strings.Contains(err.Error(), "header A: environment variable TARE_TEST_ABSENT is not set") {
+		t.Error(err)
+	}
+}
+
+// gRPC methods become paths with a whole message, and their own names.
+func TestGRPCRequests(t *testing.T) {
+	p := load.Profile{Protocol: load.ProtocolGRPC, Rate: 1, Measure: time.Second, Connections: 4}
+	addRequests(&p, []experiment.Request{{GRPC: "shop.Cart/Add", Body: "\x0a\x01x"}, {GRPC: "/shop.Cart/Empty"}}, []string{"http://127.0.0.1:1/tare.Echo/Echo"})
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	names, _ := p.Paths()
+	if p.Targets[0] != "http://127.0.0.1:1/shop.Cart/Add" || p.Targets[1] != "http://127.0.0.1:1/shop.Cart/Empty" ||
+		names[0] != "shop.Cart/Add" || p.Calls[1].Body == nil {
+		t.Errorf("%+v, names %q", p, names)
+	}
+	if q := p.ForTarget(0); !q.IsMessage() {
+		t.Error("the message would be wrapped in field 1 of another")
+	}
+}

@@ -1,0 +1,68 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// requestMetrics are the columns of the table of requests.
+var requestMetrics = []string{metric.RequestP50, metric.RequestP90, metric.RequestP99, metric.RequestErrors}
+
+// requestsSection has one line for each request and treatment, with the ratio of the median to
+// that of the baseline.
+func requestsSection(t text) {
+	var rows []analysis.Treatment
+	var requests []string
+	for _, name := range t.requests() {
+		for _, tr := range t.r.Treatments {
+			rows, requests = append(rows, tr), append(requests, name)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	t.heading(fmt.Sprintf("Response times by request (mean of n trials ± half of the %s interval)", t.percent()))
+	names := column{heads: []string{"", "request"}, left: true}
+	for i, r := range requests {
+		if i > 0 && requests[i-1] == r {
+			r = ""
+		}
+		names.cells = append(names.cells, r)
+	}
+	columns := append([]column{names}, t.label.columns(rows)...)
+	labels := len(columns)
+	for _, base := range requestMetrics {
+		columns = append(columns, metricColumn(metric.Of(base, requests[0]), func(scale float64) (cells []string) {
+			for i, tr := range rows {
+				cells = append(cells, cell(tr, metric.Of(base, requests[i]), scale))
+			}
+			return cells
+		}))
+	}
+	ratios := column{heads: []string{"p50 over", "baseline"}}
+	for i, tr := range rows {
+		words := none
+		if c, ok := t.r.Find(tr.ID, metric.Of(metric.RequestP50, requests[i])); ok && c.Ratio != nil {
+			words = ratio(*c.Ratio) + " " + bounds(*c.Ratio, 1, fixed)
+		}
+		ratios.cells = append(ratios.cells, words)
+	}
+	t.table(append(columns, ratios), labels)
+}
+
+// requests are the names of the requests with figures, sorted.
+func (v view) requests() []string {
+	var all []string
+	for _, m := range v.r.Metrics() {
+		for _, base := range requestMetrics {
+			if name, ok := metric.PartOf(base, m.Name); ok {
+				all = append(all, name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
