@@ -67,7 +67,7 @@ func runLoad(ctx context.Context, _ []string, stdin io.Reader, stdout, stderr io
 
 // readProfile rejects unknown fields: this agent would silently ignore a
 // setting. It replies to clock requests that precede the profile.
-func readProfile(r io.Reader, tell func(clock.Stamps) error) (load.Profile, error) {
+func readProfile(r io.Reader, acknowledge func(clock.Stamps) error) (load.Profile, error) {
 	var p load.Profile
 	d := json.NewDecoder(io.LimitReader(r, maxProfile))
 	for {
@@ -84,8 +84,8 @@ func readProfile(r io.Reader, tell func(clock.Stamps) error) (load.Profile, erro
 			}
 			return p, nil
 		}
-		if err := tell(clock.Stamps{Received: received, Sent: time.Now().UnixNano()}); err != nil {
-			return p, fmt.Errorf("tell the clock: %w", err)
+		if err := acknowledge(clock.Stamps{Received: received, Sent: time.Now().UnixNano()}); err != nil {
+			return p, fmt.Errorf("send the clock: %w", err)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func newProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "probe",
-		Short: "Say how slow the processors are: run a fixed piece of work and tell what it took",
+		Short: "Measure the speed of the processors: run a fixed piece of work and print its time",
 		Long: `probe runs the fixed work of a calibration reading on every processor it may
 use, in about a tenth of a second, and writes the reading as one JSON line.`,
 		Args: cobra.NoArgs,

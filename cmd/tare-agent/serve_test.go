@@ -131,9 +131,9 @@ func TestEnvironment(t *testing.T) {
 
 func TestExitCode(t *testing.T) {
 	for name, tc := range map[string]struct {
-		err  error
-		code int
-		says string
+		err     error
+		code    int
+		message string
 	}{
 		"none":     {nil, 0, ""},
 		"mistakes": {strict.Problems{{File: "f", Line: 1, Column: 2, Message: "no", Hint: "yes"}, {File: "f", Message: "nor this"}}, 2, "tare-agent: f:1:2: no\nhint: yes\ntare-agent: f: nor this\n"},
@@ -143,7 +143,7 @@ func TestExitCode(t *testing.T) {
 		"other":    {errors.New("gone"), 1, "tare-agent: gone\n"},
 	} {
 		var out strings.Builder
-		if code := console.Exit(&out, "tare-agent", tc.err); code != tc.code || out.String() != tc.says {
+		if code := console.Exit(&out, "tare-agent", tc.err); code != tc.code || out.String() != tc.message {
 			t.Errorf("%s: %d, %q", name, code, out.String())
 		}
 	}

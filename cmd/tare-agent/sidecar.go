@@ -100,7 +100,7 @@ func newAdderCommand() *cobra.Command {
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
 	f.StringVar(&admin, "admin", "", "`address` of /metrics, /stats and /readyz; none where left out")
 	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that /probe needs, readable by its owner alone")
-	f.Var(scalar{&size, "size"}, "response-size", "length of the answer's body, at least what it takes to say the sum")
+	f.Var(scalar{&size, "size"}, "response-size", "length of the answer's body, at least the length of the sum")
 	return cmd
 }
 

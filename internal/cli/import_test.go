@@ -106,7 +106,7 @@ func TestDebateAnsweredAgain(t *testing.T) {
 	text, err := call(t, newReportCommand, dir)
 	for _, want := range []string{"One headline a boundary", "whole cluster", "false-timeouts (30 of 50", "no-baseline", "not-interleaved"} {
 		if err != nil || !strings.Contains(text, want) {
-			t.Errorf("%v: the report does not say %q", err, want)
+			t.Errorf("%v: the report lacks %q", err, want)
 		}
 	}
 }
@@ -208,9 +208,9 @@ func TestAnImportCannotBeRun(t *testing.T) {
 func TestMethodsThatDoNotFit(t *testing.T) {
 	out := imported(t, "great-sidecar-debate", debatetest.Sequence{Mesh: "linkerd", Rates: []int{60}}.Write(t, t.TempDir()))
 	for _, c := range []struct {
-		dir   string
-		flags []string
-		says  string
+		dir     string
+		flags   []string
+		message string
 	}{
 		{out, []string{"--method", "paired"}, "not interleaved"},
 		{out, []string{"--method", "guess"}, "unknown method"},
@@ -218,7 +218,7 @@ func TestMethodsThatDoNotFit(t *testing.T) {
 		{out, []string{"--baseline", "mesh"}, "factor=level"},
 		{results(t), []string{"--method", "as-published"}, "imported"},
 	} {
-		if _, err := call(t, newReportCommand, append([]string{c.dir}, c.flags...)...); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := call(t, newReportCommand, append([]string{c.dir}, c.flags...)...); err == nil || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%v: %v", c.flags, err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestImportReports(t *testing.T) {
 				t.Errorf("exit code %d, expected %d\n%s", code, c.code, stderr.String())
 			}
 			if !strings.Contains(stderr.String(), out) {
-				t.Errorf("it is not said where the results are:\n%s", stderr.String())
+				t.Errorf("the directory of the results is not named:\n%s", stderr.String())
 			}
 			want, err := call(t, newReportCommand, out)
 			if err != nil {

@@ -90,8 +90,8 @@ func TestLoadChecksAnswers(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	for _, test := range []struct {
-		args      []string
-		says, out string // says "": the checks hold
+		args          []string
+		wantText, out string // wantText "": the checks hold
 	}{
 		{[]string{s.URL, "--refuse-json", "errors"}, "20 answers had not the JSON fields expected", "0 % ok (100 % wrong JSON field)"},
 		{[]string{s.URL, "--refuse-json", "data.errors", "--expect-json", "errors", "--expect-json", "smiley"}, "", "100 % ok"},
@@ -103,7 +103,7 @@ func TestLoadChecksAnswers(t *testing.T) {
 	} {
 		out, err := runLoadCommand(t, append(test.args, "-n", "20", "-c", "2")...)
 		var exit *console.ExitError
-		if test.says == "" && err != nil || test.says != "" && (!errors.As(err, &exit) || exit.Code != console.Gate || !strings.Contains(err.Error(), test.says)) {
+		if test.wantText == "" && err != nil || test.wantText != "" && (!errors.As(err, &exit) || exit.Code != console.Gate || !strings.Contains(err.Error(), test.wantText)) {
 			t.Errorf("%q: %v", test.args, err)
 		}
 		if !strings.Contains(out, test.out) {

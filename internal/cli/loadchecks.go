@@ -10,7 +10,7 @@ import (
 )
 
 // checksFailed are the kinds of errors of the flags --expect-… and --refuse-….
-var checksFailed = []struct{ kind, says string }{
+var checksFailed = []struct{ kind, text string }{
 	{"wrong status", "had another status than expected"},
 	{"wrong size", "had another size than expected"},
 	{"wrong body", "had not the body expected"},
@@ -33,7 +33,7 @@ func (f *loadFlags) verdict(r *load.Report) error {
 	}
 	for _, c := range checksFailed {
 		if n := r.Errors[c.kind]; n > 0 {
-			failed = append(failed, fmt.Sprintf("%d answers %s", n, c.says))
+			failed = append(failed, fmt.Sprintf("%d answers %s", n, c.text))
 		}
 	}
 	if failed != nil {

@@ -50,9 +50,9 @@ func TestAllAnswersAre503(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		args []string
-		code int
-		says string
+		args    []string
+		code    int
+		message string
 	}{
 		{nil, console.Done, ""},
 		{[]string{"--gate", "p99 < 50"}, console.Gate, `gate "p99 < 50" cannot be decided: no request succeeded`},
@@ -62,7 +62,7 @@ func TestAllAnswersAre503(t *testing.T) {
 		{[]string{"--fail-under", "0"}, console.Done, ""},
 	} {
 		out, err := runLoadCommand(t, append(test.args, url, "-n", "20", "-c", "2")...)
-		if exitCode(err) != test.code || test.says != "" && !strings.Contains(err.Error(), test.says) {
+		if exitCode(err) != test.code || test.message != "" && !strings.Contains(err.Error(), test.message) {
 			t.Errorf("%q: exit code %d, %v", test.args, exitCode(err), err)
 		}
 		if !strings.Contains(out, "0 % ok (100 % status 503)") || !strings.Contains(out, "Times of failures") || strings.Contains(out, "p99 0") {

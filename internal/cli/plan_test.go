@@ -127,7 +127,7 @@ tare: bad.yaml:5:9: blocks: -1 is not between 1 and 10000
 hint: a block runs every treatment once; intervals need 6 or more
 `
 	if got := strings.ReplaceAll(stderr.String(), filepath.Dir(file)+"/", ""); got != want {
-		t.Errorf("said\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestPlanRefusesAnUnknownFormat(t *testing.T) {
 	_, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "xml")
 	var usage *console.UsageError
 	if !errors.As(err, &usage) {
-		t.Errorf("said %v", err)
+		t.Errorf("error %v", err)
 	}
 }
 

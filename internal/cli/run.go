@@ -202,8 +202,8 @@ type begun struct {
 // cannot do leaves no directory behind.
 func (c *CommandLine) begin(ctx context.Context, s *Study, o runOptions) (*begun, error) {
 	path := o.results(s.Experiment, time.Now().UTC())
-	told := &Notices{to: c.Err}
-	on, err := c.catalog.platform(s.Experiment.Platform.Kind).open(ctx, c, Opening{Experiment: s.Experiment, Results: path, Notices: told})
+	notices := &Notices{to: c.Err}
+	on, err := c.catalog.platform(s.Experiment.Platform.Kind).open(ctx, c, Opening{Experiment: s.Experiment, Results: path, Notices: notices})
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (c *CommandLine) begin(ctx context.Context, s *Study, o runOptions) (*begun
 	if err != nil {
 		return nil, err
 	}
-	return &begun{on, dir, told}, nil
+	return &begun{on, dir, notices}, nil
 }
 
 // openResults makes the directory of a new run, or takes up that of an earlier one.

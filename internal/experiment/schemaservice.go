@@ -16,7 +16,7 @@ func describeServices(known Known) []description {
 		{service + "name", "DNS label.", nil, label},
 		{service + "replicas", "Replicas; 0: the factor replicas.", 0, between(0, maxReplicas)},
 		{service + "program", describePrograms(known.Programs), nil, oneOf(known.Programs.Names()...)},
-		{service + "protocol", "Protocol it speaks; left out: as the factor protocol says.", nil, oneOf(app.Protocols()...)},
+		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, oneOf(app.Protocols()...)},
 		{service + "responseSize", "Bytes of the answer: a size, or a distribution such as uniform(1KiB, 4KiB); default: the factor responseSize.", nil, nil},
 		{service + "status", "Status of every answer.", 200, status},
 		{service + "time", "Wait before the answer: a time, or a distribution such as lognormal(10ms, 0.5).", nil, nil},

@@ -145,10 +145,10 @@ func latencyLines(ctx context.Context, b *bench) []line {
 			lines = append(lines, l)
 			continue
 		}
-		said, _ := pairs(m, m, func(t pacedRun) float64 { return t.p50 })
+		reported, _ := pairs(m, m, func(t pacedRun) float64 { return t.p50 })
 		served, _ := pairs(m, m, func(t pacedRun) float64 { return t.server.After })
-		r := stats.PairedDifference(said, served, confidence)
-		l.ours = fmt.Sprintf("%.0f µs", stats.Quantile(said, 0.5))
+		r := stats.PairedDifference(reported, served, confidence)
+		l.ours = fmt.Sprintf("%.0f µs", stats.Quantile(reported, 0.5))
 		l.peer = fmt.Sprintf("server %.0f µs", stats.Quantile(served, 0.5))
 		l.compare = fmt.Sprintf("+%s µs, %d rounds", show(r.Interval, 0), r.N)
 		if p.name == "tare" {

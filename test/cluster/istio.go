@@ -14,8 +14,8 @@ import (
 // Its control plane and its agent are Istio's own; its proxy is the Envoy that tare uses elsewhere, which lacks the
 // filters that Istio builds into its own.
 func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) (parts.BuiltIstio, error) {
-	say := newProgress(log)
-	envoy, err := fetch.Envoy().Find(ctx, fetch.Options{Log: func(line string) { say("%s", line) }})
+	report := newProgress(log)
+	envoy, err := fetch.Envoy().Find(ctx, fetch.Options{Log: func(line string) { report("%s", line) }})
 	if err != nil {
 		return parts.BuiltIstio{}, err
 	}
@@ -31,11 +31,11 @@ func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer
 	if built.Has() {
 		return built, nil
 	}
-	say("building Istio into %s: about 9 minutes of processor time", built.Dir)
+	report("building Istio into %s: about 9 minutes of processor time", built.Dir)
 	if err := source.Build(ctx, built, envoy.Path, log); err != nil {
 		return built, err
 	}
-	say("built")
+	report("built")
 	return built, nil
 }
 
@@ -50,11 +50,11 @@ func AddIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) 
 	if err != nil {
 		return l, err
 	}
-	say := newProgress(log)
+	report := newProgress(log)
 	if _, err := l.LoadImage(ctx, built.Images()); err != nil {
 		return l, err
 	}
-	say("images of Istio %s imported", tag)
+	report("images of Istio %s imported", tag)
 	l.Istio = Istio{Charts: built.Charts(), Hub: parts.IstioHub(), Tag: tag}
 	return l, l.save()
 }

@@ -13,7 +13,7 @@ import (
 type store struct{ Layout }
 
 // importImages loads the cluster's own images as soon as containerd answers.
-func (l store) importImages(ctx context.Context, say progress) error {
+func (l store) importImages(ctx context.Context, report progress) error {
 	if err := l.packToolbox(); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (l store) importImages(ctx context.Context, say progress) error {
 			return err
 		}
 	}
-	say("images imported")
+	report("images imported")
 	return nil
 }
 
@@ -71,11 +71,11 @@ func output(command *exec.Cmd) (string, error) {
 }
 
 // installAddons waits for the API server and hands it what runs on every cluster.
-func (l api) installAddons(ctx context.Context, say progress) error {
+func (l api) installAddons(ctx context.Context, report progress) error {
 	if err := await(ctx, startLimit, "the API server", l.apiReady()); err != nil {
 		return err
 	}
-	say("API server ready")
+	report("API server ready")
 	applied := func(ctx context.Context) error {
 		_, err := l.Kubectl(ctx, "apply", "-f", l.file("coredns.yaml"), "-f", l.file("metrics-server.yaml"))
 		return err
@@ -86,7 +86,7 @@ func (l api) installAddons(ctx context.Context, say progress) error {
 	if err := await(ctx, startLimit, "the node", l.nodeReady); err != nil {
 		return err
 	}
-	say("node ready")
+	report("node ready")
 	return nil
 }
 
@@ -115,18 +115,18 @@ func (l api) nodeReady(ctx context.Context) error {
 }
 
 // awaitReady waits until DNS serves and the Metrics API has a reading of every pod.
-func (l api) awaitReady(ctx context.Context, say progress) error {
+func (l api) awaitReady(ctx context.Context, report progress) error {
 	for _, deployment := range []string{"coredns", "metrics-server"} {
 		_, err := l.Kubectl(ctx, "--namespace", "kube-system", "rollout", "status", "deployment/"+deployment, "--timeout", startLimit.String())
 		if err != nil {
 			return fmt.Errorf("wait for %s: %w", deployment, err)
 		}
-		say("%s ready", deployment)
+		report("%s ready", deployment)
 	}
 	if err := await(ctx, startLimit, "the Metrics API", l.metricsReady); err != nil {
 		return err
 	}
-	say("Metrics API has readings")
+	report("Metrics API has readings")
 	account := func(ctx context.Context) error {
 		_, err := l.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
 		return err

@@ -110,12 +110,12 @@ func Build(ctx context.Context, l Layout, source parts.Source, log io.Writer) (s
 	if built.Has() {
 		return built.Dir, nil
 	}
-	say := newProgress(log)
-	say("building Kubernetes %s into %s: 12 to 18 minutes of processor time", source.Kubernetes(), built.Dir)
+	report := newProgress(log)
+	report("building Kubernetes %s into %s: 12 to 18 minutes of processor time", source.Kubernetes(), built.Dir)
 	if err := source.Build(ctx, built, log); err != nil {
 		return "", err
 	}
-	say("built")
+	report("built")
 	return built.Dir, nil
 }
 
@@ -129,7 +129,7 @@ func (l Layout) outside(dirs []string) error {
 	return nil
 }
 
-func (l Layout) bringUp(ctx context.Context, o Options, say progress) (Layout, error) {
+func (l Layout) bringUp(ctx context.Context, o Options, report progress) (Layout, error) {
 	l.Started = time.Now().UTC()
 	if o.Owned {
 		l.Owner = self()
@@ -140,14 +140,14 @@ func (l Layout) bringUp(ctx context.Context, o Options, say progress) (Layout, e
 	if err != nil {
 		return l, err
 	}
-	say("namespaces, interface %s, node %s", l.Interface(), l.Network.Node)
+	report("namespaces, interface %s, node %s", l.Interface(), l.Network.Node)
 	both, shared := errgroup.WithContext(ctx)
-	both.Go(func() error { return store{l}.importImages(shared, say) })
-	both.Go(func() error { return api{l}.installAddons(shared, say) })
+	both.Go(func() error { return store{l}.importImages(shared, report) })
+	both.Go(func() error { return api{l}.installAddons(shared, report) })
 	if err := both.Wait(); err != nil {
 		return l, err
 	}
-	if err := (api{l}).awaitReady(ctx, say); err != nil {
+	if err := (api{l}).awaitReady(ctx, report); err != nil {
 		return l, err
 	}
 	l.Ready = true

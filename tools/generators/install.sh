@@ -20,21 +20,21 @@ declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3 [k6]=1.8.1)
 declare -A flags_of=([vegeta]='-X main.Version=12.12.0' [fortio]='' [k6]='')
 declare -A package_of=([wrk]=wrk [h2load]=nghttp2-client [nginx]=nginx)
 
-say() { printf 'generators: %s\n' "$*" >&2; }
-fail() { say "$1: not installed: $2"; failed+=("$1"); }
+log() { printf 'generators: %s\n' "$*" >&2; }
+fail() { log "$1: not installed: $2"; failed+=("$1"); }
 
 # place BUILD NAME VERSION: builds into a temporary directory, which then gets its name.
 place() {
   local build=$1 name=$2 version=$3 to tmp
   to=$dir/$name-$version
-  if [ -x "$to/bin/$name" ]; then say "$name $version: there already, $to"; return; fi
+  if [ -x "$to/bin/$name" ]; then log "$name $version: there already, $to"; return; fi
   mkdir -p "$dir"
   tmp=$(mktemp -d "$dir/.$name-XXXXXX")
   if "$build" "$name" "$version" "$tmp"; then
     rm -rf "$to"
     chmod 755 "$tmp"
     mv "$tmp" "$to"
-    say "$name $version: installed, $to"
+    log "$name $version: installed, $to"
   else
     rm -rf "$tmp"
     fail "$name" "the build failed; its output is above"
@@ -42,12 +42,12 @@ place() {
 }
 
 build_go() {
-  say "$1 $2: building (go build)"
+  log "$1 $2: building (go build)"
   (cd "$1" && CGO_ENABLED=0 "$go" build -trimpath -ldflags "-s -w ${flags_of[$1]}" -o "$3/bin/$1" "${module_of[$1]}")
 }
 
 build_oha() {
-  say "$1 $2: building (cargo install, some minutes)"
+  log "$1 $2: building (cargo install, some minutes)"
   nice -n 19 cargo install oha --locked --quiet --version "$2" --root "$3"
 }
 
@@ -62,17 +62,17 @@ oha() {
 # debian PACKAGE: with apt-get, for root only.
 debian() {
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    say "$1: would be installed by: sudo apt-get install $1"
+    log "$1: would be installed by: sudo apt-get install $1"
     return
   fi
-  say "$1: apt-get install"
+  log "$1: apt-get install"
   { [ -n "${updated:-}" ] || apt-get update -qq; updated=yes
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"; } >&2 || true
 }
 
 system() {
   local name=$1
-  if command -v "$name" >/dev/null; then say "$name: there already, $(command -v "$name")"; return; fi
+  if command -v "$name" >/dev/null; then log "$name: there already, $(command -v "$name")"; return; fi
   debian "${package_of[$name]}"
   command -v "$name" >/dev/null || fail "$name" "install the package ${package_of[$name]}"
 }
@@ -88,4 +88,4 @@ for name in "$@"; do
     *) fail "$name" "it cannot be had from here; put it on PATH, or into $dir/$name-VERSION/bin" ;;
   esac
 done
-[ ${#failed[@]} -eq 0 ] || { say "missing: ${failed[*]}"; exit 1; }
+[ ${#failed[@]} -eq 0 ] || { log "missing: ${failed[*]}"; exit 1; }

@@ -6,15 +6,15 @@ set -euo pipefail
 
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/servers
 packages=(nginx haproxy lighttpd libpcre2-8-0 liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 libnettle8 libxxhash0)
-say() { printf 'servers: %s\n' "$*" >&2; }
+log() { printf 'servers: %s\n' "$*" >&2; }
 
 if ! command -v node >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  say "nodejs: apt-get install"
+  log "nodejs: apt-get install"
   apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs >&2 || true
 fi
-command -v node >/dev/null || { say "put node (Node.js) on PATH"; exit 1; }
-if [ -e "$to/complete" ]; then say "there already, $to"; exit 0; fi
-command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { say "not had: it needs apt-get"; exit 1; }
+command -v node >/dev/null || { log "put node (Node.js) on PATH"; exit 1; }
+if [ -e "$to/complete" ]; then log "there already, $to"; exit 0; fi
+command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { log "not had: it needs apt-get"; exit 1; }
 mkdir -p "$(dirname "$to")"
 work=$(mktemp -d "$(dirname "$to")/.servers-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -27,4 +27,4 @@ touch complete
 rm -rf "$to"
 mv "$work" "$to"
 mkdir "$work" # for the trap
-say "unpacked, $to"
+log "unpacked, $to"

@@ -59,7 +59,7 @@ type Series struct {
 	// Followed: the series shows changes of the treatment. Reports list its changes only.
 	Followed bool `json:"followed"`
 	// Autocorrelation of neighbouring runs around their segments, if it is significant:
-	// changes of such a series are found more often than alpha says.
+	// changes of such a series are more frequent than alpha.
 	Autocorrelation *float64      `json:"autocorrelation,omitempty"`
 	Runs            []int         `json:"runs"` // indices in History.Runs of the values
 	Values          []float64     `json:"values"`

@@ -26,13 +26,13 @@ func TestOrderIsTold(t *testing.T) {
 				p["order"] = order
 			}
 		})
-		var told []string
+		var warned []string
 		for _, w := range r.Warnings {
 			if strings.HasPrefix(w.Code, "meshes-") {
-				told = append(told, w.Code)
+				warned = append(warned, w.Code)
 			}
 		}
-		if got := strings.Join(told, " "); r.Method != want.method || r.Order != order || got != want.code {
+		if got := strings.Join(warned, " "); r.Method != want.method || r.Order != order || got != want.code {
 			t.Errorf("order %q: %s, %q, warnings %q", order, r.Method, r.Order, got)
 		}
 	}
@@ -87,14 +87,14 @@ func TestUnequalMeshesAreNamed(t *testing.T) {
 			"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true, "retries": true}, "ambient-l4": map[string]any{"mtls": true, "telemetry": true}},
 	} {
 		r := rewritten(t, s, result.EnvironmentFile, func(e map[string]any) { e["provides"] = provides })
-		told := ""
+		warned := ""
 		for _, w := range r.Warnings {
 			if w.Code == "unequal-meshes" {
-				told = w.Message
+				warned = w.Message
 			}
 		}
-		if told != want {
-			t.Errorf("got  %q\nwant %q", told, want)
+		if warned != want {
+			t.Errorf("got  %q\nwant %q", warned, want)
 		}
 	}
 }

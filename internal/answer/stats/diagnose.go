@@ -194,23 +194,8 @@ func ExactApart(a, b int) float64 {
 // before it. A hypothesis is rejected if its p-value is at most its level. A NaN is a test
 // that was not made, and has level NaN.
 func HolmLevels(p []float64, alpha float64) (levels []float64, live []int) {
-	levels, live = make([]float64, len(p)), make([]int, len(p))
-	var order []int
-	for i, v := range p {
-		levels[i] = math.NaN()
-		if !math.IsNaN(v) {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case p[a] < p[b]:
-			return -1
-		case p[a] > p[b]:
-			return 1
-		}
-		return 0
-	})
+	levels, order := ascending(p)
+	live = make([]int, len(p))
 	m := len(order)
 	for _, i := range order {
 		rejected := 0

@@ -27,7 +27,7 @@ func seriesOf(r *rand.Rand, n int, rho, slope float64) [][]float64 {
 	return x
 }
 
-// Independent blocks are found dependent as often as the level says; strong dependence and
+// Independent blocks are found dependent at the rate of the significance level; strong dependence and
 // a trend are found most of the time with a dozen blocks.
 func TestInOrder(t *testing.T) {
 	experiments := 2000
@@ -91,7 +91,7 @@ func TestOutlier(t *testing.T) {
 	}
 }
 
-// Equal levels are found different as often as the level says, with unequal noise too.
+// Equal levels are found different at the rate of the significance level, with unequal noise too.
 func TestHeterogeneity(t *testing.T) {
 	experiments := 4000
 	if testing.Short() {

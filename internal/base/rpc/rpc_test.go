@@ -22,7 +22,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -270,15 +269,17 @@ func TestReflectionWithGRPCGo(t *testing.T) {
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
-	old, err := grpc_reflection_v1alpha.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	// The messages of v1alpha are those of v1.
+	old, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := old.Send(&grpc_reflection_v1alpha.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1alpha.ServerReflectionRequest_ListServices{}}); err != nil {
+	if err := old.SendMsg(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := old.Recv(); err != nil || len(a.GetListServicesResponse().GetService()) != 4 {
-		t.Errorf("v1alpha: %v, %v", a, err)
+	var a grpc_reflection_v1.ServerReflectionResponse
+	if err := old.RecvMsg(&a); err != nil || len(a.GetListServicesResponse().GetService()) != 4 {
+		t.Errorf("v1alpha: %v, %v", &a, err)
 	}
 }
 

@@ -156,7 +156,7 @@ func (d *Document) inspectMapping(n *yaml.Node, at *ref, depth int) bool {
 // library counts lines from 0 in the errors of its parser and from 1 in those
 // of its scanner; off is the difference. find narrows the place down to a column.
 var syntaxErrors = []struct {
-	says, hint string
+	text, hint string
 	off        int
 	find       func(line string) int
 }{
@@ -193,7 +193,7 @@ func syntax(file string, data []byte, err error) Problems {
 	}
 	hint, find := "", func(string) int { return -1 }
 	for _, s := range syntaxErrors {
-		if strings.Contains(message, s.says) {
+		if strings.Contains(message, s.text) {
 			hint = s.hint
 			if line > 1 || len(lines) == 1 {
 				line += s.off

@@ -42,7 +42,7 @@ func TestKubernetesGateway(t *testing.T) {
 	before := objectsIn(t, c)
 	report, records, _ := measured(t, bin, fmt.Sprintf(gatewayExperiment, kubeconfig, image, os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
 	if !strings.Contains(report.Setup.Way, "ingress gateway") {
-		t.Errorf("the report does not say which way the load came: %+v", report.Setup)
+		t.Errorf("the report does not name the way of the load: %+v", report.Setup)
 	}
 	for _, r := range records {
 		if r.Error != "" || !r.Valid {

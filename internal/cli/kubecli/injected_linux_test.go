@@ -223,7 +223,7 @@ blocks: 1
 		wall := task.End.At.Sub(task.Start.At)
 		t.Logf("%s: %v in %v, its control group %v: %+.2f %%", task.ID, time.Duration(got), wall.Round(time.Millisecond), time.Duration(want), 100*(float64(got)/float64(want)-1))
 		if math.Abs(float64(got)/float64(want)-1) > 0.02 {
-			t.Errorf("%s used %v, and its control group says %v", task.ID, time.Duration(got), time.Duration(want))
+			t.Errorf("%s used %v, and its control group counted %v", task.ID, time.Duration(got), time.Duration(want))
 		}
 		// The proxy uses this CPU for each request; some requests fall between the readings.
 		if least := time.Duration(0.8 * float64(burn) * float64(record.Load.Completed) * float64(wall) / (record.Load.MeasureSeconds * 1e9)); time.Duration(got) < least {

@@ -65,7 +65,7 @@ func TestKubernetesIstio(t *testing.T) {
 			if !slices.ContainsFunc(report.Warnings, func(w analysis.Warning) bool {
 				return w.Code == "verified-with-caution" && w.Trials == 1 && strings.Contains(w.Message, "the figures do not include the mesh's own telemetry")
 			}) {
-				t.Errorf("the report does not say that the Envoy is without Istio's telemetry: %+v", report.Warnings)
+				t.Errorf("no warning that the Envoy is without Istio's telemetry: %+v", report.Warnings)
 			}
 			perRequest[topology] = costs(t, report)
 			archived(t, dir)

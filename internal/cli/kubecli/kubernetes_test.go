@@ -348,7 +348,7 @@ blocks: 2
 	}
 	for _, w := range all[0].Warnings {
 		if w.Code == "task-died" && !strings.Contains(w.Message, "back-0 of pod "+back.Namespace+"/"+back.Name) {
-			t.Errorf("it is not said which: %s", w.Message)
+			t.Errorf("the message does not name it: %s", w.Message)
 		}
 	}
 	// The second trial runs again under the same name.

@@ -111,16 +111,16 @@ func (c Condition) Holds(object map[string]any) (ok bool, state string) {
 func (c Condition) in(place map[string]any) (ok bool, state string) {
 	conditions, _ := place["conditions"].([]any)
 	for _, one := range conditions {
-		said, _ := one.(map[string]any)
-		if said["type"] != c.Type {
+		condition, _ := one.(map[string]any)
+		if condition["type"] != c.Type {
 			continue
 		}
-		if said["status"] == "True" {
+		if condition["status"] == "True" {
 			return true, c.Type
 		}
-		state = fmt.Sprintf("%s is %v", c.Type, said["status"])
+		state = fmt.Sprintf("%s is %v", c.Type, condition["status"])
 		for _, more := range []string{"reason", "message"} {
-			if text, _ := said[more].(string); text != "" {
+			if text, _ := condition[more].(string); text != "" {
 				state += ": " + text
 			}
 		}

@@ -110,7 +110,7 @@ func TestRefusedChanges(t *testing.T) {
 		method, path, body string
 		headers            []string
 		status             int
-		says               string
+		message            string
 	}{
 		"no token":          {"PUT", "/config", `{"name": "s"}`, []string{"Authorization", ""}, 401, "token"},
 		"another token":     {"PATCH", "/config", `{}`, []string{"Authorization", "Bearer x"}, 401, "token"},
@@ -132,7 +132,7 @@ func TestRefusedChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp, body := ask(t, tc.method, admin+tc.path, tc.body, tc.headers...)
-			if resp.StatusCode != tc.status || !strings.Contains(body, tc.says) || resp.Header.Get("Content-Type") != typeProblem {
+			if resp.StatusCode != tc.status || !strings.Contains(body, tc.message) || resp.Header.Get("Content-Type") != typeProblem {
 				t.Errorf("%d %s %s", resp.StatusCode, resp.Header.Get("Content-Type"), body)
 			}
 		})

@@ -122,7 +122,7 @@ func agree(t *testing.T, body []byte, cut1, cut2 int) {
 	j.feed(body[cut1:cut2])
 	j.feed(body[cut2:])
 	if valid := json.Valid(body); valid != j.whole() {
-		t.Fatalf("%q: JSON %v, the look says %v", body, valid, j.whole())
+		t.Fatalf("%q: JSON %v, the scanner %v", body, valid, j.whole())
 	}
 	if !j.whole() {
 		return
@@ -136,7 +136,7 @@ func agree(t *testing.T, body []byte, cut1, cut2 int) {
 	}
 	for i, path := range paths {
 		if want := present(member(doc, path)); j.has(i) != want {
-			t.Fatalf("%q: has %q %v, the look says %v", body, path, want, j.has(i))
+			t.Fatalf("%q: has %q %v, the scanner %v", body, path, want, j.has(i))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Each request of a load has its own method, headers and body, as often as its weight says.
+// Each request of a load has its own method, headers and body, in proportion to its weight.
 func TestCallsDiffer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ engine, protocol string }{

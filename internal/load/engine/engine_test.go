@@ -213,7 +213,7 @@ func TestStoppedServerShowsInResponseTime(t *testing.T) {
 			t.Errorf("the queue grew to %d, want nearly 1000", r.QueueMax)
 		}
 		if !strings.Contains(strings.Join(r.Warnings, "\n"), "waited for a free connection") {
-			t.Errorf("no warning tells of the wait: %q", r.Warnings)
+			t.Errorf("no warning about the wait: %q", r.Warnings)
 		}
 		if r.OwnLatenessUS.P99 > r.LatenessUS.P99/10 {
 			t.Errorf("the wait for the server is charged to the generator: own lateness %v, lateness %v", r.OwnLatenessUS, r.LatenessUS)

@@ -165,7 +165,7 @@ func TestTLS(t *testing.T) {
 					t.Errorf("no reason for %q: %v, %+v", test.kind, r.Reasons, r.Result.Failures)
 				}
 				if test.class == load.OK && (r.TLSMS.Count < 2 || r.TLSMS.Mean <= 0 || r.ConnectMS.Count < 2 || !strings.HasPrefix(r.TLS, "TLS 1.3 TLS_")) {
-					t.Errorf("handshakes are not told: %+v, %+v, %q", r.TLSMS, r.ConnectMS, r.TLS)
+					t.Errorf("handshakes are not reported: %+v, %+v, %q", r.TLSMS, r.ConnectMS, r.TLS)
 				}
 			})
 		}

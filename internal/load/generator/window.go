@@ -66,9 +66,9 @@ func (t traits) scale(l *result.Load, o Outcome, p load.Profile, warn func(strin
 	}
 	if share < 0.999 {
 		if t.calibration > 0 {
-			warn("%s tells one figure for the whole run: its latencies begin after its own calibration of %v and last to the end; counts are the measure window's share of them", t.name, t.calibration)
+			warn("%s reports one figure for the whole run: its latencies begin after its own calibration of %v and last to the end; counts are the measure window's share of them", t.name, t.calibration)
 		} else {
-			warn("%s tells one figure for the whole run: its latencies take in warm-up and tail, and counts are the measure window's share", t.name)
+			warn("%s reports one figure for the whole run: its latencies take in warm-up and tail, and counts are the measure window's share", t.name)
 		}
 	}
 	if p.HDRPath != "" {
@@ -189,7 +189,7 @@ func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, 
 		t.absent(l, o, p, warn)
 	}
 	if inWindow == 0 {
-		warn("none of the %d requests %s tells of lies in the measure window", len(o.Records), t.name)
+		warn("none of the %d requests %s recorded lies in the measure window", len(o.Records), t.name)
 	}
 	setLateness(l, lateness)
 	l.Published = nil // of the whole run; replaced by the window's

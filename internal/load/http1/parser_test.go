@@ -148,7 +148,7 @@ func differs(raw []byte, pieces func(int) int) string {
 	case k == load.FailureHeaderTooLarge: // net/http's own limit is elsewhere
 		return ""
 	case (err == nil) != (k == load.FailureNone):
-		return fmt.Sprintf("net/http says %v, the parser %q", err, k)
+		return fmt.Sprintf("net/http: %v; the parser: %q", err, k)
 	case err != nil:
 		return ""
 	case p.Status == 101: // what follows is no longer HTTP

@@ -44,9 +44,9 @@ func FuzzSession(f *testing.F) {
 				k = s.Feed(left[:n], 1)
 				left = left[n:]
 			}
-			said := fmt.Sprintln(k, s.Closing, s.limit)
+			got := fmt.Sprintln(k, s.Closing, s.limit)
 			for _, st := range s.done {
-				said += fmt.Sprintln(st.id, st.Kind, st.Status, st.body)
+				got += fmt.Sprintln(st.id, st.Kind, st.Status, st.body)
 				s.Retire(st)
 			}
 			var busy int
@@ -58,7 +58,7 @@ func FuzzSession(f *testing.F) {
 			if busy != s.Active {
 				t.Errorf("%d streams under way, %d counted", busy, s.Active)
 			}
-			return said
+			return got
 		}
 		if whole, pieces := run(max(1, len(b))), run(1+(piece&63)); whole != pieces {
 			t.Errorf("whole: %s in pieces: %s", whole, pieces)

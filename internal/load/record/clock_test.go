@@ -31,9 +31,9 @@ func TestMergeOverSkewedClocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := strings.Join(m.Warnings, "\n")
+		got := strings.Join(m.Warnings, "\n")
 		if m.ClockSkewUS != test.skew || m.ClockBoundUS != test.bound || !m.Started.Equal(at) || strings.Contains(m.Verdict, "apart") ||
-			!strings.Contains(said, test.warning) || test.warning == "" && strings.Contains(said, "clocks") {
+			!strings.Contains(got, test.warning) || test.warning == "" && strings.Contains(got, "clocks") {
 			t.Errorf("%v ± %v, started %v, %s, %q", m.ClockSkewUS, m.ClockBoundUS, m.Started, m.Verdict, m.Warnings)
 		}
 	}

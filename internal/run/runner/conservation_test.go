@@ -306,7 +306,7 @@ func TestConservedRequests(t *testing.T) {
 	}
 }
 
-// A platform that does not count says so in the record.
+// The record of a platform without counters has the reason.
 func TestUncountedRequests(t *testing.T) {
 	cfg, sink := real(t, conservedText)
 	cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(_ platform.Spec, d *platform.Deployment) { d.RequestCounters = nil }}

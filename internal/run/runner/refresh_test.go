@@ -127,13 +127,13 @@ func TestPacedCounters(t *testing.T) {
 					t.Errorf("%s %q: read at %v and %v, counted from the beginning of a measure phase of %v", u.ID, u.Missing,
 						u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)
 				}
-				told := m.all[u.ID]
-				if !slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.Start.CPU }) ||
-					!slices.ContainsFunc(told, func(r result.Reading) bool { return r.CPU == u.End.CPU }) {
+				readings := m.all[u.ID]
+				if !slices.ContainsFunc(readings, func(r result.Reading) bool { return r.CPU == u.Start.CPU }) ||
+					!slices.ContainsFunc(readings, func(r result.Reading) bool { return r.CPU == u.End.CPU }) {
 					t.Fatalf("%s: the counters used are none that were read", u.ID)
 				}
-				for i, a := range told {
-					for _, b := range told[i+1:] {
+				for i, a := range readings {
+					for _, b := range readings[i+1:] {
 						off := a.At.Sub(r.Load.Start).Abs() + b.At.Sub(r.Load.End).Abs()
 						if !a.At.Before(loaded.Add(clocks)) && !b.At.After(done.Add(-clocks)) && off < used-clocks {
 							t.Errorf("%s: readings at %v and %v are %v from the edges, those used %v", u.ID,

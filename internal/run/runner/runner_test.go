@@ -96,10 +96,10 @@ func TestWhatGoesWrong(t *testing.T) {
 			case i < 0 || r.Warnings[i].Code != c.code || !strings.Contains(r.Warnings[i].Message, c.message):
 				t.Errorf("warnings %+v, want %s: %s", r.Warnings, c.code, c.message)
 			}
-			told := slices.ContainsFunc(sink.list(), func(e result.Event) bool {
+			recorded := slices.ContainsFunc(sink.list(), func(e result.Event) bool {
 				return (e.Kind == result.KindInvalid || e.Kind == result.KindError) && e.Trial == r.ID && strings.Contains(e.Hint, c.hint)
 			})
-			if !told {
+			if !recorded {
 				t.Errorf("no event has the hint %q", c.hint)
 			}
 			if c.fake.deployed != c.fake.removed {

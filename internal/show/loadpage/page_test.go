@@ -20,13 +20,10 @@ import (
 func example() (load.Profile, load.Report) {
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	h := hdrhistogram.New(1, int64(time.Minute), 3)
-	var buckets []load.Bucket
 	for i := range int64(990) {
 		_ = h.RecordValue(200_000 + i*i*5)
 	}
-	for _, b := range []load.Bucket{{ToMS: 0.25, Count: 500}, {ToMS: 0.3, Count: 300}, {ToMS: 0.6, Count: 180}, {ToMS: 8, Count: 10}} {
-		buckets = append(buckets, b)
-	}
+	buckets := []load.Bucket{{ToMS: 0.25, Count: 500}, {ToMS: 0.3, Count: 300}, {ToMS: 0.6, Count: 180}, {ToMS: 8, Count: 10}}
 	failed := hdrhistogram.New(1, int64(time.Minute), 3)
 	for range 10 {
 		_ = failed.RecordValue(9_000_000)

@@ -88,7 +88,7 @@ func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 		}
 	}
 	if len(dependent) > 0 {
-		p.heading("Neighbouring runs depend on one another: their changes are found more often than the level says")
+		p.heading("Neighbouring runs depend on one another: their changes are more frequent than the significance level")
 		for _, s := range dependent {
 			p.item(s)
 		}

@@ -38,7 +38,7 @@ func TestDamagedFiles(t *testing.T) {
 		name, file string
 		damage     func([]byte) []byte
 		line       int // 0: any
-		says       string
+		message    string
 	}{
 		{"last line cut off in a number", csv, func(b []byte) []byte { return b[:len(b)-6] }, 37, ""},
 		{"cut off in the middle", csv, func(b []byte) []byte { return b[:len(b)/2] }, 0, ""},
@@ -115,8 +115,8 @@ func TestDamagedFiles(t *testing.T) {
 				if r.Sampled != nil || r.Load != nil {
 					t.Error("a figure was kept")
 				}
-				if !strings.Contains(r.Error, c.file) || !strings.Contains(r.Error, c.says) {
-					t.Errorf("error %q does not name %s and %q", r.Error, c.file, c.says)
+				if !strings.Contains(r.Error, c.file) || !strings.Contains(r.Error, c.message) {
+					t.Errorf("error %q does not name %s and %q", r.Error, c.file, c.message)
 				}
 				m := regexp.MustCompile(`(?:csv|log):(\d+): `).FindStringSubmatch(r.Error)
 				if m == nil && c.damage != nil && c.line != 0 || m != nil && c.line != 0 && m[1] != fmt.Sprint(c.line) {
@@ -135,7 +135,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 		arrange func(t *testing.T, root string)
 		code    string
 		invalid int
-		says    string
+		message string
 	}{
 		{"two meshes swapped", func(t *testing.T, root string) {
 			debatetest.Sequence{Mesh: "linkerd", Dir: "ambient", Rates: rates, Seed: 1}.Write(t, root)
@@ -214,8 +214,8 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 			if _, invalid := s.Failed(); n != c.invalid || invalid != c.invalid {
 				t.Errorf("%d of %s and %d invalid, expected %d", n, c.code, invalid, c.invalid)
 			}
-			if !strings.Contains(text, c.says) {
-				t.Errorf("%q does not contain %q", text, c.says)
+			if !strings.Contains(text, c.message) {
+				t.Errorf("%q does not contain %q", text, c.message)
 			}
 		})
 	}

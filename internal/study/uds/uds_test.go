@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 
 func TestDamagedLogs(t *testing.T) {
 	row := "2025-01-02 03:04:05,nginx,9,55\n"
-	for _, c := range []struct{ name, text, says string }{
+	for _, c := range []struct{ name, text, message string }{
 		{"empty", "", "cut off"},
 		{"cut off", head + row + row[:len(row)-2], "cut off"},
 		{"no row", head, "no row"},
@@ -88,7 +88,7 @@ func TestDamagedLogs(t *testing.T) {
 		{"no namespace", head + strings.Replace(row, "nginx", "", 1), ":2: "},
 		{"a unit that is not CPU's", head + strings.Replace(row, ",9,", ",9Mi,", 1), ":2: "},
 	} {
-		if _, err := parse("resource-usage.log", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := parse("resource-usage.log", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -215,9 +215,9 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	var pids []int
-	var said []string
+	var output []string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		said = append(said, lines.Text())
+		output = append(output, lines.Text())
 		var pid int
 		if n, _ := fmt.Sscanf(lines.Text(), "pid %d", &pid); n == 0 {
 			continue
@@ -230,7 +230,7 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 		}
 	}
 	if want := map[string]int{"envoy": 3, "none": 1}[name]; len(pids) != want {
-		t.Fatalf("%d processes, want %d: %v", len(pids), want, said)
+		t.Fatalf("%d processes, want %d: %v", len(pids), want, output)
 	}
 	if n := len(leftovers(t)); n != 1 {
 		t.Errorf("%d runtime directories while it runs, want 1", n)
