@@ -62,6 +62,7 @@ const (
 	MeterKubelet    = "kubelet"
 	MeterMetricsAPI = "metrics-api"
 	MeterPrometheus = experiment.Prometheus
+	MeterNodeAgent  = experiment.NodeAgent
 )
 
 // clusterMeters in order of preference.
@@ -69,6 +70,7 @@ var clusterMeters = []struct{ name, doc string }{
 	{MeterKubelet, "counters of the nodes' kubelets, through the API server"},
 	{MeterMetricsAPI, "averages of the Metrics API (metrics.k8s.io), added up"},
 	{MeterPrometheus, "samples of a Prometheus that scrapes the kubelets"},
+	{MeterNodeAgent, "control groups of the nodes, read by tare's agent on each; only on disposable clusters"},
 }
 
 // kubernetesOverhead is about how long deploying and removing a trial takes.

@@ -16,8 +16,11 @@ const (
 	LoadOutside = "outside"
 )
 
-// Prometheus is the meter that needs an address.
-const Prometheus = "prometheus"
+// Meters with conditions.
+const (
+	Prometheus = "prometheus" // needs an address
+	NodeAgent  = "node-agent" // needs permissions in the whole cluster
+)
 
 // digestForm is the form of an image's digest.
 const digestForm = `^sha256:[0-9a-f]{64}$`
@@ -93,6 +96,8 @@ func (v platformRules) meter() {
 		v.oneOf("platform.meter", "meter", p.Meter, v.known.Meters)
 	}
 	switch {
+	case p.Meter == NodeAgent && p.Namespace != "":
+		v.report("platform.meter", "remove it, or platform.namespace", "node agents run in a namespace of their own, and %s is an existing one", clip(p.Namespace))
 	case p.Meter == Prometheus && p.Prometheus == "":
 		v.report("platform.meter", "add prometheus: http://localhost:9090", "the address of Prometheus is missing")
 	case p.Meter != Prometheus && p.Prometheus != "":

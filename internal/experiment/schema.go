@@ -232,7 +232,7 @@ func describe(known Known) []description {
 		{"platform.inUse", "Handling of a cluster that is in use or not marked as disposable.", inUse[0], oneOf(inUse...)},
 		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a node of the entry; loadBalancer: the cluster's; portForward: through the API server, which is measured too.", nil, oneOf(exposures...)},
 		{"platform.cpus", "CPU pinning by plane, in taskset's format: {load: \"1\", app: \"0,2-3\"}.", nil, pinning},
-		{"platform.meter", "Source of CPU and memory: kubelet, metrics-api or prometheus; default: kubelet, or metrics-api without nodes/proxy.", nil, oneOf(known.Meters...)},
+		{"platform.meter", "Source of CPU and memory: kubelet, metrics-api, prometheus or node-agent; default: kubelet, or metrics-api without nodes/proxy.", nil, oneOf(known.Meters...)},
 		{"platform.prometheus", "URL of a Prometheus that scrapes the kubelets: http://localhost:9090.", nil, nil},
 		{"application", "Services under test.", nil, nil},
 		{"application.topology", "Name of a topology, or path of a topology file.", "echo", examples(known.topologies())},

@@ -181,7 +181,7 @@ func lookImage(_ context.Context, e *examinedCluster) health.Finding {
 }
 
 func lookClusterMeter(ctx context.Context, e *examinedCluster) health.Finding {
-	m, err := openMeter(ctx, e.k, e.x.Platform)
+	m, err := openMeter(ctx, meterSource{Cluster: e.k, platform: e.x.Platform})
 	switch {
 	case err != nil:
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}

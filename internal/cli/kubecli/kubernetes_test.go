@@ -74,6 +74,16 @@ func clusterOfTests(t *testing.T) (kubeconfig string) {
 	return kubeconfig
 }
 
+// clusterConnection connects to the test cluster.
+func clusterConnection(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: clusterOfTests(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // experimentOnKubernetes prepares a run of an experiment without a platform section.
 func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKubernetes {
 	t.Helper()

@@ -8,18 +8,30 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/meter/agent"
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
 	"github.com/tare-mesh/tare/internal/run/meter/metricsapi"
 	"github.com/tare-mesh/tare/internal/run/meter/prometheus"
 )
 
 // openers open each meter of a cluster, by its name.
-var openers = map[string]func(context.Context, *cluster.Cluster, experiment.Platform) (clusterMeter, error){
+var openers = map[string]func(context.Context, meterSource) (clusterMeter, error){
 	cli.MeterKubelet:    openKubelets,
+	cli.MeterNodeAgent:  openNodeAgents,
 	cli.MeterMetricsAPI: openMetricsAPI,
 	cli.MeterPrometheus: openPrometheus,
+}
+
+// meterSource is what a meter needs.
+type meterSource struct {
+	*cluster.Cluster
+	platform experiment.Platform
+	// run and image are of the node agents; an empty run starts none.
+	run, image string
+	report     func(string)
 }
 
 // clusterMeter is a meter, with its refresh interval.
@@ -31,25 +43,27 @@ type clusterMeter struct {
 	refresh func(context.Context) (containers, nodes time.Duration, err error)
 	// usual is the refresh interval to expect until it is measured, usualNode that of the nodes' own counters.
 	usual, usualNode time.Duration
+	// agents are the node agents that a run starts; nil: the meter needs none.
+	agents *agents.Agents
 	// note is the reason why this is not the preferred meter; empty: it is, or the experiment names it.
 	note string
 }
 
 // openMeter opens the meter that the experiment names. Where it names none it is
 // the kubelets, unless they may not be asked.
-func openMeter(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (clusterMeter, error) {
-	if open, ok := openers[p.Meter]; ok {
-		m, err := open(ctx, k, p)
-		m.name = p.Meter
+func openMeter(ctx context.Context, s meterSource) (clusterMeter, error) {
+	if open, ok := openers[s.platform.Meter]; ok {
+		m, err := open(ctx, s)
+		m.name = s.platform.Meter
 		return m, err
 	}
-	m, err := openKubelets(ctx, k, p)
+	m, err := openKubelets(ctx, s)
 	m.name = cli.MeterKubelet
 	if !cluster.IsForbidden(err) {
 		return m, err
 	}
 	refused := err
-	if m, err = openMetricsAPI(ctx, k, p); err != nil {
+	if m, err = openMetricsAPI(ctx, s); err != nil {
 		return m, fmt.Errorf("%w; and instead of the kubelets: %w", refused, err)
 	}
 	m.name = cli.MeterMetricsAPI
@@ -57,8 +71,8 @@ func openMeter(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (
 	return m, nil
 }
 
-func openKubelets(ctx context.Context, k *cluster.Cluster, _ experiment.Platform) (clusterMeter, error) {
-	m, err := kubelet.Open(ctx, k)
+func openKubelets(ctx context.Context, s meterSource) (clusterMeter, error) {
+	m, err := kubelet.Open(ctx, s.Cluster)
 	if err != nil {
 		return clusterMeter{}, err
 	}
@@ -80,22 +94,33 @@ func podsOnly(probe func(context.Context) (time.Duration, error)) func(context.C
 	}
 }
 
-func openMetricsAPI(ctx context.Context, k *cluster.Cluster, _ experiment.Platform) (clusterMeter, error) {
-	m, err := metricsapi.Open(ctx, k)
+func openMetricsAPI(ctx context.Context, s meterSource) (clusterMeter, error) {
+	m, err := metricsapi.Open(ctx, s.Cluster)
 	if err != nil {
 		return clusterMeter{}, err
 	}
 	return clusterMeter{Meter: m, usual: metricsapi.Refresh, refresh: podsOnly(m.Probe)}, nil
 }
 
-func openPrometheus(ctx context.Context, k *cluster.Cluster, p experiment.Platform) (clusterMeter, error) {
-	nodes, err := k.Nodes(ctx)
+func openPrometheus(ctx context.Context, s meterSource) (clusterMeter, error) {
+	nodes, err := s.Nodes(ctx)
 	if err != nil && !cluster.IsForbidden(err) {
 		return clusterMeter{}, err
 	}
-	m, err := prometheus.New(p.Prometheus, nodes)
+	m, err := prometheus.New(s.platform.Prometheus, nodes)
 	if err != nil {
 		return clusterMeter{}, err
 	}
 	return clusterMeter{Meter: m, usual: prometheus.Refresh, refresh: podsOnly(m.Probe)}, nil
+}
+
+// openNodeAgents prepares the meter of the node agents. The platform starts the agents once the run holds the cluster.
+func openNodeAgents(ctx context.Context, s meterSource) (clusterMeter, error) {
+	if err := agents.Permitted(ctx, s.Cluster); err != nil {
+		return clusterMeter{}, err
+	}
+	all := agents.New(s.Cluster, s.run, s.image, s.report)
+	// Each reading is current, that of the nodes included.
+	current := func(context.Context) (containers, nodes time.Duration, err error) { return 0, 0, nil }
+	return clusterMeter{Meter: agent.New(s.Reader(), all), agents: all, refresh: current}, nil
 }

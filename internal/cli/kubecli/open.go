@@ -85,9 +85,11 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	for name := range o.Experiment.Meshes {
 		settings[name] = o.Experiment.MeshSettings(name).Settings()
 	}
+	run := kube.RunID(o.Experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
 	m := clusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
 	if dry == nil {
-		if m, err = openMeter(ctx, k, x); err != nil {
+		source := meterSource{Cluster: k, platform: x, run: run, image: cmp.Or(x.Image, defaultImage()), report: o.Notices.Post}
+		if m, err = openMeter(ctx, source); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +103,6 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	if m.note != "" {
 		o.Notices.Post(m.note)
 	}
-	run := kube.RunID(o.Experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
 	batches, end, err := takeTurns(ctx, c, k, o, run, dry == nil)
 	if err != nil {
 		return nil, err
@@ -113,16 +114,17 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, Digests: x.Digests, ChartCache: meshOptions(c, experiment.MeshOptions{}, nil).Cache,
 			Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
-			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.refresh, Meter: m.name, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
+			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.refresh, Meter: m.name, Agents: m.agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
 		}, nodes).Declare(),
 		Meter:       m.Meter,
 		Timing:      timing(workers),
 		Environment: environmentOf(nodes),
 		End: func(ctx context.Context) error {
-			if end == nil {
-				return lease.Release(ctx)
+			removed := m.agents.Stop(ctx)
+			if end != nil {
+				removed = errors.Join(removed, end(ctx))
 			}
-			return errors.Join(end(ctx), lease.Release(ctx))
+			return errors.Join(removed, lease.Release(ctx))
 		},
 	}, nil
 }

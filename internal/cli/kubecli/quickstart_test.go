@@ -8,14 +8,18 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// The quickstart for a laptop without Envoy: the cost of one service by itself, in an A/A pair.
+// The quickstart for a laptop without Envoy: the cost of one service by itself, in an A/A pair. Node agents are the
+// meter: no warm-up is raised, and the agent's own CPU is in plane harness.
 func TestKubernetesQuickstart(t *testing.T) {
 	text, err := os.ReadFile("../../../examples/quickstart.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !testing.Short() {
+		disposable(t, clusterConnection(t))
+	}
 	// A busy machine misses part of 1000/s; the requests that arrive are counted.
-	r := fileOnKubernetes(t, text, "factors.mesh=[none]", "order=balanced", "blocks=1", "phases.warmup=1s", "phases.measure=4s", "validity.rateShortfall=0.2")
+	r := fileOnKubernetes(t, text, "factors.mesh=[none]", "platform.meter=node-agent", "order=balanced", "blocks=1", "phases.warmup=1s", "phases.measure=4s", "validity.rateShortfall=0.2")
 	all := r.records(t, console.Done, nil)
 	if len(all) != 2 || all[0].Control == all[1].Control {
 		t.Fatalf("%d trials: %+v", len(all), all)
@@ -30,6 +34,16 @@ func TestKubernetesQuickstart(t *testing.T) {
 		}
 		if ns, tasks := usedBy(one, metric.App); ns <= 0 || tasks != 1 {
 			t.Errorf("%s: %d tasks of the application used %d ns", one.Treatment, tasks, ns)
+		}
+		for plane, want := range map[metric.Plane]int{metric.Harness: 1, metric.Node: 2} {
+			if ns, tasks := usedBy(one, plane); ns <= 0 || tasks != want {
+				t.Errorf("%s: %d tasks of plane %s used %d ns", one.Treatment, tasks, plane, ns)
+			}
+		}
+		for _, code := range []string{"warm-up-raised", "measure-short", "node-unknown"} {
+			if warned(one, code) {
+				t.Errorf("%s: %+v", one.Treatment, one.Warnings)
+			}
 		}
 	}
 }

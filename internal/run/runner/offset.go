@@ -55,6 +55,14 @@ func (o offset) text() (string, bool) {
 
 const measureHint = "a longer measure phase reduces the error"
 
+// nodeRefreshText describes the refresh interval of the nodes' own counters.
+func nodeRefreshText(refresh time.Duration) string {
+	if refresh <= 0 {
+		return "the nodes' own counters are current"
+	}
+	return fmt.Sprintf("the nodes' own counters have a refresh interval of up to %v", refresh)
+}
+
 // refreshText describes the refresh interval of containers' counters.
 func refreshText(refresh time.Duration) string {
 	if refresh <= 0 {

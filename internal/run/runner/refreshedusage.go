@@ -88,7 +88,7 @@ func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look
 		ru.journal.warn(result.Warning{Code: "counters-paced", Message: refreshText(ru.sampler.refresh()) + text, Hint: measureHint, Metrics: cpus})
 	}
 	if text, ok := nodes.text(); ok {
-		ru.journal.warn(result.Warning{Code: "node-paced", Message: fmt.Sprintf("the nodes' own counters have a refresh interval of up to %v", ru.sampler.nodeRefresh()) + text,
+		ru.journal.warn(result.Warning{Code: "node-paced", Message: nodeRefreshText(ru.sampler.nodeRefresh()) + text,
 			Hint: measureHint, Metrics: nodeCPUs})
 	}
 	ru.warnGaps(s.loaded, s.end)

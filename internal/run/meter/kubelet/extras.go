@@ -10,23 +10,11 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// kill counts the OOM kills of a container. The API server reports the last one only, so of
-// several between two readings one is counted.
-type kill struct{ restarts, seen int }
-
-func (k kill) after(c cluster.Container, known bool) kill {
-	if c.OOMKilled && (!known || c.Restarts > k.restarts || k.seen == 0) {
-		k.seen++
-	}
-	k.restarts = c.Restarts
-	return k
-}
-
 // extras are the values read only at edges.
 type extras struct {
 	cadvisor cadvisor
 	states   map[containerKey]cluster.Container
-	kills    map[containerKey]kill
+	kills    map[containerKey]meter.Kills
 	peaks    map[containerKey]int64
 }
 
@@ -66,8 +54,7 @@ func (m *Meter) extras(answers []answer, states map[containerKey]cluster.Contain
 		return x
 	}
 	for key, c := range states {
-		k, known := m.kills[key]
-		m.kills[key] = k.after(c, known)
+		m.kills[key] = m.kills[key].After(c.Restarts, c.OOMKilled)
 	}
 	x.peaks, x.kills = maps.Clone(m.peaks), maps.Clone(m.kills)
 	return x
@@ -87,6 +74,6 @@ func (x extras) fill(r *result.Reading, key containerKey) {
 		r.Throttled = &none
 	}
 	if known {
-		r.Restarts, r.OOMKills = state.Restarts, x.kills[key].seen
+		r.Restarts, r.OOMKills = state.Restarts, x.kills[key].Seen()
 	}
 }

@@ -61,12 +61,12 @@ type Meter struct {
 	mu    sync.Mutex
 	own   map[string]*remainder // by node
 	peaks map[containerKey]int64
-	kills map[containerKey]kill
+	kills map[containerKey]meter.Kills
 }
 
 // Of makes the meter of some nodes.
 func Of(source Source, nodes []cluster.Node) *Meter {
-	m := &Meter{source: source, nodes: nodes, pause: pause, own: map[string]*remainder{}, peaks: map[containerKey]int64{}, kills: map[containerKey]kill{}}
+	m := &Meter{source: source, nodes: nodes, pause: pause, own: map[string]*remainder{}, peaks: map[containerKey]int64{}, kills: map[containerKey]meter.Kills{}}
 	for _, n := range nodes {
 		m.own[n.Name] = &remainder{node: n.Name}
 	}
@@ -220,20 +220,6 @@ func (m *Meter) addNodes(look *meter.Look, answers []answer) {
 		own.into(look)
 	}
 	if len(whole) == len(m.nodes) {
-		look.Node = total(whole)
+		look.Node = meter.Total(whole)
 	}
-}
-
-// total adds up the nodes; its time is the mean of theirs, so that a
-// difference over a difference is the rate of all nodes.
-func total(nodes []result.NodeReading) *result.NodeReading {
-	var sum result.NodeReading
-	var offset time.Duration
-	for _, n := range nodes {
-		sum.Busy += n.Busy
-		sum.Memory += n.Memory
-		offset += n.At.Sub(nodes[0].At) / time.Duration(len(nodes))
-	}
-	sum.At = nodes[0].At.Add(offset)
-	return &sum
 }

@@ -221,6 +221,11 @@ func (d *deployment) followPods(ctx context.Context) (err error) {
 
 // openLoad connects to the load workers, or finds the entry's URLs for a load from this machine.
 func (d *deployment) openLoad(ctx context.Context) error {
+	if d.options.Agents != nil {
+		if err := d.options.Agents.Compare(ctx); err != nil {
+			return err
+		}
+	}
 	if d.workers != nil {
 		return d.workers.connect(ctx)
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
@@ -80,6 +81,8 @@ type Options struct {
 	// MeasureRefresh measures both before the first trial; nil keeps them. Meter is the meter's name.
 	MeasureRefresh func(context.Context) (containers, nodes time.Duration, err error)
 	Meter          string
+	// Agents are the node agents, which Prepare starts and the caller removes; nil: there are none.
+	Agents *agents.Agents
 	// Lease is the claim of the run on the cluster, which the caller releases; nil: none.
 	Lease *guard.Lease
 	// Meshes installs the mesh of a trial; nil allows only trials without a mesh.
@@ -149,6 +152,11 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	versions, err := p.versions(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if p.options.Agents != nil {
+		if err := p.options.Agents.Start(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return versions, p.measureRefresh(ctx, versions)
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -41,6 +42,9 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
 				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels}
 			t = l.attribute(t, l.ofChart(pod, container), l.owns(pod), cluster.IsSystem(pod))
+			if agents.Owns(pod, l.options.Run) {
+				t.Plane, t.Role, t.Component = metric.Harness, "", ""
+			}
 			t.Labels = nil // only the attribution rules need them
 			tasks = append(tasks, platform.Task{Task: t, Restarted: generation > 1})
 		}

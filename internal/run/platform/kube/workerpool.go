@@ -66,6 +66,7 @@ type workerPool struct {
 // loadWorker is a pod of the load's Job and the connection to it.
 type loadWorker struct {
 	pod     string
+	node    string
 	forward *cluster.Forward
 	client  *worker.Client
 }
@@ -85,6 +86,7 @@ func (p *workerPool) connect(ctx context.Context) error {
 			continue
 		}
 		workers[i] = p.dial(p.namespace, pod.Name, p.token)
+		workers[i].node = pod.Spec.NodeName
 	}
 	for i, w := range workers {
 		if w == nil {
@@ -93,7 +95,7 @@ func (p *workerPool) connect(ctx context.Context) error {
 	}
 	p.workers = workers
 	for i := range p.workers {
-		if _, _, err := p.LoadClock(ctx, i); err != nil {
+		if _, _, err := p.clock(ctx, i); err != nil {
 			return err
 		}
 	}
@@ -103,14 +105,25 @@ func (p *workerPool) connect(ctx context.Context) error {
 // dial is the load worker in a pod.
 func (t *trial) dial(namespace, pod, token string) *loadWorker {
 	forward := t.cluster.Forward(namespace, pod, workerPort)
-	return &loadWorker{pod, forward, worker.NewClient(forward.DialContext, token)}
+	return &loadWorker{pod: pod, forward: forward, client: worker.NewClient(forward.DialContext, token)}
 }
 
-// LoadClock implements [platform.LoadWorkers].
+// LoadClock implements [platform.LoadWorkers]. A worker has the clock of its node, and the node agent compares that
+// best. Workers on one node then have the same difference.
 func (p *workerPool) LoadClock(ctx context.Context, i int) (ahead, unsure time.Duration, err error) {
 	if i < 0 || i >= len(p.workers) {
 		return 0, 0, fmt.Errorf("clock of load worker %d: there are %d workers", i, len(p.workers))
 	}
+	if a := p.options.Agents; a != nil {
+		if ahead, unsure, ok := a.Clock(p.workers[i].node); ok {
+			return ahead, unsure, nil
+		}
+	}
+	return p.clock(ctx, i)
+}
+
+// clock asks a worker for its clock.
+func (p *workerPool) clock(ctx context.Context, i int) (ahead, unsure time.Duration, err error) {
 	ahead, unsure, err = p.workers[i].client.Clock(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("clock of load worker %d (pod %s/%s): %w", i, p.namespace, p.workers[i].pod, err)

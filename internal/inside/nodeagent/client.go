@@ -1,0 +1,142 @@
+package nodeagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/clock"
+)
+
+const (
+	// callTimeout bounds one request and its response.
+	callTimeout = 10 * time.Second
+	// maxAnswer bounds a response, bytes: [maxPage] instants of [MaxContainers].
+	maxAnswer = 128 << 20
+)
+
+// Client calls one agent over a connection that it keeps. A failed request is repeated once, over a
+// new connection.
+type Client struct {
+	http  *http.Transport
+	token string
+
+	mu            sync.Mutex
+	ahead, unsure time.Duration
+	compared      bool
+}
+
+// NewClient returns a client that connects with dial.
+func NewClient(dial func(ctx context.Context, network, address string) (net.Conn, error), token string) *Client {
+	return &Client{http: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 1}, token: token}
+}
+
+// Close closes the connection.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Refused is the error of a request that the agent refused.
+type Refused struct {
+	Status  int
+	Message string
+}
+
+func (e *Refused) Error() string { return e.Message }
+
+// call sends a request, and again if the connection is broken. All requests can be repeated.
+func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	err = c.once(ctx, method, target, text, into)
+	var refused *Refused
+	if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+		return err
+	}
+	c.http.CloseIdleConnections()
+	return c.once(ctx, method, target, text, into)
+}
+
+func (c *Client) once(ctx context.Context, method, target string, body []byte, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var sent io.Reader
+	if method != http.MethodGet {
+		sent = bytes.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://node-agent"+target, sent)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	resp, err := c.http.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 == 2 {
+		return json.Unmarshal(text, into)
+	}
+	var why refusal
+	if json.Unmarshal(text, &why) != nil || why.Error == "" {
+		why.Error = fmt.Sprintf("%s: %.200s", resp.Status, strings.TrimSpace(string(text)))
+	}
+	return &Refused{resp.StatusCode, why.Error}
+}
+
+// Compare measures how far the agent's clock is ahead of this process's, and the maximum error of
+// that. [Client.Ahead] returns it again.
+func (c *Client) Compare(ctx context.Context) (ahead, unsure time.Duration, err error) {
+	// Opening the connection is in no round trip.
+	var stamps clock.Stamps
+	if err := c.call(ctx, http.MethodGet, "/clock", nil, &stamps); err != nil {
+		return 0, 0, err
+	}
+	ahead, unsure, err = clock.Measure(time.Now, func() (stamps clock.Stamps, err error) {
+		return stamps, c.call(ctx, http.MethodGet, "/clock", nil, &stamps)
+	})
+	if err == nil {
+		c.mu.Lock()
+		c.ahead, c.unsure, c.compared = ahead, unsure, true
+		c.mu.Unlock()
+	}
+	return ahead, unsure, err
+}
+
+// Ahead returns the last result of [Client.Compare]; false: there is none.
+func (c *Client) Ahead() (ahead, unsure time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ahead, c.unsure, c.compared
+}
+
+// Read reads containers once.
+func (c *Client) Read(ctx context.Context, q Query) (r Reading, err error) {
+	return r, c.call(ctx, http.MethodPost, "/read", q, &r)
+}
+
+// Follow starts a plan.
+func (c *Client) Follow(ctx context.Context, p Plan) error {
+	var started Progress
+	return c.call(ctx, http.MethodPost, "/follow", p, &started)
+}
+
+// Followed returns what a plan has read from an index on.
+func (c *Client) Followed(ctx context.Context, id string, from int) (p Progress, err error) {
+	q := url.Values{"id": {id}, "from": {strconv.Itoa(from)}}
+	return p, c.call(ctx, http.MethodGet, "/followed?"+q.Encode(), nil, &p)
+}

@@ -1,0 +1,234 @@
+// Package agents runs tare's node agent on every node of a cluster: a DaemonSet in a
+// namespace of its own, for one run. An agent reads control groups through a
+// read-only mount, as a user without privileges. It listens on the loopback address
+// of its pod; tare reaches it through the API server, with a token of the run.
+package agents
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/inside/nodeagent"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
+)
+
+// Label marks the pods of node agents.
+const Label = "tare.dev/node-agent"
+
+// Agents are the node agents of one run.
+type Agents struct {
+	cluster *cluster.Cluster
+	run     string
+	image   string
+	report  func(string)
+
+	mu     sync.Mutex
+	byNode map[string]*Agent
+	clocks map[string]offset // by the boot ID of the kernel
+}
+
+// Agent is the agent of one node.
+type Agent struct {
+	*nodeagent.Client
+	Node    cluster.Node
+	forward *cluster.Forward
+}
+
+// offset is the difference of a kernel's clock from tare's.
+type offset struct{ ahead, unsure time.Duration }
+
+// New prepares the agents of a run. image is that of tare-agent.
+func New(c *cluster.Cluster, run, image string, report func(string)) *Agents {
+	return &Agents{cluster: c, run: run, image: image, report: report}
+}
+
+// Permitted refuses a cluster that is not marked as disposable: an agent mounts a directory of the nodes.
+func Permitted(ctx context.Context, c *cluster.Cluster) error {
+	_, marked, err := guard.New(c).Mark(ctx)
+	if err != nil {
+		return fmt.Errorf("node agent: %w", err)
+	}
+	if !marked {
+		return hint.New("`tare cluster adopt` marks it; platform.meter: kubelet needs no agent", "node agent: %s is not marked as disposable", c.Name())
+	}
+	return nil
+}
+
+// Namespace is the namespace of a run's agents.
+func Namespace(run string) string { return "tare-" + run + "-agents" }
+
+// Start creates the agents, waits until they are ready, and compares their clocks with tare's. A
+// second call does nothing.
+func (a *Agents) Start(ctx context.Context) error {
+	a.mu.Lock()
+	started := a.byNode != nil
+	a.mu.Unlock()
+	if started || a.cluster.DryRun() {
+		return nil
+	}
+	if err := a.start(ctx); err != nil {
+		return errors.Join(fmt.Errorf("start the node agents: %w", err), a.Stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+func (a *Agents) start(ctx context.Context) error {
+	if err := Permitted(ctx, a.cluster); err != nil {
+		return err
+	}
+	nodes, err := a.cluster.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	namespace := cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}
+	if err := a.cluster.Delete(ctx, a.report, namespace); err != nil { // of an interrupted attempt
+		return err
+	}
+	token := rand.Text()
+	stamp := cluster.Stamp{Run: a.run}
+	if err := a.cluster.Apply(ctx, stamp, namespaceObject(namespace.Name)); err != nil {
+		return err
+	}
+	if err := a.cluster.WaitReady(ctx, a.report, namespace); err != nil {
+		return err
+	}
+	if err := a.cluster.Apply(ctx, stamp, secret(namespace.Name, token), daemonSet(namespace.Name, a.image)); err != nil {
+		return err
+	}
+	if err := a.cluster.WaitReady(ctx, a.report, cluster.Ref{Kind: cluster.KindDaemonSet, Namespace: namespace.Name, Name: name}); err != nil {
+		return err
+	}
+	if err := a.connect(ctx, namespace.Name, token, nodes); err != nil {
+		return err
+	}
+	return a.Compare(ctx)
+}
+
+// connect finds the agent of each node.
+func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []cluster.Node) error {
+	var pods *corev1.PodList
+	err := a.cluster.Retry(ctx, "list the node agents", func(ctx context.Context) (err error) {
+		pods, err = a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	found := map[string]*Agent{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		n := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == pod.Spec.NodeName })
+		if n < 0 || pod.DeletionTimestamp != nil {
+			continue
+		}
+		forward := a.cluster.Forward(namespace, pod.Name, port)
+		found[pod.Spec.NodeName] = &Agent{nodeagent.NewClient(forward.DialContext, token), nodes[n], forward}
+	}
+	if len(found) == 0 {
+		return errors.New("no node has one")
+	}
+	a.mu.Lock()
+	a.byNode = found
+	a.mu.Unlock()
+	return nil
+}
+
+// All returns the agents by the names of their nodes, sorted.
+func (a *Agents) All() []*Agent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []*Agent
+	for _, name := range slices.Sorted(maps.Keys(a.byNode)) {
+		all = append(all, a.byNode[name])
+	}
+	return all
+}
+
+// Compare compares the clock of each kernel with tare's. Nodes that are containers of one machine
+// have the same clock, which is compared once.
+func (a *Agents) Compare(ctx context.Context) error {
+	clocks := map[string]offset{}
+	var mu sync.Mutex
+	var comparing errgroup.Group
+	seen := map[string]bool{}
+	for _, agent := range a.All() {
+		if key := agent.kernel(); seen[key] {
+			continue
+		}
+		seen[agent.kernel()] = true
+		comparing.Go(func() error {
+			ahead, unsure, err := agent.Client.Compare(ctx)
+			if err != nil {
+				return fmt.Errorf("clock of node %s: %w", agent.Node.Name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			clocks[agent.kernel()] = offset{ahead, unsure}
+			return nil
+		})
+	}
+	if err := comparing.Wait(); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.clocks = clocks
+	a.mu.Unlock()
+	return nil
+}
+
+// kernel names the kernel of the agent's node, and with it the clock.
+func (a *Agent) kernel() string {
+	if a.Node.BootID != "" {
+		return a.Node.BootID
+	}
+	return "node " + a.Node.Name
+}
+
+// Clock returns how far the clock of a node is ahead of tare's, and the uncertainty of that; false: it was not
+// compared. All processes of a node have that clock.
+func (a *Agents) Clock(node string) (ahead, unsure time.Duration, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	agent := a.byNode[node]
+	if agent == nil {
+		return 0, 0, false
+	}
+	c, ok := a.clocks[agent.kernel()]
+	return c.ahead, c.unsure, ok
+}
+
+// Stop removes the agents and returns when they are gone.
+func (a *Agents) Stop(ctx context.Context) error {
+	if a == nil || a.cluster.DryRun() {
+		return nil
+	}
+	for _, agent := range a.All() {
+		agent.Close()
+		agent.forward.Close()
+	}
+	a.mu.Lock()
+	a.byNode = nil
+	a.mu.Unlock()
+	if err := a.cluster.Delete(ctx, a.report, cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}); err != nil {
+		return fmt.Errorf("remove the node agents: %w", err)
+	}
+	return nil
+}
+
+// Owns reports whether a pod is a node agent of this run.
+func Owns(pod *corev1.Pod, run string) bool {
+	return pod.Labels[Label] != "" && pod.Labels[cluster.LabelRun] == run && strings.HasPrefix(pod.Namespace, "tare-")
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/inside/nodeagent"
+	"github.com/tare-mesh/tare/internal/kube/agents"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+const token = "0123456789abcdef0123"
+
+// nodes are real agents that read files of this test.
+type nodes struct {
+	all   []*agents.Agent
+	ahead time.Duration // of their clock
+}
+
+func (n *nodes) All() []*agents.Agent { return n.all }
+
+func (n *nodes) Clock(string) (ahead, unsure time.Duration, ok bool) { return n.ahead, 0, true }
+
+// containers are the API server's list.
+type containers struct {
+	list   []cluster.Container
+	listed int
+}
+
+func (c *containers) Containers(_ context.Context, namespace string) (found []cluster.Container, err error) {
+	c.listed++
+	for _, one := range c.list {
+		if one.Namespace == namespace {
+			found = append(found, one)
+		}
+	}
+	return found, nil
+}
+
+// group sets the CPU time of a control group.
+func group(t *testing.T, root, path string, ns int) {
+	t.Helper()
+	dir := filepath.Join(root, "cpuacct", filepath.FromSlash(path))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cpuacct.usage"), []byte(fmt.Sprintln(ns)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts an agent, and returns the function that ends it.
+func (n *nodes) start(t *testing.T, name, root string) (stop func()) {
+	t.Helper()
+	s, err := nodeagent.NewServer(token, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	var d net.Dialer
+	client := nodeagent.NewClient(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", l.Addr().String())
+	}, token)
+	n.all = append(n.all, &agents.Agent{Client: client, Node: cluster.Node{Name: name, CPUs: 2, Cores: 2}})
+	return func() { client.Close(); cancel(); <-done }
+}
+
+func task(pod string) platform.Task {
+	return platform.Task{Task: mesh.Task{ID: pod + "/app", Namespace: "shop", Pod: pod, Container: "app"}}
+}
+
+func TestRead(t *testing.T) {
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	rootA, rootB := t.TempDir(), t.TempDir()
+	for _, root := range []string{rootA, rootB} {
+		group(t, root, "", 1000)
+		group(t, root, "system.slice", 100)
+		group(t, root, "kubepods", 600)
+	}
+	group(t, rootA, "kubepods/podx/"+one, 40)
+	group(t, rootB, "kubepods/pody/"+two, 50)
+	all := &nodes{ahead: time.Hour}
+	stopA, stopB := all.start(t, "a", rootA), all.start(t, "b", rootB)
+	source := &containers{list: []cluster.Container{{Namespace: "shop", Pod: "x", Name: "app", Node: "a", ID: one}, {Namespace: "shop", Pod: "y", Name: "app", Node: "b", ID: two}}}
+	m := New(source, all)
+	tasks := []platform.Task{task("x"), task("y"), task("unknown")}
+	read := func(depth meter.Depth) meter.Look {
+		t.Helper()
+		look, err := m.Read(t.Context(), tasks, depth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return look
+	}
+	before := time.Now()
+	look := read(meter.Counters)
+	if x, y := look.Tasks["x/app"], look.Tasks["y/app"]; x.CPU != 40 || y.CPU != 50 || x.At.Add(time.Hour).Before(before) || x.At.Add(time.Hour).After(time.Now()) {
+		t.Errorf("%+v, %+v, between %v and now", x, y, before)
+	}
+	if err := look.Missing["unknown/app"]; !errors.Is(err, errNoContainer) {
+		t.Errorf("unknown: %v", err)
+	}
+	if look.Node == nil || look.Node.Busy != 2000 || look.NodeCPUs != 4 || len(look.Nodes) != 2 || len(look.Found) != 4 {
+		t.Errorf("%+v of %d, %d nodes, %+v", look.Node, look.NodeCPUs, len(look.Nodes), look.Found)
+	}
+	if d, k := look.Tasks["a/daemons"], look.Tasks["a/kernel"]; d.CPU != 100 || k.CPU != 300 || look.Found[0].Plane != metric.Node {
+		t.Errorf("node a: %+v, %+v", d, k)
+	}
+
+	// After a restart the container has another ID. It is found without an edge.
+	tasks = tasks[:2]
+	three := strings.Repeat("3", 64)
+	if err := os.RemoveAll(filepath.Join(rootA, "cpuacct", "kubepods", "podx", one)); err != nil {
+		t.Fatal(err)
+	}
+	group(t, rootA, "kubepods/podx/"+three, 5)
+	source.list[0].ID, source.list[0].Restarts, source.list[0].OOMKilled = three, 1, true
+	if r := read(meter.Counters).Tasks["x/app"]; r.CPU != 5 || r.Restarts != 0 {
+		t.Errorf("after a restart: %+v", r)
+	}
+	if r := read(meter.Edge).Tasks["x/app"]; r.Restarts != 1 || r.OOMKills != 1 {
+		t.Errorf("at an edge: %+v", r)
+	}
+	listed := source.listed
+	read(meter.Counters)
+	if source.listed != listed {
+		t.Errorf("a reading between edges listed containers: %d, %d before", source.listed, listed)
+	}
+
+	// A node that is away lacks its tasks, and only these. Without any node the reading is a gap.
+	stopB()
+	look = read(meter.Counters)
+	if _, ok := look.Tasks["x/app"]; !ok || look.Missing["y/app"] == nil || look.Node != nil || look.NodeErr == nil || look.Gap != nil {
+		t.Errorf("without node b: %+v", look)
+	}
+	stopA()
+	if look = read(meter.Counters); look.Gap == nil {
+		t.Errorf("without nodes: %+v", look)
+	}
+}
