@@ -80,6 +80,7 @@ programs:
 	GO='$(GO)' tools/consul/install.sh
 	tools/prometheus/install.sh
 	tools/servers/install.sh
+	tools/page/install.sh
 
 .PHONY: e2e-here
 e2e-here: # needs the programs

@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
 	{"internal/cli/health"},
-	{"internal/run/runner", "internal/show/live", "internal/web", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
+	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/web", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
 	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",

@@ -46,7 +46,7 @@ func importSources() []importer.Source {
 
 // reportFormats are the formats of `tare report`, the default first; those of published studies last.
 func reportFormats(o report.Options) []report.Format {
-	return append(report.Formats(o), debate.Format())
+	return append(report.Formats(o), pageFormat(), debate.Format())
 }
 
 // catalog is every variant, built by a call and passed down.

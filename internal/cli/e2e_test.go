@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +34,8 @@ func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, 
 		t.Skip("runs an experiment")
 	}
 	bin := programs(t)
-	args := []string{"run", filepath.Join("../../examples", example), "--plain", "--format", "json", "--out", filepath.Join(t.TempDir(), "run")}
+	results := filepath.Join(t.TempDir(), "run")
+	args := []string{"run", filepath.Join("../../examples", example), "--plain", "--format", "json", "--out", results}
 	for _, s := range set {
 		args = append(args, "--set", s)
 	}
@@ -53,6 +55,9 @@ func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, 
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
 	t.Log(stderr.String())
+	if page, err := os.ReadFile(filepath.Join(results, pageFile)); err != nil || !bytes.Contains(page, []byte("</html>")) || !strings.Contains(stderr.String(), filepath.Join(results, pageFile)) {
+		t.Errorf("the report as a page: %v, %d bytes", err, len(page))
+	}
 	return &r, cmd.ProcessState.ExitCode()
 }
 

@@ -123,7 +123,7 @@ func writeReport(w io.Writer, dir string, o reportOptions) error {
 		return err
 	}
 	defer d.Close()
-	return f.Write(w, r)
+	return f.WriteTo(w, d, r)
 }
 
 // analyse opens a results directory and computes its report.

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // results writes a small results directory with a known truth and returns its path.
@@ -37,6 +38,26 @@ func TestReport(t *testing.T) {
 	var r analysis.Report
 	if err != nil || json.Unmarshal([]byte(document), &r) != nil || r.Schema != analysis.Schema || len(r.Trials) != 15 {
 		t.Errorf("json: %v, %d trials", err, len(r.Trials))
+	}
+}
+
+// The page is complete, verified, and of the same run.
+func TestReportAsPage(t *testing.T) {
+	dir := results(t)
+	page, err := call(t, newReportCommand, dir, "--format", "html")
+	if err != nil || !strings.HasPrefix(page, "<!doctype html>") || !strings.HasSuffix(page, "</html>\n") || !strings.Contains(page, "Records verified") {
+		t.Errorf("%v\n%.300s", err, page)
+	}
+	logs, _ := filepath.Glob(filepath.Join(dir, "trials", "1-*", result.LatencyFile))
+	if len(logs) != 1 {
+		t.Fatalf("latency logs of the first trial: %v", logs)
+	}
+	if err := os.WriteFile(logs[0], []byte("changed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	page, err = call(t, newReportCommand, dir, "--format", "html")
+	if err != nil || strings.Contains(page, "Records verified") || !strings.Contains(page, "in the records") {
+		t.Errorf("a changed record: %v", err)
 	}
 }
 

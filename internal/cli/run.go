@@ -130,6 +130,9 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 	}
 	// Recorded trials get a report even if the run failed.
 	reported := c.report(dir.Path(), o.report)
+	if reported == nil {
+		reported = c.page(dir.Path(), o.report)
+	}
 	if err == nil {
 		err = reported
 	}

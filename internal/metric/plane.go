@@ -67,3 +67,17 @@ func partTitle(name string) string {
 	}
 	return name
 }
+
+// TotalParts lists the planes that add up to the total, each as a part.
+func TotalParts() []Part {
+	var planes []Plane
+	for _, p := range parts {
+		if p.Name == "total" {
+			planes = p.Planes
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return len(p.Planes) != 1 || !slices.Contains(planes, p.Planes[0]) })
+}
+
+// InWords is the part's title.
+func (p Part) InWords() string { return partTitle(p.Name) }

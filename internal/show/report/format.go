@@ -18,9 +18,19 @@ type Format struct {
 	Name  string
 	Doc   string // one phrase
 	Write func(io.Writer, *analysis.Report) error
+	// WriteRun is Write for a format that shows more of the run than its report; then Write is nil.
+	WriteRun func(io.Writer, *result.Dir, *analysis.Report) error
 	// Export writes many files into an existing, empty directory; then Write is nil.
 	// It may read results that the report omits.
 	Export func(dir string, d *result.Dir, r *analysis.Report) error
+}
+
+// WriteTo writes the report of a run in a format without Export.
+func (f Format) WriteTo(w io.Writer, d *result.Dir, r *analysis.Report) error {
+	if f.WriteRun != nil {
+		return f.WriteRun(w, d, r)
+	}
+	return f.Write(w, r)
 }
 
 // Options of the formats for people.

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// pageFile is the report of a run as a page, in its results directory.
+const pageFile = "report.html"
+
+// pageFormat is the report as one HTML file.
+func pageFormat() report.Format {
+	return report.Format{Name: "html", Doc: "one page with figures, complete in one file", WriteRun: writePage}
+}
+
+func writePage(w io.Writer, d *result.Dir, r *analysis.Report) error {
+	verified, err := verify.Dir(d.Path(), verify.Options{Tare: Version(), Expand: planOf})
+	if err != nil {
+		return err
+	}
+	return page.Write(w, page.Source{Report: r, Dir: d, Verified: verified})
+}
+
+// planOf makes the plan of an experiment file whose meshes are all built in.
+func planOf(file string) (*plan.Plan, error) {
+	s, err := New(console.Console{}, nil).Read(file, ExperimentOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return s.Plan, nil
+}
+
+// page writes the report of a run beside its results, and prints the path.
+func (c *CommandLine) page(dir string, o reportOptions) error {
+	o.format = pageFormat().Name
+	var b bytes.Buffer
+	if err := writeReport(&b, dir, o); err != nil {
+		return fmt.Errorf("write the report as a page: %w", err)
+	}
+	file := filepath.Join(dir, pageFile)
+	if err := console.WriteFile(file, b.Bytes()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.Err, "\nReport with figures: %s\n", file)
+	return err
+}

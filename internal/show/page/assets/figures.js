@@ -1,0 +1,383 @@
+// The figures of a report: data in, options of Observable Plot out. It uses no document, so the
+// page and `tare plot` share it. Estimates, intervals and verdicts are those of the report.
+//
+// tareFigures(Plot, content) is a list of figures:
+//   id, title, caption
+//   columns, rows   the data: a row of numbers and texts for each mark; for the table and the CSV
+//   options         choices of the reader, such as a metric: [{name, label, values: [{value, label}], value}]
+//   panels          [{title, plot(width): options of Plot.plot}]
+// with figure(id, choices) to make one again with other choices.
+"use strict";
+globalThis.tareFigures = function (Plot, content) {
+  const { report, words } = content;
+  const metrics = new Map(words.metrics.map((m) => [m.name, m]));
+  const treatments = new Map(report.treatments.map((t) => [t.id, t]));
+  const name = (id) => words.names[id] ?? id;
+  const color = (role) => `var(--${role})`;
+  const symbols = ["circle", "square", "triangle", "diamond", "star", "cross", "wye"];
+  const rowHeight = 50;
+  const style = { fontSize: "12px", fontFamily: "system-ui, sans-serif", overflow: "visible" };
+  const base = { className: "plot", style, marginLeft: 18, marginRight: 24, marginTop: 6, marginBottom: 40 };
+
+  const known = (v) => v !== undefined && v !== null && Number.isFinite(v);
+  const titled = (m) => (m.unit ? `${m.title} (${m.unit})` : m.title);
+  // amount is a number as axes and tips show it, to four digits.
+  const amount = (v) => (known(v) ? Number(v.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }) : "?");
+  const signed = (v) => (v > 0 ? "+" : "") + amount(v).replace("-", "−");
+
+  // tips show the title of a mark under the pointer; a still figure has none.
+  const tips = content.still ? undefined : { format: { x: false, y: false, symbol: false, fill: false, stroke: false, z: false } };
+
+  // look of a treatment: baselines are grey, their A/A twins hollow; others have a color and a symbol.
+  const looks = new Map();
+  let nth = 0;
+  for (const t of report.treatments) {
+    const twin = t.control || !t.baseline;
+    const key = String(t.factors.mesh ?? t.id);
+    let at = twin ? 0 : [...looks.values()].find((l) => l.key === key && l.at > 0)?.at;
+    if (at === undefined) at = ++nth;
+    looks.set(t.id, { key, at, color: color("series" + (at % 6)), symbol: symbols[at % symbols.length], hollow: !!t.control });
+  }
+  const look = (id) => looks.get(id);
+
+  // groups are the baselines, each with the treatments compared with it.
+  const groups = [];
+  for (const t of report.treatments) {
+    const id = t.baseline || t.id;
+    let g = groups.find((x) => x.id === id);
+    if (!g) groups.push((g = { id, members: [] }));
+    g.members.push(t);
+  }
+
+  // rowLabels are the two texts above a row: name on the left, figure on the right.
+  const rowLabels = (data, wide) => [
+    Plot.text(data, { y: "row", text: "left", frameAnchor: "left", dy: -12, fontWeight: 600, fill: "currentColor" }),
+    Plot.text(data, { y: "row", text: (d) => (d.note && wide ? d.right + ", " + d.note : d.right), frameAnchor: "right", dy: -12, fill: "currentColor" }),
+  ];
+  const rowAxis = (data) => ({ type: "band", domain: data.map((d) => d.row), axis: null, padding: 0 });
+  const rowsHigh = (n) => n * rowHeight + base.marginTop + base.marginBottom;
+
+  // 1. differences -------------------------------------------------------------------------------
+  function differences() {
+    const rows = [], panels = [];
+    for (const metric of words.shown) {
+      const m = metrics.get(metric);
+      if (!m) continue;
+      const data = [];
+      report.comparisons.forEach((c, i) => {
+        if (c.metric !== metric || c.control || !c.difference) return;
+        if (c.difference.estimate === 0 && !known(c.difference.low)) return; // zero against zero
+        const w = words.comparisons[i], k = m.scale;
+        const floor = report.floor.find((f) => f.metric === metric && f.difference && treatments.get(f.treatment)?.baseline === c.baseline);
+        data.push({
+          row: c.treatment, left: name(c.treatment), right: `${w.difference} ${w.interval}`.trim(),
+          estimate: c.difference.estimate * k, low: c.difference.low * k, high: c.difference.high * k,
+          noiseLow: floor?.difference.low * k, noiseHigh: floor?.difference.high * k,
+          note: c.verdict === "higher" || c.verdict === "lower" ? "" : w.verdict,
+          shown: c.verdict === "higher" || c.verdict === "lower",
+          tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${w.difference} ${w.interval}\n${w.ratio === "–" ? "" : `ratio ${w.ratio} ${w.ratioInterval}\n`}${w.verdict}`,
+        });
+        const d = data[data.length - 1];
+        rows.push([name(c.treatment), words.against[c.treatment] ?? name(c.baseline), m.title, m.unit, d.estimate, d.low, d.high, c.ratio?.estimate, c.ratio?.low, c.ratio?.high, w.verdict, d.noiseLow, d.noiseHigh]);
+      });
+      if (!data.length) continue;
+      const noise = data.filter((d) => known(d.noiseLow));
+      panels.push({
+        title: titled(m),
+        about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
+        plot: (width) => ({
+          ...base, width, height: rowsHigh(data.length),
+          x: { label: m.unit ? `difference (${m.unit})` : "difference", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
+          y: rowAxis(data), symbol: { legend: false },
+          marks: [
+            Plot.barX(noise, { y: "row", x1: "noiseLow", x2: "noiseHigh", insetTop: 21, fill: color("noise"), className: "mark-noise" }),
+            Plot.tickX(data, { x: () => 0, y: "row", insetTop: 21, stroke: "currentColor", strokeWidth: 1, className: "mark-zero" }),
+            Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval", dy: 6 }),
+            Plot.dot(data, { y: "row", x: "estimate", r: 5, dy: 6, stroke: (d) => look(d.row).color, strokeWidth: 2, symbol: (d) => look(d.row).symbol,
+              fill: (d) => (d.shown ? look(d.row).color : "var(--page)"), className: "mark-estimate", tip: tips, title: "tip" }),
+            ...rowLabels(data, width > 420),
+          ],
+        }),
+      });
+    }
+    return {
+      id: "differences", title: "What it adds: difference to the baseline",
+      caption: `Mean of the differences within blocks with ${report.confidence * 100} % intervals. Filled mark: a difference is shown after adjustment. ` +
+        (report.floor.length ? "Grey band: the A/A pair, the baseline against itself." : "The run has no A/A pair."),
+      columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "A/A low", "A/A high"],
+      rows, panels,
+    };
+  }
+
+  // 2. bill --------------------------------------------------------------------------------------
+  function bill() {
+    const rows = [];
+    const panelOf = (prefix, heading) => {
+      const total = metrics.get(prefix + "/total");
+      if (!total) return null;
+      const k = total.scale, data = [], parts = [];
+      for (const t of report.treatments) {
+        const e = t.metrics[prefix + "/total"];
+        if (!e) continue;
+        const words_ = `${words.estimates[t.id][total.name]} ${total.unit}`;
+        data.push({ row: t.id, left: name(t.id), right: words_, total: e.estimate * k, low: e.low * k, high: e.high * k });
+        let from = 0;
+        for (const p of words.planes) {
+          const v = t.metrics[`${prefix}/${p.part}`];
+          if (!v || v.estimate === 0) continue;
+          parts.push({ row: t.id, plane: p, from, to: from + v.estimate * k, value: v.estimate * k });
+          from += v.estimate * k;
+          rows.push([name(t.id), heading, total.unit, p.title, v.estimate * k, v.low * k, v.high * k]);
+        }
+        rows.push([name(t.id), heading, total.unit, "total", e.estimate * k, e.low * k, e.high * k]);
+      }
+      if (!data.length) return null;
+      const most = Math.max(...data.map((d) => (known(d.high) ? d.high : d.total)));
+      return {
+        title: `${heading} (${total.unit})`,
+        about: `${heading}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
+        legend: words.planes.filter((p) => parts.some((x) => x.plane.part === p.part)).map((p) => ({ text: p.title, color: color(p.part) })),
+        plot: (width) => ({
+          ...base, width, height: rowsHigh(data.length),
+          x: { label: `${heading} (${total.unit})`, labelAnchor: "center", labelArrow: "none", domain: [0, most * 1.02], grid: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount },
+          y: rowAxis(data),
+          marks: [
+            Plot.barX(parts, { y: "row", x1: "from", x2: "to", insetTop: 21, insetBottom: 10, insetLeft: 0.5, insetRight: 0.5, fill: (d) => color(d.plane.part), className: "mark-plane",
+              title: (d) => `${name(d.row)}\n${d.plane.title}: ${amount(d.value)} ${total.unit}`, tip: tips }),
+            Plot.text(parts.filter((d) => ((d.value / most) * width) > d.plane.title.length * 7 + 14), { y: "row", x: (d) => (d.from + d.to) / 2, text: (d) => d.plane.title, dy: 6, fill: "var(--page)", fontWeight: 600 }),
+            Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, dy: 19, className: "mark-interval" }),
+            ...rowLabels(data, width > 420),
+          ],
+        }),
+      };
+    };
+    const panels = [panelOf("cpu_us_per_request", "CPU per request"), panelOf("memory_mib", "memory")].filter((p) => p);
+    return {
+      id: "bill", title: "Where it goes: CPU and memory by plane",
+      caption: `Means over trials, stacked by plane. The line below a bar is the ${report.confidence * 100} % interval of the total; the load generator is not in it.`,
+      columns: ["treatment", "resource", "unit", "plane", "mean", "low", "high"], rows, panels,
+    };
+  }
+
+  // choice of a metric, for the figures with one.
+  const trialMetrics = words.metrics.filter((m) => report.trials.some((t) => known(t.metrics[m.name])));
+  const metricChoice = (chosen) => {
+    const first = words.shown.find((s) => trialMetrics.some((m) => m.name === s)) ?? trialMetrics[0]?.name;
+    const value = trialMetrics.some((m) => m.name === chosen) ? chosen : first;
+    const shown = trialMetrics.filter((m) => words.shown.includes(m.name)), other = trialMetrics.filter((m) => !words.shown.includes(m.name));
+    return { name: "metric", label: "Metric", value, values: [...shown, ...other].map((m) => ({ value: m.name, label: titled(m) })) };
+  };
+
+  // legendOf treatments: symbol and color.
+  const legendOf = (ids) => ids.map((id) => ({ text: name(id), color: look(id).color, symbol: look(id).symbol, hollow: look(id).hollow }));
+
+  // 3. trials ------------------------------------------------------------------------------------
+  function trials(choices = {}) {
+    const choice = metricChoice(choices.metric), m = metrics.get(choice.value);
+    if (!m) return null;
+    const data = report.trials.map((t) => ({
+      id: t.id, ordinal: t.ordinal, block: t.block, treatment: t.treatment, valid: t.valid,
+      value: known(t.metrics[m.name]) ? t.metrics[m.name] * m.scale : undefined,
+      mean: treatments.get(t.treatment)?.metrics[m.name]?.estimate * m.scale,
+      tip: `${t.id}\n${name(t.treatment)}, block ${t.block}\n${m.title}: ${amount(t.metrics[m.name] * m.scale)} ${m.unit}${t.valid ? "" : "\nnot valid: " + (t.error || t.warnings.filter((w) => w.invalidates).map((w) => w.code).join(", "))}`,
+    }));
+    const drawn = data.filter((d) => known(d.value)).sort((a, b) => a.ordinal - b.ordinal);
+    const valid = drawn.filter((d) => d.valid);
+    for (const d of valid) d.deviation = d.mean ? (d.value / d.mean - 1) * 100 : undefined;
+    const deviating = valid.filter((d) => known(d.deviation));
+    const ids = report.treatments.map((t) => t.id).filter((id) => drawn.some((d) => d.treatment === id));
+    const dots = (from, y) => Plot.dot(from, { x: y === "value" ? "ordinal" : "block", y, r: 4.5, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, strokeWidth: 1.5,
+      fill: (d) => (look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips, className: "mark-trial" });
+    const whole = (v) => (Number.isInteger(v) ? String(v) : "");
+    const frame = { ...base, marginLeft: 58, marginRight: 12, marginTop: 14 };
+    const panels = [{
+      title: titled(m), legend: legendOf(ids),
+      about: `${m.title} of ${drawn.length} trials in order`,
+      plot: (width) => ({
+        ...frame, width, height: 280,
+        x: { label: "trial, in order of time", labelAnchor: "center", labelArrow: "none", ticks: Math.min(drawn.length, Math.round(width / 60)), tickFormat: whole },
+        y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
+        marks: [
+          Plot.line(valid, { x: "ordinal", y: "value", z: "block", stroke: "currentColor", strokeOpacity: 0.3, className: "mark-block" }),
+          dots(valid, "value"),
+          Plot.dot(drawn.filter((d) => !d.valid), { x: "ordinal", y: "value", symbol: "times", r: 6, stroke: "var(--bad)", strokeWidth: 2, title: "tip", tip: tips, className: "mark-invalid-trial" }),
+        ],
+      }),
+    }];
+    if (deviating.length) panels.push({
+      title: "deviation from the treatment's mean (%)",
+      about: `deviation of each trial from the mean of its treatment, in percent, by block`,
+      plot: (width) => ({
+        ...frame, width, height: 280,
+        x: { label: "block, in order of time", labelAnchor: "center", labelArrow: "none", ticks: Math.min(report.count.blocks, Math.round(width / 50)), tickFormat: whole },
+        y: { label: null, grid: true, nice: true, tickFormat: signed },
+        marks: [
+          Plot.ruleY([0], { stroke: "currentColor" }),
+          Plot.line(deviating.slice().sort((a, b) => a.block - b.block), { x: "block", y: "deviation", z: "treatment", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.6, className: "mark-treatment" }),
+          dots(deviating, "deviation"),
+        ],
+      }),
+    });
+    return {
+      id: "trials", title: "Every trial: drift and outliers",
+      caption: "One mark a trial. Lines on the left join the trials of a block, lines on the right those of a treatment. A cross is a trial that is not valid and in no mean.",
+      columns: ["trial", "order", "block", "treatment", "valid", "metric", "unit", "value", "deviation %"],
+      rows: data.map((d) => [d.id, d.ordinal, d.block, name(d.treatment), d.valid ? "yes" : "no", m.title, m.unit, d.value, d.deviation]),
+      options: [choice], panels,
+    };
+  }
+
+  // 4. latency -----------------------------------------------------------------------------------
+  const quantiles = [["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["p99.9", 0.999], ["p99.99", 0.9999]];
+  function latency() {
+    const rows = [], panels = [];
+    const times = [["latency_ms", "response time"], ["service_ms", "service time"]];
+    for (const g of groups) {
+      const data = [];
+      for (const t of g.members) for (const [prefix, title] of times) for (const [part, q] of quantiles) {
+        const e = t.metrics[`${prefix}/${part}`];
+        if (!e || !(e.estimate > 0)) continue;
+        const few = (e.warnings ?? []).some((w) => w.code === "too-few-requests");
+        const d = { treatment: t.id, time: title, part, q, tail: 1 / (1 - q), value: e.estimate, low: known(e.low) ? Math.max(e.low, e.estimate / 20) : undefined, high: e.high, few, line: t.id + title,
+          tip: `${name(t.id)}\n${title}, ${part}: ${words.estimates[t.id][`${prefix}/${part}`]} ms${few ? "\ntoo few requests for this percentile" : ""}` };
+        data.push(d);
+        rows.push([name(t.id), title, part, e.estimate, e.low, e.high, few ? "too few requests" : ""]);
+      }
+      // A percentile with too few requests everywhere is not drawn; the table has it.
+      for (const [part] of quantiles.slice(2)) if (data.every((d) => d.part !== part || d.few)) data.splice(0, data.length, ...data.filter((d) => d.part !== part));
+      if (!data.length) continue;
+      const response = data.filter((d) => d.time === "response time"), service = data.filter((d) => d.time === "service time");
+      const parts = quantiles.filter(([part]) => data.some((d) => d.part === part));
+        panels.push({
+        title: groups.length > 1 ? `against ${name(g.id)} (ms)` : "time of a request (ms)",
+        about: response.filter((d) => d.part === "p50" || d.part === "p99").map((d) => `${name(d.treatment)} ${d.part} ${words.estimates[d.treatment]["latency_ms/" + d.part]} ms`).join("; "),
+        legend: [...legendOf(g.members.map((t) => t.id).filter((id) => data.some((d) => d.treatment === id))), { text: "service time", dashed: true, color: "currentColor" }],
+        plot: (width) => ({
+          ...base, width, height: 340, marginLeft: 52, marginRight: 28, marginTop: 14,
+          x: { type: "log", domain: [parts[0] ? 1 / (1 - parts[0][1]) : 2, 1 / (1 - (parts.at(-1)?.[1] ?? 0.99))], label: "percentile (tail on a logarithmic axis)", labelAnchor: "center", labelArrow: "none",
+            ticks: parts.map(([, q]) => 1 / (1 - q)), tickFormat: (v) => parts.find(([, q]) => Math.abs(1 / (1 - q) - v) < 1e-6 * v)?.[0] ?? "" },
+          y: { type: "log", label: null, grid: true, tickFormat: amount, ticks: 5 },
+          marks: [
+            Plot.areaY(response.filter((d) => known(d.low)), { x: "tail", y1: "low", y2: "high", z: "line", fill: (d) => look(d.treatment).color, fillOpacity: 0.18, className: "mark-interval" }),
+            Plot.line(service, { x: "tail", y: "value", z: "line", stroke: (d) => look(d.treatment).color, strokeDasharray: "4 3", className: "mark-service-time" }),
+            Plot.line(response, { x: "tail", y: "value", z: "line", stroke: (d) => look(d.treatment).color, strokeWidth: 2, className: "mark-response-time" }),
+            Plot.dot(response, { x: "tail", y: "value", symbol: (d) => look(d.treatment).symbol, r: 4.5, stroke: (d) => look(d.treatment).color, strokeWidth: 1.5,
+              fill: (d) => (d.few || look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips, className: "mark-percentile" }),
+          ],
+        }),
+      });
+    }
+    return panels.length ? {
+      id: "latency", title: "How long a request takes: percentiles",
+      caption: `Means over trials with ${report.confidence * 100} % bands. Solid: response time, from the intended start. Dashed: service time, from the send. Hollow: too few requests for the percentile, or the A/A pair.`,
+      columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels,
+    } : null;
+  }
+
+  // 5. cost against rate -------------------------------------------------------------------------
+  function rate(choices = {}) {
+    if (!report.lines.length) return null;
+    const parts = [...new Set(report.lines.filter((l) => !l.role).map((l) => l.part))];
+    if (!parts.length) return null;
+    const title = (p) => words.planes.find((x) => x.part === p)?.title ?? p;
+    const value = parts.includes(choices.part) ? choices.part : parts.includes("total") ? "total" : parts[0];
+    const lines = report.lines.filter((l) => !l.role && l.part === value);
+    const match = (l, f) => Object.entries(l.factors).every(([k, v]) => String(f[k]) === String(v));
+    const points = [], fits = [], residuals = [];
+    const rows = [];
+    for (const l of lines) {
+      const first = report.treatments.find((t) => !t.control && match(l, t.factors));
+      if (!first) continue;
+      const words_ = Object.entries(l.factors).filter(([k]) => k === "mesh").map(([, v]) => String(v))[0] ?? name(first.id);
+      const at = (x) => l.fixed_cores.estimate * 1000 + (l.per_request_us.estimate * x) / 1000;
+      fits.push({ line: words_, id: first.id, x: l.from, y: at(l.from) }, { line: words_, id: first.id, x: l.to, y: at(l.to) });
+      for (const t of report.trials) {
+        if (!t.valid || t.control || !match(l, t.factors) || !known(t.metrics.rate) || !known(t.metrics["cpu_cores/" + value])) continue;
+        const y = t.metrics["cpu_cores/" + value] * 1000;
+        const p = { line: words_, id: first.id, x: t.metrics.rate, y, residual: y - at(t.metrics.rate), tip: `${t.id}\n${amount(t.metrics.rate)} /s: ${amount(y)} mC` };
+        points.push(p);
+        rows.push([words_, t.id, p.x, p.y, at(p.x), p.residual]);
+      }
+    }
+    if (!points.length) return null;
+    const ids = [...new Set(points.map((p) => p.id))];
+    const legend = ids.map((id) => ({ ...legendOf([id])[0], text: points.find((p) => p.id === id).line }));
+    const dots = (y) => Plot.dot(points, { x: "x", y, r: 4, symbol: (d) => look(d.id).symbol, stroke: (d) => look(d.id).color, fill: (d) => look(d.id).color, title: "tip", tip: tips, className: "mark-trial" });
+    const frame = { ...base, marginLeft: 58, marginTop: 14, height: 300 };
+    const x = (width) => ({ label: "answered requests per second", labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount, nice: true });
+    return {
+      id: "rate", title: "Cost against rate",
+      caption: "CPU of each trial over the rate, with the fitted line: a fixed cost and a cost per request. On the right, the distance of each trial from its line.",
+      columns: ["treatment", "trial", "rate /s", "CPU mC", "line mC", "residual mC"], rows,
+      options: [{ name: "part", label: "Part", value, values: parts.map((p) => ({ value: p, label: title(p) })) }],
+      panels: [
+        { title: `CPU, ${title(value)} (millicores)`, legend,
+          about: lines.map((l) => `${Object.values(l.factors).join(", ")}: ${amount(l.per_request_us.estimate)} µs per request and ${amount(l.fixed_cores.estimate * 1000)} mC fixed`).join("; "),
+          plot: (width) => ({ ...frame, width, x: { ...x(width), zero: true }, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
+            marks: [Plot.line(fits, { x: "x", y: "y", z: "line", stroke: (d) => look(d.id).color, strokeWidth: 2, className: "mark-fit" }), dots("y")] }) },
+        { title: "residuals (millicores)", about: "distance of each trial from the fitted line",
+          plot: (width) => ({ ...frame, width, x: x(width), y: { label: null, grid: true, nice: true, tickFormat: signed },
+            marks: [Plot.ruleY([0], { stroke: "currentColor" }), dots("residual")] }) },
+      ],
+    };
+  }
+
+  // 6. timeline of a trial -----------------------------------------------------------------------
+  function timeline(choices = {}) {
+    const all = content.timelines ?? [];
+    if (!all.length) return null;
+    const t = all.find((x) => x.trial === choices.trial) ?? all.find((x) => { const y = treatments.get(x.treatment); return y?.baseline && !y.control; }) ?? all[0];
+    const seconds = t.seconds, samples = t.samples ?? [];
+    const end = Math.max(0, ...seconds.map((s) => s.at + 1), ...samples.map((s) => s.at), ...(t.phases ?? []).map((p) => p.to));
+    const rows = [];
+    for (const s of seconds) rows.push([t.trial, s.at, s.asked, s.rate, s.errors, s.p50, s.p99, ...words.planes.map(() => undefined)]);
+    for (const s of samples) rows.push([t.trial, s.at, undefined, undefined, undefined, undefined, undefined, ...words.planes.map((p) => (known(s.cores[p.part]) ? s.cores[p.part] * 1000 : undefined))]);
+    rows.sort((a, b) => a[1] - b[1]);
+    const frame = { ...base, marginLeft: 58, marginTop: 22, height: 190 };
+    const x = { label: "seconds from the start of the load", labelAnchor: "center", labelArrow: "none", domain: [Math.min(0, ...(t.phases ?? []).map((p) => p.from)), end] };
+    const marks = (more, ofPhases) => [
+      Plot.rectX((t.phases ?? []).filter((p) => p.name === "measure"), { x1: "from", x2: "to", fill: color("noise"), fillOpacity: 0.6, className: "mark-measure" }),
+      ...more,
+      Plot.ruleX(t.phases ?? [], { x: "from", stroke: "currentColor", strokeOpacity: 0.4, strokeDasharray: "2 3" }),
+      ...(ofPhases ? [Plot.text(t.phases ?? [], { x: "from", text: "name", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -12, fill: color("muted") })] : []),
+      Plot.ruleX(t.faults ?? [], { x: "at", stroke: color("bad"), strokeWidth: 2, className: "mark-fault" }),
+      Plot.text(t.faults ?? [], { x: "at", text: "text", frameAnchor: "top-left", textAnchor: "start", dx: 4, dy: 4, fill: color("bad") }),
+    ];
+    const times = seconds.flatMap((s) => [["p50", s.p50], ["p99", s.p99]].filter(([, v]) => v > 0).map(([part, v]) => ({ at: s.at + 0.5, part, v })));
+    const cores = samples.flatMap((s) => words.planes.filter((p) => known(s.cores[p.part])).map((p) => ({ at: s.at, part: p.part, title: p.title, v: s.cores[p.part] * 1000 })));
+    const used = words.planes.filter((p) => cores.some((c) => c.part === p.part && c.v > 0));
+    const panels = [
+      { title: "requests per second", about: "answers, and requests asked for, each second of the load",
+        legend: [{ text: "answered", color: color("series2") }, { text: "asked for", color: "currentColor", dashed: true }, ...(seconds.some((s) => s.errors) ? [{ text: "failed", color: color("bad"), symbol: "times" }] : [])],
+        plot: (width) => ({ ...frame, width, x, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount, ticks: 4 }, marks: marks([
+          Plot.line(seconds.filter((s) => known(s.asked)), { x: (s) => s.at + 0.5, y: "asked", stroke: "currentColor", strokeDasharray: "4 3", className: "mark-asked-for" }),
+          Plot.line(seconds, { x: (s) => s.at + 0.5, y: "rate", stroke: color("series2"), strokeWidth: 2, className: "mark-answered" }),
+          Plot.dot(seconds.filter((s) => s.errors), { x: (s) => s.at + 0.5, y: "errors", symbol: "times", stroke: color("bad"), strokeWidth: 2, className: "mark-failed" }),
+        ], true) }) },
+      { title: "response time (ms, logarithmic)", about: "median and 99th percentile of each second", legend: [{ text: "p50", color: color("series2") }, { text: "p99", color: color("series1"), dashed: true }],
+        plot: (width) => ({ ...frame, width, x, y: { type: "log", label: null, grid: true, tickFormat: amount, ticks: 4 }, marks: marks([
+          Plot.line(times.filter((d) => d.part === "p50"), { x: "at", y: "v", stroke: color("series2"), strokeWidth: 2, className: "mark-p50" }),
+          Plot.line(times.filter((d) => d.part === "p99"), { x: "at", y: "v", stroke: color("series1"), strokeWidth: 2, strokeDasharray: "4 3", className: "mark-p99" }),
+        ]) }) },
+    ].filter((p, i) => i !== 1 || times.length);
+    if (used.length) panels.push({
+      title: "CPU by plane (millicores)", about: "CPU of each plane between samples", legend: used.map((p) => ({ text: p.title, color: color(p.part) })),
+      plot: (width) => ({ ...frame, width, x, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount, ticks: 4 }, marks: marks([
+        Plot.areaY(cores.filter((c) => used.some((p) => p.part === c.part)), Plot.stackY({ order: used.map((p) => p.part) }, { x: "at", y: "v", z: "part", fill: (d) => color(d.part), fillOpacity: 0.85, stroke: "var(--page)", strokeWidth: 0.5, curve: "step-before", className: "mark-plane" })),
+      ]) }),
+    });
+    return {
+      id: "timeline", title: "One trial, second by second",
+      caption: "Rate, response time and CPU by plane as recorded during the trial. The shaded time is the measure phase; figures come from it alone.",
+      columns: ["trial", "second", "asked /s", "answered /s", "failed", "p50 ms", "p99 ms", ...words.planes.map((p) => `CPU ${p.title} mC`)], rows,
+      options: [{ name: "trial", label: "Trial", value: t.trial, values: all.map((x) => ({ value: x.trial, label: x.trial })) }], panels,
+    };
+  }
+
+  const makers = { differences, bill, trials, latency, rate, timeline };
+  return {
+    figure: (id, choices) => makers[id]?.(choices) ?? null,
+    ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length),
+    amount,
+  };
+};

@@ -1,0 +1,294 @@
+package page_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// packages are those that tools/page/install.sh put into the cache.
+func packages(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	at := filepath.Join(cache, "tare", "page")
+	if _, err := os.Stat(filepath.Join(at, "complete")); err != nil {
+		t.Skip("needs the packages of tools/page/install.sh")
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("needs Node.js")
+	}
+	return at
+}
+
+// finding is what testdata/browser.mjs saw of a page.
+type finding struct {
+	File, ColorScheme     string
+	Width                 int
+	Errors, Requests, Axe []string
+	Owned                 any
+	Text                  string
+	Overflow              int
+	Background, Toggled   string
+	Tables                map[string][][]any
+	Marks                 map[string][]struct {
+		Title, About                   string
+		Estimates, Planes              []float64
+		Intervals, Trials, Percentiles [][2]float64
+		Seconds                        int
+	}
+	Downloads         map[string]string
+	PDF               int
+	Controls, Reached int
+}
+
+// planted is a name that is a script wherever it is not escaped.
+const planted = `</script><script>owned=1</script><img src=x onerror="owned=1">`
+
+// sweep is a study with several rates, for the figure of cost against rate.
+func sweep() analysistest.Study {
+	s := analysistest.Quickstart()
+	base := s.Treatments[:3]
+	s.Name, s.Blocks, s.RateFactor, s.Treatments = "sweep", 4, true, nil
+	for _, rate := range []float64{100, 300, 600} {
+		for _, t := range base {
+			factors := plan.Factors{"rate": rate}
+			for f, v := range t.Factors {
+				factors[f] = v
+			}
+			t.Factors = factors
+			suffix := fmt.Sprintf("-%.0f", rate)
+			t.ID += suffix
+			if t.Baseline != "" {
+				t.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, t)
+		}
+	}
+	return s
+}
+
+// hostile has scripts in every name that comes from files.
+func hostile() analysistest.Study {
+	s := analysistest.Quickstart()
+	s.Name, s.Blocks, s.Treatments = planted, 3, s.Treatments[:3]
+	s.YAML = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: x\n  description: '" + planted + "'\n"
+	s.Treatments[2].Factors = plan.Factors{"mesh": planted}
+	return s
+}
+
+// Chromium draws every figure with the numbers of the report, in both themes, on a phone and on a
+// wide screen. It reports no error, makes no request, and axe-core finds no violation.
+func TestInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	at := packages(t)
+	chromium, err := exec.LookPath(cmp.Or(os.Getenv("TARE_CHROMIUM"), "chromium"))
+	if err != nil {
+		t.Skip("needs Chromium: set TARE_CHROMIUM, or run tools/page/install.sh as root")
+	}
+	dir := t.TempDir()
+	reports, args := map[string]*analysis.Report{}, []string{"testdata/browser.mjs", at, chromium}
+	for _, s := range []struct {
+		name string
+		analysistest.Study
+	}{{"sweep", sweep()}, {"hostile", hostile()}} {
+		file := filepath.Join(dir, s.name+".html")
+		r, text := written(t, s.Study)
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		reports[file], args = r, append(args, file)
+	}
+	cmd := exec.Command("node", args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []finding
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 5 {
+		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
+	}
+	for _, f := range all {
+		t.Run(fmt.Sprintf("%s %s %d", filepath.Base(f.File), f.ColorScheme, f.Width), func(t *testing.T) {
+			harmless(t, f)
+			sameNumbers(t, reports[f.File], f)
+			if f.Downloads != nil {
+				usable(t, f)
+			}
+		})
+	}
+}
+
+func harmless(t *testing.T, f finding) {
+	for kind, found := range map[string][]string{"console": f.Errors, "request": f.Requests, "axe": f.Axe} {
+		for _, s := range found {
+			t.Errorf("%s: %s", kind, s)
+		}
+	}
+	if f.Owned != nil {
+		t.Error("a planted script ran")
+	}
+	if strings.Contains(f.File, "hostile") && strings.Count(f.Text, planted) < 3 {
+		t.Error("the planted names are not shown: the test is vacuous")
+	}
+	if f.Overflow > 0 {
+		t.Errorf("the page is %d px wider than the window", f.Overflow)
+	}
+	if want := map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}[f.ColorScheme]; f.Background != want {
+		t.Errorf("background %s, want %s", f.Background, want)
+	}
+}
+
+// sameNumbers compares the drawn marks and the tables with the report.
+func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
+	var estimates []float64
+	var intervals [][2]float64
+	for _, p := range f.Marks["figure-differences"] {
+		estimates, intervals = append(estimates, p.Estimates...), append(intervals, p.Intervals...)
+	}
+	var want []float64
+	var wantIntervals [][2]float64
+	for _, name := range metric.Shown() {
+		for _, c := range r.Comparisons {
+			if c.Metric != name || c.Control || c.Difference == nil || c.Difference.Estimate == 0 && !c.Difference.Known() {
+				continue
+			}
+			m, _ := metric.Lookup(name)
+			_, k := m.Display()
+			want = append(want, c.Difference.Estimate*k)
+			if c.Difference.Known() {
+				wantIntervals = append(wantIntervals, [2]float64{*c.Difference.Low * k, *c.Difference.High * k})
+			}
+		}
+	}
+	near(t, "differences", estimates, want)
+	near(t, "intervals", flat(intervals), flat(wantIntervals))
+	var tabled []float64
+	for _, row := range f.Tables["figure-differences"] {
+		if v, ok := row[4].(float64); ok {
+			tabled = append(tabled, v)
+		}
+	}
+	near(t, "table of differences", tabled, want)
+
+	var planes, wantPlanes []float64
+	for _, p := range f.Marks["figure-bill"] {
+		planes = append(planes, p.Planes...)
+	}
+	for _, prefix := range []string{metric.CPUPerRequest, metric.Memory} {
+		for _, tr := range r.Treatments {
+			for _, p := range metric.TotalParts() {
+				if e := tr.Metrics[metric.Of(prefix, p.Name)]; e.Estimate != 0 {
+					wantPlanes = append(wantPlanes, e.Estimate)
+				}
+			}
+		}
+	}
+	near(t, "planes", planes, wantPlanes)
+
+	var trials, wantTrials []float64
+	for _, p := range f.Marks["figure-trials"][0].Trials {
+		trials = append(trials, p[0], p[1])
+	}
+	for _, x := range r.Trials {
+		wantTrials = append(wantTrials, float64(x.Ordinal), x.Metrics[metric.Of(metric.CPUPerRequest, "total")])
+	}
+	near(t, "trials", trials, wantTrials)
+
+	var percentiles, wantPercentiles []float64
+	for _, p := range f.Marks["figure-latency"] {
+		for _, x := range p.Percentiles {
+			percentiles = append(percentiles, x[1])
+		}
+	}
+	for _, p := range f.Tables["figure-latency"] {
+		if v, ok := p[3].(float64); ok && p[1] == "response time" {
+			wantPercentiles = append(wantPercentiles, v)
+		}
+	}
+	if len(percentiles) == 0 || len(percentiles) > len(wantPercentiles) {
+		t.Errorf("%d percentiles drawn of %d", len(percentiles), len(wantPercentiles))
+	}
+	for _, v := range percentiles {
+		if !slices.ContainsFunc(wantPercentiles, func(w float64) bool { return math.Abs(v-w) < 1e-3*w }) {
+			t.Errorf("percentile %v is in no row", v)
+		}
+	}
+	known := map[float64]bool{}
+	for _, tr := range r.Treatments {
+		for _, part := range []string{"p50", "p90", "p99", "p99.9", "p99.99"} {
+			known[tr.Metrics[metric.Of(metric.Latency, part)].Estimate] = true
+		}
+	}
+	for _, v := range wantPercentiles {
+		if !known[v] {
+			t.Errorf("the table's percentile %v is not of the report", v)
+		}
+	}
+	if len(r.Lines) > 0 && len(f.Marks["figure-rate"]) != 2 {
+		t.Error("no figure of cost against rate")
+	}
+}
+
+func flat(pairs [][2]float64) (all []float64) {
+	for _, p := range pairs {
+		all = append(all, p[0], p[1])
+	}
+	return all
+}
+
+// near compares values read back from pixels. Marks of equal order have equal places in the document.
+func near(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
+	if len(got) != len(want) || len(want) == 0 {
+		t.Errorf("%s: %d drawn, want %d", what, len(got), len(want))
+		return
+	}
+	size := math.Max(math.Abs(want[0]), math.Abs(want[len(want)-1]))
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 0.004*size { // half a pixel
+			t.Errorf("%s: drawn at %v, want %v", what, got[i], want[i])
+		}
+	}
+}
+
+// usable checks what a reader takes from the page.
+func usable(t *testing.T, f finding) {
+	svg, table := f.Downloads["SVG"], f.Downloads["CSV"]
+	if !strings.HasPrefix(svg, "<svg") || strings.Contains(svg, "var(") || strings.Contains(svg, "<script") || !strings.Contains(svg, "difference") {
+		t.Errorf("SVG: %.300s", svg)
+	}
+	if !strings.HasPrefix(f.Downloads["PNG"], "iVBORw0KGgo") {
+		t.Errorf("PNG: %.20s", f.Downloads["PNG"])
+	}
+	if !strings.HasPrefix(table, "treatment,against,metric,unit,difference,low,high") || strings.Count(table, "\r\n") < 3 {
+		t.Errorf("CSV: %.300s", table)
+	}
+	if f.PDF < 10_000 {
+		t.Errorf("printed as %d bytes", f.PDF)
+	}
+	if f.Toggled == f.Background {
+		t.Error("the switch changes no color")
+	}
+	if f.Reached < f.Controls {
+		t.Errorf("the keyboard reaches %d of %d controls", f.Reached, f.Controls)
+	}
+}

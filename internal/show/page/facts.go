@@ -1,0 +1,148 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// card is a fact of the verdict band.
+type card struct {
+	Good        bool
+	Title, Text string
+	Link        string // of Text, within the page; empty: none
+}
+
+// band is how far the answer can be trusted.
+func band(s Source) []card {
+	n := s.Report.Count
+	trials := card{Good: n.Used == n.Planned, Title: fmt.Sprintf("All %d trials are valid", n.Planned), Text: fmt.Sprintf("%d blocks", n.Blocks)}
+	if !trials.Good {
+		trials.Title = fmt.Sprintf("%d of %d trials are used", n.Used, n.Planned)
+		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
+	}
+	cards := []card{trials}
+	if floor := report.FloorWords(s.Report); floor != "" {
+		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + floor, Text: "difference of the A/A pair in CPU per request"}
+		if !c.Good {
+			c.Text = "the A/A pair differs, but must not"
+		}
+		cards = append(cards, c)
+	} else {
+		cards = append(cards, card{Title: "No noise floor", Text: "the run has no A/A pair: see control: true"})
+	}
+	if smallest := report.SmallestShown(s.Report); smallest != "" {
+		cards = append(cards, card{Good: true, Title: "Smallest difference: " + smallest, Text: "of CPU per request would show four times in five"})
+	}
+	w := card{Good: len(s.Report.Warnings) == 0, Title: "No warnings"}
+	if !w.Good {
+		w.Title, w.Text, w.Link = counted(len(s.Report.Warnings), "warning"), "with causes and fixes", "#warnings"
+	}
+	cards = append(cards, w)
+	return append(cards, verified(s.Verified)...)
+}
+
+func verified(v *verify.Result) []card {
+	switch {
+	case v == nil:
+		return nil
+	case v.Problems() > 0:
+		return []card{{Title: counted(v.Problems(), "problem") + " in the records", Text: "see Provenance", Link: "#provenance"}}
+	}
+	return []card{{Good: true, Title: "Records verified", Text: counted(v.Files, "file") + " with the recorded SHA-256"}}
+}
+
+func hasWarning(r *analysis.Report, code string) bool {
+	return slices.ContainsFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == code })
+}
+
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// warning is one of the report's.
+type warning struct{ Code, Count, Message, Hint string }
+
+func warnings(r *analysis.Report) []warning {
+	var all []warning
+	for _, w := range r.Warnings {
+		x := warning{Code: w.Code, Message: w.Message, Hint: w.Hint}
+		if w.Trials > 0 {
+			x.Count = fmt.Sprintf("%d of %d trials", w.Trials, r.Count.Planned)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// entry is a line of the provenance.
+type entry struct {
+	Name, Text string
+	Code       bool
+}
+
+func provenance(s Source) []entry {
+	var all []entry
+	add := func(name, text string, code bool) {
+		if text != "" {
+			all = append(all, entry{name, text, code})
+		}
+	}
+	setup, e := s.Report.Setup, s.Dir.Environment()
+	if setup.FirstStart != nil && setup.LastEnd != nil {
+		add("Measured", setup.FirstStart.UTC().Format("2 January 2006 15:04:05 MST")+", for "+setup.LastEnd.Sub(*setup.FirstStart).Round(time.Second).String(), false)
+	}
+	machine := []string{setup.CPUModel}
+	if setup.CPUs > 0 {
+		machine = append(machine, fmt.Sprintf("%d CPUs", setup.CPUs))
+	}
+	if setup.MemoryMB > 0 {
+		machine = append(machine, fmt.Sprintf("%d MB of memory", setup.MemoryMB))
+	}
+	add("Machine", joined(append(machine, e.Arch)...), false)
+	add("System", joined(strings.TrimSpace(setup.OS+" "+setup.Kernel), setup.Governor), false)
+	add("Platform", setup.Platform, false)
+	add("tare", setup.Tare, false)
+	for _, name := range slices.Sorted(maps.Keys(setup.Versions)) {
+		add(name, setup.Versions[name], false)
+	}
+	add("Load", joined(setup.Generator, setup.Loop+" loop", setup.Arrivals), false)
+	if setup.Seed != 0 {
+		add("Seed", fmt.Sprint(setup.Seed), false)
+	}
+	add("Method", string(s.Report.Method), false)
+	add("Command", strings.Join(e.Command, " "), true)
+	add("Repeat with", "tare run experiment.yaml", true)
+	add("Results", s.Dir.Path(), true)
+	add("Experiment file, SHA-256", e.ExperimentSHA256, true)
+	for _, name := range slices.Sorted(maps.Keys(e.Meshes)) {
+		add("Definition of "+name+", SHA-256", e.Meshes[name], true)
+	}
+	if v := s.Verified; v != nil {
+		add("tare verify", fmt.Sprintf("%d of %d trials recorded, %s compared, %s", v.Recorded, v.Planned, counted(v.Files, "digest"), counted(v.Problems(), "problem")), false)
+		for i, f := range v.Findings {
+			if i == mostFindings {
+				add("", fmt.Sprintf("and %d more", len(v.Findings)-i), false)
+				break
+			}
+			add(string(f.Severity), strings.TrimPrefix(f.File+": "+f.Message, ": "), false)
+		}
+	}
+	return all
+}
+
+// mostFindings of a verification are listed.
+const mostFindings = 20
+
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" || s == " loop" }), ", ")
+}

@@ -1,0 +1,179 @@
+// Package page writes a report as one HTML file: the answer in a sentence, figures, warnings,
+// provenance. The file is complete: it loads nothing. Observable Plot draws the figures in the
+// browser from the report's JSON (docs/adr/0006-figures.md).
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// Schema of the data in a page. It is for the page's own script: programs read the report as JSON.
+const Schema = "tare.page/v1"
+
+var (
+	//go:embed assets/page.html
+	pageHTML string
+	//go:embed assets/page.css
+	pageCSS string
+	//go:embed assets/palette.json
+	paletteJSON []byte
+	//go:embed assets/plot.js
+	plotJS string
+	//go:embed assets/figures.js
+	figuresJS string
+	//go:embed assets/compose.js
+	composeJS string
+	//go:embed assets/page.js
+	pageJS string
+)
+
+var layout = template.Must(template.New("page").Parse(pageHTML))
+
+// Source is what a page shows.
+type Source struct {
+	Report *analysis.Report
+	Dir    *result.Dir
+	// Verified is the result of `tare verify`; nil: not verified.
+	Verified *verify.Result
+}
+
+// content is the data of the figures.
+type content struct {
+	Schema    string           `json:"schema"`
+	Name      string           `json:"name"`  // for file names
+	Roles     []string         `json:"roles"` // of colors
+	Report    *analysis.Report `json:"report"`
+	Words     report.Words     `json:"words"`
+	Timelines []timeline       `json:"timelines,omitempty"`
+}
+
+// document is the input of the layout.
+type document struct {
+	Policy, Name, Description, Headline string
+	Answer, Setup                       []string
+	Band                                []card
+	Warnings                            []warning
+	Provenance                          []entry
+	Experiment, Text, Tare, Schema      string
+	OpenText                            bool // without figures
+	Style                               template.CSS
+	Content, Script                     template.JS
+}
+
+// Write writes the page.
+func Write(w io.Writer, s Source) error {
+	drawn := ofFigures(s.Report)
+	c := content{
+		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn),
+		Timelines: timelines(s.Dir),
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	var text bytes.Buffer
+	if err := report.WriteText(&text, s.Report, report.Options{All: true}); err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	style, script := palette()+pageCSS, strings.Join([]string{plotJS, figuresJS, composeJS, pageJS}, "\n")
+	answer := report.Answer(s.Report)
+	if len(answer) == 0 {
+		answer = []string{"Nothing was compared."}
+	}
+	d := document{
+		Policy: policy(script, style), Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
+		Headline: answer[0], Answer: answer, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report),
+		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Text: text.String(), Tare: s.Report.Setup.Tare, Schema: analysis.Schema,
+		Style: template.CSS(style), Content: template.JS(data), Script: template.JS(script), // JSON of encoding/json has no <, > and &
+	}
+	return printable.Writing(w, func(w io.Writer) error { return layout.Execute(w, d) })
+}
+
+// ofFigures is the part of the report that the figures draw. The page of a large run stays small.
+func ofFigures(r *analysis.Report) *analysis.Report {
+	shown := metric.Shown()
+	drawn := *r
+	drawn.Comparisons = slices.DeleteFunc(slices.Clone(r.Comparisons), func(c analysis.Comparison) bool { return !slices.Contains(shown, c.Metric) })
+	drawn.Floor = slices.DeleteFunc(slices.Clone(r.Floor), func(f analysis.Floor) bool { return !slices.Contains(shown, f.Metric) })
+	return &drawn
+}
+
+// plotStyle is the style element that Observable Plot puts into each figure, allowed by its digest.
+const plotStyle = `:where(.plot) {
+  --plot-background: white;
+  display: block;
+  height: auto;
+  height: intrinsic;
+  max-width: 100%;
+}
+:where(.plot text),
+:where(.plot tspan) {
+  white-space: pre;
+}`
+
+// policy is the Content-Security-Policy: the page's own script and style by their digests, images
+// from the page itself for downloads, and no connection.
+func policy(script, style string) string {
+	return fmt.Sprintf("default-src 'none'; script-src %s; style-src %s %s; img-src data:; base-uri 'none'; form-action 'none'",
+		digest(script), digest(style), digest(plotStyle))
+}
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// colors are the palette: by theme and role.
+var colors = func() map[string]map[string]string {
+	var all map[string]map[string]string
+	if err := json.Unmarshal(paletteJSON, &all); err != nil {
+		panic("palette.json: " + err.Error())
+	}
+	return all
+}()
+
+func roles() []string { return slices.Sorted(maps.Keys(colors["light"])) }
+
+// palette is the colors as CSS: light, dark where the reader's system is, and either by the page's switch.
+func palette() string {
+	variables := func(theme string) string {
+		var b strings.Builder
+		for _, role := range roles() {
+			fmt.Fprintf(&b, "--%s:%s;", role, colors[theme][role])
+		}
+		return b.String()
+	}
+	light, dark := variables("light"), variables("dark")
+	return fmt.Sprintf(":root{color-scheme:light;%s}\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;%s}}\n@media screen{:root[data-theme=dark]{color-scheme:dark;%s}}\n", light, dark, dark)
+}
+
+// fileName is a name without what a file system or shell may not like.
+func fileName(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name)
+	if clean = strings.Trim(clean, "-"); clean == "" {
+		return "report"
+	}
+	return clean[:min(len(clean), 60)]
+}

@@ -1,0 +1,128 @@
+package page_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// written is a study's report and page.
+func written(t *testing.T, s analysistest.Study) (*analysis.Report, []byte) {
+	t.Helper()
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := page.Write(&b, page.Source{Report: r, Dir: d}); err != nil {
+		t.Fatal(err)
+	}
+	return r, b.Bytes()
+}
+
+func TestPageOpensWithTheAnswer(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Blocks = 4
+	r, text := written(t, s)
+	at := 0
+	for _, line := range append(report.Answer(r), "All 20 trials are valid", "Noise floor", "Smallest difference", `id="figures"`, "Provenance") {
+		i := bytes.Index(text[at:], []byte(line))
+		if i < 0 {
+			t.Fatalf("%q is not after offset %d", line, at)
+		}
+		at += i
+	}
+}
+
+// A run of 100 trials is a file that can be sent to a colleague.
+func TestPageOfHundredTrialsIsSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 100 trials")
+	}
+	s := analysistest.Quickstart()
+	s.Blocks = 20
+	if _, text := written(t, s); len(text) > 2_000_000 {
+		t.Errorf("%d bytes", len(text))
+	}
+}
+
+func TestUsedTrialsAreCounted(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Blocks = 4
+	s.Change = func(r *result.Record) {
+		if r.Block == 1 {
+			r.Valid = false
+			r.Warnings = append(r.Warnings, result.Warning{Code: "cpu-stolen", Message: "planted", Hint: "the cure", Invalidates: true})
+		}
+	}
+	_, text := written(t, s)
+	for _, want := range []string{`class="bad"><b>15 of 20 trials are used`, "invalid: 5", "<code>cpu-stolen</code>", "Fix: the cure"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// Names from files are text in every part of the page.
+func TestNamesAreEscaped(t *testing.T) {
+	_, text := written(t, hostile())
+	if n := bytes.Count(text, []byte("<script")); n != 2 {
+		t.Errorf("%d scripts, want the data and the page's own", n)
+	}
+	if bytes.Contains(text, []byte("<img")) {
+		t.Error("a planted image")
+	}
+	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindSubmatch(text)
+	if policy == nil || !strings.HasPrefix(string(policy[1]), "default-src &#39;none&#39;") || strings.Contains(string(policy[1]), "unsafe") {
+		t.Errorf("policy %s", policy)
+	}
+}
+
+// The data in the page are those of the report's JSON.
+func TestDataAreTheReport(t *testing.T) {
+	r, text := written(t, analysistest.TwoRates())
+	m := regexp.MustCompile(`(?s)<script type="application/json" id="content">(.*?)</script>`).FindSubmatch(text)
+	if m == nil {
+		t.Fatal("no data")
+	}
+	var got struct {
+		Report struct{ Treatments, Trials json.RawMessage }
+	}
+	if err := json.Unmarshal(m[1], &got); err != nil {
+		t.Fatal(err)
+	}
+	for name, pair := range map[string][2]any{"treatments": {got.Report.Treatments, r.Treatments}, "trials": {got.Report.Trials, r.Trials}} {
+		want, err := json.Marshal(pair[1])
+		if err != nil || !bytes.Equal(pair[0].(json.RawMessage), want) {
+			t.Errorf("%s differ: %v", name, err)
+		}
+	}
+}
+
+// The committed library is what its packages give.
+func TestLibraryIsBuiltFromItsPackages(t *testing.T) {
+	at, to := packages(t), t.TempDir()
+	if out, err := exec.Command("node", "../../../tools/page/build.mjs", at, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"plot.js", "plot.LICENSE"} {
+		made, err1 := os.ReadFile(filepath.Join(to, name))
+		kept, err2 := os.ReadFile(filepath.Join("assets", name))
+		if err1 != nil || err2 != nil || !bytes.Equal(made, kept) {
+			t.Errorf("%s differs: run tools/page/install.sh, and build it again (%v, %v)", name, err1, err2)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+// Opens pages in headless Chromium and prints what it finds as JSON, for browser_test.go.
+// usage: node browser.mjs PACKAGES CHROMIUM FILE…
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { readFileSync } from "node:fs";
+
+const [packages, chromium, ...files] = process.argv.slice(2);
+const small = 1; // files after the first are opened in as many settings
+const load = createRequire(join(packages, "node_modules", "from"));
+const axe = load("axe-core").source;
+const browser = await load("playwright-core").chromium.launch({ executablePath: chromium, args: ["--no-sandbox"] });
+
+// marks are the positions of a figure's marks, as values of its scales.
+function marks() {
+  const at = (e) => {
+    let [x, y] = [0, 0];
+    const move = /translate\(([-\d.e]+),([-\d.e]+)\)/.exec(e.getAttribute("transform") ?? "");
+    if (move) [x, y] = [Number(move[1]), Number(move[2])];
+    return [x + Number(e.getAttribute("cx") ?? 0), y + Number(e.getAttribute("cy") ?? 0)];
+  };
+  const value = (scale, v) => (scale.invert ? scale.invert(v) : v);
+  const of = {};
+  for (const section of document.querySelectorAll(".figure")) {
+    of[section.id] = [...section.querySelectorAll(".panel")].map((panel) => {
+      const svg = panel.querySelector("svg.plot"), x = svg.scale("x"), y = svg.scale("y");
+      const group = (name) => svg.querySelectorAll(`.mark-${name} > *`);
+      return {
+        title: panel.querySelector("h3").textContent, about: svg.getAttribute("aria-label"),
+        estimates: [...group("estimate")].map((e) => value(x, at(e)[0])),
+        intervals: [...group("interval")].map((e) => e.getAttribute("d").match(/-?[\d.]+(e-?\d+)?/g).map(Number)).map(([a, , b]) => [value(x, a), value(x, b)]),
+        trials: [...group("trial")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
+        percentiles: [...group("percentile")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
+        planes: [...group("plane")].map((e) => Number(e.getAttribute("width")) + 1).map((w) => value(x, w + x.range[0]) - value(x, x.range[0])),
+        seconds: group("answered").length,
+      };
+    });
+  }
+  return of;
+}
+
+const out = [];
+const settings = [["light", 360], ["light", 1600], ["dark", 360], ["dark", 1600]];
+for (const file of files) for (const [colorScheme, width] of file === files[0] ? settings : settings.slice(0, small)) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, acceptDownloads: true });
+  const page = await context.newPage(), found = { file, colorScheme, width, errors: [], requests: [] };
+  page.on("console", (m) => found.errors.push(`${m.type()}: ${m.text()}`));
+  page.on("pageerror", (e) => found.errors.push(String(e.stack)));
+  page.on("request", (r) => r.url().startsWith("file://" + file) || r.url().startsWith("data:") || found.requests.push(r.url()));
+  await page.goto("file://" + file);
+  await page.waitForFunction(() => document.documentElement.dataset.drawn);
+  for (const details of await page.locator("details").all()) await details.evaluate((d) => (d.open = true));
+  await page.waitForFunction(() => [...document.querySelectorAll(".figure details")].every((d) => d.querySelector("table")));
+  Object.assign(found, await page.evaluate(() => ({
+    owned: window.owned ?? null, text: document.body.innerText, overflow: document.documentElement.scrollWidth - innerWidth,
+    background: getComputedStyle(document.documentElement).backgroundColor,
+    tables: Object.fromEntries([...document.querySelectorAll(".figure")].map((f) => [f.id, [...f.querySelectorAll("tbody tr")].map((tr) => [...tr.children].map((c) => (c.dataset.value !== undefined ? Number(c.dataset.value) : c.textContent)))])),
+  })));
+  found.marks = await page.evaluate(marks);
+  await page.evaluate(axe);
+  found.axe = await page.evaluate(async () => (await axe.run()).violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")}`));
+  if (width === 1600 && colorScheme === "light") {
+    found.downloads = {};
+    for (const kind of ["SVG", "PNG", "CSV"]) {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`#figure-differences .downloads button >> text=${kind}`).click()]);
+      found.downloads[kind] = readFileSync(await download.path()).toString(kind === "PNG" ? "base64" : "utf8");
+    }
+    found.pdf = (await page.pdf()).length;
+    await page.locator("#theme").click();
+    found.toggled = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    // Every control is reached by the keyboard.
+    found.controls = await page.evaluate(() => document.querySelectorAll("button:not([hidden]), select, a[href], summary, [tabindex='0']").length);
+    const reached = new Set();
+    await page.evaluate(() => { document.activeElement?.blur(); window.scrollTo(0, 0); let n = 0; for (const e of document.querySelectorAll("*")) e.dataset.nth = n++; });
+    for (let i = 0; i < found.controls + 5; i++) {
+      await page.keyboard.press("Tab");
+      reached.add(await page.evaluate(() => document.activeElement?.dataset.nth));
+    }
+    found.reached = [...reached].filter((n) => n !== undefined && n !== "0").length;
+  }
+  out.push(found);
+  await context.close();
+}
+await browser.close();
+process.stdout.write(JSON.stringify(out));

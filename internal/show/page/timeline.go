@@ -1,0 +1,115 @@
+package page
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// mostPoints bounds the points of all timelines of a page. A page of 100 trials stays below 2 MB.
+const mostPoints = 6000
+
+// timeline is what the events of one trial recorded, in seconds from the start of the load.
+type timeline struct {
+	Trial     string   `json:"trial"`
+	Treatment string   `json:"treatment"`
+	Seconds   []second `json:"seconds"`
+	Samples   []sample `json:"samples"`
+	Phases    []span   `json:"phases"`
+	Faults    []moment `json:"faults,omitempty"`
+}
+
+// second is one second of load.
+type second struct {
+	At     int      `json:"at"`
+	Asked  *float64 `json:"asked,omitempty"` // absent in a closed loop
+	Rate   float64  `json:"rate"`
+	Errors int64    `json:"errors"`
+	P50    float64  `json:"p50"` // ms; 0: no answer
+	P99    float64  `json:"p99"`
+}
+
+// sample is CPU by plane between it and the sample before, in cores.
+type sample struct {
+	At    float64            `json:"at"`
+	Cores map[string]float64 `json:"cores"`
+}
+
+type span struct {
+	Name string  `json:"name"`
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+}
+
+type moment struct {
+	At   float64 `json:"at"`
+	Text string  `json:"text"`
+}
+
+// timelines are those of whole blocks, the first ones first, up to mostPoints. An unreadable
+// trial is left out: the report has the warning.
+func timelines(d *result.Dir) []timeline {
+	var all []timeline
+	points, block := 0, 0
+	for _, t := range d.Plan().Trials {
+		if t.Block != block && points > mostPoints {
+			break
+		}
+		block = t.Block
+		r, _, err := d.Record(t)
+		if err != nil {
+			continue
+		}
+		if l, ok := timelineOf(d, t, &r); ok {
+			all, points = append(all, l), points+len(l.Seconds)+len(l.Samples)
+		}
+	}
+	return all
+}
+
+// drawnPhases are the phases with load.
+var drawnPhases = map[string]bool{"warm-up": true, "measure": true, "drain": true}
+
+// timelineOf reads one trial; not ok without a second of load.
+func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) {
+	l := timeline{Trial: t.ID, Treatment: t.Treatment, Seconds: []second{}, Samples: []sample{}, Phases: []span{}}
+	if r.Load == nil {
+		return l, false
+	}
+	start := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * float64(time.Second)))
+	since := func(at time.Time) float64 { return at.Sub(start).Seconds() }
+	for _, p := range r.Phases {
+		if drawnPhases[p.Name] {
+			l.Phases = append(l.Phases, span{p.Name, since(p.Start), since(p.End)})
+		}
+	}
+	for _, f := range r.Faults {
+		l.Faults = append(l.Faults, moment{since(f.Start), f.Kind})
+	}
+	for e, err := range d.Events(t.ID) {
+		if err != nil || len(l.Seconds)+len(l.Samples) > mostPoints {
+			break
+		}
+		switch {
+		case e.Progress != nil:
+			p := e.Progress
+			s := second{At: p.Second, Rate: whileLoaded(p), Errors: p.Errors, P50: p.P50MS, P99: p.P99MS}
+			if p.AskedRate > 0 {
+				s.Asked = &p.AskedRate
+			}
+			l.Seconds = append(l.Seconds, s)
+		case e.Sample != nil && len(e.Sample.Cores) > 0:
+			l.Samples = append(l.Samples, sample{since(e.Time), e.Sample.Cores})
+		}
+	}
+	return l, len(l.Seconds) > 0
+}
+
+// whileLoaded is the rate of answers in the part of the second in which the trial had the load.
+func whileLoaded(p *result.Progress) float64 {
+	if p.Loaded == nil || *p.Loaded <= 0 {
+		return p.Rate
+	}
+	return p.Rate / *p.Loaded
+}

@@ -1,0 +1,133 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// Words are the names, figures and sentences of the text format, for formats that
+// draw the report. So a page and the text have the same digits.
+type Words struct {
+	Names     map[string]string            `json:"names"`              // of treatments by ID; short, by the factors that vary
+	Against   map[string]string            `json:"against"`            // of baselines, by the treatment's ID
+	Constant  string                       `json:"constant,omitempty"` // factors that are the same in all treatments
+	Metrics   []MetricWords                `json:"metrics"`            // of any treatment, in the order of reports
+	Shown     []string                     `json:"shown"`              // metrics that reports show without --all
+	Planes    []PlaneWords                 `json:"planes"`             // that add up to the total
+	Estimates map[string]map[string]string `json:"estimates"`          // by treatment and metric: "473.2 ±7.4"
+	// Comparisons are in the order of the report's.
+	Comparisons []ComparisonWords `json:"comparisons"`
+}
+
+// MetricWords are a metric's title and the unit in which reports print it.
+type MetricWords struct {
+	Name  string  `json:"name"`
+	Title string  `json:"title"`
+	Unit  string  `json:"unit"`
+	Scale float64 `json:"scale"` // from the metric's unit to this one
+}
+
+// PlaneWords are a plane's part of a metric's name, and its title.
+type PlaneWords struct {
+	Part  string `json:"part"`
+	Title string `json:"title"`
+}
+
+// ComparisonWords are the cells of one difference.
+type ComparisonWords struct {
+	Difference    string `json:"difference"`
+	Interval      string `json:"interval"`
+	Ratio         string `json:"ratio"`
+	RatioInterval string `json:"ratioInterval"`
+	Verdict       string `json:"verdict"`
+}
+
+// WordsOf are the words of a report.
+func WordsOf(r *analysis.Report) Words {
+	v := view{r: r, label: newLabels(r)}
+	w := Words{
+		Names: map[string]string{}, Against: map[string]string{}, Estimates: map[string]map[string]string{},
+		Constant: strings.Join(v.label.constant, ", "), Shown: shownMetrics, Comparisons: []ComparisonWords{},
+	}
+	for _, m := range r.Metrics() {
+		q := quantityOf(m.Name)
+		w.Metrics = append(w.Metrics, MetricWords{m.Name, q.name, q.unit, q.scale})
+	}
+	for _, p := range metric.TotalParts() {
+		w.Planes = append(w.Planes, PlaneWords{p.Name, p.InWords()})
+	}
+	for _, tr := range r.Treatments {
+		w.Names[tr.ID] = v.label.withControl(tr)
+		if tr.Baseline != "" {
+			w.Against[tr.ID] = v.label.against(tr, r)
+		}
+		cells := map[string]string{}
+		for name, e := range tr.Metrics {
+			q := quantityOf(name)
+			cells[name] = v.estimate(e, q.scale)
+		}
+		w.Estimates[tr.ID] = cells
+	}
+	for _, c := range r.Comparisons {
+		w.Comparisons = append(w.Comparisons, comparisonWords(c))
+	}
+	return w
+}
+
+func comparisonWords(c analysis.Comparison) ComparisonWords {
+	q := quantityOf(c.Metric)
+	w := ComparisonWords{Difference: unknown, Ratio: none, Verdict: verdictWords(c)}
+	if c.Difference != nil {
+		w.Difference = difference(*c.Difference, q.scale) + q.unitText()
+		w.Interval = bounds(*c.Difference, q.scale, signed)
+	}
+	if c.Ratio != nil {
+		w.Ratio, w.RatioInterval = ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed)
+	}
+	return w
+}
+
+// Header is the experiment, its trials, load and machine, a sentence each.
+func Header(r *analysis.Report) []string {
+	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
+	lines := []string{sentence(trialsSentence(t), loadSentence(t)), r.Setup.Way}
+	if len(t.label.constant) > 0 {
+		lines = append(lines, "In all treatments: "+strings.Join(t.label.constant, ", "))
+	}
+	lines = append(lines, machineSentence(t))
+	var out []string
+	for _, l := range lines {
+		if l != "" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs"; "" if unknown.
+func SmallestShown(r *analysis.Report) string {
+	smallest := view{r: r}.worstSmallest()
+	if smallest <= 0 {
+		return ""
+	}
+	q := quantityOf(answerCost)
+	return rough(smallest*q.scale) + q.unitText()
+}
+
+// FloorWords is the difference of the A/A pair of the baseline in CPU: "+0.2 µs [-1.0, +1.5]"; "" without one.
+func FloorWords(r *analysis.Report) string {
+	for _, f := range r.Floor {
+		if f.Metric == answerCost && f.Difference != nil {
+			q := quantityOf(answerCost)
+			return strings.TrimSpace(fmt.Sprintf("%s%s %s", difference(*f.Difference, q.scale), q.unitText(), bounds(*f.Difference, q.scale, signed)))
+		}
+	}
+	return ""
+}
+
+// WriteText writes the text format as wide as its lines are.
+func WriteText(w io.Writer, r *analysis.Report, o Options) error { return writeText(w, r, o) }
