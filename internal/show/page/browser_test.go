@@ -35,7 +35,7 @@ func packages(t *testing.T) string {
 	return at
 }
 
-// finding is what testdata/browser.mjs saw of a page.
+// finding is the output of testdata/browser.mjs for one page.
 type finding struct {
 	File, ColorScheme     string
 	Width                 int

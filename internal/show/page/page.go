@@ -46,7 +46,7 @@ var (
 
 var layout = template.Must(template.New("page").Parse(pageHTML))
 
-// Source is what a page shows.
+// Source is the content of a page.
 type Source struct {
 	Report *analysis.Report
 	Dir    *result.Dir

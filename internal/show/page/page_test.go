@@ -112,7 +112,7 @@ func TestDataAreTheReport(t *testing.T) {
 	}
 }
 
-// The committed library is what its packages give.
+// The committed library is built from its packages.
 func TestLibraryIsBuiltFromItsPackages(t *testing.T) {
 	at, to := packages(t), t.TempDir()
 	if out, err := exec.Command("node", "../../../tools/page/build.mjs", at, to).CombinedOutput(); err != nil {

@@ -10,7 +10,7 @@ import (
 // mostPoints bounds the points of all timelines of a page. A page of 100 trials stays below 2 MB.
 const mostPoints = 6000
 
-// timeline is what the events of one trial recorded, in seconds from the start of the load.
+// timeline has the events of one trial, in seconds from the start of the load.
 type timeline struct {
 	Trial     string   `json:"trial"`
 	Treatment string   `json:"treatment"`
