@@ -228,7 +228,7 @@ func (c *Change) fill(base, next []float64, confidence float64, judged metric.Ju
 	if w, ok := absent(d.Why, d.N, "trials of the run that has fewer"); ok {
 		c.Warnings = append(c.Warnings, w)
 	}
-	if r := stats.WelchRatio(next, base, confidence); r.Why != stats.NotPositive {
+	if r := stats.WelchRatio(next, base, confidence); !math.IsNaN(r.Estimate) {
 		c.Ratio = &r.Interval
 		if judged == metric.ByRatio && r.P != nil {
 			c.P, c.OnRatio, c.test = r.P, true, r

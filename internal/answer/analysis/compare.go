@@ -203,7 +203,7 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 		c.Warnings = append(c.Warnings, w)
 	}
 	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
-	if ratio.Why == stats.NotPositive {
+	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
 		w, _ := absent(ratio.Why, ratio.N, "pairs")
 		c.Warnings = append(c.Warnings, w)
 	} else {

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -169,7 +170,7 @@ func (x *estimator) unpaired(c *Comparison, trials, baseTrials []Trial) {
 		c.Warnings = append(c.Warnings, w)
 	}
 	ratio := stats.WelchRatio(t, b, x.confidence)
-	if ratio.Why == stats.NotPositive {
+	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
 		w, _ := absent(ratio.Why, ratio.N, "trials of each")
 		c.Warnings = append(c.Warnings, w)
 	} else {

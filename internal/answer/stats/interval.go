@@ -129,11 +129,19 @@ func studentQuantile(df, p float64) float64 {
 	return tDistribution(df).quantile(p)
 }
 
-// exp carries a result on the log scale over to ratios.
+// exp carries a result on the log scale over to ratios. A ratio beyond every number is unknown.
 func (r Result) exp() Result {
 	r.Estimate = math.Exp(r.Estimate)
-	if r.Known() {
-		r.set(math.Exp(*r.Low), math.Exp(*r.High))
+	if math.IsInf(r.Estimate, 1) {
+		return Result{Interval: Interval{Estimate: math.NaN()}, N: r.N, SD: r.SD, Why: NotFinite}
 	}
+	if !r.Known() {
+		return r
+	}
+	low, high := math.Exp(*r.Low), math.Exp(*r.High)
+	if math.IsInf(high, 1) {
+		return Result{Interval: Interval{Estimate: r.Estimate}, N: r.N, SD: r.SD, Why: NotFinite}
+	}
+	r.set(low, high)
 	return r
 }
