@@ -192,12 +192,20 @@ func (t *trial) count() {
 	}
 }
 
+// lastRemoval is the time for a removal to end after the second interrupt. Without grace it takes
+// some milliseconds on this machine.
+const lastRemoval = 2 * time.Second
+
+var errStopped = errors.New("interrupted twice")
+
 // remove stops the load and removes the deployment. It continues after the end of ctx, for
 // [Timing.Remove], and stops at the second interrupt.
 func (t *trial) remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.setup.Timing.Remove, errors.New("it took too long"))
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Remove, errors.New("it took too long"))
 	defer cancel()
-	defer context.AfterFunc(t.setup.Kill, cancel)()
+	defer context.AfterFunc(t.setup.Kill, func() { stop(errStopped) })()
 	if t.deployment == nil {
 		return nil
 	}
@@ -214,10 +222,9 @@ func (t *trial) remove(ctx context.Context) error {
 	select {
 	case err = <-removed:
 	case <-ctx.Done():
-		// Remove is ending: its error is worth a short wait.
 		select {
 		case err = <-removed:
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(lastRemoval):
 			err = context.Cause(ctx)
 		}
 	}

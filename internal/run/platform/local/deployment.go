@@ -156,9 +156,9 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	return d.processes.tasks(ctx)
 }
 
-// Remove implements [platform.Running].
+// Remove implements [platform.Running]. After the end of ctx it kills processes without grace.
 func (d *deployment) Remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	kept := d.times.keep(ctx)
 	all := d.processes.close()

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
@@ -247,6 +248,39 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 	}
 	if left := leftovers(t); len(left) > 0 {
 		t.Errorf("runtime directories are left: %v", left)
+	}
+}
+
+// After the second interrupt nothing waits for a process that does not end, and nothing is left.
+func TestRemoveAtOnce(t *testing.T) {
+	d := mustDeploy(t, Options{}, load(t, "none"))
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if task.PID != os.Getpid() {
+			if err := syscall.Kill(task.PID, syscall.SIGSTOP); err != nil { // it receives no SIGTERM now
+				t.Fatal(err)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	start := time.Now()
+	if err := d.Remove(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took >= stopGrace {
+		t.Errorf("it took %v and the grace of a process is %v", took, stopGrace)
+	}
+	if _, err := os.Stat(d.workspace.runtime.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the runtime directory: %v", err)
+	}
+	for _, task := range tasks {
+		if task.PID != os.Getpid() && syscall.Kill(task.PID, 0) == nil {
+			t.Errorf("%s is left", task.ID)
+		}
 	}
 }
 

@@ -178,7 +178,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, errors.Join(fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err), d.Remove(ctx))
+		return nil, errors.Join(fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err), d.Remove(context.WithoutCancel(ctx)))
 	}
 	return d, nil
 }
