@@ -143,6 +143,7 @@ func TestArchitecturePageShowsTheLayers(t *testing.T) {
 // libraries are those of tare and tare-agent. Each adds to the CPU time of a first build
 // (docs/adr/0005-two-programs.md): measure `make build` with an empty GOCACHE before adding one.
 var libraries = []string{
+	"aead.dev/minisign", "golang.org/x/crypto/blake2b", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/scrypt",
 	"github.com/HdrHistogram/hdrhistogram-go",
 	"github.com/charmbracelet/x/ansi", "github.com/clipperhouse", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth",
 	"github.com/google/nftables", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", "golang.org/x/net/bpf",

@@ -3,6 +3,7 @@ module github.com/tare-mesh/tare
 go 1.26.0
 
 require (
+	aead.dev/minisign v0.3.0
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/charmbracelet/x/ansi v0.11.8
 	github.com/go-logr/logr v1.4.4

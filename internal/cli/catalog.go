@@ -27,6 +27,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newCompareCommand,
 	newHistoryCommand,
 	newVerifyCommand,
+	newSignCommand,
 	newImportCommand,
 	newLoadCommand,
 	newDoctorCommand,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"aead.dev/minisign"
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -31,6 +32,7 @@ var verifyFormats = []struct {
 func newVerifyCommand(c *CommandLine) *cobra.Command {
 	format := verifyFormats[0].name
 	meshes := []string{}
+	key := ""
 	var names []string
 	for _, f := range verifyFormats {
 		names = append(names, f.name)
@@ -40,7 +42,7 @@ func newVerifyCommand(c *CommandLine) *cobra.Command {
 		Short: "Check that results directories were not changed and do not contradict themselves",
 		Long: `verify checks that results directories are as tare wrote them:
 
-  - every file of a trial has the SHA-256 of the trial's manifest;
+  - every file has the SHA-256 of the manifest of its trial or of the directory;
   - counts agree: answers, classes, statuses, histograms, seconds of the load;
   - CPU time advances, and phases follow one another;
   - plan, seed and records fit, and the experiment file gives the same plan again.
@@ -48,18 +50,24 @@ func newVerifyCommand(c *CommandLine) *cobra.Command {
 It prints one line for each finding. A note is no error: a trial that has not run, or a
 directory of a tare without manifests. report, compare and history make the cheap
 checks each time and leave out trials that fail them. Digests find damage and
-mistakes. They do not stop a person who computes them again.
+mistakes. They do not stop a person who computes them again: with --key a directory
+must also have the signature of ` + "`tare sign`" + ` or minisign by that key.
 
 Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 		Example: `  tare verify runs/quickstart-20260301T120000Z
   tare verify runs/*
   tare verify runs/mine --format json
-  tare verify runs/mine --mesh ./my-mesh.yaml`,
+  tare verify runs/mine --mesh ./my-mesh.yaml
+  tare verify runs/mine --key results.pub`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, f := range verifyFormats {
 				if f.name == format {
-					all, err := c.verify(args, meshes)
+					public, err := publicKey(key)
+					if err != nil {
+						return err
+					}
+					all, err := c.verify(args, meshes, public)
 					if err != nil {
 						return err
 					}
@@ -77,14 +85,15 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&format, "format", format, "format of the findings: "+strings.Join(names, " or "))
+	f.StringVar(&key, "key", "", "public `key` of minisign, or its file: the directory must be signed with it")
 	f.StringArrayVar(&meshes, "mesh", nil, "add a mesh definition from a `file` that the experiment names; may be repeated")
 	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func (c *CommandLine) verify(dirs, meshes []string) ([]*verify.Result, error) {
-	o := verify.Options{Tare: Version(), Expand: func(file string) (*plan.Plan, error) {
+func (c *CommandLine) verify(dirs, meshes []string, key *minisign.PublicKey) ([]*verify.Result, error) {
+	o := verify.Options{Tare: Version(), Key: key, Expand: func(file string) (*plan.Plan, error) {
 		s, err := c.Read(file, ExperimentOptions{Meshes: meshes})
 		if err != nil {
 			return nil, err
@@ -121,6 +130,9 @@ func writeVerified(w io.Writer, all []*verify.Result) error {
 		outcome := "verified"
 		if n := r.Problems(); n > 0 {
 			outcome = console.Counted(n, "problem")
+		}
+		if r.Signed != nil && r.Problems() == 0 {
+			outcome += ", signed by " + r.Signed.KeyID
 		}
 		lines = append(lines, []string{r.Dir, fmt.Sprintf("%d of %d", r.Recorded, r.Planned), fmt.Sprint(r.Files), outcome})
 	}

@@ -29,8 +29,8 @@ type origin struct {
 
 // Names within the results directory of an import.
 const (
-	originsFile   = "origins.json"
-	originalsFile = "originals.tar"
+	originsFile   = result.OriginsFile
+	originalsFile = result.OriginalsFile
 )
 
 // maxCopy is the max size of a copied file; for larger files only the checksum

@@ -103,7 +103,8 @@ func (b *Bulk) Finish() error {
 	return writeJSON(b.Path(PlanFile), b.dir.plan)
 }
 
-// Close releases the directory's lock. It may be called more than once.
+// Close writes the manifest of a finished directory and releases its lock. It may be
+// called more than once.
 func (b *Bulk) Close() error { return b.dir.Close() }
 
 // begin creates and locks the directory of an experiment, which must be empty.

@@ -36,6 +36,8 @@ const (
 	ManifestFile    = "manifest.json"
 	StoppedFile     = "stopped.json"
 	ProvenanceDir   = "provenance"
+	OriginsFile     = "origins.json"  // of an import
+	OriginalsFile   = "originals.tar" // of an import
 	// PartialSuffix marks the directory of an unfinished trial that was begun again.
 	PartialSuffix = ".partial"
 
@@ -218,12 +220,13 @@ func firstDifference(was, is []byte) string {
 	return "it differs"
 }
 
-// Close releases the directory's lock. It may be called more than once.
+// Close writes the directory's manifest and releases its lock. It may be called more
+// than once.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
 	}
-	err := d.lock.Close()
+	err := errors.Join(d.seal(), d.lock.Close())
 	d.lock = nil
 	return err
 }
@@ -261,6 +264,9 @@ func (d *Dir) SetVersions(versions map[string]string) error {
 	}
 	env := d.environment
 	env.Versions = merged
+	if err := d.unseal(); err != nil {
+		return err
+	}
 	if err := writeJSON(d.file(EnvironmentFile), env); err != nil {
 		return err
 	}

@@ -16,12 +16,13 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Manifest lists the files of one trial with their digests. It is written before
-// the record, with the files that measurements are in, and again after the
-// deployment was removed, with all files.
+// Manifest lists files with their digests. That of a trial is written before the
+// record, with the files that measurements are in, and again after the deployment
+// was removed, with all files. That of a results directory is written when the run
+// ends, and lists the manifests of its trials.
 type Manifest struct {
 	Schema string `json:"schema"`
-	Trial  string `json:"trial"`
+	Trial  string `json:"trial,omitempty"` // absent: of the directory
 	// Complete: no other file belongs to the trial. It is false if tare ended before
 	// the deployment was removed: logs may then have grown.
 	Complete bool   `json:"complete,omitempty"`

@@ -22,6 +22,9 @@ func (d *Dir) Stop(s Stopped) error {
 	if d.lock == nil {
 		return d.readOnly("stop")
 	}
+	if err := d.unseal(); err != nil {
+		return err
+	}
 	s.Schema = Schema
 	return writeJSON(d.file(StoppedFile), s)
 }

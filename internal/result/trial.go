@@ -30,6 +30,9 @@ func (d *Dir) Trial(t plan.Trial) (*TrialDir, error) {
 	if d.lock == nil {
 		return nil, d.readOnly("begin trial " + t.ID)
 	}
+	if err := d.unseal(); err != nil {
+		return nil, err
+	}
 	path := d.trialPath(t.ID)
 	if err := d.moveAside(path); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"aead.dev/minisign"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -30,6 +31,7 @@ type Result struct {
 	Planned  int       `json:"planned"`  // trials of the plan
 	Recorded int       `json:"recorded"` // trials with a record
 	Files    int       `json:"files"`    // whose digests were compared
+	Signed   *Signer   `json:"signed,omitempty"`
 	Findings []Finding `json:"findings"`
 }
 
@@ -65,6 +67,8 @@ type Options struct {
 	// Expand makes the plan of an experiment file again. The error is the reason why it
 	// cannot be made here.
 	Expand func(experimentFile string) (*plan.Plan, error)
+	// Key is that of the signature; nil: the signature is not checked.
+	Key *minisign.PublicKey
 	// Tare is the version that Expand is of: another may make another plan.
 	Tare string
 }
@@ -94,6 +98,8 @@ func Dir(path string, o Options) (*Result, error) {
 	p := d.Plan()
 	r := &Result{Schema: Schema, Dir: path, Planned: len(p.Trials), Findings: []Finding{}}
 	var whole findings
+	r.Signed = whole.signature(d, o.Key)
+	whole.own(d)
 	whole.experiment(d)
 	whole.plan(d, o)
 	stopped := whole.stopped(d)
@@ -236,6 +242,11 @@ func (f *findings) digests(d *result.Dir, r *result.Record, record string) {
 		f.problem(in(result.ManifestFile), "it does not list "+result.RecordFile)
 	}
 	f.unlisted(d, r.ID, m, listed)
+}
+
+func exists(d *result.Dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(d.Path(), filepath.FromSlash(name)))
+	return err == nil
 }
 
 func missing(err error) string {

@@ -151,11 +151,16 @@ func (r *run) opening() *result.Run {
 }
 
 func (r *run) all(ctx context.Context, pending []plan.Trial) error {
-	if len(pending) == 0 {
-		return nil
+	unsealed, err := result.Unsealed(r.Dir)
+	if err != nil || len(pending)+len(unsealed) == 0 {
+		return err
 	}
 	if err := r.prepare(ctx, pending); err != nil {
 		return r.ended(ctx, err)
+	}
+	// Preparing has removed what a killed run left, so that nothing writes to its trials.
+	if err := result.SealTrials(r.Dir, unsealed); err != nil {
+		return err
 	}
 	all := rounds(pending)
 	for i, trials := range all {
