@@ -28,6 +28,8 @@ FUZZTIME  ?= 20s
 KEEP      ?= 0
 TARGETS   ?= .
 BENCHTIME ?= 1s
+DURATION  ?= 2h
+SEED      ?= 1
 
 .PHONY: help
 help: ## list the targets
@@ -158,6 +160,11 @@ bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta,
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (default 20s) each, with its number of executions; KEEP=n keeps n new inputs of each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' KEEP='$(KEEP)' TARGETS='$(TARGETS)' tools/fuzz.sh
+
+.PHONY: soak
+soak: build ## short trials for DURATION (2h) whose processes are killed and whose disks fill, drawn from SEED; figures in bin/soak.json
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/soak
+	bin/soak -duration $(DURATION) -seed $(SEED) -o bin/soak.json
 
 .PHONY: clean
 clean: ## remove built programs; results in runs/ stay
