@@ -244,7 +244,7 @@ func (f *figures) read(from io.Reader) error {
 	}
 }
 
-// take replaces what is known of a case and writes the figures.
+// take replaces the outcome of a case and writes the figures.
 func (f *figures) take(o *Outcome) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

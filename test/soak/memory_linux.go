@@ -4,7 +4,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/stats"
 )
 
-// Sample is what tare holds after a number of trials.
+// Sample is the memory, descriptors and threads of tare after a number of trials.
 type Sample struct {
 	Trials float64 `json:"trials"`
 	usage

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Outcome is what one case came to.
+// Outcome has the counts of one case.
 type Outcome struct {
 	Strand int  `json:"strand"`
 	Case   int  `json:"case"`

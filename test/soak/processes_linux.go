@@ -89,7 +89,7 @@ func strike(strand string, k Kill, tare int) *process {
 	return &p
 }
 
-// usage is what a process holds.
+// usage is the memory, descriptors and threads of a process.
 type usage struct {
 	RSS, Peak            float64 // MiB
 	Descriptors, Threads float64

@@ -335,7 +335,7 @@ func (r *running) judge(number int, a Attempt, code int, stderr string) {
 	}
 }
 
-// clear removes what is left, so that it is not found again.
+// clear removes leftovers, so that they are found once.
 func (r *running) clear() {
 	for _, p := range processesOf(r.world.strand) {
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
