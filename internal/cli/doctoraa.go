@@ -115,7 +115,7 @@ func againstItselfStudy(s *Study, o aaOptions) (*Study, error) {
 	x.Phases.Warmup, x.Phases.Measure = experiment.Duration(doctorWarmup), experiment.Duration(o.measure)
 	x.Blocks, x.Control, x.Faults, x.Expect = experiment.Fixed(o.blocks), true, nil, nil
 	trial := doctorWarmup + o.measure + time.Duration(x.Phases.Drain) + plan.Allowance
-	p, err := s.Plan.AA(firstBaseline(s.Plan), o.blocks, trial)
+	p, err := s.Plan.AA(firstBaseline(s.Plan), &x, o.blocks, trial)
 	if err != nil {
 		return nil, err
 	}

@@ -107,8 +107,8 @@ func writePlanText(w io.Writer, s *Study) error {
 	if p.Until != "" {
 		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
 	}
-	if words := orderWords[p.Order]; words != "" {
-		fmt.Fprintf(&b, "order %s: %s\n", p.Order, words)
+	if words := s.orderWords(); words != "" {
+		fmt.Fprintf(&b, "%s\n", words)
 	}
 	fmt.Fprintf(&b, "about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 	if n := p.MeshChanges; n > 0 {

@@ -57,7 +57,7 @@ func TestPlanDrawsASeed(t *testing.T) {
 	var first string
 	for range 5 {
 		got, err := call(t, newPlanCommand, file)
-		if err != nil || !strings.Contains(got, "order balanced") {
+		if err != nil || !strings.Contains(got, "order interleaved") {
 			t.Fatalf("%v\n%s", err, got)
 		}
 		_, seed, _ := strings.Cut(got, "(drawn; the same plan again: ")

@@ -121,6 +121,9 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 	if study.Drawn && o.resume == "" {
 		fmt.Fprintf(c.Err, "%s\n", study.seedWords())
 	}
+	if words := study.orderWords(); words != "" && o.resume == "" {
+		fmt.Fprintf(c.Err, "%s\n", words)
+	}
 	summary, err := c.carryOut(ctx, study, on, o)
 	if closed := dir.Close(); err == nil {
 		err = closed
@@ -151,7 +154,7 @@ func recordedSeed(dir string) func() (uint64, string) {
 	return func() (uint64, string) {
 		x, err := experiment.Read(filepath.Join(dir, result.ExperimentFile), experiment.Known{})
 		if err != nil { // opening the directory reports it
-			return drawSeed()
+			return drawSeed(), experiment.OrderBalanced
 		}
 		return x.Seed, x.Order
 	}

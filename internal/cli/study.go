@@ -24,13 +24,11 @@ type ExperimentOptions struct {
 	Set    []string // key=value
 	Meshes []string // files of mesh definitions
 
-	draw func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed
+	draw func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed and the default order
 }
 
-// drawSeed is a fresh seed, short enough to be typed, and the balanced order.
-func drawSeed() (seed uint64, order string) {
-	return 1 + rand.Uint64N(1e9), experiment.OrderBalanced
-}
+// drawSeed is a fresh seed, short enough to be typed.
+func drawSeed() uint64 { return 1 + rand.Uint64N(1e9) }
 
 func (o *ExperimentOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -46,7 +44,8 @@ type Study struct {
 	Meshes     map[string]mesh.Definition // by name
 	Drawn      bool                       // the file has no seed
 
-	changed []mesh.Definition // variants, and meshes with settings of the file
+	changed        []mesh.Definition // variants, and meshes with settings of the file
+	notInterleaved string            // why the default order is not interleaved; "": it is, or the file has an order
 }
 
 // seedWords are the seed of the plan, and how to run the same plan again.
@@ -74,12 +73,16 @@ func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
 		s.Meshes[d.Name] = d
 		known.Meshes = append(known.Meshes, d.Name)
 	}
-	known.Draw = func() (uint64, string) {
+	known.Draw, known.Order = drawSeed, s.chooseOrder
+	if o.draw != nil {
+		seed, order := o.draw()
+		known.Draw = func() uint64 { return seed }
+		known.Order = func(*experiment.Experiment) string { return order }
+	}
+	draw := known.Draw
+	known.Draw = func() uint64 {
 		s.Drawn = true
-		if o.draw != nil {
-			return o.draw()
-		}
-		return drawSeed()
+		return draw()
 	}
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Read(file, known, o.Set...); err != nil {
@@ -104,7 +107,9 @@ func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
 	}
 	runner.Prolong(s.Experiment, s.Plan, c.catalog.byName())
 	c.catalog.platform(s.Experiment.Platform.Kind).prolong(s.Experiment, s.Plan)
-	changes(s.Meshes, s.Plan)
+	if s.Experiment.Platform.Kind == mesh.OnKubernetes {
+		changes(s.Meshes, s.Plan)
+	}
 	return s, nil
 }
 

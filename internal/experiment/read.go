@@ -27,8 +27,11 @@ type Known struct {
 	Protocols  []string
 	// Programs are those that services may have.
 	Programs app.Programs
-	// Draw returns the seed and the order of a file that has no seed; nil: 1 and random. An order of the file remains.
-	Draw func() (seed uint64, order string)
+	// Draw returns the seed of a file that has none; nil: 1.
+	Draw func() uint64
+	// Order returns the order of a file that has neither seed nor order; nil: random. The experiment is complete but
+	// for the order, and may have mistakes.
+	Order func(*Experiment) string
 	// Topologies are the names that Topology finds, for hints.
 	Topologies []string
 	// Topology finds a topology by name or file; nil: [app.Load] with Programs.
@@ -70,11 +73,11 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	doc.Decode(e)
 	e.complete(doc)
 	if known.Draw != nil && !doc.Has("seed") {
-		seed, order := known.Draw()
-		if e.Seed = seed; !doc.Has("order") {
-			e.Order = order
+		if e.Seed = known.Draw(); known.Order != nil && !doc.Has("order") {
+			e.Order = known.Order(e)
 		}
 	}
+	e.completeSlices(doc)
 	validate(doc, e, known, filepath.Dir(name))
 	if err := doc.Err(); err != nil {
 		return nil, err
@@ -113,12 +116,6 @@ func defaults() *Experiment {
 func (e *Experiment) complete(doc *strict.Document) {
 	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
 		e.Application.Topology = "echo"
-	}
-	if e.Order == OrderInterleaved && !doc.Has("slices.length") {
-		e.Slices.Length = defaultSlices.Length
-	}
-	if e.Order == OrderInterleaved && !doc.Has("slices.guard") {
-		e.Slices.Guard = min(defaultSlices.Guard, e.Slices.Length/10)
 	}
 	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.meshes(), "none") {
 		e.Baseline = Baseline{"mesh": "none"}

@@ -1,10 +1,14 @@
 package experiment
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Slices are the time slices of order interleaved.
@@ -23,7 +27,21 @@ const (
 	maxSlice = Duration(time.Minute)
 )
 
-// interleaving lists what treatments deployed at once cannot have, each with its remedy.
+// completeSlices fills in the defaults of order interleaved.
+func (e *Experiment) completeSlices(doc *strict.Document) {
+	if e.Order != OrderInterleaved {
+		return
+	}
+	if !doc.Has("slices.length") {
+		e.Slices.Length = defaultSlices.Length
+	}
+	if !doc.Has("slices.guard") {
+		e.Slices.Guard = min(defaultSlices.Guard, e.Slices.Length/10)
+	}
+}
+
+// interleaving lists what treatments deployed at once cannot have, each with its remedy. Rows without a
+// remedy only keep interleaving from being the default.
 var interleaving = []struct {
 	has       func(*Experiment) bool
 	why, hint string
@@ -39,12 +57,43 @@ var interleaving = []struct {
 	{func(e *Experiment) bool {
 		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
 	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
+	{func(e *Experiment) bool {
+		return e.Blocks.Until != nil && strings.HasPrefix(e.Blocks.Until.Metric, metric.PeakMemory)
+	},
+		"peaks of memory are those of a trial that is alone on the machine", ""},
+	{func(e *Experiment) bool { return e.Phases.Measure%cmp.Or(e.Slices.Length, defaultSlices.Length) != 0 },
+		"phases.measure is not a whole number of slices", ""},
+	{func(e *Experiment) bool { return e.waits() > cmp.Or(e.Slices.Length, defaultSlices.Length)/2 },
+		"answers wait longer than half of a slice, so that they would arrive in slices of other treatments", ""},
+}
+
+// waits is the longest mean time that answers of an application wait; 0 if an application is unknown.
+func (e *Experiment) waits() Duration {
+	all, err := e.Topologies()
+	if err != nil {
+		return 0
+	}
+	var most time.Duration
+	for _, t := range all {
+		most = max(most, t.Waits())
+	}
+	return Duration(most)
+}
+
+// NotInterleaved returns why the trials are not interleaved by default; "": nothing forbids it.
+func (e *Experiment) NotInterleaved() string {
+	for _, r := range interleaving {
+		if r.has(e) {
+			return r.why
+		}
+	}
+	return ""
 }
 
 // cannotInterleave returns why the trials need the machine alone, and the remedy; "": they do not.
 func (e *Experiment) cannotInterleave() (why, hint string) {
 	for _, r := range interleaving {
-		if r.has(e) {
+		if r.hint != "" && r.has(e) {
 			return r.why, r.hint
 		}
 	}

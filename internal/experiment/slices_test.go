@@ -57,3 +57,49 @@ func TestDefaultSlices(t *testing.T) {
 		}
 	}
 }
+
+// What keeps interleaving from being the default has a reason. An order of the file is kept.
+func TestDefaultOrder(t *testing.T) {
+	for body, want := range map[string]string{
+		"factors: {rate: [100]}":                                                                   "",
+		"factors: {rate: [100]}\nphases: {measure: 1050ms}":                                        "not a whole number of slices",
+		"factors: {rate: [100]}\nphases: {measure: 1050ms}\nslices: {length: 50ms}":                "",
+		"factors: {rate: [100]}\napplication: {topology: simulator}":                               "answers wait longer than half of a slice",
+		"factors: {rate: [100]}\napplication: {topology: simulator}\nslices: {length: 1s}":         "",
+		"factors: {rate: [100]}\napplication: {services: [{name: a, time: 'uniform(0s, 90ms)'}]}":  "",
+		"factors: {rate: [100]}\napplication: {services: [{name: a, time: 'lognormal(40ms, 1)'}]}": "answers wait",
+		"factors: {rate: [100]}\nblocks: {min: 6, max: 9, until: 'memory_peak_mib/data ±2%'}":      "peaks of memory",
+		"factors: {rate: [max]}": "rate: max has no schedule",
+		"factors: {rate: [100]}\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]": "a fault would",
+	} {
+		asked := 0
+		known := experiment.Known{Draw: func() uint64 { return 7 }, Order: func(e *experiment.Experiment) string {
+			asked++
+			if why := e.NotInterleaved(); want == "" && why != "" || !strings.Contains(why, want) {
+				t.Errorf("%s: %q, want %q", body, why, want)
+			} else if why != "" {
+				return experiment.OrderBalanced
+			}
+			return experiment.OrderInterleaved
+		}}
+		decode := func(body string) *experiment.Experiment {
+			e, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\n"+body+"\n"), known)
+			if err != nil {
+				t.Fatalf("%s: %v", body, err)
+			}
+			return e
+		}
+		if e := decode(body); e.Seed != 7 || (e.Order == experiment.OrderInterleaved) != (want == "") || (e.Slices.Length > 0) != (want == "") {
+			t.Errorf("%s: order %q, seed %d, slices %+v", body, e.Order, e.Seed, e.Slices)
+		}
+		if strings.Contains(body, "slices") {
+			continue
+		}
+		if e := decode(body + "\norder: random"); e.Order != experiment.OrderRandom || asked != 1 {
+			t.Errorf("%s: order %q of the file random", body, e.Order)
+		}
+		if e := decode(body + "\nseed: 3"); e.Order != "" || e.Seed != 3 || asked != 1 {
+			t.Errorf("%s: order %q, seed %d of a file with seed 3", body, e.Order, e.Seed)
+		}
+	}
+}

@@ -6,6 +6,7 @@ package app
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -75,6 +76,28 @@ func (t Topology) Edges() int {
 		return n
 	}
 	return count(t.Entry, 0)
+}
+
+// Waits is the mean time that an answer of the entry waits: the declared times of services and
+// before calls. Calls alongside each other count one after another. The topology may be invalid.
+func (t Topology) Waits() time.Duration {
+	calls := 0
+	var sum func(name string, depth int) time.Duration
+	sum = func(name string, depth int) time.Duration {
+		s, ok := t.Service(name)
+		if calls++; !ok || depth > len(t.Services) || calls > maxCallsPerHit {
+			return 0
+		}
+		all := s.Time.Mean()
+		for _, c := range s.Calls {
+			all += c.Wait.Mean()
+			if c.Service != "" {
+				all += sum(c.Service, depth+1)
+			}
+		}
+		return all
+	}
+	return sum(t.Entry, 0)
 }
 
 // Redirected counts the redirects of a call before the served request: 1 if the

@@ -56,6 +56,9 @@ func (t Times) Draw() time.Duration { return time.Duration(t.draw(float64(MaxTim
 // Draw draws a size in bytes; 0 where there is no distribution.
 func (s Sizes) Draw() int64 { return int64(s.draw(MaxSize)) }
 
+// Mean is the mean of the times, without the bound [MaxTime].
+func (t Times) Mean() time.Duration { return time.Duration(t.mean()) }
+
 // Fixed is the time if it is always the same.
 func (t Times) Fixed() (time.Duration, bool) { return time.Duration(t.a), t.kind == fixed }
 
@@ -158,6 +161,23 @@ func (s spread) draw(most float64) float64 {
 		x = s.values[min(i, len(s.values)-1)]
 	}
 	return min(x, most)
+}
+
+func (s spread) mean() float64 {
+	switch s.kind {
+	case uniform:
+		return (s.a + s.b) / 2
+	case lognormal:
+		return s.a * math.Exp(s.b*s.b/2)
+	case buckets:
+		mean, before := 0.0, 0.0
+		for i, v := range s.values {
+			mean += v * (s.upTo[i] - before)
+			before = s.upTo[i]
+		}
+		return mean
+	}
+	return s.a // unset, fixed, exponential
 }
 
 // forms are the distributions with parameters. numbers is the number of leading

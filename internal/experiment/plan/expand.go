@@ -112,8 +112,8 @@ func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[exper
 }
 
 // AA is the plan of an A/A test: one treatment of p against itself, over the given
-// number of blocks.
-func (p *Plan) AA(treatment string, blocks int, trial time.Duration) (*Plan, error) {
+// number of blocks. e has its phases and order.
+func (p *Plan) AA(treatment string, e *experiment.Experiment, blocks int, trial time.Duration) (*Plan, error) {
 	i := slices.IndexFunc(p.Treatments, func(t Treatment) bool { return t.ID == treatment && !t.Control })
 	if i < 0 {
 		return nil, fmt.Errorf("expand an A/A pair: the plan has no treatment %s", treatment)
@@ -126,7 +126,7 @@ func (p *Plan) AA(treatment string, blocks int, trial time.Duration) (*Plan, err
 		aa.Trials = appendBlock(aa.Trials, aa.Treatments, p.Seed, b, p.Order == experiment.OrderBalanced)
 	}
 	aa.Expected = trial * time.Duration(len(aa.Trials))
-	return aa, nil
+	return aa, aa.interleave(e)
 }
 
 // control is the second, equal baseline of an A/A pair.

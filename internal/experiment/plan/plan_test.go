@@ -311,7 +311,7 @@ func BenchmarkExpand10000(b *testing.B) {
 // One treatment against itself, and nothing else.
 func TestAA(t *testing.T) {
 	p := expand(t, "factors: {mesh: [none, envoy], rate: [100, 200]}\nbaseline: {mesh: none}\nblocks: 7")
-	aa, err := p.AA("envoy-rate200", 3, 4*time.Second)
+	aa, err := p.AA("envoy-rate200", &experiment.Experiment{}, 3, 4*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestAA(t *testing.T) {
 	if len(aa.Trials) != 6 || aa.Blocks != 3 || aa.Expected != 24*time.Second || aa.Treatments[0].Levels != aa.Treatments[1].Levels {
 		t.Errorf("%+v", aa)
 	}
-	if _, err := p.AA("linkerd", 3, time.Second); err == nil {
+	if _, err := p.AA("linkerd", &experiment.Experiment{}, 3, time.Second); err == nil {
 		t.Error("an unknown treatment is accepted")
 	}
 }

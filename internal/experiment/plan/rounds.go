@@ -41,6 +41,49 @@ func (p *Plan) groupOf(t Treatment) group {
 	return g
 }
 
+// groups are the groups of the treatments, by ID.
+func (p *Plan) groups() map[string]group {
+	all := map[string]group{}
+	for _, t := range p.Treatments {
+		all[t.ID] = p.groupOf(t)
+	}
+	return all
+}
+
+// NotInterleaved returns why the treatments are not interleaved by default; "": nothing forbids it.
+func (p *Plan) NotInterleaved() string {
+	groups, members, most := p.groups(), map[group]int{}, 0
+	for _, t := range p.Treatments {
+		if t.Baseline != "" && groups[t.ID] != groups[t.Baseline] {
+			return "treatments that are compared have different loads"
+		}
+		members[groups[t.ID]]++
+		most = max(most, members[groups[t.ID]])
+	}
+	switch {
+	case most < 2:
+		return "no treatments are compared"
+	case most > load.MaxOwners:
+		return fmt.Sprintf("%d treatments would be deployed at once, max %d", most, load.MaxOwners)
+	}
+	return ""
+}
+
+// AtOnce lists the treatments that are deployed at once, for each set of them.
+func (p *Plan) AtOnce() [][]Treatment {
+	groups, index := p.groups(), map[group]int{}
+	var all [][]Treatment
+	for _, t := range p.Treatments {
+		i, ok := index[groups[t.ID]]
+		if !ok {
+			i = len(all)
+			index[groups[t.ID]], all = i, append(all, nil)
+		}
+		all[i] = append(all[i], t)
+	}
+	return all
+}
+
 // interleave puts the trials of each block into rounds, if the experiment's order requires it. A
 // trial that is alone in its group remains outside.
 func (p *Plan) interleave(e *experiment.Experiment) error {
@@ -51,10 +94,8 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 	length := time.Duration(e.Slices.Length)
 	p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
 		Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
-	groups := map[string]group{}
-	members := map[group]int{}
+	groups, members := p.groups(), map[group]int{}
 	for _, t := range p.Treatments {
-		groups[t.ID] = p.groupOf(t)
 		g := groups[t.ID]
 		if members[g]++; members[g] > load.MaxOwners {
 			return fmt.Errorf("more than %d treatments to be compared at once: remove order: interleaved, or levels of a factor", load.MaxOwners)

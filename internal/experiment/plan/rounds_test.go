@@ -1,10 +1,13 @@
 package plan_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -133,5 +136,45 @@ func TestControlsAreInTheRound(t *testing.T) {
 	}
 	if len(p.Treatments) != 4 || len(rounds) != 2 || rounds[1] != 4 || rounds[2] != 4 {
 		t.Errorf("%d treatments, trials by round %v", len(p.Treatments), rounds)
+	}
+}
+
+// An A/A test has the order of the experiment.
+func TestAAIsInterleaved(t *testing.T) {
+	e, err := experiment.Decode("t.yaml", []byte(header+interleaved+"factors: {mesh: [none, envoy]}\n"), experiment.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Expand(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aa, err := p.AA("envoy", e, 3, 4*time.Second)
+	if err != nil || aa.Slices == nil || len(aa.Trials) != 6 {
+		t.Fatalf("%+v, %v", aa, err)
+	}
+	for i, x := range aa.Trials {
+		if x.Round != 1+i/2 {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// Plans that gain nothing from rounds, or have none, have a reason.
+func TestNotInterleaved(t *testing.T) {
+	names := make([]string, 40)
+	for i := range names {
+		names[i] = fmt.Sprint("m", i)
+	}
+	for body, want := range map[string]string{
+		"factors: {mesh: [none, envoy], rate: [100, 200]}\ncontrol: true\n":                       "",
+		"factors: {mesh: [envoy, envoy-tcp]}\n":                                                   "",
+		"factors: {mesh: [none], rate: [100, 200]}\n":                                             "no treatments are compared",
+		"factors: {mesh: [none, envoy], rate: [100, 200]}\nbaseline: {mesh: none, rate: 100}\n":   "different loads",
+		"factors: {mesh: [" + strings.Join(names, ", ") + "]}\nbaseline: {mesh: m0}\nblocks: 1\n": "40 treatments would be deployed at once, max 36",
+	} {
+		if got := expand(t, body).NotInterleaved(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%.80s: %q, want %q", body, got, want)
+		}
 	}
 }

@@ -257,16 +257,19 @@ func (rd *round) measure(ctx context.Context) {
 	}
 }
 
-// Memory that remains free when another member is deployed.
+// Memory that remains free when all members are deployed.
 const memoryReserve = 512 << 20 // bytes
 
-// fits checks that the machine has memory for one more deployment, as large as the largest of the
-// round so far.
+// fits checks that the machine has memory for the deployments that the round still needs, each as large
+// as the largest so far.
 func (rd *round) fits(ctx context.Context) error {
 	available := meter.AvailableMemory()
-	var largest int64
+	var largest, remaining int64
 	for _, t := range rd.members {
 		if t.deployment == nil {
+			if t.outcome == nil {
+				remaining++
+			}
 			continue
 		}
 		held, err := t.memory(ctx)
@@ -275,11 +278,11 @@ func (rd *round) fits(ctx context.Context) error {
 		}
 		largest = max(largest, held)
 	}
-	if available == 0 || largest == 0 || available >= largest+memoryReserve {
+	if available == 0 || largest == 0 || available >= remaining*largest+memoryReserve {
 		return nil
 	}
-	return hint.Wrap(fmt.Errorf("the machine has %d MiB of free memory, and one more deployment of the round needs about %d MiB beside a reserve of %d MiB",
-		available>>20, largest>>20, int64(memoryReserve)>>20), "order: random deploys one trial at a time")
+	return hint.Wrap(fmt.Errorf("the machine has %d MiB of free memory, and %d more deployments of the round need about %d MiB beside a reserve of %d MiB",
+		available>>20, remaining, remaining*largest>>20, int64(memoryReserve)>>20), "order: random deploys one trial at a time")
 }
 
 // memory is the resident memory of the deployment, bytes.
