@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -30,11 +33,27 @@ factors: {mesh: [none], rate: [100, 200]}
 blocks: 3
 `
 
-const dirEnv = "TARE_RUNNER_TEST_DIR"
+// killRoundText has two rounds of three trials, about three seconds each.
+const killRoundText = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: killed}
+factors: {mesh: [none, envoy], rate: [100]}
+order: interleaved
+slices: {length: 20ms}
+control: true
+phases: {warmup: 100ms, measure: 1s}
+blocks: 2
+`
 
-// tareToBeKilled runs or resumes a plan of six trials over the fake platform. It prints a line per event.
+const (
+	dirEnv  = "TARE_RUNNER_TEST_DIR"
+	textEnv = "TARE_RUNNER_TEST_EXPERIMENT"
+)
+
+// tareToBeKilled runs or resumes a plan over the fake platform. It prints a line per event.
 func tareToBeKilled(_ io.Reader, out io.Writer) error {
-	x, err := experiment.Decode("killed.yaml", []byte(killText), experiment.Known{Meshes: []string{"none"}, Generators: []string{"tare"}, Platforms: []string{"local"}})
+	text := os.Getenv(textEnv)
+	x, err := experiment.Decode("killed.yaml", []byte(text), experiment.Known{Meshes: []string{"none", "envoy"}, Generators: []string{"tare"}, Platforms: []string{"local"}})
 	if err != nil {
 		return err
 	}
@@ -47,13 +66,15 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 		return err
 	}
 	quick(x)
-	x.Phases.Warmup, x.Phases.Measure = experiment.Duration(20*time.Millisecond), experiment.Duration(60*time.Millisecond)
+	if p.Slices == nil {
+		x.Phases.Warmup, x.Phases.Measure = experiment.Duration(20*time.Millisecond), experiment.Duration(60*time.Millisecond)
+	}
 	meters, err := meter.NewLocal()
 	if err != nil {
 		return err
 	}
 	path := os.Getenv(dirEnv)
-	dir, err := result.Resume(path, []byte(killText), meter.Host())
+	dir, err := result.Resume(path, []byte(text), meter.Host())
 	if err != nil {
 		if _, statErr := os.Stat(filepath.Join(path, result.PlanFile)); statErr == nil {
 			return err
@@ -61,14 +82,14 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 		if err := os.RemoveAll(path); err != nil { // as the hint describes
 			return err
 		}
-		if dir, err = result.Create(path, []byte(killText), p, meter.Host()); err != nil {
+		if dir, err = result.Create(path, []byte(text), p, meter.Host()); err != nil {
 			return err
 		}
 	}
 	defer dir.Close()
 	sink := &events{on: func(e result.Event) { fmt.Fprintln(out, e.Kind, e.Phase) }}
 	_, err = runner.Run(context.Background(), runner.Config{
-		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}},
+		Experiment: x, Topology: topology, Meshes: map[string]mesh.Definition{"none": {Name: "none"}, "envoy": {Name: "envoy"}},
 		Platform: platform.Platform{Deployer: &fake{}}, Generators: map[string]generator.Generator{"tare": fakeGenerator{}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink}, Timing: quickTiming,
 	})
 	return err
@@ -77,36 +98,96 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 // kill -9 at any moment loses at most the current trial. The directory opens, has
 // complete records only, earlier records are unchanged, and the run resumes.
 func TestKill9(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run")
+	at := filepath.Join(t.TempDir(), "run")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	kept := map[string][]byte{}
 	for round := range 6 {
 		after := random.IntN(30) // events, then a moment more
-		runAndKill(t, path, after, time.Duration(random.Int64N(int64(60*time.Millisecond))))
-		kept = wholeRecords(t, path, kept)
+		runAndKill(t, tareProcess(at, killText), after, time.Duration(random.Int64N(int64(60*time.Millisecond))))
+		kept = wholeRecords(t, at, kept)
 		t.Logf("round %d, killed after %d events: %d trials recorded", round, after, len(kept))
 	}
-	cmd := tareProcess(path)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	resumeAll(t, at, killText, kept)
+}
+
+// resumeAll ends the run, which then has six records.
+func resumeAll(t *testing.T, at, text string, kept map[string][]byte) {
+	t.Helper()
+	if out, err := tareProcess(at, text).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if kept = wholeRecords(t, path, kept); len(kept) != 6 {
+	if kept = wholeRecords(t, at, kept); len(kept) != 6 {
 		t.Errorf("%d trials recorded in the end", len(kept))
+	}
+	found, err := verify.Dir(at, verify.Options{Expand: func(string) (*plan.Plan, error) {
+		_, p, _ := decode(t, text)
+		return p, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found.Findings {
+		// The fake load ignores slices, so its counts contradict them.
+		fake := text == killRoundText && (strings.HasPrefix(f.Message, "load.intended") || path.Base(f.File) == result.SlicesFile)
+		if f.Severity == verify.Problem && !fake {
+			t.Errorf("verify: %+v", f)
+		}
 	}
 }
 
-func tareProcess(path string) *exec.Cmd {
+// A kill -9 within a round loses that round at most. Earlier records are unchanged, and the rest is run.
+func TestKill9InARound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs rounds for about 20 s")
+	}
+	t.Parallel()
+	at := filepath.Join(t.TempDir(), "run")
+	kept := map[string][]byte{}
+	// The first kill is in the measure phase of the first round, the second in its record phase, the third
+	// in the second round.
+	for _, until := range []string{"sample", "done", "trial"} {
+		cmd := tareProcess(at, killRoundText)
+		killAt(t, cmd, until)
+		kept = wholeRecords(t, at, kept)
+		t.Logf("killed after the event %q: %d trials recorded", until, len(kept))
+		switch n := len(kept); {
+		case until == "sample" && n != 0, until == "done" && (n < 1 || n > 3), until == "trial" && (n < 1 || n > 3):
+			t.Errorf("%d trials recorded after the event %q", n, until)
+		}
+	}
+	resumeAll(t, at, killRoundText, kept)
+}
+
+// killAt kills a run when it prints an event of a kind.
+func killAt(t *testing.T, cmd *exec.Cmd, kind string) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if at, _, _ := strings.Cut(lines.Text(), " "); at == kind {
+			break
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+func tareProcess(path, text string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleEnv+"=tare", dirEnv+"="+path, noExitSleep)
+	cmd.Env = append(os.Environ(), roleEnv+"=tare", dirEnv+"="+path, textEnv+"="+text, noExitSleep)
 	cmd.SysProcAttr = diesWithItsParent()
 	return cmd
 }
 
-func runAndKill(t *testing.T, path string, after int, more time.Duration) {
+func runAndKill(t *testing.T, cmd *exec.Cmd, after int, more time.Duration) {
 	t.Helper()
-	cmd := tareProcess(path)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

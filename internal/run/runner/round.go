@@ -71,11 +71,31 @@ func (r *run) together(parent context.Context, of []plan.Trial) error {
 		t.journal.emit(result.Event{Kind: result.KindTrial})
 	}
 	if failed == nil {
+		rd.incomplete()
 		rd.walk(ctx)
 	}
 	errs := make([]error, len(rd.members))
 	rd.each(rd.members, func(i int, t *trial) { errs[i] = t.end(ctx, parent) })
 	return errors.Join(append(failed, errs...)...)
+}
+
+// incomplete warns the members of a round whose other members are recorded: the run was killed between
+// their records.
+func (rd *round) incomplete() {
+	planned := 0
+	for _, trial := range rd.run.plan.Trials {
+		if trial.Round == rd.members[0].setup.of.Round {
+			planned++
+		}
+	}
+	if planned == len(rd.members) {
+		return
+	}
+	for _, t := range rd.members {
+		t.journal.warn(result.Warning{Code: "round-incomplete", Metrics: cpus,
+			Message: fmt.Sprintf("%d of the %d trials of its round were recorded before a kill, and this one ran later: it shares no slices with them", planned-len(rd.members), planned),
+			Hint:    "differences of this block have the noise of trials one after another; more blocks make up for it"})
+	}
 }
 
 // each calls do for the members, all at the same time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -170,6 +172,37 @@ func TestInterruptedRound(t *testing.T) {
 				t.Errorf("resumed: %+v, %v", summary, err)
 			}
 		})
+	}
+}
+
+// A trial whose round was recorded without it, as after a kill between two records, has a warning.
+func TestIncompleteRound(t *testing.T) {
+	t.Parallel()
+	cfg, _ := fakeRound(t, &fake{}, "")
+	path := cfg.Dir.Path()
+	if _, err := runner.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	lost := cfg.Dir.Plan().Trials[1].ID
+	if err := errors.Join(cfg.Dir.Close(), os.RemoveAll(filepath.Join(path, result.TrialsDir, lost))); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if cfg.Dir, err = result.Resume(path, []byte(fakeRoundText), meter.Host()); err != nil {
+		t.Fatal(err)
+	}
+	if summary, err := runner.Run(context.Background(), cfg); err != nil || summary.Recorded != 1 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil || len(records) != 6 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	for _, r := range records {
+		has := slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Code == "round-incomplete" })
+		if has != (r.ID == lost) {
+			t.Errorf("%s: warnings %+v", r.ID, r.Warnings)
+		}
 	}
 }
 

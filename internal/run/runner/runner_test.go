@@ -245,6 +245,9 @@ func TestRemoveThatHangs(t *testing.T) {
 // generator of such a short trial may end before its last reading.
 func unfit(r result.Record) (all []result.Warning) {
 	for _, w := range r.Warnings {
+		if w.Code == "record-contradicts" && r.Load != nil && r.Load.Slices != nil {
+			continue // the fake load ignores slices
+		}
 		if w.Invalidates && (w.Code != "task-missing" || !strings.HasPrefix(w.Message, "load/load: not read at the end")) {
 			all = append(all, w)
 		}
