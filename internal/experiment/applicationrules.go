@@ -2,7 +2,10 @@ package experiment
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -18,6 +21,8 @@ func (v applicationRules) validate() {
 	}
 	inline := len(v.e.Application.Services) > 0 || v.doc.Has("application.services")
 	switch {
+	case v.e.Application.IsOwn():
+		v.program()
 	case inline && v.doc.Has("application.topology"):
 		v.report("application.topology", "remove one of the two", "both a topology and services are written")
 	case inline:
@@ -26,11 +31,94 @@ func (v applicationRules) validate() {
 		v.topology()
 	}
 	v.chart(inline)
+	v.own()
+}
+
+// program checks an application that is one program of the user.
+func (v applicationRules) program() {
+	for _, field := range []string{"topology", "services", "chart", "entry"} {
+		if path := "application." + field; v.doc.Has(path) {
+			v.report(path, "remove it, or write command and url into the services", "the application is one program: application.command or application.url")
+		}
+	}
+	v.e.inline().Validate(inApplication{v.doc}, "application.")
+}
+
+// inApplication reports mistakes in the only service at the application, where its fields are.
+type inApplication struct{ app.Reporter }
+
+func (r inApplication) Report(path, message, hint string) {
+	r.Reporter.Report(strings.Replace(path, ".services[0]", "", 1), message, hint)
+}
+
+func (r inApplication) Sound(path string) bool {
+	return r.Reporter.Sound(strings.Replace(path, ".services[0]", "", 1))
+}
+
+// own checks what programs of the user need of the experiment, and makes their directories absolute.
+func (v applicationRules) own() {
+	services, at := v.e.Application.Services, "application.services[%d]"
+	if v.e.Application.IsOwn() {
+		services, at = []app.Service{{Name: app.OwnName, Own: v.e.Application.Own}}, "application"
+	}
+	replicas := LevelsOf[int](v.e.Factors, "replicas")
+	for i, s := range services {
+		if !s.IsOwn() {
+			continue
+		}
+		path := at
+		if strings.Contains(at, "%") {
+			path = fmt.Sprintf(at, i)
+		}
+		if !v.local() {
+			v.report(path, "write platform: {kind: local}", "one's own program runs on this machine, and the platform is %s", v.e.Platform.Kind)
+		}
+		if slices.Contains(v.e.protocols(), app.TCP) && s.Protocol == "" {
+			v.report("factors.protocol", "write http1, http2 or grpc", "one's own program cannot have protocol tcp: the load expects an echo")
+		}
+		for j, n := range replicas {
+			if n > 1 && (s.URL != "" || len(s.Calls) > 0) {
+				v.report(fmt.Sprintf("factors.replicas[%d]", j), "remove it, or write replicas: 1", "%s", ownReplicas(s))
+			}
+		}
+		for _, c := range s.Calls {
+			if callee, ok := v.e.inline().Service(c.Service); ok && callee.Replicas > 1 {
+				v.report(path, "write replicas: 1 at "+callee.Name, "%s", ownReplicas(s))
+			}
+		}
+		switch {
+		case len(s.Command) == 0:
+		case v.e.Application.IsOwn():
+			v.e.Application.Dir = v.absolute(s.Dir)
+		default:
+			v.e.Application.Services[i].Dir = v.absolute(s.Dir)
+		}
+	}
+}
+
+// ownReplicas is the reason why a service or its callees cannot have several replicas.
+func ownReplicas(s app.Service) string {
+	if s.URL != "" {
+		return s.Name + " is one running program"
+	}
+	return s.Name + " has one address for each service that it calls, so without a mesh it would call one replica only"
+}
+
+// absolute returns a path relative to the experiment file as an absolute one, since the rendered
+// file is in another directory.
+func (v applicationRules) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	if abs, err := filepath.Abs(filepath.Join(v.dir, path)); err == nil {
+		return abs
+	}
+	return path
 }
 
 // conflicts reports an application beside the factor that selects it.
 func (v applicationRules) conflicts() {
-	for _, field := range []string{"topology", "services", "entry", "chart"} {
+	for _, field := range []string{"topology", "services", "entry", "chart", "command", "url"} {
 		if path := "application." + field; v.doc.Has(path) {
 			v.report(path, "remove one of the two", "factors.topology selects the application")
 		}
@@ -119,9 +207,7 @@ func (v applicationRules) chart(inline bool) {
 			v.report("factors.replicas", "write the name of the chart's value in application.chart.replicas", "level %d: the chart has no value for %d replicas", i, n)
 		}
 	}
-	if c.Local() && c.Chart != "" && !filepath.IsAbs(c.Chart) {
-		if path, err := filepath.Abs(filepath.Join(v.dir, c.Chart)); err == nil {
-			c.Chart = path // the rendered file is in another directory
-		}
+	if c.Local() && c.Chart != "" {
+		c.Chart = v.absolute(c.Chart)
 	}
 }

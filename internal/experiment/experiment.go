@@ -83,6 +83,8 @@ type Application struct {
 	Topology string        `yaml:"topology,omitempty" json:"topology,omitempty"` // default "echo"
 	Entry    string        `yaml:"entry,omitempty" json:"entry,omitempty"`
 	Services []app.Service `yaml:"services,omitempty" json:"services,omitempty"`
+	// Own is the only service, called [app.OwnName]: a program of the user.
+	app.Own `yaml:",inline"`
 	// Chart installs the services, on a cluster, in place of programs of tare's.
 	Chart *app.Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
 }

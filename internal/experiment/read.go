@@ -114,7 +114,7 @@ func defaults() *Experiment {
 
 // complete fills in the defaults that depend on other fields.
 func (e *Experiment) complete(doc *strict.Document) {
-	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !doc.Has("application.services") && !doc.Has("application.topology") {
+	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !e.Application.IsOwn() && !doc.Has("application.services") && !doc.Has("application.topology") {
 		e.Application.Topology = "echo"
 	}
 	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.meshes(), "none") {
@@ -138,5 +138,8 @@ func (e *Experiment) YAML() ([]byte, error) {
 
 // inline is the topology in the experiment file itself.
 func (e *Experiment) inline() app.Topology {
+	if e.Application.IsOwn() {
+		return app.Topology{Name: e.Metadata.Name, Entry: app.OwnName, Services: []app.Service{{Name: app.OwnName, Own: e.Application.Own}}}
+	}
 	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services, Chart: e.Application.Chart}
 }

@@ -47,7 +47,9 @@ func Schema(known Known) ([]byte, error) {
 		property(s, path).MinProperties = &one
 	}
 	property(s, "application.services[]").Required = []string{"name"}
-	property(s, "application.services[].calls[]").AnyOf = []*jsonschema.Schema{{Required: []string{"service"}}, {Required: []string{"wait"}}}
+	call := property(s, "application.services[].calls[]")
+	call.Type = "" // the name of the service, or a mapping
+	call.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object", Required: []string{"service"}}, {Type: "object", Required: []string{"wait"}}}
 	// A topology's name excludes services.
 	property(s, "application").Not = &jsonschema.Schema{Required: []string{"topology", "services"}}
 	out, err := json.MarshalIndent(s, "", "  ")
@@ -238,6 +240,11 @@ func describe(known Known) []description {
 		{"application.topology", "Name of a topology, or path of a topology file.", "echo", examples(known.topologies())},
 		{"application.entry", "Service that receives the load; default: the first.", nil, nil},
 		{"application.services", "Services of an inline topology.", nil, levelList},
+		{"application.command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},
+		{"application.url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
+		{"application.env", "Environment variables of the command, added to those of tare.", nil, nil},
+		{"application.dir", "Working directory of the command; default: the directory of the file.", nil, nil},
+		{"application.ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
 		{"application.chart", "Helm chart of the application; application.services names its Services and their calls.", nil, nil},
 		{"application.chart.chart", "oci:// reference, directory, archive, or name in repo.", nil, nil},
 		{"application.chart.repo", "URL of a chart repository.", nil, nil},

@@ -33,7 +33,7 @@ func (e *Experiment) Topologies() ([]app.Topology, error) {
 
 // Topology returns the experiment's application if it is not a factor.
 func (e *Experiment) Topology() (app.Topology, error) {
-	if len(e.Application.Services) == 0 {
+	if len(e.Application.Services) == 0 && !e.Application.IsOwn() {
 		t, err := app.Load(e.Application.Topology)
 		if err == nil && e.Application.Entry != "" {
 			t.Entry = e.Application.Entry

@@ -22,6 +22,11 @@ type Command struct {
 	Stdin io.Reader
 	// Log receives stdout and stderr (path, created 0600, appended to); stdout only if Stdout is nil.
 	Log string
+	// MaxLog is about the max size of Log: a longer one loses its middle. 0: no limit.
+	MaxLog int64
+	// Tree ends the descendants of the process with it, in other process groups too. Their
+	// environment has a mark. It is for programs of users.
+	Tree bool
 	// Stdout, where set, receives standard output instead of Log.
 	Stdout io.Writer
 }

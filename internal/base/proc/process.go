@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,9 @@ import (
 // tailLines is how many of the last log lines an [ExitError] carries.
 const tailLines = 20
 
+// markVariable is the environment variable with the mark of a process tree.
+const markVariable = "TARE_TREE"
+
 // pipeDelay bounds how long an exited process's output pipes are waited for: a
 // grandchild may hold them open.
 const pipeDelay = 2 * time.Second
@@ -28,6 +32,7 @@ type Process struct {
 	PID int
 
 	command Command
+	mark    string // of its descendants; empty: none
 	cmd     *exec.Cmd
 	tail    tail
 	done    chan struct{}
@@ -76,6 +81,9 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", c.name(), err)
 	}
 	go p.wait()
+	if c.Log != "" && c.MaxLog > 0 {
+		go p.boundLog()
+	}
 	return p, nil
 }
 
@@ -107,7 +115,7 @@ func (p *Process) start(ctx context.Context) error {
 		return err
 	}
 	p.PID = p.cmd.Process.Pid
-	if err := register(p.PID, p.command); err != nil {
+	if err := register(p.PID, p.command.String(), p.mark); err != nil {
 		killGroup(p.PID)
 		_ = p.cmd.Wait()
 		return err
@@ -120,6 +128,10 @@ func (p *Process) prepare() (*os.File, error) {
 	c := p.command
 	p.cmd = exec.Command(c.Path, c.Args...)
 	p.cmd.Env = append(os.Environ(), c.Env...)
+	if c.Tree {
+		p.mark = rand.Text()
+		p.cmd.Env = append(p.cmd.Env, markVariable+"="+p.mark)
+	}
 	p.cmd.Dir = c.Dir
 	p.cmd.Stdin = c.Stdin
 	p.cmd.ExtraFiles = c.Files
@@ -154,6 +166,7 @@ func (p *Process) wait() {
 	// The group's other members go with their leader. It is not reaped yet, so
 	// its number cannot have passed to another.
 	killGroup(p.PID)
+	killMarked(p.mark)
 	err := p.cmd.Wait()
 	state := p.cmd.ProcessState
 	switch {

@@ -23,6 +23,7 @@ type identity struct {
 type entry struct {
 	identity
 	Command string `json:"command"`
+	Mark    string `json:"mark,omitempty"` // of its descendants
 }
 
 // suffix ends the name of a state file: JSON lines, one file per run of tare.
@@ -34,7 +35,10 @@ var state struct {
 	file *os.File
 }
 
-func register(pid int, c Command) error {
+// Note records a process that a started one has started, so that [Sweep] finds it.
+func Note(pid int, command string) error { return register(pid, command, "") }
+
+func register(pid int, command, mark string) error {
 	id, err := identify(pid)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil // Sweep returns the same error
@@ -52,7 +56,7 @@ func register(pid int, c Command) error {
 			return err
 		}
 	}
-	return appendEntry(state.file, entry{id, c.String()})
+	return appendEntry(state.file, entry{id, command, mark})
 }
 
 // createState makes the state file of this run in the first place that can be used.
@@ -82,7 +86,7 @@ func createStateIn(p statePlace, self identity) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := appendEntry(f, entry{self, "tare"}); err != nil {
+	if err := appendEntry(f, entry{identity: self, Command: "tare"}); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -175,6 +179,7 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 	}
 	var killed []Swept
 	for _, e := range started {
+		killMarked(e.Mark)
 		if !runs(e.identity) {
 			continue
 		}

@@ -87,7 +87,7 @@ func TestSweep(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&id)
 			}
-			path := writeState(t, dir, entry{tc.tare, "tare"}, entry{id, "sleeper"})
+			path := writeState(t, dir, entry{identity: tc.tare, Command: "tare"}, entry{identity: id, Command: "sleeper"})
 			swept, err := sweep([]statePlace{place(filepath.Join(dir, "absent")), place(dir)})
 			if err != nil {
 				t.Fatal(err)

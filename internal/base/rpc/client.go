@@ -97,7 +97,7 @@ func isGRPC(t string) bool {
 
 // Healthy calls the health service of a host. The error reports another status than SERVING.
 func Healthy(ctx context.Context, over http.RoundTripper, host string) error {
-	b, err := Call(ctx, over, host, healthCheck, nil, nil, exact)
+	b, err := Call(ctx, over, host, HealthCheck, nil, nil, exact)
 	if err != nil {
 		return err
 	}

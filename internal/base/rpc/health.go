@@ -8,7 +8,7 @@ import (
 
 // The health service (grpc/health/v1/health.proto). Every service of a server is healthy.
 const (
-	healthCheck    = "/grpc.health.v1.Health/Check"
+	HealthCheck    = "/grpc.health.v1.Health/Check"
 	serving        = 1
 	serviceUnknown = 3
 )

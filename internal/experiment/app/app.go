@@ -41,6 +41,7 @@ type Service struct {
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
 	// Protocol of its requests; empty: the treatment's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
+	Own      `yaml:",inline"`
 	Behavior `yaml:",inline"`
 	// Calls are made before the service answers; any that fails makes the response fail.
 	Calls []Call `yaml:"calls,omitempty" json:"calls,omitempty"`
@@ -51,6 +52,12 @@ type Service struct {
 type Call struct {
 	Service     string `yaml:"service,omitempty" json:"service,omitempty"`
 	CallOptions `yaml:",inline"`
+}
+
+// ShortForm is the name of the service.
+func (c *Call) ShortForm() (any, func()) {
+	service := new(string)
+	return service, func() { *c = Call{Service: *service} }
 }
 
 // Edges counts the requests between services that one request at the entry
@@ -124,6 +131,9 @@ func (t Topology) Service(name string) (Service, bool) {
 // AnswerSize is the length of the service's answers in bytes where all have the
 // same; negative where they have not. otherwise is the treatment's.
 func (s Service) AnswerSize(otherwise int64) int64 {
+	if s.IsOwn() {
+		return -1
+	}
 	if s.ResponseSize.IsZero() {
 		return otherwise
 	}

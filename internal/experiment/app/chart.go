@@ -96,7 +96,7 @@ func (v validation) chart() {
 		v.report("chart.port", fmt.Sprintf("%d is no port", c.Port), "")
 	}
 	for i, s := range v.t.Services {
-		if !reflect.DeepEqual(s.Behavior, Behavior{}) || s.Program != "" || s.Replicas != 0 {
+		if !reflect.DeepEqual(s.Behavior, Behavior{}) || s.Program != "" || s.Replicas != 0 || s.IsOwn() {
 			v.report(fmt.Sprintf("services[%d]", i), "what it does and how many there are is the chart's affair", "leave name, protocol and calls; chart.values is for the rest")
 		}
 	}

@@ -170,6 +170,7 @@ func (v validation) services() {
 		}
 		v.protocol(at+".protocol", s.Protocol, Protocols())
 		v.program(at, s)
+		v.own(at, s)
 		v.behavior(at, s.Behavior)
 		v.calls(at, s, names)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -66,10 +67,14 @@ func (s Spec) Instance(of app.Service, at func(service string) []string) app.Ins
 }
 
 // Targets are the URLs that the load is sent to: the entry's roots with the treatment's routes, or
-// with the method of gRPC.
+// with the method of gRPC. A gRPC program of the user has methods as routes, by default its health check.
 func (s Spec) Targets(roots []string) []string {
-	if s.Protocol(s.Entry()) == app.GRPC {
+	grpc := s.Protocol(s.Entry()) == app.GRPC
+	if grpc && !s.Entry().IsOwn() {
 		return each(roots, []string{app.GRPCMethod})
+	}
+	if grpc && s.Treatment.Levels.Route == "" {
+		return each(roots, []string{rpc.HealthCheck})
 	}
 	if routes := s.Treatment.Levels.Route; routes != "" {
 		program, _ := s.Programs.Of(s.Entry())

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 )
 
 var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -83,6 +85,39 @@ func listen(ip netip.Addr) (*net.TCPListener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", ip, err)
 	}
 	return l, nil
+}
+
+// Ports of programs that bind every address: below the ports of outgoing connections (ephemeral
+// ports, from 32768 on Linux), which would keep such a program from binding.
+const (
+	firstPort = 10_000
+	lastPort  = 32_000
+)
+
+// everywhere chooses a port that is free on every address of this machine.
+func (a *addresses) everywhere() (uint16, error) {
+	const tries = 100
+	for range tries {
+		port := uint16(firstPort + rand.N(lastPort-firstPort))
+		if a.fresh(netip.AddrPortFrom(netip.IPv4Unspecified(), port)) && unbound(port) {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("find a free port from %d to %d: all %d tries failed", firstPort, lastPort, tries)
+}
+
+// unbound reports whether no socket has a port, by IPv4 or IPv6.
+func unbound(port uint16) bool {
+	four, err := net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", port))
+	if err != nil {
+		return false
+	}
+	defer four.Close()
+	six, err := net.Listen("tcp6", fmt.Sprintf("[::]:%d", port))
+	if err != nil {
+		return !errors.Is(err, syscall.EADDRINUSE) // a machine without IPv6
+	}
+	return six.Close() == nil
 }
 
 // all is the prefix of all pods' addresses, and of no others.

@@ -32,6 +32,8 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 		return fail(errors.New("it is not running"))
 	case v.name != "app":
 		return fail(errors.New("it is not a service"))
+	case v.pod.own.IsOwn():
+		return fail(fmt.Errorf("%w: it is a program of one's own", errors.ErrUnsupported))
 	}
 	api := rootURL(v.pod.api) + "config"
 	now, err := c.rest(ctx, http.MethodGet, api, nil)

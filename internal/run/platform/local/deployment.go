@@ -35,6 +35,7 @@ type deployment struct {
 	control   *controlPlane
 	proxies   *proxies
 	apps      *applications
+	own       *ownPrograms
 	verifier  *verifier
 	faults    *taskFaults
 	network   *networkFaults
@@ -92,27 +93,42 @@ func startingAtOnce() int { return 2 * max(2, runtime.NumCPU()) }
 
 // startPod starts one replica: its sidecar, then its application.
 func (d *deployment) startPod(ctx context.Context, p *pod, s app.Service) error {
+	if s.IsOwn() {
+		if err := d.own.address(p, s); err != nil {
+			return err
+		}
+		if err := d.startSidecar(ctx, p, s); err != nil {
+			return err
+		}
+		return d.own.start(ctx, p, s)
+	}
 	listener, err := listen(p.ip)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	defer listener.Close() // the application has a copy
 	p.app = listener.Addr().(*net.TCPAddr).AddrPort()
-	if d.layout.proxied() {
-		var from []string
-		for _, c := range callers(d.layout.spec.Topology, s.Name) {
-			identity, err := d.proxies.issuer().identity(c)
-			if err != nil {
-				return fmt.Errorf("start %s: %w", p.name, err)
-			}
-			from = append(from, identity)
-		}
-		in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, Protocol: p.protocol}
-		if err := d.proxies.start(ctx, p, in, callees(s)); err != nil {
-			return err
-		}
+	if err := d.startSidecar(ctx, p, s); err != nil {
+		return err
 	}
 	return d.apps.start(ctx, p, s, listener)
+}
+
+// startSidecar starts the sidecar of a replica, if the mesh has one.
+func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) error {
+	if !d.layout.proxied() {
+		return nil
+	}
+	var from []string
+	for _, c := range callers(d.layout.spec.Topology, s.Name) {
+		identity, err := d.proxies.issuer().identity(c)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", p.name, err)
+		}
+		from = append(from, identity)
+	}
+	in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, Protocol: p.protocol}
+	return d.proxies.start(ctx, p, in, callees(s))
 }
 
 // startLoadPod makes the load generator's pod. Its sidecar is the last to start.

@@ -63,6 +63,8 @@ func (n *networkFaults) Impair(_ context.Context, pod string, how platform.Impai
 		return fail(errRemoved)
 	case p == nil:
 		return fail(errors.New("the pod does not exist"))
+	case p.own.IsOwn() && p.app.Addr() != p.ip:
+		return fail(hint.Wrap(fmt.Errorf("%w: its program is reached at %s, which is not its pod's address", errors.ErrUnsupported, p.app.Addr()), "write ${host} in its command, so that it listens on the pod's address"))
 	case !n.layout.addresses.distinct():
 		return fail(fmt.Errorf("%w: this system has one loopback address, which all pods share", errors.ErrUnsupported))
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +28,10 @@ type processes struct {
 
 	mu         sync.Mutex
 	started    []*process
+	adopted    []platform.Task // of programs that ran before and keep running
 	containers []*container
-	broken     error // the first process that ended by itself
+	noted      map[int]bool // descendants of programs of the user, recorded for a sweep
+	broken     error        // the first process that ended by itself
 	removed    bool
 }
 
@@ -124,6 +127,16 @@ func (ps *processes) close() []*process {
 	return ps.started
 }
 
+// adopt adds a process that tare neither started nor stops, and its descendants.
+func (ps *processes) adopt(task mesh.Task, pid int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if slices.ContainsFunc(ps.adopted, func(t platform.Task) bool { return t.ID == task.ID }) {
+		task.ID = fmt.Sprintf("%s-%d", task.ID, pid)
+	}
+	ps.adopted = append(ps.adopted, platform.Task{PID: pid, Task: ps.attribute(task)})
+}
+
 // closed reports whether the deployment is removed, or being removed.
 func (ps *processes) closed() bool {
 	ps.mu.Lock()
@@ -147,6 +160,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 			tasks = append(tasks, platform.Task{PID: p.PID, Task: p.task, Restarted: p.restarted})
 		}
 	}
+	tasks = append(tasks, ps.adopted...)
 	ps.mu.Unlock()
 	others, err := descendants(tasks, ps.neighbours.pids(ps))
 	if err != nil {
@@ -158,10 +172,28 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 			t.Pod, t.Container = "", o.name
 			t.Task = ps.attribute(t.Task)
 		}
+		if t.Plane == metric.App {
+			ps.note(o)
+		}
 		t.ID = fmt.Sprintf("%s/%s-%d", t.ID, o.name, t.PID)
 		tasks = append(tasks, t)
 	}
 	return tasks, nil
+}
+
+// note records a descendant of an application: if tare is killed, the kernel ends only the processes
+// that tare has started itself. Descendants of adopted programs are left alone.
+func (ps *processes) note(d descendant) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.noted[d.task.PID] || slices.ContainsFunc(ps.adopted, func(t platform.Task) bool { return t.ID == d.task.ID }) {
+		return
+	}
+	if ps.noted == nil {
+		ps.noted = map[int]bool{}
+	}
+	ps.noted[d.task.PID] = true
+	_ = proc.Note(d.task.PID, d.name) // the run continues: it is for a sweep after a kill
 }
 
 // startTimeout bounds the time until a new process is ready.

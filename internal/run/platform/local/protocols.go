@@ -19,8 +19,8 @@ import (
 type client struct {
 	// probe sends one request as the load does and checks the length of the answer; negative: any.
 	probe func(ctx context.Context, url string, send, want int64) error
-	// exchange requests the application's health on an existing connection.
-	exchange func(ctx context.Context, conn net.Conn, service string) error
+	// exchange requests the health of a pod's application on an existing connection.
+	exchange func(ctx context.Context, conn net.Conn, p *pod) error
 }
 
 // clients by protocol.
@@ -136,22 +136,19 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 
 // exchangeHTTP1 writes the request itself. After a failed write the read has the better error, as
 // a refusal may have arrived before.
-func exchangeHTTP1(_ context.Context, conn net.Conn, service string) error {
-	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: "+service+"\r\nConnection: close\r\n\r\n")
+func exchangeHTTP1(_ context.Context, conn net.Conn, p *pod) error {
+	_, _ = io.WriteString(conn, "GET "+p.healthPath()+" HTTP/1.1\r\nHost: "+p.service+"\r\nConnection: close\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return fmt.Errorf("no answer to a request: %w", err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return statusError(resp.StatusCode)
-	}
-	return nil
+	return p.admits(resp.StatusCode)
 }
 
-func exchangeHTTP2(ctx context.Context, conn net.Conn, service string) error {
+func exchangeHTTP2(ctx context.Context, conn net.Conn, p *pod) error {
 	transport := onlyConn(conn)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+service+"/healthz", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.service+p.healthPath(), nil)
 	if err != nil {
 		return err
 	}
@@ -160,20 +157,21 @@ func exchangeHTTP2(ctx context.Context, conn net.Conn, service string) error {
 		return fmt.Errorf("no answer to a request: %w", err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return statusError(resp.StatusCode)
-	}
-	return nil
+	return p.admits(resp.StatusCode)
 }
 
-func exchangeGRPC(ctx context.Context, conn net.Conn, service string) error {
-	if err := rpc.Healthy(ctx, onlyConn(conn), service); err != nil {
+func exchangeGRPC(ctx context.Context, conn net.Conn, p *pod) error {
+	err := rpc.Healthy(ctx, onlyConn(conn), p.service)
+	if p.own.IsOwn() {
+		err = anyStatus(err)
+	}
+	if err != nil {
 		return fmt.Errorf("no answer to a request: %w", err)
 	}
 	return nil
 }
 
-func exchangeTCP(ctx context.Context, conn net.Conn, _ string) error {
+func exchangeTCP(ctx context.Context, conn net.Conn, _ *pod) error {
 	if err := echoed(ctx, conn, []byte("tare\n")); err != nil {
 		return fmt.Errorf("no echo: %w", err)
 	}

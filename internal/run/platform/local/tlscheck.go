@@ -65,8 +65,13 @@ func (v *verifier) checkIdentity(ctx context.Context, p *pod) check.Check {
 	default:
 		c.OK, c.Detail = true, fmt.Sprintf("%s is served to %s", served, caller)
 	}
-	if !c.OK {
-		c.Hint = tlsHint
+	if c.OK {
+		return c
+	}
+	c.Hint = tlsHint
+	var status statusError
+	if p.own.IsOwn() && errors.As(err, &status) {
+		c.Hint = "set ready to a path that the program answers with 200, so that refusals of the mesh are distinguishable"
 	}
 	return c
 }
@@ -214,7 +219,7 @@ func exchange(ctx context.Context, p *pod, secure func(net.Conn) (net.Conn, stri
 	if err != nil {
 		return "", err
 	}
-	if err := clients[p.protocol].exchange(ctx, conn, p.service); err != nil {
+	if err := clients[p.protocol].exchange(ctx, conn, p); err != nil {
 		return "", err
 	}
 	return served, nil

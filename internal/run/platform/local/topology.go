@@ -91,21 +91,30 @@ func callers(t app.Topology, name string) []string {
 	return names
 }
 
-// visits counts the calls of each service for one request at the entry. most marks counts that are
-// a maximum, after a call with a probability.
-func visits(t app.Topology) (n map[string]int, most map[string]bool, err error) {
+// visits counts the calls of each service for one request at the entry.
+func visits(t app.Topology) (map[string]called, error) {
 	order, err := calleesFirst(t)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	n, most = map[string]int{entryOf(t): 1}, map[string]bool{}
+	all := map[string]called{entryOf(t): {times: 1}}
 	for _, s := range slices.Backward(order) {
-		for _, c := range s.Calls {
-			n[c.Service] += n[s.Name] * (1 + t.Redirected(c))
-			most[c.Service] = most[c.Service] || most[s.Name] || uncertain(c)
+		for callee, n := range all[s.Name].calls(t, s) {
+			all[callee] = all[callee].plus(n)
 		}
 	}
-	return n, most, nil
+	return all, nil
+}
+
+// calls counts the calls of each callee by a service with these visits.
+func (c called) calls(t app.Topology, s app.Service) map[string]called {
+	all := map[string]called{}
+	for _, call := range s.Calls {
+		all[call.Service] = all[call.Service].plus(called{
+			times: c.times * int64(1+t.Redirected(call)), atMost: c.atMost || uncertain(call), some: c.some || s.IsOwn(),
+		})
+	}
+	return all
 }
 
 // uncertain reports whether a call has a probability below 1.

@@ -86,6 +86,9 @@ func (v *verifier) probe(ctx context.Context) check.Check {
 	if !c.OK {
 		c.Detail += "; the first failure: " + first
 		c.Hint = "the application, or a proxy before it, answers incorrectly; see their logs in the trial's provenance directory"
+		if s.IsOwn() {
+			c.Hint = "factors.route has the path that the program answers with status 200; its log is in the trial's provenance directory"
+		}
 	}
 	return c
 }

@@ -1,0 +1,47 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A long log keeps its beginning and its end. A shorter one is left alone.
+func TestShorten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	var b bytes.Buffer
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "line %d\n", i)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{1 << 20, 4 << 10} {
+		if err := shorten(path, limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) > 3<<10 || !bytes.HasPrefix(got, []byte("line 0\n")) || !bytes.HasSuffix(got, []byte("line 9999\n")) || !bytes.Contains(got, []byte("bytes were removed here")) {
+		t.Errorf("%d bytes: %.40q … %q", len(got), got, got[max(0, len(got)-40):])
+	}
+}
+
+// A chatty process does not fill the disk, and its last lines are known.
+func TestMaxLog(t *testing.T) {
+	c := child("lines")
+	c.Log, c.MaxLog = filepath.Join(t.TempDir(), "log"), 200
+	p := start(t, c)
+	if err := p.Wait(); err == nil {
+		t.Fatal("exit status 0, want 3")
+	}
+	eventually(t, "the log is short", func() bool { info, err := os.Stat(c.Log); return err == nil && info.Size() < 400 })
+	if tail := p.Tail(1); len(tail) != 1 || tail[0] != "last words" {
+		t.Errorf("it last wrote %q", tail)
+	}
+}

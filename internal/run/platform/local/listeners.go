@@ -1,0 +1,133 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// tcpListen is the state of a listening socket in /proc/net/tcp.
+const tcpListen = 0x0a
+
+// forwarders are programs that listen for another process: their CPU is not that of the application.
+var forwarders = []string{"docker-proxy", "rootlessport", "sshd", "ssh", "kubectl", "slirp4netns", "pasta", "gvproxy"}
+
+// sockets returns the listening TCP sockets of this network namespace, by inode.
+func sockets() (map[string]netip.AddrPort, error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]netip.AddrPort{}
+	for _, read := range []func() (procfs.NetTCP, error){proc.NetTCP, proc.NetTCP6} {
+		lines, err := read()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // without IPv6
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			if ip, ok := netip.AddrFromSlice(l.LocalAddr); ok && l.St == tcpListen && l.LocalPort <= 65535 {
+				all[fmt.Sprintf("socket:[%d]", l.Inode)] = netip.AddrPortFrom(ip.Unmap(), uint16(l.LocalPort))
+			}
+		}
+	}
+	return all, nil
+}
+
+// listening lists the addresses on which a process or one of its descendants listens. It is empty
+// where that cannot be read.
+func listening(pid int) []netip.AddrPort {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	all, err := sockets()
+	if err != nil {
+		return nil
+	}
+	pids := []int{pid}
+	below, err := descendants([]platform.Task{{PID: pid}}, nil)
+	if err == nil {
+		for _, d := range below {
+			pids = append(pids, d.task.PID)
+		}
+	}
+	var found []netip.AddrPort
+	for _, pid := range pids {
+		for _, name := range descriptorsOf(pid) {
+			if at, ok := all[name]; ok && !slices.Contains(found, at) {
+				found = append(found, at)
+			}
+		}
+	}
+	slices.SortFunc(found, netip.AddrPort.Compare)
+	return found
+}
+
+func descriptorsOf(pid int) []string {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return nil
+	}
+	names, err := p.FileDescriptorTargets()
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// listeners finds the processes that listen on an address: of several that share the socket, only
+// the ancestors of the others.
+func listeners(at netip.AddrPort) ([]int, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("%w on %s", errors.ErrUnsupported, runtime.GOOS)
+	}
+	all, err := sockets()
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for inode, socket := range all {
+		if socket.Port() == at.Port() && (socket.Addr() == at.Addr() || socket.Addr().IsUnspecified()) {
+			wanted[inode] = true
+		}
+	}
+	procs, err := procfs.AllProcs()
+	if err != nil {
+		return nil, err
+	}
+	parents := map[int]int{}
+	for _, p := range procs {
+		if !slices.ContainsFunc(descriptorsOf(p.PID), func(name string) bool { return wanted[name] }) {
+			continue
+		}
+		stat, err := p.Stat()
+		if err != nil {
+			continue // it has ended
+		}
+		if slices.ContainsFunc(forwarders, func(name string) bool { return strings.HasPrefix(stat.Comm, name) }) {
+			return nil, fmt.Errorf("%s (process %d) forwards connections to another process, whose CPU is unknown", stat.Comm, p.PID)
+		}
+		parents[p.PID] = stat.PPID
+	}
+	var found []int
+	for pid, parent := range parents {
+		if _, shared := parents[parent]; !shared {
+			found = append(found, pid)
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no process of this user, and of this network namespace, has the socket")
+	}
+	slices.Sort(found)
+	return found, nil
+}

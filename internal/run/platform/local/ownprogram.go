@@ -1,0 +1,213 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/rpc"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+const (
+	// ownTimeout bounds the start of a program of the user.
+	ownTimeout = 60 * time.Second
+	// elsewhereTimeout bounds it while the program listens, but not on its port.
+	elsewhereTimeout = 10 * time.Second
+	// ownPause is the time between two checks of its readiness.
+	ownPause = 50 * time.Millisecond
+	// ownLog is about the max size of its log, bytes.
+	ownLog = 16 << 20
+)
+
+// ownPrograms are the programs of the user that run services.
+type ownPrograms struct {
+	layout    *layout
+	workspace *workspace
+	processes *processes
+	limit     time.Duration // of a start
+	elsewhere time.Duration // of a start while it listens, but not on its port
+}
+
+// address chooses the address of a program before its sidecar starts. A program that is not given its
+// address listens on 127.0.0.1 or on every address.
+func (o *ownPrograms) address(p *pod, s app.Service) (err error) {
+	p.own = s.Own
+	if s.URL != "" {
+		p.app, err = s.Address()
+		return err
+	}
+	ip := localhost
+	if s.UsesHost() {
+		ip = p.ip
+	}
+	port, err := o.layout.addresses.everywhere()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	p.app = netip.AddrPortFrom(ip, port)
+	return nil
+}
+
+// start starts the program of a pod and waits until it is ready.
+func (o *ownPrograms) start(ctx context.Context, p *pod, s app.Service) error {
+	if s.URL != "" {
+		return o.adopt(ctx, p, s)
+	}
+	at := app.Addresses{Host: p.app.Addr().String(), Port: int(p.app.Port()), Callees: map[string]netip.AddrPort{}}
+	for _, callee := range callees(s) {
+		if o.layout.proxied() {
+			at.Callees[callee] = p.outbound[callee]
+		} else {
+			at.Callees[callee] = o.layout.pods[callee][0].app
+		}
+	}
+	command, env := s.Expand(at)
+	cmd := proc.Command{
+		Path: command[0], Args: command[1:], Env: env, Dir: s.Dir,
+		Log: filepath.Join(o.workspace.provenance, p.name+"-app.log"), MaxLog: ownLog, Tree: true,
+	}
+	process, err := o.processes.runIn(ctx, p, "app", cmd, cmd, func(ctx context.Context) error { return o.start(ctx, p, s) })
+	if err != nil {
+		return err
+	}
+	return o.awaitReady(ctx, p, process)
+}
+
+// awaitReady waits until the program answers on its port.
+func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Process) error {
+	id := p.name + "/app"
+	began, elsewhere := time.Now(), time.Time{}
+	again := time.NewTicker(ownPause)
+	defer again.Stop()
+	for {
+		err := ready(ctx, p)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-process.Done():
+			return ended(id, process)
+		case <-ctx.Done():
+			return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
+		case <-again.C:
+		}
+		var refused *net.OpError
+		if !errors.As(err, &refused) {
+			elsewhere = time.Time{}
+		} else if listens := listening(process.PID); len(listens) > 0 && elsewhere.IsZero() {
+			elsewhere = time.Now()
+		}
+		switch {
+		case !elsewhere.IsZero() && time.Since(elsewhere) > o.elsewhere, time.Since(began) > o.limit:
+			return notReady(id, p, process, time.Since(began), err)
+		}
+	}
+}
+
+// notReady is the error of a program that does not serve in time.
+func notReady(id string, p *pod, process *proc.Process, after time.Duration, err error) error {
+	lines := []string{fmt.Sprintf("start %s: not ready after %v: %v", id, after.Round(time.Second), err), "  command: " + process.Command().String()}
+	advice := "its whole log is " + process.Command().Log
+	if listens := listening(process.PID); !slices.Contains(listens, p.app) && len(listens) > 0 {
+		var all []string
+		for _, at := range listens {
+			all = append(all, at.String())
+		}
+		lines = append(lines, fmt.Sprintf("  it listens on %s, and %s is expected", strings.Join(all, ", "), p.app))
+		advice = "write ${port} in the command, or let the program read the variable PORT; " + advice
+	}
+	if tail := process.Tail(20); len(tail) > 0 {
+		lines = append(lines, "  it last wrote:\n    "+strings.Join(tail, "\n    "))
+	} else {
+		lines = append(lines, "  it wrote nothing")
+	}
+	return hint.Wrap(errors.New(strings.Join(lines, "\n")), advice)
+}
+
+// adopt takes a program that already runs. Its process is only read.
+func (o *ownPrograms) adopt(ctx context.Context, p *pod, s app.Service) error {
+	if err := ready(ctx, p); err != nil {
+		return hint.Wrap(fmt.Errorf("reach %s: %w", s.URL, err), "start the program first, or let tare start it: write command instead of url")
+	}
+	pids, err := listeners(p.app)
+	if err != nil {
+		return hint.Wrap(fmt.Errorf("find the process that listens on %s: %w", p.app, err),
+			"run tare as the user of that process or as root, or let tare start the program: write command instead of url")
+	}
+	for _, pid := range pids {
+		o.processes.adopt(mesh.Task{ID: p.name + "/app", Pod: p.name, Service: p.service, Container: "app"}, pid)
+	}
+	return nil
+}
+
+// ready requests the path of a program's readiness. Without one any answer is enough.
+func ready(ctx context.Context, p *pod) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if p.protocol == app.GRPC {
+		over := &http.Transport{DisableKeepAlives: true, Protocols: protocols(2)}
+		return anyStatus(rpc.Healthy(ctx, over, p.app.String()))
+	}
+	version := 1
+	if p.protocol == app.HTTP2 {
+		version = 2
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(rootURL(p.app), "/")+p.healthPath(), nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, Protocols: protocols(version)},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if p.own.Ready != "" && (resp.StatusCode < 200 || resp.StatusCode > 399) {
+		return fmt.Errorf("GET %s is answered with %s", p.own.Ready, resp.Status)
+	}
+	return nil
+}
+
+// anyStatus accepts every answer of a gRPC server that is not a refusal of a proxy: the health service
+// may be missing.
+func anyStatus(err error) error {
+	var status *rpc.Error
+	if errors.As(err, &status) && (status.Code == rpc.Unimplemented || status.Code == rpc.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// healthPath is the path of requests for the health of the application.
+func (p *pod) healthPath() string {
+	switch {
+	case !p.own.IsOwn():
+		return "/healthz"
+	case p.own.Ready != "":
+		return p.own.Ready
+	}
+	return "/"
+}
+
+// admits returns the error of a status of a request for the health of the application. The
+// application of the user may answer with any that is not a refusal.
+func (p *pod) admits(status int) error {
+	if status == http.StatusOK || p.own.IsOwn() && !slices.Contains(refusals, statusError(status)) {
+		return nil
+	}
+	return statusError(status)
+}

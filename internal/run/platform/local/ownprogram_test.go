@@ -1,0 +1,255 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// A server in Python. Its mode is the first argument, its port the second.
+const ownServer = `
+import http.server, os, socketserver, sys, time, urllib.request
+mode, port = sys.argv[1], int(sys.argv[2])
+class Server(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        status, body = 200, b"ok\n"
+        if mode == "calls" and self.path == "/":
+            body = urllib.request.urlopen(os.environ["API_URL"]).read()
+        if self.path == "/missing":
+            status = 404
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *a): pass
+if mode == "crash":
+    print("no database", file=sys.stderr)
+    sys.exit(3)
+if mode == "slow":
+    time.sleep(1)
+if mode == "elsewhere":
+    port = 0
+if mode == "daemon" and os.fork() == 0: # leaves its process group
+    os.setsid()
+    if os.fork() > 0: os._exit(0)
+    open(sys.argv[3], "w").write(str(os.getpid()))
+    time.sleep(600)
+if mode == "child" and os.fork() > 0: # a child serves
+    os.wait()
+class Threads(socketserver.ThreadingMixIn, http.server.HTTPServer): daemon_threads = True
+Threads(("127.0.0.1", port), Server).serve_forever()
+`
+
+func python(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not on PATH")
+	}
+	return path
+}
+
+func own(t *testing.T, mode string, more ...string) app.Own {
+	return app.Own{Command: append([]string{python(t), "-c", ownServer, mode, "${port}"}, more...), Dir: t.TempDir()}
+}
+
+// specOf is a specification of programs of the user.
+func specOf(t *testing.T, meshName string, services ...app.Service) platform.Spec {
+	t.Helper()
+	levels := experiment.DefaultLevels()
+	levels.Mesh = meshName
+	return platform.Spec{
+		Trial: plan.Trial{ID: "t"}, Treatment: plan.Treatment{ID: meshName, Levels: levels},
+		Topology: app.Topology{Name: "own", Entry: services[0].Name, Services: services},
+		Mesh:     load(t, meshName), Provenance: t.TempDir(),
+	}
+}
+
+func deployOwn(t *testing.T, o Options, spec platform.Spec) (*platform.Deployment, error) {
+	t.Helper()
+	o.AgentPath, o.FetchProgram = agent, fetchProgram
+	d, err := New(o).Deploy(t.Context(), spec)
+	if err == nil {
+		t.Cleanup(func() { _ = d.Remove(context.Background()) })
+	}
+	return d, err
+}
+
+func verified(t *testing.T, d *platform.Deployment) string {
+	t.Helper()
+	checks, err := d.Verifier.Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !c.OK {
+			return c.Name + ": " + c.Detail + "\n" + c.Hint
+		}
+	}
+	return ""
+}
+
+// Two programs of the user, one of which calls the other, pass every check under each mesh.
+func TestOwnPrograms(t *testing.T) {
+	meshes := []string{"none", "reference-mtls"}
+	if !short() {
+		meshes = append(meshes, "envoy", "consul")
+	}
+	for _, name := range meshes {
+		t.Run(name, func(t *testing.T) {
+			d, err := deployOwn(t, Options{}, specOf(t, name,
+				app.Service{Name: "web", Own: own(t, "calls"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "child")}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if failed := verified(t, d); failed != "" {
+				t.Error(failed)
+			}
+			tasks, err := d.Tasks(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for _, task := range tasks {
+				if task.Plane == metric.App {
+					ids = append(ids, task.ID)
+				}
+			}
+			// The child of the program is a task of its own.
+			if !slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, "api-0/app/") }) || !slices.Contains(ids, "web-0/app") {
+				t.Errorf("tasks of the application: %v", ids)
+			}
+		})
+	}
+}
+
+// A program that does not call through its sidecar, or not at all, is noticed.
+func TestOwnProgramThatBypassesTheMesh(t *testing.T) {
+	d, err := deployOwn(t, Options{settle: 200 * time.Millisecond}, specOf(t, "reference-mtls",
+		app.Service{Name: "web", Own: own(t, "plain"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "plain")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := verified(t, d); !strings.Contains(failed, "to api") || !strings.Contains(failed, "${api.url}") {
+		t.Errorf("failed check: %q", failed)
+	}
+}
+
+// Each failure of a start has its reason, and the last lines of the log.
+func TestOwnProgramThatFails(t *testing.T) {
+	ready := func(o app.Own, path string) app.Own { o.Ready = path; return o }
+	for name, tc := range map[string]struct {
+		own  app.Own
+		want []string
+	}{
+		"crash":     {own(t, "crash"), []string{"app-0/app is gone", "exit status 3", "no database"}},
+		"elsewhere": {own(t, "elsewhere"), []string{"not ready", "it listens on 127.0.0.1:", "${port}", "PORT"}},
+		"404":       {ready(own(t, "plain"), "/missing"), []string{"GET /missing is answered with 404", "it wrote nothing"}},
+		"absent":    {app.Own{Command: []string{"./absent"}}, []string{"start app-0/app", "no such file"}},
+		"silent":    {app.Own{Command: []string{"sleep", "60"}}, []string{"not ready", "connection refused", "sleep 60"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := deployOwn(t, Options{start: 1500 * time.Millisecond}, specOf(t, "none", app.Service{Name: "app", Own: tc.own}))
+			if err == nil {
+				t.Fatal("deployed")
+			}
+			got := err.Error() + "\n" + hint.Of(err)
+			for _, want := range tc.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q is not in:\n%s", want, got)
+				}
+			}
+		})
+	}
+}
+
+func TestOwnProgramThatStartsSlowly(t *testing.T) {
+	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "slow")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := verified(t, d); failed != "" {
+		t.Error(failed)
+	}
+}
+
+// Processes that left the process group of their program end with the deployment.
+func TestOwnProgramThatLeavesADaemon(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "daemon", file)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for deadline := time.Now().Add(10 * time.Second); pid == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		b, _ := os.ReadFile(file)
+		pid, _ = strconv.Atoi(string(b))
+	}
+	if pid == 0 {
+		t.Fatal("there is no daemon")
+	}
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !gone(pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d is left", pid)
+		}
+	}
+}
+
+// gone reports whether a process has ended, or waits for its parent to read its status.
+func gone(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(b), ") Z ")
+}
+
+// A program that already runs is measured and left alone.
+func TestRunningProgram(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	d, err := deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: app.Own{URL: server.URL}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := verified(t, d); failed != "" {
+		t.Error(failed)
+	}
+	tasks, err := d.Tasks(t.Context())
+	if err != nil || !slices.ContainsFunc(tasks, func(task platform.Task) bool {
+		return task.ID == "app-0/app" && task.PID == os.Getpid() && task.Plane == metric.App
+	}) {
+		t.Errorf("tasks %v, %v", tasks, err)
+	}
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := http.Get(server.URL); err != nil {
+		t.Errorf("after the removal: %v", err)
+	}
+	server.Close()
+	_, err = deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: app.Own{URL: server.URL}}))
+	if err == nil || !strings.Contains(err.Error(), "connection refused") || errors.Is(err, context.Canceled) {
+		t.Errorf("a stopped server: %v", err)
+	}
+}
