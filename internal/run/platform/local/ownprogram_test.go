@@ -157,18 +157,21 @@ func TestOwnProgramThatBypassesTheMesh(t *testing.T) {
 func TestOwnProgramThatFails(t *testing.T) {
 	ready := func(o app.Own, path string) app.Own { o.Ready = path; return o }
 	for name, tc := range map[string]struct {
-		own  app.Own
-		want []string
+		own   app.Own
+		start time.Duration // it must have begun to listen by then
+		want  []string
 	}{
-		"crash":     {own(t, "crash"), []string{"app-0/app is gone", "exit status 3", "no database"}},
-		"elsewhere": {own(t, "elsewhere"), []string{"not ready", "it listens on 127.0.0.1:", "${port}", "PORT"}},
-		"404":       {ready(own(t, "plain"), "/missing"), []string{"GET /missing is answered with 404", "it wrote nothing"}},
-		"absent":    {app.Own{Command: []string{"./absent"}}, []string{"start app-0/app", "no such file"}},
-		"silent":    {app.Own{Command: []string{"sleep", "60"}}, []string{"not ready", "connection refused", "sleep 60"}},
+		"crash":     {own(t, "crash"), time.Minute, []string{"app-0/app is gone", "exit status 3", "no database"}},
+		"elsewhere": {own(t, "elsewhere"), time.Minute, []string{"not ready", "it listens on 127.0.0.1:", "${port}", "PORT"}},
+		"404":       {ready(own(t, "plain"), "/missing"), 10 * time.Second, []string{"GET /missing is answered with 404", "it wrote nothing"}},
+		"absent":    {app.Own{Command: []string{"./absent"}}, time.Minute, []string{"start app-0/app", "no such file"}},
+		"silent":    {app.Own{Command: []string{"sleep", "60"}}, time.Second, []string{"not ready", "connection refused", "sleep 60"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := deployOwn(t, Options{start: 1500 * time.Millisecond}, specOf(t, "none", app.Service{Name: "app", Own: tc.own}))
+			if t.Parallel(); short() && tc.start == 10*time.Second {
+				t.Skip("waits 10 s")
+			}
+			_, err := deployOwn(t, Options{start: tc.start, astray: time.Millisecond}, specOf(t, "none", app.Service{Name: "app", Own: tc.own}))
 			if err == nil {
 				t.Fatal("deployed")
 			}

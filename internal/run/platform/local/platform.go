@@ -48,6 +48,7 @@ type Options struct {
 	edit   func(*app.Instance) // changes the configuration of an application; for tests
 	settle time.Duration       // maximum delay of counters; 0: settleTimeout
 	start  time.Duration       // maximum start of a program of the user; 0: ownTimeout
+	astray time.Duration       // the same while it listens elsewhere; 0: elsewhereTimeout
 }
 
 // Platform is the local platform.
@@ -209,7 +210,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	return &deployment{
 		layout: trial, workspace: files, processes: ps, control: control, proxies: data,
 		apps:     &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
-		own:      &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.start, elsewhereTimeout)},
+		own:      &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
 		verifier: &verifier{layout: trial, processes: ps, control: control, proxies: data, settle: cmp.Or(p.options.settle, settleTimeout)},
 		faults:   &taskFaults{layout: trial, processes: ps, control: control},
 		network:  &networkFaults{layout: trial, processes: ps},
