@@ -151,6 +151,11 @@ lint: ## gofmt, the word list, go vet, staticcheck, gosec, govulncheck
 bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
 
+.PHONY: bench-design
+bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-blocks 12 -only carry-over'
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/benchdesign
+	bin/benchdesign $(BENCHDESIGN)
+
 .PHONY: bench-load
 bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md
 	GO='$(GO)' tools/generators/install.sh nginx || echo "without nginx: benchload's own server takes its place"

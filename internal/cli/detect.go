@@ -102,7 +102,11 @@ func (c *CommandLine) detect(ctx context.Context, s *Study, o detectOptions) err
 		return hint.New("`tare doctor` checks this machine; --from names a run with more blocks",
 			"%s: no comparison of this plan has %d valid pairs", source, stats.MinN)
 	}
-	return c.writeSensitivities(s, found, source, share, o.within)
+	if err := c.writeSensitivities(s, found, source, share, o.within); err != nil || s.Plan.Slices == nil {
+		return err
+	}
+	fmt.Fprintln(c.Out)
+	return s.allocation(c.Out, runs, share)
 }
 
 // earlier opens the runs that are named, or those in runs/ of the same experiment and machine.

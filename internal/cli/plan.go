@@ -46,6 +46,9 @@ trials in order, and the expected time. It starts nothing and writes nothing. Th
 same file and seed give the same plan on every machine. A file without a seed gets
 a fresh one: --set seed=N repeats its plan.
 
+After interleaved runs of the experiment under the same conditions it prints how the
+time is best divided: number and length of blocks.
+
 With --detect it prints how many blocks show a difference of a given size four times
 in five, and with --within what a given time shows. The spread is that of earlier
 runs of the experiment under the same conditions, or of a pilot (--pilot).`,
@@ -72,7 +75,10 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 					if short := runner.ShortMeasure(s.Experiment.Phases, refresh); short != "" {
 						c.Notef("%s", short)
 					}
-					return printable.Safe(f.name, f.write)(c.Out, s)
+					if err := printable.Safe(f.name, f.write)(c.Out, s); err != nil || f.name != planFormats[0].name {
+						return err
+					}
+					return c.planAllocation(s)
 				}
 			}
 			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
@@ -176,6 +182,8 @@ func against(p *plan.Plan, t plan.Treatment) string {
 	switch {
 	case t.Control:
 		return t.Baseline + " (control: no difference expected)"
+	case t.Reference:
+		return t.Baseline + " (standard weight)"
 	case t.Baseline != "":
 		return t.Baseline
 	}

@@ -46,6 +46,7 @@ func (v scheduleRules) repetition() {
 	v.blocks()
 	v.order()
 	v.interleaved()
+	v.reference()
 	within(v.validation, "seed", v.e.Seed, 0, maxSeed, "")
 	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
 		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)

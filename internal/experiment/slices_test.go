@@ -35,6 +35,23 @@ func TestRefusedInterleaving(t *testing.T) {
 	}
 }
 
+// A standard weight needs this machine, a baseline and HTTP/1.1.
+func TestReference(t *testing.T) {
+	for body, want := range map[string]string{
+		"factors: {mesh: [none, envoy]}":                                                       "",
+		"factors: {mesh: [none, envoy]}\nplatform: {kind: kubernetes}":                         "platform local only",
+		"factors: {mesh: [envoy, envoy-tcp]}":                                                  "needs a baseline",
+		"factors: {mesh: [none, reference]}":                                                   "among the levels already",
+		"factors: {mesh: [none, envoy], protocol: [http1, grpc]}":                              "HTTP/1.1 only",
+		"factors: {mesh: [none, envoy]}\napplication: {services: [{name: a, protocol: grpc}]}": "HTTP/1.1 only",
+	} {
+		e, err := decodeText(body + "\nreference: true\n")
+		if want == "" && (err != nil || !e.Reference) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
 // The guard is a tenth of a short slice, and a guard of the file is kept, even zero.
 func TestDefaultSlices(t *testing.T) {
 	for body, want := range map[string]experiment.Slices{

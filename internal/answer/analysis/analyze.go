@@ -213,7 +213,8 @@ func (a *analysis) report() *Report {
 	}
 	if a.method != AsPublished {
 		r.Lines = a.lines(a.plan.Treatments, byTreatment)
-		r.Noise = a.noiseSources(a.plan.Treatments, byTreatment)
+		r.Noise = a.noiseSources(a.plan.Treatments, byTreatment, a.price())
+		r.Weights = a.standardWeights(byTreatment)
 	}
 	r.Stopping = a.stopping(r)
 	r.Expectations = a.expectations()

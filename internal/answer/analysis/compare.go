@@ -11,7 +11,7 @@ import (
 
 // treatment estimates every metric of t over its valid trials.
 func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
-	out := Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Baseline: t.Baseline, N: len(trials), Metrics: map[string]Estimate{}, Warnings: []Warning{}}
+	out := Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Reference: t.Reference, Baseline: t.Baseline, N: len(trials), Metrics: map[string]Estimate{}, Warnings: []Warning{}}
 	for _, p := range a.plan.Trials {
 		if p.Treatment == t.ID {
 			out.Planned++

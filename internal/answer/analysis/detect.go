@@ -43,14 +43,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 		if err != nil {
 			return nil, err
 		}
-		key := keyOf(d.Plan(), *p)
-		partners, keys, tests := map[string]string{}, map[string]string{}, map[string]int{}
-		for _, t := range p.Treatments {
-			partners[key(t)] = t.ID
-		}
-		for _, t := range d.Plan().Treatments {
-			keys[t.ID] = partners[key(t)]
-		}
+		keys, tests := partners(d.Plan(), *p), map[string]int{}
 		for _, q := range r.Questions {
 			for _, t := range q.Treatments {
 				tests[t] = q.Tests
@@ -93,6 +86,19 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 		}
 	}
 	return all, nil
+}
+
+// partners are the treatments of a plan that those of an earlier run equal, by their ID there.
+func partners(earlier, p plan.Plan) map[string]string {
+	key := keyOf(earlier, p)
+	planned, all := map[string]string{}, map[string]string{}
+	for _, t := range p.Treatments {
+		planned[key(t)] = t.ID
+	}
+	for _, t := range earlier.Treatments {
+		all[t.ID] = planned[key(t)]
+	}
+	return all
 }
 
 // pair names a metric of a planned comparison.

@@ -167,7 +167,7 @@ const (
 )
 
 var experimentFields = map[string]role{
-	"metadata": ignored, "confidence": ignored, "baseline": ignored, "control": ignored, "equivalence": ignored,
+	"metadata": ignored, "confidence": ignored, "baseline": ignored, "control": ignored, "reference": ignored, "equivalence": ignored,
 	"factors": ignored,   // treatments are matched one by one
 	"import":  mayDiffer, // how many files there were
 	"blocks":  mayDiffer, "seed": mayDiffer, "validity": mayDiffer,

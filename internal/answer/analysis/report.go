@@ -50,8 +50,10 @@ type Report struct {
 	Floor       []Floor      `json:"floor"`
 	Lines       []Line       `json:"lines"`
 	// Noise is present with interleaved trials.
-	Noise    []NoiseSource `json:"noise,omitempty"`
-	Warnings []Warning     `json:"warnings"`
+	Noise []NoiseSource `json:"noise,omitempty"`
+	// Weights are present with reference: true.
+	Weights  []StandardWeight `json:"standard_weights,omitempty"`
+	Warnings []Warning        `json:"warnings"`
 	// Stopping is present if the number of blocks depends on the results.
 	Stopping *Stopping `json:"stopping,omitempty"`
 	// Latencies define the latencies of other generators than tare's own.
@@ -132,15 +134,16 @@ type Estimate struct {
 
 // Treatment is one combination of factor levels.
 type Treatment struct {
-	ID       string              `json:"id"`
-	Factors  plan.Factors        `json:"factors"`
-	Control  bool                `json:"control,omitempty"`
-	Baseline string              `json:"baseline,omitempty"` // ID of what it is compared with; absent for a baseline
-	N        int                 `json:"n"`                  // valid trials
-	Planned  int                 `json:"planned"`
-	Metrics  map[string]Estimate `json:"metrics"`
-	Roles    []Role              `json:"roles,omitempty"` // of data and control plane, where they have several
-	Warnings []Warning           `json:"warnings"`
+	ID        string              `json:"id"`
+	Factors   plan.Factors        `json:"factors"`
+	Control   bool                `json:"control,omitempty"`
+	Reference bool                `json:"reference,omitempty"` // the standard weight
+	Baseline  string              `json:"baseline,omitempty"`  // ID of what it is compared with; absent for a baseline
+	N         int                 `json:"n"`                   // valid trials
+	Planned   int                 `json:"planned"`
+	Metrics   map[string]Estimate `json:"metrics"`
+	Roles     []Role              `json:"roles,omitempty"` // of data and control plane, where they have several
+	Warnings  []Warning           `json:"warnings"`
 }
 
 // Comparison is one metric of a treatment against its baseline.

@@ -26,6 +26,11 @@ type NoiseSource struct {
 	// Deployment is that between deployments; absent with fewer than two blocks. Only more blocks
 	// reduce the interval that it causes.
 	Deployment *float64 `json:"deployment,omitempty"`
+	// Price is what a block of this run cost.
+	Price *BlockPrice `json:"price,omitempty"`
+	// BestSlices is the number of slices of each treatment in a block that narrows the interval most in a given
+	// time. Absent if a source has no noise, or without a price.
+	BestSlices *float64 `json:"best_slices,omitempty"`
 	// These is the difference of these deployments alone, with its interval over slices; of a run
 	// of one block. It is no statement about other deployments.
 	These *stats.Interval `json:"these_deployments,omitempty"`
@@ -106,11 +111,11 @@ func idlePerSecond(rows []result.Slice) map[metric.Plane]float64 {
 }
 
 // noiseSources divides the noise of the comparisons of interleaved trials.
-func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[string][]Trial) []NoiseSource {
+func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[string][]Trial, price *BlockPrice) []NoiseSource {
 	var all []NoiseSource
 	for _, t := range treatments {
 		for _, part := range noiseParts {
-			if n, ok := x.noiseSource(t, part, byTreatment); ok {
+			if n, ok := x.noiseSource(t, part, byTreatment, price); ok {
 				all = append(all, n)
 			}
 		}
@@ -118,7 +123,7 @@ func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[st
 	return all
 }
 
-func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[string][]Trial) (n NoiseSource, ok bool) {
+func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[string][]Trial, price *BlockPrice) (n NoiseSource, ok bool) {
 	name := metric.Of(metric.CPUPerRequest, part)
 	m, _ := metric.Lookup(name)
 	n = NoiseSource{Treatment: t.ID, Baseline: t.Baseline, Metric: name, Unit: m.Unit}
@@ -153,6 +158,10 @@ func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[s
 	}
 	between := math.Sqrt(max(0, variance(blocks)-within))
 	n.Deployment = &between
+	if n.Price = price; price != nil && between > 0 {
+		best := price.BestSlices(n.Slice*math.Sqrt(float64(n.Slices)), between)
+		n.BestSlices = &best
+	}
 	return n, true
 }
 

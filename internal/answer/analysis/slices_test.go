@@ -32,7 +32,7 @@ func TestNoiseIsDividedBySource(t *testing.T) {
 			}
 		}
 		x := estimator{confidence: 0.95}
-		n := x.noiseSources([]plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none"}}, byTreatment)
+		n := x.noiseSources([]plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none"}}, byTreatment, &BlockPrice{Block: 5, Row: 0.2})
 		if c.slice == 0 {
 			if len(n) == 1 && n[0].Slice > 1e-6 {
 				t.Errorf("%+v", n[0])
@@ -47,6 +47,9 @@ func TestNoiseIsDividedBySource(t *testing.T) {
 		if math.Abs(n[0].Slice/slice-1) > 0.05 || math.Abs(*n[0].Deployment-deployment) > 0.25*max(slice, deployment) {
 			t.Errorf("slices %.2f, deployments %.2f; want %.2f and %.2f", n[0].Slice, *n[0].Deployment, slice, deployment)
 		}
+		if best := math.Sqrt(5/0.2) * c.slice / c.deployment; c.deployment >= 10 && (n[0].BestSlices == nil || math.Abs(*n[0].BestSlices/best-1) > 0.3) {
+			t.Errorf("best number of slices %v, want %.1f", n[0].BestSlices, best)
+		}
 	}
 }
 
@@ -56,7 +59,7 @@ func TestNoiseOfOneBlock(t *testing.T) {
 		return []Trial{{Block: 1, slices: sliceCosts{"data": costs}, Metrics: map[string]float64{"cpu_us_per_request/data": costs[0]}}}
 	}
 	x := estimator{confidence: 0.95}
-	n := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Trial{"none": of(1, 2, 3, math.NaN()), "envoy": of(11, 13, 12, 5)})
+	n := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Trial{"none": of(1, 2, 3, math.NaN()), "envoy": of(11, 13, 12, 5)}, nil)
 	if len(n) != 1 || n[0].Deployment != nil || n[0].These == nil || !n[0].These.Known() || n[0].Slices != 3 || n[0].These.Estimate != 10 {
 		t.Errorf("%+v", n)
 	}

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // abilities are the features of meshes, in words.
@@ -23,6 +25,9 @@ var abilities = []struct {
 func (d *run) unequal() []Warning {
 	of := maps.Clone(d.environment.Provides)
 	maps.DeleteFunc(of, func(_ string, p mesh.Provides) bool { return p == mesh.Provides{} }) // no mesh
+	if slices.ContainsFunc(d.plan.Treatments, func(t plan.Treatment) bool { return t.Reference }) {
+		delete(of, experiment.ReferenceMesh) // it is no level of the comparison
+	}
 	lacks := map[string][]string{}
 	for _, ability := range abilities {
 		some := slices.ContainsFunc(slices.Collect(maps.Values(of)), ability.has)

@@ -54,6 +54,15 @@ func PairsFor(halfNow float64, n int, half, confidence float64) (int, bool) {
 	return 0, false
 }
 
+// HalfWidth is half of the interval of the mean of n observations with a standard deviation; infinite
+// below two.
+func HalfWidth(sd float64, n int, confidence float64) float64 {
+	if n < 2 {
+		return math.Inf(1)
+	}
+	return tQuantile(float64(n-1), 1-(1-confidence)/2) * sd / math.Sqrt(float64(n))
+}
+
 // Wilson returns the score interval for a proportion of k in n (Wilson, JASA
 // 1927), which stays within 0..1 and is useful at k = 0. It holds for
 // independent events: requests of one trial are not, so it is a lower bound on

@@ -107,6 +107,9 @@ func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[exper
 		if t.Baseline == "" && e.Control || e.ControlAll {
 			out = append(out, control(t, ids))
 		}
+		if t.Baseline == "" && e.Reference {
+			out = append(out, reference(t, ids))
+		}
 	}
 	return out, nil
 }
@@ -136,6 +139,19 @@ func control(t Treatment, ids namer) Treatment {
 		factors[name] = value
 	}
 	return Treatment{ID: ids.unique(t.ID + "-control"), Factors: factors, Levels: t.Levels, Control: true, Baseline: t.ID}
+}
+
+// reference is the reference proxy beside a baseline, under the same load.
+func reference(t Treatment, ids namer) Treatment {
+	factors := Factors{}
+	for name, value := range t.Factors {
+		factors[name] = value
+	}
+	factors["mesh"] = experiment.ReferenceMesh
+	levels := t.Levels
+	levels.Mesh = experiment.ReferenceMesh
+	name := experiment.ReferenceMesh + strings.TrimPrefix(t.ID, t.Levels.Mesh)
+	return Treatment{ID: ids.unique(name), Factors: factors, Levels: levels, Reference: true, Baseline: t.ID}
 }
 
 // treatment resolves one choice of a level for each factor; a factor that has none keeps that of otherwise.

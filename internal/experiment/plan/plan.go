@@ -21,11 +21,13 @@ type Factors map[string]any
 
 // Treatment is one combination of factor levels, resolved.
 type Treatment struct {
-	ID       string            `json:"id"` // file-name safe, unique in the plan, e.g. "envoy-rate1000"
-	Factors  Factors           `json:"factors"`
-	Levels   experiment.Levels `json:"levels"`             // the same, typed, with defaults filled in
-	Control  bool              `json:"control,omitempty"`  // the second baseline of an A/A pair
-	Baseline string            `json:"baseline,omitempty"` // ID of the treatment this one is compared with; empty for a baseline
+	ID      string            `json:"id"` // file-name safe, unique in the plan, e.g. "envoy-rate1000"
+	Factors Factors           `json:"factors"`
+	Levels  experiment.Levels `json:"levels"`            // the same, typed, with defaults filled in
+	Control bool              `json:"control,omitempty"` // the second baseline of an A/A pair
+	// Reference is the reference proxy beside a baseline: the standard weight.
+	Reference bool   `json:"reference,omitempty"`
+	Baseline  string `json:"baseline,omitempty"` // ID of the treatment this one is compared with; empty for a baseline
 }
 
 // Trial is one run of one treatment in one block.

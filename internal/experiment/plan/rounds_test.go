@@ -139,6 +139,24 @@ func TestControlsAreInTheRound(t *testing.T) {
 	}
 }
 
+// The reference proxy is in the round of its baseline.
+func TestReferenceIsInTheRound(t *testing.T) {
+	p := expand(t, "reference: true\n"+interleaved+"factors: {mesh: [none, envoy], rate: [100, 200]}\n")
+	if got := ids(p); !slices.Equal(got, []string{"none-rate100", "none-rate100-control < none-rate100", "reference-rate100 < none-rate100",
+		"none-rate200", "none-rate200-control < none-rate200", "reference-rate200 < none-rate200", "envoy-rate100 < none-rate100", "envoy-rate200 < none-rate200"}) {
+		t.Errorf("%q", got)
+	}
+	members := map[int]int{}
+	for _, x := range p.Trials {
+		members[x.Round]++
+	}
+	for round, n := range members {
+		if n != 4 || round == 0 {
+			t.Errorf("round %d has %d trials", round, n)
+		}
+	}
+}
+
 // An A/A test has the order of the experiment.
 func TestAAIsInterleaved(t *testing.T) {
 	e, err := experiment.Decode("t.yaml", []byte(header+interleaved+"factors: {mesh: [none, envoy]}\n"), experiment.Known{})

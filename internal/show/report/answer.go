@@ -31,7 +31,7 @@ func Answer(r *analysis.Report) []string {
 	v := view{r: r, label: newLabels(r)}
 	var compared []analysis.Treatment
 	for _, tr := range r.Treatments {
-		if _, ok := v.compared(tr.ID, answerCost); ok && !tr.Control {
+		if _, ok := v.compared(tr.ID, answerCost); ok && !tr.Control && !tr.Reference {
 			compared = append(compared, tr)
 		}
 	}

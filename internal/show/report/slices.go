@@ -64,6 +64,21 @@ func noiseSection(t text) {
 	}
 }
 
+// otherLength is the factor from which another length of blocks is worth a change: the variance that a time
+// buys is within 5 % of the best.
+const otherLength = 1.6
+
+// bestWords compares the best number of slices with that of the run.
+func bestWords(factor float64) string {
+	switch {
+	case factor > otherLength:
+		return fmt.Sprintf("longer blocks (phases.measure × %s), then more", rough(min(factor, 20)))
+	case factor < 1/otherLength:
+		return "more blocks, and shorter ones"
+	}
+	return "more blocks"
+}
+
 // dominates is the share of the variance above which a source has most of the noise.
 const dominates = 0.67
 
@@ -71,6 +86,9 @@ const dominates = 0.67
 func cure(n analysis.NoiseSource, q quantity) string {
 	if n.These != nil {
 		return fmt.Sprintf("these deployments only: %s%s %s; more blocks", difference(*n.These, q.scale), q.unitText(), bounds(*n.These, q.scale, signed))
+	}
+	if best := n.BestSlices; best != nil && n.Price != nil {
+		return bestWords(*best / float64(n.Slices))
 	}
 	between, within := math.Pow(*n.Deployment, 2), math.Pow(n.Slice, 2)
 	switch share := between / (between + within); {

@@ -14,7 +14,7 @@ import (
 // nothing for it.
 var sections = []func(text){
 	answerSection, headerSection, treatmentsSection, stagesSection, requestsSection, failuresSection, expectationsSection, boundariesSection, differencesSection,
-	floorSection, smallestSection, noiseSection, rolesSection, linesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
+	floorSection, smallestSection, noiseSection, weightSection, rolesSection, linesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 
 // text is the input of a section: the report, and the page it writes on.

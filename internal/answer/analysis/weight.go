@@ -1,0 +1,98 @@
+package analysis
+
+import (
+	"math"
+
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// StandardWeight is the reference proxy beside a baseline, and costs in its weight: CPU that it and
+// they used in the same slices. A faster processor makes both lighter.
+type StandardWeight struct {
+	Treatment string `json:"treatment"` // the reference proxy
+	Baseline  string `json:"baseline"`
+	// Weight is the data-plane CPU of a request through the reference proxy.
+	Weight stats.Interval `json:"weight_us"`
+	N      int            `json:"n"`
+	Costs  []WeightCost   `json:"costs"`
+}
+
+// WeightCost is the cost of a treatment beyond its baseline, in standard weights.
+type WeightCost struct {
+	Treatment string `json:"treatment"`
+	Baseline  string `json:"baseline"`
+	Metric    string `json:"metric"`
+	// Weights is the mean over blocks of cost over weight.
+	Weights stats.Interval `json:"weights"`
+	N       int            `json:"n"`
+	// Coefficient is the slope of the logarithm of the cost over that of the weight, over blocks. At 1 the
+	// machine's speed cancels in Weights, and at 0 dividing by the weight adds noise. Absent where a
+	// cost is not positive.
+	Coefficient *stats.Interval `json:"coefficient,omitempty"`
+	// CV and CVWeights are the standard deviations over blocks of the cost and of Weights, over their means.
+	CV        *float64 `json:"cv,omitempty"`
+	CVWeights *float64 `json:"cv_weights,omitempty"`
+}
+
+// weightParts are the parts whose costs are given in standard weights.
+var weightParts = []string{"data", "total"}
+
+// standardWeights gives the costs of the treatments that share a baseline with a reference proxy.
+func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWeight {
+	var all []StandardWeight
+	for _, ref := range a.plan.Treatments {
+		if !ref.Reference {
+			continue
+		}
+		weights := map[int]float64{}
+		var values []float64
+		for _, t := range byTreatment[ref.ID] {
+			if w := t.Metrics[metric.Of(metric.CPUPerRequest, "data")]; w > 0 {
+				weights[t.Block] = w
+				values = append(values, w)
+			}
+		}
+		s := StandardWeight{Treatment: ref.ID, Baseline: ref.Baseline, Weight: stats.MeanInterval(values, a.confidence).Interval, N: len(values), Costs: []WeightCost{}}
+		for _, t := range a.plan.Treatments {
+			if t.Control || t.Reference || t.Baseline != ref.Baseline {
+				continue
+			}
+			for _, part := range weightParts {
+				if c, ok := a.inWeights(t, metric.Of(metric.CPUPerRequest, part), weights, byTreatment); ok {
+					s.Costs = append(s.Costs, c)
+				}
+			}
+		}
+		if s.N > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// inWeights is one cost in standard weights, over the blocks in which it and the weight are known.
+func (x *estimator) inWeights(t plan.Treatment, name string, weights map[int]float64, byTreatment map[string][]Trial) (c WeightCost, ok bool) {
+	c = WeightCost{Treatment: t.ID, Baseline: t.Baseline, Metric: name}
+	p := x.pairs(name, byBlock(byTreatment[t.ID]), byBlock(byTreatment[t.Baseline]))
+	var costs, ratios []float64
+	var points []stats.Point
+	for i, block := range p.blocks {
+		w, cost := weights[block], p.treatment[i]-p.baseline[i]
+		if w <= 0 {
+			continue
+		}
+		costs, ratios = append(costs, cost), append(ratios, cost/w)
+		points = append(points, stats.Point{X: math.Log(w), Y: math.Log(cost), Weight: 1, Group: block})
+	}
+	if c.N = len(costs); c.N == 0 {
+		return c, false
+	}
+	c.Weights = stats.MeanInterval(ratios, x.confidence).Interval
+	c.CV, c.CVWeights = number(stats.CV(costs)), number(stats.CV(ratios))
+	if slope := stats.Line(points, x.confidence).Slope; slope.Known() {
+		c.Coefficient = &slope.Interval
+	}
+	return c, true
+}

@@ -1,0 +1,62 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// weightSection gives costs in standard weights, and how much of the machine's speed cancels in them.
+func weightSection(t text) {
+	for _, w := range t.r.Weights {
+		var names, weights, intervals, coefficients, spreads []string
+		treatment := ""
+		for _, c := range w.Costs {
+			i := slices.IndexFunc(t.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == c.Treatment })
+			if i < 0 {
+				continue
+			}
+			row := func(cells ...string) {
+				for k, to := range []*[]string{&names, &weights, &intervals, &coefficients, &spreads} {
+					*to = append(*to, at(cells, k))
+				}
+			}
+			if tr := t.r.Treatments[i]; c.Treatment != treatment {
+				treatment = c.Treatment
+				row(fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r)))
+			}
+			half, known := c.Weights.HalfWidth()
+			coefficient := unknown
+			if c.Coefficient != nil {
+				coefficient = fixed(c.Coefficient.Estimate, 2) + " " + bounds(*c.Coefficient, 1, fixed2)
+			}
+			row("  "+quantityOf(c.Metric).name, fixed(c.Weights.Estimate, decimals(c.Weights.Estimate, half, known)),
+				bounds(c.Weights, 1, fixed), coefficient, spreadWords(c.CV)+" → "+spreadWords(c.CVWeights))
+		}
+		if len(names) == 0 {
+			continue
+		}
+		half, known := w.Weight.HalfWidth()
+		t.heading(fmt.Sprintf("Costs in standard weights (the reference proxy: %s µs of CPU/request here %s, %d blocks)",
+			fixed(w.Weight.Estimate, decimals(w.Weight.Estimate, half, known)), bounds(w.Weight, 1, fixed), w.N))
+		t.tableAt([]column{
+			{heads: []string{""}, cells: names, left: true},
+			{heads: []string{"standard", "weights"}, cells: weights},
+			{heads: []string{"", "interval"}, cells: intervals, left: true},
+			{heads: []string{"follows the weight", "with coefficient"}, cells: coefficients, left: true},
+			{heads: []string{"SD of a block", "µs → weights"}, cells: spreads},
+		}, 1, "")
+		t.line("Coefficient 1: the speed of the machine cancels in standard weights; 0: dividing by the weight adds noise.")
+	}
+}
+
+func fixed2(v float64, _ int) string { return fixed(v, 2) }
+
+// spreadWords is a relative standard deviation.
+func spreadWords(cv *float64) string {
+	if cv == nil {
+		return unknown
+	}
+	return rough(100**cv) + " %"
+}
