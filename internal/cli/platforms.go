@@ -54,7 +54,7 @@ type Opened struct {
 // prolong adds what the platform takes to p's expected times.
 func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
 	more := v.overhead
-	if v.refresh > 0 {
+	if v.refresh > 0 && !x.ByNodeAgent() {
 		more += runner.RefreshExtra(x.Phases, v.refresh)
 	}
 	p.TrialTime += more

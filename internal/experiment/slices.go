@@ -46,8 +46,18 @@ var interleaving = []struct {
 	has       func(*Experiment) bool
 	why, hint string
 }{
-	{func(e *Experiment) bool { return e.Platform.Kind != mesh.OnLocal },
-		"only platform local deploys several trials at once", "write order: balanced, or platform: {kind: local}"},
+	{(*Experiment).onCluster, "a cluster is interleaved only with order: interleaved, because it needs node agents", ""},
+	{func(e *Experiment) bool { return !e.onCluster() && e.Platform.Kind != mesh.OnLocal },
+		"only platforms local and kubernetes deploy several trials at once", "write order: balanced"},
+	{func(e *Experiment) bool { return e.onCluster() && e.Outside() },
+		"a load from outside has no clock in common with the nodes", "remove order, or load.from"},
+	{func(e *Experiment) bool { return e.onCluster() && e.Platform.Namespace != "" },
+		"each treatment needs a namespace of its own", "remove order, or platform.namespace"},
+	{func(e *Experiment) bool { return e.onCluster() && e.Application.Chart != nil },
+		"charts are deployed one at a time", "remove order, or use a topology"},
+	{func(e *Experiment) bool {
+		return e.onCluster() && e.Platform.Meter != "" && e.Platform.Meter != NodeAgent
+	}, "only node agents read counters at the edges of slices", "remove order, or platform.meter"},
 	{func(e *Experiment) bool { return len(e.Faults) > 0 },
 		"a fault would also change the slices of other treatments", "remove order, or the faults"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
@@ -100,6 +110,30 @@ func (e *Experiment) cannotInterleave() (why, hint string) {
 	return "", ""
 }
 
+// onCluster reports whether the trials run on a cluster.
+func (e *Experiment) onCluster() bool { return e.Platform.Kind == mesh.OnKubernetes }
+
+// ByNodeAgent reports whether node agents read the counters of a cluster, so that nothing waits for their refresh.
+func (e *Experiment) ByNodeAgent() bool {
+	return e.onCluster() && (e.Platform.Meter == NodeAgent || e.Platform.Meter == "" && e.Order == OrderInterleaved)
+}
+
+// sideBySide refuses meshes that cannot be in one cluster at the same time.
+func (v scheduleRules) sideBySide() {
+	if !v.e.onCluster() {
+		return
+	}
+	var all []mesh.Definition
+	for _, name := range v.e.meshes() {
+		if d, ok := v.definition(name); ok {
+			all = append(all, d)
+		}
+	}
+	if err := mesh.Coexist(all...); err != nil {
+		v.report("order", "write order: turns, one batch per mesh", "the treatments cannot be interleaved: %v", err)
+	}
+}
+
 // interleaved checks the fields of order interleaved.
 func (v scheduleRules) interleaved() {
 	if v.e.Order != OrderInterleaved {
@@ -111,6 +145,7 @@ func (v scheduleRules) interleaved() {
 	if why, hint := v.e.cannotInterleave(); why != "" {
 		v.report("order", hint, "the treatments cannot be interleaved: %s", why)
 	}
+	v.sideBySide()
 	s := v.e.Slices
 	within(v.validation, "slices.length", s.Length, minSlice, maxSlice, "100ms to 250ms narrow intervals most")
 	if s.Guard < 0 || s.Guard > s.Length/2 {

@@ -35,6 +35,7 @@ description: a plain proxy that the webhook of a test puts beside each pod
 kubernetes:
   version: 1.0.0
   namespace: tare-weight
+  coexists: true
   charts:
   - {release: injector, chart: injector, repository: "https://charts.invalid"}
   profiles: {dev: {replicas: 1}}

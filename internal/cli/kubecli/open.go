@@ -88,6 +88,9 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	run := kube.RunID(o.Experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
 	m := clusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
 	if dry == nil {
+		if o.Experiment.ByNodeAgent() {
+			x.Meter = cli.MeterNodeAgent
+		}
 		source := meterSource{Cluster: k, platform: x, run: run, image: cmp.Or(x.Image, defaultImage()), report: o.Notices.Post}
 		if m, err = openMeter(ctx, source); err != nil {
 			return nil, err

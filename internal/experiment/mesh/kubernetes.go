@@ -19,6 +19,9 @@ type Kubernetes struct {
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	// NamespaceLabels are labels of Namespace.
 	NamespaceLabels map[string]string `yaml:"namespaceLabels,omitempty" json:"namespaceLabels,omitempty"`
+	// Coexists declares that the mesh acts on enrolled namespaces only: other meshes and applications without one may
+	// run beside it.
+	Coexists bool `yaml:"coexists,omitempty" json:"coexists,omitempty"`
 	// Hub is the default registry of the mesh's images; empty: that of its charts.
 	Hub string `yaml:"hub,omitempty" json:"hub,omitempty"`
 	// Options of the mesh, by name.

@@ -3,12 +3,10 @@ package meshes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -20,16 +18,21 @@ type Choice struct {
 	Options  Options
 }
 
-// Batches keeps at most one mesh installed, for batches of trials under the same mesh. A mesh stays installed between
-// trials of its batch. [Batches.End] removes the last one.
+// Batches keeps the meshes of the current trials installed: one for a batch of trials under it, or several for trials
+// that are deployed at once. A mesh stays installed between trials. [Batches.End] removes what is left.
 type Batches struct {
 	cluster *cluster.Cluster
 	choose  func(name string) Choice
 	report  func(string)
 
-	current      *Mesh
-	preinstalled bool // before the run: current is not removed
-	swept        bool // abandoned installations of dead runs have been removed
+	current []*Batch
+	swept   bool // abandoned installations of dead runs have been removed
+}
+
+// Batch is one installed mesh.
+type Batch struct {
+	*Mesh
+	preinstalled bool // before the run: it is not removed
 	applied      map[string][]byte
 	archive      func(name string, content []byte) error // nil: into applied
 }
@@ -60,56 +63,66 @@ func conflict(installed, name string) error {
 		"mesh %s is installed in the cluster, and would be measured with %s", installed, name)
 }
 
-// Ready prepares the cluster for a trial under d: it removes the mesh of the previous batch, and installs d unless it is
-// installed. A user's installation (`tare mesh install`) of d is used. One of another mesh is an error, because it would
-// be measured with d.
-func (b *Batches) Ready(ctx context.Context, d mesh.Definition) error {
-	if b.current != nil && b.current.definition.Name == d.Name {
-		return nil
+// Ready prepares the cluster for a trial under d: it installs d unless it is installed, and removes meshes of earlier
+// trials. Those that may coexist with d stay if other trials are deployed beside this one. A user's installation
+// (`tare mesh install`) of d is used. One of another mesh is an error, because it would be measured with d.
+func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*Batch, error) {
+	if err := b.end(ctx, func(other *Batch) bool {
+		return other.definition.Name == d.Name || beside && mesh.Coexist(other.definition, d) == nil
+	}); err != nil {
+		return nil, err
 	}
-	if err := b.End(ctx); err != nil {
-		return err
+	if i := b.index(d.Name); i >= 0 {
+		return b.current[i], nil
 	}
-	m, err := b.prepare(d)
+	batch, err := b.prepare(d)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if b.cluster.DryRun() {
-		b.current, b.preinstalled = m, false
-		return newInstaller(m.instance).recordSteps(ctx)
+		b.current = append(b.current, batch)
+		return batch, newInstaller(batch.instance).recordSteps(ctx)
 	}
 	others, exists, err := b.installedMeshes(ctx, d)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(others) > 0 {
-		return conflict(others[0].Mesh, d.Name)
+		return nil, conflict(others[0].Mesh, d.Name)
 	}
 	if !exists {
-		if _, err := m.Install(ctx); err != nil {
-			return err
+		if _, err := batch.Install(ctx); err != nil {
+			return nil, err
 		}
 	}
-	b.current, b.preinstalled = m, exists
-	return nil
+	batch.preinstalled = exists
+	b.current = append(b.current, batch)
+	return batch, nil
+}
+
+// index is the position of a mesh among the current ones, or -1.
+func (b *Batches) index(name string) int {
+	return slices.IndexFunc(b.current, func(o *Batch) bool { return o.definition.Name == name })
 }
 
 // prepare returns a mesh whose archive is buffered until a trial's directory is known.
-func (b *Batches) prepare(d mesh.Definition) (*Mesh, error) {
+func (b *Batches) prepare(d mesh.Definition) (*Batch, error) {
 	chosen := b.choose(d.Name)
-	b.applied = map[string][]byte{}
+	batch := &Batch{applied: map[string][]byte{}}
 	chosen.Options.Report = b.report
 	chosen.Options.Archive = func(name string, content []byte) error {
-		if b.archive != nil {
-			return b.archive(name, content)
+		if batch.archive != nil {
+			return batch.archive(name, content)
 		}
-		b.applied[name] = slices.Clone(content)
+		batch.applied[name] = slices.Clone(content)
 		return nil
 	}
-	return New(b.cluster, d, chosen.Settings, chosen.Options)
+	var err error
+	batch.Mesh, err = New(b.cluster, d, chosen.Settings, chosen.Options)
+	return batch, err
 }
 
-// installedMeshes lists the installed meshes other than d, and reports whether d is installed. The first call removes
+// installedMeshes lists the installed meshes other than d and the current ones, and reports whether d is installed. The first call removes
 // those of dead runs.
 func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (others []Installation, exists bool, err error) {
 	all, err := Installed(ctx, b.cluster)
@@ -124,6 +137,7 @@ func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (other
 			}
 		case i.Mesh == d.Name:
 			exists = true
+		case b.index(i.Mesh) >= 0: // of trials beside this one
 		default:
 			others = append(others, i)
 		}
@@ -149,29 +163,8 @@ func (b *Batches) removeAbandoned(ctx context.Context, i Installation, d mesh.De
 	return m.Uninstall(ctx, true)
 }
 
-var errNoMesh = errors.New("no mesh is current")
-
-// Enter puts a namespace under the current mesh, as [Mesh.Enter] does.
-func (b *Batches) Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error {
-	if b.current == nil {
-		return errNoMesh
-	}
-	return b.current.Enter(ctx, s, namespace, e)
-}
-
-// Verify verifies the current mesh, as [Mesh.Verify] does.
-func (b *Batches) Verify(ctx context.Context, target Target) ([]check.Check, error) {
-	if b.current == nil {
-		return nil, errNoMesh
-	}
-	return b.current.Verify(ctx, target)
-}
-
-// Archive keeps the applied manifests of the current mesh, and its running configuration.
-func (b *Batches) Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error {
-	if b.current == nil {
-		return errNoMesh
-	}
+// Archive keeps the applied manifests of the mesh, and its running configuration.
+func (b *Batch) Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error {
 	b.archive = to
 	defer func() { b.archive = nil }()
 	for _, name := range slices.Sorted(maps.Keys(b.applied)) {
@@ -179,25 +172,32 @@ func (b *Batches) Archive(ctx context.Context, namespace string, to func(name st
 			return fmt.Errorf("archive %s: %w", name, err)
 		}
 	}
-	return b.current.Archive(ctx, namespace)
+	return b.Mesh.Archive(ctx, namespace)
 }
 
-// End removes the current mesh, unless it was installed before the run.
+// End removes the current meshes, except those installed before the run.
 func (b *Batches) End(ctx context.Context) error {
-	m := b.current
-	if m == nil || b.preinstalled {
-		b.current = nil
-		return nil
+	return b.end(ctx, func(*Batch) bool { return false })
+}
+
+// end removes the current meshes that are not kept.
+func (b *Batches) end(ctx context.Context, keep func(*Batch) bool) error {
+	for i := len(b.current) - 1; i >= 0; i-- {
+		m := b.current[i]
+		if keep(m) {
+			continue
+		}
+		switch {
+		case m.preinstalled:
+		case b.cluster.DryRun():
+			(&uninstaller{m.instance}).recordSteps()
+		default:
+			// It stays current until it is removed, so that another attempt is possible.
+			if err := m.Uninstall(ctx, true); err != nil {
+				return err
+			}
+		}
+		b.current = slices.Delete(b.current, i, i+1)
 	}
-	if b.cluster.DryRun() {
-		(&uninstaller{m.instance}).recordSteps()
-		b.current = nil
-		return nil
-	}
-	// It stays current until it is removed, so that another attempt is possible.
-	if err := m.Uninstall(ctx, true); err != nil {
-		return err
-	}
-	b.current = nil
 	return nil
 }

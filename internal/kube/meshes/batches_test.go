@@ -58,8 +58,10 @@ func TestRealBatches(t *testing.T) {
 	before := inventory(t, c)
 	batches, small, none, _ := newBatches(t, c)
 	var first types.UID
+	var current *Batch
+	var err error
 	for i, d := range []mesh.Definition{none, small, small} {
-		if err := batches.Ready(bounded(t, 2*time.Minute), d); err != nil {
+		if current, err = batches.Ready(bounded(t, 2*time.Minute), d, false); err != nil {
 			t.Fatal(err)
 		}
 		switch uid := installedSmall(t, c); i {
@@ -78,11 +80,11 @@ func TestRealBatches(t *testing.T) {
 	// Every trial archives the installed manifests.
 	for range 2 {
 		archive := kept{}
-		if err := batches.Archive(bounded(t, time.Minute), "default", archive.keep); err != nil || archive["chart-small.yaml"] == nil || archive["images.json"] == nil {
+		if err := current.Archive(bounded(t, time.Minute), "default", archive.keep); err != nil || archive["chart-small.yaml"] == nil || archive["images.json"] == nil {
 			t.Errorf("%d files, %v", len(archive), err)
 		}
 	}
-	if err := batches.Ready(bounded(t, 2*time.Minute), none); err != nil {
+	if _, err := batches.Ready(bounded(t, 2*time.Minute), none, false); err != nil {
 		t.Fatal(err)
 	}
 	sameInventory(t, c, before)
@@ -92,7 +94,7 @@ func TestRealBatches(t *testing.T) {
 func TestRealBatchesWithInstalledMesh(t *testing.T) {
 	c := connect(t)
 	dead, small, none, _ := newBatches(t, c)
-	if err := dead.Ready(bounded(t, 2*time.Minute), small); err != nil {
+	if _, err := dead.Ready(bounded(t, 2*time.Minute), small, false); err != nil {
 		t.Fatal(err)
 	}
 	left := installedSmall(t, c)
@@ -113,7 +115,7 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 	if err := next.Possible(t.Context(), []string{"none", small.Name}); err != nil {
 		t.Errorf("the mesh of a dead run conflicts: %v", err)
 	}
-	if err := next.Ready(bounded(t, 3*time.Minute), small); err != nil {
+	if _, err := next.Ready(bounded(t, 3*time.Minute), small, false); err != nil {
 		t.Fatal(err)
 	}
 	if uid := installedSmall(t, c); uid == "" || uid == left || !strings.Contains(strings.Join(*reported, "\n"), "a leftover of run tare-test-batch") {
@@ -121,8 +123,9 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 	}
 	// Other batches find a mesh whose process is alive.
 	other, _, _, _ := newBatches(t, c)
+	_, unready := other.Ready(bounded(t, time.Minute), none, false)
 	for what, err := range map[string]error{
-		"ready":    other.Ready(bounded(t, time.Minute), none),
+		"ready":    unready,
 		"possible": other.Possible(t.Context(), []string{"none"}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "would be measured with none") {
@@ -130,7 +133,7 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 		}
 	}
 	kept := installedSmall(t, c)
-	if err := other.Ready(bounded(t, time.Minute), small); err != nil {
+	if _, err := other.Ready(bounded(t, time.Minute), small, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.End(bounded(t, time.Minute)); err != nil || installedSmall(t, c) != kept {

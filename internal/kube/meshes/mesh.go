@@ -2,8 +2,8 @@
 //
 // It carries out the Kubernetes part of a mesh definition, and contains no
 // knowledge of any particular mesh. Each step is a type: installer, enroller,
-// verifier, archiver and uninstaller. [Batches] keeps one mesh at a time
-// installed for the trials of a run.
+// verifier, archiver and uninstaller. [Batches] keeps the meshes of
+// the current trials of a run installed.
 package meshes
 
 import (

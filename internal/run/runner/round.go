@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -211,7 +212,7 @@ func (rd *round) warmUp(ctx context.Context) {
 		}
 	}
 	rd.reader = newSliceReader(rd.run.Meter, &common, members)
-	if err := rd.watch(ctx, common.start.Add(common.warmup-listLead)); err != nil {
+	if err := rd.watch(ctx, common.start.Add(common.warmup-rd.listLead())); err != nil {
 		rd.fail(err)
 		return
 	}
@@ -220,6 +221,17 @@ func (rd *round) warmUp(ctx context.Context) {
 			t.outcome = err
 		}
 	}
+}
+
+// remoteListLead is the time from the listing of a trial's tasks to the measure phase for tasks on other machines.
+const remoteListLead = 3 * time.Second
+
+// listLead is the time that the last readings before the measure phase take.
+func (rd *round) listLead() time.Duration {
+	if _, ok := rd.run.Meter.(meter.Follower); ok {
+		return time.Duration(len(rd.alive())) * remoteListLead
+	}
+	return listLead
 }
 
 // watch waits until a moment, and fails the members whose tasks or loads end before it.
@@ -283,6 +295,9 @@ const memoryReserve = 512 << 20 // bytes
 // fits checks that the machine has memory for the deployments that the round still needs, each as large
 // as the largest so far.
 func (rd *round) fits(ctx context.Context) error {
+	if rd.run.Experiment.Platform.Kind != mesh.OnLocal {
+		return nil // a scheduler refuses pods without room
+	}
 	available := meter.AvailableMemory()
 	var largest, remaining int64
 	for _, t := range rd.members {

@@ -15,7 +15,7 @@ import (
 )
 
 // sliceReader reads the CPU clocks of all tasks of a round at the edges of slices. It is one thread
-// of tare, so that its own use is in plane harness.
+// of tare, so that its own use is in plane harness. A [meter.Follower] reads them by itself.
 type sliceReader struct {
 	meter   meter.Meter
 	start   time.Time // of the schedule
@@ -103,14 +103,24 @@ const lastRead = 200 * time.Millisecond
 // nap bounds a sleep, so that the end of the context is noticed.
 const nap = 50 * time.Millisecond
 
-// run reads all edges of the measure phase, and once more after the last slice.
+// due are the instants of the readings: all edges of the measure phase, and once more after the last slice.
+func (r *sliceReader) due() (all []time.Time) {
+	for edge := r.first; edge <= len(r.table.Owners)+1; edge++ {
+		all = append(all, r.start.Add(min(r.table.Edge(edge), r.table.End()+lastRead)))
+	}
+	return all
+}
+
+// run makes all readings.
 func (r *sliceReader) run(ctx context.Context) error {
+	if f, ok := r.meter.(meter.Follower); ok {
+		return r.follow(ctx, f)
+	}
 	// Never unlocked: the thread, with its timer slack, ends with the goroutine.
 	runtime.LockOSThread()
 	_ = host.PrepareThread(-1) // pins nothing, so it cannot fail
 	host.Prioritise()
-	for edge := r.first; edge <= len(r.table.Owners)+1; edge++ {
-		due := r.start.Add(min(r.table.Edge(edge), r.table.End()+lastRead))
+	for n, due := range r.due() {
 		for wait := time.Until(due); wait > 0; wait = time.Until(due) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -120,9 +130,41 @@ func (r *sliceReader) run(ctx context.Context) error {
 		r.late = append(r.late, time.Since(due))
 		at := time.Since(r.start)
 		for i, m := range r.members {
-			if err := m.read(ctx, r.meter, edge-1, at, r.kind(edge-1, i)); err != nil {
-				return err
+			now, err := r.meter.Read(ctx, m.tasks, meter.Clocks)
+			if err != nil {
+				return fmt.Errorf("read the meters: %w", err)
 			}
+			m.add(now, r.first+n-1, at, r.kind(r.first+n-1, i))
+		}
+	}
+	return nil
+}
+
+// follow plans the readings, and takes them over as they are made.
+func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
+	groups := make([][]platform.Task, len(r.members))
+	for i, m := range r.members {
+		groups[i] = m.tasks
+	}
+	due := r.due()
+	following, err := f.Follow(ctx, groups, due)
+	if err != nil {
+		return fmt.Errorf("plan the readings at the edges of slices: %w", err)
+	}
+	for n, done := 0, false; !done; {
+		var read []meter.Instant
+		if read, done, err = following.Next(ctx); err != nil {
+			return fmt.Errorf("readings at the edges of slices: %w", err)
+		}
+		for _, one := range read {
+			r.late = append(r.late, one.At.Sub(due[n]))
+			for i, m := range r.members {
+				m.add(one.Looks[i], r.first+n-1, one.At.Sub(r.start), r.kind(r.first+n-1, i))
+			}
+			n++
+		}
+		if done && n < len(due) {
+			return fmt.Errorf("%d of %d edges of slices were read", n, len(due))
 		}
 	}
 	return nil
@@ -141,15 +183,11 @@ func (r *sliceReader) kind(slice, member int) sliceKind {
 	return idleSlice
 }
 
-// read reads the member's tasks at the end of a slice and adds their use in it.
-func (m *sliceMember) read(ctx context.Context, from meter.Meter, slice int, at time.Duration, kind sliceKind) error {
-	now, err := from.Read(ctx, m.tasks, meter.Clocks)
-	if err != nil {
-		return fmt.Errorf("read the meters: %w", err)
-	}
+// add adds the use of the member's tasks in a slice, from the reading at its end.
+func (m *sliceMember) add(now meter.Look, slice int, at time.Duration, kind sliceKind) {
 	if m.begin.Tasks == nil {
 		m.begin, m.last, m.at = now, now, at
-		return nil
+		return
 	}
 	row := result.Slice{SliceCount: load.SliceCount{Slice: slice}, Own: kind == ownSlice, Begin: m.at, End: at, CPU: map[metric.Plane]int64{}}
 	of := m.uses[kind]
@@ -167,7 +205,6 @@ func (m *sliceMember) read(ctx context.Context, from meter.Meter, slice int, at 
 	m.rows = append(m.rows, row) // the last one is after the measure phase
 	m.last, m.at = now, at
 	m.sample(row)
-	return nil
 }
 
 // sample emits the CPU of the planes in own slices about once a second.
@@ -201,9 +238,12 @@ func (t *trial) beginSlices(ctx context.Context, r *sliceReader) error {
 		return err
 	}
 	t.sliced = r.of(t)
-	t.sliced.tasks = t.sampler.tasks
 	t.stagesBefore = t.measurement.times.read(ctx)
-	return t.sampler.look(ctx, meter.Edge)
+	if err := t.sampler.look(ctx, meter.Edge); err != nil {
+		return err
+	}
+	t.sliced.tasks = t.sampler.tasks // with those that only the meter lists
+	return nil
 }
 
 // endSlices records the usage of every task: the CPU of own slices, and memory and context switches of
@@ -242,6 +282,7 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 		}
 	}
 	t.measurement.times.keep(t.stagesBefore, t.measurement.times.read(ctx))
+	t.measurement.visits()
 	t.seen.readingsLate = r.late
 	return nil
 }

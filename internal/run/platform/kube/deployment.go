@@ -155,12 +155,13 @@ func (w watchers) Err() error {
 	return nil
 }
 
-// installMesh installs the trial's mesh and uninstalls any other.
-func (d *deployment) installMesh(ctx context.Context) error {
+// installMesh installs the trial's mesh and uninstalls any other, except those of the other trials of a round.
+func (d *deployment) installMesh(ctx context.Context) (err error) {
 	if d.options.Meshes == nil {
 		return nil
 	}
-	return d.options.Meshes.Ready(ctx, d.spec.Mesh)
+	d.mesh, err = d.options.Meshes.Ready(ctx, d.spec.Mesh, d.spec.Trial.Round > 0)
+	return err
 }
 
 // enterMesh enrols the namespace in the trial's mesh, before it has any pod.
@@ -168,7 +169,7 @@ func (d *deployment) enterMesh(ctx context.Context) error {
 	if !d.enrolment.enrolled {
 		return nil
 	}
-	return d.options.Meshes.Enter(ctx, d.applier.stamp(), d.namespace, d.enrolment.Enrolled)
+	return d.mesh.Enter(ctx, d.applier.stamp(), d.namespace, d.enrolment.Enrolled)
 }
 
 // createObjects creates the services and the load workers, or installs the application's chart.

@@ -32,7 +32,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -89,22 +88,18 @@ type Options struct {
 	Meshes Meshes
 	// Settings are the user's choices for each mesh, by mesh.
 	Settings map[string]mesh.Settings
+	// meshNamespaces are the namespaces of the control planes of the run's meshes.
+	meshNamespaces []string
 	// InUse allows a cluster that is in use or is not marked as disposable.
 	InUse bool
 	// Report receives progress of long waits; nil discards it.
 	Report func(string)
 }
 
-// Meshes installs one mesh at a time in the cluster. [*meshes.Batches] implements it.
+// Meshes installs meshes in the cluster. [*meshes.Batches] implements it.
 type Meshes interface {
-	// Ready installs m and uninstalls any other mesh.
-	Ready(ctx context.Context, m mesh.Definition) error
-	// Enter enrols a namespace in the mesh, before it has any pod.
-	Enter(ctx context.Context, s cluster.Stamp, namespace string, e mesh.Enrolled) error
-	// Verify checks that traffic passes the mesh's proxies.
-	Verify(ctx context.Context, t meshes.Target) ([]check.Check, error)
-	// Archive passes the mesh's manifests and its running configuration to the function.
-	Archive(ctx context.Context, namespace string, to func(name string, content []byte) error) error
+	// Ready installs m and uninstalls other meshes, except those of trials beside this one.
+	Ready(ctx context.Context, m mesh.Definition, beside bool) (*meshes.Batch, error)
 }
 
 // Platform is a Kubernetes cluster.
@@ -131,6 +126,7 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			return nil, err
 		}
 	}
+	p.options.meshNamespaces = homes(meshes)
 	c := p.options.Cluster
 	if c.DryRun() {
 		return nil, nil
@@ -159,6 +155,16 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		}
 	}
 	return versions, p.measureRefresh(ctx, versions)
+}
+
+// homes are the namespaces of the meshes' control planes.
+func homes(meshes []mesh.Definition) (all []string) {
+	for _, m := range meshes {
+		if m.Kubernetes != nil && m.Kubernetes.Namespace != "" {
+			all = append(all, m.Kubernetes.Namespace)
+		}
+	}
+	return all
 }
 
 // hold takes the cluster's Lease. Without permission for Leases the run continues, and other runs are not refused.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,11 +38,16 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 		name, generation := pod.Namespace+"/"+pod.Name, 1
 		if l.owns(pod) {
 			name, generation = l.pods.generation(pod)
+		} else if l.besideRound(pod) {
+			continue
 		}
 		for _, container := range running(pod) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
 				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels}
 			t = l.attribute(t, l.ofChart(pod, container), l.owns(pod), cluster.IsSystem(pod))
+			if t.Plane == metric.Unattributed && l.otherMesh(pod) {
+				continue
+			}
 			if agents.Owns(pod, l.options.Run) {
 				t.Plane, t.Role, t.Component = metric.Harness, "", ""
 			}
@@ -50,6 +56,16 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 		}
 	}
 	return append(tasks, l.load.tasks()...), nil
+}
+
+// besideRound reports whether a pod is of another trial of the same round, which has a record of its own.
+func (l *taskLister) besideRound(pod *corev1.Pod) bool {
+	return l.spec.Trial.Round > 0 && !agents.Owns(pod, l.options.Run) && strings.HasPrefix(pod.Namespace, namespacePrefix(l.options.Run))
+}
+
+// otherMesh reports whether a pod is of a mesh that other trials of the same round use.
+func (l *taskLister) otherMesh(pod *corev1.Pod) bool {
+	return l.spec.Trial.Round > 0 && slices.Contains(l.options.meshNamespaces, pod.Namespace)
 }
 
 // taskID is the ID of a task in one generation, so that its CPU use is not added to that of another.

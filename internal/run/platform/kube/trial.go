@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -19,6 +20,7 @@ type trial struct {
 	spec      platform.Spec
 	namespace string
 	enrolment enrolment
+	mesh      *meshes.Batch // nil: none is installed for the trial
 	token     string        // bearer token of the services' REST interfaces and of the load workers
 	chart     *chartObjects // nil unless the application comes from a chart
 }

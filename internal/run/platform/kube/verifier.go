@@ -152,7 +152,7 @@ func containerNames(pod *corev1.Pod) (all []string) {
 func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 	traffic := trafficByService(v.spec, v.enrolment.loadInside, v.enrolment.front != nil)
 	client := newOutsideClient(v.applier)
-	checks, err := v.options.Meshes.Verify(ctx, meshes.Target{
+	checks, err := v.mesh.Verify(ctx, meshes.Target{
 		Namespace:  v.namespace,
 		LoadInside: v.enrolment.loadInside,
 		Front:      v.enrolment.front,
@@ -165,5 +165,5 @@ func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 	if err != nil || !v.archive.enabled() {
 		return checks, err
 	}
-	return checks, v.options.Meshes.Archive(ctx, v.namespace, v.archive.meshFile)
+	return checks, v.mesh.Archive(ctx, v.namespace, v.archive.meshFile)
 }

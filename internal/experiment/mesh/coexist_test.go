@@ -1,0 +1,27 @@
+package mesh
+
+import (
+	"strings"
+	"testing"
+)
+
+// Meshes are in one cluster at the same time if they declare it and have control planes of their own.
+func TestCoexist(t *testing.T) {
+	for names, want := range map[string]string{
+		"none": "", "none istio": "", "istio istio none": "", "istio linkerd none": "", "linkerd istio-ambient": "", "consul consul": "",
+		"none consul":         "mesh consul may act on the namespaces of others",
+		"istio istio-ambient": "meshes istio and istio-ambient have their control planes in the same namespace, istio-system",
+	} {
+		var all []Definition
+		for name := range strings.FieldsSeq(names) {
+			d, err := Load(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, d)
+		}
+		if err := Coexist(all...); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", names, err, want)
+		}
+	}
+}
