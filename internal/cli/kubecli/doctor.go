@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -181,12 +182,19 @@ func lookImage(_ context.Context, e *examinedCluster) health.Finding {
 }
 
 func lookClusterMeter(ctx context.Context, e *examinedCluster) health.Finding {
-	m, err := openMeter(ctx, meterSource{Cluster: e.k, platform: e.x.Platform})
+	p := e.x.Platform
+	if e.x.ByNodeAgent() {
+		p.Meter = cli.MeterNodeAgent
+	}
+	m, err := openMeter(ctx, meterSource{Cluster: e.k, platform: p})
 	switch {
 	case err != nil:
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 	case m.note != "":
 		return health.Finding{Verdict: health.Warn, Detail: m.note, Hint: ""}
+	}
+	if m.agents != nil {
+		return health.Finding{Detail: m.name + ": a run may start agents"}
 	}
 	return health.Finding{Detail: m.name + " answers"}
 }

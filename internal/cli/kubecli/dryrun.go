@@ -26,6 +26,12 @@ func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening
 		return err
 	}
 	out := bufio.NewWriter(c.Out)
+	if first := record.Steps(); len(first) > 0 {
+		fmt.Fprintln(out, "# Before the first trial")
+		if _, err := record.WriteTo(out); err != nil {
+			return err
+		}
+	}
 	done := map[string]bool{}
 	for _, trial := range s.Plan.Trials {
 		if done[trial.Treatment] {

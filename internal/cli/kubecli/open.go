@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
@@ -87,10 +88,16 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	}
 	run := kube.RunID(o.Experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
 	m := clusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
-	if dry == nil {
-		if o.Experiment.ByNodeAgent() {
-			x.Meter = cli.MeterNodeAgent
+	if o.Experiment.ByNodeAgent() {
+		x.Meter = cli.MeterNodeAgent
+	}
+	if dry != nil && x.Meter == cli.MeterNodeAgent {
+		m.agents = agents.New(k, run, cmp.Or(x.Image, defaultImage()), o.Notices.Post)
+		if err := m.agents.Start(ctx); err != nil {
+			return nil, err
 		}
+	}
+	if dry == nil {
 		source := meterSource{Cluster: k, platform: x, run: run, image: cmp.Or(x.Image, defaultImage()), report: o.Notices.Post}
 		if m, err = openMeter(ctx, source); err != nil {
 			return nil, err

@@ -71,13 +71,16 @@ func Permitted(ctx context.Context, c *cluster.Cluster) error {
 func Namespace(run string) string { return "tare-" + run + "-agents" }
 
 // Start creates the agents, waits until they are ready, and compares their clocks with tare's. A
-// second call does nothing.
+// second call does nothing. A dry run records the objects.
 func (a *Agents) Start(ctx context.Context) error {
 	a.mu.Lock()
 	started := a.byNode != nil
 	a.mu.Unlock()
-	if started || a.cluster.DryRun() {
+	if started {
 		return nil
+	}
+	if a.cluster.DryRun() {
+		return a.create(ctx, "drawn for each run")
 	}
 	if err := a.start(ctx); err != nil {
 		return errors.Join(fmt.Errorf("start the node agents: %w", err), a.Stop(context.WithoutCancel(ctx)))
@@ -93,11 +96,26 @@ func (a *Agents) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	namespace := cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}
-	if err := a.cluster.Delete(ctx, a.report, namespace); err != nil { // of an interrupted attempt
+	if err := a.cluster.Delete(ctx, a.report, a.namespace()); err != nil { // of an interrupted attempt
 		return err
 	}
 	token := rand.Text()
+	if err := a.create(ctx, token); err != nil {
+		return err
+	}
+	if err := a.connect(ctx, a.namespace().Name, token, nodes); err != nil {
+		return err
+	}
+	return a.Compare(ctx)
+}
+
+func (a *Agents) namespace() cluster.Ref {
+	return cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}
+}
+
+// create creates the objects and waits until the agents are ready.
+func (a *Agents) create(ctx context.Context, token string) error {
+	namespace := a.namespace()
 	stamp := cluster.Stamp{Run: a.run}
 	if err := a.cluster.Apply(ctx, stamp, namespaceObject(namespace.Name)); err != nil {
 		return err
@@ -108,13 +126,7 @@ func (a *Agents) start(ctx context.Context) error {
 	if err := a.cluster.Apply(ctx, stamp, secret(namespace.Name, token), daemonSet(namespace.Name, a.image)); err != nil {
 		return err
 	}
-	if err := a.cluster.WaitReady(ctx, a.report, cluster.Ref{Kind: cluster.KindDaemonSet, Namespace: namespace.Name, Name: name}); err != nil {
-		return err
-	}
-	if err := a.connect(ctx, namespace.Name, token, nodes); err != nil {
-		return err
-	}
-	return a.Compare(ctx)
+	return a.cluster.WaitReady(ctx, a.report, cluster.Ref{Kind: cluster.KindDaemonSet, Namespace: namespace.Name, Name: name})
 }
 
 // connect finds the agent of each node.
@@ -212,7 +224,7 @@ func (a *Agents) Clock(node string) (ahead, unsure time.Duration, ok bool) {
 
 // Stop removes the agents and returns when they are gone.
 func (a *Agents) Stop(ctx context.Context) error {
-	if a == nil || a.cluster.DryRun() {
+	if a == nil {
 		return nil
 	}
 	for _, agent := range a.All() {
@@ -222,7 +234,7 @@ func (a *Agents) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	a.byNode = nil
 	a.mu.Unlock()
-	if err := a.cluster.Delete(ctx, a.report, cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}); err != nil {
+	if err := a.cluster.Delete(ctx, a.report, a.namespace()); err != nil {
 		return fmt.Errorf("remove the node agents: %w", err)
 	}
 	return nil
