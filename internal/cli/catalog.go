@@ -22,6 +22,7 @@ import (
 // commands in the order in which help shows them.
 var commands = []func(*CommandLine) *cobra.Command{
 	newRunCommand,
+	newWeighCommand,
 	newPlanCommand,
 	newReportCommand,
 	newCompareCommand,

@@ -160,3 +160,52 @@ func TestConsulLosesItsControlPlane(t *testing.T) {
 		}
 	}
 }
+
+// A program nobody here wrote is measured without a file, and the file that is kept repeats it.
+func TestWeigh(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	bin, dir := programs(t), t.TempDir()
+	weigh := func(args ...string) (stdout, stderr string, code int) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		var out, log bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &log
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return out.String(), log.String(), cmd.ProcessState.ExitCode()
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not on PATH")
+	}
+	stdout, stderr, code := weigh("--keep", "kept.yaml", "--", python, "-m", "http.server", "{port}")
+	t.Log(stderr)
+	// Trials are invalid on a busy machine (3); then the answer is part of the report.
+	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, "CPU per request") {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+	if kept, err := exec.Command(filepath.Join(bin, "tare"), "plan", filepath.Join(dir, "kept.yaml")).CombinedOutput(); err != nil {
+		t.Errorf("the kept file: %v\n%s", err, kept)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"ends":      {[]string{"--", python, "-c", "raise SystemExit('no database')"}, "no database"},
+		"elsewhere": {[]string{"--", python, "-m", "http.server", "0"}, "{port}"},
+		"404":       {[]string{"--path", "/absent", "--", python, "-m", "http.server", "{port}"}, "status 404"},
+		"stopped":   {[]string{"--url", "http://127.0.0.1:1/"}, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if stdout, stderr, code := weigh(tc.args...); code != console.Failed || !strings.Contains(stderr, tc.want) {
+				t.Errorf("exit code %d, want %d with %q:\n%s%s", code, console.Failed, tc.want, stderr, stdout)
+			}
+		})
+	}
+}

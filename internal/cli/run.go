@@ -28,6 +28,8 @@ type runOptions struct {
 	plain  bool
 	dry    bool // print what would be done
 	report reportOptions
+	// finish prints the result; nil: the report.
+	finish func(dir string, o reportOptions) error
 }
 
 func newRunCommand(c *CommandLine) *cobra.Command {
@@ -132,7 +134,11 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 		return err
 	}
 	// Recorded trials get a report even if the run failed.
-	reported := c.report(dir.Path(), o.report)
+	finish := o.finish
+	if finish == nil {
+		finish = c.report
+	}
+	reported := finish(dir.Path(), o.report)
 	if reported == nil {
 		reported = c.page(dir.Path(), o.report)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -62,6 +63,15 @@ func (s *Study) seedWords() string {
 
 // Read reads an experiment file and expands it to a plan.
 func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
+	data, err := strict.ReadFile(file)
+	if err != nil {
+		return nil, console.InvalidFile(err)
+	}
+	return c.decode(file, data, o)
+}
+
+// decode is [CommandLine.Read] for the content of a file.
+func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*Study, error) {
 	definitions, err := mesh.Collect(o.Meshes...)
 	if err != nil {
 		return nil, console.InvalidFile(err)
@@ -85,7 +95,7 @@ func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
 		return draw()
 	}
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
-	if s.Experiment, err = experiment.Read(file, known, o.Set...); err != nil {
+	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
 		return nil, console.InvalidFile(err)
 	}
 	find := known.Definition

@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// weighOptions are the flags of `tare weigh`.
+type weighOptions struct {
+	url         string
+	path        string
+	ready       string
+	protocol    string
+	meshes      []string
+	rate        float64 // 0: searched
+	connections int
+	time        time.Duration // for all trials
+	out         string        // results directory
+	keep        string        // experiment file
+	plain       bool
+}
+
+func newWeighCommand(c *CommandLine) *cobra.Command {
+	o := weighOptions{}
+	cmd := &cobra.Command{
+		Use:   "weigh [flags] -- PROGRAM [ARGUMENT…]",
+		Short: "Measure what a sidecar adds to your program, without a file",
+		Long: `weigh starts your program on this machine, with and without a pair of Envoy sidecars,
+and prints the CPU, time and memory that they add. It takes about a minute.
+
+Write {port} where the program takes its port: tare chooses it. ${port} means the
+same in single quotes. The environment variable PORT has it too. A program that already
+runs has --url instead.
+
+weigh finds a rate that all treatments can serve, and keeps the experiment file.
+` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
+` + "`tare run`" + `.`,
+		Example: `  tare weigh -- python3 -m http.server {port}
+  tare weigh --path /items --ready /healthz -- ./server --listen 127.0.0.1:{port}
+  tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
+  tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
+  tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
+  tare weigh --rate 500 --time 3m -- ./server {port}`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			study, err := o.file(args)
+			if err != nil {
+				return err
+			}
+			return c.weigh(cmd.Context(), study, o)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // what follows the program are its own arguments
+	f.StringVar(&o.url, "url", "", "measure a program that already runs at this `URL` on 127.0.0.1, instead of a command")
+	f.StringVar(&o.path, "path", "", "`path` of the requests, or the gRPC method (default /, and the gRPC health check)")
+	f.StringVar(&o.ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
+	f.StringVar(&o.protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2 or grpc")
+	f.StringArrayVar(&o.meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated")
+	f.Float64Var(&o.rate, "rate", 0, "requests per `second` (default: found by a short search)")
+	f.IntVar(&o.connections, "connections", 4, "connections of the load")
+	f.DurationVar(&o.time, "time", time.Minute, "about how long to measure; longer narrows the intervals")
+	f.StringVar(&o.out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
+	f.StringVar(&o.keep, "keep", "", "write the experiment to this `file`; default: the results directory with .yaml")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	_ = cmd.MarkFlagDirname("out")
+	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
+	return cmd
+}
+
+// weighFile is the experiment file of tare weigh: the fields of [experiment.Experiment] that a person
+// would write.
+type weighFile struct {
+	APIVersion  string              `yaml:"apiVersion"`
+	Kind        string              `yaml:"kind"`
+	Metadata    experiment.Metadata `yaml:"metadata"`
+	Application app.Own             `yaml:"application"`
+	Factors     weighFactors        `yaml:"factors"`
+	Order       string              `yaml:"order,omitempty"`
+	Slices      *experiment.Slices  `yaml:"slices,omitempty"`
+	Blocks      int                 `yaml:"blocks"`
+	Control     bool                `yaml:"control"`
+	Phases      weighPhases         `yaml:"phases"`
+
+	definitions []string // files of meshes
+}
+
+type weighFactors struct {
+	Mesh        []string  `yaml:"mesh,flow"`
+	Rate        []float64 `yaml:"rate,flow"`
+	Connections []int     `yaml:"connections,flow"`
+	Protocol    []string  `yaml:"protocol,flow"`
+	Route       []string  `yaml:"route,flow,omitempty"`
+}
+
+type weighPhases struct {
+	Warmup  experiment.Duration `yaml:"warmup"`
+	Measure experiment.Duration `yaml:"measure"`
+	Drain   experiment.Duration `yaml:"drain"`
+}
+
+// Phases of tare weigh, for each treatment.
+const (
+	weighWarmup  = 500 * time.Millisecond
+	weighMeasure = 2 * time.Second
+	weighDrain   = time.Second
+)
+
+// portMark is the port in a command line. Shells replace ${port}, and leave {port}.
+var portMark = regexp.MustCompile(`(^|[^$])\{(port|host)\}`)
+
+// file is the experiment that the flags describe. Its rate and blocks are chosen later.
+func (o weighOptions) file(args []string) (*weighFile, error) {
+	name := o.url
+	switch {
+	case len(args) == 0 && o.url == "":
+		return nil, console.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
+	case len(args) > 0 && o.url != "":
+		return nil, console.Usage(errors.New("both a program and --url"), "remove one of the two")
+	case o.time < 10*time.Second || o.time > 24*time.Hour:
+		return nil, console.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.time), "")
+	case o.rate < 0:
+		return nil, console.Usage(fmt.Errorf("--rate %v is negative", o.rate), "leave it out to search one")
+	}
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: minWeighBlocks, Control: true,
+		Phases:  weighPhases{experiment.Duration(weighWarmup), experiment.Duration(weighMeasure), experiment.Duration(weighDrain)},
+		Factors: weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.rate, 1)}, Connections: []int{o.connections}, Protocol: []string{o.protocol}}}
+	w.Application.Ready = o.ready
+	path := o.path
+	if o.url != "" {
+		scheme, rest, _ := strings.Cut(o.url, "://")
+		host, inURL, _ := strings.Cut(rest, "/")
+		w.Application.URL, name = scheme+"://"+host, "url"
+		if path == "" && inURL != "" {
+			path = "/" + inURL
+		}
+	} else {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, fmt.Errorf("find the working directory: %w", err)
+		}
+		w.Application.Dir, name = dir, filepath.Base(args[0])
+		for _, word := range args {
+			w.Application.Command = append(w.Application.Command, portMark.ReplaceAllString(word, "$1$${$2}"))
+		}
+		w.Metadata.Description = proc.Command{Path: args[0], Args: args[1:]}.String()
+	}
+	if path != "" {
+		w.Factors.Route = []string{path}
+	}
+	for _, m := range o.meshes {
+		if strings.ContainsAny(m, `/\`) || strings.HasSuffix(m, ".yaml") {
+			w.definitions = append(w.definitions, m)
+			m = strings.TrimSuffix(filepath.Base(m), filepath.Ext(m))
+		}
+		if m != "none" && !slices.Contains(w.Factors.Mesh, m) {
+			w.Factors.Mesh = append(w.Factors.Mesh, m)
+		}
+	}
+	w.Metadata.Name = label("weigh-" + name)
+	return w, nil
+}
+
+// label makes a DNS label of a name.
+func label(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return strings.Trim(name[:min(len(name), 40)], "-")
+}
+
+// yaml is the file with a heading.
+func (w *weighFile) yaml(path string) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Written by tare weigh. To repeat it, perhaps with more blocks:\n#\n#     tare run %s\n", path)
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := errors.Join(e.Encode(w), e.Close()); err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return b.Bytes(), nil
+}
+
+// studyOf reads the file as `tare run` does.
+func (c *CommandLine) studyOf(w *weighFile, path string) (*Study, error) {
+	text, err := w.yaml(path)
+	if err != nil {
+		return nil, err
+	}
+	return c.decode(path, text, ExperimentOptions{Meshes: w.definitions})
+}
+
+// weigh searches a rate, writes the experiment file, runs it and prints the answer.
+func (c *CommandLine) weigh(ctx context.Context, w *weighFile, o weighOptions) error {
+	out := cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
+	path := cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml")
+	study, err := c.studyOf(w, "tare weigh")
+	if err != nil {
+		return err
+	}
+	if err := c.needs(study.Experiment); err != nil {
+		return err
+	}
+	if err := c.fit(ctx, w, study, o); err != nil {
+		return err
+	}
+	if study, err = c.studyOf(w, path); err != nil {
+		return err
+	}
+	text, err := w.yaml(path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write the experiment file: %w", err)
+	}
+	if err := console.WriteFile(path, text); err != nil {
+		return err
+	}
+	c.Notef("measuring at %v requests/s on %s: %d blocks, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), w.Blocks, study.Plan.Expected.Round(5*time.Second))
+	err = c.run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer})
+	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
+	return err
+}
+
+// answer prints the result in a few sentences, or the whole report if trials are missing from it.
+func (c *CommandLine) answer(dir string, o reportOptions) error {
+	d, r, err := analyse(dir, o)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	lines := report.Answer(r)
+	if len(lines) == 0 || r.Count.Used < r.Count.Planned {
+		return c.report(dir, o)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(c.Out, line)
+	}
+	return nil
+}
+
+// startHint is added to a failed start of the program.
+func startHint(err error, w *weighFile) error {
+	if !strings.Contains(hint.Of(err), "${port}") || slices.ContainsFunc(w.Application.Command, func(word string) bool { return strings.Contains(word, "${port}") }) {
+		return err
+	}
+	return hint.Wrap(err, "no argument is {port}: write it where the program takes its port, or let it read the variable PORT (a shell removes an unquoted ${port})")
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// flagsOf are the options of tare weigh without flags.
+func flagsOf(change func(*weighOptions)) weighOptions {
+	o := weighOptions{protocol: "http1", meshes: []string{"envoy"}, connections: 4, time: time.Minute}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+// The file of tare weigh is one that tare run reads, with what the command line has.
+func TestWeighFile(t *testing.T) {
+	c := New(console.Console{Out: t.Output(), Err: t.Output()}, nil)
+	for name, tc := range map[string]struct {
+		args  []string
+		flags func(*weighOptions)
+		want  []string
+	}{
+		"port":        {[]string{"python3", "-m", "http.server", "{port}"}, nil, []string{"name: weigh-python3", "- ${port}", "mesh: [none, envoy]", "control: true", "order: interleaved"}},
+		"quoted port": {[]string{"./My Server!", "--listen=${host}:{port}"}, nil, []string{"name: weigh-my-server", "- --listen=${host}:${port}"}},
+		"running":     {nil, func(o *weighOptions) { o.url = "http://127.0.0.1:8080/items?a=1" }, []string{"url: http://127.0.0.1:8080\n", "route: ['/items?a=1']"}},
+		"flags": {[]string{"./server"}, func(o *weighOptions) {
+			o.rate, o.path, o.ready, o.protocol, o.meshes = 70, "/a", "/healthz", "http2", []string{"consul", "none", "consul"}
+		}, []string{"rate: [70]", "route: [/a]", "ready: /healthz", "protocol: [http2]", "mesh: [none, consul]"}},
+		"a literal": {[]string{"sh", "-c", "echo $${port} {port}"}, nil, []string{"echo $${port} ${port}"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := flagsOf(tc.flags).file(tc.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := w.yaml("kept.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range append(tc.want, "tare run kept.yaml") {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("%q is not in\n%s", want, text)
+				}
+			}
+			study, err := c.studyOf(w, "kept.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if dir := study.Experiment.Application.Dir; len(tc.args) > 0 && !filepath.IsAbs(dir) {
+				t.Errorf("the directory is %q", dir)
+			}
+		})
+	}
+}
+
+func TestWeighRefuses(t *testing.T) {
+	for want, tc := range map[string]struct {
+		args  []string
+		flags func(*weighOptions)
+	}{
+		"no program":   {nil, nil},
+		"and --url":    {[]string{"./server"}, func(o *weighOptions) { o.url = "http://127.0.0.1:1" }},
+		"--time 1s is": {[]string{"./server"}, func(o *weighOptions) { o.time = time.Second }},
+		"--rate -1 is": {[]string{"./server"}, func(o *weighOptions) { o.rate = -1 }},
+	} {
+		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The file fits the program: long slices for slow answers, fewer blocks for a slow start.
+func TestWeighFit(t *testing.T) {
+	for rate, want := range map[float64]float64{0: 1, 0.2: 0.5, 1: 1, 1.7: 1.5, 99: 70, 250: 200, 1000: 1000} {
+		if got := roundDown(rate); got != want {
+			t.Errorf("%v: %v, want %v", rate, got, want)
+		}
+	}
+	for p99, want := range map[float64]string{1: "interleaved 100ms", 30: "interleaved 250ms", 100: "interleaved 500ms", 900: "balanced"} {
+		w := &weighFile{Order: experiment.OrderInterleaved}
+		w.slice(p99)
+		got := w.Order
+		if w.Slices != nil {
+			got += " " + w.Slices.Length.String()
+		} else if got == experiment.OrderInterleaved {
+			got += " 100ms"
+		}
+		if got != want {
+			t.Errorf("p99 %v ms: %s, want %s", p99, got, want)
+		}
+	}
+	quick, slow := blocksWithin(time.Minute, 3, 500*time.Millisecond), blocksWithin(time.Minute, 3, 10*time.Second)
+	if quick != 6 || slow != 3 || blocksWithin(time.Hour, 3, 0) != maxWeighBlocks {
+		t.Errorf("%d blocks, with a slow start %d", quick, slow)
+	}
+}
+
+func TestWeighIsACommand(t *testing.T) {
+	root := New(console.Console{Out: t.Output(), Err: t.Output()}, nil).Root()
+	cmd, rest, err := root.Find([]string{"weigh", "python3"})
+	if err != nil || cmd.Name() != "weigh" || !slices.Equal(rest, []string{"python3"}) {
+		t.Errorf("%v %v %v", cmd.Name(), rest, err)
+	}
+}

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/engine"
+	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+const (
+	// searchTime is the duration of each load of the search.
+	searchTime = 1500 * time.Millisecond
+	// searchShare is the share of the slowest treatment's capacity that is tried first. The
+	// machine also runs the load, and the next deployment of a block.
+	searchShare = 0.25
+	// searchTries bounds the halvings of the rate.
+	searchTries = 3
+	// maxWeighRate is enough for narrow intervals, requests per second.
+	maxWeighRate = 1000
+	// promptRatio is the share of a slice in which 99 % of the answers must arrive.
+	promptRatio = 0.25
+	// startAlone is about the time to deploy and remove a treatment, without the start of the program.
+	startAlone = 500 * time.Millisecond
+	// Bounds of the number of blocks. Three are the least for an interval.
+	minWeighBlocks = 3
+	maxWeighBlocks = 30
+)
+
+// sliceLengths are tried in order; slower answers have whole trials in random order.
+var sliceLengths = []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond}
+
+// search finds a rate that every treatment serves.
+type search struct {
+	c        *CommandLine
+	study    *Study
+	on       platform.Platform
+	files    string
+	start    time.Duration // the longest start of a treatment
+	capacity float64       // of the slowest treatment, requests per second; 0: unknown
+}
+
+// fit chooses rate, slices and blocks of tare weigh by deploying each of its treatments once.
+func (c *CommandLine) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions) (err error) {
+	opened, err := openLocal(ctx, c, Opening{Experiment: study.Experiment, Notices: &Notices{to: c.Err}})
+	if err != nil {
+		return err
+	}
+	s := &search{c: c, study: study, on: opened.Platform}
+	if s.files, err = os.MkdirTemp("", "tare-weigh-"); err != nil {
+		return fmt.Errorf("search a rate: %w", err)
+	}
+	defer func() {
+		if err == nil { // else its logs are named in the error
+			_ = os.RemoveAll(s.files)
+		}
+	}()
+	var meshes []mesh.Definition
+	for _, name := range w.Factors.Mesh {
+		meshes = append(meshes, study.Meshes[name])
+	}
+	if _, err := s.on.Prepare(ctx, meshes); err != nil {
+		return err
+	}
+	host.TuneProcess(1)
+	slowest := 0.0 // p99, ms
+	for i, name := range w.Factors.Mesh {
+		last := i == len(w.Factors.Mesh)-1
+		p99, err := s.treatment(ctx, name, o.rate, last)
+		if err != nil {
+			return startHint(err, w)
+		}
+		slowest = max(slowest, p99)
+	}
+	if o.rate == 0 {
+		w.Factors.Rate[0] = s.rate()
+	}
+	w.slice(slowest)
+	w.Blocks = blocksWithin(o.time, len(w.Factors.Mesh)+1, s.start)
+	return nil
+}
+
+// treatment deploys the application under a mesh, checks its answers and measures its capacity. With
+// the last one it lowers the rate until answers are prompt. It returns their p99, ms.
+func (s *search) treatment(ctx context.Context, name string, given float64, last bool) (p99 float64, err error) {
+	treatment, err := s.levels(name)
+	if err != nil {
+		return 0, err
+	}
+	topology, err := s.study.Experiment.Topology()
+	if err != nil {
+		return 0, err
+	}
+	dir := filepath.Join(s.files, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, fmt.Errorf("search a rate: %w", err)
+	}
+	s.c.Notef("starting the program with mesh %s", name)
+	began := time.Now()
+	d, err := s.on.Deploy(ctx, platform.Spec{Trial: plan.Trial{ID: name}, Treatment: treatment, Topology: topology,
+		Programs: s.c.catalog.programs, Mesh: s.study.Meshes[name], Provenance: dir})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, d.Remove(ctx)) }()
+	s.start = max(s.start, time.Since(began))
+	checks, err := d.Verifier.Verify(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range checks {
+		if !c.OK {
+			return 0, hint.New(searchHint(c.Hint), "mesh %s: %s: %s", name, c.Name, c.Detail)
+		}
+	}
+	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
+		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: given, ExpectSize: -1}
+	if given == 0 {
+		r, err := s.send(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		s.c.Notef("mesh %s: %s requests/s at most, on %d connections", name, tidy(r.Rate), p.Connections)
+		if s.capacity == 0 || r.Rate < s.capacity {
+			s.capacity = r.Rate
+		}
+		if !last {
+			return 0, nil
+		}
+	}
+	var failed error
+	for range searchTries {
+		if given == 0 {
+			p.Rate = s.rate()
+		}
+		r, err := s.send(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		p99 = r.ResponseMS.P99
+		failed = failures(r)
+		if given != 0 || failed == nil && r.Rate > 0.9*p.Rate {
+			break
+		}
+		s.capacity /= 2
+	}
+	return p99, failed
+}
+
+// searchHint is how the flags of weigh change what a check complains of.
+func searchHint(text string) string {
+	return strings.Replace(text, "factors.route has the path", "--path is a path", 1)
+}
+
+// send runs one load of the search.
+func (s *search) send(ctx context.Context, p load.Profile) (load.Report, error) {
+	r, err := engine.Run(ctx, p.WithDefaults(), nil)
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("search a rate: %w", err)
+	case ctx.Err() != nil:
+		return r, context.Cause(ctx)
+	case r.Completed == 0:
+		return r, hint.New("the path may be slow: try another with --path, or --rate 1", "search a rate: no request was answered in %v: %v", p.Measure, r.Errors)
+	}
+	return r, nil
+}
+
+// failures returns an error for a load whose failed requests would make a trial invalid.
+func failures(r load.Report) error {
+	failed := r.Requests - r.Classes[load.OK]
+	if float64(failed) <= 0.001*float64(r.Requests) {
+		return nil
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		kinds = append(kinds, fmt.Sprintf("%d %s", r.Errors[kind], kind))
+	}
+	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
+		if status[0] != '2' && status != "grpc-0" {
+			kinds = append(kinds, fmt.Sprintf("%d with status %s", r.Statuses[status], status))
+		}
+	}
+	return hint.New("choose another path with --path, fewer --connections, or a --rate that the program can serve",
+		"search a rate: %d of %d requests failed at %s requests/s: %s", failed, r.Requests, tidy(r.Rate), strings.Join(kinds, ", "))
+}
+
+// rate is a share of the capacity, with one or two digits.
+func (s *search) rate() float64 { return roundDown(min(maxWeighRate, s.capacity*searchShare)) }
+
+// levels are the treatment of a mesh in the plan.
+func (s *search) levels(name string) (plan.Treatment, error) {
+	for _, t := range s.study.Plan.Treatments {
+		if t.Levels.Mesh == name {
+			return t, nil
+		}
+	}
+	return plan.Treatment{}, fmt.Errorf("the plan has no mesh %s", name)
+}
+
+// roundDown is the next lower of 1, 1.5, 2, 3, 5, 7 and their multiples of ten.
+func roundDown(x float64) float64 {
+	if !(x > 0) || math.IsInf(x, 0) {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(x)))
+	best := unit
+	for _, digit := range []float64{1.5, 2, 3, 5, 7} {
+		if digit*unit <= x {
+			best = digit * unit
+		}
+	}
+	return max(0.5, best)
+}
+
+func tidy(rate float64) string {
+	if rate < 10 {
+		return fmt.Sprintf("%.1f", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
+// slice chooses slices that are long against the answers. If none is, whole trials take turns.
+func (w *weighFile) slice(p99 float64) {
+	for _, length := range sliceLengths {
+		if p99 < promptRatio*float64(length.Milliseconds()) {
+			if length != sliceLengths[0] {
+				w.Slices = &experiment.Slices{Length: experiment.Duration(length), Guard: experiment.Duration(length / 10)}
+			}
+			return
+		}
+	}
+	w.Order = experiment.OrderBalanced
+}
+
+// blocksWithin is the number of blocks that take about a given time.
+func blocksWithin(limit time.Duration, treatments int, start time.Duration) int {
+	block := time.Duration(treatments) * (weighWarmup + weighMeasure + start + startAlone)
+	return min(maxWeighBlocks, max(minWeighBlocks, int((limit+block/2)/block)))
+}
