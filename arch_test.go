@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"internal/load/job"},
 	{"internal/load/target"},
 	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/inside/nodeagent"},
-	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls"},
+	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls", "internal/load/capacity"},
 	{"internal/experiment/plan", "internal/run/balance", "internal/base/proc", "internal/cli/console"},
 	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
 	{"internal/kube/cluster/clustertest"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -46,6 +47,7 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load http://127.0.0.1:8080/items --data '{"name": "tare"}' -r 200
   tare load --targets requests.txt -r 200                        # vegeta's targets, or JSON lines
   tare load http://127.0.0.1:8080/ -r 100 --gate 'p99 < 50ms, errors < 0.1%'   # exit code 4 if it does not hold
+  tare load http://127.0.0.1:8080/ --find-max 'p99 < 50ms, errors < 0.1%'      # the highest rate that holds
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000   # a step, then a ramp
   tare load https://127.0.0.1:8443/ --protocol auto --cacert ca.pem --cert me.pem --key me.key
   tare load https://shop.example/ --resolve shop.example:443:127.0.0.1 -k -r 100
@@ -57,6 +59,11 @@ response (closed loop). That measures capacity, and times are service times.`,
 			p, err := f.build(urls)
 			if err != nil {
 				return console.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))
+			}
+			if f.findMax != "" {
+				return c.findMax(cmd.Context(), p, f, func(ctx context.Context, p load.Profile) (load.Report, error) {
+					return runLoad(ctx, p, f.parts, nil, c.Err)
+				})
 			}
 			return c.load(cmd, p, f)
 		},
@@ -83,14 +90,7 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 		defer os.RemoveAll(dir)
 		p.HDRPath = filepath.Join(dir, "log.hdr")
 	}
-	var report load.Report
-	var err error
-	if f.parts > 1 {
-		report, err = loadInParts(cmd.Context(), p, f.parts, progress, c.Err)
-	} else {
-		host.TuneProcess(p.Workers)
-		report, err = engine.Run(cmd.Context(), p, progress)
-	}
+	report, err := runLoad(cmd.Context(), p, f.parts, progress, c.Err)
 	live.Clear()
 	if err != nil {
 		return err
@@ -99,6 +99,15 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 		return fmt.Errorf("write load report: %w", err)
 	}
 	return f.verdict(&report)
+}
+
+// runLoad runs p in this process, or in several.
+func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
+	if parts > 1 {
+		return loadInParts(ctx, p, parts, progress, diag)
+	}
+	host.TuneProcess(p.Workers)
+	return engine.Run(ctx, p, progress)
 }
 
 // writeLoad writes the outcome in one of loadOutputs. For csv and hdr the interval log is

@@ -35,7 +35,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p))
+	errs = append(errs, f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p))
 	if p.Seed = f.seed; !f.given("seed") {

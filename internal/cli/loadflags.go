@@ -24,6 +24,7 @@ type loadFlags struct {
 	seed      uint64
 	ramp      []string // segments of a rate that changes
 	sine      string   // a rate that swings
+	bursts    string   // a rate with bursts
 	drop      bool
 	tls       load.TLS
 	http2     bool
@@ -38,6 +39,9 @@ type loadFlags struct {
 	connectTo []string
 	failUnder float64 // % of success
 	gates     []string
+	findMax   string     // objective of a search for the highest rate
+	objective []loadGate // the same
+	probes    int        // of the search
 
 	checkedGates []loadGate
 	given        func(flag string) bool
@@ -60,7 +64,7 @@ type flagGroup struct {
 // loadGroups are the flags of tare load as its help groups them.
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
-	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "replay", "drop"}},
+	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
 	{"Connections", []string{"protocol", "http2", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
 		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
 	{"Request", []string{"targets", "auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
@@ -95,6 +99,8 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.Float64Var(&f.failUnder, "fail-under", 0, "exit with 1 below this `percentage` of successful requests (default: 100 for refused connections and failed TLS, none for others)")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
+	flags.StringVar(&f.findMax, "find-max", "", "find the highest rate with this `objective`, such as 'p99 < 50ms, errors < 0.1%'; --rate is its upper limit (default: from a closed loop)")
+	flags.IntVar(&f.probes, "probes", defaultProbes, "probes of --find-max, of --duration each (default 2s)")
 	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")
 	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes that every body must have; negative: any")
 	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that every body must contain; may be repeated")
@@ -105,6 +111,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.profile.ReplayFile, "replay", "", "`file` of send times in seconds, one a line")
 	flags.StringSliceVar(&f.ramp, "ramp", nil, "steps and ramps of the rate: `10s@100,30s@100-500`")
 	flags.StringVar(&f.sine, "sine", "", "vary --rate by 200/s in periods of 30 s (`30s@200`)")
+	flags.StringVar(&f.bursts, "bursts", "", "4 times --rate for 500 ms of every 5 s, with the mean unchanged (`4x500ms/5s`)")
 	flags.BoolVar(&f.drop, "drop", false, "drop and count requests due while all connections are busy")
 	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request body")

@@ -103,6 +103,8 @@ type Load struct {
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
 	// Requests are sent in proportion to their weights; none: GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
+	// Profile changes the rate with time.
+	Profile RateProfile `yaml:"profile,omitempty" json:"profile,omitzero"`
 }
 
 // Checks are conditions on responses. A response that does not meet them counts

@@ -41,7 +41,7 @@ func (p Profile) WithDefaults() Profile {
 		p.Overflow = overflowQueue
 	}
 	if p.Rate == 0 && len(p.Segments) > 0 {
-		p.Rate = meanRate(p.Segments)
+		p.Rate = MeanRate(p.Segments)
 	}
 	if p.Connections == 0 {
 		p.Connections = DefaultConnections
@@ -74,8 +74,8 @@ const (
 	OverflowDrop  = "drop"
 )
 
-// meanRate is the mean over the segments, for what needs one figure.
-func meanRate(segments []Segment) float64 {
+// MeanRate is the mean over the segments, for what needs one figure.
+func MeanRate(segments []Segment) float64 {
 	var requests, seconds float64
 	for _, g := range segments {
 		requests += (g.From + g.To) / 2 * g.For.Seconds()

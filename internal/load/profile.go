@@ -24,6 +24,14 @@ type Segment struct {
 	To   float64       `json:"to"`
 }
 
+// Bursts are segments that repeat: for length of each period the rate is times its mean. The
+// rate between the bursts is lower, so that the mean remains.
+func Bursts(mean float64, period, length time.Duration, times float64) []Segment {
+	share := length.Seconds() / period.Seconds()
+	base := mean * (1 - times*share) / (1 - share)
+	return []Segment{{For: period - length, From: base, To: base}, {For: length, From: mean * times, To: mean * times}}
+}
+
 // Sine makes the rate swing about Profile.Rate: Rate + Amplitude·sin(2πt/Period).
 type Sine struct {
 	Amplitude float64       `json:"amplitude"` // 1/s, at most Rate
@@ -90,9 +98,11 @@ type Profile struct {
 	// Segments and Sine let the rate change with time, counted from the schedule's
 	// start; then Rate, where it is zero, is their mean. ReplayFile has the
 	// instants of arrivals "replay": seconds, one a line.
-	Segments   []Segment `json:"segments,omitempty"`
-	Sine       *Sine     `json:"sine,omitempty"`
-	ReplayFile string    `json:"replayFile,omitempty"`
+	Segments []Segment `json:"segments,omitempty"`
+	// Repeat is the number of segments at the end that repeat; 0: none, the last rate stays.
+	Repeat     int    `json:"repeat,omitempty"`
+	Sine       *Sine  `json:"sine,omitempty"`
+	ReplayFile string `json:"replayFile,omitempty"`
 	// Overflow is the fate of a request that is due while every connection
 	// is busy: "queue" (default; it waits and the wait counts) or "drop" (it is
 	// counted as dropped and never sent).

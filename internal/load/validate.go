@@ -30,6 +30,8 @@ func (p *Profile) validateArrivals() (errs []error) {
 			refuse(!(rate >= 0 && rate <= maxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, maxRate)
 		}
 	}
+	refuse(p.Repeat < 0 || p.Repeat > len(p.Segments), "%d of %d segments cannot repeat", p.Repeat, len(p.Segments))
+	refuse(p.Repeat > 0 && p.Repeat <= len(p.Segments) && MeanRate(p.Segments[max(0, len(p.Segments)-p.Repeat):]) == 0, "the segments that repeat have no requests")
 	if s := p.Sine; s != nil {
 		refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
 		refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)

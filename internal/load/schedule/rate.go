@@ -19,7 +19,7 @@ type rateCurve interface {
 func curve(p *load.Profile) rateCurve {
 	switch {
 	case len(p.Segments) > 0:
-		return &segmented{segments: p.Segments}
+		return &segmented{segments: p.Segments, repeat: p.Segments[len(p.Segments)-p.Repeat:]}
 	case p.Sine != nil:
 		return &sine{rate: p.Rate, amplitude: p.Sine.Amplitude, period: p.Sine.Period.Seconds()}
 	}
@@ -34,9 +34,11 @@ func (rate flat) reach(x float64) float64 { return x * 1e9 / float64(rate) }
 
 func (rate flat) cumulated(t float64) float64 { return float64(rate) * t }
 
-// segmented goes from segment to segment; the last one's end rate holds on.
+// segmented goes from segment to segment. After the last one, the repeating ones begin again;
+// if there are none, its end rate stays.
 type segmented struct {
 	segments []load.Segment
+	repeat   []load.Segment
 	before   float64       // requests of the segments that are over
 	start    time.Duration // of the current one
 }
@@ -46,12 +48,14 @@ func (s *segmented) reach(x float64) float64 {
 		g := s.segments[0]
 		d := g.For.Seconds()
 		if whole := (g.From + g.To) / 2 * d; x-s.before >= whole {
-			if len(s.segments) == 1 {
+			if len(s.segments) == 1 && len(s.repeat) == 0 {
 				return float64(s.start+g.For) + (x-s.before-whole)*1e9/g.To
 			}
 			s.before += whole
 			s.start += g.For
-			s.segments = s.segments[1:]
+			if s.segments = s.segments[1:]; len(s.segments) == 0 {
+				s.segments = s.repeat
+			}
 			continue
 		}
 		return float64(s.start) + solveRamp(g.From, (g.To-g.From)/d, x-s.before)*1e9
@@ -61,14 +65,38 @@ func (s *segmented) reach(x float64) float64 {
 
 // cumulated counts from the current segment: call it before reach.
 func (s *segmented) cumulated(t float64) float64 {
-	sum, rate := 0.0, 0.0
-	for _, g := range s.segments {
+	sum, rate := through(s.segments, t)
+	rest := t - length(s.segments)
+	if rest <= 0 {
+		return sum
+	}
+	cycle := length(s.repeat)
+	if cycle == 0 {
+		return sum + rate*rest
+	}
+	all, _ := through(s.repeat, cycle)
+	part, _ := through(s.repeat, math.Mod(rest, cycle))
+	return sum + math.Floor(rest/cycle)*all + part
+}
+
+// through is the number of requests of segments until t seconds after their start, and the
+// last rate.
+func through(segments []load.Segment, t float64) (sum, rate float64) {
+	for _, g := range segments {
 		d := g.For.Seconds()
 		in := min(max(t, 0), d)
 		sum += g.From*in + (g.To-g.From)/d*in*in/2
 		t, rate = t-d, g.To
 	}
-	return sum + rate*max(t, 0)
+	return sum, rate
+}
+
+// length of segments in seconds.
+func length(segments []load.Segment) (sum float64) {
+	for _, g := range segments {
+		sum += g.For.Seconds()
+	}
+	return sum
 }
 
 // solveRamp returns t ≥ 0 with rate·t + slope·t²/2 = x, in the form of the

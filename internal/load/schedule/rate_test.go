@@ -88,3 +88,34 @@ func TestWeightedTurns(t *testing.T) {
 		t.Errorf("assigned %v", assigned)
 	}
 }
+
+// Segments that repeat have the same requests in each cycle, without drift, after the
+// segments before them.
+func TestSegmentsRepeat(t *testing.T) {
+	bursts := load.Bursts(100, 5*time.Second, 500*time.Millisecond, 4)
+	if mean := load.MeanRate(bursts); math.Abs(mean-100) > 1e-9 {
+		t.Fatalf("mean of the bursts %v, want 100", mean)
+	}
+	p := load.Profile{Rate: 100, Arrivals: load.Constant, Repeat: 2,
+		Segments: append([]load.Segment{{For: 2 * time.Second, From: 50, To: 50}}, bursts...)}
+	counts := perSecond(p, 2+5*200)
+	if counts[0] != 50 || counts[1] != 50 {
+		t.Errorf("before the cycles: %v", counts[:2])
+	}
+	for cycle := range 200 {
+		var sum int
+		for _, n := range counts[2+5*cycle:][:5] {
+			sum += n
+		}
+		last := counts[2+5*cycle+4]
+		if sum < 499 || sum > 501 || last < 232 || last > 235 { // 500 ms at 66.7 and 500 ms at 400
+			t.Fatalf("cycle %d: %v", cycle, counts[2+5*cycle:][:5])
+		}
+	}
+	for _, at := range []float64{0.5, 2, 3, 6.4, 6.6, 7, 7.1, 11.9, 502} {
+		x := curve(&p).cumulated(at)
+		if back := curve(&p).reach(x) / 1e9; math.Abs(back-at) > 1e-6 {
+			t.Errorf("%v s: %v requests, reached at %v s", at, x, back)
+		}
+	}
+}

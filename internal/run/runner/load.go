@@ -97,6 +97,7 @@ func (lr *loadRun) schedule() error {
 	lr.fitToRefresh()
 	lr.profile.ExpectSize, lr.profile.Seed, lr.profile.HDRPath = lr.answerSize(), lr.setup.of.Seed, hdr
 	addRequests(&lr.profile, lr.setup.Experiment.Load.Requests, lr.deployment.Entry())
+	vary(&lr.profile, lr.setup.Experiment.Load.Profile)
 	switch {
 	case lr.share != nil:
 		lr.share.apply(&lr.profile)

@@ -3,8 +3,10 @@ package runner
 import (
 	"context"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
+	"github.com/tare-mesh/tare/internal/load/schedule"
 )
 
 // The server gets the requests of the file in proportion to their weights, with the secrets,
@@ -83,5 +86,43 @@ func TestGRPCRequests(t *testing.T) {
 	}
 	if q := p.ForTarget(0); !q.IsMessage() {
 		t.Error("the message would be wrapped in field 1 of another")
+	}
+}
+
+// The number of requests in the measure phase is the mean rate times its length, for each
+// kind of profile, and the warm-up has the mean rate.
+func TestRateProfiles(t *testing.T) {
+	second := experiment.Duration(time.Second)
+	for _, c := range []struct {
+		by   experiment.RateProfile
+		want float64 // mean rate
+		peak [2]int  // second of the measure phase with the most requests, and their number
+	}{
+		{experiment.RateProfile{Steps: []experiment.Step{{For: second, At: 0.5}, {For: 2 * second, From: 0.5, To: 2.5}, {For: second}}}, 87.5, [2]int{2, 200}},
+		{experiment.RateProfile{Sine: experiment.Sine{Period: 4 * second, Swing: 0.5}}, 100, [2]int{0, 132}},
+		{experiment.RateProfile{Bursts: experiment.Bursts{Every: 4 * second, For: second, Times: 3}}, 100, [2]int{3, 300}},
+	} {
+		p := load.Profile{Rate: 100, Arrivals: load.Constant, Warmup: 4 * time.Second, Measure: 8 * time.Second}
+		vary(&p, c.by)
+		if math.Abs(p.Rate-c.want) > 1e-9 {
+			t.Errorf("%+v: rate %v, want %v", c.by, p.Rate, c.want)
+		}
+		s := schedule.New(&p, nil, 0, 1)
+		counts := make([]int, 12)
+		for at := time.Duration(s.Next()); at < 12*time.Second; at = time.Duration(s.Next()) {
+			counts[at/time.Second]++
+		}
+		var warm, measured int
+		for i, n := range counts {
+			if i < 4 {
+				warm += n
+			} else {
+				measured += n
+			}
+		}
+		most := slices.Max(counts[4:8])
+		if math.Abs(float64(warm)-4*c.want) > 1 || math.Abs(float64(measured)-8*c.want) > 1 || slices.Index(counts[4:8], most) != c.peak[0] || most < c.peak[1]-1 || most > c.peak[1]+1 {
+			t.Errorf("%+v: requests by second %v", c.by, counts)
+		}
 	}
 }

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/show/loadpage"
+)
+
+// served is a report of a server that fails all requests beyond a rate.
+func served(capacity float64, lateAbove float64) probeFunc {
+	return func(_ context.Context, p load.Profile) (load.Report, error) {
+		asked := p.Rate
+		if asked == 0 {
+			asked = 2 * capacity // what the closed loop reaches, with failures
+		}
+		n := int64(asked * p.Measure.Seconds())
+		good := min(1, capacity/asked)
+		start := time.Unix(0, 0)
+		r := load.Report{Rate: asked, Intended: n, Completed: n, Requests: n, MeasureStart: start, MeasureEnd: start.Add(p.Measure),
+			Result: load.Result{Success: &good}, Classes: map[load.Class]int64{load.OK: int64(good * float64(n))}, Generator: load.Generator{OK: true},
+			ResponseMS: load.Quantiles{Count: n, P50: 1, P99: 10}}
+		if asked > lateAbove {
+			r.Generator.OK, r.ResponseMS.P99 = false, 500
+		}
+		return r, nil
+	}
+}
+
+func findMax(t *testing.T, run probeFunc, args ...string) (loadpage.Capacity, string, error) {
+	t.Helper()
+	f, _ := parsedLoadFlags(t, append(args, "http://127.0.0.1/")...)
+	p, err := f.build([]string{"http://127.0.0.1/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page, raw bytes.Buffer
+	f.output = "text"
+	err = New(console.Console{Out: &page, Err: &raw}, nil).findMax(context.Background(), p, f, run)
+	f.output = "json"
+	var out bytes.Buffer
+	if again := New(console.Console{Out: &out, Err: &raw}, nil).findMax(context.Background(), p, f, run); (again == nil) != (err == nil) {
+		t.Fatalf("%v, then %v", err, again)
+	}
+	var found loadpage.Capacity
+	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
+		t.Fatal(err)
+	}
+	return found, page.String(), err
+}
+
+func TestFindMax(t *testing.T) {
+	// With over 1 % failures, p99 of all requests has no time.
+	found, page, err := findMax(t, served(300, 1e9), "--find-max", "errors < 10%, p99 < 50ms")
+	if err != nil || found.Open != "" || found.Low > 303.1 || found.High < 303 || (found.High-found.Low)/found.Rate > 0.25 || len(found.Probes) != defaultProbes {
+		t.Errorf("%v: %+v", err, found)
+	}
+	if !strings.Contains(page, "req/s with errors < 10%, p99 < 50ms (95 % interval ") || !strings.Contains(page, "missed") {
+		t.Errorf("page\n%s", page)
+	}
+	// p99 needs ten requests above it: probes at low rates are longer.
+	for _, p := range found.Probes {
+		if p.Rate*p.Seconds < 999 && p.Seconds < longestProbe.Seconds() {
+			t.Errorf("a probe at %v req/s of %v s", p.Rate, p.Seconds)
+		}
+	}
+
+	found, page, err = findMax(t, served(1e6, 1e9), "--find-max", "p99 < 50ms", "-r", "1000")
+	if err != nil || found.Open != loadpage.OpenAbove || !strings.HasPrefix(page, "At least ") {
+		t.Errorf("a server faster than the limit: %v, %+v\n%s", err, found, page)
+	}
+	found, page, err = findMax(t, served(300, 1e9), "--find-max", "p99 < 5ms")
+	if exitCode(err) != console.Gate || found.Open != loadpage.OpenBelow || !strings.HasPrefix(page, "No rate with p99 < 5ms") {
+		t.Errorf("an objective that never holds: %v, %+v\n%s", err, found, page)
+	}
+	found, page, err = findMax(t, served(1e6, 0), "--find-max", "p99 < 50ms", "-r", "1000")
+	if exitCode(err) != console.Gate || len(found.Probes) != maxUndecided || !strings.Contains(page, "No probe could be decided.") || !strings.Contains(page, "the generator was the limit") {
+		t.Errorf("a generator at its limit: %v, %+v\n%s", err, found, page)
+	}
+}
+
+// A growing backlog misses the objective, whatever the times so far.
+func TestFindMaxNoticesBacklog(t *testing.T) {
+	f, _ := parsedLoadFlags(t, "--find-max", "p99 < 50ms")
+	if _, err := f.build([]string{"http://127.0.0.1/"}); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := served(1e6, 1e9)(context.Background(), load.Profile{Rate: 1000, Measure: time.Second})
+	if p := f.judge(&load.Profile{Rate: 1000}, &r); !p.Holds {
+		t.Errorf("%+v", p)
+	}
+	r.Completed, r.BacklogEnd = 900, 100
+	if p := f.judge(&load.Profile{Rate: 1000}, &r); p.Holds {
+		t.Errorf("with a backlog: %+v", p)
+	}
+}
+
+func TestFindMaxExcludes(t *testing.T) {
+	for _, args := range [][]string{{"-n", "5"}, {"--ramp", "1s@5"}, {"--gate", "p99 < 1ms"}, {"-o", "csv"}, {"--probes", "0"}, {"--bursts", "2x1s/5s", "-r", "5"}} {
+		if _, err := built(t, append(args, "--find-max", "p99 < 1ms")...); err == nil || !strings.Contains(err.Error(), strings.TrimLeft(args[0], "-")) && args[0] != "-n" && args[0] != "-o" {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if _, err := built(t, "--find-max", "p42 < 1ms"); err == nil || !strings.Contains(err.Error(), "--find-max: ") {
+		t.Error(err)
+	}
+}
+
+func TestBursts(t *testing.T) {
+	p, err := built(t, "-r", "100", "--bursts", "4x500ms/5s")
+	if err != nil || p.Repeat != 2 || len(p.Segments) != 2 || p.Segments[1].From != 400 || p.Rate != 100 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for text, want := range map[string]string{"4x5s/5s": "not of the form", "4": "not of the form", "11x500ms/5s": "at most 10 times", "-1x1s/5s": "not of the form", "NaNx1s/5s": "not of the form"} {
+		if _, err := built(t, "-r", "100", "--bursts", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := built(t, "--bursts", "4x500ms/5s"); err == nil || !strings.Contains(err.Error(), "needs a --rate") {
+		t.Error(err)
+	}
+}

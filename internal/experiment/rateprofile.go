@@ -1,0 +1,133 @@
+package experiment
+
+import (
+	"fmt"
+	"time"
+)
+
+// RateProfile changes the rate during the measure phase, in one of three ways. It repeats
+// until the end of the load. The warm-up has the mean rate.
+type RateProfile struct {
+	Steps  []Step `yaml:"steps,omitempty" json:"steps,omitempty"`
+	Sine   Sine   `yaml:"sine,omitempty" json:"sine,omitzero"`
+	Bursts Bursts `yaml:"bursts,omitempty" json:"bursts,omitzero"`
+}
+
+// Step is a stretch at a multiple of the rate, or a ramp from one to another.
+type Step struct {
+	For  Duration `yaml:"for" json:"for"`
+	At   float64  `yaml:"at" json:"at"`
+	From float64  `yaml:"from" json:"from"`
+	To   float64  `yaml:"to" json:"to"`
+}
+
+// Ends are the multiples of the rate at both ends.
+func (s Step) Ends() (from, to float64) {
+	if s.From != 0 || s.To != 0 {
+		return s.From, s.To
+	}
+	return s.At, s.At
+}
+
+// Sine makes the rate swing about its mean.
+type Sine struct {
+	Period Duration `yaml:"period" json:"period"`
+	Swing  Share    `yaml:"swing" json:"swing"` // of the rate
+}
+
+// Bursts raise the rate for a part of each period and lower it for the rest, so that the mean
+// remains.
+type Bursts struct {
+	Every Duration `yaml:"every" json:"every"`
+	For   Duration `yaml:"for" json:"for"`
+	Times float64  `yaml:"times" json:"times"` // the rate
+}
+
+const (
+	maxSteps = 100
+	maxTimes = 1000
+	minCycle = Duration(time.Millisecond)
+)
+
+// Cycle is the time after which the profile repeats; 0: there is none.
+func (p RateProfile) Cycle() Duration {
+	cycle := p.Sine.Period + p.Bursts.Every // one of them is 0
+	for _, s := range p.Steps {
+		cycle += s.For
+	}
+	return cycle
+}
+
+// profile checks the changes of the rate.
+func (v loadRules) profile() {
+	const path = "load.profile"
+	if !v.doc.Has(path) {
+		return
+	}
+	p := v.e.Load.Profile
+	kinds := 0
+	for _, kind := range []string{"steps", "sine", "bursts"} {
+		if v.doc.Has(path + "." + kind) {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		v.report(path, "write one of steps, sine and bursts", "%d kinds of changes of the rate", kinds)
+		return
+	}
+	v.steps(path, p.Steps)
+	if v.doc.Has(path + ".sine") {
+		within(v.validation, path+".sine.period", p.Sine.Period, minCycle, maxPhase, "")
+		if p.Sine.Swing <= 0 {
+			v.report(path+".sine", "write swing: 50%", "the swing is missing")
+		}
+	}
+	if b := p.Bursts; v.doc.Has(path + ".bursts") {
+		within(v.validation, path+".bursts.every", b.Every, minCycle, maxPhase, "")
+		if b.For <= 0 || b.For >= b.Every {
+			v.report(path+".bursts.for", "", "%v is not above 0 and below the %v of every", b.For, b.Every)
+		} else if most := float64(b.Every) / float64(b.For); b.Times <= 0 || b.Times > most {
+			v.report(path+".bursts.times", "the mean remains the rate", "%v is not above 0 and at most every/for, %.4g", b.Times, most)
+		}
+	}
+	for _, r := range LevelsOf[Rate](v.e.Factors, "rate") {
+		if r == Max {
+			v.report(path, "give a rate", "rate max has no schedule")
+		}
+	}
+	if v.e.Order == OrderInterleaved {
+		v.report(path, "write order: balanced", "with order interleaved the treatments would have different rates")
+	}
+	if c := p.Cycle(); c > 0 && v.doc.Sound("phases.measure") && v.e.Phases.Measure%c != 0 {
+		v.report("phases.measure", "write a multiple of "+c.String(), "%v is not a whole number of cycles of load.profile, %v each", v.e.Phases.Measure, c)
+	}
+}
+
+// steps checks the steps and ramps.
+func (v loadRules) steps(path string, steps []Step) {
+	path += ".steps"
+	if v.doc.Has(path) && len(steps) == 0 || len(steps) > maxSteps {
+		v.report(path, "", "%d steps are not between 1 and %d", len(steps), maxSteps)
+		return
+	}
+	sum := 0.0
+	for i, s := range steps {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		within(v.validation, at+".for", s.For, minCycle, maxPhase, "")
+		for name, times := range map[string]float64{".at": s.At, ".from": s.From, ".to": s.To} {
+			within(v.validation, at+name, times, 0, maxTimes, "a multiple of the rate: 2 is twice the rate")
+		}
+		ramp := v.doc.Has(at+".from") || v.doc.Has(at+".to")
+		switch {
+		case !ramp && !v.doc.Has(at+".at"):
+			v.report(at, "write at: 2 for twice the rate, or from and to for a ramp", "the step has no rate")
+		case s.At != 0 && (s.From != 0 || s.To != 0):
+			v.report(at, "write at for a step, or from and to for a ramp", "the step is also a ramp")
+		}
+		from, to := s.Ends()
+		sum += from + to
+	}
+	if len(steps) > 0 && sum == 0 {
+		v.report(path, "", "no step has a rate above 0")
+	}
+}

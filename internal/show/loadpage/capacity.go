@@ -1,0 +1,111 @@
+package loadpage
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Capacity is the highest rate at which an objective holds.
+type Capacity struct {
+	Objective string `json:"objective"`
+	// Rate is the median of the posterior, and Low and High are its 95 % interval, 1/s. Absent
+	// if no probe could be decided.
+	Rate float64 `json:"rate,omitempty"`
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
+	// Open: nothing was found that does not hold ("above"), or that does ("below").
+	Open   string  `json:"open,omitempty"`
+	Note   string  `json:"note,omitempty"`
+	Probes []Probe `json:"probes"`
+}
+
+// Values of [Capacity.Open].
+const (
+	OpenAbove = "above"
+	OpenBelow = "below"
+)
+
+// Probe is one load at one rate.
+type Probe struct {
+	Rate  float64 `json:"rate"`
+	Holds bool    `json:"holds"`
+	// Undecided is the reason why the probe has no result.
+	Undecided string         `json:"undecided,omitempty"`
+	Answered  float64        `json:"answered"` // 1/s
+	P50MS     float64        `json:"p50_ms,omitempty"`
+	P99MS     float64        `json:"p99_ms,omitempty"`
+	Errors    float64        `json:"errors"` // share
+	Seconds   float64        `json:"seconds"`
+	Result    load.Quantiles `json:"latency_ms,omitzero"`
+}
+
+// WriteCapacity writes the page of a search: the answer, then the probes by rate.
+func WriteCapacity(w io.Writer, c *Capacity, o Options) error {
+	width := o.Width
+	if width == 0 {
+		width = defaultWidth
+	}
+	t := &page{width: min(max(width, minWidth), maxWidth), paint: palette{on: o.Color}}
+	t.capacity(c)
+	t.probes(c)
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+func (t *page) capacity(c *Capacity) {
+	between := fmt.Sprintf("95%s%% interval %s to %s", hardSpace, rounded(c.Low), rounded(c.High))
+	switch {
+	case c.Rate == 0:
+		t.fold(t.paint.bad("No probe could be decided."), "")
+	case c.Open == OpenAbove:
+		t.fold(t.paint.bold("At least "+rounded(c.Low)+" req/s")+" with "+c.Objective+": no probe above it missed the objective.", "")
+	case c.Open == OpenBelow:
+		t.fold(t.paint.bad("No rate with "+c.Objective)+": even "+rounded(c.Rate)+" req/s misses it.", "")
+	default:
+		t.fold(t.paint.bold(rounded(c.Rate)+" req/s")+" with "+c.Objective+" ("+between+")", "")
+	}
+	if c.Note != "" {
+		t.fold(t.paint.warn(c.Note), "")
+	}
+}
+
+// probes are sorted by rate, so that the edge is in sight.
+func (t *page) probes(c *Capacity) {
+	if len(c.Probes) == 0 {
+		return
+	}
+	length := time.Duration(c.Probes[len(c.Probes)-1].Seconds * float64(time.Second)).Round(100 * time.Millisecond)
+	t.heading("Probes", fmt.Sprintf("%d of about %v, by rate; times in ms", len(c.Probes), length))
+	t.line("%s", t.paint.faint(fmt.Sprintf("%12s %12s %9s %9s %9s  objective", "rate", "answered/s", "p50", "p99", "errors")))
+	for _, p := range slices.SortedStableFunc(slices.Values(c.Probes), func(a, b Probe) int { return int(a.Rate*1e3) - int(b.Rate*1e3) }) {
+		words := t.paint.good("holds")
+		switch {
+		case p.Undecided != "":
+			words = t.paint.warn("undecided")
+		case !p.Holds:
+			words = t.paint.bad("missed")
+		}
+		row := fmt.Sprintf("%12s %12s %9s %9s %9s  ", rounded(p.Rate), rounded(p.Answered), orDash(p.P50MS), orDash(p.P99MS), percentText(p.Errors))
+		t.fold(row+words, strings.Repeat(" ", len(row)))
+	}
+}
+
+func orDash(ms float64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return figure(ms)
+}
+
+// rounded is a rate with four digits.
+func rounded(rate float64) string {
+	if rate >= 1000 {
+		return fmt.Sprintf("%.0f", rate)
+	}
+	return fmt.Sprintf("%.4g", rate)
+}
