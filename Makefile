@@ -43,6 +43,10 @@ build: ## build tare and tare-agent into bin/
 build-kube: ## the same, and tare-kube, which measures on Kubernetes clusters
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
 
+.PHONY: build-plot
+build-plot: ## build tare-plot, which draws figures into files (tare plot)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-plot
+
 .PHONY: quickstart
 quickstart: build ## weigh a real Envoy sidecar on this machine, in about two minutes
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \

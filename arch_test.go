@@ -18,10 +18,10 @@ const module = "github.com/tare-mesh/tare/"
 // layers, top first. A package imports only from lower lines; packages on one
 // line do not know each other. Add a line here before adding a package.
 var layers = [][]string{
-	{"cmd/tare", "cmd/tare-kube", "cmd/tare-agent"},
+	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-agent"},
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
-	{"internal/cli/health"},
+	{"internal/cli/health", "internal/show/plot"},
 	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/web", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},

@@ -25,6 +25,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newWeighCommand,
 	newPlanCommand,
 	newReportCommand,
+	newPlotCommand,
 	newCompareCommand,
 	newHistoryCommand,
 	newVerifyCommand,

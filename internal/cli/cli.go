@@ -16,11 +16,12 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// CommandLine is one of the two command lines: of tare, or of tare-kube, which has Kubernetes.
+// CommandLine is the command line of tare, of tare-kube, which has Kubernetes, or of tare-plot, which draws.
 type CommandLine struct {
 	console.Console
 	catalog    catalog
-	kubernetes *Kubernetes // nil in tare
+	kubernetes *Kubernetes // nil but in tare-kube
+	draw       Draw        // nil but in tare-plot
 	handOver   handOver
 	// kill ends at the second interrupt: cleaning up stops at once.
 	kill context.Context
@@ -29,7 +30,17 @@ type CommandLine struct {
 // Main runs the program with the arguments and streams of this process, and returns its exit code.
 // A nil kubernetes makes it tare, otherwise it is tare-kube.
 func Main(kubernetes *Kubernetes) int {
-	c := New(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, kubernetes)
+	return New(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, kubernetes).main()
+}
+
+// MainOfPlot is Main of tare-plot.
+func MainOfPlot(draw Draw) int {
+	c := New(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil)
+	c.draw = draw
+	return c.main()
+}
+
+func (c *CommandLine) main() int {
 	ctx, kill, stop := interrupts(c.Err)
 	defer stop()
 	c.kill = kill
@@ -43,7 +54,7 @@ func New(on console.Console, kubernetes *Kubernetes) *CommandLine {
 
 // Run carries out one command and returns the exit code.
 func (c *CommandLine) Run(ctx context.Context, args []string) int {
-	err := c.handOver.checkVersion(c.kubernetes != nil)
+	err := c.handOver.checkVersion(c.role())
 	if err == nil {
 		c.handOver.args = args
 		root := c.Root()
@@ -51,6 +62,17 @@ func (c *CommandLine) Run(ctx context.Context, args []string) int {
 		err = root.ExecuteContext(ctx)
 	}
 	return console.Exit(c.Err, "tare", err)
+}
+
+// role is the name of the program that this process is.
+func (c *CommandLine) role() string {
+	switch {
+	case c.kubernetes != nil:
+		return kubeProgram.name
+	case c.draw != nil:
+		return plotProgram.name
+	}
+	return "tare"
 }
 
 // Root is the command tare with all its subcommands.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -12,21 +14,31 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// tare has no Kubernetes libraries: they are nine tenths of the time to build it. A command that needs
-// them is handed over to tare-kube, which replaces this process (execve): same arguments,
-// environment, streams and process ID. Exit status and signals need no forwarding.
+// tare has neither the Kubernetes libraries, nine tenths of the time to build it, nor a JavaScript engine.
+// A command that needs them is handed over to a program that has them and replaces this process (execve):
+// same arguments, environment, streams and process ID. Exit status and signals need no forwarding.
 const (
-	kubeProgram = "tare-kube"
-	// envProgram overrides where tare-kube is searched.
-	envProgram = "TARE_KUBE"
-	// envVersion carries the version of tare to tare-kube, which must be of the same.
+	// envVersion carries the version of tare to the other program, which must be of the same.
 	envVersion = "TARE_HANDED_OVER_BY"
+	// envRole carries the name of the program that tare meant to start.
+	envRole = "TARE_HANDED_OVER_TO"
 )
 
-// installHint is how to get tare-kube.
-const installHint = "build it with `make build-kube`, or run `go install github.com/tare-mesh/tare/cmd/tare-kube@latest`, or set " + envProgram + " to its path"
+// program is one that tare hands commands over to.
+type program struct {
+	name    string
+	env     string // variable that overrides where it is searched
+	install string // hint how to get it
+}
 
-// handOver replaces this process with tare-kube.
+var (
+	kubeProgram = program{"tare-kube", "TARE_KUBE",
+		"build it with `make build-kube`, or run `go install github.com/tare-mesh/tare/cmd/tare-kube@latest`, or set TARE_KUBE to its path"}
+	plotProgram = program{"tare-plot", "TARE_PLOT",
+		"build it with `make build-plot`, or run `go install github.com/tare-mesh/tare/cmd/tare-plot@latest`, or set TARE_PLOT to its path"}
+)
+
+// handOver replaces this process with another program of tare.
 type handOver struct {
 	args []string // of this process, without the program's name
 	exec func(path string, argv, env []string) error
@@ -34,53 +46,61 @@ type handOver struct {
 
 func newHandOver() handOver { return handOver{exec: syscall.Exec} }
 
-// to runs tare-kube with args in place of this process. It returns only if that fails.
-func (h handOver) to(args []string) error {
-	path, err := findKubeProgram()
+// to runs p with args in place of this process. It returns only if that fails.
+func (h handOver) to(p program, args []string) error {
+	path, err := p.find()
 	if err != nil {
 		return err
 	}
-	env := append(os.Environ(), envVersion+"="+Version())
+	// A variable given twice has its first value.
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool {
+		return strings.HasPrefix(s, envVersion+"=") || strings.HasPrefix(s, envRole+"=")
+	})
+	env = append(env, envVersion+"="+Version(), envRole+"="+p.name)
 	if err := h.exec(path, append([]string{path}, args...), env); err != nil {
-		return hint.New(installHint, "start %s: %w", path, err)
+		return hint.New(p.install, "start %s: %w", path, err)
 	}
 	return nil
 }
 
-// checkVersion is called first thing: a process that took over a command must be tare-kube of tare's version.
-func (handOver) checkVersion(hasKubernetes bool) error {
-	by, ok := os.LookupEnv(envVersion)
-	if !ok {
+// checkVersion is called first thing: a process that took over a command must be the program that
+// tare meant, of tare's version.
+func (handOver) checkVersion(role string) error {
+	by := os.Getenv(envVersion)
+	if by == "" {
 		return nil
 	}
-	_ = os.Unsetenv(envVersion) // children start afresh
+	meant := os.Getenv(envRole)
+	_, _ = os.Unsetenv(envVersion), os.Unsetenv(envRole) // children start afresh
 	self, _ := os.Executable()
-	if !hasKubernetes {
-		return hint.New("unset "+envProgram+", or set it to the path of "+kubeProgram, "%s is tare, not %s", self, kubeProgram)
+	for _, p := range []program{kubeProgram, plotProgram} {
+		if p.name == meant && role != meant {
+			return hint.New("unset "+p.env+", or set it to the path of "+p.name, "%s is %s, not %s", self, role, p.name)
+		}
 	}
 	if v := Version(); v != by {
-		return hint.New("`make build-kube` builds both programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
+		return hint.New("`make build-kube build-plot` builds the programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
 	}
 	return nil
 }
 
-// findKubeProgram looks where TARE_KUBE points, beside this program, and in PATH.
-func findKubeProgram() (string, error) {
-	if path := os.Getenv(envProgram); path != "" {
+// find looks where the program's variable points, beside this program, and in PATH.
+func (p program) find() (string, error) {
+	if path := os.Getenv(p.env); path != "" {
 		found, err := exec.LookPath(path)
 		if err != nil {
-			return "", hint.New(installHint, "%s: %w", envProgram, err)
+			return "", hint.New(p.install, "%s: %w", p.env, err)
 		}
 		return found, nil
 	}
 	if self, err := os.Executable(); err == nil {
-		if found, err := exec.LookPath(filepath.Join(filepath.Dir(self), kubeProgram)); err == nil {
+		if found, err := exec.LookPath(filepath.Join(filepath.Dir(self), p.name)); err == nil {
 			return found, nil
 		}
 	}
-	found, err := exec.LookPath(kubeProgram)
+	found, err := exec.LookPath(p.name)
 	if err != nil {
-		return "", hint.New(installHint, "this needs %s, which is neither beside tare nor in PATH", kubeProgram)
+		return "", hint.New(p.install, "this needs %s, which is neither beside tare nor in PATH", p.name)
 	}
 	return found, nil
 }
@@ -90,15 +110,15 @@ func (c *CommandLine) newStub(name string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                name,
 		DisableFlagParsing: true, // the flags belong to tare-kube
-		RunE:               func(*cobra.Command, []string) error { return c.handOver.to(c.handOver.args) },
+		RunE:               func(*cobra.Command, []string) error { return c.handOver.to(kubeProgram, c.handOver.args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			_ = c.handOver.to(c.handOver.args) // without tare-kube there are no completions
+			_ = c.handOver.to(kubeProgram, c.handOver.args) // without tare-kube there are no completions
 			return nil, cobra.ShellCompDirectiveError
 		},
 	}
 	cmd.SetHelpFunc(func(*cobra.Command, []string) {
-		if err := c.handOver.to([]string{name, "--help"}); err != nil {
-			fmt.Fprintf(c.Out, "%s.\n\ntare %s is part of %s: %s.\n", cmd.Short, name, kubeProgram, hint.Of(err))
+		if err := c.handOver.to(kubeProgram, []string{name, "--help"}); err != nil {
+			fmt.Fprintf(c.Out, "%s.\n\ntare %s is part of %s: %s.\n", cmd.Short, name, kubeProgram.name, hint.Of(err))
 		}
 	})
 	return cmd

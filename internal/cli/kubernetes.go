@@ -61,5 +61,5 @@ func (c *CommandLine) needs(x *experiment.Experiment) error {
 	if x.Platform.Kind != mesh.OnKubernetes || c.kubernetes != nil {
 		return nil
 	}
-	return c.handOver.to(c.handOver.args)
+	return c.handOver.to(kubeProgram, c.handOver.args)
 }

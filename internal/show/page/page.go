@@ -77,16 +77,33 @@ type document struct {
 	Content, Script                     template.JS
 }
 
-// Write writes the page.
-func Write(w io.Writer, s Source) error {
+// Data are the figures' data as JSON, for the scripts.
+func Data(s Source) ([]byte, error) {
 	drawn := ofFigures(s.Report)
-	c := content{
+	data, err := json.Marshal(content{
 		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn),
 		Timelines: timelines(s.Dir),
-	}
-	data, err := json.Marshal(c)
+	})
 	if err != nil {
-		return fmt.Errorf("write page: %w", err)
+		return nil, fmt.Errorf("data of the figures: %w", err)
+	}
+	return data, nil
+}
+
+// Scripts are those that make a figure without a page, by name: the chart library, the figures and
+// their composition.
+func Scripts() map[string]string {
+	return map[string]string{"1-plot.js": plotJS, "2-figures.js": figuresJS, "3-compose.js": composeJS}
+}
+
+// Colors are the colors of a theme, light or dark, by role.
+func Colors(theme string) map[string]string { return colors[theme] }
+
+// Write writes the page.
+func Write(w io.Writer, s Source) error {
+	data, err := Data(s)
+	if err != nil {
+		return err
 	}
 	var text bytes.Buffer
 	if err := report.WriteText(&text, s.Report, report.Options{All: true}); err != nil {

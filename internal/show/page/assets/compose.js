@@ -34,7 +34,7 @@ globalThis.tareCompose = function (Plot, figure, { document, width, columns = 1,
       const v = node.getAttribute?.(a);
       if (v) node.setAttribute(a, solid(v));
     }
-    node.removeAttribute?.("class");
+    if (!node.getAttribute?.("class")?.startsWith("mark-")) node.removeAttribute?.("class");
     for (const child of [...(node.childNodes ?? [])]) settle(child);
   };
   const swatch = (parent, x, y, item) => {

@@ -22,7 +22,11 @@ globalThis.tareFigures = function (Plot, content) {
   const known = (v) => v !== undefined && v !== null && Number.isFinite(v);
   const titled = (m) => (m.unit ? `${m.title} (${m.unit})` : m.title);
   // amount is a number as axes and tips show it, to four digits.
-  const amount = (v) => (known(v) ? Number(v.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }) : "?");
+  const amount = (v) => {
+    if (!known(v)) return "?";
+    const [whole, rest] = String(Number(v.toPrecision(4))).split(".");
+    return (whole.includes("e") ? whole : whole.replace(/\B(?=(\d{3})+$)/g, ",")) + (rest === undefined ? "" : "." + rest);
+  };
   const signed = (v) => (v > 0 ? "+" : "") + amount(v).replace("-", "−");
 
   // tips show the title of a mark under the pointer; a still figure has none.

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/show/page"
+)
+
+// Draw writes a figure of a run in a format: svg, pdf or png. cmd/tare-plot passes it in.
+type Draw func(w io.Writer, s page.Source, format string, d page.Drawing) error
+
+// plotOptions are the flags of `tare plot`.
+type plotOptions struct {
+	figure, output, theme string
+	width                 float64 // mm
+	choose                []string
+	noTitle               bool
+}
+
+var (
+	figureFormats = []string{"svg", "pdf", "png"}
+	figureThemes  = []string{"light", "dark"}
+)
+
+func newPlotCommand(c *CommandLine) *cobra.Command {
+	o := plotOptions{figure: page.Figures[0].ID, theme: figureThemes[0], width: 180}
+	var names []string
+	var list strings.Builder
+	for _, f := range page.Figures {
+		names = append(names, f.ID)
+		fmt.Fprintf(&list, "  %-12s %s\n", f.ID, f.Doc)
+	}
+	cmd := &cobra.Command{
+		Use:   "plot DIR",
+		Short: "Write a figure of a report as SVG, PDF or PNG",
+		Long: `plot writes a figure of the page that tare report --format html makes, without a browser.
+Text is outlined, so no font is needed. The same results give the same bytes.
+tare-plot has the command; tare starts it.
+
+Figures:
+` + strings.TrimRight(list.String(), "\n"),
+		Example: `  tare plot runs/mine --figure differences -o differences.svg
+  tare plot runs/mine --figure bill -o bill.pdf --width 89
+  tare plot runs/mine --figure trials --choose metric=latency_ms/p99 -o p99.png`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args[0], names, o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.figure, "figure", o.figure, "figure: "+strings.Join(names, ", "))
+	f.StringVarP(&o.output, "output", "o", "", "write to this `file`; its ending is the format: "+strings.Join(figureFormats, ", "))
+	f.Float64Var(&o.width, "width", o.width, "width in `mm`; a column of a paper has 89")
+	f.StringVar(&o.theme, "theme", o.theme, "colors: "+strings.Join(figureThemes, " or "))
+	f.StringArrayVar(&o.choose, "choose", nil, "a choice of the figure, as in the page: `name=value`, such as metric=latency_ms/p99, trial=003-envoy-b1, part=data")
+	f.BoolVar(&o.noTitle, "no-title", false, "leave out the title")
+	_ = cmd.RegisterFlagCompletionFunc("figure", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(figureThemes, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// Widths of figures, mm.
+const narrowest, widest = 60, 1000
+
+// drawing checks the flags.
+func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
+	d := page.Drawing{Figure: o.figure, Choices: map[string]string{}, Width: o.width / 25.4 * 96, Columns: 1, Theme: o.theme, NoTitle: o.noTitle}
+	if d.Width >= 500 {
+		d.Columns = 2
+	}
+	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(o.output), "."))
+	var err error
+	switch {
+	case !slices.Contains(figures, o.figure):
+		err = console.Usage(fmt.Errorf("unknown figure %q", o.figure), "figures: "+strings.Join(figures, ", "))
+	case o.output == "":
+		err = console.Usage(errors.New("no file to write"), "add -o FILE.svg, .pdf or .png")
+	case !slices.Contains(figureFormats, format):
+		err = console.Usage(fmt.Errorf("%s: unknown format %q", o.output, format), "endings: ."+strings.Join(figureFormats, ", ."))
+	case !slices.Contains(figureThemes, o.theme):
+		err = console.Usage(fmt.Errorf("unknown theme %q", o.theme), "themes: "+strings.Join(figureThemes, ", "))
+	case !(o.width >= narrowest && o.width <= widest):
+		err = console.Usage(fmt.Errorf("--width %v is not from %d to %d mm", o.width, narrowest, widest), "a page has about 180 mm")
+	}
+	for _, s := range o.choose {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "" || value == "" {
+			err = console.Usage(fmt.Errorf("--choose %q is not name=value", s), "write it as --choose metric=latency_ms/p99")
+		}
+		d.Choices[name] = value
+	}
+	return d, format, err
+}
+
+func (c *CommandLine) plot(dir string, figures []string, o plotOptions) error {
+	d, format, err := o.drawing(figures)
+	if err != nil {
+		return err
+	}
+	if c.draw == nil {
+		return c.handOver.to(plotProgram, c.handOver.args)
+	}
+	results, r, err := analyse(dir, defaultReport())
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	var b bytes.Buffer
+	if err := c.draw(&b, page.Source{Report: r, Dir: results}, format, d); err != nil {
+		return fmt.Errorf("%s of %s: %w", o.figure, dir, err)
+	}
+	return console.WriteFile(o.output, b.Bytes())
+}

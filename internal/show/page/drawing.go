@@ -1,0 +1,22 @@
+package page
+
+// Drawing is one figure for a file.
+type Drawing struct {
+	Figure string // one of [Figures], by ID
+	// Choices as a reader of the page makes them, such as metric; absent: the page's first.
+	Choices map[string]string
+	Width   float64 // px, 1/96 inch
+	Columns int     // of panels
+	Theme   string  // light or dark
+	NoTitle bool
+}
+
+// Figures are those of figures.js, in the order of the page.
+var Figures = []struct{ ID, Doc string }{
+	{"differences", "difference to the baseline with intervals, and the A/A band"},
+	{"bill", "CPU per request and memory by plane"},
+	{"trials", "every trial in order of time (--choose metric=NAME)"},
+	{"latency", "percentiles of response and service time"},
+	{"rate", "cost against rate with the fitted line (--choose part=NAME)"},
+	{"timeline", "one trial, second by second (--choose trial=ID)"},
+}

@@ -1,0 +1,103 @@
+// Package plot draws the figures of a report into files, without a browser: SVG, PDF and PNG. The
+// scripts of the page run in goja, a JavaScript engine in Go, with a document of elements only. The
+// tree they make is drawn by gonum's vector graphics. Text is outlined, so a figure needs no font.
+package plot
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dop251/goja"
+
+	"github.com/tare-mesh/tare/internal/show/page"
+)
+
+//go:embed assets/document.js
+var documentJS string
+
+// ErrNoFigure: the run has no data for the figure.
+var ErrNoFigure = errors.New("the run has no data for this figure")
+
+// element of the figure's tree.
+type element struct {
+	Name       string            `json:"name"`
+	Attributes map[string]string `json:"attributes"`
+	Text       string            `json:"text"`
+	Children   []element         `json:"children"`
+}
+
+// scriptTime bounds the scripts. A figure of 2,000 trials takes seconds.
+const scriptTime = 2 * time.Minute
+
+// Draw writes a figure in the format, which is one of [Formats].
+func Draw(w io.Writer, s page.Source, format string, o page.Drawing) error {
+	write, ok := formats[format]
+	if !ok {
+		return fmt.Errorf("unknown format %q of a figure: %s", format, strings.Join(Formats(), ", "))
+	}
+	root, err := treeOf(s, o)
+	if err != nil {
+		return err
+	}
+	return write(w, root, o.Figure)
+}
+
+// treeOf runs the scripts.
+func treeOf(s page.Source, o page.Drawing) (*element, error) {
+	data, err := page.Data(s)
+	if err != nil {
+		return nil, err
+	}
+	choices, err := json.Marshal(o.Choices)
+	if err != nil {
+		return nil, fmt.Errorf("draw %s: %w", o.Figure, err)
+	}
+	options, err := json.Marshal(map[string]any{
+		"width": o.Width, "columns": o.Columns, "colors": page.Colors(o.Theme), "heading": !o.NoTitle,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("draw %s: %w", o.Figure, err)
+	}
+	vm := goja.New()
+	stop := time.AfterFunc(scriptTime, func() { vm.Interrupt("it takes too long") })
+	defer stop.Stop()
+	scripts := page.Scripts()
+	scripts["0-document.js"] = documentJS
+	for _, name := range slices.Sorted(maps.Keys(scripts)) {
+		if _, err := vm.RunScript(name, scripts[name]); err != nil {
+			return nil, fmt.Errorf("draw %s: %w", o.Figure, err)
+		}
+	}
+	parse := func(text []byte) string { return "JSON.parse(" + quoted(string(text)) + ")" }
+	made, err := vm.RunString(fmt.Sprintf("JSON.stringify(tareDraw(%s, %s, %s, %s))", parse(data), quoted(o.Figure), parse(choices), parse(options)))
+	var thrown *goja.Exception
+	if errors.As(err, &thrown) && thrown.Value() != nil { // the message without its place in a script
+		if e, ok := thrown.Value().(*goja.Object); ok && e.Get("message") != nil {
+			err = errors.New(e.Get("message").String())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("draw %s: %w", o.Figure, err)
+	}
+	var root *element
+	if err := json.Unmarshal([]byte(made.String()), &root); err != nil {
+		return nil, fmt.Errorf("draw %s: %w", o.Figure, err)
+	}
+	if root == nil {
+		return nil, ErrNoFigure
+	}
+	return root, nil
+}
+
+// quoted is a string as JavaScript has it.
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // a string has no error
+	return string(b)
+}

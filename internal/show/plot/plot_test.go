@@ -1,0 +1,169 @@
+package plot
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+func source(t *testing.T, s analysistest.Study) page.Source {
+	t.Helper()
+	s.Blocks, s.Warmup, s.Measure = 4, 1, 2
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	t.Cleanup(func() { d.Close() })
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Source{Report: r, Dir: d}
+}
+
+func drawing(figure string) page.Drawing {
+	return page.Drawing{Figure: figure, Width: 680, Columns: 2, Theme: "light"}
+}
+
+// marked collects the elements of groups with a class.
+func marked(e *element, class string) (all []element) {
+	for i := range e.Children {
+		c := &e.Children[i]
+		if c.Attributes["class"] == class {
+			all = append(all, c.Children...)
+		}
+		all = append(all, marked(c, class)...)
+	}
+	return all
+}
+
+func texts(e *element) (all []string) {
+	if e.Text != "" {
+		all = append(all, e.Text)
+	}
+	for i := range e.Children {
+		all = append(all, texts(&e.Children[i])...)
+	}
+	return all
+}
+
+// The figure has the words of the report, and its marks are at the places of the estimates.
+func TestFigureHasTheNumbersOfTheReport(t *testing.T) {
+	s := source(t, analysistest.Quickstart())
+	root, err := treeOf(s, drawing("differences"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := strings.Join(texts(root), "\n")
+	words := report.WordsOf(s.Report)
+	for i, c := range s.Report.Comparisons {
+		if c.Metric == "cpu_us_per_request/total" && !c.Control && !strings.Contains(written, words.Comparisons[i].Difference+" "+words.Comparisons[i].Interval) {
+			t.Errorf("%s: no %q in\n%s", c.Treatment, words.Comparisons[i].Difference, written)
+		}
+	}
+	// The first panel has three treatments: equal differences are equal distances.
+	marks := marked(root, "mark-estimate")[:3]
+	var x, v []float64
+	for i, id := range []string{"envoy", "envoy-plaintext", "envoy-tcp"} {
+		p := &painter{}
+		x = append(x, p.inherit(&marks[i], look{}).x)
+		c, _ := s.Report.Find(id, "cpu_us_per_request/total")
+		v = append(v, c.Difference.Estimate)
+	}
+	if a, b := (x[0]-x[1])/(v[0]-v[1]), (x[1]-x[2])/(v[1]-v[2]); !(a > 0) || math.Abs(a-b) > 1e-6*a {
+		t.Errorf("marks at %v for %v", x, v)
+	}
+}
+
+func TestEveryFormat(t *testing.T) {
+	s := source(t, analysistest.Quickstart())
+	for _, figure := range page.Figures {
+		for _, format := range Formats() {
+			var a, b bytes.Buffer
+			err := Draw(&a, s, format, drawing(figure.ID))
+			if figure.ID == "rate" || figure.ID == "timeline" { // it has one rate, and no seconds
+				if !errors.Is(err, ErrNoFigure) {
+					t.Errorf("%s: %v", figure.ID, err)
+				}
+				continue
+			}
+			if err := errors.Join(err, Draw(&b, s, format, drawing(figure.ID))); err != nil {
+				t.Fatalf("%s as %s: %v", figure.ID, format, err)
+			}
+			if !bytes.Equal(a.Bytes(), b.Bytes()) {
+				t.Errorf("%s as %s: the bytes differ", figure.ID, format)
+			}
+			wellFormed(t, figure.ID, format, a.Bytes())
+		}
+	}
+}
+
+func wellFormed(t *testing.T, figure, format string, b []byte) {
+	t.Helper()
+	switch format {
+	case "svg":
+		for d := xml.NewDecoder(bytes.NewReader(b)); ; {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", figure, err)
+			}
+		}
+		if bytes.Contains(b, []byte("<text")) || !bytes.Contains(b, []byte("<title>"+figure)) {
+			t.Errorf("%s: a text needs a font, or there is no title", figure)
+		}
+	case "pdf":
+		if !bytes.HasPrefix(b, []byte("%PDF-")) || !bytes.Contains(b, []byte("%%EOF")) {
+			t.Errorf("%s: %.20q", figure, b)
+		}
+	case "png":
+		if i, err := png.Decode(bytes.NewReader(b)); err != nil || i.Bounds().Dx() != 2*680 {
+			t.Errorf("%s: %v", figure, err)
+		}
+	}
+}
+
+// Names of others are text, and an unknown choice is an error with those that exist.
+func TestNamesAndChoices(t *testing.T) {
+	study := analysistest.Quickstart()
+	study.Treatments = study.Treatments[:3]
+	study.Treatments[2].Factors = plan.Factors{"mesh": "</script>'`${1}\u2028\x07 見"}
+	s := source(t, study)
+	for _, figure := range []string{"differences", "trials"} {
+		if err := Draw(io.Discard, s, "svg", drawing(figure)); err != nil {
+			t.Error(err)
+		}
+	}
+	d := drawing("trials")
+	d.Choices = map[string]string{"metric": "latency_ms/p99"}
+	if err := Draw(io.Discard, s, "svg", d); err != nil {
+		t.Error(err)
+	}
+	d.Choices["metric"] = "nothing"
+	if err := Draw(io.Discard, s, "svg", d); err == nil || !strings.Contains(err.Error(), "it has: cpu_us_per_request/app") || strings.Contains(err.Error(), ".js") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPath(t *testing.T) {
+	p := &painter{}
+	for _, d := range []string{"M1,2X", "M1", "M0,0L1"} {
+		if _, err := p.path(look{}, d); err == nil {
+			t.Errorf("%q is no error", d)
+		}
+	}
+	// A half circle from (1,0) to (-1,0) has the center 0 and the radius 1.
+	path, err := p.path(look{}, "M1,0A1,1,0,1,1,-1,0Z")
+	if err != nil || len(path) != 3 || math.Abs(float64(path[1].Pos.X)) > 1e-9 || math.Abs(float64(path[1].Radius/px)-1) > 1e-9 || math.Abs(math.Abs(path[1].Angle)-math.Pi) > 1e-9 {
+		t.Errorf("%v, %+v", err, path)
+	}
+}
