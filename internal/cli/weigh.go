@@ -75,7 +75,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.StringVar(&o.ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
 	f.StringVar(&o.protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2 or grpc")
 	f.StringArrayVar(&o.meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated")
-	f.Float64Var(&o.rate, "rate", 0, "requests per `second` (default: found by a short search)")
+	f.Float64Var(&o.rate, "rate", 0, "`requests` per second (default: found by a short search)")
 	f.IntVar(&o.connections, "connections", 4, "connections of the load")
 	f.DurationVar(&o.time, "time", time.Minute, "about how long to measure; longer narrows the intervals")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
@@ -137,6 +137,8 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 		return nil, console.Usage(errors.New("both a program and --url"), "remove one of the two")
 	case o.time < 10*time.Second || o.time > 24*time.Hour:
 		return nil, console.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.time), "")
+	case slices.Equal(o.meshes, []string{"none"}):
+		return nil, console.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
 	case o.rate < 0:
 		return nil, console.Usage(fmt.Errorf("--rate %v is negative", o.rate), "leave it out to search one")
 	}
@@ -222,7 +224,8 @@ func (c *CommandLine) weigh(ctx context.Context, w *weighFile, o weighOptions) e
 	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
-	if err := c.fit(ctx, w, study, o); err != nil {
+	start, err := c.fit(ctx, w, study, o)
+	if err != nil {
 		return err
 	}
 	if study, err = c.studyOf(w, path); err != nil {
@@ -238,7 +241,7 @@ func (c *CommandLine) weigh(ctx context.Context, w *weighFile, o weighOptions) e
 	if err := console.WriteFile(path, text); err != nil {
 		return err
 	}
-	c.Notef("measuring at %v requests/s on %s: %d blocks, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), w.Blocks, study.Plan.Expected.Round(5*time.Second))
+	c.Notef("measuring at %v requests/s on %s: %d blocks, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), w.Blocks, (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
 	err = c.run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer})
 	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
 	return err

@@ -69,6 +69,7 @@ func TestWeighRefuses(t *testing.T) {
 		"no program":   {nil, nil},
 		"and --url":    {[]string{"./server"}, func(o *weighOptions) { o.url = "http://127.0.0.1:1" }},
 		"--time 1s is": {[]string{"./server"}, func(o *weighOptions) { o.time = time.Second }},
+		"the baseline": {[]string{"./server"}, func(o *weighOptions) { o.meshes = []string{"none"} }},
 		"--rate -1 is": {[]string{"./server"}, func(o *weighOptions) { o.rate = -1 }},
 	} {
 		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {

@@ -54,15 +54,16 @@ type search struct {
 	capacity float64       // of the slowest treatment, requests per second; 0: unknown
 }
 
-// fit chooses rate, slices and blocks of tare weigh by deploying each of its treatments once.
-func (c *CommandLine) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions) (err error) {
+// fit chooses rate, slices and blocks of tare weigh by deploying each of its treatments once. It
+// returns the longest start of a treatment.
+func (c *CommandLine) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions) (start time.Duration, err error) {
 	opened, err := openLocal(ctx, c, Opening{Experiment: study.Experiment, Notices: &Notices{to: c.Err}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s := &search{c: c, study: study, on: opened.Platform}
 	if s.files, err = os.MkdirTemp("", "tare-weigh-"); err != nil {
-		return fmt.Errorf("search a rate: %w", err)
+		return 0, fmt.Errorf("search a rate: %w", err)
 	}
 	defer func() {
 		if err == nil { // else its logs are named in the error
@@ -74,7 +75,7 @@ func (c *CommandLine) fit(ctx context.Context, w *weighFile, study *Study, o wei
 		meshes = append(meshes, study.Meshes[name])
 	}
 	if _, err := s.on.Prepare(ctx, meshes); err != nil {
-		return err
+		return 0, err
 	}
 	host.TuneProcess(1)
 	slowest := 0.0 // p99, ms
@@ -82,7 +83,7 @@ func (c *CommandLine) fit(ctx context.Context, w *weighFile, study *Study, o wei
 		last := i == len(w.Factors.Mesh)-1
 		p99, err := s.treatment(ctx, name, o.rate, last)
 		if err != nil {
-			return startHint(err, w)
+			return 0, startHint(err, w)
 		}
 		slowest = max(slowest, p99)
 	}
@@ -91,7 +92,7 @@ func (c *CommandLine) fit(ctx context.Context, w *weighFile, study *Study, o wei
 	}
 	w.slice(slowest)
 	w.Blocks = blocksWithin(o.time, len(w.Factors.Mesh)+1, s.start)
-	return nil
+	return s.start, nil
 }
 
 // treatment deploys the application under a mesh, checks its answers and measures its capacity. With

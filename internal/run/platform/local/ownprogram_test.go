@@ -133,6 +133,11 @@ func TestOwnPrograms(t *testing.T) {
 					ids = append(ids, task.ID)
 				}
 			}
+			for _, task := range tasks {
+				if strings.HasPrefix(task.ID, "api-0/app/") && !d.Running.(*deployment).processes.noted[task.PID] {
+					t.Errorf("%s is not recorded for a sweep", task.ID)
+				}
+			}
 			// The child of the program is a task of its own.
 			if !slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, "api-0/app/") }) || !slices.Contains(ids, "web-0/app") {
 				t.Errorf("tasks of the application: %v", ids)
