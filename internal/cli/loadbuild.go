@@ -163,13 +163,24 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 		defer file.Close()
 		in, name = file, f.targets
 	}
-	read, err := calls.Read(in, name)
+	base := ""
+	if len(p.Targets) == 1 {
+		base = p.Targets[0]
+	}
+	read, err := calls.Open(in, name, base)
 	if err != nil {
 		return err
 	}
-	p.Calls = make([]load.Call, len(p.Targets))
-	weights := slices.Concat(p.Weights, slices.Repeat([]int{1}, max(0, len(p.Targets)-len(p.Weights))))
-	for _, c := range read {
+	if read.Omitted > 0 {
+		f.notef("%d requests of %s left out: other hosts, or methods other than GET, HEAD and OPTIONS in a log", read.Omitted, name)
+	}
+	if read.Order != nil && base != "" { // the URL is only the host of the requests
+		p.Targets = nil
+	}
+	before := len(p.Targets)
+	p.Calls = make([]load.Call, before)
+	weights := slices.Concat(p.Weights, slices.Repeat([]int{1}, max(0, before-len(p.Weights))))
+	for _, c := range read.Calls {
 		p.Targets, p.Calls = append(p.Targets, c.URL), append(p.Calls, c.Call)
 		weights = append(weights, c.Weight)
 	}
@@ -177,6 +188,42 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if !f.given("connections") { // each request has connections of its own
 		p.Connections = max(p.Connections, len(p.Targets))
 	}
+	return f.replayRecorded(p, read)
+}
+
+// replayRecorded sends requests at their recorded instants, with --speed.
+func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
+	if !f.given("speed") {
+		return nil
+	}
+	speed, err := strconv.ParseFloat(strings.TrimSuffix(f.speed, "x"), 64)
+	switch {
+	case err != nil || !(speed > 0) || speed > 1e6:
+		return fmt.Errorf("--speed %q is not a factor such as 2x or 0.5x", f.speed)
+	case read.Order == nil:
+		return errors.New("--speed needs requests with instants: an access log, HAR, or JSON lines with \"at\"")
+	case f.parts > 1 || p.Workers > 1:
+		return errors.New("--speed needs one process and one worker")
+	case len(p.Targets) != len(read.Calls):
+		return errors.New("--speed and further URLs exclude each other")
+	}
+	for _, flag := range []string{"rate", aliasRate, "ramp", "sine", "bursts", "replay", "find-max", "arrivals"} {
+		if f.given(flag) {
+			return fmt.Errorf("--speed and --%s exclude each other: the instants are those of the file", flag)
+		}
+	}
+	for _, at := range read.At {
+		p.Instants = append(p.Instants, int64(float64(at)/speed))
+	}
+	last := time.Duration(p.Instants[len(p.Instants)-1])
+	if !f.given("warmup") {
+		p.Warmup = 0
+	}
+	if !f.timed() {
+		f.duration.d = max(last+time.Millisecond-p.Warmup, time.Millisecond)
+	}
+	p.Order, p.Weights, p.Arrivals = read.Order, nil, load.Replay
+	f.rate = rateFlag(float64(len(p.Instants)) / max(last.Seconds(), 1e-3)) // only reported
 	return nil
 }
 

@@ -34,6 +34,7 @@ type loadFlags struct {
 	parts     int    // processes to share the load
 	data      string // body, or @file
 	targets   string // file of requests
+	speed     string // of recorded instants
 	auth      string // user:password
 	resolve   []string
 	connectTo []string
@@ -67,7 +68,7 @@ var loadGroups = []flagGroup{
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
 	{"Connections", []string{"protocol", "http2", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
 		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
-	{"Request", []string{"targets", "auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
+	{"Request", []string{"targets", "speed", "auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
 	{"Checks", []string{"fail-under", "expect-status", "expect-size", "expect-body", "refuse-body", "expect-json", "refuse-json"}},
 	{"Output", []string{"hdr"}},
@@ -94,7 +95,8 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.Var(&f.warmup, "warmup", "load before the measurement")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
 	flags.StringVar(&f.data, "data", "", "request body: `text`, @file, or @- for standard input")
-	flags.StringVar(&f.targets, "targets", "", "`file` of requests, as vegeta's targets or JSON lines; - is standard input")
+	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, HAR, or an access log of nginx or Envoy; - is standard input")
+	flags.StringVar(&f.speed, "speed", "", "send the requests of --targets at their recorded instants, `2x` as fast")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user:password`, or user with the password in $"+envPassword)
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.Float64Var(&f.failUnder, "fail-under", 0, "exit with 1 below this `percentage` of successful requests (default: 100 for refused connections and failed TLS, none for others)")

@@ -103,6 +103,10 @@ type Profile struct {
 	Repeat     int    `json:"repeat,omitempty"`
 	Sine       *Sine  `json:"sine,omitempty"`
 	ReplayFile string `json:"replayFile,omitempty"`
+	// Instants are those of arrivals "replay" themselves, in ns, ascending, in place of a file,
+	// and Order is the target of each. One worker only.
+	Instants []int64 `json:"instants,omitempty"`
+	Order    []int   `json:"order,omitempty"`
 	// Overflow is the fate of a request that is due while every connection
 	// is busy: "queue" (default; it waits and the wait counts) or "drop" (it is
 	// counted as dropped and never sent).

@@ -22,7 +22,16 @@ func (p *Profile) validateArrivals() (errs []error) {
 	}
 	refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
 		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
-	refuse(p.Arrivals == Replay && (p.ReplayFile == "" || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
+	refuse(len(p.Instants) > 0 && (p.Arrivals != Replay || p.ReplayFile != ""), "instants need arrivals %s, without a file", Replay)
+	refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
+	refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")
+	for _, i := range p.Order {
+		if i < 0 || i >= len(p.Targets) {
+			refuse(true, "the order has target %d of %d", i, len(p.Targets))
+			break
+		}
+	}
+	refuse(p.Arrivals == Replay && (p.ReplayFile == "" && len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
 	refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
 	for i, g := range p.Segments {
 		refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)

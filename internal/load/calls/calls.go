@@ -1,4 +1,5 @@
-// Package calls reads files of requests: targets of vegeta, and JSON lines.
+// Package calls reads files of requests: targets of vegeta, JSON lines, HTTP archives and
+// access logs.
 package calls
 
 import (
@@ -8,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
@@ -30,6 +33,8 @@ type Call struct {
 	load.Call
 	URL    string
 	Weight int // 1 by default
+	// At is the instant of the request; nil: it has none.
+	At *time.Duration
 }
 
 // LineError is a mistake in a file.
@@ -161,9 +166,10 @@ type jsonCall struct {
 	Header  map[string][]string `json:"header"`
 	Body    json.RawMessage     `json:"body"`
 	Weight  *int                `json:"weight"`
+	At      json.RawMessage     `json:"at"` // seconds, or a time of RFC 3339
 }
 
-var jsonFields = []string{"name", "method", "url", "headers", "header", "body", "weight"}
+var jsonFields = []string{"name", "method", "url", "headers", "header", "body", "weight", "at"}
 
 func (f *file) json() (Call, error) {
 	var j jsonCall
@@ -186,6 +192,13 @@ func (f *file) json() (Call, error) {
 	if j.Weight != nil {
 		c.Weight = *j.Weight
 	}
+	if len(j.At) > 0 {
+		at, err := instant(j.At)
+		if err != nil {
+			return c, f.fail("write seconds, such as 1.5, or a time such as \"2026-03-01T12:00:00.5Z\"", "at: %v", err)
+		}
+		c.At = &at
+	}
 	for name, value := range j.Headers {
 		c.Headers = append(c.Headers, name+": "+value)
 	}
@@ -204,6 +217,26 @@ func (f *file) json() (Call, error) {
 		return c, f.fail("header is vegeta's, with a body in base64; headers goes with a body as it is", "body: %v", err)
 	}
 	return c, f.check(&c)
+}
+
+// instant reads seconds, or a time. Only differences of instants count.
+func instant(raw json.RawMessage) (time.Duration, error) {
+	if raw[0] != '"' {
+		var seconds float64
+		err := json.Unmarshal(raw, &seconds)
+		if err == nil && !(math.Abs(seconds) <= 1e9) {
+			err = fmt.Errorf("%.40s is out of range", raw)
+		}
+		return time.Duration(seconds * float64(time.Second)), err
+	}
+	var at time.Time
+	if err := json.Unmarshal(raw, &at); err != nil {
+		return 0, err
+	}
+	if y := at.Year(); y < 1970 || y > 2200 {
+		return 0, fmt.Errorf("the year %d is out of range", y)
+	}
+	return time.Duration(at.UnixNano()), nil
 }
 
 // bodyOf is text, or a JSON value as it is; with vegeta's header it is base64.

@@ -50,7 +50,10 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 		return nil, err
 	}
 	j := &Job{Profile: p, Body: body, Lookup: look, Targets: targets, Rotation: schedule.Rotation(&p), Spin: spinWindow(&p, host.AllowedCPUs())}
-	if p.Arrivals == load.Replay && p.Rate > 0 {
+	switch {
+	case len(p.Instants) > 0:
+		j.replay = p.Instants
+	case p.Arrivals == load.Replay && p.Rate > 0:
 		if j.replay, err = schedule.ReadInstants(p.ReplayFile); err != nil {
 			return nil, err
 		}

@@ -15,8 +15,15 @@ func Share(whole, n, i int) int {
 
 // Rotation returns the order in which targets are visited, by smooth weighted round
 // robin: each target gains its weight every step, and the target with the highest
-// value is visited and loses the sum of the weights.
+// value is visited and loses the sum of the weights. A load with an order has that.
 func Rotation(p *load.Profile) []int {
+	if len(p.Order) > 0 {
+		return p.Order
+	}
+	return byWeight(p)
+}
+
+func byWeight(p *load.Profile) []int {
 	if len(p.Weights) == 0 {
 		order := make([]int, len(p.Targets))
 		for i := range order {
@@ -45,7 +52,7 @@ func Rotation(p *load.Profile) []int {
 
 // Assign divides n connections among the targets: one each, the rest by weight.
 func Assign(p *load.Profile, n int) []int {
-	order := Rotation(p)
+	order := byWeight(p)
 	assigned := make([]int, 0, n)
 	for i := range min(n, len(p.Targets)) {
 		assigned = append(assigned, i)
