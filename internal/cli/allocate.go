@@ -79,7 +79,7 @@ func (c *CommandLine) planAllocation(s *Study) error {
 	if s.Plan.Slices == nil {
 		return nil
 	}
-	runs, err := c.earlier(s, nil)
+	runs, err := c.earlier(s, nil, "phases.measure") // the noise of a row does not depend on it
 	if err != nil || len(runs) == 0 {
 		return err
 	}

@@ -109,8 +109,9 @@ func (c *CommandLine) detect(ctx context.Context, s *Study, o detectOptions) err
 	return s.allocation(c.Out, runs, share)
 }
 
-// earlier opens the runs that are named, or those in runs/ of the same experiment and machine.
-func (c *CommandLine) earlier(s *Study, named []string) (runs []*result.Dir, err error) {
+// earlier opens the runs that are named, or those in runs/ of the same experiment and machine. The runs
+// may differ in the fields of free.
+func (c *CommandLine) earlier(s *Study, named []string, free ...string) (runs []*result.Dir, err error) {
 	now, err := c.conditions(s)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (c *CommandLine) earlier(s *Study, named []string) (runs []*result.Dir, err
 			continue // a directory of another kind is not searched for
 		}
 		obstacles, err := now.Obstacles(analysis.ConditionsOf(d))
-
+		obstacles = slices.DeleteFunc(obstacles, func(x analysis.Distinction) bool { return slices.Contains(free, x.What) })
 		if err != nil || len(obstacles) > 0 || d.Plan().Experiment != s.Plan.Experiment || len(runs) == mostEarlier {
 			d.Close()
 			if len(named) > 0 && len(obstacles) > 0 {

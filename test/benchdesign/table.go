@@ -94,8 +94,8 @@ func (t *table) write(out io.Writer) error {
 			if x.relative {
 				scale, unit, relative = 100, " %", 1
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%.1f\t%+.1f%s\t%+.1f to %+.1f\t%.1f %%\t±%.2f %%\t%.2f\n", x.name, d.name, len(v), stats.Mean(c.wall),
-				scale*r.Estimate, unit, scale**r.Low, scale**r.High, 100*r.SD/relative, 100*c.half(x), c.half(x)/t.columns[0].half(x))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%.1f\t%+.1f%s\t%+.1f to %+.1f\t%.1f %%\t±%.2f %%\t%s\n", x.name, d.name, len(v), stats.Mean(c.wall),
+				scale*r.Estimate, unit, scale**r.Low, scale**r.High, 100*r.SD/relative, 100*c.half(x), shareWords(c.half(x)/t.columns[0].half(x)))
 		}
 	}
 	for i, d := range t.suite.designs {
@@ -104,4 +104,12 @@ func (t *table) write(out io.Writer) error {
 		}
 	}
 	return w.Flush()
+}
+
+// shareWords is a share, unknown if the first design has too few blocks.
+func shareWords(share float64) string {
+	if math.IsNaN(share) || math.IsInf(share, 0) {
+		return "?"
+	}
+	return fmt.Sprintf("%.2f", share)
 }

@@ -127,6 +127,9 @@ func TestChecks(t *testing.T) {
 		{"throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app for 15ms (0.1 % of the time)", warns},
 		{"hardly throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 9*time.Millisecond) }, "", "", warns},
 		{"a container whose throttling is unknown", func(t *trial) { t.journal.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
+		{"slices overrun", func(t *trial) { overrun(t, 200) }, "slices-overrun", "2.0 %, limit 1 %", warns},
+		{"slices hardly overrun", func(t *trial) { overrun(t, 90) }, "", "", warns},
+		{"slices grossly overrun", func(t *trial) { overrun(t, 1100) }, "slices-overrun", "11.0 %, limit 10 %", withholds},
 		{"no node", func(t *trial) { t.journal.record.Node = nil }, "", "", warns},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,6 +154,11 @@ func TestChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// overrun makes n of 10,000 requests end after the next slice.
+func overrun(t *trial, n int64) {
+	t.journal.record.Load.SliceCounts = []load.SliceCount{{Intended: 10_000, Overrun: n}}
 }
 
 // Every code has a line in the reference.
