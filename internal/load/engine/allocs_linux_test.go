@@ -175,7 +175,11 @@ func TestAllocationsOfEveryProtocol(t *testing.T) {
 				}
 				for _, rate := range []float64{0, 10_000} {
 					p.Rate = rate
+					// Timers of a longer run on a busy machine allocate too. A request that allocates does so in every attempt.
 					per := allocations(t, p)
+					for attempt := 1; attempt < 5 && per > limit; attempt++ {
+						per = min(per, allocations(t, p))
+					}
 					t.Logf("rate %v: %.4f allocations a request", rate, per)
 					if per > limit {
 						t.Errorf("rate %v: %.3f allocations a request, limit %v", rate, per, limit)

@@ -25,7 +25,7 @@ func TestEcho(t *testing.T) {
 			for _, rate := range []float64{100, 0} {
 				p := on(profile(tcpTarget(t, echoing)), engine)
 				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail, p.Connections = load.ProtocolTCP, size, rate, 0, 0, 2
-				p.Measure, p.Timeout, p.Drain = brief(), 20*time.Second, 20*time.Second
+				p.Measure, p.Timeout, p.Drain = brief, 20*time.Second, 20*time.Second
 				if p = at(p, rate, 100); size > 1000 {
 					p.Requests, p.Measure = 3, 20*time.Second
 				}
@@ -33,7 +33,7 @@ func TestEcho(t *testing.T) {
 				if r.Requests == 0 || r.Classes[load.OK] != r.Requests || len(r.Statuses) > 0 || r.Reconnects > 0 || r.ResponseMS.Count != r.Requests {
 					t.Errorf("%s, %d bytes, rate %v: %+v", engine, size, rate, r)
 				}
-				if want := int64(brief().Seconds() * 100); rate > 0 && size < 1000 && r.Requests != want {
+				if want := int64(brief.Seconds() * 100); rate > 0 && size < 1000 && r.Requests != want {
 					t.Errorf("%s, %d bytes: %d requests, want %d", engine, size, r.Requests, want)
 				}
 				if least := r.Completed * max(1, size); r.BytesOut < least || r.BytesIn < least {
@@ -41,6 +41,19 @@ func TestEcho(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The end of a long answer is read after the worker has listed the events of all connections. The event of
+// these bytes then concerns a free connection, which stays open.
+func TestLongAnswersKeepTheirConnections(t *testing.T) {
+	t.Parallel()
+	p := profile(tcpTarget(t, echoing))
+	p.Protocol, p.RequestSize, p.Connections, p.Warmup = load.ProtocolTCP, 4<<20, 8, 0
+	p = at(p, 0, 200)
+	p.Rate = 400 // connections are free between requests
+	if r := mustRun(t, p); r.Classes[load.OK] != 200 || r.IdleClosed > 0 || r.Reconnects > 0 {
+		t.Errorf("%v, %d idle connections closed, %d reconnects", r.Classes, r.IdleClosed, r.Reconnects)
 	}
 }
 
@@ -81,7 +94,7 @@ func TestEchoFailures(t *testing.T) {
 				}
 				p := on(profile(target), engine)
 				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail = load.ProtocolTCP, size, rate, 0, 0
-				p.Measure, p.Drain, p.Timeout = brief(), 10*time.Second, 10*time.Second
+				p.Measure, p.Drain, p.Timeout = brief, 10*time.Second, 10*time.Second
 				if test.class == load.Timeout {
 					p.Timeout = 100 * time.Millisecond
 				}

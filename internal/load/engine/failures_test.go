@@ -96,7 +96,7 @@ func TestFailures(t *testing.T) {
 // check runs p against the failing server, in one of the loops.
 func (f failure) check(t *testing.T, p load.Profile, loop string) {
 	t.Helper()
-	p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, brief(), 10*time.Second, 5
+	p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, brief, 10*time.Second, 5
 	p.Timeout, p.Rate = 200*time.Millisecond, 100
 	if f.class != load.Timeout {
 		p.Timeout = 10 * time.Second // a busy machine is no failure

@@ -258,7 +258,7 @@ func TestHTTP2Failures(t *testing.T) {
 					url = rawServer(t, test.server)
 				}
 				p := profileH2(url)
-				p.Warmup, p.Tail, p.Measure, p.Drain, p.Rate = 0, 0, brief(), 20*time.Second, rate
+				p.Warmup, p.Tail, p.Measure, p.Drain, p.Rate = 0, 0, brief, 20*time.Second, rate
 				if test.class == load.Timeout || test.name == "goaway" {
 					p.Timeout = 100 * time.Millisecond
 				}

@@ -106,7 +106,7 @@ func onAddresses(t *testing.T, handle func(net.Conn), ips ...string) (port strin
 
 func brieflyAt(url, engine string) load.Profile {
 	p := on(profile(url), engine)
-	p.Rate, p.Warmup, p.Tail, p.Measure, p.Timeout, p.Drain = 100, 0, 0, brief(), 10*time.Second, 10*time.Second
+	p.Rate, p.Warmup, p.Tail, p.Measure, p.Timeout, p.Drain = 100, 0, 0, brief, 10*time.Second, 10*time.Second
 	return p
 }
 

@@ -143,7 +143,7 @@ func TestGRPCMaxConnectionAge(t *testing.T) {
 	t.Cleanup(s.Stop)
 	for _, rate := range []float64{0, 2000} {
 		p := profileH2("http://" + l.Addr().String() + "/grpc.health.v1.Health/Check")
-		p.Protocol, p.Connections, p.Streams, p.Rate, p.Warmup, p.Measure = load.ProtocolGRPC, 4, 16, rate, 0, 2*brief()
+		p.Protocol, p.Connections, p.Streams, p.Rate, p.Warmup, p.Measure = load.ProtocolGRPC, 4, 16, rate, 0, 2*brief
 		var reconnects int64
 		for range 20 { // a busy machine may do little in a brief window
 			r := mustRun(t, p)

@@ -129,12 +129,7 @@ func long(t *testing.T) {
 }
 
 // brief is a window for the many runs that need only some requests.
-func brief() time.Duration {
-	if testing.Short() {
-		return 100 * time.Millisecond
-	}
-	return 300 * time.Millisecond
-}
+const brief = 100 * time.Millisecond
 
 // httpServer is net/http over HTTP/1.1.
 func httpServer(t testing.TB, handler http.HandlerFunc) string {

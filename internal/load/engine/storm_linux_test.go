@@ -55,7 +55,7 @@ func TestServerThatHoldsFewerConnections(t *testing.T) {
 func TestPrewarmEnds(t *testing.T) {
 	t.Parallel()
 	p := profile("http://" + fullListener(t))
-	p.Connections, p.Timeout, p.Warmup, p.Tail, p.Measure, p.Drain = 1000, 300*time.Millisecond, 0, 0, brief(), 0
+	p.Connections, p.Timeout, p.Warmup, p.Tail, p.Measure, p.Drain = 1000, 300*time.Millisecond, 0, 0, brief, 0
 	began := time.Now()
 	r := mustRun(t, p)
 	// One batch of 64 after another would take 15 times the time-out.

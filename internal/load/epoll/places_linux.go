@@ -238,9 +238,20 @@ func (s *places) refill(c *conn) {
 	}
 }
 
-// idleEvent handles an event on a free connection: the server has
-// closed it, or sends unexpected bytes.
+// nothingArrived reports whether a connection is open and has no byte to read.
+func nothingArrived(fd int32) bool {
+	var b [1]byte
+	_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return err == unix.EAGAIN
+}
+
+// idleEvent handles an event on a free connection: the server has closed it, or sends
+// unexpected bytes. The event may also be of the end of a long answer, which
+// readMore has read since.
 func (s *places) idleEvent(c *conn) {
+	if c.secure == nil && !c.peerEnded && nothingArrived(c.fd) {
+		return
+	}
 	if c.secure != nil {
 		c.drained = false
 		switch k := c.checkIdle(&s.w.io); k {
