@@ -10,8 +10,15 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 # Many tests measure, and a busy machine can spoil one. gotestsum runs a failed test again, at most
 # twice. A test that then passes is flaky: tools/flaky.sh counts them over all reports of a run.
 FLAKY := bin/flaky
+# What `go test -json` prints of every call, for durations and for PASSED.
+REPORTS := bin/tests
 # $(call tests,PACKAGES,REPORT): REPORT is a file name that no other call uses.
-tests      = mkdir -p $(FLAKY) && $(TOOL) gotestsum --format pkgname --rerun-fails=2 --rerun-fails-report=$(FLAKY)/$(2).txt --packages='$(1)' --
+tests      = mkdir -p $(FLAKY) $(REPORTS) && $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-report=$(FLAKY)/$(2).txt --packages="$(1)" --
+# A report of `make test` on these same files. `make e2e` then leaves out the tests that it ran whole.
+PASSED    ?=
+# $(call remaining,PACKAGES,REPORT,FLAGS): the tests that PASSED lacks (test/remaining); without it, all.
+remaining  = left="$$($(GO) run ./test/remaining $(if $(PASSED),-report $(PASSED)) $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
+             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 -timeout 60m $(3) -run "$$(sed -n 1p <<<"$$left")"; }
 # Packages that link the Kubernetes client: `make e2e` tests them, with a cluster.
 KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
               ./internal/run/meter/metricsapi/... ./internal/run/meter/prometheus/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
@@ -20,8 +27,12 @@ MODULE     := github.com/tare-mesh/tare
 UNIT        = $(patsubst $(MODULE)%,.%,$(filter-out $(shell $(GO) list $(KUBE)),$(shell $(GO) list ./...)))
 # Packages with goroutines that share state.
 RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... ./internal/load/... ./internal/run/runner ./internal/run/platform/local ./internal/show/live
-# Tests with Istio have a cluster of their own: a mesh is an object of the whole cluster.
+# Packages whose tests measure, or load a server with all that it can take: they run alone. Those of the others wait.
+MEASURING  := ./internal/cli ./internal/inside/service ./internal/load/engine ./internal/load/generator ./test/load
+WAITING     = $(filter-out $(MEASURING),$(UNIT))
+# A run holds its cluster, so the tests with runs are divided among clusters. A mesh is an object of the whole cluster.
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
+ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree)$$
 # Load generators that `make e2e` installs and runs; empty: all.
 GENERATORS ?= wrk h2load vegeta fortio
 FUZZTIME  ?= 20s
@@ -71,47 +82,73 @@ generators: ## install the load generators of the package registries into the us
 consul: ## build Consul from its Go module into the user's cache, once (about 12 minutes of a processor)
 	GO='$(GO)' tools/consul/install.sh
 
+# The parts with a cluster mostly wait, so all run at the same time, and the waiting tests and the race detector beside
+# them. The tests that measure follow alone. A part that fails stops no other.
+PARTS := e2e-cluster e2e-kubecli e2e-kubecli-second e2e-istio e2e-meshes e2e-waiting
+
 .PHONY: e2e
-e2e: build-kube bin/tare-cluster programs ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
+e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
 	@rm -f $(FLAKY)/e2e*.txt
-	$(MAKE) --no-print-directory -j 2 e2e-cluster e2e-istio
-	$(MAKE) --no-print-directory e2e-here
-	@tools/flaky.sh $(FLAKY)
+	@failed=0; \
+	$(MAKE) --no-print-directory -k -j $(words $(PARTS)) $(PARTS) || failed=1; \
+	$(MAKE) --no-print-directory e2e-measuring || failed=1; \
+	tools/flaky.sh $(FLAKY) || failed=1; exit $$failed
 
-# The two parts with a cluster run side by side: they mostly wait. The part on this machine follows alone,
-# because many of its tests measure: beside two clusters on two cores, three of 2,245 passed only when repeated.
-.PHONY: programs
-programs:
-	GO='$(GO)' tools/generators/install.sh $(GENERATORS)
+.PHONY: programs program-generators program-consul program-prometheus program-servers program-page program-kubernetes program-istio
+programs: program-consul program-page
+program-consul:
 	GO='$(GO)' tools/consul/install.sh
+program-generators: # this and the next four use the package manager: one after another
+	GO='$(GO)' tools/generators/install.sh $(GENERATORS)
+program-prometheus: program-generators
 	tools/prometheus/install.sh
+program-servers: program-prometheus
 	tools/servers/install.sh
+program-page: program-servers
 	tools/page/install.sh
-
-.PHONY: e2e-here
-e2e-here: # needs the programs
-	$(call tests,$(RACED),e2e-race) -race -short -p 2 -timeout 30m
-	$(call tests,$(filter-out ./internal/cli,$(UNIT)),e2e-here) -count=1 -timeout 60m -p 1
-	$(call tests,./internal/cli,e2e-cli) -count=1 -timeout 60m
-
-.PHONY: e2e-cluster
-e2e-cluster: bin/tare-cluster
-	bin/tare-cluster run --name e2e -- env -u MAKEFLAGS make --no-print-directory on-cluster
-
-.PHONY: e2e-istio
-e2e-istio: bin/tare-cluster
+program-kubernetes: program-page bin/tare-cluster
+	bin/tare-cluster build
+program-istio: program-kubernetes
 	bin/tare-cluster build --with istio
-	bin/tare-cluster run --name e2eistio --with istio -- env -u MAKEFLAGS make --no-print-directory on-istio
 
-.PHONY: on-cluster
-on-cluster: # needs TARE_TEST_KUBECONFIG
-	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(shell $(GO) list $(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 4
-	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout 60m -skip '$(WITH_ISTIO)'
+.PHONY: e2e-waiting
+e2e-waiting: programs
+	@failed=0; \
+	{ $(call tests,$(RACED),e2e-race) -race -short -p 2 -timeout 30m; } || failed=1; \
+	$(call remaining,$(WAITING),e2e-waiting,-p 2 -parallel 8) || failed=1; exit $$failed
 
-.PHONY: on-istio
-on-istio: # needs TARE_TEST_KUBECONFIG and Istio's charts and images
+.PHONY: e2e-measuring
+e2e-measuring: programs
+	$(call remaining,$(filter-out ./internal/cli,$(MEASURING)),e2e-measuring,-p 1)
+	$(call remaining,./internal/cli,e2e-cli)
+
+# $(call on,CLUSTER,OPTIONS,TARGET)
+on = bin/tare-cluster run --name $(1) $(2) -- env -u MAKEFLAGS make --no-print-directory $(3)
+
+.PHONY: e2e-cluster e2e-kubecli e2e-kubecli-second e2e-istio e2e-meshes
+e2e-cluster: program-kubernetes
+	$(call on,e2e,,on-cluster)
+e2e-kubecli: program-kubernetes
+	$(call on,e2ecli,,on-kubecli)
+e2e-kubecli-second: program-kubernetes
+	$(call on,e2ecli2,,on-kubecli-second)
+e2e-istio: program-istio
+	$(call on,e2eistio,--with istio,on-istio)
+e2e-meshes: program-istio
+	$(call on,e2emeshes,--with istio,on-meshes)
+
+# These need TARE_TEST_KUBECONFIG.
+.PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
+on-cluster:
+	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(shell $(GO) list $(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 8
+on-kubecli:
+	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout 60m -skip '$(WITH_ISTIO)|$(ON_SECOND)'
+on-kubecli-second:
+	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout 60m -run '$(ON_SECOND)'
+on-istio: # and Istio's charts and images, as the next
+	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout 60m -run '$(WITH_ISTIO)'
+on-meshes:
 	$(call tests,./internal/kube/meshes,e2e-meshes) -count=1 -timeout 60m
-	$(call tests,./internal/cli/kubecli,e2e-meshcli) -count=1 -timeout 60m -run '$(WITH_ISTIO)'
 
 .PHONY: on-cadvisor
 on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 s, as most do

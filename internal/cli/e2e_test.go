@@ -64,6 +64,7 @@ func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, 
 // The study's workflow, shortened: servers are removed under load. Without retries the
 // clients see failures. Retries to another server prevent most of them.
 func TestFaultDrain(t *testing.T) {
+	t.Parallel()
 	r, code := carriedOut(t, "fault-drain.yaml", "blocks=1", "factors.rate=[100]", "factors.connections=[30]",
 		"application.services[0].replicas=2", "application.services[1].replicas=4",
 		"phases={warmup: 1s, measure: 9s, drain: 1s}", "faults[0].at=2s", "faults[0].every=3s", "faults[0].count=2")
@@ -122,6 +123,7 @@ func TestStandardWeight(t *testing.T) {
 
 // The sidecar study reports the time of each stage of a request, on each route and on all together.
 func TestToSidecarOrNot(t *testing.T) {
+	t.Parallel()
 	r, _ := carriedOut(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.requestSize=[256KiB]",
 		"phases={warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 1s}")
 	if len(r.Treatments) != 6 {
@@ -148,6 +150,7 @@ func TestToSidecarOrNot(t *testing.T) {
 
 // Consul, Envoy and none: killing Consul's agent under load does not affect requests.
 func TestConsulLosesItsControlPlane(t *testing.T) {
+	t.Parallel()
 	r, code := carriedOut(t, "consul-local.yaml", "blocks=1", "control=false", "factors.rate=[100]", "phases={warmup: 1s, measure: 4s, drain: 1s}",
 		"faults=[{kind: kill, at: 1s, target: {plane: control}}]", "expect=['success_ratio == 1']", "validity={lateness: 5s, rateShortfall: 0.5}")
 	if code != console.Done {

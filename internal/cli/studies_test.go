@@ -23,6 +23,7 @@ func TestStudiesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the real Envoy")
 	}
+	t.Parallel()
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, modulePath+"cmd/tare", modulePath+"cmd/tare-agent").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -34,6 +35,7 @@ func TestStudiesRun(t *testing.T) {
 		"great-sidecar-debate": {"platform.kind=local", "meshes={}", "factors.mesh=[none, envoy]", "factors.rate=[60]", "factors.replicas=[1]"},
 	} {
 		t.Run(file, func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
 			args := []string{"run", "../../examples/" + file + ".yaml", "--plain", "--out", dir, "--set", "blocks=1",
 				"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}"}

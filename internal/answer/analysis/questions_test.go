@@ -64,6 +64,7 @@ func shown(v Verdict) bool { return v == Higher || v == Lower }
 func TestSweepWithoutDifferences(t *testing.T) {
 	experiments := 4000
 	if testing.Short() {
+		t.Attr("short", "600 experiments")
 		experiments = 600
 	}
 	for _, s := range []sweep{{blocks: 6, rates: 1}, {blocks: 6, rates: 5}, {blocks: 3, rates: 5}} {
@@ -98,6 +99,7 @@ func TestSweepWithoutDifferences(t *testing.T) {
 func TestSweepWithDifferences(t *testing.T) {
 	experiments := 2000
 	if testing.Short() {
+		t.Attr("short", "400 experiments")
 		experiments = 400
 	}
 	const rates = 10
@@ -168,6 +170,7 @@ func TestSweepWithDifferences(t *testing.T) {
 func TestSmallestIsFound(t *testing.T) {
 	experiments := 3000
 	if testing.Short() {
+		t.Attr("short", "500 experiments")
 		experiments = 500
 	}
 	for _, live := range []int{1, 7} {

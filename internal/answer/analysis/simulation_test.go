@@ -62,6 +62,7 @@ func (w speedWalk) run(r *rand.Rand, blocks int) (treatment, baseline []Trial, t
 func TestCoverageWithAProbe(t *testing.T) {
 	experiments := 4000
 	if testing.Short() {
+		t.Attr("short", "1000 experiments")
 		experiments = 1000
 	}
 	slack := 4 * math.Sqrt(0.05*0.95/float64(experiments))

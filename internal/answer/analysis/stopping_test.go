@@ -31,6 +31,7 @@ func TestStopping(t *testing.T) {
 		{"error_ratio ±1%", 0.02, true}, // no error anywhere: nothing is left to narrow
 	}
 	if testing.Short() {
+		t.Attr("short", "two cases")
 		cases = cases[:2]
 	}
 	for _, c := range cases {

@@ -31,6 +31,7 @@ func TestChangesAreFoundWhereTheyAre(t *testing.T) {
 func TestChangesKeepTheirLevel(t *testing.T) {
 	experiments := 400
 	if testing.Short() {
+		t.Attr("short", "100 experiments")
 		experiments = 100
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -51,6 +52,7 @@ func TestChangesKeepTheirLevel(t *testing.T) {
 func TestDependentRuns(t *testing.T) {
 	experiments := 400
 	if testing.Short() {
+		t.Attr("short", "120 experiments")
 		experiments = 120
 	}
 	for _, c := range []struct {

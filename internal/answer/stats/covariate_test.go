@@ -40,6 +40,7 @@ func TestCoverageWithPositions(t *testing.T) {
 	experiments := 10000
 	low := 0.925 // balanced positions make intervals conservative: no upper bound
 	if testing.Short() {
+		t.Attr("short", "2000 experiments")
 		experiments, low = 2000, 0.92
 	}
 	documented := documentedCoverage(t)

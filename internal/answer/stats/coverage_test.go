@@ -112,6 +112,7 @@ func TestCoverage(t *testing.T) {
 	experiments := 10000
 	low, high := 0.93, 0.97
 	if testing.Short() {
+		t.Attr("short", "2000 experiments")
 		experiments, low, high = 2000, 0.92, 0.98
 	}
 	documented := documentedCoverage(t)

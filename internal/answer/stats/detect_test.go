@@ -30,6 +30,7 @@ func TestTestPower(t *testing.T) {
 func TestDetectableIsFound(t *testing.T) {
 	experiments := 20000
 	if testing.Short() {
+		t.Attr("short", "4000 experiments")
 		experiments = 4000
 	}
 	slack := 4 * math.Sqrt(0.16/float64(experiments))
@@ -134,6 +135,7 @@ func TestHolmLevels(t *testing.T) {
 func TestDetectableInAFamily(t *testing.T) {
 	experiments := 10000
 	if testing.Short() {
+		t.Attr("short", "2000 experiments")
 		experiments = 2000
 	}
 	const n = 6

@@ -32,6 +32,7 @@ func seriesOf(r *rand.Rand, n int, rho, slope float64) [][]float64 {
 func TestInOrder(t *testing.T) {
 	experiments := 2000
 	if testing.Short() {
+		t.Attr("short", "400 experiments")
 		experiments = 400
 	}
 	for _, c := range []struct {
@@ -95,6 +96,7 @@ func TestOutlier(t *testing.T) {
 func TestHeterogeneity(t *testing.T) {
 	experiments := 4000
 	if testing.Short() {
+		t.Attr("short", "1500 experiments")
 		experiments = 1500
 	}
 	for _, c := range []struct {

@@ -41,6 +41,7 @@ var sequentialSD = map[string]float64{"normal": 5, "drift of 10 %": 2.9, "heavy 
 func TestCoverageWhenStoppingAtAWidth(t *testing.T) {
 	experiments := 10000
 	if testing.Short() {
+		t.Attr("short", "2000 experiments")
 		experiments = 2000
 	}
 	documented := documentedCoverage(t)

@@ -31,7 +31,7 @@ application: {topology: %s}
 meshes:
   istio: {version: %q, charts: %q, options: {envoy: stock}}
 factors: {mesh: [none, istio], rate: [100], connections: [8]}
-phases: {warmup: 16s, measure: 20s, idle: {cpu: 100, deadline: 1s}}
+phases: {warmup: 3s, measure: 10s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `

@@ -239,7 +239,7 @@ func TestKubernetesThreeWorkers(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 factors: {rate: [70], connections: [3]}
 load: {workers: 3, arrivals: constant}
-phases: {warmup: 24s, measure: 20s, drain: 2s}
+phases: {warmup: 3s, measure: 20s, drain: 2s}
 blocks: 1
 `)
 	all := r.records(t, console.Done, nil)
@@ -288,7 +288,7 @@ func TestKubernetesFacesWithoutAPIServer(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 application: {topology: faces}
 factors: {rate: [50], connections: [4]}
-phases: {warmup: 24s, measure: 40s, drain: 2s}
+phases: {warmup: 3s, measure: 30s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
 blocks: 1
 `)
 	all := r.records(t, console.Done, func() {
@@ -302,7 +302,7 @@ blocks: 1
 	if len(all) != 1 || !all[0].Valid {
 		t.Fatalf("%+v", all)
 	}
-	if l := all[0].Load; l.Classes["2xx"] != l.Sent || l.Sent < 1800 {
+	if l := all[0].Load; l.Classes["2xx"] != l.Sent || l.Sent < 1350 {
 		t.Errorf("%d of %d requests were answered", l.Classes["2xx"], l.Sent)
 	}
 	if !warned(all[0], "meter-gap") {
@@ -326,7 +326,7 @@ func TestKubernetesKilled(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 application: {topology: chain-2}
 factors: {rate: [50], connections: [4]}
-phases: {warmup: 24s, measure: 10s, drain: 2s}
+phases: {warmup: 3s, measure: 10s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
 blocks: 2
 `)
 	cmd := r.start(t, r.args...)

@@ -13,7 +13,7 @@ func TestKubernetesLoadFromOutside(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 factors: {rate: [70], connections: [3], generator: [tare, vegeta]}
 load: {arrivals: constant}
-phases: {warmup: 24s, measure: 20s, drain: 2s}
+phases: {warmup: 3s, measure: 10s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
 blocks: 1
 `, "load.from=outside")
 	all := r.records(t, console.Done, nil)
@@ -24,8 +24,12 @@ blocks: 1
 		if !one.Valid || one.Load == nil {
 			t.Fatalf("%+v", one)
 		}
-		if l := one.Load; l.Sent != 70*20 || l.Classes["2xx"] != l.Sent || l.Workers != 0 {
-			t.Errorf("%s: %d requests were sent by %d load workers, want 1400 by none: %v", one.Treatment, l.Sent, l.Workers, l.Classes)
+		slack := int64(0)
+		if one.Load.Generator == "vegeta" {
+			slack = 1 // its window begins and ends between two of its own requests
+		}
+		if l := one.Load; max(l.Sent, l.Classes["2xx"]) > 70*10+slack || min(l.Sent, l.Classes["2xx"]) < 70*10-slack || l.Workers != 0 {
+			t.Errorf("%s: %d requests were sent by %d load workers, want 700 by none: %v", one.Treatment, l.Sent, l.Workers, l.Classes)
 		}
 		for _, plane := range []metric.Plane{metric.App, metric.Load} {
 			if ns, tasks := usedBy(one, plane); ns <= 0 || tasks != 1 {

@@ -238,6 +238,7 @@ func TestParserAgreesWithNetHTTP(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	accepted, corpus := 0, 30_000
 	if testing.Short() {
+		t.Attr("short", "3_000 responses")
 		corpus = 3_000
 	}
 	for i := range corpus {

@@ -141,6 +141,7 @@ func TestOutsideClient(t *testing.T) {
 			if test.mesh != "none" && testing.Short() {
 				t.Skip("starts a real Envoy")
 			}
+			t.Parallel()
 			cfg, sink := real(t, strings.Replace(conservedText, "[none]", "["+test.mesh+"]", 1))
 			client := &outsideClient{address: func(trial string) string { return provided(t, cfg, trial, test.file, test.pattern) }}
 			sink.on = client.event(t)
@@ -171,6 +172,7 @@ const failingText = "application: {services: [{name: echo, errors: {ratio: 0.1, 
 
 // An Envoy that repeats failed requests makes a trial invalid, unless its definition declares it.
 func TestHiddenRetries(t *testing.T) {
+	t.Parallel()
 	for _, declared := range []bool{false, true} {
 		text := strings.Replace(strings.Replace(conservedText, "[none]", "[envoy]", 1), "application: {topology: echo}", failingText, 1)
 		cfg, _ := real(t, text)
@@ -191,6 +193,7 @@ func TestHiddenRetries(t *testing.T) {
 
 // An Envoy that answers from its cache makes a trial invalid.
 func TestCacheInBetween(t *testing.T) {
+	t.Parallel()
 	cfg, _ := real(t, strings.Replace(conservedText, "[none]", "[envoy]", 1))
 	const filters, route = "          http_filters:\n", "route: {cluster: app, timeout: 0s}"
 	edited(t, &cfg, filters, filters+`          {{- if not $.Inbound}}
@@ -244,6 +247,7 @@ func TestBypass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a real Envoy")
 	}
+	t.Parallel()
 	cfg, _ := real(t, strings.Replace(conservedText, "[none]", "[envoy]", 1))
 	cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(spec platform.Spec, d *platform.Deployment) {
 		d.Running = twoWays{d.Running, "http://" + provided(t, cfg, spec.Trial.ID, "commands.sh", `serve .*--listen '?([0-9.:]+)`) + "/"}
@@ -288,6 +292,7 @@ func TestConservedRequests(t *testing.T) {
 			if !test.short && testing.Short() {
 				t.Skip("takes seconds; others are enough for a short run")
 			}
+			t.Parallel()
 			text := strings.Replace(conservedText, "[none]", "["+test.mesh+"]", 1)
 			for i := 0; i < len(test.edits); i += 2 {
 				if !strings.Contains(text, test.edits[i]) {
@@ -308,6 +313,7 @@ func TestConservedRequests(t *testing.T) {
 
 // The record of a platform without counters has the reason.
 func TestUncountedRequests(t *testing.T) {
+	t.Parallel()
 	cfg, sink := real(t, conservedText)
 	cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(_ platform.Spec, d *platform.Deployment) { d.RequestCounters = nil }}
 	r := one(t, cfg)

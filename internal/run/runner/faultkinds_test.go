@@ -227,11 +227,13 @@ func TestFaultsShowAndHeal(t *testing.T) {
 	}
 	for _, name := range []string{"none", "reference", "envoy"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, c := range faultCases {
 				if c.meshed && name == "none" {
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
 					s := faultSubject(t, name)
 					s.needs(c.fault)
 					eventually(t, "no effect without the fault", func() bool { return !c.shows(s) })

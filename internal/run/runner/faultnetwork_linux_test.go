@@ -38,7 +38,7 @@ faults:
 expect:
 - lost > 50
 - success_ratio < 0.5 during fault
-phases: {warmup: 1s, measure: 16s, drain: 1s}
+phases: {warmup: 1s, measure: 13s, drain: 1s}
 blocks: 1
 # The machine that tests may be busy with other things: this is no measurement.
 validity: {rateShortfall: 0.5, lateness: 1s, unattributed: 0.5}
@@ -125,28 +125,38 @@ func TestPartitionedTrial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs whole trials")
 	}
-	cfg, _ := real(t, partitionText)
 	machine := listen(t.Context())
+	t.Run("meshes", func(t *testing.T) {
+		for _, name := range []string{"none", "envoy"} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				partitioned(t, name, machine)
+			})
+		}
+	})
+	nothingLeft(t)
+}
+
+func partitioned(t *testing.T, mesh string, machine *heartbeat) {
+	cfg, _ := real(t, strings.Replace(partitionText, "[none, envoy]", "["+mesh+"]", 1))
 	if _, err := runner.Run(context.Background(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v", len(records), err)
 	}
-	for _, r := range records {
-		if r.Error != "" || len(r.Faults) != 1 || r.Faults[0].Healed.IsZero() {
-			t.Fatalf("%s: %s, faults %+v", r.ID, r.Error, r.Faults)
-		}
-		for _, o := range r.Expectations {
-			t.Logf("%s: %s: %s", r.ID, o.Expect, o.Detail)
-			if !o.OK {
-				t.Errorf("%s: does not hold: %s: %s", r.ID, o.Expect, o.Detail)
-			}
-		}
-		cutOff(t, cfg, r, machine)
+	r := records[0]
+	if r.Error != "" || len(r.Faults) != 1 || r.Faults[0].Healed.IsZero() {
+		t.Fatalf("%s: %s, faults %+v", r.ID, r.Error, r.Faults)
 	}
-	nothingLeft(t)
+	for _, o := range r.Expectations {
+		t.Logf("%s: %s: %s", r.ID, o.Expect, o.Detail)
+		if !o.OK {
+			t.Errorf("%s: does not hold: %s: %s", r.ID, o.Expect, o.Detail)
+		}
+	}
+	cutOff(t, cfg, r, machine)
 }
 
 const (

@@ -101,7 +101,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newReal makes a platform on the test cluster. edit changes its options.
+// newReal makes a platform on the test cluster. edit changes its options. At the end of the test no namespace of its run
+// may remain.
 func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {
 	t.Helper()
 	nodes, err := Nodes(t.Context(), c)
@@ -113,6 +114,7 @@ func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {
 	if edit != nil {
 		edit(&o)
 	}
+	t.Cleanup(func() { checkNothingLeft(t, c, o.Run) })
 	return New(o, nodes)
 }
 
@@ -170,18 +172,17 @@ func TestPlatform(t *testing.T) {
 		PlatformAbilities: []string{"CounterRefresh"},
 	}
 	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})
-	checkNothingLeft(t, c)
 }
 
-// checkNothingLeft checks that no namespace of a test's run remains.
-func checkNothingLeft(t *testing.T, c *cluster.Cluster) {
+// checkNothingLeft checks that no namespace of a run remains.
+func checkNothingLeft(t *testing.T, c *cluster.Cluster, run string) {
 	t.Helper()
-	list, err := c.Typed().CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: cluster.LabelRun})
+	list, err := c.Typed().CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{LabelSelector: cluster.LabelRun + "=" + run})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, ns := range list.Items {
-		if ns.Status.Phase == corev1.NamespaceActive && strings.HasPrefix(ns.Name, "tare-test") {
+		if ns.Status.Phase == corev1.NamespaceActive {
 			t.Errorf("namespace %s remains", ns.Name)
 		}
 	}

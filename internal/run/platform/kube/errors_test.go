@@ -99,7 +99,7 @@ func asUser(t *testing.T, name string) *cluster.Cluster {
 }
 
 func TestPermissionsMissing(t *testing.T) {
-	realCluster(t)
+	sharedCluster(t)
 	p := New(Options{Cluster: asUser(t, "tare-test-nopermissions"), Run: RunID(t.Name(), t.TempDir()), Image: agentImage}, nil)
 	_, err := p.Prepare(t.Context(), nil)
 	wantError(t, err, "forbidden", "tare cluster rbac", "platform.inUse")
@@ -109,7 +109,7 @@ func TestPermissionsMissing(t *testing.T) {
 
 // A trial runs with only the RBAC permissions that `tare cluster rbac` prints.
 func TestLeastPermissions(t *testing.T) {
-	c := realCluster(t)
+	c := sharedCluster(t)
 	var manifest bytes.Buffer
 	const jo = "tare-test-jo"
 	if err := rbac.Write(&manifest, "", rbac.Subject{Kind: "User", Name: jo}); err != nil {

@@ -25,9 +25,10 @@ import (
 // Load from this machine works with every value of platform.expose. Its running processes are tasks of the load plane, and
 // the cluster has no load worker.
 func TestLoadFromOutside(t *testing.T) {
-	c := realCluster(t)
+	c := sharedCluster(t)
 	for _, expose := range []string{exposeNodePort, exposeLoadBalancer, exposePortForward} {
 		t.Run(expose, func(t *testing.T) {
+			t.Parallel()
 			p := newReal(t, c, func(o *Options) {
 				o.Outside, o.Expose, o.Agent = true, expose, filepath.Join(testPrograms, "tare-agent")
 			})
@@ -78,7 +79,6 @@ func TestLoadFromOutside(t *testing.T) {
 			}
 		})
 	}
-	checkNothingLeft(t, c)
 }
 
 // The processes of the load are tasks while they run. stop ends them, and no other starts.
@@ -119,7 +119,7 @@ func TestLocalLoad(t *testing.T) {
 
 // Load that still runs is stopped with its trial.
 func TestLocalLoadStops(t *testing.T) {
-	c := realCluster(t)
+	c := sharedCluster(t)
 	d, err := newReal(t, c, func(o *Options) { o.Outside = true }).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo"))
 	if err != nil {
 		t.Fatal(err)

@@ -188,7 +188,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 		})
 	}
 	_ = stopping.Wait()
-	d.processes.neighbours.leave(d.processes)
+	deployed.leave(d.processes)
 	if err := errors.Join(append(failed, d.workspace.runtime.remove(), freed, kept)...); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}

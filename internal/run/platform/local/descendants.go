@@ -19,11 +19,14 @@ type descendant struct {
 }
 
 // descendants finds the descendants of the known processes, without others and their descendants.
-// On systems other than Linux it finds none.
-func descendants(known []platform.Task, others map[int]bool) ([]descendant, error) {
+// The function add puts these others into a set: those that are there before the processes are listed, and
+// those that started meanwhile. On systems other than Linux it finds none.
+func descendants(known []platform.Task, add func(others map[int]bool)) ([]descendant, error) {
 	if runtime.GOOS != "linux" {
 		return nil, nil
 	}
+	others := map[int]bool{}
+	add(others)
 	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -45,6 +48,7 @@ func descendants(known []platform.Task, others map[int]bool) ([]descendant, erro
 			tree[p.PID] = node{stat.PPID, stat.Comm}
 		}
 	}
+	add(others)
 	tasks := map[int]platform.Task{}
 	for _, t := range known {
 		tasks[t.PID] = t

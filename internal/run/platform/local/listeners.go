@@ -55,7 +55,7 @@ func listening(pid int) []netip.AddrPort {
 		return nil
 	}
 	pids := []int{pid}
-	below, err := descendants([]platform.Task{{PID: pid}}, nil)
+	below, err := descendants([]platform.Task{{PID: pid}}, func(map[int]bool) {})
 	if err == nil {
 		for _, d := range below {
 			pids = append(pids, d.task.PID)

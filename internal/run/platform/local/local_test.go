@@ -59,12 +59,9 @@ func fetchProgram(ctx context.Context, name string) (string, string, error) {
 	return found.Path, found.Version, err
 }
 
-// short reports whether tests with a real Envoy are skipped, as by make test.
-func short() bool { return testing.Short() }
-
 func realEnvoy(t *testing.T) {
 	t.Helper()
-	if short() {
+	if testing.Short() {
 		t.Skip("starts a real Envoy")
 	}
 }
@@ -83,19 +80,21 @@ func load(t *testing.T, name string) mesh.Definition {
 }
 
 func TestPlatform(t *testing.T) {
-	names := []string{"none", "reference", "reference-mtls"}
-	if !short() {
-		names = append(names, "envoy", "envoy-plaintext", "envoy-tcp", "consul")
+	names := []string{"none", "reference", "reference-mtls", "envoy", "envoy-plaintext", "envoy-tcp", "consul"}
+	if testing.Short() {
+		t.Attr("short", "without Envoy and Consul")
+		names = names[:3]
 	}
 	var meshes []mesh.Definition
 	for _, n := range names {
 		meshes = append(meshes, load(t, n))
 	}
 	abilities := platformtest.Traits{
+		Parallel:          true,
 		PlatformAbilities: []string{"Impairer"},
 		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "TaskFaults", "EndedTasks", "Configurer", "NetworkFaults"},
 	}
-	platformtest.Run(t, abilities, newPlatform, meshes)
+	t.Run("meshes", func(t *testing.T) { platformtest.Run(t, abilities, newPlatform, meshes) })
 	if left := leftovers(t); len(left) > 0 {
 		t.Errorf("runtime directories are left: %v", left)
 	}

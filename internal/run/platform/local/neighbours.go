@@ -5,6 +5,9 @@ import (
 	"sync"
 )
 
+// deployed are the deployments of this process, of all its platforms: their processes are its descendants.
+var deployed neighbours
+
 // neighbours are the deployments that exist at the same time. Each has a slot, for addresses of its
 // own, and lists only its own processes.
 type neighbours struct {
@@ -33,11 +36,10 @@ func (n *neighbours) leave(ps *processes) {
 	}
 }
 
-// pids are the processes of all other deployments.
-func (n *neighbours) pids(of *processes) map[int]bool {
+// pids adds the processes of all other deployments to a set.
+func (n *neighbours) pids(of *processes, all map[int]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	all := map[int]bool{}
 	for _, ps := range n.slots {
 		if ps == nil || ps == of {
 			continue
@@ -48,5 +50,4 @@ func (n *neighbours) pids(of *processes) map[int]bool {
 		}
 		ps.mu.Unlock()
 	}
-	return all
 }

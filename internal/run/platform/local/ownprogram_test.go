@@ -109,9 +109,10 @@ func verified(t *testing.T, d *platform.Deployment) string {
 
 // Two programs of the user, one of which calls the other, pass every check under each mesh.
 func TestOwnPrograms(t *testing.T) {
-	meshes := []string{"none", "reference-mtls"}
-	if !short() {
-		meshes = append(meshes, "envoy", "consul")
+	meshes := []string{"none", "reference-mtls", "envoy", "consul"}
+	if testing.Short() {
+		t.Attr("short", "without Envoy and Consul")
+		meshes = meshes[:2]
 	}
 	for _, name := range meshes {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +174,7 @@ func TestOwnProgramThatFails(t *testing.T) {
 		"silent":    {app.Own{Command: []string{"sleep", "60"}}, time.Second, []string{"not ready", "connection refused", "sleep 60"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if t.Parallel(); short() && tc.start == 10*time.Second {
+			if t.Parallel(); testing.Short() && tc.start == 10*time.Second {
 				t.Skip("waits 10 s")
 			}
 			_, err := deployOwn(t, Options{start: tc.start, astray: time.Millisecond}, specOf(t, "none", app.Service{Name: "app", Own: tc.own}))

@@ -204,7 +204,8 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 		t.Skip("parent-death signals are Linux's")
 	}
 	name := "envoy"
-	if short() {
+	if testing.Short() {
+		t.Attr("short", "without Envoy")
 		name = "none"
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDeployAndWait$", "-test.timeout=60s")

@@ -57,8 +57,6 @@ type Platform struct {
 
 	mu       sync.Mutex
 	programs map[string]program // by name
-
-	neighbours neighbours
 }
 
 type program struct{ path, version string }
@@ -200,8 +198,8 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	if err != nil {
 		return nil, err
 	}
-	ps := &processes{attribute: spec.Attribute, cpus: spec.CPUs, workspace: files, abandon: abandon, neighbours: &p.neighbours}
-	trial.addresses = addressesOf(p.neighbours.enter(ps))
+	ps := &processes{attribute: spec.Attribute, cpus: spec.CPUs, workspace: files, abandon: abandon}
+	trial.addresses = addressesOf(deployed.enter(ps))
 	control := &controlPlane{layout: trial, workspace: files, processes: ps}
 	data := &proxies{layout: trial, workspace: files, processes: ps, control: control}
 	if trial.proxied() {

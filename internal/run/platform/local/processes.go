@@ -20,11 +20,10 @@ import (
 
 // processes starts, watches and lists the processes of a trial.
 type processes struct {
-	attribute  func(mesh.Task) mesh.Task
-	cpus       map[string]string // by plane
-	workspace  *workspace
-	abandon    context.CancelCauseFunc // ends a deployment that is being made
-	neighbours *neighbours             // other deployments of this tare
+	attribute func(mesh.Task) mesh.Task
+	cpus      map[string]string // by plane
+	workspace *workspace
+	abandon   context.CancelCauseFunc // ends a deployment that is being made
 
 	mu         sync.Mutex
 	started    []*process
@@ -162,7 +161,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 	}
 	tasks = append(tasks, ps.adopted...)
 	ps.mu.Unlock()
-	others, err := descendants(tasks, ps.neighbours.pids(ps))
+	others, err := descendants(tasks, func(all map[int]bool) { deployed.pids(ps, all) })
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

@@ -50,13 +50,15 @@ func verifyAll(t *testing.T, d *deployment) []check.Check {
 
 // Every built-in topology starts and its requests pass every service, without and with a mesh.
 func TestEveryTopology(t *testing.T) {
-	meshes := []string{"none"}
-	if !short() {
-		meshes = append(meshes, "envoy")
+	meshes := []string{"none", "envoy"}
+	if testing.Short() {
+		t.Attr("short", "without Envoy")
+		meshes = meshes[:1]
 	}
 	for _, top := range app.Builtin() {
 		for _, name := range meshes {
 			t.Run(top.Name+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				d, err := deployTopology(t, load(t, name), top, app.HTTP1)
 				if err != nil {
 					t.Fatal(err)
@@ -95,9 +97,10 @@ func TestFacesAsPublished(t *testing.T) {
 
 // Every protocol works at the entry and between services, through every proxy that supports it.
 func TestEveryProtocol(t *testing.T) {
-	meshes := []string{"none"}
-	if !short() {
-		meshes = append(meshes, "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp")
+	meshes := []string{"none", "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp"}
+	if testing.Short() {
+		t.Attr("short", "without Envoy")
+		meshes = meshes[:1]
 	}
 	for _, protocol := range app.Protocols() {
 		top := app.Topology{Name: "two", Entry: "front", Services: []app.Service{
@@ -107,6 +110,7 @@ func TestEveryProtocol(t *testing.T) {
 		}
 		for _, name := range meshes {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				d, err := deployTopology(t, load(t, name), top, protocol)
 				if protocol == app.TCP && load(t, name).Provides.L7 {
 					if !errors.Is(err, errors.ErrUnsupported) || hint.Of(err) == "" {
