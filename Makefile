@@ -33,6 +33,7 @@ WAITING     = $(filter-out $(MEASURING),$(UNIT))
 # A run holds its cluster, so the tests with runs are divided among clusters. A mesh is an object of the whole cluster.
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
 ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree)$$
+ON_MESHES  := ^TestKubernetesGateway
 # Load generators that `make e2e` installs and runs; empty: all.
 GENERATORS ?= wrk h2load vegeta fortio
 FUZZTIME  ?= 20s
@@ -91,7 +92,7 @@ e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load gene
 	@rm -f $(FLAKY)/e2e*.txt
 	@failed=0; \
 	$(MAKE) --no-print-directory -k -j $(words $(PARTS)) $(PARTS) || failed=1; \
-	$(MAKE) --no-print-directory e2e-measuring || failed=1; \
+	$(MAKE) --no-print-directory -k e2e-measuring e2e-cli || failed=1; \
 	tools/flaky.sh $(FLAKY) || failed=1; exit $$failed
 
 .PHONY: programs program-generators program-consul program-prometheus program-servers program-page program-kubernetes program-istio
@@ -117,10 +118,11 @@ e2e-waiting: programs
 	{ $(call tests,$(RACED),e2e-race) -race -short -p 2 -timeout 30m; } || failed=1; \
 	$(call remaining,$(WAITING),e2e-waiting,-p 2 -parallel 8) || failed=1; exit $$failed
 
-.PHONY: e2e-measuring
+.PHONY: e2e-measuring e2e-cli
 e2e-measuring: programs
-	$(call remaining,$(filter-out ./internal/cli,$(MEASURING)),e2e-measuring,-p 1)
-	$(call remaining,./internal/cli,e2e-cli)
+	@$(call remaining,$(filter-out ./internal/cli,$(MEASURING)),e2e-measuring,-p 1)
+e2e-cli: programs
+	@$(call remaining,./internal/cli,e2e-cli)
 
 # $(call on,CLUSTER,OPTIONS,TARGET)
 on = bin/tare-cluster run --name $(1) $(2) -- env -u MAKEFLAGS make --no-print-directory $(3)
@@ -146,9 +148,10 @@ on-kubecli:
 on-kubecli-second:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout 60m -run '$(ON_SECOND)'
 on-istio: # and Istio's charts and images, as the next
-	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout 60m -run '$(WITH_ISTIO)'
+	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout 60m -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
 on-meshes:
 	$(call tests,./internal/kube/meshes,e2e-meshes) -count=1 -timeout 60m
+	$(call tests,./internal/cli/kubecli,e2e-meshcli) -count=1 -timeout 60m -run '$(ON_MESHES)'
 
 .PHONY: on-cadvisor
 on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 s, as most do
@@ -156,7 +159,7 @@ on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 
 
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
-e2e-all: ## make e2e, and what does not fit into it: the race detector everywhere, a kubelet with cAdvisor, the test cluster's own tests, every generator, long measurements
+e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
 	$(MAKE) --no-print-directory e2e GENERATORS=
 	$(MAKE) --no-print-directory race
 	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
