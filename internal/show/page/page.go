@@ -129,7 +129,30 @@ func ofFigures(r *analysis.Report) *analysis.Report {
 	drawn := *r
 	drawn.Comparisons = slices.DeleteFunc(slices.Clone(r.Comparisons), func(c analysis.Comparison) bool { return !slices.Contains(shown, c.Metric) })
 	drawn.Floor = slices.DeleteFunc(slices.Clone(r.Floor), func(f analysis.Floor) bool { return !slices.Contains(shown, f.Metric) })
+	if len(r.Trials) > mostWhole {
+		drawn.Trials = nil
+		for _, t := range r.Trials {
+			drawn.Trials = append(drawn.Trials, brief(t, shown))
+		}
+	}
 	return &drawn
+}
+
+// mostWhole is the number of trials up to which a page has every metric of each.
+const mostWhole = 200
+
+// brief is a trial with the metrics that reports show, the CPU for cost against rate, and the reasons why
+// it is not valid.
+func brief(t analysis.Trial, shown []string) analysis.Trial {
+	metrics := map[string]float64{}
+	for name, v := range t.Metrics {
+		if slices.Contains(shown, name) || metric.Base(name) == metric.CPUCores {
+			metrics[name] = v
+		}
+	}
+	t.Metrics = metrics
+	t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), func(w analysis.Warning) bool { return !w.Invalidates })
+	return t
 }
 
 // plotStyle is the style element that Observable Plot puts into each figure, allowed by its digest.

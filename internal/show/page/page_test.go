@@ -59,6 +59,24 @@ func TestPageOfHundredTrialsIsSmall(t *testing.T) {
 	}
 }
 
+// A page of many trials leaves out metrics that no figure shows first.
+func TestPageOfManyTrialsIsSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 300 trials")
+	}
+	s := analysistest.Quickstart()
+	s.Blocks, s.Rate, s.Warmup, s.Measure = 60, 10, 1, 1
+	r, text := written(t, s)
+	if len(r.Trials) != 300 || len(text) > 1_500_000 {
+		t.Errorf("%d trials in %d bytes", len(r.Trials), len(text))
+	}
+	for _, want := range []string{`"cpu_us_per_request/total":`, `"cpu_cores/data":`} {
+		if bytes.Count(text, []byte(want)) < 300 {
+			t.Errorf("%s is not in every trial", want)
+		}
+	}
+}
+
 func TestUsedTrialsAreCounted(t *testing.T) {
 	s := analysistest.Quickstart()
 	s.Blocks = 4
