@@ -85,9 +85,9 @@ func TestWeighFit(t *testing.T) {
 			t.Errorf("%v: %v, want %v", rate, got, want)
 		}
 	}
-	for p99, want := range map[float64]string{1: "interleaved 100ms", 30: "interleaved 250ms", 100: "interleaved 500ms", 900: "balanced"} {
+	for p95, want := range map[float64]string{1: "interleaved 100ms", 30: "interleaved 250ms", 100: "interleaved 500ms", 900: "balanced"} {
 		w := &weighFile{Order: experiment.OrderInterleaved}
-		w.slice(p99)
+		w.slice(p95)
 		got := w.Order
 		if w.Slices != nil {
 			got += " " + w.Slices.Length.String()
@@ -95,7 +95,7 @@ func TestWeighFit(t *testing.T) {
 			got += " 100ms"
 		}
 		if got != want {
-			t.Errorf("p99 %v ms: %s, want %s", p99, got, want)
+			t.Errorf("p95 %v ms: %s, want %s", p95, got, want)
 		}
 	}
 	quick, slow := blocksWithin(time.Minute, 3, 500*time.Millisecond), blocksWithin(time.Minute, 3, 10*time.Second)
