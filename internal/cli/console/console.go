@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"golang.org/x/term"
 
@@ -53,19 +53,22 @@ func (c Console) Confirm(what string, yes bool) error {
 	return nil
 }
 
-// Table writes columns aligned with two spaces between them.
+// Table writes columns aligned with two spaces between them. Where the width of w is known
+// ([Columns]), cells are wrapped to it.
 func Table(w io.Writer, header []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(t, "\t")
-			}
-			fmt.Fprint(t, strings.ReplaceAll(printable.Line(cell), "\t", " "))
+	all := [][]string{header}
+	for _, row := range rows {
+		var cells []string
+		for _, cell := range row {
+			cells = append(cells, strings.ReplaceAll(printable.Line(cell), "\t", " "))
 		}
-		fmt.Fprintln(t)
+		all = append(all, cells)
 	}
-	return t.Flush()
+	width := Columns(w)
+	if width == 0 {
+		width = math.MaxInt
+	}
+	return wrapTable(w, all, width)
 }
 
 // IsTerminal reports whether w is a terminal.
