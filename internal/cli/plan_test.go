@@ -160,4 +160,11 @@ func TestPlanCountsMeshChanges(t *testing.T) {
 	if p.Expected != 6*meshChange || p.MeshChanges != 6 {
 		t.Errorf("%v, expected %v", p.Expected, 6*meshChange)
 	}
+	p.Expected, p.MeshChanges = 0, 0
+	for i := range p.Trials {
+		p.Trials[i].Round = 1 + i/3
+	}
+	if changes(meshes, p); p.MeshChanges != 4 { // each in once, out at the end
+		t.Errorf("%d changes of rounds, want 4", p.MeshChanges)
+	}
 }

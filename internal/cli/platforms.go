@@ -51,11 +51,19 @@ type Opened struct {
 	End func(context.Context) error
 }
 
+// refreshOf is the expected counter refresh interval of an experiment; 0: counters are current at every reading.
+func (v platformVariant) refreshOf(x *experiment.Experiment) time.Duration {
+	if x.ByNodeAgent() {
+		return 0
+	}
+	return v.refresh
+}
+
 // prolong adds what the platform takes to p's expected times.
 func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
 	more := v.overhead
-	if v.refresh > 0 && !x.ByNodeAgent() {
-		more += runner.RefreshExtra(x.Phases, v.refresh)
+	if refresh := v.refreshOf(x); refresh > 0 {
+		more += runner.RefreshExtra(x.Phases, refresh)
 	}
 	p.TrialTime += more
 	p.Expected += more * time.Duration(len(p.Trials))
@@ -120,7 +128,8 @@ func listed(cpus []int) string {
 // meshChange is about how long it takes to install a mesh, or to uninstall it and check that nothing is left.
 const meshChange = 20 * time.Second
 
-// changes adds the time to install and uninstall meshes, in the order of p's trials, to p's expected time.
+// changes adds the time to install and uninstall meshes, in the order of p's trials, to p's expected time. Meshes of
+// rounds stay installed beside each other.
 func changes(meshes map[string]mesh.Definition, p *plan.Plan) {
 	of := map[string]string{}
 	for _, t := range p.Treatments {
@@ -128,19 +137,23 @@ func changes(meshes map[string]mesh.Definition, p *plan.Plan) {
 			of[t.ID] = d.Name
 		}
 	}
-	now := ""
+	change := func() {
+		p.Expected += meshChange
+		p.MeshChanges++
+	}
+	installed := map[string]bool{}
 	for _, t := range append(slices.Clone(p.Trials), plan.Trial{}) {
 		next := of[t.Treatment]
-		if next == now {
-			continue
-		}
-		for _, one := range []string{now, next} {
-			if one != "" {
-				p.Expected += meshChange
-				p.MeshChanges++
+		for name := range installed {
+			if t.Round == 0 && name != next {
+				delete(installed, name)
+				change()
 			}
 		}
-		now = next
+		if next != "" && !installed[next] {
+			installed[next] = true
+			change()
+		}
 	}
 }
 

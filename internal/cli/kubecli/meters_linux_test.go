@@ -73,6 +73,7 @@ func TestKubernetesMetersAgree(t *testing.T) {
 	if err := agents.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	unprivileged(t)
 	cores := map[string]float64{}
 	own := followGroup(t, group)
 	seen, missing := map[string][]result.Reading{}, map[string]error{}
@@ -119,6 +120,36 @@ func TestKubernetesMetersAgree(t *testing.T) {
 	}
 	if ratio := cores["node-agent"] / cores["kubelet"]; math.Abs(ratio-1) > 0.01 {
 		t.Errorf("the node agent reads %.4f cores, the kubelet %.4f: %+.2f %%", cores["node-agent"], cores["kubelet"], 100*(ratio-1))
+	}
+}
+
+// unprivileged checks the node agents of this machine: no root, no capability, no new privileges, a read-only mount.
+func unprivileged(t *testing.T) {
+	t.Helper()
+	found := 0
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		command, err := os.ReadFile(filepath.Join(p, "cmdline"))
+		if err != nil || !strings.HasPrefix(string(command), "/tare-agent\x00node\x00") {
+			continue
+		}
+		found++
+		status, _ := os.ReadFile(filepath.Join(p, "status"))
+		for _, want := range []string{"\nUid:\t65532\t65532\t65532\t65532\n", "\nCapEff:\t0000000000000000\n", "\nNoNewPrivs:\t1\n", "\nSeccomp:\t2\n"} {
+			if !strings.Contains(string(status), want) {
+				t.Errorf("the node agent lacks %q:\n%s", want, status)
+			}
+		}
+		mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo"))
+		if !strings.Contains(string(mounts), " /host/cgroup ro,") {
+			t.Errorf("the node agent's mount is not read-only:\n%s", mounts)
+		}
+	}
+	if found == 0 {
+		t.Error("no node agent runs on this machine")
 	}
 }
 
