@@ -27,6 +27,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newReportCommand,
 	newPlotCommand,
 	newCompareCommand,
+	newABCommand,
 	newHistoryCommand,
 	newVerifyCommand,
 	newSignCommand,

@@ -16,7 +16,7 @@ func TestGatesInDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for in, text := range map[string]string{file: string(page), "help": newCompareCommand(testLine(t, nil)).Example} {
+	for in, text := range map[string]string{file: string(page), "help": newCompareCommand(testLine(t, nil)).Example, "help of ab": newABCommand(testLine(t, nil)).Example} {
 		for _, m := range regexp.MustCompile(`--gate '([^']+)'`).FindAllStringSubmatch(text, -1) {
 			n++
 			if _, err := analysis.ParseGate(m[1]); err != nil {

@@ -30,6 +30,8 @@ type runOptions struct {
 	report reportOptions
 	// finish prints the result; nil: the report.
 	finish func(dir string, o reportOptions) error
+	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
+	undecided string
 }
 
 func newRunCommand(c *CommandLine) *cobra.Command {
@@ -43,8 +45,8 @@ computes the same report again.
 
 The first interrupt (Ctrl-C) removes the running trial and keeps every finished one;
 --resume continues from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
-finished, but some trials failed or were invalid; 4 an expectation does not hold;
-130 interrupted.`,
+finished, but some trials failed or were invalid; 4 an expectation or a gate does not
+hold; 5 a gate is undecided; 130 interrupted.`,
 		Example: `  tare run examples/quickstart.yaml
   tare run examples/quickstart.yaml --set blocks=10 --out runs/mine
   tare run --resume runs/mine
@@ -88,6 +90,11 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 	if err != nil {
 		return err
 	}
+	return c.runStudy(ctx, study, o)
+}
+
+// runStudy runs an experiment that was read, and prints the report.
+func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) error {
 	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
@@ -144,6 +151,9 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 	}
 	if err == nil {
 		err = reported
+	}
+	if err == nil && len(study.Experiment.Decide.Gates) > 0 {
+		return c.decided(dir.Path(), o.undecided)
 	}
 	if err == nil && summary.Failed+summary.Invalid > 0 {
 		err = &console.ExitError{Err: fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",
@@ -279,7 +289,7 @@ func (c *CommandLine) carryOut(ctx context.Context, s *Study, on *begun, o runOp
 		Meter:      on.Meter,
 		Timing:     on.Timing,
 		Dir:        on.dir,
-		Stop:       stopRule(on.dir, s.Experiment.Blocks),
+		Stop:       stopRule(on.dir, s.Experiment, on.notices.Post),
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,
 	})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -108,6 +110,11 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 	}
 	for _, d := range s.changed {
 		s.Meshes[d.Name] = d
+	}
+	for i, text := range s.Experiment.Decide.Gates {
+		if _, err := analysis.ParseGate(text); err != nil {
+			return nil, console.InvalidFile(hint.Wrap(fmt.Errorf("%s: decide.gates[%d]: %w", file, i, err), hint.Of(err)))
+		}
 	}
 	if s.Plan, err = plan.Expand(s.Experiment); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ type scheduleRules struct{ validation }
 func (v scheduleRules) validate() {
 	v.phases()
 	v.repetition()
+	v.decide()
 }
 
 func (v scheduleRules) phases() {

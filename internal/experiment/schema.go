@@ -288,7 +288,7 @@ func describe(known Known) []description {
 		{"validity.unattributed", "Maximum share of CPU without attribution rule.", d.Validity.Unattributed, ratio},
 		{"validity.generatorCPU", "Maximum share of a core for a generator thread.", d.Validity.GeneratorCPU, ratio},
 		{"validity.lateness", "Maximum p99 lateness; 0: 1ms or a tenth of the median response time, the larger one.", 0, nil},
-	}, faultDescriptions())
+	}, describeDecide(), faultDescriptions())
 }
 
 // resourcePlanes restricts the keys of resources to planes.

@@ -47,6 +47,10 @@ type header struct {
 	Platform    struct {
 		Kind string `yaml:"kind"`
 	} `yaml:"platform"`
+	Decide struct {
+		Gates  []string         `yaml:"gates"`
+		Detect experiment.Share `yaml:"detect"`
+	} `yaml:"decide"`
 }
 
 // Analyze computes the answer of a results directory. The directory may be of a
@@ -92,7 +96,13 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return func(id string) string { return d.TrialFile(id, name) }
 	}
 	a.measure(fileOf(result.LatencyFile), fileOf(result.SlicesFile))
-	return a.report(), nil
+	r := a.report()
+	if r.Decisions, err = a.decisions(); err != nil {
+		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
+	}
+	r.Configurations = a.configurations(func(id string) string { return d.TrialFile(id, result.ProvenanceDir) })
+	r.Warnings = append(r.Warnings, sameConfigurations(r.Configurations)...)
+	return r, nil
 }
 
 // reattribute changes the planes of recorded tasks, in memory only. The warnings of the run remain.

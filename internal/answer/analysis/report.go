@@ -54,6 +54,10 @@ type Report struct {
 	// Weights are present with reference: true.
 	Weights  []StandardWeight `json:"standard_weights,omitempty"`
 	Warnings []Warning        `json:"warnings"`
+	// Configurations compare what treatments with variants of one mesh really ran.
+	Configurations []Configuration `json:"configurations,omitempty"`
+	// Decisions are present if the experiment has gates that end it.
+	Decisions []Decision `json:"decisions,omitempty"`
 	// Stopping is present if the number of blocks depends on the results.
 	Stopping *Stopping `json:"stopping,omitempty"`
 	// Latencies define the latencies of other generators than tare's own.

@@ -19,6 +19,7 @@ const (
 	BadUsage    = 2 // wrong arguments, or an invalid file
 	Incomplete  = 3 // finished, but some trials failed or were invalid
 	Gate        = 4 // a gate or an expectation does not hold
+	Undecided   = 5 // a gate is neither shown to hold nor to be breached
 	Interrupted = 130
 )
 

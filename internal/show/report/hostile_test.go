@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -54,6 +55,8 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%s does not have the name at all: the test is vacuous", format)
 		}
 	}
+	r.Decisions = []analysis.Decision{{Gate: hostile, Metric: hostile, Treatment: hostile, Baseline: hostile, Unit: hostile, Outcome: analysis.Undecided, Why: hostile}}
+	r.Configurations = []analysis.Configuration{{A: hostile, B: hostile, Versions: [2]string{hostile, ""}, Differences: []effective.Difference{{Files: []string{hostile}, Path: hostile, A: hostile, B: hostile}}}}
 	for _, f := range Formats(Options{All: true}) {
 		if f.Write != nil {
 			check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, r) })

@@ -13,7 +13,7 @@ import (
 // sections of the text, in order. A section writes nothing if the report has
 // nothing for it.
 var sections = []func(text){
-	answerSection, headerSection, treatmentsSection, stagesSection, requestsSection, failuresSection, expectationsSection, boundariesSection, differencesSection,
+	decisionSection, answerSection, headerSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, expectationsSection, boundariesSection, differencesSection,
 	floorSection, smallestSection, noiseSection, weightSection, rolesSection, linesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 

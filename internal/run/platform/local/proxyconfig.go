@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -140,4 +141,34 @@ func (p *pod) hasEndpoints(ctx context.Context, definition mesh.Sidecar) error {
 		}
 	}
 	return nil
+}
+
+// keepDumps keeps the configuration dump of each sidecar that has one, as Envoy does. Private keys are redacted by
+// Envoy, and the list of its extensions is left out: it is most of a dump. A dump that cannot be read is left out.
+func (px *proxies) keepDumps(ctx context.Context) {
+	if !px.layout.proxied() {
+		return
+	}
+	for _, p := range px.layout.proxiedPods() {
+		text, err := p.admin.get(ctx, "/config_dump")
+		if err != nil {
+			continue
+		}
+		var dump struct {
+			Configs []map[string]any `json:"configs"`
+		}
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&dump) != nil || len(dump.Configs) == 0 {
+			continue
+		}
+		for _, c := range dump.Configs {
+			bootstrap, _ := c["bootstrap"].(map[string]any)
+			node, _ := bootstrap["node"].(map[string]any)
+			delete(node, "extensions")
+		}
+		if text, err = json.Marshal(dump); err == nil {
+			_ = os.WriteFile(filepath.Join(px.workspace.provenance, p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text), 0o600)
+		}
+	}
 }

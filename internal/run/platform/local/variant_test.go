@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -44,5 +45,42 @@ func TestVariantRunsItsProgram(t *testing.T) {
 		if ran != (m.Name == variant.Name) {
 			t.Errorf("%s was started by\n%s", m.Name, commands)
 		}
+	}
+}
+
+// The configuration that two Envoys really have differs in the setting of the variant, and in nothing else.
+func TestEffectiveConfigurationOfEnvoys(t *testing.T) {
+	realEnvoy(t)
+	base := load(t, "envoy")
+	variant, err := base.Variant("envoy-log", mesh.Overrides{Options: map[string]string{"accessLog": "true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [2][]effective.Configuration
+	for i, m := range []mesh.Definition{base, variant, base} {
+		d, spec, err := deploy(t, Options{}, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.verifier.Verify(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := effective.Read(spec.Provenance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i%2] = append(all[i%2], c)
+	}
+	differences, known := effective.Compare(all[0], all[1])
+	if !known || len(differences) != 2 {
+		t.Errorf("got %+v", differences)
+	}
+	for _, d := range differences {
+		if !strings.HasSuffix(d.Path, ".access_log") || d.A != "" || d.B == "" {
+			t.Errorf("got %+v", d)
+		}
+	}
+	if same, _ := effective.Compare(all[0][:1], all[0][1:]); len(same) > 0 {
+		t.Errorf("two deployments of envoy differ: %+v", same)
 	}
 }

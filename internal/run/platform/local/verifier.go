@@ -57,6 +57,7 @@ func (v *verifier) Verify(ctx context.Context) ([]check.Check, error) {
 	}
 	checks = append(checks, v.controlVersions(ctx)...)
 	checks = append(checks, v.proxyVersions(ctx)...)
+	v.proxies.keepDumps(ctx)
 	if v.layout.spec.Mesh.Provides.MTLS {
 		checks = append(checks, v.checkTLS(ctx)...)
 	}

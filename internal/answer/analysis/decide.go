@@ -1,0 +1,229 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// Undecided is the outcome of a gate that is neither shown to hold nor to be breached yet.
+const Undecided Outcome = "undecided"
+
+// decisionError is the probability of a false breach, and of a false hold, over all looks of a run. False breaches
+// of several gates or treatments share it.
+const decisionError = 0.05
+
+// Decision is a gate within one run: the paired differences of the blocks so far against its limit.
+type Decision struct {
+	Gate      string       `json:"gate"`
+	Metric    string       `json:"metric"`
+	Treatment string       `json:"treatment"`
+	Factors   plan.Factors `json:"factors"`
+	Baseline  string       `json:"baseline"`
+	Outcome   Outcome      `json:"outcome"` // holds, breached or undecided
+	Unit      string       `json:"unit"`    // of Limit, Detect and Change: "%", or the metric's
+	Upper     bool         `json:"upper"`
+	Limit     float64      `json:"limit"`
+	Detect    float64      `json:"detect,omitempty"` // holds: below Limit plus this
+	// Change has the repeated interval: the values that the test rejects on neither side, over all looks.
+	Change *stats.Interval `json:"change,omitempty"`
+	Pairs  int             `json:"pairs"`
+	Max    int             `json:"max"` // planned
+	// A and B are the means of the baseline and of the treatment, in the metric's unit.
+	A *float64 `json:"a,omitempty"`
+	B *float64 `json:"b,omitempty"`
+	// MorePairs would decide it, with this spread and difference, four times in five; 0: it is decided, or not in reach.
+	MorePairs int `json:"more_pairs,omitempty"`
+	// Minutes of MorePairs, by the duration of the blocks so far.
+	Minutes float64 `json:"minutes,omitempty"`
+	// Control is the same change between the two baselines of the A/A pair; absent without one.
+	Control *stats.Interval `json:"control,omitempty"`
+	Why     string          `json:"why,omitempty"` // it cannot be decided
+
+	distance float64 // from the limits, in standard deviations of a pair; not positive: undecidable with this difference
+}
+
+// decisions judge the gates of the experiment for every treatment that they choose.
+func (a *analysis) decisions() (all []Decision, err error) {
+	var gates []Gate
+	for _, text := range a.header.Decide.Gates {
+		g, err := ParseGate(text)
+		if err != nil {
+			return nil, err
+		}
+		gates = append(gates, g)
+	}
+	if len(gates) == 0 {
+		return nil, nil
+	}
+	trials, planned := a.validByTreatment(), map[string]plan.Treatment{}
+	for _, t := range a.plan.Treatments {
+		planned[t.ID] = t
+	}
+	type chosen struct {
+		gate      Gate
+		treatment plan.Treatment
+	}
+	var due []chosen
+	for _, g := range gates {
+		before := len(due)
+		for _, t := range a.plan.Treatments {
+			if t.Baseline != "" && !t.Control && g.about(t.Factors) {
+				due = append(due, chosen{g, t})
+			}
+		}
+		if len(due) == before {
+			return nil, &GateError{Gate: g.Text, Column: 1, Message: "it chooses no treatment that is compared with a baseline"}
+		}
+	}
+	for _, c := range due {
+		w := gateTest{gate: c.gate, detect: float64(a.header.Decide.Detect), looks: max(a.planned, a.plan.Blocks), tests: len(due)}
+		p := a.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
+		d := w.decide(p.treatment, p.baseline)
+		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
+		d.MorePairs = d.morePairs()
+		d.Minutes = float64(d.MorePairs) * a.blockTime().Minutes()
+		for _, t := range a.plan.Treatments {
+			if t.Control && t.Baseline == c.treatment.Baseline {
+				p := a.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
+				d.Control = w.decide(p.treatment, p.baseline).Change
+			}
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// blockTime is the mean duration of the blocks so far.
+func (d *run) blockTime() time.Duration {
+	s := d.setup()
+	blocks := 0
+	for _, t := range d.trials {
+		blocks = max(blocks, t.Block)
+	}
+	if blocks == 0 || s.FirstStart == nil || s.LastEnd == nil {
+		return 0
+	}
+	return s.LastEnd.Sub(*s.FirstStart) / time.Duration(blocks)
+}
+
+// gateTest is the sequential test of one gate. Its decisions are simulated in decide_test.go.
+type gateTest struct {
+	gate   Gate
+	detect float64 // share
+	looks  int     // planned pairs
+	tests  int     // gates and treatments of the run
+}
+
+// decide judges pairs of values by block, treatment and baseline. A false breach, with the true change at the limit
+// or within, and a false hold, with the true change at the limit and detect or beyond, have probability
+// decisionError at most over all looks. Of several tests, each breach has its share of the error: any of them fails
+// the run. Holds need no share: all of them must hold.
+func (w gateTest) decide(treatment, baseline []float64) Decision {
+	g := w.gate
+	m, _ := metric.Lookup(g.Metric)
+	d := Decision{Gate: g.Text, Metric: g.Metric, Outcome: Undecided, Unit: m.Unit, Upper: g.Upper, Limit: g.Limit, Pairs: len(treatment), Max: w.looks}
+	limit, beyond := g.Limit, g.Limit
+	sign := 1.0
+	if !g.Upper {
+		sign = -1
+	}
+	var changes []float64
+	if g.Relative {
+		d.Unit, d.Detect = "%", 100*w.detect
+		limit, beyond = math.Log1p(g.Limit/100), math.Log1p((g.Limit+sign*d.Detect)/100)
+	}
+	for i := range treatment {
+		if !g.Relative {
+			changes = append(changes, treatment[i]-baseline[i])
+			continue
+		}
+		if !(treatment[i] > 0 && baseline[i] > 0) {
+			d.Why = "a value is zero or below, and has no ratio: give an absolute limit"
+			return d
+		}
+		changes = append(changes, math.Log(treatment[i]/baseline[i]))
+	}
+	if len(changes) > 0 {
+		a, b := stats.Mean(baseline), stats.Mean(treatment)
+		d.A, d.B = &a, &b
+	}
+	hold := stats.NewSpending(experiment.DecideFrom(), w.looks, decisionError).Bounds(changes)
+	breach := stats.NewSpending(experiment.DecideFrom(), w.looks, decisionError/float64(max(w.tests, 1))).Bounds(changes)
+	d.Change = w.shown(hold.Interval)
+	if len(changes) >= experiment.DecideFrom() && hold.Why == stats.NoSpread {
+		d.Why = "all blocks agree to the last digit: the metric is coarser than the difference"
+		return d
+	}
+	if !hold.Known() || !breach.Known() {
+		return d
+	}
+	switch {
+	case g.Upper && *breach.Low > limit, !g.Upper && *breach.High < limit:
+		d.Outcome = Breached
+	case g.Upper && *hold.High < beyond, !g.Upper && *hold.Low > beyond:
+		d.Outcome = Holds
+	default:
+		d.distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
+	}
+	return d
+}
+
+// morePairs is the number of pairs to decide the gate four times in five, if the observed difference is the true one.
+func (d *Decision) morePairs() int {
+	needed, ok := stats.BlocksFor(d.distance, 2*decisionError, stats.Power)
+	if !ok {
+		return 0
+	}
+	return max(needed-d.Pairs, 1)
+}
+
+// shown is an interval of changes in the unit of the gate.
+func (w gateTest) shown(i stats.Interval) *stats.Interval {
+	if math.IsNaN(i.Estimate) {
+		return nil
+	}
+	if !w.gate.Relative {
+		return &i
+	}
+	ratio := stats.Interval{Estimate: math.Exp(i.Estimate)}
+	if i.Known() {
+		low, high := math.Exp(*i.Low), math.Exp(*i.High)
+		ratio.Low, ratio.High = &low, &high
+	}
+	return percent(ratio)
+}
+
+// Decided is the outcome of all gates together: breached if any is, holds if all hold.
+func (r *Report) Decided() Outcome {
+	out := Holds
+	for _, d := range r.Decisions {
+		switch d.Outcome {
+		case Breached:
+			return Breached
+		case Undecided:
+			out = Undecided
+		}
+	}
+	if len(r.Decisions) == 0 {
+		return Undecided
+	}
+	return out
+}
+
+// Words are a decision in a line.
+func (d *Decision) Words() string {
+	change := "no interval yet"
+	if d.Change != nil {
+		change = fmt.Sprintf("%+.2f %s", d.Change.Estimate, d.Unit)
+		if d.Change.Known() {
+			change += fmt.Sprintf(" (%+.2f to %+.2f)", *d.Change.Low, *d.Change.High)
+		}
+	}
+	return fmt.Sprintf("%s: %s: %s after %d pairs", d.Metric, d.Outcome, change, d.Pairs)
+}

@@ -1,0 +1,277 @@
+// Package effective reads the configuration that a trial really had from its provenance directory: the
+// configuration dumps and command lines of proxies, the pods of a cluster. It compares the configurations
+// of two treatments.
+//
+// Addresses, ports, times and identifiers differ from trial to trial. They are replaced by names. A
+// value that still differs between two trials of one treatment is no part of its configuration.
+package effective
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/regular"
+)
+
+// Limits of the files that are read. A dump of a sidecar with a hundred upstreams has a few megabytes.
+const (
+	maxFile  = 64 << 20
+	maxFiles = 2000
+	maxDepth = 100
+	maxValue = 200 // characters of a value that are kept
+)
+
+// DumpSuffix is the end of the name of a proxy's configuration dump.
+const DumpSuffix = "config_dump.json"
+
+// Configuration has the values of a trial, by file and path in it.
+type Configuration map[Place]string
+
+// Place is where a value is: in a file of the provenance, at a path of keys.
+type Place struct{ File, Path string }
+
+// configured reports whether a file of the provenance is part of the configuration. has reports other files.
+func configured(name string, has func(string) bool) bool {
+	switch base := filepath.Base(name); {
+	case base == "commands.sh", strings.HasSuffix(base, DumpSuffix):
+		return true
+	case strings.HasSuffix(base, "-sidecar.yaml"):
+		return !has(strings.TrimSuffix(name, "-sidecar.yaml") + "-sidecar-" + DumpSuffix)
+	case base == "pods.yaml", strings.HasPrefix(name, "mesh"+string(filepath.Separator)) && (strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".json")):
+		return true
+	}
+	return false
+}
+
+// Read reads the configuration of a trial from its provenance directory.
+func Read(dir string) (Configuration, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if files = append(files, name); len(files) > maxFiles {
+			return fmt.Errorf("%s has more than %d files", dir, maxFiles)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration of a trial: %w", err)
+	}
+	all := Configuration{}
+	for _, name := range files {
+		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) {
+			continue
+		}
+		data, err := regular.ReadFile(filepath.Join(dir, name), maxFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration of a trial: %w", err)
+		}
+		f := flattener{file: fileName(name), in: all, own: ownNames(dir)}
+		if filepath.Base(name) == "commands.sh" {
+			f.commands(string(data))
+			continue
+		}
+		if err := f.documents(data, strings.HasSuffix(name, ".json")); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	return all, nil
+}
+
+// fileName names a file without the parts that differ from trial to trial.
+func fileName(name string) string {
+	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "-"+DumpSuffix), ".yaml"), "-sidecar")
+	return generated.ReplaceAllString(filepath.ToSlash(name), "")
+}
+
+// ownNames are texts of one trial, longest first: its directories, and its name.
+func ownNames(dir string) *strings.Replacer {
+	pairs := []string{}
+	if abs, err := filepath.Abs(dir); err == nil {
+		pairs = append(pairs, abs, "PROVENANCE")
+	}
+	return strings.NewReplacer(append(pairs, os.TempDir(), "TMP")...)
+}
+
+// flattener writes the values of one file into a configuration.
+type flattener struct {
+	file string
+	in   Configuration
+	own  *strings.Replacer
+}
+
+// documents flattens JSON, or a stream of YAML.
+func (f flattener) documents(data []byte, isJSON bool) error {
+	if isJSON {
+		var v any
+		d := json.NewDecoder(strings.NewReader(string(data)))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			return err
+		}
+		f.value("", v, 0)
+		return nil
+	}
+	d := yaml.NewDecoder(strings.NewReader(string(data)))
+	for i := 0; ; i++ {
+		var v any
+		switch err := d.Decode(&v); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		f.value(f.document(v, i), v, 0)
+	}
+}
+
+// document names a document of a stream by its kind and the workload it belongs to.
+func (f flattener) document(v any, i int) string {
+	m, _ := v.(map[string]any)
+	kind, _ := m["kind"].(string)
+	if kind == "" {
+		return ""
+	}
+	metadata, _ := m["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	name, _ := labels["tare.dev/service"].(string)
+	if name == "" {
+		name, _ = metadata["name"].(string)
+	}
+	if name == "" {
+		name = strconv.Itoa(i)
+	}
+	return kind + " " + generated.ReplaceAllString(name, "")
+}
+
+func (f flattener) value(path string, v any, depth int) {
+	if depth > maxDepth {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, child := range v {
+			if skipped(path, key) {
+				continue
+			}
+			f.value(join(path, key), child, depth+1)
+		}
+	case []any:
+		seen := map[string]int{}
+		for i, child := range v {
+			name := elementName(child, i)
+			if seen[name]++; seen[name] > 1 {
+				name += "#" + strconv.Itoa(seen[name])
+			}
+			f.value(path+"["+f.normal("", name)+"]", child, depth+1)
+		}
+	default:
+		f.put(path, fmt.Sprint(v))
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// elementName is the name of an element of a list, so that another order is no difference; else its index.
+func elementName(v any, i int) string {
+	m, _ := v.(map[string]any)
+	for _, key := range []string{"name", "@type", "cluster", "resource"} {
+		if name, ok := m[key].(string); ok && name != "" {
+			return name[strings.LastIndex(name, ".")+1:]
+		}
+	}
+	for _, child := range m { // Envoy's dump has the name a level below
+		inner, _ := child.(map[string]any)
+		if name, ok := inner["name"].(string); ok && name != "" && len(m) <= 3 {
+			return name
+		}
+	}
+	return strconv.Itoa(i)
+}
+
+func (f flattener) put(path, text string) {
+	key := path[strings.LastIndexAny(path, ".[")+1:]
+	f.in[Place{f.file, path}] = f.normal(key, text)
+}
+
+// commands flattens commands.sh: the words of the command of each task.
+func (f flattener) commands(text string) {
+	task := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, ok := strings.CutPrefix(line, "# "); ok {
+			task, _, _ = strings.Cut(name, ",")
+			continue
+		}
+		if line == "" || !strings.HasSuffix(task, "/sidecar") && !strings.HasSuffix(task, "/control") {
+			continue
+		}
+		f.file = strings.TrimSuffix(task, "/sidecar")
+		f.put("command line", line)
+	}
+}
+
+// skippedKeys hold times, identifiers and states, or a copy of what the dump has elsewhere.
+var skippedKeys = []string{
+	"last_updated", "version_info", "client_status", "status", "uid", "resourceVersion", "creationTimestamp", "managedFields", "generateName",
+	"ownerReferences", "nodeName", "generation", "extensions", "pod-template-hash", "user_agent_build_version", "static_route_configs",
+	"run", "owner", "networks", "tare.dev/run", "tare.dev/trial", "tare.dev/owner",
+}
+
+func skipped(path, key string) bool {
+	return slices.Contains(skippedKeys, key) || strings.HasSuffix(path, "bootstrap") && key == "static_resources"
+}
+
+var (
+	generated = regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b|-[0-9a-z]{5}$`) // of pods of a ReplicaSet, and of token volumes
+	normals   = []struct {
+		form *regexp.Regexp
+		to   string
+	}{
+		{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.:Z+-]*`), "TIME"},
+		{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
+		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}:\d{2,5}\b`), "ADDRESS"},
+		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}\b`), "IP"},
+		{regexp.MustCompile(`\btare-[a-z0-9-]+-[0-9a-f]{8}-\d+\b`), "NAMESPACE"},
+		{regexp.MustCompile(`\b[0-9a-f]{16,}\b`), "DIGEST"},
+		{regexp.MustCompile(`[A-Za-z0-9+/]{120,}={0,2}`), "BYTES"},
+		{regexp.MustCompile(`TMP/[^ "']*`), "RUNTIME-FILE"},
+		{regexp.MustCompile(`kube-api-access-[0-9a-z]{5}`), "kube-api-access"},
+		{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), ""},
+	}
+)
+
+// normal replaces what differs from trial to trial.
+func (f flattener) normal(key, text string) string {
+	if strings.HasSuffix(key, "port_value") {
+		return "PORT"
+	}
+	text = f.own.Replace(text)
+	for _, n := range normals {
+		text = n.form.ReplaceAllString(text, n.to)
+	}
+	if r := []rune(text); len(r) > maxValue && key != "command line" {
+		text = string(r[:maxValue]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,93 @@
+package effective_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/effective"
+)
+
+// trial writes the provenance of a trial as a cluster has it: other names, addresses, identifiers and times in each.
+func trial(t *testing.T, number int, hbone bool, image string) effective.Configuration {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clusters := []string{fmt.Sprintf(`{"cluster": {"name": "inbound|8080||", "load_assignment": {"address": "10.42.0.%d:8080"}}, "last_updated": "2026-11-22T16:0%d:00Z"}`, number, number)}
+	if hbone {
+		clusters = append(clusters, `{"cluster": {"name": "connect_originate", "type": "ORIGINAL_DST", "http2": {"max_streams": 100}}}`)
+	}
+	if number%2 == 0 { // the order of a dump is no difference
+		for i, j := 0, len(clusters)-1; i < j; i, j = i+1, j-1 {
+			clusters[i], clusters[j] = clusters[j], clusters[i]
+		}
+	}
+	write(filepath.Join("mesh", "sidecar", "echo-0-config_dump.json"), fmt.Sprintf(
+		`{"configs": [{"@type": "x.ClustersConfigDump", "version_info": "%d", "dynamic_active_clusters": [%s]}, {"@type": "x.BootstrapConfigDump", "bootstrap": {"node": {"id": "sidecar~10.42.0.%d~echo-6d4cf56db6-abcd%d", "nonce": "n%d"}}}]}`,
+		number, strings.Join(clusters, ", "), number, number, number))
+	write("pods.yaml", fmt.Sprintf(`---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: echo-6d4cf56db6-abcd%d
+  namespace: tare-v-0123abcd-%d
+  uid: 6d9f0d2e-1111-4222-8333-00000000000%d
+  labels: {tare.dev/service: echo}
+spec:
+  containers:
+  - {name: app, image: agent}
+  - name: istio-proxy
+    image: %s
+    env: [{name: ISTIO_META_ENABLE_HBONE, value: "%v"}]
+    volumeMounts: [{name: kube-api-access-x%d9qq, mountPath: /var/run/secrets}]
+status: {podIP: 10.42.0.%d}
+`, number, number, number, image, hbone, number, number))
+	c, err := effective.Read(dir)
+	if err != nil || len(c) == 0 {
+		t.Fatalf("%d values, %v", len(c), err)
+	}
+	return c
+}
+
+// A figure for "sidecar" was once published with HBONE on in one of the two.
+func TestSettingThatNobodySet(t *testing.T) {
+	a := []effective.Configuration{trial(t, 1, false, "proxyv2:1.29"), trial(t, 2, false, "proxyv2:1.29")}
+	b := []effective.Configuration{trial(t, 3, true, "proxyv2:1.29"), trial(t, 4, true, "proxyv2:1.29")}
+	got, known := effective.Compare(a, b)
+	want := []effective.Difference{
+		{Files: []string{"pods"}, Path: "Pod echo.spec.containers[istio-proxy].env[ISTIO_META_ENABLE_HBONE].value", A: "false", B: "true", Values: 1},
+		{Files: []string{"mesh/sidecar/echo-0"}, Path: "configs[ClustersConfigDump].dynamic_active_clusters[connect_originate]", B: "present", Values: 3},
+	}
+	if !known || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestTrialsOfOneTreatmentAreTheSame(t *testing.T) {
+	var all []effective.Configuration
+	for i := range 4 {
+		all = append(all, trial(t, i+1, true, "proxyv2:1.29"))
+	}
+	if got, known := effective.Compare(all[:2], all[2:]); !known || len(got) > 0 {
+		t.Errorf("got %+v, %v", got, known)
+	}
+	other := []effective.Configuration{trial(t, 7, true, "proxyv2:1.30"), trial(t, 8, true, "proxyv2:1.30")}
+	if got, _ := effective.Compare(all, other); len(got) != 1 || got[0].A != "proxyv2:1.29" || got[0].B != "proxyv2:1.30" {
+		t.Errorf("another image: got %+v", got)
+	}
+	if _, known := effective.Compare(all, nil); known {
+		t.Error("nothing is compared with nothing")
+	}
+}

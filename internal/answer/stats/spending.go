@@ -1,0 +1,128 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+)
+
+// Spending is a group-sequential one-sided t test: after each of several looks at growing data it may reject, and
+// over all looks together it rejects a true hypothesis with probability alpha.
+//
+// The error is spent by the share t of the planned pairs, as alpha·t²: alpha spending of Lan and DeMets (Biometrika
+// 1983) with the power family of Kim and DeMets (Biometrika 1987). The variance is unknown and the first looks have
+// few pairs, where levels from the normal distribution reject too often: 6 % of true hypotheses for 8 pairs. So the
+// critical values are those of simulated t statistics, from a fixed seed. spending_test.go has the error.
+type Spending struct {
+	critical []float64 // of t, by number of pairs; zero: no test
+}
+
+// MaxLooks bounds the planned pairs of [NewSpending].
+const MaxLooks = 300
+
+// spendingPaths is the number of simulated experiments: alpha is exact to about 1 % of itself.
+const spendingPaths = 200_000
+
+type spendingKey struct {
+	first, looks int
+	alpha        float64
+}
+
+var (
+	spendingsLock sync.Mutex
+	spendings     = map[spendingKey]Spending{}
+)
+
+// NewSpending plans looks after every pair from first to looks, at level alpha over all of them.
+func NewSpending(first, looks int, alpha float64) Spending {
+	looks = max(min(looks, MaxLooks), MinN)
+	first = min(max(first, MinN), looks)
+	key := spendingKey{first, looks, alpha}
+	spendingsLock.Lock()
+	defer spendingsLock.Unlock()
+	s, done := spendings[key]
+	if !done {
+		s = Spending{critical: spend(first, looks, alpha)}
+		spendings[key] = s
+	}
+	return s
+}
+
+// path is a simulated experiment that has not rejected yet.
+type path struct{ sum, squares, t float64 }
+
+// spend chooses the critical value of each look so that the rejected experiments are the share that may be spent.
+func spend(first, looks int, alpha float64) []float64 {
+	source := rand.New(rand.NewPCG(1983, 1987)) //nolint:gosec // no secret
+	critical := make([]float64, looks+1)
+	alive := make([]path, spendingPaths)
+	rejected := 0
+	for n := 1; n <= looks; n++ {
+		for i := range alive {
+			x := source.NormFloat64()
+			alive[i].sum += x
+			alive[i].squares += x * x
+		}
+		if n < first {
+			continue
+		}
+		for i := range alive {
+			alive[i].t = alive[i].student(float64(n))
+		}
+		share := float64(n) / float64(looks)
+		due := int(math.Round(alpha*share*share*spendingPaths)) - rejected
+		if due <= 0 {
+			critical[n] = math.Inf(1)
+			continue
+		}
+		const far = 1 // more than the due experiments are beyond it, in all but the smallest plans
+		var values []float64
+		for _, p := range alive {
+			if p.t > far || n < 2*MinN {
+				values = append(values, p.t)
+			}
+		}
+		slices.Sort(values)
+		due = min(due, len(values))
+		critical[n] = values[len(values)-due]
+		alive = slices.DeleteFunc(alive, func(p path) bool { return p.t >= critical[n] })
+		rejected += due
+	}
+	return critical
+}
+
+// student is the t statistic of n standard normal observations.
+func (p path) student(n float64) float64 {
+	mean := p.sum / n
+	return mean / math.Sqrt((p.squares/n-mean*mean)/(n-1))
+}
+
+// Due reports whether a look is planned after n pairs.
+func (s Spending) Due(n int) bool { return n < len(s.critical) && n >= MinN && s.critical[n] > 0 }
+
+// Bounds are the mean of x with its repeated interval: the values that the test does not reject on either side
+// (Jennison and Turnbull, JRSS B 1989). Over all looks, each side is wrong with probability alpha at most.
+// Without a look or without spread there is no interval.
+func (s Spending) Bounds(x []float64) Result {
+	r := Result{N: len(x), Why: TooFew, SD: SD(x), DF: float64(len(x) - 1)}
+	r.Estimate = math.NaN()
+	if len(x) > 0 {
+		r.Estimate = Mean(x)
+	}
+	r.SE = r.SD / math.Sqrt(float64(len(x)))
+	if !s.Due(len(x)) {
+		return r
+	}
+	if r.Why = Given; !(r.SE > 1e-12*math.Abs(r.Estimate)) {
+		r.Why = NoSpread
+		return r
+	}
+	if half := s.critical[len(x)] * r.SE; !math.IsInf(half, 1) {
+		r.set(r.Estimate-half, r.Estimate+half)
+	}
+	return r
+}
+
+// Last is the critical value of the last look.
+func (s Spending) Last() float64 { return s.critical[len(s.critical)-1] }

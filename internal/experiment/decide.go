@@ -1,0 +1,53 @@
+package experiment
+
+import "time"
+
+// Decide are gates on the differences to the baseline. The run ends when each of them holds or is breached.
+type Decide struct {
+	// Gates are conditions such as "cpu_us_per_request/data < +2%".
+	Gates []string `yaml:"gates,omitempty" json:"gates,omitempty"`
+	// Detect widens what counts as holding: a gate holds if the difference is shown to be below its limit plus this
+	// share. Default 0.
+	Detect Share `yaml:"detect,omitempty" json:"detect,omitempty"`
+	// Within ends the run undecided when the next block would last longer; 0: after the last block.
+	Within Duration `yaml:"within,omitempty" json:"within,omitempty"`
+}
+
+// minDecide is the number of blocks from which a gate may be decided: with fewer, the spread is known too badly.
+const minDecide = 4
+
+// DecideFrom is the first block after which gates are decided.
+func DecideFrom() int { return minDecide }
+
+func (v scheduleRules) decide() {
+	d := v.e.Decide
+	if len(d.Gates) == 0 {
+		if v.doc.Has("decide") {
+			v.report("decide.gates", "add gates: [\"cpu_us_per_request/data < +2%\"]", "no gate is given")
+		}
+		return
+	}
+	switch {
+	case v.e.Blocks.Until != nil:
+		v.report("decide", "remove until from blocks: the gates end the run", "blocks.until and decide exclude each other")
+	case v.e.Blocks.Max < minDecide:
+		v.report("decide", "raise blocks to 10 or more", "gates are decided from %d blocks on, and there are %d", minDecide, v.e.Blocks.Max)
+	case v.e.Baseline == nil:
+		v.report("decide", "write a baseline, such as baseline: {mesh: envoy}", "a gate bounds the difference to a baseline, and there is none")
+	case v.e.Order == OrderOnce:
+		v.report("decide", "write another order", "with order once no block ends before the last mesh")
+	}
+	if d.Detect < 0 || d.Detect > 1 {
+		v.report("decide.detect", "write a share such as 1%", "%v is not between 0 and 100 %%", float64(d.Detect))
+	}
+	within(v.validation, "decide.within", d.Within, 0, Duration(24*7*time.Hour), "10m decides most gates")
+}
+
+func describeDecide() []description {
+	return []description{
+		{"decide", "Gates on differences to the baseline that end the run when each holds or is breached, by a group-sequential test.", nil, nil},
+		{"decide.gates", "Conditions: cpu_us_per_request/data < +2%, or latency_ms/p99{mesh=envoy-new} < +0.5ms.", nil, levelList},
+		{"decide.detect", "A gate holds if the difference is shown to be below its limit plus this share.", 0, nil},
+		{"decide.within", "Time after which the run ends undecided; default: all blocks.", nil, nil},
+	}
+}

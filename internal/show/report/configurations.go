@@ -1,0 +1,92 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/effective"
+)
+
+// mostDifferences of two configurations are printed; the JSON has all.
+const mostDifferences = 10
+
+// configurationsSection prints what treatments of one mesh and its variants really ran differently.
+func configurationsSection(t text) {
+	for _, c := range t.r.Configurations {
+		t.heading(fmt.Sprintf("Configuration of %s and %s", c.A, c.B))
+		for _, s := range ConfigurationLines(c) {
+			t.item(s)
+		}
+	}
+}
+
+// ConfigurationLines are the differences of two configurations, at most ten lines.
+func ConfigurationLines(c analysis.Configuration) (lines []string) {
+	if c.Versions[0] != c.Versions[1] {
+		lines = append(lines, fmt.Sprintf("program: %s → %s", orDefault(c.Versions[0]), orDefault(c.Versions[1])))
+	}
+	for i, d := range c.Differences {
+		if len(lines) == mostDifferences-1 && len(c.Differences)-i > 1 {
+			return append(lines, fmt.Sprintf("… and %d more (--format json has all)", len(c.Differences)-i))
+		}
+		lines = append(lines, differenceLine(d))
+	}
+	if len(lines) == 0 {
+		return []string{"the same"}
+	}
+	return lines
+}
+
+func orDefault(version string) string {
+	if version == "" {
+		return "the default one"
+	}
+	return version
+}
+
+// differenceLine is one difference: only in A "−", only in B "+", else both values.
+func differenceLine(d effective.Difference) string {
+	where := " (" + shortList(d.Files) + ")"
+	switch {
+	case d.Path == "command line":
+		return fmt.Sprintf("arguments: %s → %s%s", orNone(d.A), orNone(d.B), where)
+	case d.A == "":
+		return "+ " + partLine(shortPath(d.Path), d.B, d.Values) + where
+	case d.B == "":
+		return "− " + partLine(shortPath(d.Path), d.A, d.Values) + where
+	}
+	return fmt.Sprintf("%s: %s → %s%s", shortPath(d.Path), d.A, d.B, where)
+}
+
+func orNone(words string) string {
+	if words == "" {
+		return "none"
+	}
+	return words
+}
+
+func partLine(path, value string, values int) string {
+	if values > 1 {
+		return fmt.Sprintf("%s (%d values)", path, values)
+	}
+	return path + ": " + value
+}
+
+// mostPath is the largest number of characters of a path; its end is kept.
+const mostPath = 110
+
+func shortPath(path string) string {
+	if r := []rune(path); len(r) > mostPath {
+		return "…" + string(r[len(r)-mostPath:])
+	}
+	return path
+}
+
+func shortList(files []string) string {
+	const most = 3
+	if len(files) <= most {
+		return strings.Join(files, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(files[:most], ", "), len(files)-most)
+}

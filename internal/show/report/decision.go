@@ -1,0 +1,174 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// decisionSection is the outcome of the gates that end a run.
+func decisionSection(t text) {
+	for _, d := range t.r.Decisions {
+		for _, s := range decisionLines(d) {
+			t.prose(s)
+		}
+	}
+	if len(t.r.Decisions) > 0 && !t.markdown {
+		t.line("")
+	}
+}
+
+// decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
+func decisionLines(d analysis.Decision) []string {
+	q := quantityOf(d.Metric)
+	lines := []string{fmt.Sprintf("Gate %s: %s.", d.Gate, strings.ToUpper(string(d.Outcome)))}
+	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
+	if d.A != nil && d.B != nil {
+		change += fmt.Sprintf("%s%s instead of %s%s", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
+	}
+	if d.Change != nil {
+		change += ", " + changeWords(d)
+	}
+	lines = append(lines, change+fmt.Sprintf(", after %d of at most %d pairs.", d.Pairs, d.Max))
+	switch {
+	case d.Why != "":
+		lines = append(lines, d.Why+".")
+	case d.Outcome == analysis.Undecided && d.MorePairs > 0:
+		lines = append(lines, fmt.Sprintf("It would need about %.0f more minutes (%d pairs).", math.Ceil(d.Minutes), d.MorePairs))
+	case d.Outcome == analysis.Undecided:
+		lines = append(lines, "The difference is close to the limit: more time is of little use. Use another limit, or --detect.")
+	case d.Outcome == analysis.Holds && d.Detect > 0:
+		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
+	}
+	if d.Control != nil {
+		lines = append(lines, "A/A: "+changeWords(analysis.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+	}
+	return lines
+}
+
+func sideOf(d analysis.Decision) float64 {
+	if d.Upper {
+		return 1
+	}
+	return -1
+}
+
+// changeWords are a change with its interval: "+6.4 % (+3.1 to +9.8)".
+func changeWords(d analysis.Decision) string {
+	scale, unit := 1.0, " %"
+	if d.Unit != "%" {
+		q := quantityOf(d.Metric)
+		scale, unit = q.scale, q.unitText()
+	}
+	s := fmt.Sprintf("%+.2g%s", d.Change.Estimate*scale, unit)
+	if d.Unit == "%" {
+		s = fmt.Sprintf("%+.1f%s", d.Change.Estimate, unit)
+	}
+	if !d.Change.Known() {
+		return s
+	}
+	if d.Unit == "%" {
+		return s + fmt.Sprintf(" (%+.1f to %+.1f)", *d.Change.Low, *d.Change.High)
+	}
+	return s + fmt.Sprintf(" (%+.2g to %+.2g)", *d.Change.Low*scale, *d.Change.High*scale)
+}
+
+func writeDecision(w io.Writer, r *analysis.Report) error {
+	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
+	for _, d := range r.Decisions {
+		for _, s := range decisionLines(d) {
+			t.prose(s)
+		}
+	}
+	if len(r.Decisions) == 0 {
+		t.prose("No gates: write decide in the experiment file, or use tare ab.")
+	}
+	t.line("")
+	for _, c := range r.Configurations {
+		t.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
+		for _, s := range ConfigurationLines(c) {
+			t.item(s)
+		}
+	}
+	t.prose(trialsSentence(t) + ".")
+	t.prose("Intervals hold over all looks: each side is wrong with probability 5 % at most.")
+	for _, w := range r.Warnings {
+		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" {
+			t.prose("Warning " + w.Code + ": " + w.Message)
+		}
+	}
+	return t.writeTo(w, "decision")
+}
+
+// JUnit's XML, as CI systems read it.
+type (
+	junitSuite struct {
+		XMLName  xml.Name    `xml:"testsuite"`
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitOutcome `xml:"failure,omitempty"`
+		Skipped *junitOutcome `xml:"skipped,omitempty"`
+		Output  string        `xml:"system-out,omitempty"`
+	}
+	junitOutcome struct {
+		Message string `xml:"message,attr"`
+	}
+)
+
+func writeJUnit(w io.Writer, r *analysis.Report) error {
+	s := junitSuite{Name: "tare " + r.Experiment, Tests: len(r.Decisions)}
+	for _, d := range r.Decisions {
+		lines := strings.Join(decisionLines(d), "\n")
+		c := junitCase{Class: d.Treatment, Name: d.Gate, Output: lines}
+		switch d.Outcome {
+		case analysis.Breached:
+			s.Failures++
+			c.Failure = &junitOutcome{lines}
+		case analysis.Undecided:
+			s.Skipped++
+			c.Skipped = &junitOutcome{lines}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return fmt.Errorf("write report as JUnit XML: %w", err)
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := errors.Join(e.Encode(s), e.Close()); err != nil {
+		return fmt.Errorf("write report as JUnit XML: %w", err)
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// Escapes of workflow commands: of a message, and of a property such as the title.
+var (
+	githubMessage  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	githubLevels   = map[analysis.Outcome]string{analysis.Breached: "error", analysis.Undecided: "warning", analysis.Holds: "notice"}
+)
+
+// writeGitHub writes an annotation for each gate, as workflow commands of GitHub Actions.
+func writeGitHub(w io.Writer, r *analysis.Report) error {
+	for _, d := range r.Decisions {
+		lines := decisionLines(d)
+		_, err := fmt.Fprintf(w, "::%s title=%s::%s\n", githubLevels[d.Outcome], githubProperty.Replace("tare: "+lines[0]), githubMessage.Replace(strings.Join(lines[1:], "\n")))
+		if err != nil {
+			return fmt.Errorf("write annotations: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// gated is a run of A, A again and B, whose data plane costs a share more, with a gate of 2 %.
+func gated(t *testing.T, more float64, blocks int) *analysis.Report {
+	t.Helper()
+	a := analysistest.Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
+	b := a
+	b.DataUS *= 1 + more
+	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
+	s := analysistest.Study{
+		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
+		YAML: "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['cpu_us_per_request/data < +2%']}\n",
+		Treatments: []analysistest.Treatment{
+			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
+			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", "control": true}, Baseline: "envoy-a", Control: true, Truth: a},
+			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
+		},
+	}
+	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDecisionFormats(t *testing.T) {
+	for _, c := range []struct {
+		more           float64
+		blocks         int
+		outcome        analysis.Outcome
+		text, xml, ann string
+	}{
+		{0.1, 8, analysis.Breached, "Gate cpu_us_per_request/data < +2%: BREACHED.", `failures="1"`, "::error title=tare%3A Gate cpu_us_per_request/data < +2%25%3A BREACHED.::"},
+		{0, 8, analysis.Holds, "Gate cpu_us_per_request/data < +2%: HOLDS.", `failures="0"`, "::notice title="},
+		{0, 3, analysis.Undecided, "Gate cpu_us_per_request/data < +2%: UNDECIDED.", `skipped="1"`, "::warning title="},
+	} {
+		r := gated(t, c.more, c.blocks)
+		if got := r.Decided(); got != c.outcome || len(r.Decisions) != 1 {
+			t.Errorf("%v more, %d blocks: %s, want %s: %+v", c.more, c.blocks, got, c.outcome, r.Decisions)
+			continue
+		}
+		d := r.Decisions[0]
+		if d.Control == nil || d.Pairs != c.blocks || d.Baseline != "envoy-a" {
+			t.Errorf("%+v", d)
+		}
+		for format, want := range map[string]string{"decision": c.text, "junit": c.xml, "github": c.ann, "text": c.text} {
+			f, _ := report.Lookup(format, report.Options{})
+			var b bytes.Buffer
+			if err := f.Write(&b, r); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+			}
+			if format == "junit" {
+				if err := xml.Unmarshal(b.Bytes(), new(struct{})); err != nil {
+					t.Errorf("%v in\n%s", err, b.String())
+				}
+			}
+			if lines := strings.Count(b.String(), "\n"); format == "github" && lines != 1 {
+				t.Errorf("%d lines for one gate: %q", lines, b.String())
+			}
+		}
+	}
+}
+
+func TestDecisionOfARunWithoutGates(t *testing.T) {
+	for format, want := range map[string]string{"decision": "No gates", "junit": `tests="0"`, "github": ""} {
+		f, _ := report.Lookup(format, report.Options{})
+		var b bytes.Buffer
+		if err := f.Write(&b, &analysis.Report{}); err != nil || !strings.Contains(b.String(), want) || format == "github" && b.Len() > 0 {
+			t.Errorf("%s: %v, %q", format, err, b.String())
+		}
+	}
+}
