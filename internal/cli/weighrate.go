@@ -165,7 +165,7 @@ func (s *search) treatment(ctx context.Context, name string, given float64, last
 
 // searchHint is how the flags of weigh change what a check complains of.
 func searchHint(text string) string {
-	return strings.Replace(text, "factors.route has the path", "--path is a path", 1)
+	return strings.Replace(text, "factors.route or ready has the path", "--path is a path", 1)
 }
 
 // send runs one load of the search.

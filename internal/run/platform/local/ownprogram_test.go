@@ -33,7 +33,7 @@ class Server(http.server.BaseHTTPRequestHandler):
         status, body = 200, b"ok\n"
         if mode == "calls" and self.path == "/":
             body = urllib.request.urlopen(os.environ["API_URL"]).read()
-        if self.path == "/missing":
+        if self.path == "/missing" or mode == "noroot" and self.path == "/":
             status = 404
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -188,6 +188,21 @@ func TestOwnProgramThatFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Probes request the path of the readiness, as "/" may be missing.
+func TestOwnProgramWithoutARoot(t *testing.T) {
+	one := own(t, "noroot")
+	for path, want := range map[string]string{"": "status 404", "/healthz": ""} {
+		one.Ready = path
+		d, err := deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: one}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if failed := verified(t, d); failed != "" != (want != "") || !strings.Contains(failed, want) {
+			t.Errorf("ready %q: %q, want %q", path, failed, want)
+		}
 	}
 }
 

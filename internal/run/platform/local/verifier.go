@@ -75,7 +75,7 @@ func (v *verifier) probe(ctx context.Context) check.Check {
 	client := clients[v.layout.spec.Protocol(s)]
 	good, first := 0, ""
 	for i := range probes {
-		err := client.probe(ctx, v.layout.entry[i%len(v.layout.entry)], int64(v.layout.spec.Treatment.Levels.RequestSize), want)
+		err := client.probe(ctx, v.probed(s, v.layout.entry[i%len(v.layout.entry)]), int64(v.layout.spec.Treatment.Levels.RequestSize), want)
 		if err == nil {
 			good++
 		} else if first == "" {
@@ -88,10 +88,19 @@ func (v *verifier) probe(ctx context.Context) check.Check {
 		c.Detail += "; the first failure: " + first
 		c.Hint = "the application, or a proxy before it, answers incorrectly; see their logs in the trial's provenance directory"
 		if s.IsOwn() {
-			c.Hint = "factors.route has the path that the program answers with status 200; its log is in the trial's provenance directory"
+			c.Hint = "factors.route or ready has the path that the program answers with status 200; its log is in the trial's provenance directory"
 		}
 	}
 	return c
+}
+
+// probed is the URL of a probe: that of the load, or the path of the readiness of a program of the
+// user, which may serve nothing at "/".
+func (v *verifier) probed(s app.Service, url string) string {
+	if s.Ready == "" || v.layout.spec.Treatment.Levels.Route != "" || v.layout.spec.Protocol(s) == app.GRPC {
+		return url
+	}
+	return strings.TrimSuffix(url, "/") + s.Ready
 }
 
 func length(bytes int64) string {
