@@ -121,7 +121,9 @@ func provenance(s Source) []entry {
 	}
 	add("Method", string(s.Report.Method), false)
 	add("Command", strings.Join(e.Command, " "), true)
-	add("Repeat with", "tare run experiment.yaml", true)
+	if s.Report.Method == analysis.Paired { // others are imports
+		add("Repeat with", "tare run experiment.yaml", true)
+	}
 	add("Results", s.Dir.Path(), true)
 	add("Experiment file, SHA-256", e.ExperimentSHA256, true)
 	for _, name := range slices.Sorted(maps.Keys(e.Meshes)) {

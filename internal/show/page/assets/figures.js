@@ -77,7 +77,7 @@ globalThis.tareFigures = function (Plot, content) {
           row: c.treatment, left: name(c.treatment), right: `${w.difference} ${w.interval}`.trim(),
           estimate: c.difference.estimate * k, low: c.difference.low * k, high: c.difference.high * k,
           noiseLow: floor?.difference.low * k, noiseHigh: floor?.difference.high * k,
-          note: c.verdict === "higher" || c.verdict === "lower" ? "" : w.verdict,
+          note: c.verdict === "higher" || c.verdict === "lower" ? "" : c.verdict,
           shown: c.verdict === "higher" || c.verdict === "lower",
           tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${w.difference} ${w.interval}\n${w.ratio === "–" ? "" : `ratio ${w.ratio} ${w.ratioInterval}\n`}${w.verdict}`,
         });
@@ -106,7 +106,7 @@ globalThis.tareFigures = function (Plot, content) {
     }
     return {
       id: "differences", title: "What it adds: difference to the baseline",
-      caption: `Mean of the differences within blocks with ${report.confidence * 100} % intervals. Filled mark: a difference is shown after adjustment. ` +
+      caption: `${report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown after adjustment. ` +
         (report.floor.length ? "Grey band: the A/A pair, the baseline against itself." : "The run has no A/A pair."),
       columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "A/A low", "A/A high"],
       rows, panels,
