@@ -114,7 +114,11 @@ func TestKubernetesMetersAgree(t *testing.T) {
 		}
 		t.Logf("%-12s %.4f cores over %v (%d readings, refreshed every %v); the control group %.4f: %+.2f %%", name, got,
 			wall.Round(time.Millisecond), len(all), refresh, want, 100*(got/want-1))
-		if math.Abs(got/want-1) > within[name] {
+		limit := within[name]
+		if name == "metrics-api" && want < 0.9*burnt { // its averages begin and end elsewhere, and the CPU of a starved pod varies
+			limit = 0.15
+		}
+		if math.Abs(got/want-1) > limit {
 			t.Errorf("%s: %.4f cores, the control group %.4f", name, got, want)
 		}
 	}
@@ -181,6 +185,9 @@ func sleepFor(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+// burnt is the CPU limit of the pod of burn, cores. It uses less on a busy machine.
+const burnt = 0.3
 
 // burn starts a pod with one container that uses 0.3 cores, and returns the directory of its control group.
 func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task, string) {
