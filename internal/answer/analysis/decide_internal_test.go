@@ -11,6 +11,7 @@ import (
 func TestDecisionErrors(t *testing.T) {
 	rounds := 4000
 	if testing.Short() {
+		t.Attr("short", "500 rounds")
 		rounds = 500
 	}
 	gate, err := ParseGate("cpu_us_per_request/data < +2%")

@@ -27,19 +27,17 @@ func TestSpendingCriticalValues(t *testing.T) {
 // The error over all looks is at most alpha, with an unknown variance, also for noise that is not normal.
 func TestSpendingError(t *testing.T) {
 	const alpha = 0.05
-	rounds := 20_000
+	rounds, looksAt := 20_000, []int{8, 30, 100}
 	if testing.Short() {
-		rounds = 4000
+		t.Attr("short", "4000 rounds, 8 and 30 looks")
+		rounds, looksAt = 4000, looksAt[:2]
 	}
 	shapes := map[string]func(*rand.Rand) float64{
 		"normal":      (*rand.Rand).NormFloat64,
 		"heavy tails": func(r *rand.Rand) float64 { return r.NormFloat64() / math.Sqrt((r.ExpFloat64()+r.ExpFloat64())/2) }, // t with 4 degrees of freedom
 	}
 	for name, draw := range shapes {
-		for _, looks := range []int{8, 30, 100} {
-			if looks > 30 && testing.Short() {
-				continue
-			}
+		for _, looks := range looksAt {
 			t.Run(fmt.Sprintf("%s/%d", name, looks), func(t *testing.T) {
 				s := stats.NewSpending(4, looks, alpha)
 				r := rand.New(rand.NewPCG(1, uint64(looks)))
