@@ -95,23 +95,28 @@ const edgeSeconds = 0.5
 
 // answers compares the answers of the record with those of the seconds of the window.
 func (f *findings) answers(file string, r *result.Record, l *timeline) {
-	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.Workers > 1 || !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
+	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.BacklogStart == nil || r.Load.Workers > 1 || !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
 		return
 	}
 	first, n := r.Load.Window()
+	late := int64(0)
+	last := first + n - 1
+	if r.Load.Slices != nil { // completed counts requests by their intended start, however late their answer
+		late = *r.Load.BacklogStart
+		for s := range l.rates {
+			last = max(last, s)
+		}
+	}
 	sum := 0.0
-	for s := first; s < first+n; s++ {
+	for s := first; s <= last; s++ {
 		rate, ok := l.rates[s]
 		if !ok {
 			return // the generator did not report this second
 		}
 		sum += rate
 	}
-	completed := r.Load.Completed
-	if r.Load.Slices != nil && r.Load.BacklogStart != nil { // it counts requests by their intended start
-		completed += *r.Load.BacklogStart - *r.Load.BacklogEnd
-	}
-	if slack := 5 + edgeSeconds*sum/float64(max(1, n)); math.Abs(sum-float64(completed)) > slack {
+	slack := 5 + edgeSeconds*sum/float64(max(1, n))
+	if completed := float64(r.Load.Completed); sum < completed-slack || sum > completed+float64(late)+slack {
 		f.problem(file, fmt.Sprintf("its seconds have %.0f answers in the measure phase, and load.completed is %d", sum, r.Load.Completed))
 	}
 }

@@ -28,6 +28,9 @@ const (
 	// lastCounts is the time for counters to reach their final values: a request that timed out
 	// may still be on its way.
 	lastCounts = 2 * time.Second
+	// lateCounts is the same after a load with unanswered requests: they may be in flight longer, and a
+	// reading of a machine without idle CPU may take a second.
+	lateCounts = 10 * time.Second
 	// countsPause is the time between two readings of them.
 	countsPause = 100 * time.Millisecond
 )
@@ -44,9 +47,12 @@ func (c *conservation) begin(ctx context.Context) error {
 }
 
 // end reads the counters after the load and records the balance. It reads them again until all
-// equations hold, for no longer than lastCounts.
+// equations hold, for no longer than lastCounts or lateCounts.
 func (c *conservation) end(ctx context.Context) error {
 	deadline := time.Now().Add(lastCounts)
+	if w := c.journal.record.Load.Whole; w != nil && w.Unanswered > 0 {
+		deadline = time.Now().Add(lateCounts)
+	}
 	for c.unknown == "" {
 		after, err := c.deployment.RequestCounters.RequestCounts(ctx)
 		if err := c.readable(ctx, err); err != nil || c.unknown != "" {
