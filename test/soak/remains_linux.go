@@ -23,8 +23,9 @@ type world struct {
 	namespaces            int      // named network namespaces, at the start
 }
 
-// settling is the time that the kernel gets for the end of killed processes and their sockets.
-const settling = 5 * time.Second
+// settling is the time that the kernel gets for the end of killed processes and their sockets. A
+// killed process ends when it has a CPU: with nice 19 on a busy machine that took over 5 s.
+const settling = time.Minute
 
 // remains lists what a run left behind. After a SIGKILL to tare its files stay until its next start.
 func (w *world) remains(files bool) (left []string) {
@@ -45,7 +46,7 @@ func (w *world) remains(files bool) (left []string) {
 // alive are processes, sockets, addresses, nftables tables and network namespaces.
 func (w *world) alive() (left []string) {
 	for _, p := range processesOf(w.strand) {
-		left = append(left, "process "+p.String())
+		left = append(left, fmt.Sprintf("process %s %s", p, state(p.pid)))
 	}
 	left = append(left, sockets()...)
 	if now := addresses(); !slices.Equal(now, w.addresses) {
@@ -66,6 +67,18 @@ func (w *world) alive() (left []string) {
 		left = append(left, "nftables table "+t.Name)
 	}
 	return left
+}
+
+// state has the parent, the run state and the pending signals of a process.
+func state(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	var kept []string
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(line, ":"); slices.Contains([]string{"State", "PPid", "SigPnd", "ShdPnd"}, name) {
+			kept = append(kept, name+" "+strings.TrimSpace(value))
+		}
+	}
+	return strings.Join(kept, ", ")
 }
 
 // sockets of the strand's network namespace; closing TCP connections are the kernel's.
