@@ -41,10 +41,14 @@ func MainOfPlot(draw Draw) int {
 }
 
 func (c *CommandLine) main() int {
-	ctx, kill, stop := interrupts(c.Err)
+	keepPipes()
+	ctx, kill, stop := interrupts(os.Stderr)
 	defer stop()
-	c.kill = kill
-	return c.Run(ctx, os.Args[1:])
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s := &streams{end: end}
+	c.Out, c.Err, c.kill = s.watch(os.Stdout), s.watch(os.Stderr), kill
+	return s.code(c.Run(ctx, os.Args[1:]))
 }
 
 // New returns a command line on a console.

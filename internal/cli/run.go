@@ -134,7 +134,11 @@ func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) 
 		fmt.Fprintf(c.Err, "%s\n", words)
 	}
 	summary, err := c.carryOut(ctx, study, on, o)
-	if closed := dir.Close(); err == nil {
+	end := dir.Close
+	if err != nil && o.resume == "" && !errors.Is(err, context.Canceled) {
+		end = func() error { return result.Discard(dir) } // refused before the first trial: nothing to resume
+	}
+	if closed := end(); err == nil {
 		err = closed
 	}
 	if recorded := summary.Earlier + summary.Recorded; recorded == 0 {

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // A run that is refused before its first trial leaves no directory.
@@ -42,6 +44,38 @@ blocks: 1
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is %s: %v", out, err)
 	}
+}
+
+// The same for a platform that refuses when it is prepared, such as a cluster that another run has.
+func TestARunThatIsNotPreparedLeavesNoDirectory(t *testing.T) {
+	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
+	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := testLine(t, nil)
+	for i := range c.catalog.platforms {
+		c.catalog.platforms[i].open = func(context.Context, *CommandLine, Opening) (*Opened, error) {
+			return &Opened{Environment: meter.Host(), Platform: platform.Platform{Deployer: refusing{}}}, nil
+		}
+	}
+	root := c.Root()
+	root.SetArgs([]string{"run", file, "--out", out, "--plain"})
+	if err := root.ExecuteContext(t.Context()); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is %s: %v", out, err)
+	}
+}
+
+var errRefused = errors.New("another run measures on the cluster")
+
+// refusing is a platform that another run has.
+type refusing struct{ platform.Deployer }
+
+func (refusing) Prepare(context.Context, []mesh.Definition) (map[string]string, error) {
+	return nil, errRefused
 }
 
 // A missing classification is an error before anything runs, not after hours of trials.

@@ -21,7 +21,11 @@ const (
 	Gate        = 4 // a gate or an expectation does not hold
 	Undecided   = 5 // a gate is neither shown to hold nor to be breached
 	Interrupted = 130
+	NoReader    = 141 // the reader of an output ended before the program, as after SIGPIPE
 )
+
+// ErrNoReader is wrapped by the error of a write whose reader has ended. It is not printed.
+var ErrNoReader = errors.New("the reader of the output has ended")
 
 // UsageError is a mistake in the command line or in a file. The exit code is [BadUsage].
 type UsageError struct{ hint.Hinted }
@@ -60,6 +64,9 @@ func InvalidFile(err error) error {
 func Exit(stderr io.Writer, program string, err error) int {
 	if err == nil {
 		return Done
+	}
+	if errors.Is(err, ErrNoReader) {
+		return NoReader
 	}
 	var exit *ExitError
 	isExit := errors.As(err, &exit)

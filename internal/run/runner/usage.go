@@ -74,6 +74,9 @@ func (us *usage) departed(e platform.Ended, begin meter.Look) result.TaskUsage {
 	// The kernel reports the total of an ended process in microseconds, and the clock at
 	// the beginning is in nanoseconds. An idle process must not get a negative usage.
 	u.End.CPU = max(u.End.CPU, u.Start.CPU)
+	if u.End.At.Before(u.Start.At) { // tare was late by more than the measure phase
+		u.End.At = u.Start.At
+	}
 	return u
 }
 

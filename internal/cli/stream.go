@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// streams are the outputs of this process. The reader of one may end before tare, as in
+// `tare report DIR | head -1`.
+type streams struct {
+	gone atomic.Bool // a reader ended
+	end  func()      // the context of the command
+}
+
+// watch returns a writer to f that notices the end of its reader. A terminal or a file has none.
+func (s *streams) watch(f *os.File) io.Writer {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return f
+	}
+	return &pipe{f, s}
+}
+
+// pipe is an output to another process.
+type pipe struct {
+	to *os.File
+	of *streams
+}
+
+func (p *pipe) Write(b []byte) (int, error) {
+	n, err := p.to.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		p.of.gone.Store(true)
+		p.of.end() // as an interrupt: the trial is removed, and records are kept
+		err = fmt.Errorf("%w: %w", console.ErrNoReader, err)
+	}
+	return n, err
+}
+
+// code is the exit code of the command.
+func (s *streams) code(code int) int {
+	if s.gone.Load() {
+		return console.NoReader
+	}
+	return code
+}
+
+// keepPipes makes a write without a reader an error. Otherwise SIGPIPE ends tare at once, and its
+// deployment is left. Children get the default again, which they would not after signal.Ignore.
+func keepPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// reader starts a command whose output goes to a pipe.
+func reader(t *testing.T, cmd *exec.Cmd, streams ...*io.Writer) *os.File {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range streams {
+		*s = in
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// `tare … | head` ends without a word.
+func TestOutputWithoutReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	cmd := exec.Command(filepath.Join(programs(t), "tare"), "schema")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out := reader(t, cmd, &cmd.Stdout)
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if cmd.ProcessState.ExitCode() != console.NoReader || stderr.Len() > 0 {
+		t.Errorf("%v, %q", cmd.ProcessState, stderr.String())
+	}
+}
+
+// `tare run … 2>&1 | head`: the trial under way is removed, and records are kept.
+func TestRunWithoutReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	bin, dir := programs(t), t.TempDir()
+	file, run := filepath.Join(dir, "hung-up.yaml"), filepath.Join(dir, "run")
+	if err := os.WriteFile(file, []byte(hungUp), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--plain", "--out", run)
+	out := reader(t, cmd, &cmd.Stdout, &cmd.Stderr)
+	var text []byte
+	for b := make([]byte, 1024); !bytes.Contains(text, []byte("trial  1 of 20")); {
+		n, err := out.Read(b)
+		if text = append(text, b[:n]...); err != nil {
+			t.Fatalf("%v after %q", err, text)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != console.NoReader {
+		t.Errorf("%v, want exit code %d", cmd.ProcessState, console.NoReader)
+	}
+	if left := processesWith(t, dir); len(left) > 0 {
+		t.Errorf("left running: %q", left)
+	}
+	d, err := result.Open(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if records, err := d.Records(); err != nil || len(records) == 0 || len(records) == 20 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	if m, err := d.Own(); err != nil || m == nil {
+		t.Errorf("the run has not closed its directory: %+v, %v", m, err)
+	}
+}
