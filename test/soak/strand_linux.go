@@ -158,6 +158,7 @@ type running struct {
 	outcome   *Outcome
 	file, dir string
 	hits      []hit
+	stderr    string // of the last attempt
 }
 
 // hit is a signal that reached a part of a run.
@@ -209,7 +210,8 @@ func (r *running) attempt(number int, a Attempt, stop time.Time) {
 	if a.Limit.Of != "" {
 		r.outcome.Limits[fmt.Sprintf("%s, exit %d", a.Limit.Of, code)]++
 	}
-	r.judge(number, a, code, stderr.String())
+	r.stderr = stderr.String()
+	r.judge(number, a, code, r.stderr)
 }
 
 // name describes the disturbance of an attempt.
@@ -378,7 +380,7 @@ func (r *running) finished(number int) {
 	}
 	o.Trials = len(records)
 	if r.of.Number > 0 && len(records) != r.of.Trials {
-		o.violate(number, "not complete", fmt.Sprintf("%d of %d trials are recorded", len(records), r.of.Trials))
+		o.violate(number, "not complete", fmt.Sprintf("%d of %d trials are recorded\n%s", len(records), r.of.Trials, r.stderr))
 	}
 	for i := range records {
 		switch rec := &records[i]; {
@@ -418,8 +420,18 @@ func (s *strand) long(blocks int) {
 	if err := os.WriteFile(r.file, []byte(c.Experiment), 0o600); err != nil {
 		r.outcome.violate(0, "the soak itself failed", err.Error())
 	}
-	r.attempt(1, c.Attempts[0], s.end)
-	r.finished(1)
+	n := 1
+	for ; n == 1 || time.Now().Before(s.end) && n < maxKept; n++ {
+		earlier := r.outcome.Samples
+		r.outcome.Samples = nil // of this process
+		if r.attempt(n, c.Attempts[0], s.end); time.Now().Before(s.end) {
+			r.outcome.violate(n, "ended early", r.stderr)
+		}
+		if len(earlier) > len(r.outcome.Samples) {
+			r.outcome.Samples = earlier
+		}
+	}
+	r.finished(n)
 	r.outcome.Done = true
 	s.keep(r)
 	s.emit(r.outcome)
