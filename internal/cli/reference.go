@@ -48,7 +48,7 @@ func WriteReference(w io.Writer, root *cobra.Command) error {
 
 Results go to standard output, everything else to standard error. ` + "`--help` prints explanations and examples. `NO_COLOR` and `COLUMNS`" + ` are honoured.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid, 4 a gate or expectation does not hold, 5 a gate is undecided, 130 interrupted, 141 the reader of the output ended, such as head.
+Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid, 4 a gate or expectation does not hold, 5 a gate is undecided, 130 interrupted. 141: the reader of the output ended, as head does.
 
 Flags of several commands:
 
