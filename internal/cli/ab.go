@@ -219,7 +219,7 @@ func (c *CommandLine) fromFlags(o abOptions, blocks int) (*Study, error) {
 		x.Set = append(x.Set, field)
 	}
 	if !different {
-		return nil, console.Usage(errors.New("A and B are the same"), "give --program, --version, or settings such as --set b.options.accessLog=true")
+		return nil, console.Usage(errors.New("nothing differs between A and B"), "give --program, --version, or settings such as --set b.options.accessLog=true")
 	}
 	platform := o.platform
 	if platform == "" {

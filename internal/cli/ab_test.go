@@ -13,7 +13,7 @@ import (
 func TestABMistakes(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "give one --mesh"},
-		{"--mesh envoy", "A and B are the same"},
+		{"--mesh envoy", "nothing differs between A and B"},
 		{"--mesh envoi --program ./x", "unknown mesh"},
 		{"--mesh envoy --set b.options.acessLog=true", `there is no option "acessLog"`},
 		{"--mesh envoy --program a --program b --program c", "3 times --program"},

@@ -129,7 +129,7 @@ var portMark = regexp.MustCompile(`(^|[^$])\{(port|host)\}`)
 
 // file is the experiment that the flags describe. Its rate and blocks are chosen later.
 func (o weighOptions) file(args []string) (*weighFile, error) {
-	name := o.url
+	var name string
 	switch {
 	case len(args) == 0 && o.url == "":
 		return nil, console.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")

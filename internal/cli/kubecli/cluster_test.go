@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 )
 
@@ -101,4 +103,24 @@ func TestKubernetesClusterCommands(t *testing.T) {
 	if _, err := c.Get(clustertest.Within(t, time.Minute), ref); !cluster.IsNotFound(err) {
 		t.Errorf("the policy still exists: %v", err)
 	}
+}
+
+// disposable marks the cluster as disposable for a test.
+func disposable(t *testing.T, k *cluster.Cluster) {
+	t.Helper()
+	g := guard.New(k)
+	if _, marked, err := g.Mark(t.Context()); marked || err != nil {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if _, err := g.Adopt(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
-	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -155,26 +154,6 @@ func unprivileged(t *testing.T) {
 	if found == 0 {
 		t.Error("no node agent runs on this machine")
 	}
-}
-
-// disposable marks the cluster as disposable for a test.
-func disposable(t *testing.T, k *cluster.Cluster) {
-	t.Helper()
-	g := guard.New(k)
-	if _, marked, err := g.Mark(t.Context()); marked || err != nil {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if _, err := g.Adopt(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Release(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func sleepFor(ctx context.Context, d time.Duration) error {

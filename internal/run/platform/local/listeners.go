@@ -27,6 +27,7 @@ func sockets() (map[string]netip.AddrPort, error) {
 		return nil, err
 	}
 	all := map[string]netip.AddrPort{}
+	//lint:ignore SA1019 The kernel serves these files without netlink and its further libraries.
 	for _, read := range []func() (procfs.NetTCP, error){proc.NetTCP, proc.NetTCP6} {
 		lines, err := read()
 		if errors.Is(err, fs.ErrNotExist) {
