@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
@@ -50,7 +51,7 @@ Figures:
 ` + strings.TrimRight(list.String(), "\n"),
 		Example: `  tare plot runs/mine --figure differences -o differences.svg
   tare plot runs/mine --figure bill -o bill.pdf --width 89
-  tare plot runs/mine --figure trials --choose metric=latency_ms/p99 -o p99.png`,
+  tare plot runs/mine --figure trials --choose metric=` + metric.Latency + `/p99 -o p99.png`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args[0], names, o) },
 	}
@@ -59,7 +60,7 @@ Figures:
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file`; its ending is the format: "+strings.Join(figureFormats, ", "))
 	f.Float64Var(&o.width, "width", o.width, "width in `mm`; a column of a paper has 89")
 	f.StringVar(&o.theme, "theme", o.theme, "colors: "+strings.Join(figureThemes, " or "))
-	f.StringArrayVar(&o.choose, "choose", nil, "a choice of the figure, as in the page: `name=value`, such as metric=latency_ms/p99, trial=003-envoy-b1, part=data")
+	f.StringArrayVar(&o.choose, "choose", nil, "a choice of the figure, as in the page: `name=value`, such as metric="+metric.Latency+"/p99, trial=003-envoy-b1, part=data")
 	f.BoolVar(&o.noTitle, "no-title", false, "leave out the title")
 	_ = cmd.RegisterFlagCompletionFunc("figure", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(figureThemes, cobra.ShellCompDirectiveNoFileComp))
@@ -92,7 +93,7 @@ func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
 	for _, s := range o.choose {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" || value == "" {
-			err = console.Usage(fmt.Errorf("--choose %q is not name=value", s), "write it as --choose metric=latency_ms/p99")
+			err = console.Usage(fmt.Errorf("--choose %q is not name=value", s), "write it as --choose metric="+metric.Latency+"/p99")
 		}
 		d.Choices[name] = value
 	}

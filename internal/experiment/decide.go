@@ -1,6 +1,10 @@
 package experiment
 
-import "time"
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/metric"
+)
 
 // Decide are gates on the differences to the baseline. The run ends when each of them holds or is breached.
 type Decide struct {
@@ -23,7 +27,7 @@ func (v scheduleRules) decide() {
 	d := v.e.Decide
 	if len(d.Gates) == 0 {
 		if v.doc.Has("decide") {
-			v.report("decide.gates", "add gates: [\"cpu_us_per_request/data < +2%\"]", "no gate is given")
+			v.report("decide.gates", "add gates: [\""+metric.CPUPerRequest+"/data < +2%\"]", "no gate is given")
 		}
 		return
 	}
@@ -46,7 +50,7 @@ func (v scheduleRules) decide() {
 func describeDecide() []description {
 	return []description{
 		{"decide", "Gates on differences to the baseline that end the run when each holds or is breached, by a group-sequential test.", nil, nil},
-		{"decide.gates", "Conditions: cpu_us_per_request/data < +2%, or latency_ms/p99{mesh=envoy-new} < +0.5ms.", nil, levelList},
+		{"decide.gates", "Conditions: " + metric.CPUPerRequest + "/data < +2%, or " + metric.Latency + "/p99{mesh=envoy-new} < +0.5ms.", nil, levelList},
 		{"decide.detect", "A gate holds if the difference is shown to be below its limit plus this share.", 0, nil},
 		{"decide.within", "Time after which the run ends undecided; default: all blocks.", nil, nil},
 	}

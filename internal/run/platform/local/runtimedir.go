@@ -48,18 +48,32 @@ func newRuntimeDir() (*runtimeDir, error) {
 			failed = append(failed, fmt.Errorf("the path %s is too long for sockets", parent))
 			continue
 		}
-		path, err := os.MkdirTemp(parent, runtimePrefix) // 0700
+		dir, err := makeRuntimeDir(parent)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		lock, err := lockNew(path)
-		if err != nil {
-			return nil, fmt.Errorf("make the runtime directory: %w", errors.Join(err, os.RemoveAll(path)))
-		}
-		return &runtimeDir{path, lock}, nil
+		return dir, nil
 	}
 	return nil, hint.Wrap(fmt.Errorf("make the runtime directory: %w", errors.Join(failed...)), "set TMPDIR to a short path that is writable")
+}
+
+// makeRuntimeDir makes a directory and locks it. Between the two, the sweep of another run can take it for a
+// leftover and remove it: then it makes another one.
+func makeRuntimeDir(parent string) (*runtimeDir, error) {
+	for {
+		path, err := os.MkdirTemp(parent, runtimePrefix) // 0700
+		if err != nil {
+			return nil, err
+		}
+		lock, err := lockNew(path)
+		switch {
+		case err == nil:
+			return &runtimeDir{path, lock}, nil
+		case !errors.Is(err, errLocked) && !errors.Is(err, fs.ErrNotExist):
+			return nil, errors.Join(err, os.RemoveAll(path))
+		}
+	}
 }
 
 // errLocked: a running tare has the directory.
@@ -71,11 +85,28 @@ func lockNew(path string) (*os.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	return lockDir(dir)
+	f, err := lockDir(dir, os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	// A sweep that had the lock before has removed the file.
+	named, err := os.Lstat(filepath.Join(path, lockName))
+	if err == nil {
+		var locked fs.FileInfo
+		if locked, err = f.Stat(); err == nil && !os.SameFile(named, locked) {
+			err = fs.ErrNotExist
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
-func lockDir(dir *os.Root) (*os.File, error) {
-	f, err := dir.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
+// lockDir locks a directory by its lock file; flag is os.O_CREATE where it may be missing, else 0.
+func lockDir(dir *os.Root, flag int) (*os.File, error) {
+	f, err := dir.OpenFile(lockName, flag|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -158,10 +189,13 @@ func sweepRuntimeDir(parent *os.Root, name string) error {
 	if !os.SameFile(info, opened) { // replaced meanwhile
 		return nil
 	}
-	if _, err := dir.Lstat(lockName); errors.Is(err, fs.ErrNotExist) && time.Since(info.ModTime()) < settled {
-		return nil // being made
+	lock, err := lockDir(dir, 0)
+	if errors.Is(err, fs.ErrNotExist) { // being made, being removed, or left
+		if opened, err = dir.Stat("."); err != nil || time.Since(opened.ModTime()) < settled {
+			return err
+		}
+		lock, err = lockDir(dir, os.O_CREATE)
 	}
-	lock, err := lockDir(dir)
 	if errors.Is(err, errLocked) {
 		return nil
 	}
