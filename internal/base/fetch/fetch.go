@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -157,7 +158,34 @@ func locate(path, version, source string) (Found, error) {
 	return Found{Path: path, Version: version, SHA256: sum, Source: source}, err
 }
 
+// file identifies the content of a program without reading it.
+type file struct {
+	path     string
+	size     int64
+	modified time.Time
+}
+
+// versions are those of programs that this process ran before.
+var versions sync.Map // file -> string
+
+// version runs the program, once for each file.
 func (p Program) version(ctx context.Context, path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return p.run(ctx, path) // its error names the command
+	}
+	f := file{path, info.Size(), info.ModTime()}
+	if known, ok := versions.Load(f); ok {
+		return known.(string), nil
+	}
+	version, err := p.run(ctx, path)
+	if err == nil {
+		versions.Store(f, version)
+	}
+	return version, err
+}
+
+func (p Program) run(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()

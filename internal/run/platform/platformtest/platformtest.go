@@ -62,6 +62,13 @@ func Run(t *testing.T, traits Traits, newPlatform func(t *testing.T) platform.Pl
 	if traits.Get == nil {
 		traits.Get = get
 	}
+	// Programs are asked for their versions before deployments run beside each other: a child process of tare
+	// would be a task of each.
+	if traits.Parallel {
+		if _, err := newPlatform(t).Prepare(t.Context(), meshes); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, m := range meshes {
 		t.Run(m.Name, func(t *testing.T) {
 			traits.beside(t)
