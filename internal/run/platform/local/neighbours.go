@@ -3,6 +3,9 @@ package local
 import (
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
 // deployed are the deployments of this process, of all its platforms: their processes are its descendants.
@@ -13,6 +16,26 @@ var deployed neighbours
 type neighbours struct {
 	mu    sync.Mutex
 	slots []*processes // nil: free
+	// commands are processes that end by themselves while a deployment is made, such as the bootstrap of a sidecar:
+	// tasks of none. A deployment beside it may have listed one that ended since, so each stays for forgotten.
+	commands map[*proc.Process]time.Time
+}
+
+const forgotten = time.Minute
+
+// start starts a process that ends by itself.
+func (n *neighbours) start(start func() (*proc.Process, error)) (*proc.Process, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, err := start()
+	if err != nil {
+		return nil, err
+	}
+	if n.commands == nil {
+		n.commands = map[*proc.Process]time.Time{}
+	}
+	n.commands[p] = time.Now()
+	return p, nil
 }
 
 // enter returns the slot of a new deployment.
@@ -36,10 +59,20 @@ func (n *neighbours) leave(ps *processes) {
 	}
 }
 
-// pids adds the processes of all other deployments to a set.
+// pids adds the processes of all other deployments to a set, and those of no deployment.
 func (n *neighbours) pids(of *processes, all map[int]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for p, started := range n.commands {
+		all[p.PID] = true
+		select {
+		case <-p.Done():
+			if time.Since(started) > forgotten {
+				delete(n.commands, p)
+			}
+		default:
+		}
+	}
 	for _, ps := range n.slots {
 		if ps == nil || ps == of {
 			continue

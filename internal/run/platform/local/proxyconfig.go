@@ -100,7 +100,7 @@ func (px *proxies) bootstrap(ctx context.Context, p *pod) ([]byte, error) {
 	}
 	var printed bytes.Buffer
 	cmd := proc.Command{Path: px.layout.programs[b.Program].path, Args: args, Env: env, Stdout: &printed, Log: filepath.Join(px.workspace.provenance, p.name+"-bootstrap.log")}
-	process, err := proc.Start(ctx, cmd)
+	process, err := deployed.start(func() (*proc.Process, error) { return proc.Start(ctx, cmd) })
 	if err != nil {
 		return fail(err)
 	}
