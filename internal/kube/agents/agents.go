@@ -106,7 +106,31 @@ func (a *Agents) start(ctx context.Context) error {
 	if err := a.connect(ctx, a.namespace().Name, token, nodes); err != nil {
 		return err
 	}
-	return a.Compare(ctx)
+	return a.awaitClocks(ctx)
+}
+
+// startTimeout bounds the time from ready pods to agents that answer.
+const startTimeout = 30 * time.Second
+
+// awaitClocks compares the clocks as soon as all agents answer. A pod is ready when its program has started: agents
+// listen on the loopback address of their pod, which no probe of the kubelet reaches.
+func (a *Agents) awaitClocks(ctx context.Context) error {
+	late := time.After(startTimeout)
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := a.Compare(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-late:
+			return err
+		case <-ctx.Done():
+			return err
+		case <-again.C:
+		}
+	}
 }
 
 func (a *Agents) namespace() cluster.Ref {

@@ -28,9 +28,9 @@ func main() {
 	if err == nil {
 		return
 	}
-	var ended *exec.ExitError
+	var ended commandEnded
 	if errors.As(err, &ended) && ended.ExitCode() > 0 {
-		os.Exit(ended.ExitCode()) // of the command that run started; it printed the reason
+		os.Exit(ended.ExitCode()) // it printed the reason
 	}
 	fmt.Fprintln(os.Stderr, "cluster:", err)
 	os.Exit(1)
@@ -183,6 +183,12 @@ func run(p *place) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, command []string) (err error) {
 			l, err := bringUp(c.Context(), p, true)
+			var failed *exec.ExitError
+			if errors.As(err, &failed) && c.Context().Err() == nil {
+				// Seen once in a start of five clusters on two processors.
+				fmt.Fprintf(os.Stderr, "cluster: %v\ncluster: starting it once more\n", err)
+				l, err = bringUp(c.Context(), p, true)
+			}
 			if errors.Is(err, cluster.ErrUnsupported) && os.Getenv("CI") != "true" {
 				fmt.Fprintf(os.Stderr, "cluster: %v\ncluster: tests that need one are skipped\n", err)
 				return execute(c.Context(), command, nil)
@@ -221,6 +227,9 @@ func takeDown(ctx context.Context, l cluster.Layout) error {
 	return cluster.Remains(ctx, l, spaces)
 }
 
+// commandEnded is the end of the command that run started, unlike that of a program of the cluster.
+type commandEnded struct{ *exec.ExitError }
+
 // execute runs a command and, at an interrupt, lets it end by itself for half a minute.
 func execute(ctx context.Context, command, environment []string) error {
 	run := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -228,7 +237,11 @@ func execute(ctx context.Context, command, environment []string) error {
 	run.Env = append(os.Environ(), environment...)
 	run.Cancel = func() error { return run.Process.Signal(unix.SIGINT) }
 	run.WaitDelay = 30 * time.Second
-	return run.Run()
+	err := run.Run()
+	if ended, ok := err.(*exec.ExitError); ok {
+		return commandEnded{ended}
+	}
+	return err
 }
 
 // program is the path of this program; tests call it to stop the API server, for one.
