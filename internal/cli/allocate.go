@@ -85,7 +85,7 @@ func (c *CommandLine) planAllocation(s *Study) error {
 	}
 	defer func() {
 		for _, d := range runs {
-			d.Close()
+			_ = d.Close()
 		}
 	}()
 	fmt.Fprintln(c.Out)

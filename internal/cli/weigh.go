@@ -235,7 +235,7 @@ func (c *CommandLine) weigh(ctx context.Context, w *weighFile, o weighOptions) e
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return fmt.Errorf("write the experiment file: %w", err)
 	}
 	if err := console.WriteFile(path, text); err != nil {

@@ -108,7 +108,7 @@ func (f *follower) run(ctx context.Context) {
 	defer func() {
 		for _, file := range f.open {
 			if file != nil {
-				file.Close()
+				_ = file.Close()
 			}
 		}
 		f.mu.Lock()

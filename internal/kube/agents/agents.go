@@ -253,7 +253,7 @@ func (a *Agents) Stop(ctx context.Context) error {
 	}
 	for _, agent := range a.All() {
 		agent.Close()
-		agent.forward.Close()
+		_ = agent.forward.Close()
 	}
 	a.mu.Lock()
 	a.byNode = nil

@@ -175,7 +175,7 @@ func ready(ctx context.Context, p *pod) error {
 	if err != nil {
 		return err
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	if p.own.Ready != "" && (resp.StatusCode < 200 || resp.StatusCode > 399) {
 		return fmt.Errorf("GET %s is answered with %s", p.own.Ready, resp.Status)
 	}
