@@ -1,13 +1,9 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
-	"github.com/tare-mesh/tare/internal/inside/service"
 )
 
 func newNodeCommand() *cobra.Command {
@@ -21,24 +17,7 @@ nothing and starts nothing. It listens on the loopback address: tare reaches it 
 forwarded port.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if tokenFile == "" {
-				return errors.New("node: --token-file is missing")
-			}
-			token, err := service.ReadToken(tokenFile)
-			if err != nil {
-				return err
-			}
-			s, err := nodeagent.NewServer(token, root)
-			if err != nil {
-				return err
-			}
-			l, err := service.Listen(listen)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: node agent listens on %s\n", l.Addr())
-			return s.Serve(cmd.Context(), l)
+			return serveWithToken(cmd, listen, tokenFile, func(token string) (server, error) { return nodeagent.NewServer(token, root) })
 		},
 	}
 	f := cmd.Flags()

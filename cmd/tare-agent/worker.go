@@ -1,12 +1,8 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/inside/service"
 	"github.com/tare-mesh/tare/internal/load/worker"
 )
 
@@ -20,24 +16,7 @@ the command's output by offset, and its files. worker listens on the loopback
 address: tare reaches it by a forwarded port.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if tokenFile == "" {
-				return errors.New("worker: --token-file is missing")
-			}
-			token, err := service.ReadToken(tokenFile)
-			if err != nil {
-				return err
-			}
-			s, err := worker.NewServer(token, dir)
-			if err != nil {
-				return err
-			}
-			l, err := service.Listen(listen)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: worker listens on %s\n", l.Addr())
-			return s.Serve(cmd.Context(), l)
+			return serveWithToken(cmd, listen, tokenFile, func(token string) (server, error) { return worker.NewServer(token, dir) })
 		},
 	}
 	f := cmd.Flags()

@@ -50,7 +50,7 @@ and DeMets): over all looks together, a false breach and a false hold have a pro
 of 5 % at most. At --max-time the gate is undecided, with the time that it would need.
 
 Without FILE the load is one service, or --app, behind --mesh. --program, --version and
---set a.FIELD=…, b.FIELD=… say how A and B differ: FIELD is one of meshes in the
+--set a.FIELD=…, b.FIELD=… set how A and B differ: FIELD is one of meshes in the
 experiment file. A single --program or --version is that of B. With FILE, --a and --b
 choose two levels of a factor of the file.
 
@@ -64,7 +64,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
   git bisect run tare ab --bisect --mesh envoy --program /good/envoy --program ./envoy`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return forBisect(o.bisect, c.ab(cmd.Context(), args, o))
+			return forBisect(o.bisect, abCommand{c}.ab(cmd.Context(), args, o))
 		},
 	}
 	f := cmd.Flags()
@@ -114,7 +114,10 @@ func forBisect(bisect bool, err error) error {
 	return &console.ExitError{Err: err, Code: code}
 }
 
-func (c *CommandLine) ab(ctx context.Context, args []string, o abOptions) error {
+// abCommand is `tare ab`.
+type abCommand struct{ *CommandLine }
+
+func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
 		return console.Usage(fmt.Errorf("--undecided is %q", o.undecided), "write pass or fail")
 	}
@@ -159,7 +162,7 @@ func (o abOptions) decideField() map[string]any {
 }
 
 // fromFile reads an experiment file, for two levels of one of its factors.
-func (c *CommandLine) fromFile(file string, o abOptions, blocks int) (*Study, error) {
+func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error) {
 	factor, a, okA := strings.Cut(o.a, "=")
 	other, b, okB := strings.Cut(o.b, "=")
 	if !okA || !okB || factor != other || a == b {
@@ -189,7 +192,7 @@ func (c *CommandLine) fromFile(file string, o abOptions, blocks int) (*Study, er
 }
 
 // fromFlags makes the experiment of two variants of one mesh.
-func (c *CommandLine) fromFlags(o abOptions, blocks int) (*Study, error) {
+func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	if len(o.mesh) != 1 || o.a != "" || o.b != "" {
 		return nil, console.Usage(errors.New("give one --mesh, or a FILE with --a and --b"), "such as: tare ab --mesh envoy --program ./old --program ./new")
 	}

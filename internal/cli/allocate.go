@@ -75,7 +75,7 @@ func settings(a analysis.Allocation, s *plan.Slices) string {
 }
 
 // planAllocation prints the allocation from earlier runs in runs/, if there are any.
-func (c *CommandLine) planAllocation(s *Study) error {
+func (c precisionPlanner) planAllocation(s *Study) error {
 	if s.Plan.Slices == nil {
 		return nil
 	}

@@ -66,8 +66,11 @@ const pilotBlocks = 4
 // mostEarlier bounds the earlier runs that are read.
 const mostEarlier = 20
 
+// precisionPlanner plans blocks from the noise of earlier runs or of a pilot.
+type precisionPlanner struct{ *CommandLine }
+
 // detect prints what runs of the study can show.
-func (c *CommandLine) detect(ctx context.Context, s *Study, o detectOptions) error {
+func (c precisionPlanner) detect(ctx context.Context, s *Study, o detectOptions) error {
 	share, err := o.share()
 	if err != nil {
 		return err
@@ -111,7 +114,7 @@ func (c *CommandLine) detect(ctx context.Context, s *Study, o detectOptions) err
 
 // earlier opens the runs that are named, or those in runs/ of the same experiment and machine. The runs
 // may differ in the fields of free.
-func (c *CommandLine) earlier(s *Study, named []string, free ...string) (runs []*result.Dir, err error) {
+func (c precisionPlanner) earlier(s *Study, named []string, free ...string) (runs []*result.Dir, err error) {
 	now, err := c.conditions(s)
 	if err != nil {
 		return nil, err
@@ -149,7 +152,7 @@ func (c *CommandLine) earlier(s *Study, named []string, free ...string) (runs []
 }
 
 // conditions are those of a run that would begin now on this machine.
-func (c *CommandLine) conditions(s *Study) (analysis.Conditions, error) {
+func (c precisionPlanner) conditions(s *Study) (analysis.Conditions, error) {
 	text, err := s.Experiment.YAML()
 	if err != nil {
 		return analysis.Conditions{}, err
@@ -168,7 +171,7 @@ func blockTime(s *Study) time.Duration {
 }
 
 // pilot runs a few blocks in a directory that remove deletes.
-func (c *CommandLine) pilot(ctx context.Context, s *Study, plain bool) (_ *result.Dir, remove func(), err error) {
+func (c precisionPlanner) pilot(ctx context.Context, s *Study, plain bool) (_ *result.Dir, remove func(), err error) {
 	if s.Experiment.Platform.Kind == mesh.OnKubernetes {
 		return nil, nil, console.Usage(fmt.Errorf("--pilot: %w on platform %s", errors.ErrUnsupported, mesh.OnKubernetes), "run the experiment with --set blocks=4, and name it with --from")
 	}
@@ -212,7 +215,7 @@ func (s *Study) first(blocks int) (*Study, error) {
 }
 
 // writeSensitivities prints a line for each comparison and metric.
-func (c *CommandLine) writeSensitivities(s *Study, found []analysis.Sensitivity, source string, share float64, within time.Duration) error {
+func (c precisionPlanner) writeSensitivities(s *Study, found []analysis.Sensitivity, source string, share float64, within time.Duration) error {
 	var b strings.Builder
 	block := blockTime(s)
 	fmt.Fprintf(&b, "What runs of this plan can show, four times in five, from %s:\n\n", source)

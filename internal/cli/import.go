@@ -44,7 +44,9 @@ Sources:` + list,
   tare import fortio results/*.json --mesh istio --out runs/fortio`,
 		ValidArgs: names,
 		Args:      cobra.MinimumNArgs(2),
-		RunE:      func(_ *cobra.Command, args []string) error { return c.importResults(args[0], args[1:], o) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			return resultsImport{c}.importResults(args[0], args[1:], o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "the results `directory` to make; it must be empty or absent")
@@ -59,7 +61,10 @@ Sources:` + list,
 	return cmd
 }
 
-func (c *CommandLine) importResults(source string, paths []string, o importOptions) error {
+// resultsImport is `tare import`.
+type resultsImport struct{ *CommandLine }
+
+func (c resultsImport) importResults(source string, paths []string, o importOptions) error {
 	i := slices.IndexFunc(importSources(), func(s importer.Source) bool { return s.Name == source })
 	if i < 0 {
 		var names []string
@@ -84,7 +89,7 @@ func (c *CommandLine) importResults(source string, paths []string, o importOptio
 }
 
 // showImport prints the name of the results directory or, with --report, its report.
-func (c *CommandLine) showImport(o importOptions) error {
+func (c resultsImport) showImport(o importOptions) error {
 	if !o.report {
 		fmt.Fprintln(c.Out, o.out)
 		return nil
@@ -94,7 +99,7 @@ func (c *CommandLine) showImport(o importOptions) error {
 }
 
 // listImport lists imported, skipped and unusable runs.
-func (c *CommandLine) listImport(s *importer.Study) {
+func (c resultsImport) listImport(s *importer.Study) {
 	for i := range s.Trials {
 		r := &s.Trials[i].Record
 		if r.Error != "" {

@@ -61,7 +61,7 @@ response (closed loop). That measures capacity, and times are service times.`,
 				return console.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))
 			}
 			if f.findMax != "" {
-				return c.findMax(cmd.Context(), p, f, func(ctx context.Context, p load.Profile) (load.Report, error) {
+				return capacitySearch{c}.findMax(cmd.Context(), p, f, func(ctx context.Context, p load.Profile) (load.Report, error) {
 					return runLoad(ctx, p, f.parts, nil, c.Err)
 				})
 			}

@@ -61,9 +61,12 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 	return errors.Join(errs...)
 }
 
+// capacitySearch is `tare load --find-max`.
+type capacitySearch struct{ *CommandLine }
+
 // findMax searches the highest rate at which the objective holds, and prints it. p.Rate is the
 // upper limit; 0: that of a closed loop and a quarter.
-func (c *CommandLine) findMax(ctx context.Context, p load.Profile, f *loadFlags, run probeFunc) error {
+func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlags, run probeFunc) error {
 	live := func(format string, args ...any) {
 		if console.IsTerminal(c.Err) {
 			fmt.Fprintf(c.Err, "\r\x1b[K"+format, args...)
@@ -176,7 +179,7 @@ func (f *loadFlags) judge(p *load.Profile, r *load.Report) loadpage.Probe {
 	return probe
 }
 
-func (c *CommandLine) writeCapacity(found *loadpage.Capacity, f *loadFlags) error {
+func (c capacitySearch) writeCapacity(found *loadpage.Capacity, f *loadFlags) error {
 	if f.output == "json" {
 		return printable.WritingJSON(c.Out, func(w io.Writer) error {
 			e := json.NewEncoder(w)

@@ -42,10 +42,10 @@ func findMax(t *testing.T, run probeFunc, args ...string) (loadpage.Capacity, st
 	}
 	var page, raw bytes.Buffer
 	f.output = "text"
-	err = New(console.Console{Out: &page, Err: &raw}, nil).findMax(context.Background(), p, f, run)
+	err = capacitySearch{New(console.Console{Out: &page, Err: &raw}, nil)}.findMax(context.Background(), p, f, run)
 	f.output = "json"
 	var out bytes.Buffer
-	if again := New(console.Console{Out: &out, Err: &raw}, nil).findMax(context.Background(), p, f, run); (again == nil) != (err == nil) {
+	if again := (capacitySearch{New(console.Console{Out: &out, Err: &raw}, nil)}).findMax(context.Background(), p, f, run); (again == nil) != (err == nil) {
 		t.Fatalf("%v, then %v", err, again)
 	}
 	var found loadpage.Capacity

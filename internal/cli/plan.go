@@ -63,7 +63,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 				if err != nil {
 					return err
 				}
-				return c.detect(cmd.Context(), s, d)
+				return precisionPlanner{c}.detect(cmd.Context(), s, d)
 			}
 			for _, f := range planFormats {
 				if f.name == format {
@@ -78,7 +78,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 					if err := printable.Safe(f.name, f.write)(c.Out, s); err != nil || f.name != planFormats[0].name {
 						return err
 					}
-					return c.planAllocation(s)
+					return precisionPlanner{c}.planAllocation(s)
 				}
 			}
 			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))

@@ -43,7 +43,7 @@ Exit codes: 0 signed; 4 a problem was found; 1 a directory or the key cannot be 
 		Example: `  tare sign runs/mine --key results.key
   tare verify runs/mine --key results.pub`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.sign(args, o) },
+		RunE: func(_ *cobra.Command, args []string) error { return signer{c}.sign(args, o) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -58,7 +58,10 @@ Exit codes: 0 signed; 4 a problem was found; 1 a directory or the key cannot be 
 	return cmd
 }
 
-func (c *CommandLine) sign(dirs []string, o signOptions) error {
+// signer is `tare sign`.
+type signer struct{ *CommandLine }
+
+func (c signer) sign(dirs []string, o signOptions) error {
 	if o.key == "" {
 		return console.Usage(errors.New("--key is missing"), "`minisign -G -p results.pub -s results.key` makes a pair of keys")
 	}
@@ -110,7 +113,7 @@ func signManifest(dir string, key minisign.PrivateKey) error {
 // maxKey bounds the file of a key or of a password in bytes.
 const maxKey = 16 << 10
 
-func (c *CommandLine) privateKey(o signOptions) (key minisign.PrivateKey, err error) {
+func (c signer) privateKey(o signOptions) (key minisign.PrivateKey, err error) {
 	text, err := regular.ReadFile(o.key, maxKey)
 	if err != nil {
 		return key, fmt.Errorf("read the private key: %w", err)
@@ -122,7 +125,7 @@ func (c *CommandLine) privateKey(o signOptions) (key minisign.PrivateKey, err er
 }
 
 // password reads the password of a key from its file, or from the terminal without echo.
-func (c *CommandLine) password(o signOptions) (string, error) {
+func (c signer) password(o signOptions) (string, error) {
 	if o.password != "" {
 		text, err := regular.ReadInput(o.password, maxKey)
 		line, _, _ := strings.Cut(string(text), "\n")

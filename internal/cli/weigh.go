@@ -65,7 +65,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 			if err != nil {
 				return err
 			}
-			return c.weigh(cmd.Context(), study, o)
+			return weigher{c}.weigh(cmd.Context(), study, o)
 		},
 	}
 	f := cmd.Flags()
@@ -204,8 +204,11 @@ func (w *weighFile) yaml(path string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// weigher is `tare weigh`.
+type weigher struct{ *CommandLine }
+
 // studyOf reads the file as `tare run` does.
-func (c *CommandLine) studyOf(w *weighFile, path string) (*Study, error) {
+func (c weigher) studyOf(w *weighFile, path string) (*Study, error) {
 	text, err := w.yaml(path)
 	if err != nil {
 		return nil, err
@@ -214,7 +217,7 @@ func (c *CommandLine) studyOf(w *weighFile, path string) (*Study, error) {
 }
 
 // weigh searches a rate, writes the experiment file, runs it and prints the answer.
-func (c *CommandLine) weigh(ctx context.Context, w *weighFile, o weighOptions) error {
+func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error {
 	out := cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
 	path := cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml")
 	study, err := c.studyOf(w, "tare weigh")
@@ -248,7 +251,7 @@ func (c *CommandLine) weigh(ctx context.Context, w *weighFile, o weighOptions) e
 }
 
 // answer prints the result in a few sentences, or the whole report if trials are missing from it.
-func (c *CommandLine) answer(dir string, o reportOptions) error {
+func (c weigher) answer(dir string, o reportOptions) error {
 	d, r, err := analyse(dir, o)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func TestWeighFile(t *testing.T) {
 					t.Errorf("%q is not in\n%s", want, text)
 				}
 			}
-			study, err := c.studyOf(w, "kept.yaml")
+			study, err := weigher{c}.studyOf(w, "kept.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}

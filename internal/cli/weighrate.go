@@ -57,12 +57,12 @@ type search struct {
 
 // fit chooses rate, slices and blocks of tare weigh by deploying each of its treatments once. It
 // returns the longest start of a treatment.
-func (c *CommandLine) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions) (start time.Duration, err error) {
-	opened, err := openLocal(ctx, c, Opening{Experiment: study.Experiment, Notices: &Notices{to: c.Err}})
+func (c weigher) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions) (start time.Duration, err error) {
+	opened, err := openLocal(ctx, c.CommandLine, Opening{Experiment: study.Experiment, Notices: &Notices{to: c.Err}})
 	if err != nil {
 		return 0, err
 	}
-	s := &search{c: c, study: study, on: opened.Platform}
+	s := &search{c: c.CommandLine, study: study, on: opened.Platform}
 	if s.files, err = os.MkdirTemp("", "tare-weigh-"); err != nil {
 		return 0, fmt.Errorf("search a rate: %w", err)
 	}
