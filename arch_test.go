@@ -1,6 +1,8 @@
 package tare_test
 
 import (
+	"fmt"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -121,23 +123,95 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// The page lists the layers of this file.
-func TestArchitecturePageShowsTheLayers(t *testing.T) {
-	page, err := os.ReadFile("docs/explanation/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want strings.Builder
+const architecturePage = "docs/explanation/architecture.md"
+
+// layerList shows the layers, one a line.
+func layerList() string {
+	var b strings.Builder
 	for _, line := range layers {
 		var short []string
 		for _, pkg := range line {
 			short = append(short, strings.TrimPrefix(pkg, "internal/"))
 		}
-		want.WriteString("    " + strings.Join(short, " ") + "\n")
+		b.WriteString("    " + strings.Join(short, " ") + "\n")
 	}
-	if !strings.Contains(string(page), want.String()) {
-		t.Errorf("docs/explanation/architecture.md does not show the layers as they are:\n%s", want.String())
+	return b.String()
+}
+
+// packageList has the first sentence of each package's comment.
+func packageList(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, line := range layers {
+		all = append(all, line...)
 	}
+	mains, err := filepath.Glob("test/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range mains {
+		if pkg := filepath.ToSlash(filepath.Dir(file)); !slices.Contains(all, pkg) {
+			all = append(all, pkg)
+		}
+	}
+	slices.Sort(all)
+	var b strings.Builder
+	for _, pkg := range all {
+		fmt.Fprintf(&b, "- `%s`: %s\n", pkg, synopsis(t, pkg))
+	}
+	return b.String()
+}
+
+// synopsis is the first sentence of a package's comment without "Package name".
+func synopsis(t *testing.T, pkg string) string {
+	t.Helper()
+	files, err := filepath.Glob(pkg + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Fields(new(doc.Package).Synopsis(f.Doc.Text()))
+		if len(text) > 3 && (text[0] == "Package" || text[0] == "Command") {
+			rest := strings.NewReplacer("[", "`", "]", "`").Replace(strings.Join(text[2:], " "))
+			return strings.TrimPrefix(rest, "is ")
+		}
+	}
+	t.Errorf("package %s has no comment", pkg)
+	return ""
+}
+
+// The page lists the layers of this file and the packages with their comments.
+func TestArchitecturePage(t *testing.T) {
+	b, err := os.ReadFile(architecturePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := between(t, string(b), "<!-- packages: go test . -run TestArchitecturePage -update -->\n", packageList(t))
+	page = between(t, page, "<!-- layers -->\n", layerList())
+	if page == string(b) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is out of date: go test . -run TestArchitecturePage -update", architecturePage)
+	}
+	if err := os.WriteFile(architecturePage, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// between replaces the part of a page from the line begin to the next line generatedEnd.
+func between(t *testing.T, page, begin, content string) string {
+	t.Helper()
+	before, rest, found := strings.Cut(page, begin)
+	_, after, closed := strings.Cut(rest, generatedEnd)
+	if !found || !closed {
+		t.Fatalf("the page has no part %q", begin)
+	}
+	return before + begin + "\n" + content + "\n" + generatedEnd + after
 }
 
 // libraries are those of tare and tare-agent. Each adds to the CPU time of a first build

@@ -97,3 +97,35 @@ func TestLabIsCitedByExplanations(t *testing.T) {
 		}
 	}
 }
+
+// The page lists the tests that only make e2e-all runs: of each file with TARE_TEST_ALL, one.
+func TestListOfAllTests(t *testing.T) {
+	page := pages(t)["docs/how-to/testing.md"]
+	tests := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	files := 0
+	for _, root := range []string{"internal", "cmd", "test"} {
+		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(name)
+			if err != nil || !strings.Contains(string(b), `"TARE_TEST_ALL"`) {
+				return err
+			}
+			files++
+			for _, m := range tests.FindAllStringSubmatch(string(b), -1) {
+				if strings.Contains(page, "`"+m[1]+"`") {
+					return nil
+				}
+			}
+			t.Errorf("%s: docs/how-to/testing.md names no test of this file under make e2e-all", name)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files == 0 {
+		t.Error("no file has TARE_TEST_ALL")
+	}
+}

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the generated pages again")
 const (
 	metricsPage  = "docs/reference/metrics.md"
 	metricsBegin = "<!-- metrics: go test . -run TestMetricsPage -update -->\n"
-	metricsEnd   = "<!-- end -->\n"
+	generatedEnd = "<!-- end -->\n"
 )
 
 // metricList is every metric, one line a family.
@@ -76,12 +76,7 @@ func TestMetricsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(b), metricsBegin)
-	_, after, closed := strings.Cut(rest, metricsEnd)
-	if !found || !closed {
-		t.Fatalf("%s has no generated list", metricsPage)
-	}
-	want := before + metricsBegin + "\n" + metricList() + "\n" + metricsEnd + after
+	want := between(t, string(b), metricsBegin, metricList())
 	if *update {
 		if err := os.WriteFile(metricsPage, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

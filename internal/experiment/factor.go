@@ -357,16 +357,16 @@ func isEmptyList(x any) bool {
 
 // Levels is one level of every factor.
 type Levels struct {
-	Mesh         string `json:"mesh"`
-	Rate         Rate   `json:"rate"`
-	Connections  int    `json:"connections"`
-	Replicas     int    `json:"replicas"`
-	RequestSize  Size   `json:"requestSize"`
-	ResponseSize Size   `json:"responseSize"`
-	Protocol     string `json:"protocol"`
-	Generator    string `json:"generator"`
-	Route        string `json:"route,omitempty"`    // empty: "/"
-	Topology     string `json:"topology,omitempty"` // empty: the experiment's application
+	Mesh         string `json:"mesh"`               // mesh
+	Rate         Rate   `json:"rate"`               // requests per second; 0 is `max`, the closed loop
+	Connections  int    `json:"connections"`        // connections of the load generator
+	Replicas     int    `json:"replicas"`           // replicas of each service
+	RequestSize  Size   `json:"requestSize"`        // body of a request, bytes
+	ResponseSize Size   `json:"responseSize"`       // body of a response, bytes
+	Protocol     string `json:"protocol"`           // protocol of the load
+	Generator    string `json:"generator"`          // load generator
+	Route        string `json:"route,omitempty"`    // path of the requests
+	Topology     string `json:"topology,omitempty"` // application, where it is a factor
 }
 
 // DefaultLevels are the levels of an experiment that names no factor.

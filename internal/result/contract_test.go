@@ -2,10 +2,13 @@ package result_test
 
 import (
 	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,42 +18,112 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// paths returns the JSON paths of all fields of a type: "tasks[].start.cpu",
-// "classes{}" for a map. Types in cut are not entered.
-func paths(t reflect.Type, at string, cut map[string]bool) []string {
+var update = flag.Bool("update", false, "write the field lists of docs/reference/results-directory.md again")
+
+const (
+	fieldsPage = "../../docs/reference/results-directory.md"
+	module     = "github.com/tare-mesh/tare/"
+)
+
+// structs has the line comments of fields, by package, type and name.
+type structs map[string]map[string]string
+
+// comment returns the line comment of a field.
+func (s structs) comment(t *testing.T, of reflect.Type, field string) string {
+	t.Helper()
+	pkg := of.PkgPath()
+	if s[pkg] == nil {
+		s[pkg] = lineComments(t, "../../"+strings.TrimPrefix(pkg, module))
+	}
+	text := s[pkg][of.Name()+"."+field]
+	if text == "" {
+		t.Errorf("%s.%s has no line comment for the page", of, field)
+	}
+	return text
+}
+
+func lineComments(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(dir + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			body, ok := spec.Type.(*ast.StructType)
+			if !ok {
+				return false
+			}
+			for _, field := range body.Fields.List {
+				for _, name := range field.Names {
+					found[spec.Name.Name+"."+name.Name] = strings.TrimSpace(field.Comment.Text())
+				}
+			}
+			return false
+		})
+	}
+	return found
+}
+
+// rows returns a row for each leaf of a type: its JSON path, such as "tasks[].start.cpu" or
+// "classes{}", and the comment of its field. Types in cut are leaves.
+func (s structs) rows(t *testing.T, of reflect.Type, at, comment string, cut map[string]bool) []string {
+	t.Helper()
 	switch {
-	case t.Kind() == reflect.Pointer:
-		return paths(t.Elem(), at, cut)
-	case t.Kind() == reflect.Slice:
-		return paths(t.Elem(), at+"[]", cut)
-	case t.Kind() == reflect.Map:
-		return paths(t.Elem(), at+"{}", cut)
-	case t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || cut[t.Name()]:
-		return []string{at}
+	case of.Kind() == reflect.Pointer:
+		return s.rows(t, of.Elem(), at, comment, cut)
+	case of.Kind() == reflect.Slice:
+		return s.rows(t, of.Elem(), at+"[]", comment, cut)
+	case of.Kind() == reflect.Map:
+		return s.rows(t, of.Elem(), at+"{}", comment, cut)
+	case of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() || cut[of.Name()]:
+		return []string{"- `" + at + "`: " + comment + "\n"}
 	}
 	var all []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for i := range of.NumField() {
+		f := of.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-":
+			continue
 		case f.Anonymous:
-			all = append(all, paths(f.Type, at, cut)...)
-		case at == "":
-			all = append(all, paths(f.Type, name, cut)...)
-		default:
-			all = append(all, paths(f.Type, at+"."+name, cut)...)
+			name = at
+		case at != "":
+			name = at + "." + name
 		}
+		text := ""
+		if !f.Anonymous && !deep(f.Type, cut) {
+			text = s.comment(t, of, f.Name)
+		}
+		all = append(all, s.rows(t, f.Type, name, text, cut)...)
 	}
 	return all
 }
 
-// The page lists exactly the existing fields of every file.
+// deep reports whether the page has the fields of a type instead of one row.
+func deep(of reflect.Type, cut map[string]bool) bool {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+		of = of.Elem()
+	}
+	return of.Kind() == reflect.Struct && of != reflect.TypeFor[time.Time]() && !cut[of.Name()]
+}
+
+// The page lists exactly the existing fields of every file, with their comments.
 func TestPageNamesEveryField(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/results-directory.md")
+	b, err := os.ReadFile(fieldsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, comments := string(b), structs{}
 	for _, c := range []struct {
 		section string
 		of      reflect.Type
@@ -62,35 +135,28 @@ func TestPageNamesEveryField(t *testing.T) {
 		{"a reading", reflect.TypeFor[result.Reading](), nil},
 		{"a node reading", reflect.TypeFor[result.NodeReading](), nil},
 		{"a probe reading", reflect.TypeFor[probe.Reading](), nil},
+		{"sampled figures", reflect.TypeFor[result.Sampled](), map[string]bool{"Task": true, "SampledNode": true}},
 		{"manifest.json", reflect.TypeFor[result.Manifest](), nil},
 		{"events.jsonl", reflect.TypeFor[result.Event](), map[string]bool{"Reading": true, "NodeReading": true}},
 	} {
-		t.Run(c.section, func(t *testing.T) {
-			_, section, ok := strings.Cut(string(page), "\n<!-- fields of "+c.section+" -->\n")
-			if !ok {
-				t.Fatalf("no section %s", c.section)
-			}
-			section, _, _ = strings.Cut(section, "\n\n")
-			var named []string
-			for _, m := range regexp.MustCompile("(?m)^- `([^`]+)`:").FindAllStringSubmatch(section, -1) {
-				named = append(named, m[1])
-			}
-			want := paths(c.of, "", c.cut)
-			for _, f := range want {
-				if !slices.Contains(named, f) {
-					t.Errorf("field %s is not on the page", f)
-				}
-			}
-			for _, f := range named {
-				if !slices.Contains(want, f) {
-					t.Errorf("the page has %s, which is no field", f)
-				}
-			}
-		})
+		before, rest, ok := strings.Cut(page, "\n<!-- fields of "+c.section+" -->\n")
+		_, after, closed := strings.Cut(rest, "\n<!-- end -->\n")
+		if !ok || !closed {
+			t.Fatalf("no section %s", c.section)
+		}
+		page = before + "\n<!-- fields of " + c.section + " -->\n\n" + strings.Join(comments.rows(t, c.of, "", "", c.cut), "") + "\n<!-- end -->\n" + after
+	}
+	if page != string(b) {
+		if !*update {
+			t.Fatalf("%s is out of date: go test ./internal/result -run TestPageNamesEveryField -update", fieldsPage)
+		}
+		if err := os.WriteFile(fieldsPage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, kind := range []string{result.KindRun, result.KindTrial, result.KindPhase, result.KindProgress, result.KindSample,
 		result.KindError, result.KindInvalid, result.KindLog, result.KindDone, result.KindEnd} {
-		if !strings.Contains(string(page), "- `\""+kind+"\"`:") {
+		if !strings.Contains(page, "- `\""+kind+"\"`:") {
 			t.Errorf("kind %q is not on the page", kind)
 		}
 	}

@@ -5,12 +5,12 @@ import "time"
 // Event is one event of a run. All sinks receive the same stream: the store, the
 // live view, the log. A stored run can be replayed from its events.
 type Event struct {
-	Time     time.Time `json:"t"`
-	Kind     string    `json:"kind"` // see the constants
-	Trial    string    `json:"trial,omitempty"`
-	Phase    string    `json:"phase,omitempty"`    // KindPhase: the phase that begins
-	Message  string    `json:"message,omitempty"`  // KindLog, KindError, KindInvalid
-	Hint     string    `json:"hint,omitempty"`     // KindError, KindInvalid: the fix
+	Time     time.Time `json:"t"`                  // when
+	Kind     string    `json:"kind"`               // see above
+	Trial    string    `json:"trial,omitempty"`    // the trial's `id`
+	Phase    string    `json:"phase,omitempty"`    // the phase that begins
+	Message  string    `json:"message,omitempty"`  // message
+	Hint     string    `json:"hint,omitempty"`     // remedy
 	Progress *Progress `json:"progress,omitempty"` // KindProgress
 	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
 	Run      *Run      `json:"run,omitempty"`      // KindRun
@@ -33,34 +33,32 @@ const (
 
 // Run opens a stream and contains the totals for a view.
 type Run struct {
-	Experiment string        `json:"experiment"`
-	Dir        string        `json:"dir,omitempty"`
-	Trials     int           `json:"trials"`
-	Recorded   int           `json:"recorded,omitempty"` // trials already recorded by an interrupted run
-	TrialTime  time.Duration `json:"trialTime"`          // expected, ns
-	Measure    time.Duration `json:"measure"`            // ns
+	Experiment string        `json:"experiment"`         // name
+	Dir        string        `json:"dir,omitempty"`      // the directory
+	Trials     int           `json:"trials"`             // trials of the plan
+	Recorded   int           `json:"recorded,omitempty"` // trials recorded before this run
+	TrialTime  time.Duration `json:"trialTime"`          // expected duration of a trial, ns
+	Measure    time.Duration `json:"measure"`            // duration of the measure phase, ns
 }
 
 // Progress is one second of load.
 type Progress struct {
-	Second    int     `json:"second"`
-	AskedRate float64 `json:"askedRate,omitempty"` // 1/s
-	Rate      float64 `json:"rate"`                // responses in this second
-	// Loaded is the part of the second in which the trial had the load, guards excluded; nil: all of it.
-	Loaded *float64 `json:"loaded,omitempty"`
-	Errors int64    `json:"errors"`
-	P50MS  float64  `json:"p50_ms"`
-	P99MS  float64  `json:"p99_ms"`
+	Second    int      `json:"second"`              // seconds from the beginning of the load, warm-up included
+	AskedRate float64  `json:"askedRate,omitempty"` // requests per second asked for
+	Rate      float64  `json:"rate"`                // answers in this second
+	Loaded    *float64 `json:"loaded,omitempty"`    // part of this second in own slices, guards excluded; absent without slices
+	Errors    int64    `json:"errors"`              // requests that failed in this second
+	P50MS     float64  `json:"p50_ms"`              // median response time of this second, ms
+	P99MS     float64  `json:"p99_ms"`              // 99th percentile, ms
 }
 
 // Sample is one reading of every task, by task ID.
 type Sample struct {
-	Tasks map[string]Reading `json:"tasks"`
-	Node  NodeReading        `json:"node,omitzero"` // absent if unreadable
-	// Nodes are the refreshed nodes of a cluster, by name.
-	Nodes map[string]NodeReading `json:"nodes,omitempty"`
+	Tasks map[string]Reading     `json:"tasks"`           // readings by task `id`
+	Node  NodeReading            `json:"node,omitzero"`   // a node reading
+	Nodes map[string]NodeReading `json:"nodes,omitempty"` // node readings by name, if refreshed
 	// Cores is CPU by plane since the previous sample, for the live view.
-	Cores map[string]float64 `json:"cores,omitempty"`
+	Cores map[string]float64 `json:"cores,omitempty"` // CPU by plane since the last sample, cores
 }
 
 // Sink receives events. Event must not block for long: the runner waits for it.

@@ -21,19 +21,19 @@ import (
 // was removed, with all files. That of a results directory is written when the run
 // ends, and lists the manifests of its trials.
 type Manifest struct {
-	Schema string `json:"schema"`
-	Trial  string `json:"trial,omitempty"` // absent: of the directory
+	Schema string `json:"schema"`          // `tare.results/v1`
+	Trial  string `json:"trial,omitempty"` // the trial's `id`; absent: of the directory
 	// Complete: no other file belongs to the trial. It is false if tare ended before
 	// the deployment was removed: logs may then have grown.
-	Complete bool   `json:"complete,omitempty"`
-	Files    []File `json:"files"` // by name
+	Complete bool   `json:"complete,omitempty"` // all files are listed; absent if tare ended before the deployment was removed
+	Files    []File `json:"files"`              // by name
 }
 
 // File is one file of a [Manifest].
 type File struct {
-	Name   string `json:"name"` // within the trial's directory, with slashes
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // hexadecimal
+	Name   string `json:"name"`   // name in the trial's directory, with slashes
+	Bytes  int64  `json:"bytes"`  // size
+	SHA256 string `json:"sha256"` // SHA-256, hexadecimal
 }
 
 // measured are the files from which figures are computed, besides the record.

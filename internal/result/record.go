@@ -22,18 +22,18 @@ const Schema = "tare.results/v1"
 // Record contains the raw data of one finished trial: counters and counts, no
 // analysis. Latencies are beside it in latency.hdr.
 type Record struct {
-	Schema    string       `json:"schema"`
-	ID        string       `json:"id"`
-	Ordinal   int          `json:"ordinal"`
-	Block     int          `json:"block"`
-	Treatment string       `json:"treatment"`
-	Factors   plan.Factors `json:"factors"`
-	Control   bool         `json:"control,omitempty"`
-	Started   time.Time    `json:"started"`
-	Ended     time.Time    `json:"ended"`
+	Schema    string       `json:"schema"`            // `tare.results/v1`
+	ID        string       `json:"id"`                // the trial, as in the plan
+	Ordinal   int          `json:"ordinal"`           // as in the plan
+	Block     int          `json:"block"`             // as in the plan
+	Treatment string       `json:"treatment"`         // as in the plan
+	Factors   plan.Factors `json:"factors"`           // levels of the factors the experiment names
+	Control   bool         `json:"control,omitempty"` // the second baseline of an A/A pair
+	Started   time.Time    `json:"started"`           // when the trial began
+	Ended     time.Time    `json:"ended"`             // when it was recorded
 
-	Valid    bool      `json:"valid"`
-	Error    string    `json:"error,omitempty"` // the trial failed: all fields below may be absent
+	Valid    bool      `json:"valid"`           // the trial did not fail and no warning invalidates it
+	Error    string    `json:"error,omitempty"` // why the trial failed; later fields may be absent
 	Warnings []Warning `json:"warnings,omitempty"`
 
 	Phases []Phase       `json:"phases"`
@@ -41,15 +41,13 @@ type Record struct {
 	Load   *Load         `json:"load,omitempty"`
 	Tasks  []TaskUsage   `json:"tasks,omitempty"`
 	Node   *NodeUsage    `json:"node,omitempty"`
-	Edges  int           `json:"edges,omitempty"` // calls between services per request
+	Edges  int           `json:"edges,omitempty"` // calls per request between services, the entry included
 
 	// Faults that were injected, in that order, and the expectations of the trial.
 	Faults       []Fault          `json:"faults,omitempty"`
 	Expectations []expect.Outcome `json:"expectations,omitempty"`
 
-	// MeshCounters are counts of the data plane from the warm-up to the end, by
-	// name: "retries", "timeouts". The counts of a proxy ended by a fault are lost.
-	MeshCounters map[string]int64 `json:"meshCounters,omitempty"`
+	MeshCounters map[string]int64 `json:"meshCounters,omitempty"` // `retries` and `timeouts` of running proxies, from warm-up to end, with faults
 
 	// Balance compares the requests that were sent, proxied and served.
 	Balance *balance.Balance `json:"balance,omitempty"`
@@ -61,131 +59,110 @@ type Record struct {
 	// Probe is the calibration probe before and after the load.
 	Probe *Probe `json:"probe,omitempty"`
 
-	// Sampled replaces Tasks and Node where an import has rates instead of counters.
-	Sampled *Sampled `json:"sampled,omitempty"`
+	Sampled *Sampled `json:"sampled,omitempty"` // resource figures of an import, instead of counters
 
-	// Manifested: the trial has a manifest.json; older trials have none.
-	Manifested bool `json:"manifested,omitempty"`
+	Manifested bool `json:"manifested,omitempty"` // the trial has a `manifest.json`; absent in records of older versions
 }
 
 // Probe is the time of a fixed piece of work on the trial's CPUs, before and
 // after the load; nil: not measured.
 type Probe struct {
-	Before *probe.Reading `json:"before,omitempty"`
-	After  *probe.Reading `json:"after,omitempty"`
+	Before *probe.Reading `json:"before,omitempty"` // calibration probe before the load; absent: none
+	After  *probe.Reading `json:"after,omitempty"`  // the same after the load
 }
 
 // Warning is stored with the figures it concerns, and has a hint.
 type Warning struct {
-	Code    string `json:"code"` // stable, e.g. "generator-late", "rate-missed"
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-	// Invalidates marks a trial that cannot be used.
-	Invalidates bool `json:"invalidates,omitempty"`
-	// Withholds marks metrics of this trial that must not be used; others may.
-	Withholds bool `json:"withholds,omitempty"`
-	// Metrics are the base names of the metrics it concerns ("latency_ms"); empty:
-	// all.
-	Metrics []string `json:"metrics,omitempty"`
+	Code        string   `json:"code"`                  // stable code
+	Message     string   `json:"message"`               // finding
+	Hint        string   `json:"hint,omitempty"`        // remedy
+	Invalidates bool     `json:"invalidates,omitempty"` // the trial cannot be used
+	Withholds   bool     `json:"withholds,omitempty"`   // the metrics in `warnings[].metrics` are not used
+	Metrics     []string `json:"metrics,omitempty"`     // metrics without their part (`latency_ms`); absent: all
 }
 
 // Phase is the actual time of one phase of a trial.
 type Phase struct {
-	Name  string    `json:"name"`
-	Start time.Time `json:"start"`
-	End   time.Time `json:"end"`
+	Name  string    `json:"name"`  // `deploy`, `verify`, `settle`, `warm-up`, `measure`, `drain`
+	Start time.Time `json:"start"` // when it began
+	End   time.Time `json:"end"`   // when it ended
 }
 
 // Fault is one injected fault.
 type Fault struct {
-	Index   int       `json:"index"` // in the experiment's faults, from 0
-	Kind    string    `json:"kind"`
-	Targets []string  `json:"targets"`       // tasks, or pods
-	Start   time.Time `json:"start"`         // of the injection
-	Done    time.Time `json:"done,omitzero"` // end of the injection: draining a task takes time
-	Healed  time.Time `json:"healed,omitzero"`
+	Index   int       `json:"index"`           // which of the experiment's `faults`, from 0
+	Kind    string    `json:"kind"`            // kind of fault
+	Targets []string  `json:"targets"`         // affected tasks or pods
+	Start   time.Time `json:"start"`           // when it was injected
+	Done    time.Time `json:"done,omitzero"`   // when the injection was complete
+	Healed  time.Time `json:"healed,omitzero"` // when it was healed; absent: at the end
 }
 
 // Load is the result of the load generator in the measure phase. Fields unknown
 // to the generator are absent.
 type Load struct {
-	Generator string `json:"generator"`
-	Version   string `json:"version,omitempty"`
-	// Loop is "open", "closed", or "paced": closed connections that wait between
-	// requests to keep a rate, so that a slow server slows the load.
-	Loop     string `json:"loop"`
-	Arrivals string `json:"arrivals,omitempty"`
+	Generator string `json:"generator"`          // name of the load generator
+	Version   string `json:"version,omitempty"`  // its version
+	Loop      string `json:"loop"`               // `open`, `closed`, or `paced`: connections that wait between requests to keep a rate
+	Arrivals  string `json:"arrivals,omitempty"` // `constant` or `poisson`
 
-	Start time.Time `json:"start"` // of the measure window
-	End   time.Time `json:"end"`
+	Start time.Time `json:"start"` // beginning of the measure window
+	End   time.Time `json:"end"`   // its end
 
-	// Workers shared the load and started SkewUS apart; absent: one process sent all
-	// of it.
-	Workers int      `json:"workers,omitempty"`
-	SkewUS  *float64 `json:"skewUS,omitempty"`
+	Workers int      `json:"workers,omitempty"` // load workers; absent: one process
+	SkewUS  *float64 `json:"skewUS,omitempty"`  // time between first and last worker start, µs
 
-	AskedRate   float64 `json:"askedRate,omitempty"` // 1/s; absent in a closed loop
-	Connections int     `json:"connections"`
-	Intended    int64   `json:"intended"`
-	Sent        int64   `json:"sent"`
-	Completed   int64   `json:"completed"` // responses within the window: the denominator of cost per request
-	// Retried counts retried requests, after a GOAWAY or a refused stream.
-	Retried int64 `json:"retried,omitempty"`
-	// BacklogStart and BacklogEnd count requests due before the start and the end of the
-	// window that had not ended by then; absent if the generator does not count them.
-	BacklogStart *int64 `json:"backlogStart,omitempty"`
-	BacklogEnd   *int64 `json:"backlogEnd,omitempty"`
+	AskedRate    float64 `json:"askedRate,omitempty"`    // requests per second asked for; absent in a closed loop
+	Connections  int     `json:"connections"`            // connections used
+	Intended     int64   `json:"intended"`               // requests scheduled in the window
+	Sent         int64   `json:"sent"`                   // requests sent of these
+	Completed    int64   `json:"completed"`              // answers received in the window; the divisor of costs
+	Retried      int64   `json:"retried,omitempty"`      // [retried requests](load.md#retries)
+	BacklogStart *int64  `json:"backlogStart,omitempty"` // requests due before the window and not ended at its start; absent if not counted
+	BacklogEnd   *int64  `json:"backlogEnd,omitempty"`   // requests due before the end of the window and not ended by then; absent if not counted
 
 	// Whole are the requests of the whole load; absent if the generator does not count them.
 	Whole *Whole `json:"whole,omitempty"`
 
-	Classes  map[string]int64 `json:"classes"`
-	Statuses map[string]int64 `json:"statuses,omitempty"`
-	Errors   map[string]int64 `json:"errors,omitempty"`
+	Classes  map[string]int64 `json:"classes"`            // finished requests by class: `2xx`, `status`, `timeout`, `conn`
+	Statuses map[string]int64 `json:"statuses,omitempty"` // answers by status code
+	Errors   map[string]int64 `json:"errors,omitempty"`   // failures by kind
 	// Routes are figures by path or name of the request, if the load has several.
 	Routes   map[string]RouteTimes `json:"routes,omitempty"`
-	BytesIn  int64                 `json:"bytesIn"`
-	BytesOut int64                 `json:"bytesOut"`
+	BytesIn  int64                 `json:"bytesIn"`  // bytes received in the window, headers included
+	BytesOut int64                 `json:"bytesOut"` // bytes sent in the window
 
-	// WarmupSeconds is the start of the measure window in latency.hdr, and
-	// MeasureSeconds its length; both count from the log's start time.
-	WarmupSeconds  float64 `json:"warmupSeconds"`
-	MeasureSeconds float64 `json:"measureSeconds"`
+	WarmupSeconds  float64 `json:"warmupSeconds"`  // start of the window in `latency.hdr`, s from the log's start
+	MeasureSeconds float64 `json:"measureSeconds"` // length of the window, s
 	// Slices are those of the measure window in which this trial had the load; absent: it had the
 	// whole window. Counts are of these slices, and so is the CPU of tasks.
 	Slices      *OwnSlices        `json:"slices,omitempty"`
 	SliceCounts []load.SliceCount `json:"-"` // slices.csv has them
 
-	LatenessP50US  *float64 `json:"latenessP50US,omitempty"`
-	LatenessP99US  *float64 `json:"latenessP99US,omitempty"`
-	LatenessMaxUS  *float64 `json:"latenessMaxUS,omitempty"`
-	CPUSeconds     *float64 `json:"cpuSeconds,omitempty"`
-	ThreadCPURatio *float64 `json:"threadCPURatio,omitempty"`
+	LatenessP50US  *float64 `json:"latenessP50US,omitempty"`  // median lateness, µs
+	LatenessP99US  *float64 `json:"latenessP99US,omitempty"`  // 99th percentile of lateness, µs
+	LatenessMaxUS  *float64 `json:"latenessMaxUS,omitempty"`  // maximum lateness, µs
+	CPUSeconds     *float64 `json:"cpuSeconds,omitempty"`     // CPU time of the generator in the window
+	ThreadCPURatio *float64 `json:"threadCPURatio,omitempty"` // CPU of its busiest thread over wall time, 0..1
 	// OwnLatenessP99US is the lateness caused by the generator itself. It excludes
 	// the wait for a free connection, which the server causes. Judge the generator
 	// by it.
-	OwnLatenessP99US *float64 `json:"ownLatenessP99US,omitempty"`
-	// Verdict is the generator's own: "ok" or "invalid: …"; absent if it has none.
-	Verdict  string   `json:"verdict,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	OwnLatenessP99US *float64 `json:"ownLatenessP99US,omitempty"` // 99th percentile of lateness without waiting for a free connection, µs
+	Verdict          string   `json:"verdict,omitempty"`          // the generator's own verdict: `ok` or `invalid: …`
+	Warnings         []string `json:"warnings,omitempty"`         // reasons for the verdict
 
-	// Recorded is the number of requests of latency.hdr in the measure window, if
-	// the generator records fewer than it counts (wrk2 omits its calibration); 0:
-	// all of class 2xx.
-	Recorded int64 `json:"recorded,omitempty"`
-	// Published are the distributions printed by the source, one per generator.
-	Published []Latency `json:"published,omitempty"`
+	Recorded  int64     `json:"recorded,omitempty"`  // requests of the window in `latency.hdr`, if fewer than counted
+	Published []Latency `json:"published,omitempty"` // distributions as an import's source published them
 }
 
 // Whole counts the requests of the whole load, warm-up and tail included: those that the
 // application can have received.
 type Whole struct {
-	Sent        int64 `json:"sent"`                 // followed redirects included
-	Unanswered  int64 `json:"unanswered,omitempty"` // of these, those without an answer
-	Failed      int64 `json:"failed,omitempty"`     // of these, those answered with status 400 or above, or a grpc-status other than 0
-	Connections int64 `json:"connections,omitempty"`
-	// Unsure requests may have been sent beyond Sent.
-	Unsure int64 `json:"unsure,omitempty"`
+	Sent        int64 `json:"sent"`                  // requests sent in the whole load, warm-up and tail included; absent if not counted
+	Unanswered  int64 `json:"unanswered,omitempty"`  // of these, without an answer
+	Failed      int64 `json:"failed,omitempty"`      // of these, answered with status 400 or above, or a grpc-status other than 0
+	Connections int64 `json:"connections,omitempty"` // connections opened
+	Unsure      int64 `json:"unsure,omitempty"`      // requests that may have been sent beyond `sent`
 }
 
 // Plus adds the counts of another part of the load; nil if one of them is unknown.
@@ -198,9 +175,9 @@ func (w *Whole) Plus(o *Whole) *Whole {
 
 // OwnSlices are the time slices of one trial of a round.
 type OwnSlices struct {
-	Count         int     `json:"count"`
-	LengthSeconds float64 `json:"lengthSeconds"`
-	GuardSeconds  float64 `json:"guardSeconds"` // end of each slice without load
+	Count         int     `json:"count"`         // time slices of this trial in the window; `slices` is absent if it had the whole window
+	LengthSeconds float64 `json:"lengthSeconds"` // length of a slice, s
+	GuardSeconds  float64 `json:"guardSeconds"`  // end of each slice without load, s
 }
 
 // LoadedSeconds is the part of the measure window in which the trial had the load, guards excluded.
@@ -214,72 +191,62 @@ func (l *Load) LoadedSeconds() float64 {
 // RouteTimes are the figures of one path or kind of request. Requests and times are of 2xx
 // responses only.
 type RouteTimes struct {
-	Requests int64   `json:"requests"`
-	MeanMS   float64 `json:"meanMS"` // from the actual send to the last byte
-	// Failed counts all other outcomes, and P50MS to P99MS are quantiles of the response
-	// time; absent in records of other generators.
-	Failed int64   `json:"failed,omitempty"`
-	P50MS  float64 `json:"p50MS,omitempty"`
-	P90MS  float64 `json:"p90MS,omitempty"`
-	P99MS  float64 `json:"p99MS,omitempty"`
+	Requests int64   `json:"requests"`         // 2xx answers by path or name of the request, with several
+	MeanMS   float64 `json:"meanMS"`           // their mean service time, ms
+	Failed   int64   `json:"failed,omitempty"` // requests of any other outcome
+	P50MS    float64 `json:"p50MS,omitempty"`  // median of their response time, ms
+	P90MS    float64 `json:"p90MS,omitempty"`  // 90 % quantile of it, ms
+	P99MS    float64 `json:"p99MS,omitempty"`  // 99 % quantile of it, ms
 }
 
 // Stage is the duration of requests as measured by a service.
 type Stage struct {
-	Route   string  `json:"route"`
-	Stage   string  `json:"stage"` // "total", "calc"
-	Count   int64   `json:"count"`
-	Seconds float64 `json:"seconds"` // sum
+	Route   string  `json:"route"`   // path of a service with its own timings (topology `sidecar-or-not`)
+	Stage   string  `json:"stage"`   // `total`: the request at the server; `calc`: the function call
+	Count   int64   `json:"count"`   // requests that ended in the measure phase
+	Seconds float64 `json:"seconds"` // the sum of their times
 }
 
 // Reading is one reading of one task. Counters are cumulative. The time is that
 // of the reading, not of the request for it.
 type Reading struct {
-	At          time.Time `json:"at"`
-	CPU         int64     `json:"cpu"`                   // ns, all threads, exited ones included
-	RSS         int64     `json:"rss,omitempty"`         // bytes
-	Peak        int64     `json:"peak,omitempty"`        // bytes, since the task started
-	PSS         *int64    `json:"pss,omitempty"`         // bytes; absent if it cannot be read
-	Voluntary   int64     `json:"voluntary,omitempty"`   // context switches
-	Involuntary int64     `json:"involuntary,omitempty"` // context switches
+	At          time.Time `json:"at"`                    // time of the reading
+	CPU         int64     `json:"cpu"`                   // CPU time since the task began, ns, ended threads included
+	RSS         int64     `json:"rss,omitempty"`         // resident memory, bytes
+	Peak        int64     `json:"peak,omitempty"`        // peak resident memory, bytes
+	PSS         *int64    `json:"pss,omitempty"`         // proportional set size, bytes; read at the end
+	Voluntary   int64     `json:"voluntary,omitempty"`   // voluntary context switches of live threads; read at the edges
+	Involuntary int64     `json:"involuntary,omitempty"` // involuntary context switches
 
-	// For a container: CPU throttling in ns (absent if unknown), restarts, OOMKills.
-	Throttled *int64 `json:"throttled,omitempty"`
-	Restarts  int    `json:"restarts,omitempty"`
-	OOMKills  int    `json:"oomKills,omitempty"`
+	Throttled *int64 `json:"throttled,omitempty"` // time throttled by a CPU limit, ns; read at the edges, as the next two
+	Restarts  int    `json:"restarts,omitempty"`  // restarts of the container
+	OOMKills  int    `json:"oomKills,omitempty"`  // times it was OOMKilled
 }
 
 // TaskUsage is one task at the start and the end of the measure phase.
 type TaskUsage struct {
 	mesh.Task
-	Start Reading `json:"start"`
-	End   Reading `json:"end"`
-	// Ended: a fault ended the task within the measure phase. Its end counters are
-	// then the final ones, and it holds no memory.
-	Ended bool `json:"ended,omitempty"`
-	// IdleCPU is the CPU outside the trial's slices, ns; absent without slices. End.CPU is then
-	// Start.CPU plus the CPU in its slices.
-	IdleCPU *int64 `json:"idleCPU,omitempty"`
-	// Missing is the reason for a missing reading at an edge; the figures are then
-	// unknown.
-	Missing string `json:"missing,omitempty"`
+	Start   Reading `json:"start"`             // reading at the beginning of the measure phase
+	End     Reading `json:"end"`               // reading at its end
+	Ended   bool    `json:"ended,omitempty"`   // a fault ended it in the measure phase; `end` is its last reading
+	IdleCPU *int64  `json:"idleCPU,omitempty"` // idle CPU outside the trial's slices, ns; absent without slices
+	Missing string  `json:"missing,omitempty"` // why its usage is unknown
 }
 
 // NodeReading is one reading of the whole machine, ns of CPU time since boot.
 type NodeReading struct {
-	At    time.Time `json:"at"`
-	Busy  int64     `json:"busy"`  // ns, all but idle and iowait
-	Steal int64     `json:"steal"` // ns of steal time
-	// Memory is the working set, bytes; absent if unknown.
-	Memory int64 `json:"memory,omitempty"`
+	At     time.Time `json:"at"`               // when it was read
+	Busy   int64     `json:"busy"`             // CPU time since boot without idle, I/O wait and steal, ns, in ticks of 10 ms
+	Steal  int64     `json:"steal"`            // steal time, ns
+	Memory int64     `json:"memory,omitempty"` // working set of the node, bytes; of a cluster
 }
 
 // NodeUsage is the whole machine, or the sum of all nodes, at the start and the
 // end of the measure phase.
 type NodeUsage struct {
-	CPUs  int         `json:"cpus"`
-	Start NodeReading `json:"start"`
-	End   NodeReading `json:"end"`
+	CPUs  int         `json:"cpus"`  // number of processors of the machine
+	Start NodeReading `json:"start"` // node reading at the beginning of the measure phase
+	End   NodeReading `json:"end"`   // node reading at its end
 	// Nodes are the individual nodes of a cluster.
 	Nodes []MachineUsage `json:"nodes,omitempty"`
 }
@@ -287,37 +254,32 @@ type NodeUsage struct {
 // MachineUsage is one node of a cluster at the start and the end of the measure
 // phase.
 type MachineUsage struct {
-	Name              string      `json:"name"`
-	CPUs              int         `json:"cpus"`
-	AllocatableCPU    float64     `json:"allocatableCPU"`    // cores available to pods
-	AllocatableMemory int64       `json:"allocatableMemory"` // bytes available to pods
-	Start             NodeReading `json:"start"`
-	End               NodeReading `json:"end"`
+	Name              string      `json:"name"`              // a node of a cluster; `node` is their sum
+	CPUs              int         `json:"cpus"`              // its processors
+	AllocatableCPU    float64     `json:"allocatableCPU"`    // allocatable cores
+	AllocatableMemory int64       `json:"allocatableMemory"` // allocatable memory, bytes
+	Start             NodeReading `json:"start"`             // node reading at the beginning of the measure phase
+	End               NodeReading `json:"end"`               // node reading at its end
 }
 
 // Environment is the environment of the results, beyond the experiment file.
 type Environment struct {
-	Schema   string            `json:"schema"`
-	Time     time.Time         `json:"time"`
-	Tare     string            `json:"tare"` // version
-	Command  []string          `json:"command"`
-	Platform string            `json:"platform"`
-	OS       string            `json:"os"`
-	Arch     string            `json:"arch"`
-	Kernel   string            `json:"kernel,omitempty"`
-	CPUModel string            `json:"cpuModel,omitempty"`
-	CPUs     int               `json:"cpus"`
-	MemoryMB int64             `json:"memoryMB,omitempty"`
-	Governor string            `json:"governor,omitempty"`
-	Versions map[string]string `json:"versions,omitempty"` // of data planes and generators
-	// Meshes are the SHA-256 (hex) of the definitions of all meshes used, by name:
-	// one name can have different definitions.
-	Meshes map[string]string `json:"meshes,omitempty"`
+	Schema   string            `json:"schema"`             // `tare.results/v1`
+	Time     time.Time         `json:"time"`               // when the run began
+	Tare     string            `json:"tare"`               // version of tare
+	Command  []string          `json:"command"`            // the command line
+	Platform string            `json:"platform"`           // where trials ran
+	OS       string            `json:"os"`                 // operating system
+	Arch     string            `json:"arch"`               // processor architecture
+	Kernel   string            `json:"kernel,omitempty"`   // release of the kernel
+	CPUModel string            `json:"cpuModel,omitempty"` // CPU models, separated by commas
+	CPUs     int               `json:"cpus"`               // number of processors of the machine
+	MemoryMB int64             `json:"memoryMB,omitempty"` // memory of the machine, 10⁶ bytes
+	Governor string            `json:"governor,omitempty"` // frequency governors, separated by commas
+	Versions map[string]string `json:"versions,omitempty"` // versions of data planes and generators, by name
+	Meshes   map[string]string `json:"meshes,omitempty"`   // SHA-256 of each mesh definition, by name
 	// Provides are the features of the meshes, by name.
-	Provides map[string]mesh.Provides `json:"provides,omitempty"`
-	// Variants of meshes, by name: what each comes from, and its changes in words.
-	Variants map[string]string `json:"variants,omitempty"`
-	// ExperimentSHA256 is the hash of experiment.yaml, hex: a resumed run needs the
-	// same bytes.
-	ExperimentSHA256 string `json:"experimentSHA256,omitempty"`
+	Provides         map[string]mesh.Provides `json:"provides,omitempty"`
+	Variants         map[string]string        `json:"variants,omitempty"`         // variants of meshes, by name: the origin, and the changes in words
+	ExperimentSHA256 string                   `json:"experimentSHA256,omitempty"` // SHA-256 of `experiment.yaml`, hexadecimal
 }

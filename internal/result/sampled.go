@@ -12,18 +12,14 @@ import (
 // intervals, instead of counters read at the edges. Imports use it. Figures
 // missing from the source are null or absent: unknown, never zero.
 type Sampled struct {
-	// Source is the publisher of the figures, e.g. "Kubernetes Metrics API".
-	Source string `json:"source"`
-	// Tasks add up: the sum of a plane's tasks is the whole plane. The unnamed part
-	// of a plane is a task with the role [RoleRemainder].
-	Tasks []mesh.Task   `json:"tasks"`
-	Nodes []SampledNode `json:"nodes,omitempty"`
+	Source string        `json:"source"`          // publisher, such as `Kubernetes Metrics API`
+	Tasks  []mesh.Task   `json:"tasks"`           // parts of each plane; role `remainder` holds the unnamed rest
+	Nodes  []SampledNode `json:"nodes,omitempty"` // machines: `name`, `allocatableCores`, `allocatableMemory` (bytes)
 	// Rows are all rows of the file in the order of their times. The measure phase
 	// of the record selects the rows that count.
 	Rows SampledRows `json:"rows"`
-	// Unknown are the planes of which the source has only a part. A plane without a
-	// task is always unknown.
-	Unknown []metric.Plane `json:"unknown,omitempty"`
+	// A plane without a task is always unknown.
+	Unknown []metric.Plane `json:"unknown,omitempty"` // planes that the source contains in part
 }
 
 // RoleRemainder marks the task for the part of a plane beyond its named tasks.
@@ -42,14 +38,12 @@ type SampledNode struct {
 // SampledRow is one sample. The slices are as long as Tasks, and as Nodes. An
 // absent slice is unknown throughout.
 type SampledRow struct {
-	At time.Time `json:"at"`
-	// Repeat marks a row without a new reading. It contains no figures: those of the
-	// previous row apply.
-	Repeat     bool  `json:"repeat,omitempty"`
-	Cores      Cells `json:"cores,omitempty"`
-	Memory     Cells `json:"memory,omitempty"` // bytes, working set
-	NodeCores  Cells `json:"nodeCores,omitempty"`
-	NodeMemory Cells `json:"nodeMemory,omitempty"` // bytes
+	At         time.Time `json:"at"`                   // when the row was read
+	Repeat     bool      `json:"repeat,omitempty"`     // repeats the row before and holds no figures
+	Cores      Cells     `json:"cores,omitempty"`      // CPU, cores, in the order of `tasks`
+	Memory     Cells     `json:"memory,omitempty"`     // working set, bytes
+	NodeCores  Cells     `json:"nodeCores,omitempty"`  // CPU by machine, in the order of `nodes`: the sum of its pods
+	NodeMemory Cells     `json:"nodeMemory,omitempty"` // memory likewise, bytes
 }
 
 // Expanded returns the rows with the figures of repeats filled in.

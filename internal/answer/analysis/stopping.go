@@ -18,7 +18,7 @@ import (
 // The width hardly depends on the difference: for normal observations mean and
 // deviation are independent. The interval almost keeps its coverage as it narrows
 // (Chow, Robbins, Annals of Mathematical Statistics 1965); [stats.ExtraBlocks]
-// corrects the rest. docs/explanation/methodology.md has the simulation.
+// corrects the rest. docs/lab/coverage.md has the simulation.
 type Stopping struct {
 	Until   string `json:"until"`
 	Min     int    `json:"min"`

@@ -86,10 +86,10 @@ func autocorrelated(r *rand.Rand) float64 {
 	return sum / 30
 }
 
-// documentedCoverage reads the table in docs/explanation/methodology.md, by the name of the shape.
+// documentedCoverage reads the table in docs/lab/coverage.md, by the name of the shape.
 func documentedCoverage(t *testing.T) map[string][]float64 {
 	t.Helper()
-	b, err := os.ReadFile("../../../docs/explanation/methodology.md")
+	b, err := os.ReadFile("../../../docs/lab/coverage.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestCoverageWhenStoppingAtAWidth(t *testing.T) {
 	}
 }
 
-// checkDocumented holds a figure to the table in docs/explanation/methodology.md; fewer experiments may differ more.
+// checkDocumented holds a figure to the table in docs/lab/coverage.md; fewer experiments may differ more.
 func checkDocumented(t *testing.T, row []float64, column int, got float64, experiments int) {
 	t.Helper()
 	slack := 0.005 // another processor may round a few experiments the other way
@@ -80,6 +80,6 @@ func checkDocumented(t *testing.T, row []float64, column int, got float64, exper
 		slack = 4 * math.Sqrt(0.05*0.95/float64(experiments))
 	}
 	if column >= len(row) || math.Abs(row[column]-got) > slack {
-		t.Errorf("covers %.3f; docs/explanation/methodology.md has %v in column %d", got, row, column+1)
+		t.Errorf("covers %.3f; docs/lab/coverage.md has %v in column %d", got, row, column+1)
 	}
 }

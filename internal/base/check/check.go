@@ -3,12 +3,11 @@ package check
 
 // Check is one verified property of a deployment, with its evidence.
 type Check struct {
-	Name   string `json:"name"` // such as "inbound counter"
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"` // the evidence, such as "http.inbound.downstream_rq_total moved by 20, 20 probes"
-	Hint   string `json:"hint,omitempty"`
-	// Caution limits the use of the figures although the check passed. It becomes a warning of the trial.
-	Caution string `json:"caution,omitempty"`
+	Name    string `json:"name"`              // verification step
+	OK      bool   `json:"ok"`                // whether it holds
+	Detail  string `json:"detail"`            // finding
+	Hint    string `json:"hint,omitempty"`    // remedy
+	Caution string `json:"caution,omitempty"` // limitation of a passed check
 }
 
 // Failed returns the first check that does not hold.

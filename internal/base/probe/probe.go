@@ -33,18 +33,18 @@ const (
 
 // Reading is the result of a probe. Programs exchange it as JSON.
 type Reading struct {
-	Work string        `json:"work"`
+	Work string        `json:"work"` // name of the work
 	At   time.Time     `json:"at"`   // its beginning
-	Took time.Duration `json:"took"` // wall clock, ns
+	Took time.Duration `json:"took"` // wall-clock duration, ns
 	CPUs []Processor   `json:"cpus"` // side by side
 }
 
 // Processor is the part of one processor.
 type Processor struct {
-	Node   string `json:"node,omitempty"` // of a cluster
-	CPU    int    `json:"cpu"`
-	Pieces int64  `json:"pieces"`
-	NS     int64  `json:"ns"` // CPU time of the thread that was pinned to it, user and system
+	Node   string `json:"node,omitempty"` // node of the processor; of a cluster
+	CPU    int    `json:"cpu"`            // processor
+	Pieces int64  `json:"pieces"`         // pieces done
+	NS     int64  `json:"ns"`             // user and system CPU time, ns
 }
 
 // Microseconds returns the mean CPU time of a piece over the processors; not ok if

@@ -54,11 +54,11 @@ type Trial struct {
 
 // Outcome is the result of a condition.
 type Outcome struct {
-	Expect string   `json:"expect"`
-	OK     bool     `json:"ok"`
-	Value  *float64 `json:"value,omitempty"` // in Unit; absent: it could not be measured
-	Unit   string   `json:"unit,omitempty"`
-	Detail string   `json:"detail"` // the observation, as text
+	Expect string   `json:"expect"`          // a condition of the experiment's `expect`
+	OK     bool     `json:"ok"`              // whether it holds; unmeasured is false
+	Value  *float64 `json:"value,omitempty"` // measured value; absent: unknown
+	Unit   string   `json:"unit,omitempty"`  // its unit
+	Detail string   `json:"detail"`          // explanation
 }
 
 // tolerated is the max share of failed requests in a second without an outage.

@@ -24,10 +24,10 @@ type Definition struct {
 
 // Provides lists features of the mesh, so that a report can point out a comparison of unequal meshes.
 type Provides struct {
-	MTLS      bool `yaml:"mtls,omitempty" json:"mtls"`
-	L7        bool `yaml:"l7,omitempty" json:"l7"` // understands requests, not only connections
-	Retries   bool `yaml:"retries,omitempty" json:"retries"`
-	Telemetry bool `yaml:"telemetry,omitempty" json:"telemetry"`
+	MTLS      bool `yaml:"mtls,omitempty" json:"mtls"`           // the mesh, by name, provides mutual TLS
+	L7        bool `yaml:"l7,omitempty" json:"l7"`               // it provides L7 routing
+	Retries   bool `yaml:"retries,omitempty" json:"retries"`     // it provides retries
+	Telemetry bool `yaml:"telemetry,omitempty" json:"telemetry"` // it provides telemetry
 }
 
 // Local is a data plane of one sidecar process per pod, and its control plane.
@@ -169,15 +169,15 @@ type Verify struct {
 
 // Task is one process or container as attribution sees it.
 type Task struct {
-	ID        string            `json:"id"` // unique within a trial, e.g. "echo-0/app"
-	Namespace string            `json:"namespace,omitempty"`
-	Pod       string            `json:"pod"`
-	Service   string            `json:"service,omitempty"`
-	Container string            `json:"container"` // "app", "sidecar", "load", "tare"
-	Labels    map[string]string `json:"labels,omitempty"`
-	Plane     metric.Plane      `json:"plane"`
-	Role      string            `json:"role,omitempty"`      // sidecar, node-proxy, waypoint, …
-	Component string            `json:"component,omitempty"` // "load" for the load generator's own proxy
+	ID        string            `json:"id"`                  // process or container, unique in the trial
+	Namespace string            `json:"namespace,omitempty"` // its namespace
+	Pod       string            `json:"pod"`                 // its pod; locally, a replica with its sidecar
+	Service   string            `json:"service,omitempty"`   // its service
+	Container string            `json:"container"`           // `app`, `sidecar`, `load`, `tare`, …
+	Labels    map[string]string `json:"labels,omitempty"`    // its labels
+	Plane     metric.Plane      `json:"plane"`               // `app`, `data`, `control`, `platform`, `unattributed`, `load`, `harness`
+	Role      string            `json:"role,omitempty"`      // `sidecar`, `node-proxy`, `waypoint`, …
+	Component string            `json:"component,omitempty"` // `load` for the load generator's own proxy
 }
 
 // Roles of a node's CPU outside its pods.

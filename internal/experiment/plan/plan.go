@@ -21,49 +21,40 @@ type Factors map[string]any
 
 // Treatment is one combination of factor levels, resolved.
 type Treatment struct {
-	ID      string            `json:"id"` // file-name safe, unique in the plan, e.g. "envoy-rate1000"
-	Factors Factors           `json:"factors"`
-	Levels  experiment.Levels `json:"levels"`            // the same, typed, with defaults filled in
-	Control bool              `json:"control,omitempty"` // the second baseline of an A/A pair
-	// Reference is the reference proxy beside a baseline: the standard weight.
-	Reference bool   `json:"reference,omitempty"`
-	Baseline  string `json:"baseline,omitempty"` // ID of the treatment this one is compared with; empty for a baseline
+	ID        string            `json:"id"`                  // name, safe in file names, unique
+	Factors   Factors           `json:"factors"`             // levels of the experiment's factors
+	Levels    experiment.Levels `json:"levels"`              // the same, typed, with defaults filled in
+	Control   bool              `json:"control,omitempty"`   // the second baseline of an A/A pair
+	Reference bool              `json:"reference,omitempty"` // the reference proxy beside a baseline: the standard weight
+	Baseline  string            `json:"baseline,omitempty"`  // its baseline; absent for a baseline
 }
 
 // Trial is one run of one treatment in one block.
 type Trial struct {
-	ID        string `json:"id"`      // "<ordinal>-<treatment>-b<block>", also its directory
-	Ordinal   int    `json:"ordinal"` // from 1, in order of execution
-	Block     int    `json:"block"`   // from 1
-	Treatment string `json:"treatment"`
+	ID        string `json:"id"`        // name of the trial and of its directory
+	Ordinal   int    `json:"ordinal"`   // position in the order, from 1
+	Block     int    `json:"block"`     // block, from 1
+	Treatment string `json:"treatment"` // a treatment's `id`
 	// Seed of the trial's arrivals. The same for all treatments of a block: common random numbers narrow paired differences.
-	Seed uint64 `json:"seed"`
-	// Round is the number of the round, from 1, with order interleaved. Its trials are deployed
-	// at once and share one schedule in slices; they are consecutive. 0: the trial runs alone.
-	Round int `json:"round,omitempty"`
+	Seed  uint64 `json:"seed"`            // seed of the arrivals; equal within a block
+	Round int    `json:"round,omitempty"` // round whose trials run at once, from 1; absent for a trial alone
 }
 
 // Plan is the output of `tare plan`, and the content of plan.json.
 type Plan struct {
-	Schema     string `json:"schema"` // tare.plan/v1
-	Experiment string `json:"experiment"`
-	Seed       uint64 `json:"seed"`
-	Blocks     int    `json:"blocks"` // the most, where Until is given
-	// Until is how narrow an interval must be for the run to stop, from MinBlocks on; empty: it does not stop early.
-	MinBlocks int    `json:"minBlocks,omitempty"`
-	Until     string `json:"until,omitempty"`
-	// Way that the load takes to the application, in words; empty: to the entry.
-	Way string `json:"way,omitempty"`
-	// Order of the trials if not random within each block: experiment.OrderBalanced, OrderTurns, OrderOnce or OrderInterleaved.
-	Order string `json:"order,omitempty"`
+	Schema     string `json:"schema"`              // `tare.plan/v1`
+	Experiment string `json:"experiment"`          // the experiment's name
+	Seed       uint64 `json:"seed"`                // seed of the order
+	Blocks     int    `json:"blocks"`              // maximum number of blocks
+	MinBlocks  int    `json:"minBlocks,omitempty"` // minimum number of blocks; absent without early stop
+	Until      string `json:"until,omitempty"`     // interval width at which the run stops
+	Way        string `json:"way,omitempty"`       // path of the load to the application, unless it is the entry
+	Order      string `json:"order,omitempty"`     // `balanced`, `turns`, `once` or `interleaved`; absent for random order
 	// Slices of rounds; absent without rounds.
-	Slices     *Slices     `json:"slices,omitempty"`
-	Treatments []Treatment `json:"treatments"`
-	Trials     []Trial     `json:"trials"`
-	// TrialTime is the expected duration of one trial and Expected of them all,
-	// in nanoseconds: the phases plus an allowance for deploying and removing.
-	TrialTime time.Duration `json:"trialTime"`
-	Expected  time.Duration `json:"expected"`
-	// MeshChanges is the number of installs and uninstalls of meshes in a cluster; Expected includes their time.
-	MeshChanges int `json:"meshChanges,omitempty"`
+	Slices      *Slices       `json:"slices,omitempty"`
+	Treatments  []Treatment   `json:"treatments"`
+	Trials      []Trial       `json:"trials"`
+	TrialTime   time.Duration `json:"trialTime"`             // expected duration of a trial, ns
+	Expected    time.Duration `json:"expected"`              // expected duration of all trials, ns
+	MeshChanges int           `json:"meshChanges,omitempty"` // mesh installs and uninstalls; `expected` includes them
 }

@@ -13,11 +13,10 @@ import (
 
 // Slices are the time slices of a round.
 type Slices struct {
-	Length time.Duration `json:"length"`
-	Guard  time.Duration `json:"guard"`
-	// Warmup and Measure are the slices of each treatment in the phases.
-	Warmup  int `json:"warmup"`
-	Measure int `json:"measure"`
+	Length  time.Duration `json:"length"`  // length of a time slice, ns; `slices` is absent without rounds
+	Guard   time.Duration `json:"guard"`   // end of each slice without load, ns
+	Warmup  int           `json:"warmup"`  // slices of each trial of a round in the warm-up
+	Measure int           `json:"measure"` // the same in the measure phase
 }
 
 // group is what the treatments of a round have in common: the baseline, if the plan has one, and

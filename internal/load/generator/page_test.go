@@ -1,25 +1,58 @@
 package generator
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 )
 
-// TestThePageHasEveryMeaning checks that the documentation page contains every definition that a report prints.
+var update = flag.Bool("update", false, "write the table of docs/reference/generators.md again")
+
+const (
+	generatorsPage = "../../../docs/reference/generators.md"
+	meaningsBegin  = "<!-- meanings: go test ./internal/load/generator -run TestThePageHasEveryMeaning -update -->\n"
+	meaningsEnd    = "\n<!-- end -->\n"
+)
+
+// meaningTable has every definition of a latency that a report prints.
+func meaningTable() string {
+	var b strings.Builder
+	b.WriteString("\n| generator | clock | |\n|---|---|---|\n")
+	last := ""
+	for _, m := range meanings {
+		name := ""
+		if m.generator != last {
+			name, last = "`"+m.generator+"` ", m.generator
+		}
+		fmt.Fprintf(&b, "| %s| %s | %s |\n", name, m.of, m.text)
+	}
+	return b.String()
+}
+
 func TestThePageHasEveryMeaning(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/generators.md")
+	b, err := os.ReadFile(generatorsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range meanings {
-		if !strings.Contains(string(page), "| "+m.of+" | "+m.text+" |") {
-			t.Errorf("docs/reference/generators.md lacks %s, %s: %s", m.generator, m.of, m.text)
+	before, rest, found := strings.Cut(string(b), meaningsBegin)
+	_, after, closed := strings.Cut(rest, meaningsEnd)
+	if !found || !closed {
+		t.Fatalf("%s has no generated table", generatorsPage)
+	}
+	page := before + meaningsBegin + meaningTable() + meaningsEnd + after
+	if page != string(b) {
+		if !*update {
+			t.Fatalf("%s is out of date: go test ./internal/load/generator -run TestThePageHasEveryMeaning -update", generatorsPage)
+		}
+		if err := os.WriteFile(generatorsPage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, g := range Others("") {
-		if !strings.Contains(string(page), "| `"+g.Name()+"`") {
-			t.Errorf("docs/reference/generators.md lacks %s", g.Name())
+		if !strings.Contains(before, "| `"+g.Name()+"`") {
+			t.Errorf("%s lacks %s", generatorsPage, g.Name())
 		}
 	}
 }

@@ -1,3 +1,4 @@
+// Package host reads the CPU times and the state of the machine under the load engine, and pins threads.
 package host
 
 import (

@@ -28,26 +28,21 @@ type Rules struct {
 type Balance struct {
 	Flows     []Flow     `json:"flows"`
 	Equations []Equation `json:"equations"`
-	// Unchecked are the reasons why an equation is missing.
-	Unchecked []string `json:"unchecked,omitempty"`
+	Unchecked []string   `json:"unchecked,omitempty"` // why an equation is missing ([conservation](conservation.md))
 }
 
 // Equation compares the counters before and after one part of the way of requests.
 type Equation struct {
-	// Where is the part of the way: "between load and its sidecar".
-	Where    string `json:"where"`
-	Unit     Unit   `json:"unit"`
-	Expected int64  `json:"expected"` // by the counters before it
-	Counted  int64  `json:"counted"`  // by those after it
-	// Fewer and More are the allowed differences: tolerance, failed requests, retries.
-	Fewer int64 `json:"fewer"`
-	More  int64 `json:"more"`
-	// Retries are the part of Counted that a proxy repeated.
-	Retries int64 `json:"retries,omitempty"`
-	OK      bool  `json:"ok"`
-	// From and To are the points whose counters are compared.
-	From Point `json:"from"`
-	To   Point `json:"to"`
+	Where    string `json:"where"`             // part of the way that is checked
+	Unit     Unit   `json:"unit"`              // as above
+	Expected int64  `json:"expected"`          // count before it
+	Counted  int64  `json:"counted"`           // count after it
+	Fewer    int64  `json:"fewer"`             // allowed difference below `expected`
+	More     int64  `json:"more"`              // allowed difference above it
+	Retries  int64  `json:"retries,omitempty"` // retries in `counted`
+	OK       bool   `json:"ok"`                // whether it holds
+	From     Point  `json:"from"`              // point before it
+	To       Point  `json:"to"`                // point after it
 }
 
 // Check derives the equations of a topology from the known flows, and checks them.

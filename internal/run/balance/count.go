@@ -47,24 +47,19 @@ var units = []Unit{Requests, Connections, Handshakes}
 
 // Place identifies a counter in the topology.
 type Place struct {
-	Service string `json:"service"` // whose requests, application or proxy are counted; "load": the generator's
-	Point   Point  `json:"point"`
-	// To is the called service, of points of a caller. Empty: all called services together.
-	To   string `json:"to,omitempty"`
-	Unit Unit   `json:"unit"`
+	Service string `json:"service"`      // whose requests, application or sidecar are counted; `load` is the generator
+	Point   Point  `json:"point"`        // `sent`, `outbound-received`, `outbound-sent`, `inbound-received`, `inbound-sent`, `served`
+	To      string `json:"to,omitempty"` // called service; absent: all of them
+	Unit    Unit   `json:"unit"`         // `request`, `connection`, `handshake`
 }
 
 // Tally is the content of a counter.
 type Tally struct {
-	Count int64 `json:"count"`
-	// Failed requests. [Sent]: without an answer, or with an error. [Served]: answered with an error.
-	Failed int64 `json:"failed,omitempty"`
-	// Retries are the part of Count that repeats other requests.
-	Retries int64 `json:"retries,omitempty"`
-	// Partial counts served requests that ended before all of their calls.
-	Partial int64 `json:"partial,omitempty"`
-	// Unsure requests may have been sent beyond Count: a generator does not count them.
-	Unsure int64 `json:"unsure,omitempty"`
+	Count   int64 `json:"count"`             // count in the whole load, summed over replicas
+	Failed  int64 `json:"failed,omitempty"`  // of these, failed: at `sent` for the caller, at `served` by the service
+	Retries int64 `json:"retries,omitempty"` // of these, retries
+	Partial int64 `json:"partial,omitempty"` // served requests that ended before all of their calls
+	Unsure  int64 `json:"unsure,omitempty"`  // requests that may have been sent beyond `count`
 }
 
 func (t Tally) plus(o Tally, sign int64) Tally {
@@ -93,10 +88,8 @@ type Count struct {
 type Flow struct {
 	Place
 	Tally
-	// Reconfigured: the configuration of a task was changed during the load.
-	Reconfigured bool `json:"reconfigured,omitempty"`
-	// Unknown is the reason why there is no count.
-	Unknown string `json:"unknown,omitempty"`
+	Reconfigured bool   `json:"reconfigured,omitempty"` // a fault changed the service's configuration
+	Unknown      string `json:"unknown,omitempty"`      // why there is no count
 }
 
 // Changes returns the flows between two readings.
