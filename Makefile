@@ -23,8 +23,10 @@ remaining  = left="$$($(GO) run ./test/remaining $(if $(PASSED),-report $(PASSED
 KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
               ./internal/run/meter/metricsapi/... ./internal/run/meter/prometheus/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
 MODULE     := github.com/tare-mesh/tare
-# All other packages; evaluated only where it is used, because listing packages takes a second.
-UNIT        = $(patsubst $(MODULE)%,.%,$(filter-out $(shell $(GO) list $(KUBE)),$(shell $(GO) list ./...)))
+# Packages whose tests take longest: go test begins with the first packages of its list.
+LONGEST    := ./internal/run/runner ./internal/run/platform/local ./internal/answer/analysis ./internal/load/engine ./internal/cli
+# All packages but KUBE; evaluated only where it is used, because listing packages takes a second.
+UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(shell $(GO) list $(KUBE)),$(shell $(GO) list ./...))))
 # Packages with goroutines that share state.
 RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... ./internal/load/... ./internal/run/runner ./internal/run/platform/local ./internal/show/live
 # Packages whose tests measure, or load a server with all that it can take: they run alone. Those of the others wait.
@@ -122,7 +124,7 @@ e2e-waiting: programs
 e2e-measuring: programs
 	@$(call remaining,$(filter-out ./internal/cli,$(MEASURING)),e2e-measuring,-p 1)
 e2e-cli: programs
-	@$(call remaining,./internal/cli,e2e-cli)
+	@$(call remaining,./internal/cli,e2e-cli,-parallel 4)
 
 # $(call on,CLUSTER,OPTIONS,TARGET)
 on = bin/tare-cluster run --name $(1) $(2) -- env -u MAKEFLAGS make --no-print-directory $(3)

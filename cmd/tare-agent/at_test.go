@@ -9,14 +9,25 @@ import (
 	"time"
 )
 
+// asProgram makes the test binary tare-agent itself.
+const asProgram = "TARE_AGENT_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // A copy of the program executes another program, not before the given time.
 func TestCopyAndAt(t *testing.T) {
-	dir := t.TempDir()
-	self := filepath.Join(dir, "tare-agent")
-	if out, err := exec.Command("go", "build", "-o", self, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	t.Setenv(asProgram, "1")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
-	second := filepath.Join(dir, "second")
+	second := filepath.Join(t.TempDir(), "second")
 	if out, err := exec.Command(self, "copy", second).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,16 +18,29 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// programs builds tare and tare-agent beside each other.
+// programs returns the directory with tare and tare-agent, which are built once.
 func programs(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-agent").CombinedOutput()
+	dir, err := builtPrograms()
 	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+		t.Fatal(err)
 	}
 	return dir
 }
+
+// builtPrograms builds below the directory of the test binary, which go test removes.
+var builtPrograms = sync.OnceValues(func() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(filepath.Dir(self), "programs")
+	out, err := exec.Command("go", "build", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-agent").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return dir, nil
+})
 
 // carriedOut runs an example and returns its report and exit code.
 func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, int) {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -196,10 +195,7 @@ func TestLoadInSeveralProcesses(t *testing.T) {
 		t.Skip("builds tare-agent")
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir, modulePath+"cmd/tare-agent").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("PATH", programs(t)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, rate := range []string{"max", "100"} {
 		out, err := runLoadCommand(t, hello(t), "-n", "7", "--processes", "3", "-c", "5", "--rate", rate, "-o", "json", "--hdr", filepath.Join(dir, "log"))
 		var r load.Report

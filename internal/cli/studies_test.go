@@ -24,10 +24,7 @@ func TestStudiesRun(t *testing.T) {
 		t.Skip("starts the real Envoy")
 	}
 	t.Parallel()
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, modulePath+"cmd/tare", modulePath+"cmd/tare-agent").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	bin := programs(t)
 	for file, cut := range map[string][]string{
 		"max-throughput":       {"factors.connections=[20]"},
 		"k3s-sidecar-baseline": {"factors.rate=[50]", "factors.replicas=[1, 5]"},

@@ -162,17 +162,34 @@ func (c *Counts) Log(seconds float64, tags ...string) ([]byte, error) {
 		return nil, fmt.Errorf("encode latencies: %w", err)
 	}
 	const head = "#[tare: imported, latencies in nanoseconds]\n#[Histogram log format version 1.3]\n" +
-		"#[StartTime: 0 (seconds since epoch), 1970-01-01T00:00:00Z]\n" +
-		"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+		"#[StartTime: 0 (seconds since epoch), 1970-01-01T00:00:00Z]\n" + Legend
 	line := 64 + base64.StdEncoding.EncodedLen(len(encoded))
 	b := append(make([]byte, 0, len(head)+len(tags)*line), head...)
 	for _, tag := range tags {
-		b = append(b, "Tag="+tag+",0.000,"...)
-		b = strconv.AppendFloat(b, math.Trunc(seconds*1000)/1000, 'f', 3, 64)
-		b = append(b, ',')
-		b = strconv.AppendFloat(b, float64(c.most())/1e6, 'f', 3, 64)
-		b = base64.StdEncoding.AppendEncode(append(b, ','), encoded)
-		b = append(b, '\n')
+		b = c.appendLine(b, tag, 0, seconds, encoded)
 	}
 	return b, nil
+}
+
+// Legend is the last line before the intervals of a log.
+const Legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+
+// AppendLine appends the counts of an interval, whose start and length are in seconds.
+func (c *Counts) AppendLine(b []byte, tag string, start, seconds float64) ([]byte, error) {
+	encoded, err := c.encode()
+	if err != nil {
+		return nil, fmt.Errorf("encode latencies: %w", err)
+	}
+	return c.appendLine(b, tag, start, seconds, encoded), nil
+}
+
+func (c *Counts) appendLine(b []byte, tag string, start, seconds float64, encoded []byte) []byte {
+	b = append(b, "Tag="+tag+","...)
+	b = strconv.AppendFloat(b, start, 'f', 3, 64)
+	b = append(b, ',')
+	b = strconv.AppendFloat(b, math.Trunc(seconds*1000)/1000, 'f', 3, 64)
+	b = append(b, ',')
+	b = strconv.AppendFloat(b, float64(c.most())/1e6, 'f', 3, 64)
+	b = base64.StdEncoding.AppendEncode(append(b, ','), encoded)
+	return append(b, '\n')
 }

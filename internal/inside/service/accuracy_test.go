@@ -34,11 +34,16 @@ func paced(t *testing.T, rate, n int, f func(i int)) {
 // The test retries because the machine may be busy: a wrong wait is wrong in
 // every attempt.
 func TestSleepIsRight(t *testing.T) {
+	part := 2 // of a second's sleeps
+	if testing.Short() {
+		t.Attr("short", "for a tenth of a second")
+		part = 10
+	}
 	for _, tc := range []struct {
 		rate int
 		wait time.Duration
 	}{{100, 100 * time.Millisecond}, {1000, 100 * time.Millisecond}, {100, 10 * time.Millisecond}, {1000, 10 * time.Millisecond}} {
-		n := tc.rate / 2
+		n := tc.rate / part
 		off := math.Inf(1)
 		for try := 0; try < 20 && off > 0.02; try++ {
 			took := make([]time.Duration, n)
@@ -74,12 +79,17 @@ func spin(d time.Duration) {
 // request spins instead: cold caches and thread switches of the machine affect
 // both equally.
 func TestBurnIsRight(t *testing.T) {
+	part := 1 // of a second's requests
+	if testing.Short() {
+		t.Attr("short", "for a quarter of a second")
+		part = 4
+	}
 	calibrated()
 	for _, tc := range []struct {
 		rate int
 		cpu  time.Duration
 	}{{100, time.Millisecond}, {1000, 100 * time.Microsecond}, {1000, 200 * time.Microsecond}} {
-		n := tc.rate
+		n := tc.rate / part
 		off := math.Inf(1)
 		for range 20 { // one undisturbed attempt is enough
 			var used [2][]time.Duration

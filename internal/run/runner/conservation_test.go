@@ -132,6 +132,7 @@ func provided(t *testing.T, cfg runner.Config, trial, file, pattern string) stri
 
 // Requests of a client outside the trial, at the application's own port or at a proxy, make it invalid.
 func TestOutsideClient(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, mesh, file, pattern, want string }{
 		{"the application", "none", "commands.sh", `serve .*--listen '?([0-9.:]+)`, " requests appeared between load and the application echo: "},
 		{"the application behind Envoy", "envoy", "commands.sh", `serve .*--listen '?([0-9.:]+)`, " requests appeared between the sidecar of echo and its application: "},
@@ -258,6 +259,7 @@ func TestBypass(t *testing.T) {
 
 // Trials of every kind conserve their requests.
 func TestConservedRequests(t *testing.T) {
+	t.Parallel()
 	const services = "application: {topology: echo}"
 	for _, test := range []struct {
 		name, mesh string

@@ -183,6 +183,9 @@ func fakeLoad(in io.Reader, out io.Writer) error {
 	return enc.Encode(load.Line{Report: &report})
 }
 
+// fakeSlices are the slices of each trial of a round in the measure phase, of 100 ms.
+const fakeSlices = 3
+
 const fakeText = `apiVersion: tare.dev/v1alpha1
 kind: Experiment
 metadata: {name: fake}
@@ -200,6 +203,9 @@ func fakeRun(t *testing.T, text string, f *fake, mode string) (runner.Config, *e
 	t.Helper()
 	x, p, topology := decode(t, text)
 	quick(x)
+	if p.Slices != nil {
+		p.Slices.Warmup, p.Slices.Measure = 1, fakeSlices
+	}
 	if mode == "early" { // by far, however late the machine lets it begin
 		x.Phases.Measure = experiment.Duration(20 * time.Second)
 	}

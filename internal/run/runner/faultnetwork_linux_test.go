@@ -235,7 +235,7 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 // An interrupt during a partition leaves the network unchanged.
 func TestInterruptedPartition(t *testing.T) {
 	needsRoot(t)
-	cfg, sink := real(t, strings.Replace(strings.Replace(partitionText, "[none, envoy]", "[none]", 1), "for: 4s, ", "", 1))
+	cfg, sink := real(t, strings.NewReplacer("[none, envoy]", "[none]", "at: 2500ms, for: 4s", "at: 100ms", "warmup: 1s", "warmup: 200ms").Replace(partitionText))
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	held := make(chan bool, 1)
 	sink.on = func(e result.Event) {

@@ -72,8 +72,8 @@ func TestRoundOfFollower(t *testing.T) {
 	}
 	for _, r := range records {
 		rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
-		if err != nil || len(rows) != 31 || rows[30].Own {
-			t.Fatalf("%s has %d slices, want 30 and the time after them: %v", r.ID, len(rows), err)
+		if err != nil || len(rows) != 3*fakeSlices+1 || rows[3*fakeSlices].Own {
+			t.Fatalf("%s has %d slices, want %d and the time after them: %v", r.ID, len(rows), 3*fakeSlices, err)
 		}
 		own := 0
 		for i, s := range rows {
@@ -85,8 +85,8 @@ func TestRoundOfFollower(t *testing.T) {
 				t.Errorf("%s: row %d is slice %d, from %v to %v", r.ID, i, s.Slice, s.Begin, s.End)
 			}
 		}
-		if own != 10 {
-			t.Errorf("%s: %d own slices, want 10", r.ID, own)
+		if own != fakeSlices {
+			t.Errorf("%s: %d own slices, want %d", r.ID, own, fakeSlices)
 		}
 		for _, u := range r.Tasks {
 			if u.Missing == "" && u.IdleCPU == nil {
@@ -109,7 +109,7 @@ func TestRoundOfIncompleteFollower(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range records {
-		if want := fmt.Sprintf("%d of %d edges", 30, 32); !strings.Contains(r.Error, want) {
+		if want := fmt.Sprintf("%d of %d edges", 3*fakeSlices, 3*fakeSlices+2); !strings.Contains(r.Error, want) {
 			t.Errorf("%s: %q, want %q", r.ID, r.Error, want)
 		}
 	}

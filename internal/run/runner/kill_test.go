@@ -98,6 +98,7 @@ func tareToBeKilled(_ io.Reader, out io.Writer) error {
 // kill -9 at any moment loses at most the current trial. The directory opens, has
 // complete records only, earlier records are unchanged, and the run resumes.
 func TestKill9(t *testing.T) {
+	t.Parallel()
 	at := filepath.Join(t.TempDir(), "run")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -45,6 +45,7 @@ func probedTrial(t *testing.T, on bool, read func() (probe.Reading, error)) resu
 
 // A failing probe causes one warning and no invalid trial. A disabled probe is not run.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	n := 0
 	count := func() (probe.Reading, error) {
 		n++

@@ -275,6 +275,7 @@ func outside(t *testing.T, r result.Record) {
 // tare's own generator loads a service that echoes bytes, also through a proxy that
 // forwards connections.
 func TestEchoTrial(t *testing.T) {
+	t.Parallel()
 	text := strings.Replace(realText, "mesh: [none, envoy]", "protocol: [tcp]\n  requestSize: [300B]\n  mesh: [none, envoy-tcp]", 1)
 	if testing.Short() {
 		t.Attr("short", "without Envoy")

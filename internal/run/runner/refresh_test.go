@@ -106,6 +106,9 @@ func TestPacedCounters(t *testing.T) {
 	t.Parallel()
 	for name, measure := range map[string]time.Duration{"shorter than a refresh": 300 * time.Millisecond, "longer": 4 * refresh} {
 		t.Run(name, func(t *testing.T) {
+			if measure > refresh && testing.Short() {
+				t.Skip("waits for 9 s")
+			}
 			t.Parallel()
 			cfg, m := refreshConfig(t, &fake{}, measure)
 			r := onlyRecord(t, cfg)
@@ -169,6 +172,9 @@ func TestFoundTasks(t *testing.T) {
 	t.Parallel()
 	for name, still := range map[string]bool{"refreshed": false, "never refreshed": true} {
 		t.Run(name, func(t *testing.T) {
+			if still && testing.Short() {
+				t.Skip("waits for 6 s")
+			}
 			t.Parallel()
 			cfg, m := refreshConfig(t, &fake{}, 2*refresh)
 			cfg.Meter = &findingMeter{refreshMeter: m, still: still}
@@ -209,6 +215,9 @@ func (m *findingMeter) Read(ctx context.Context, tasks []platform.Task, depth me
 
 // A temporarily unreachable source causes a warning and does not end the trial.
 func TestMeterGap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for 12 s")
+	}
 	t.Parallel()
 	cfg, m := refreshConfig(t, &fake{}, 6*refresh)
 	var begin sync.Once
@@ -240,6 +249,9 @@ func TestNeverIdle(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]experiment.Idle{"of CPU": {CPU: 0}, "of memory": {CPU: 1000, Memory: 1}} {
 		t.Run(name, func(t *testing.T) {
+			if limits.Memory > 0 && testing.Short() {
+				t.Skip("waits for 7 s")
+			}
 			t.Parallel()
 			f := &fake{tasks: func(l []platform.Task) []platform.Task {
 				l[0].Plane = metric.App // this test's own process, which is never idle

@@ -10,10 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -35,7 +33,6 @@ func fakeRound(t *testing.T, f *fake, mode string) (runner.Config, *events) {
 	t.Helper()
 	cfg, sink := fakeRun(t, fakeRoundText, f, mode)
 	cfg.Meshes["envoy"] = mesh.Definition{Name: "envoy"}
-	cfg.Experiment.Phases = experiment.Phases{Warmup: experiment.Duration(100 * time.Millisecond), Measure: experiment.Duration(time.Second)}
 	return cfg, sink
 }
 
@@ -67,8 +64,8 @@ func TestRoundOfFakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(rows) != 31 || rows[30].Own {
-			t.Fatalf("%s has %d slices, want 30 and the time after them", r.ID, len(rows))
+		if len(rows) != 3*fakeSlices+1 || rows[3*fakeSlices].Own {
+			t.Fatalf("%s has %d slices, want %d and the time after them", r.ID, len(rows), 3*fakeSlices)
 		}
 		if owners[r.Block] == nil {
 			owners[r.Block] = map[int]int{}
@@ -81,7 +78,7 @@ func TestRoundOfFakes(t *testing.T) {
 				t.Errorf("%s: row %d is slice %d, from %v to %v", r.ID, i, s.Slice, s.Begin, s.End)
 			}
 		}
-		if r.Load.MeasureSeconds != 3 || r.Load.Slices == nil {
+		if math.Abs(r.Load.MeasureSeconds-0.1*3*fakeSlices) > 1e-9 || r.Load.Slices == nil {
 			t.Errorf("%s: measured for %v s, slices %+v", r.ID, r.Load.MeasureSeconds, r.Load.Slices)
 		}
 		for _, u := range r.Tasks {
@@ -96,7 +93,7 @@ func TestRoundOfFakes(t *testing.T) {
 				t.Errorf("block %d: slice %d has %d owners", block, slice, n)
 			}
 		}
-		if len(of) != 30 {
+		if len(of) != 3*fakeSlices {
 			t.Errorf("block %d: %d slices have an owner", block, len(of))
 		}
 	}
@@ -132,7 +129,7 @@ func TestRoundWithoutOneMember(t *testing.T) {
 			t.Errorf("error %q", r.Error)
 		case r.Ordinal != 2 && r.Error != "":
 			t.Errorf("%s: %s", r.ID, r.Error)
-		case r.Block == 1 && r.Ordinal != 2 && r.Load.MeasureSeconds != 2:
+		case r.Block == 1 && r.Ordinal != 2 && math.Abs(r.Load.MeasureSeconds-0.1*2*fakeSlices) > 1e-9:
 			t.Errorf("two members shared %v s", r.Load.MeasureSeconds)
 		}
 	}
@@ -224,11 +221,11 @@ validity: {rateShortfall: 0.2, errorRatio: 0.01, lateness: 500ms, unattributed: 
 // A round with real processes and a real Envoy: each record has its own processes, its own requests,
 // and their CPU.
 func TestRealRound(t *testing.T) {
-	text, meshed := realRoundText, true
+	text, meshed, seconds := realRoundText, true, 2.0
 	if testing.Short() {
 		t.Attr("short", "without Envoy")
-		meshed = false
-		text = strings.Replace(text, "[none, envoy]", "[none]", 1)
+		meshed, seconds = false, 1
+		text = strings.NewReplacer("[none, envoy]", "[none]", "measure: 2s", "measure: 1s").Replace(text)
 	}
 	cfg, _ := real(t, text)
 	if _, err := runner.Run(context.Background(), cfg); err != nil {
@@ -263,7 +260,7 @@ func TestRealRound(t *testing.T) {
 			t.Errorf("%s has tasks %v, want %v", r.ID, tasks, want)
 		}
 		// All trials have the same schedule, and each about the same share of it.
-		share := 300.0 * 2 * 0.9
+		share := 300 * seconds * 0.9
 		if math.Abs(float64(r.Load.Intended)-share) > 6*math.Sqrt(share) {
 			t.Errorf("%s: %d requests intended, want about %.0f", r.ID, r.Load.Intended, share)
 		}

@@ -10,6 +10,7 @@ import (
 
 // A run ends early if Stop returns a reason. A resumed run finds that reason.
 func TestStopsWhenItKnowsEnough(t *testing.T) {
+	t.Parallel()
 	cfg, events := fakeRun(t, strings.Replace(fakeText, "blocks: 1", "blocks: 4", 1), &fake{}, "")
 	var asked []int
 	cfg.Stop = func(block int) (string, error) {

@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -289,21 +288,8 @@ func (s Study) record(m machine, trial plan.Trial, t Treatment, completed int64)
 
 // latencies writes the trial's interval log and returns how many requests lie in the measure window.
 func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	w := hdrhistogram.NewHistogramLogWriter(f)
-	if err := w.OutputLogFormatVersion(); err != nil {
-		return 0, err
-	}
-	if err := w.OutputStartTime(epoch.UnixMilli()); err != nil {
-		return 0, err
-	}
-	if err := w.OutputLegend(); err != nil {
-		return 0, err
-	}
+	log := fmt.Appendf(nil, "#[Histogram log format version 1.3]\n#[StartTime: %.3f (seconds since epoch), %s]\n%s",
+		float64(epoch.UnixMilli())/1000, epoch.Format(time.RFC3339), hdrlog.Legend)
 	median := m.cost(truth.MedianMS) * 1e6
 	n := int64(0)
 	for second := range s.Warmup + s.Measure + 1 {
@@ -311,30 +297,32 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 		if second < s.Warmup {
 			slow = 20 // what warm-up leaks into the measurement shows
 		}
-		response, service, late := histogram(load.TagResponse+"2xx"), histogram(load.TagService+"2xx"), histogram(load.TagLateness)
+		response, service, late := hdrlog.NewCounts(int64(time.Minute)), hdrlog.NewCounts(int64(time.Minute)), hdrlog.NewCounts(int64(time.Minute))
 		for range s.Rate {
 			v := slow * median * math.Exp(0.35*m.rand.NormFloat64())
 			lateness := 5e3 * m.rand.ExpFloat64()
-			if err := errors.Join(response.RecordValue(int64(v+lateness)), service.RecordValue(int64(v)), late.RecordValue(int64(lateness))); err != nil {
-				return 0, err
-			}
+			response.Add(int64(v+lateness), 1)
+			service.Add(int64(v), 1)
+			late.Add(int64(lateness), 1)
 		}
 		if second >= s.Warmup && second < s.Warmup+s.Measure {
-			n += response.TotalCount()
+			n += response.Total()
 		}
-		for _, h := range []*hdrhistogram.Histogram{response, service, late} {
-			h.SetStartTimeMs(int64(second) * 1000)
-			h.SetEndTimeMs(int64(second+1) * 1000)
-			if err := w.OutputIntervalHistogram(h); err != nil {
+		for _, line := range []struct {
+			tag    string
+			counts *hdrlog.Counts
+		}{{load.TagResponse + "2xx", response}, {load.TagService + "2xx", service}, {load.TagLateness, late}} {
+			var err error
+			if log, err = line.counts.AppendLine(log, line.tag, float64(second), 1); err != nil {
 				return 0, err
 			}
+			line.counts.Free()
 		}
 	}
-	return n, f.Close()
-}
-
-func histogram(tag string) *hdrhistogram.Histogram {
-	h := hdrhistogram.New(1000, int64(time.Minute), 3)
-	h.SetTag(tag)
-	return h
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	_, err = f.Write(log)
+	return n, errors.Join(err, f.Close())
 }

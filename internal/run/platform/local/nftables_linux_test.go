@@ -260,6 +260,7 @@ func TestPacketLoss(t *testing.T) {
 }
 
 func TestBandwidth(t *testing.T) {
+	t.Parallel()
 	w, a := newWireFor(t), newAddresses()
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	const rate, size = 1 << 20, 4 << 20

@@ -114,8 +114,10 @@ func TestOwnPrograms(t *testing.T) {
 		t.Attr("short", "without Envoy and Consul")
 		meshes = meshes[:2]
 	}
+	t.Parallel()
 	for _, name := range meshes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d, err := deployOwn(t, Options{}, specOf(t, name,
 				app.Service{Name: "web", Own: own(t, "calls"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "child")}))
 			if err != nil {
@@ -149,6 +151,7 @@ func TestOwnPrograms(t *testing.T) {
 
 // A program that does not call through its sidecar, or not at all, is noticed.
 func TestOwnProgramThatBypassesTheMesh(t *testing.T) {
+	t.Parallel()
 	d, err := deployOwn(t, Options{settle: 200 * time.Millisecond}, specOf(t, "reference-mtls",
 		app.Service{Name: "web", Own: own(t, "plain"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "plain")}))
 	if err != nil {
@@ -161,6 +164,7 @@ func TestOwnProgramThatBypassesTheMesh(t *testing.T) {
 
 // Each failure of a start has its reason, and the last lines of the log.
 func TestOwnProgramThatFails(t *testing.T) {
+	t.Parallel()
 	ready := func(o app.Own, path string) app.Own { o.Ready = path; return o }
 	for name, tc := range map[string]struct {
 		own   app.Own
@@ -193,6 +197,7 @@ func TestOwnProgramThatFails(t *testing.T) {
 
 // Probes request the path of the readiness, as "/" may be missing.
 func TestOwnProgramWithoutARoot(t *testing.T) {
+	t.Parallel()
 	one := own(t, "noroot")
 	for path, want := range map[string]string{"": "status 404", "/healthz": ""} {
 		one.Ready = path
@@ -207,6 +212,7 @@ func TestOwnProgramWithoutARoot(t *testing.T) {
 }
 
 func TestOwnProgramThatStartsSlowly(t *testing.T) {
+	t.Parallel()
 	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "slow")}))
 	if err != nil {
 		t.Fatal(err)
@@ -218,6 +224,7 @@ func TestOwnProgramThatStartsSlowly(t *testing.T) {
 
 // Processes that left the process group of their program end with the deployment.
 func TestOwnProgramThatLeavesADaemon(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "daemon", file)}))
 	if err != nil {

@@ -50,6 +50,7 @@ func verifyAll(t *testing.T, d *deployment) []check.Check {
 
 // Every built-in topology starts and its requests pass every service, without and with a mesh.
 func TestEveryTopology(t *testing.T) {
+	t.Parallel()
 	meshes := []string{"none", "envoy"}
 	if testing.Short() {
 		t.Attr("short", "without Envoy")
