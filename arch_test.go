@@ -157,7 +157,9 @@ func packageList(t *testing.T) string {
 	slices.Sort(all)
 	var b strings.Builder
 	for _, pkg := range all {
-		fmt.Fprintf(&b, "- `%s`: %s\n", pkg, synopsis(t, pkg))
+		if _, err := os.Stat(pkg); err == nil { // a line may come before its package
+			fmt.Fprintf(&b, "- `%s`: %s\n", pkg, synopsis(t, pkg))
+		}
 	}
 	return b.String()
 }

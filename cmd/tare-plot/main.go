@@ -1,4 +1,4 @@
-// Command tare-plot is tare with what draws figures into files. tare starts it for tare plot.
+// Command tare-plot is tare with the libraries that draw figures into files. tare starts it for tare plot.
 package main
 
 import (
