@@ -177,10 +177,14 @@ func synopsis(t *testing.T, pkg string) string {
 			t.Fatal(err)
 		}
 		text := strings.Fields(new(doc.Package).Synopsis(f.Doc.Text()))
-		if len(text) > 3 && (text[0] == "Package" || text[0] == "Command") {
-			rest := strings.NewReplacer("[", "`", "]", "`").Replace(strings.Join(text[2:], " "))
-			return strings.TrimPrefix(rest, "is ")
+		if len(text) < 3 {
+			continue
 		}
+		if text[0] == "Package" || text[0] == "Command" {
+			text = text[1:]
+		}
+		rest := strings.NewReplacer("[", "`", "]", "`").Replace(strings.Join(text[1:], " ")) // without the name
+		return strings.TrimPrefix(rest, "is ")
 	}
 	t.Errorf("package %s has no comment", pkg)
 	return ""

@@ -1,4 +1,4 @@
-// Command benchdesign compares designs of an experiment: the precision of the same comparisons at equal wall
+// Benchdesign compares designs of an experiment: the precision of the same comparisons at equal wall
 // time. It runs `tare run` for one block of each design after the other, in random order, so that all
 // designs meet the same machine.
 package main

@@ -1,4 +1,4 @@
-// Command sliceplot draws the slices of an interleaved run as SVG: one block in time, and all blocks with the
+// Sliceplot draws the slices of an interleaved run as SVG: one block in time, and all blocks with the
 // spread of their slices. The methodology page shows its pictures.
 package main
 
