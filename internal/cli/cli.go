@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,8 @@ type CommandLine struct {
 	draw       Draw        // nil but in tare-plot
 	handOver   handOver
 	// kill ends at the second interrupt: cleaning up stops at once.
-	kill context.Context
+	kill     context.Context
+	sweeping sync.Once
 }
 
 // Main runs the program with the arguments and streams of this process, and returns its exit code.

@@ -69,7 +69,13 @@ func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
 	p.Expected += more * time.Duration(len(p.Trials))
 }
 
+// sweep removes what killed runs left on this machine, once in a process.
+func (c *CommandLine) sweep() {
+	c.sweeping.Do(func() { local.Sweep(func(line string) { c.Notef("%s", line) }) })
+}
+
 func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
+	c.sweep()
 	if err := cpusExist(o.Experiment.Platform.CPUs); err != nil {
 		return nil, err
 	}
@@ -78,7 +84,7 @@ func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
 		return nil, err
 	}
 	return &Opened{
-		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, ProgramAt: programAt, Report: o.Notices.Post}).Declare(),
+		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, ProgramAt: programAt}).Declare(),
 		Meter:       m,
 		Environment: meter.Host(),
 	}, nil

@@ -66,6 +66,9 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
+			if !o.dry {
+				c.sweep()
+			}
 			return c.run(cmd.Context(), file, o)
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -99,5 +100,28 @@ func TestRunWithAnUnknownAttribution(t *testing.T) {
 	}
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is %s: %v", out, err)
+	}
+}
+
+// A start that has too few descriptors for a run, or whose file is missing, removes the keys of a killed
+// run all the same.
+func TestKeysOfAKilledRunAreRemovedFirst(t *testing.T) {
+	bin := t.TempDir()
+	tare := filepath.Join(bin, "tare")
+	if err := os.Symlink(os.Args[0], tare); err != nil { // TestMain plays it
+		t.Fatal(err)
+	}
+	for _, descriptors := range []string{"8", "12", "1024"} {
+		tmp := t.TempDir()
+		left := filepath.Join(tmp, "tare-run-left")
+		if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "lock"), nil, 0o600), os.WriteFile(filepath.Join(left, "key.pem"), []byte("key"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "-c", `ulimit -n "$1" && shift && exec "$@"`, "sh", descriptors, tare, "run", "--resume", filepath.Join(tmp, "missing"))
+		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_STATE_HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if _, gone := os.Stat(left); !errors.Is(gone, fs.ErrNotExist) || err == nil || !strings.Contains(string(out), "missing") {
+			t.Errorf("%s descriptors: %v, %v\n%s", descriptors, gone, err, out)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type Outcome struct {
 	Reports    int         `json:"reports"`  // tare report on the finished directory
 	Repeated   int         `json:"repeated"` // plans made again from the experiment file
 	Violations []Violation `json:"violations,omitempty"`
+	Ends       []End       `json:"ends,omitempty"` // that no disturbance explains
 
 	Samples []Sample `json:"samples,omitempty"` // of the long run
 }
@@ -51,7 +52,10 @@ func newOutcome(strand, number int) *Outcome {
 const maxDetail = 4000
 
 func (o *Outcome) violate(attempt int, what, detail string) {
-	o.Violations = append(o.Violations, Violation{o.Strand, o.Case, attempt, what, detail[:min(len(detail), maxDetail)]})
+	if len(detail) > maxDetail { // the reason is at the end
+		detail = detail[:maxDetail/4] + "\n…\n" + detail[len(detail)-maxDetail*3/4:]
+	}
+	o.Violations = append(o.Violations, Violation{o.Strand, o.Case, attempt, what, detail})
 }
 
 // add sums counts.
@@ -69,6 +73,7 @@ func (o *Outcome) add(p *Outcome) {
 		}
 	}
 	o.Violations = append(o.Violations, p.Violations...)
+	o.Ends = append(o.Ends, p.Ends...)
 }
 
 // sorted are the keys of counts, the most frequent first.

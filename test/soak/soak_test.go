@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -49,6 +50,40 @@ func TestKindsOfDisturbance(t *testing.T) {
 		if seen[kind] == 0 {
 			t.Errorf("no case of %q in %v", kind, seen)
 		}
+	}
+}
+
+// An exit that no disturbance explains keeps the reason, at the end of a long output.
+func TestUnexplainedEnd(t *testing.T) {
+	long := strings.Repeat("trial 1 of 3000\n", 1000) + "tare: open /x: no space left on device\nhint: free some\n"
+	for _, test := range []struct {
+		attempt  Attempt
+		code     int
+		ends     int
+		violates int
+	}{
+		{Attempt{}, 0, 0, 0},
+		{Attempt{}, 3, 0, 0},
+		{Attempt{}, 1, 1, 1},
+		{Attempt{Limit: Limit{Of: Descriptors, Size: 8}}, 1, 0, 0},
+		{Attempt{Kills: []Kill{{Victim: Proxy}}}, 1, 1, 0},
+		{Attempt{Kills: []Kill{{Victim: Tare, Signal: syscall.SIGTERM}}}, 130, 0, 0},
+		{Attempt{Kills: []Kill{{Victim: Tare, Signal: syscall.SIGTERM}}}, 1, 1, 0},
+	} {
+		r := &running{strand: &strand{world: world{work: t.TempDir()}}, outcome: newOutcome(1, 2), dir: "case-2"}
+		r.end(3, test.attempt, test.code, "exit status", long, time.Second)
+		if len(r.outcome.Ends) != test.ends || len(r.outcome.Violations) != test.violates {
+			t.Errorf("%s, exit code %d: %+v", test.attempt.name(), test.code, r.outcome)
+		}
+		for _, e := range r.outcome.Ends {
+			if e.Reason != "tare: open /x: no space left on device" || len(e.Last) != lastLines || e.Available == 0 {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	o := newOutcome(1, 2)
+	if o.violate(1, "x", long); !strings.HasSuffix(o.Violations[0].Detail, "hint: free some\n") || len(o.Violations[0].Detail) > maxDetail+10 {
+		t.Errorf("%d bytes, %q", len(o.Violations[0].Detail), o.Violations[0].Detail)
 	}
 }
 

@@ -159,6 +159,8 @@ type running struct {
 	file, dir string
 	hits      []hit
 	stderr    string // of the last attempt
+	// interrupted: the soak itself ended the attempt, at the end of its time.
+	interrupted bool
 }
 
 // hit is a signal that reached a part of a run.
@@ -182,8 +184,12 @@ func (r *running) attempt(number int, a Attempt, stop time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := r.command(ctx, a.Limit, append(args, "--plain")...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // prints the goroutines of a run that hangs
+	cmd.WaitDelay = verifying
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
+	r.interrupted = false
+	start := time.Now()
 	began := make(chan error, 1)
 	ended := make(chan struct{})
 	go func() {
@@ -211,6 +217,7 @@ func (r *running) attempt(number int, a Attempt, stop time.Time) {
 		r.outcome.Limits[fmt.Sprintf("%s, exit %d", a.Limit.Of, code)]++
 	}
 	r.stderr = stderr.String()
+	r.end(number, a, code, state, r.stderr, time.Since(start))
 	r.judge(number, a, code, r.stderr)
 }
 
@@ -273,6 +280,7 @@ func (r *running) disturb(cmd *exec.Cmd, a Attempt, stop time.Time, ended <-chan
 		case <-tick:
 			r.sample(cmd.Process.Pid)
 			if time.Now().After(stop) {
+				r.interrupted = true
 				_ = cmd.Process.Signal(syscall.SIGINT)
 				kills, tick = nil, nil
 			}

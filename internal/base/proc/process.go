@@ -26,6 +26,10 @@ const markVariable = "TARE_TREE"
 // grandchild may hold them open.
 const pipeDelay = 2 * time.Second
 
+// killedTimeout bounds the end of a killed process, which needs a CPU for it: with nice 19 beside 60 busy processes
+// it took over five seconds.
+const killedTimeout = time.Minute
+
 // Process is a running command. It leads a new process group. The kernel kills it
 // when tare dies (Linux).
 type Process struct {
@@ -166,7 +170,7 @@ func (p *Process) wait() {
 	// The group's other members go with their leader. It is not reaped yet, so
 	// its number cannot have passed to another.
 	killGroup(p.PID)
-	killMarked(p.mark)
+	marked := killMarked(p.mark)
 	err := p.cmd.Wait()
 	state := p.cmd.ProcessState
 	switch {
@@ -175,6 +179,8 @@ func (p *Process) wait() {
 			Log: p.Tail(tailLines), Stopped: p.stopped.Load()}
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		p.err = fmt.Errorf("wait for %s: %w", p.command.name(), err)
+	case marked != nil:
+		p.err = fmt.Errorf("kill the processes that %s started: %w", p.command.name(), marked)
 	}
 	close(p.done)
 }
@@ -224,7 +230,7 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 		return fmt.Errorf("kill %s: %w", p.command.name(), err)
 	}
 	// Nothing survives SIGKILL but a process stuck in the kernel.
-	stuck := time.NewTimer(pipeDelay + 3*time.Second)
+	stuck := time.NewTimer(pipeDelay + killedTimeout)
 	defer stuck.Stop()
 	select {
 	case <-p.done:

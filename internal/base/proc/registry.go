@@ -161,26 +161,30 @@ func sweepPlace(p statePlace) ([]Swept, error) {
 const maxStateFile = 16 << 20
 
 func sweepFile(dir stateDir, name string) ([]Swept, error) {
-	f, err := dir.openFile(name, os.O_RDONLY)
+	b, err := readStateFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // another tare has removed it
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxStateFile))
-	if err != nil {
-		return nil, err
-	}
 	tare, started, ok := readState(b)
-	if !ok || runs(tare.identity) {
-		return nil, nil // its run is creating it now, or goes on, or died before it started a process
+	if !ok {
+		return nil, nil // its run is creating it now, or died before it started a process
+	}
+	if alive, err := runs(tare.identity); alive || err != nil {
+		return nil, err
 	}
 	var killed []Swept
 	for _, e := range started {
-		killMarked(e.Mark)
-		if !runs(e.identity) {
+		if err := killMarked(e.Mark); err != nil {
+			return killed, err
+		}
+		alive, err := runs(e.identity)
+		if err != nil {
+			return killed, err
+		}
+		if !alive {
 			continue
 		}
 		if err := syscall.Kill(-e.PID, syscall.SIGKILL); err != nil {
@@ -191,6 +195,16 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 		killed = append(killed, Swept{e.PID, e.Command})
 	}
 	return killed, dir.remove(name)
+}
+
+// readStateFile closes the file before its processes are identified: descriptors may be few.
+func readStateFile(dir stateDir, name string) ([]byte, error) {
+	f, err := dir.openFile(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxStateFile))
 }
 
 // readState reads a state file: the entry of tare, and those of the processes that
@@ -212,11 +226,14 @@ func readState(b []byte) (tare entry, started []entry, ok bool) {
 	return tare, started, true
 }
 
-// runs reports whether exactly this process is alive.
-func runs(id identity) bool {
+// runs reports whether exactly this process is alive. An error, such as too few descriptors, leaves that open.
+func runs(id identity) (bool, error) {
 	if id.PID <= 1 {
-		return false
+		return false, nil
 	}
 	now, err := identify(id.PID)
-	return err == nil && now == id
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return false, nil
+	}
+	return err == nil && now == id, err
 }

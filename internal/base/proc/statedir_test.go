@@ -4,9 +4,12 @@ package proc
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -208,8 +211,72 @@ func TestUnreadableHome(t *testing.T) {
 	}
 }
 
-// The role needs Linux, as this file does.
-func init() { roles["state"] = printState }
+// freeVariable has the number of free descriptors of the role "few".
+const freeVariable = "TARE_PROC_TEST_FREE"
+
+// With few descriptors a sweep removes the state of dead runs if it can. It never takes a living run for a dead one.
+func TestSweepWithFewDescriptors(t *testing.T) {
+	self, err := identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	dir := mkdir(t, 0o700, mkdir(t, 0o700, state, "tare"), "processes")
+	pid, _ := leftover(t)
+	id, err := identify(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	living := writeState(t, dir, entry{identity: self, Command: "tare"}, entry{identity: id, Command: "sleeper"})
+	dead := filepath.Join(dir, "2-2"+suffix)
+	for free := range 8 {
+		if err := os.WriteFile(dead, []byte(`{"pid":2147483647,"start":1,"boot":"`+self.Boot+`"}`+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^$")
+		cmd.Env = []string{roleVariable + "=few", freeVariable + "=" + strconv.Itoa(free), "XDG_STATE_HOME=" + state, "TMPDIR=" + t.TempDir()}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%d descriptors: %v\n%s", free, err, out)
+		}
+		if _, err := os.Stat(living); err != nil || !alive(pid) {
+			t.Fatalf("%d descriptors: the living run: %v\n%s", free, err, out)
+		}
+		_, err = os.Stat(dead)
+		if removed := errors.Is(err, fs.ErrNotExist); removed != (free >= 2) || removed != (len(out) == 0) {
+			t.Errorf("%d descriptors: removed %v, printed %q", free, removed, out)
+		}
+	}
+}
+
+// sweepWithFew sweeps with few free descriptors.
+func sweepWithFew() {
+	free, err := strconv.Atoi(os.Getenv(freeVariable))
+	if err != nil {
+		panic(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64}); err != nil {
+		panic(err)
+	}
+	var taken []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		taken = append(taken, f)
+	}
+	for _, f := range taken[:free] {
+		f.Close()
+	}
+	if _, err := Sweep(); err != nil {
+		os.Stdout.WriteString(err.Error() + "\n")
+	}
+	runtime.KeepAlive(taken)
+}
+
+// The roles need Linux, as this file does.
+func init() { roles["state"], roles["few"] = printState, sweepWithFew }
 
 // printState sweeps, creates a state file and prints the directory of the file.
 func printState() {

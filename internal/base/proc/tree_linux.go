@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,21 +11,24 @@ import (
 
 // killMarked kills the processes of this user whose environment began with a mark, wherever they
 // are in the process tree.
-func killMarked(mark string) {
+func killMarked(mark string) error {
 	if mark == "" {
-		return
+		return nil
 	}
 	want := []byte(markVariable + "=" + mark)
-	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return
+		return err
 	}
-	for _, path := range environs {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid <= 1 || pid == os.Getpid() {
 			continue
 		}
-		b, err := os.ReadFile(path)
+		b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			return err
+		}
 		if err != nil { // of another user, or ended
 			continue
 		}
@@ -35,4 +39,5 @@ func killMarked(mark string) {
 			}
 		}
 	}
+	return nil
 }

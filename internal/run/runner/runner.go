@@ -57,7 +57,7 @@ type Timing struct {
 	Lead      time.Duration // from starting the generator to its first request; default 300 ms and 1 ms a connection
 	Tail      time.Duration // load after the measure phase, under which its end is read; default 500 ms
 	Overtime  time.Duration // for the generator to end, beyond its own deadline; default 10 s
-	Remove    time.Duration // deadline of Remove; default 30 s
+	Remove    time.Duration // deadline of Remove; default 90 s
 	LoadGrace time.Duration // from SIGTERM to SIGKILL of the generator; default 1 s
 }
 
@@ -68,7 +68,7 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Deploy, 2 * time.Minute}, {&t.Verify, 30 * time.Second}, {&t.Settle, 3 * time.Second},
 		{&t.Lead, 300 * time.Millisecond}, {&t.Tail, 500 * time.Millisecond},
-		{&t.Overtime, 10 * time.Second}, {&t.Remove, 30 * time.Second}, {&t.LoadGrace, time.Second},
+		{&t.Overtime, 10 * time.Second}, {&t.Remove, 90 * time.Second}, {&t.LoadGrace, time.Second},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value

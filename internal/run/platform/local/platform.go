@@ -42,8 +42,6 @@ type Options struct {
 	// ProgramAt does the same for a program at a path, without a download. version has what
 	// distinguishes two builds.
 	ProgramAt func(ctx context.Context, name, path string) (found, version string, err error)
-	// Report receives warnings of Prepare, a line each. May be nil.
-	Report func(line string)
 
 	edit   func(*app.Instance) // changes the configuration of an application; for tests
 	settle time.Duration       // maximum delay of counters; 0: settleTimeout
@@ -66,15 +64,29 @@ func New(o Options) *Platform {
 	return &Platform{options: o, programs: map[string]program{agentProgram: {path: o.AgentPath}}}
 }
 
-// Prepare kills leftover processes of earlier runs, removes their secrets, and finds the programs
-// of the meshes. On a system that cannot identify leftovers (see [proc.Sweep]) none is killed.
+// Sweep kills leftover processes of killed runs and removes their directories of keys. A run calls it
+// first, before it reads its file: what ends a run early then leaves no keys behind. Keys need one free
+// descriptor, and processes two. On a system that cannot identify leftovers (see [proc.Sweep]) no process is killed.
+// warn receives what failed, a line each. A run continues then, as leftovers do not affect it.
+func Sweep(warn func(line string)) {
+	_, err := proc.Sweep()
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	for _, err := range []error{err, sweepRuntimeDirs()} {
+		if err == nil {
+			continue
+		}
+		line := "warning: " + err.Error()
+		if h := hint.Of(err); h != "" {
+			line += "; " + h
+		}
+		warn(line)
+	}
+}
+
+// Prepare finds the programs of the meshes.
 func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
-	if _, err := proc.Sweep(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		p.warn(err)
-	}
-	if err := sweepRuntimeDirs(); err != nil {
-		p.warn(err)
-	}
 	if info, err := os.Stat(p.options.AgentPath); err != nil {
 		return nil, hint.Wrap(fmt.Errorf("find tare-agent: %w", err), "build it with `make build`; it must be beside tare")
 	} else if info.IsDir() || info.Mode()&0o111 == 0 {
@@ -100,18 +112,6 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		}
 	}
 	return versions, nil
-}
-
-// warn reports a sweep that failed. The run continues, as leftovers do not affect it.
-func (p *Platform) warn(err error) {
-	if p.options.Report == nil {
-		return
-	}
-	line := "warning: " + err.Error()
-	if h := hint.Of(err); h != "" {
-		line += "; " + h
-	}
-	p.options.Report(line)
 }
 
 // pathOf is the path of one of a mesh's programs in a variant; empty: the platform finds it.

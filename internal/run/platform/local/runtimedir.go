@@ -80,12 +80,7 @@ func makeRuntimeDir(parent string) (*runtimeDir, error) {
 var errLocked = errors.New("locked by a living run")
 
 func lockNew(path string) (*os.File, error) {
-	dir, err := os.OpenRoot(path)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	f, err := lockDir(dir, os.O_CREATE)
+	f, err := lockDir(path, os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +100,8 @@ func lockNew(path string) (*os.File, error) {
 }
 
 // lockDir locks a directory by its lock file; flag is os.O_CREATE where it may be missing, else 0.
-func lockDir(dir *os.Root, flag int) (*os.File, error) {
-	f, err := dir.OpenFile(lockName, flag|os.O_RDWR, 0o600)
+func lockDir(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, lockName), flag|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -132,16 +127,12 @@ func (r *runtimeDir) remove() error {
 	return nil
 }
 
-// sweepRuntimeDirs removes leftovers of this user's killed runs.
+// sweepRuntimeDirs removes leftovers of this user's killed runs. It needs one descriptor: a run that ends
+// without descriptors must leave no keys behind.
 func sweepRuntimeDirs() error {
 	var failed []error
-	for _, path := range runtimeParents() {
-		parent, err := os.OpenRoot(path)
-		if err != nil {
-			continue // a directory without access has no leftovers of tare
-		}
+	for _, parent := range runtimeParents() {
 		failed = append(failed, sweepIn(parent))
-		parent.Close()
 	}
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("remove what earlier runs left: %w", err)
@@ -150,10 +141,13 @@ func sweepRuntimeDirs() error {
 }
 
 // sweepIn removes the leftovers in a directory, which other users may write to.
-func sweepIn(parent *os.Root) error {
-	entries, err := fs.ReadDir(parent.FS(), ".")
+func sweepIn(parent string) error {
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return nil // without access it has no leftovers of tare
+	}
 	if err != nil {
-		return nil // as without access
+		return err
 	}
 	var failed []error
 	for _, e := range entries {
@@ -169,32 +163,28 @@ func sweepIn(parent *os.Root) error {
 
 // sweepRuntimeDir removes a leftover. It follows no links: a directory of this user that a link
 // names is no leftover.
-func sweepRuntimeDir(parent *os.Root, name string) error {
-	info, err := parent.Lstat(name)
+func sweepRuntimeDir(parent, name string) error {
+	path := filepath.Join(parent, name)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() || !info.IsDir() {
+	if !info.IsDir() || !ownedBy(info, os.Getuid()) {
 		return nil
 	}
-	dir, err := parent.OpenRoot(name)
+	if err := unmovable(parent); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	opened, err := dir.Stat(".")
-	if err != nil {
-		return err
-	}
-	if !os.SameFile(info, opened) { // replaced meanwhile
-		return nil
-	}
-	lock, err := lockDir(dir, 0)
+	lock, err := lockDir(path, 0)
 	if errors.Is(err, fs.ErrNotExist) { // being made, being removed, or left
-		if opened, err = dir.Stat("."); err != nil || time.Since(opened.ModTime()) < settled {
+		if info, err = os.Lstat(path); err != nil || time.Since(info.ModTime()) < settled {
 			return err
 		}
-		lock, err = lockDir(dir, os.O_CREATE)
+		lock, err = lockDir(path, os.O_CREATE)
 	}
 	if errors.Is(err, errLocked) {
 		return nil
@@ -203,5 +193,36 @@ func sweepRuntimeDir(parent *os.Root, name string) error {
 		return err
 	}
 	defer lock.Close()
-	return parent.RemoveAll(name)
+	for _, e := range entries {
+		file := filepath.Join(path, e.Name())
+		switch {
+		case e.Name() == lockName: // last: without it a leftover is removed only when it is old
+		case e.IsDir():
+			err = errors.Join(err, os.RemoveAll(file))
+		default:
+			err = errors.Join(err, os.Remove(file))
+		}
+	}
+	if err == nil {
+		err = errors.Join(os.Remove(lock.Name()), os.Remove(path))
+	}
+	return err
+}
+
+// unmovable refuses a directory in which another user could replace a directory of this user. Elsewhere paths are safe.
+func unmovable(parent string) error {
+	info, err := os.Stat(parent)
+	if err != nil {
+		return err
+	}
+	own := ownedBy(info, 0) || ownedBy(info, os.Getuid())
+	if own && (info.Mode()&fs.ModeSticky != 0 || info.Mode().Perm()&0o022 == 0) {
+		return nil
+	}
+	return hint.New("remove "+runtimePrefix+"* there, and set TMPDIR to a directory of your own", "other users can replace files in %s (%v)", parent, info.Mode())
+}
+
+func ownedBy(info fs.FileInfo, user int) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == user
 }

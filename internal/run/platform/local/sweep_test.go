@@ -36,12 +36,7 @@ func TestSweepFollowsNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	parent, err := os.OpenRoot(tmp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer parent.Close()
-	if err := sweepIn(parent); err == nil || !strings.Contains(err.Error(), lockName) {
+	if err := sweepIn(tmp); err == nil || !strings.Contains(err.Error(), lockName) {
 		t.Errorf("a lock that is a link out of its directory: %v", err)
 	}
 	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +49,28 @@ func TestSweepFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// A planted state directory is reported, and the run goes on.
+// In a directory where others could replace a leftover by another one, nothing is removed.
+func TestSweepOfASharedDirectory(t *testing.T) {
+	tmp := t.TempDir()
+	left := filepath.Join(tmp, runtimePrefix+"left")
+	if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, lockName), nil, 0o600), os.WriteFile(filepath.Join(left, "key"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		mode fs.FileMode
+		gone bool
+	}{{0o777, false}, {0o770, false}, {0o777 | fs.ModeSticky, true}} {
+		if err := os.Chmod(tmp, test.mode); err != nil {
+			t.Fatal(err)
+		}
+		err := sweepIn(tmp)
+		if _, found := os.Lstat(left); (err == nil) != test.gone || errors.Is(found, fs.ErrNotExist) != test.gone {
+			t.Errorf("mode %v: %v, %v", test.mode, err, found)
+		}
+	}
+}
+
+// A planted state directory is reported.
 func TestFailedSweepIsAWarning(t *testing.T) {
 	tmp := t.TempDir()
 	planted := filepath.Join(tmp, fmt.Sprintf("tare-%d", os.Getuid()))
@@ -63,10 +79,7 @@ func TestFailedSweepIsAWarning(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", tmp)
 	var lines []string
-	p := New(Options{AgentPath: agent, Report: func(line string) { lines = append(lines, line) }})
-	if _, err := p.Prepare(t.Context(), nil); err != nil {
-		t.Errorf("Prepare failed: %v", err)
-	}
+	Sweep(func(line string) { lines = append(lines, line) })
 	if got := strings.Join(lines, "\n"); !strings.HasPrefix(got, "warning: ") || !strings.Contains(got, planted) || !strings.Contains(got, "remove it") {
 		t.Errorf("reported %q", got)
 	}
