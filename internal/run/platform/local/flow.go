@@ -262,22 +262,37 @@ func readStats(from io.Reader) (stats platform.AppStats, err error) {
 // settle reads the counters until all flows hold or the limit is over: a proxy may count a request
 // after its answer.
 func settle(ctx context.Context, limit time.Duration, flows []flow, before []reading) ([]reading, error) {
+	return readUntil(ctx, limit, flows, func(after []reading) bool { return allHold(flows, before, after) })
+}
+
+// rest reads the counters until two readings are equal or the limit is over.
+func rest(ctx context.Context, limit time.Duration, flows []flow) ([]reading, error) {
+	var last []reading
+	return readUntil(ctx, limit, flows, func(now []reading) bool {
+		same := slices.Equal(now, last)
+		last = now
+		return same
+	})
+}
+
+// readUntil returns the first readings that are done, or the last ones within the limit.
+func readUntil(ctx context.Context, limit time.Duration, flows []flow, done func([]reading) bool) ([]reading, error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	again := time.NewTicker(10 * adminPause)
 	defer again.Stop()
 	for {
-		after, err := readAll(ctx, flows)
+		now, err := readAll(ctx, flows)
 		if err != nil {
 			return nil, err
 		}
-		if allHold(flows, before, after) {
-			return after, nil
+		if done(now) {
+			return now, nil
 		}
 		select {
 		case <-again.C:
 		case <-deadline.C:
-			return after, nil
+			return now, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -31,6 +31,7 @@ type verifier struct {
 	control   *controlPlane
 	proxies   *proxies
 	settle    time.Duration // maximum delay of counters
+	refused   bool          // an earlier verification made connections that proxies refused
 }
 
 // Verify implements [platform.Verifier]. It sends probes to the entry and compares the change of
@@ -43,7 +44,7 @@ func (v *verifier) Verify(ctx context.Context) ([]check.Check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	before, err := readAll(ctx, flows)
+	before, err := v.baseline(ctx, flows)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
@@ -60,11 +61,21 @@ func (v *verifier) Verify(ctx context.Context) ([]check.Check, error) {
 	v.proxies.keepDumps(ctx)
 	if v.layout.spec.Mesh.Provides.MTLS {
 		checks = append(checks, v.checkTLS(ctx)...)
+		v.refused = true
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("verify: %w", context.Cause(ctx))
 	}
 	return checks, nil
+}
+
+// baseline reads the counters before the probes. A proxy may count a connection after it refused
+// it: then the counters of an earlier verification must rest.
+func (v *verifier) baseline(ctx context.Context, flows []flow) ([]reading, error) {
+	if v.refused {
+		return rest(ctx, v.settle, flows)
+	}
+	return readAll(ctx, flows)
 }
 
 // probe sends the probes and checks the answers.
