@@ -345,16 +345,16 @@ func machine(t *testing.T) []string {
 }
 
 // spacesOf are the kernel's namespaces of a cluster that is up.
-func spacesOf(t *testing.T, l Layout) map[string]string {
+func spacesOf(t *testing.T, l Layout) Spaces {
 	t.Helper()
-	spaces, err := Spaces(l)
+	spaces, err := ReadSpaces(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return spaces
 }
 
-func nothingLeft(t *testing.T, l Layout, spaces map[string]string) {
+func nothingLeft(t *testing.T, l Layout, spaces Spaces) {
 	t.Helper()
 	if err := Remains(t.Context(), l, spaces); err != nil {
 		t.Error(err)
@@ -362,7 +362,7 @@ func nothingLeft(t *testing.T, l Layout, spaces map[string]string) {
 }
 
 // remainsAreSeen checks that Remains finds everything of a cluster that is up.
-func remainsAreSeen(t *testing.T, l Layout, spaces map[string]string) {
+func remainsAreSeen(t *testing.T, l Layout, spaces Spaces) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 )
@@ -71,5 +72,22 @@ func TestOwnerThatIsAnotherProcessByNow(t *testing.T) {
 	}
 	if (Owner{}).dead() {
 		t.Error("a cluster without an owner is a leftover")
+	}
+}
+
+// A number of a namespace that another process has by now is not a leftover.
+func TestRecycledNamespaceNumber(t *testing.T) {
+	self := "/proc/self"
+	number, err := os.Readlink(self + "/ns/mnt")
+	if err != nil {
+		t.Skip(err)
+	}
+	s := Spaces{numbers: map[string]string{"mnt": number}, members: map[string]string{self: startTime(self)}}
+	if err := s.left(); err == nil {
+		t.Error("a living process is not seen")
+	}
+	s.members[self] = "1" // another process had its number
+	if err := s.left(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,36 +63,77 @@ func Left(ctx context.Context, l Layout, before map[string]bool) error {
 	})
 }
 
-// Spaces are the namespaces of the kernel that a cluster's first process has to itself, by kind.
-func Spaces(l Layout) (map[string]string, error) {
-	own := map[string]string{}
+// Spaces are the namespaces of the kernel that a cluster's first process has to itself.
+type Spaces struct {
+	numbers map[string]string // by kind
+	// members are the start times of the processes in them, by directory in /proc. The kernel gives the number of
+	// a removed namespace to the next one, also to that of another cluster, so a number alone proves nothing later.
+	members map[string]string
+}
+
+// ReadSpaces returns the namespaces of a cluster that is up.
+func ReadSpaces(l Layout) (Spaces, error) {
+	s := Spaces{numbers: map[string]string{}, members: map[string]string{}}
 	for _, kind := range []string{"ipc", "mnt", "net", "pid", "uts"} {
 		inside, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", l.Init, kind))
 		if err != nil {
-			return nil, err
+			return s, err
 		}
 		outside, err := os.Readlink("/proc/self/ns/" + kind)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
 		if inside == outside {
-			return nil, fmt.Errorf("namespace %s of the cluster is the machine's: %s", kind, inside)
+			return s, fmt.Errorf("namespace %s of the cluster is the machine's: %s", kind, inside)
 		}
-		own[kind] = inside
+		s.numbers[kind] = inside
 	}
-	return own, nil
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return s, err
+	}
+	for _, process := range processes {
+		if kind := s.kindOf(process); kind != "" {
+			s.members[process] = startTime(process)
+		}
+	}
+	return s, nil
+}
+
+// kindOf is the kind of a namespace that a process is in; "": it is in none of them, or has ended.
+func (s Spaces) kindOf(process string) string {
+	for kind, number := range s.numbers {
+		if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
+			return kind
+		}
+	}
+	return ""
+}
+
+// startTime is in ticks since the start of the machine; "": the process has ended.
+func startTime(process string) string {
+	stat, err := os.ReadFile(process + "/stat")
+	if err != nil {
+		return ""
+	}
+	// The name may have spaces and parentheses. The start time is field 22, the 20th after it (proc_pid_stat(5)).
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
 }
 
 // Remains returns an error for every leftover of a cluster that was taken down: processes, mounts, interface, routes,
-// control groups, directory. spaces are from [Spaces], while it was up.
-func Remains(ctx context.Context, l Layout, spaces map[string]string) error {
+// control groups, directory. spaces were read while it was up.
+func Remains(ctx context.Context, l Layout, spaces Spaces) error {
 	// A killed process is visible until its parent has reaped it: the machine's own first process, where the
 	// program that started it is gone.
-	remains := []error{await(ctx, downLimit, "processes to be gone", func(context.Context) error { return processesIn(spaces) })}
+	remains := []error{await(ctx, downLimit, "processes to be gone", func(context.Context) error { return spaces.left() })}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	remains = append(remains, err)
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, l.Dir()) || strings.Contains(line, spaces["net"]) {
+		if strings.Contains(line, l.Dir()) || strings.Contains(line, spaces.numbers["net"]) {
 			remains = append(remains, fmt.Errorf("still mounted: %s", strings.TrimSpace(line)))
 		}
 	}
@@ -116,17 +158,11 @@ func Remains(ctx context.Context, l Layout, spaces map[string]string) error {
 	return errors.Join(remains...)
 }
 
-// processesIn is an error if any process is in one of the namespaces.
-func processesIn(spaces map[string]string) error {
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return err
-	}
-	for _, process := range processes {
-		for kind, number := range spaces {
-			if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
-				return fmt.Errorf("%s is in the cluster's %s namespace", process, kind)
-			}
+// left is an error if any process is still in one of the namespaces.
+func (s Spaces) left() error {
+	for process, start := range s.members {
+		if kind := s.kindOf(process); kind != "" && startTime(process) == start {
+			return fmt.Errorf("%s is in the cluster's %s namespace", process, kind)
 		}
 	}
 	return nil

@@ -216,7 +216,7 @@ func run(p *place) *cobra.Command {
 // takeDown takes the cluster down, and sees that nothing of it is left on this machine.
 func takeDown(ctx context.Context, l cluster.Layout) error {
 	begun := time.Now()
-	spaces, err := cluster.Spaces(l)
+	spaces, err := cluster.ReadSpaces(l)
 	if err != nil {
 		return errors.Join(err, cluster.Down(ctx, l))
 	}
