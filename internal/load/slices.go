@@ -96,6 +96,7 @@ type SliceCount struct {
 	OK         int64 `json:"ok"`
 	Overrun    int64 `json:"overrun"`    // ended after the reading at the end of the next slice
 	ResponseNS int64 `json:"responseNS"` // sum over OK, from the intended start
+	LastEnd    int64 `json:"lastEnd"`    // when the last of them ended, ns from the start of the schedule; 0: none did
 }
 
 // Add adds the counts of another worker for the same slice.
@@ -105,6 +106,7 @@ func (n *SliceCount) Add(w *SliceCount) {
 	n.OK += w.OK
 	n.Overrun += w.Overrun
 	n.ResponseNS += w.ResponseNS
+	n.LastEnd = max(n.LastEnd, w.LastEnd)
 }
 
 // Loaded returns the part of the measure window in which the load sends: all of it, without slices.

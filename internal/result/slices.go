@@ -29,6 +29,43 @@ type Slice struct {
 // sliceColumns are the columns of slices.csv before those of the planes.
 var sliceColumns = []string{"slice", "own", "begin_s", "end_s", "intended", "answered", "ok", "overrun", "response_ns"}
 
+// lastEndColumn follows those of the planes: files of earlier versions lack it.
+const lastEndColumn = "last_end_s"
+
+// SliceKind is what a slice is for a trial.
+type SliceKind int
+
+const (
+	// OwnSlice: the trial has the load.
+	OwnSlice SliceKind = iota
+	// AfterSlice is of another, with late answers or deferred work of the trial.
+	AfterSlice
+	// IdleSlice is of another, without them.
+	IdleSlice
+	// LeadSlice precedes the first own slice: it has what is left of the warm-up, and is in no sum.
+	LeadSlice
+)
+
+// SliceKinds returns the kind of each slice of a trial. A slice directly after an own one may have deferred
+// work without an answer. Without the time of the last answer, it is the only one that has any.
+func SliceKinds(rows []Slice) []SliceKind {
+	kinds := make([]SliceKind, len(rows))
+	began, lastEnd := false, time.Duration(0)
+	for i, row := range rows {
+		switch {
+		case row.Own:
+			began, lastEnd = true, max(lastEnd, time.Duration(row.LastEnd))
+		case !began:
+			kinds[i] = LeadSlice
+		case rows[i-1].Own || row.Begin < lastEnd:
+			kinds[i] = AfterSlice
+		default:
+			kinds[i] = IdleSlice
+		}
+	}
+	return kinds
+}
+
 // cpuColumn begins the name of a plane's column.
 const cpuColumn = "cpu_ns_"
 
@@ -44,6 +81,7 @@ func (td *TrialDir) Slices(all []Slice) (err error) {
 	for _, p := range metric.Planes() {
 		header = append(header, cpuColumn+string(p))
 	}
+	header = append(header, lastEndColumn)
 	_ = w.Write(header) // [csv.Writer.Error] has the error
 	for _, s := range all {
 		row := []string{strconv.Itoa(s.Slice), strconv.FormatBool(s.Own), sliceTime(s.Begin), sliceTime(s.End)}
@@ -53,6 +91,7 @@ func (td *TrialDir) Slices(all []Slice) (err error) {
 		for _, p := range metric.Planes() {
 			row = append(row, strconv.FormatInt(s.CPU[p], 10))
 		}
+		row = append(row, sliceTime(time.Duration(s.LastEnd)))
 		_ = w.Write(row)
 	}
 	w.Flush()
@@ -133,6 +172,9 @@ func parseSlice(header, row []string) (s Slice, err error) {
 		if i := slices.Index(header, cpuColumn+string(p)); i >= 0 {
 			s.CPU[p] = whole(row[i])
 		}
+	}
+	if i := slices.Index(header, lastEndColumn); i >= 0 {
+		s.LastEnd = int64(seconds(row[i]))
 	}
 	return s, errors.Join(failed...)
 }

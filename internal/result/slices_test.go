@@ -22,7 +22,7 @@ func TestSlicesAreReadAsWritten(t *testing.T) {
 		return all
 	}
 	want := []Slice{
-		{SliceCount: load.SliceCount{Slice: 30, Intended: 90, Answered: 89, OK: 88, Overrun: 1, ResponseNS: 12345}, Own: true,
+		{SliceCount: load.SliceCount{Slice: 30, Intended: 90, Answered: 89, OK: 88, Overrun: 1, ResponseNS: 12345, LastEnd: 3_250_500_000}, Own: true,
 			Begin: 2998 * time.Millisecond, End: 3098 * time.Millisecond, CPU: cpu(7_000_001)},
 		{SliceCount: load.SliceCount{Slice: 31}, Begin: 3098 * time.Millisecond, End: 3198 * time.Millisecond, CPU: cpu(5)},
 	}
@@ -36,6 +36,30 @@ func TestSlicesAreReadAsWritten(t *testing.T) {
 	}
 	if err := td.Slices(want); err == nil {
 		t.Error("the file was written twice")
+	}
+}
+
+func TestSliceKinds(t *testing.T) {
+	const at = 100 * time.Millisecond
+	own, other := func(lastEnd time.Duration) Slice {
+		return Slice{Own: true, SliceCount: load.SliceCount{LastEnd: int64(lastEnd)}}
+	}, Slice{}
+	for name, c := range map[string]struct {
+		rows []Slice
+		want []SliceKind
+	}{
+		"in time":              {[]Slice{other, other, own(210 * time.Millisecond), other, other}, []SliceKind{LeadSlice, LeadSlice, OwnSlice, AfterSlice, IdleSlice}},
+		"three slices late":    {[]Slice{own(350 * time.Millisecond), other, other, other, other}, []SliceKind{OwnSlice, AfterSlice, AfterSlice, AfterSlice, IdleSlice}},
+		"past an own slice":    {[]Slice{own(310 * time.Millisecond), other, own(220 * time.Millisecond), other, other}, []SliceKind{OwnSlice, AfterSlice, OwnSlice, AfterSlice, IdleSlice}},
+		"of an earlier format": {[]Slice{own(0), other, other}, []SliceKind{OwnSlice, AfterSlice, IdleSlice}},
+		"without own slices":   {[]Slice{other, other}, []SliceKind{LeadSlice, LeadSlice}},
+	} {
+		for i := range c.rows {
+			c.rows[i].Begin, c.rows[i].End = time.Duration(i)*at, time.Duration(i+1)*at
+		}
+		if got := SliceKinds(c.rows); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }
 

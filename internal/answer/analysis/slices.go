@@ -57,7 +57,8 @@ func sliceFigures(f *figures, r *result.Record, path string) sliceCosts {
 		return nil
 	}
 	planes := partPlanes()
-	idle := idlePerSecond(rows)
+	kinds := result.SliceKinds(rows)
+	idle := idlePerSecond(rows, kinds)
 	costs := sliceCosts{}
 	for i, s := range rows {
 		if !s.Own {
@@ -67,9 +68,8 @@ func sliceFigures(f *figures, r *result.Record, path string) sliceCosts {
 			used := 0.0
 			for _, plane := range planes[name] {
 				used += float64(s.CPU[plane])
-				if i+1 < len(rows) && !rows[i+1].Own { // late answers and deferred work
-					next := rows[i+1]
-					used += float64(next.CPU[plane]) - idle[plane]*(next.End-next.Begin).Seconds()
+				for j := i + 1; j < len(rows) && kinds[j] == result.AfterSlice; j++ { // late answers and deferred work
+					used += float64(rows[j].CPU[plane]) - idle[plane]*(rows[j].End-rows[j].Begin).Seconds()
 				}
 			}
 			cost := math.NaN()
@@ -90,15 +90,15 @@ func partPlanes() map[string][]metric.Plane {
 	return planes
 }
 
-// idlePerSecond is the CPU in slices of others that follow slices of others, ns a second.
-func idlePerSecond(rows []result.Slice) map[metric.Plane]float64 {
+// idlePerSecond is the CPU in idle slices, ns a second.
+func idlePerSecond(rows []result.Slice, kinds []result.SliceKind) map[metric.Plane]float64 {
 	sums, seconds := map[metric.Plane]float64{}, 0.0
-	for i := 1; i < len(rows); i++ {
-		if rows[i].Own || rows[i-1].Own {
+	for i, row := range rows {
+		if kinds[i] != result.IdleSlice {
 			continue
 		}
-		seconds += (rows[i].End - rows[i].Begin).Seconds()
-		for plane, used := range rows[i].CPU {
+		seconds += (row.End - row.Begin).Seconds()
+		for plane, used := range row.CPU {
 			sums[plane] += float64(used)
 		}
 	}

@@ -38,6 +38,9 @@ func (c *sliceCounts) finish(o *Outcome, ok bool) {
 	}
 	i := c.table.Index(o.Intended)
 	n := &c.counts[i]
+	if o.Sent >= 0 {
+		n.LastEnd = max(n.LastEnd, o.End)
+	}
 	if o.Status != 0 {
 		n.Answered++
 	}

@@ -31,8 +31,8 @@ func TestRequestsBelongToTheSliceOfTheirStart(t *testing.T) {
 	sum.add(&r.Totals)
 	got := sum.slices.own(&p)
 	want := []load.SliceCount{
-		{Slice: 2, Intended: 4, Answered: 4, OK: 3, Overrun: 2, ResponseNS: (2 + 124 + 116) * ms},
-		{Slice: 4, Intended: 2, Answered: 1, OK: 1, Overrun: 1, ResponseNS: 102 * ms},
+		{Slice: 2, Intended: 4, Answered: 4, OK: 3, Overrun: 2, ResponseNS: (2 + 124 + 116) * ms, LastEnd: 480 * ms},
+		{Slice: 4, Intended: 2, Answered: 1, OK: 1, Overrun: 1, ResponseNS: 102 * ms, LastEnd: 512 * ms},
 	}
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("got  %+v\nwant %+v", got, want)

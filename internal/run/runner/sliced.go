@@ -32,20 +32,10 @@ type sliceMember struct {
 	begin meter.Look    // the reading at the first edge
 	last  meter.Look    // the latest reading
 	at    time.Duration // of it, from the start of the schedule
-	uses  map[sliceKind]*use
 	rows  []result.Slice
+	used  []map[string]int64 // CPU by task in each of the rows, ns
 	shown shown
 }
-
-// sliceKind is what a slice is for a member.
-type sliceKind int
-
-const (
-	ownSlice   sliceKind = iota // it has the load
-	afterSlice                  // of another, directly after an own one: late answers and deferred work
-	idleSlice                   // of another, after one of another
-	leadSlice                   // the first one, after an own one of the warm-up: in no sum
-)
 
 // use is the CPU of a member's tasks in all slices of a kind.
 type use struct {
@@ -53,15 +43,54 @@ type use struct {
 	cpu  map[string]int64 // by task, ns
 }
 
-// loaded is the CPU of a task because of the load, and idle the rest, both in ns: what it uses after
-// its slices beyond its idle rate belongs to the load.
-func (m *sliceMember) loaded(task string) (loaded, idle int64) {
-	own, after, rest := m.uses[ownSlice], m.uses[afterSlice], m.uses[idleSlice]
-	if rest.time <= 0 {
-		return own.cpu[task], after.cpu[task]
+// sliceUses is the use of a member by the kind of slice.
+type sliceUses struct {
+	of   [result.LeadSlice + 1]use
+	late bool // answers arrived more than a slice late
+}
+
+// uses adds up the rows, which must have the counts of the load.
+func (m *sliceMember) uses() (u sliceUses) {
+	for kind := range u.of {
+		u.of[kind].cpu = map[string]int64{}
 	}
-	idleAfter := int64(float64(rest.cpu[task]) * float64(after.time) / float64(rest.time))
-	return max(0, own.cpu[task]+after.cpu[task]-idleAfter), rest.cpu[task] + idleAfter
+	for i, kind := range result.SliceKinds(m.rows) {
+		u.of[kind].time += m.rows[i].End - m.rows[i].Begin
+		for task, ns := range m.used[i] {
+			u.of[kind].cpu[task] += ns
+		}
+		u.late = u.late || m.rows[i].Overrun > 0
+	}
+	return u
+}
+
+// loaded is the CPU of a task because of the load, and idle the rest, both in ns: what it uses after
+// its slices beyond its idle rate belongs to the load. Without idle slices the rate is unknown. Late answers
+// then get all CPU after own slices, and idle is nil.
+func (u *sliceUses) loaded(task string) (loaded int64, idle *int64) {
+	own, after, rest := u.of[result.OwnSlice], u.of[result.AfterSlice], u.of[result.IdleSlice]
+	switch {
+	case rest.time > 0:
+		idleAfter := int64(float64(rest.cpu[task]) * float64(after.time) / float64(rest.time))
+		n := rest.cpu[task] + idleAfter
+		return max(0, own.cpu[task]+after.cpu[task]-idleAfter), &n
+	case u.late:
+		return own.cpu[task] + after.cpu[task], nil
+	}
+	n := after.cpu[task]
+	return own.cpu[task], &n
+}
+
+// idleShare is the part of the time of all slices that is idle.
+func (u *sliceUses) idleShare() float64 {
+	var all time.Duration
+	for _, of := range u.of {
+		all += of.time
+	}
+	if all <= 0 {
+		return 0
+	}
+	return float64(u.of[result.IdleSlice].time) / float64(all)
 }
 
 // shown is the use of own slices since the last sample that was emitted.
@@ -74,17 +103,9 @@ type shown struct {
 func newSliceReader(m meter.Meter, s *share, members []*trial) *sliceReader {
 	r := &sliceReader{meter: m, start: s.start, table: s.table, first: int(s.warmup / s.table.Length)}
 	for _, t := range members {
-		r.members = append(r.members, newSliceMember(t))
+		r.members = append(r.members, &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}})
 	}
 	return r
-}
-
-func newSliceMember(t *trial) *sliceMember {
-	m := &sliceMember{trial: t, uses: map[sliceKind]*use{}, shown: shown{cpu: map[metric.Plane]int64{}}}
-	for kind := ownSlice; kind <= leadSlice; kind++ {
-		m.uses[kind] = &use{cpu: map[string]int64{}}
-	}
-	return m
 }
 
 // of returns the member of a trial.
@@ -134,7 +155,7 @@ func (r *sliceReader) run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("read the meters: %w", err)
 			}
-			m.add(now, r.first+n-1, at, r.kind(r.first+n-1, i))
+			m.add(now, r.first+n-1, at, r.owner(r.first+n-1) == i)
 		}
 	}
 	return nil
@@ -159,7 +180,7 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 		for _, one := range read {
 			r.late = append(r.late, one.At.Sub(due[n]))
 			for i, m := range r.members {
-				m.add(one.Looks[i], r.first+n-1, one.At.Sub(r.start), r.kind(r.first+n-1, i))
+				m.add(one.Looks[i], r.first+n-1, one.At.Sub(r.start), r.owner(r.first+n-1) == i)
 			}
 			n++
 		}
@@ -170,39 +191,32 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 	return nil
 }
 
-// kind is what a slice is for a member.
-func (r *sliceReader) kind(slice, member int) sliceKind {
-	switch owners := r.table.Owners; {
-	case slice >= 0 && slice < len(owners) && owners[slice] == member:
-		return ownSlice
-	case slice > 0 && owners[slice-1] == member && slice == r.first:
-		return leadSlice
-	case slice > 0 && owners[slice-1] == member:
-		return afterSlice
+// owner is the member that has a slice; -1: none has.
+func (r *sliceReader) owner(slice int) int {
+	if slice < 0 || slice >= len(r.table.Owners) {
+		return -1
 	}
-	return idleSlice
+	return r.table.Owners[slice]
 }
 
 // add adds the use of the member's tasks in a slice, from the reading at its end.
-func (m *sliceMember) add(now meter.Look, slice int, at time.Duration, kind sliceKind) {
+func (m *sliceMember) add(now meter.Look, slice int, at time.Duration, own bool) {
 	if m.begin.Tasks == nil {
 		m.begin, m.last, m.at = now, now, at
 		return
 	}
-	row := result.Slice{SliceCount: load.SliceCount{Slice: slice}, Own: kind == ownSlice, Begin: m.at, End: at, CPU: map[metric.Plane]int64{}}
-	of := m.uses[kind]
-	of.time += at - m.at
+	row := result.Slice{SliceCount: load.SliceCount{Slice: slice}, Own: own, Begin: m.at, End: at, CPU: map[metric.Plane]int64{}}
+	by := map[string]int64{}
 	for _, task := range m.tasks {
 		was, ok := m.last.Tasks[task.ID]
 		is, ok2 := now.Tasks[task.ID]
 		if !ok || !ok2 {
 			continue // its end is noticed by others
 		}
-		used := is.CPU - was.CPU
-		row.CPU[task.Plane] += used
-		of.cpu[task.ID] += used
+		by[task.ID] = is.CPU - was.CPU
+		row.CPU[task.Plane] += by[task.ID]
 	}
-	m.rows = append(m.rows, row) // the last one is after the measure phase
+	m.rows, m.used = append(m.rows, row), append(m.used, by) // the last one is after the measure phase
 	m.last, m.at = now, at
 	m.sample(row)
 }
@@ -246,8 +260,7 @@ func (t *trial) beginSlices(ctx context.Context, r *sliceReader) error {
 	return nil
 }
 
-// endSlices records the usage of every task: the CPU of own slices, and memory and context switches of
-// the whole phase.
+// endSlices records the usage of every task over the whole phase. Its CPU is divided when the load has ended.
 func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 	m := t.sliced
 	before := t.sampler.last
@@ -265,29 +278,20 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 		begin.Tasks[id] = reading
 	}
 	for id, at := range m.last.Tasks {
-		reading, alive := t.sampler.last.Tasks[id]
-		if !alive {
-			continue
+		if reading, alive := t.sampler.last.Tasks[id]; alive {
+			reading.At, reading.CPU = t.setup.clock.steady(at.At), at.CPU
+			end.Tasks[id] = reading
 		}
-		loaded, _ := m.loaded(id)
-		reading.At, reading.CPU = t.setup.clock.steady(at.At), begin.Tasks[id].CPU+loaded
-		end.Tasks[id] = reading
 	}
 	t.measurement.usage.use(m.tasks, begin, t.sampler.tasks, end)
-	for i := range t.journal.record.Tasks {
-		task := &t.journal.record.Tasks[i]
-		if _, read := begin.Tasks[task.ID]; read && task.Missing == "" {
-			_, idle := m.loaded(task.ID)
-			task.IdleCPU = &idle
-		}
-	}
 	t.measurement.times.keep(t.stagesBefore, t.measurement.times.read(ctx))
 	t.measurement.visits()
 	t.seen.readingsLate = r.late
 	return nil
 }
 
-// keepSlices writes the slices of a trial of a round.
+// keepSlices divides the CPU of every task between load and idle, and writes the slices of a trial of a round.
+// Only the load knows when its answers arrived.
 func (t *trial) keepSlices() error {
 	if t.sliced == nil {
 		return nil
@@ -302,5 +306,15 @@ func (t *trial) keepSlices() error {
 			row.SliceCount = n
 		}
 	}
+	uses := t.sliced.uses()
+	for i := range t.journal.record.Tasks {
+		task := &t.journal.record.Tasks[i]
+		if begin, read := t.sliced.begin.Tasks[task.ID]; read && task.Missing == "" {
+			var loaded int64
+			loaded, task.IdleCPU = uses.loaded(task.ID)
+			task.End.CPU = begin.CPU + loaded
+		}
+	}
+	t.seen.idleShare = uses.idleShare()
 	return t.setup.dir.Slices(t.sliced.rows)
 }

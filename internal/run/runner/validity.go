@@ -27,6 +27,7 @@ type seen struct {
 	shift        time.Duration
 	slices       *load.Slices    // nil: the trial ran alone
 	readingsLate []time.Duration // at the edges of slices
+	idleShare    float64         // part of the time of all slices without load and late answers
 	// unsure is the step of the wall clock between the generator's start and the measure phase.
 	unsure time.Duration
 }
@@ -107,6 +108,7 @@ var checks = []validityCheck{
 	{"slices-shifted", slicesShifted, "raise load.connections only as far as needed, or use fewer treatments at once: the load started late", invalidates, nil},
 	{"slices-overrun", slicesGrosslyOverrun, "leave more of the machine free, raise slices.length, or lower the rate: answers arrived more than a slice late", withholds, cpus},
 	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
+	{"slices-read-late", slicesReadGrosslyLate, "leave a processor free, or raise slices.length: tare read the counters late", withholds, cpus},
 	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a processor free: tare read the counters late", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
@@ -369,11 +371,14 @@ const (
 	maxShift = time.Millisecond
 	// overrunShare of answers after the next slice causes a warning.
 	overrunShare = 0.01
-	// grossOverrun is the share above which CPU figures are withheld. On an overloaded machine, with about 40 %, a
-	// cost of 500 µs was measured as 380 µs in slices of 100 ms.
+	// grossOverrun is the share above which CPU figures are withheld, if less than leastIdle of the slices is idle:
+	// the idle rate, and with it the cost, is then unknown.
 	grossOverrun = 0.1
+	leastIdle    = 0.02
 	// lateShare is the share of the sliced time, lost by late readings, that causes a warning.
 	lateShare = 0.005
+	// grossLate is the share above which CPU figures are withheld: costs are about so much too low.
+	grossLate = 0.1
 )
 
 // slicesShifted compares the load's slices with those of the readings.
@@ -384,7 +389,12 @@ func slicesShifted(s seen) string {
 	return fmt.Sprintf("the load started %v after its slices did: it sent in slices of other treatments", s.shift.Round(time.Microsecond))
 }
 
-func slicesGrosslyOverrun(s seen) string { return overrunBeyond(s, grossOverrun) }
+func slicesGrosslyOverrun(s seen) string {
+	if s.idleShare >= leastIdle {
+		return ""
+	}
+	return overrunBeyond(s, grossOverrun)
+}
 
 func slicesOverrun(s seen) string { return overrunBeyond(s, overrunShare) }
 
@@ -396,13 +406,17 @@ func overrunBeyond(s seen, limit float64) string {
 	if float64(overrun) <= limit*float64(all) {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d requests (%.1f %%, limit %.0f %%) ended more than a slice late: a part of their CPU counts as idle",
+	return fmt.Sprintf("%d of %d requests (%.1f %%, limit %.0f %%) ended more than a slice late, so that fewer slices show the idle CPU",
 		overrun, all, 100*float64(overrun)/float64(all), 100*limit)
 }
 
-// slicesReadLate finds readings in the time of the next slice: its CPU up to the reading counts for
+func slicesReadGrosslyLate(s seen) string { return readLateBeyond(s, grossLate) }
+
+func slicesReadLate(s seen) string { return readLateBeyond(s, lateShare) }
+
+// readLateBeyond finds readings in the time of the next slice: its CPU up to the reading counts for
 // the slice before.
-func slicesReadLate(s seen) string {
+func readLateBeyond(s seen, limit float64) string {
 	if s.slices == nil || len(s.readingsLate) == 0 {
 		return ""
 	}
@@ -412,11 +426,11 @@ func slicesReadLate(s seen) string {
 		lost, worst = lost+max(0, late-free), max(worst, late)
 	}
 	share := float64(lost) / (float64(len(s.readingsLate)) * float64(s.slices.Length))
-	if share <= lateShare {
+	if share <= limit {
 		return ""
 	}
 	return fmt.Sprintf("counters were read up to %v late, and %.1f %% of the time of slices counts for the slice before (limit %.1f %%)",
-		worst.Round(10*time.Microsecond), 100*share, 100*lateShare)
+		worst.Round(10*time.Microsecond), 100*share, 100*limit)
 }
 
 func steppedUnsure(s seen) string {

@@ -130,6 +130,10 @@ func TestChecks(t *testing.T) {
 		{"slices overrun", func(t *trial) { overrun(t, 200) }, "slices-overrun", "2.0 %, limit 1 %", warns},
 		{"slices hardly overrun", func(t *trial) { overrun(t, 90) }, "", "", warns},
 		{"slices grossly overrun", func(t *trial) { overrun(t, 1100) }, "slices-overrun", "11.0 %, limit 10 %", withholds},
+		{"slices grossly overrun, some idle", func(t *trial) { overrun(t, 1100); t.seen.idleShare = 0.1 }, "slices-overrun", "11.0 %, limit 1 %", warns},
+		{"slices read late", func(t *trial) { readLate(t, 2*time.Millisecond) }, "slices-read-late", "2.0 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
+		{"slices hardly read late", func(t *trial) { readLate(t, 400*time.Microsecond) }, "", "", warns},
+		{"slices read grossly late", func(t *trial) { readLate(t, 11*time.Millisecond) }, "slices-read-late", "11.0 % of the time of slices counts for the slice before (limit 10.0 %)", withholds},
 		{"no node", func(t *trial) { t.journal.record.Node = nil }, "", "", warns},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,6 +163,13 @@ func TestChecks(t *testing.T) {
 // overrun makes n of 10,000 requests end after the next slice.
 func overrun(t *trial, n int64) {
 	t.journal.record.Load.SliceCounts = []load.SliceCount{{Intended: 10_000, Overrun: n}}
+}
+
+// readLate makes every reading late, in slices of 100 ms without guard.
+func readLate(t *trial, late time.Duration) {
+	t.load.profile.Slices = &load.Slices{Length: 100 * time.Millisecond}
+	t.journal.record.Load.Start = t.load.profile.Start.Add(t.load.profile.Warmup)
+	t.seen.readingsLate = []time.Duration{late, late}
 }
 
 // Every code has a line in the reference.
