@@ -118,7 +118,7 @@ func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 	if path := os.Getenv(p.Env); path != "" {
 		f, err := p.try(ctx, path, "$"+p.Env)
 		if err != nil {
-			return Found{}, hint.Wrap(fmt.Errorf("%s=%s: %w", p.Env, path, err), "set "+p.Env+" to a program that runs, or unset it")
+			return Found{}, hint.Wrap(fmt.Errorf("%s=%s: %w", p.Env, path, err), startHint("set "+p.Env+" to a program that runs, or unset it"))
 		}
 		return f, nil
 	}
@@ -185,8 +185,12 @@ func (p Program) version(ctx context.Context, path string) (string, error) {
 	return version, err
 }
 
+// runTimeout bounds the printing of a version. Envoy needs a quarter of a second of CPU for it, which takes half a minute
+// with nice 19 on a busy machine.
+const runTimeout = 2 * time.Minute
+
 func (p Program) run(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
 	if err != nil {
@@ -262,11 +266,17 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 
 // notRunningHint is for a program with the pinned content that does not run here.
 func notRunningHint(p Program) string {
+	return startHint("it needs Linux with glibc 2.31 or later; set " + p.Env + " to a program that runs here")
+}
+
+// startHint is the hint for a program that does not run: the limit of the address space if there is one, as Envoy
+// reserves some before it prints its version, or else another.
+func startHint(otherwise string) string {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err == nil && limit.Cur < maxAddressSpace {
-		return fmt.Sprintf("the address space of this process is limited to %d MiB: raise it (ulimit -v unlimited)", limit.Cur>>20)
+		return fmt.Sprintf("the address space of this process is limited to %d MiB (RLIMIT_AS), less than the program may need: raise it (ulimit -v unlimited)", limit.Cur>>20)
 	}
-	return "it needs Linux with glibc 2.31 or later; set " + p.Env + " to a program that runs here"
+	return otherwise
 }
 
 // maxAddressSpace is a limit that no pinned program reaches, in bytes. Envoy reserves a few GiB.

@@ -2,12 +2,14 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -199,9 +201,25 @@ func TestNoDownloadOfAProgramThatDoesNotRun(t *testing.T) {
 		t.Fatal("it runs")
 	}
 	_, err := p.Find(t.Context(), options(t, dir))
-	expect(t, err, "the program in the cache does not run: run ", "glibc")
+	expect(t, err, "the program in the cache does not run: run ", cmp.Or(os.Getenv(hintVariable), "glibc"))
 	if got := ix.requested(); len(got) != 1 {
 		t.Errorf("%d downloads, want 1", len(got))
+	}
+	t.Setenv("TARE_TEST_PROXY", newSlot(p, dir).path())
+	_, err = p.Find(t.Context(), options(t, dir))
+	expect(t, err, "TARE_TEST_PROXY=", cmp.Or(os.Getenv(hintVariable), "set TARE_TEST_PROXY to a program that runs"))
+}
+
+// hintVariable has the hint that a test expects in a process with limits.
+const hintVariable = "TARE_FETCH_TEST_HINT"
+
+// With a limited address space the hint names the limit.
+func TestAddressSpaceLimit(t *testing.T) {
+	cmd := exec.Command("sh", "-c", `ulimit -v 4194304 && exec "$@"`, "sh", os.Args[0], "-test.run=^TestNoDownloadOfAProgramThatDoesNotRun$", "-test.v")
+	cmd.Env = append(os.Environ(), hintVariable+"=the address space of this process is limited to 4096 MiB (RLIMIT_AS)")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestNoDownload") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

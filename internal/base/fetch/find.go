@@ -37,7 +37,11 @@ func At(ctx context.Context, name, path string) (Found, error) {
 	}
 	for _, p := range Known() {
 		if p.Name == name {
-			return p.try(ctx, at, "path")
+			f, err := p.try(ctx, at, "path")
+			if err != nil {
+				err = hint.Wrap(err, startHint("correct the path, or the program"))
+			}
+			return f, err
 		}
 	}
 	return locate(at, "", "path")
