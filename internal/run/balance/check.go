@@ -115,9 +115,53 @@ func (l *ledger) derive() {
 	for _, group := range groups(l.services, l.edges, func(caller string) bool { return l.joint[caller] != nil }) {
 		l.cross(group)
 	}
+	l.waypoints()
 	for _, e := range l.edges {
 		l.calls(e)
 	}
+}
+
+// waypoints adds the equations before and after the waypoints, which count the requests of all callers to all
+// services together. Calls of services of another unit do not pass them.
+func (l *ledger) waypoints() {
+	via := l.known(WaypointName, "", Waypoint)
+	if via == nil {
+		return
+	}
+	var before, after []Flow
+	var called []string
+	sent, received := true, true // every caller, and every called service, has a counter
+	for _, e := range l.edges {
+		if !l.counted(e.service) {
+			continue
+		}
+		way := l.known(e.caller, e.service, Sent)
+		before, sent = append(before, way...), sent && way != nil
+		if slices.Contains(called, e.service) {
+			continue
+		}
+		called = append(called, e.service)
+		if way = l.known(e.service, "", inbound...); way == nil {
+			received = false
+			continue
+		}
+		after = append(after, way[0])
+	}
+	failed := l.unexplained(called)
+	if sent && before != nil {
+		l.add(between(before, via), before, via, failed)
+	}
+	if received && after != nil {
+		l.add(between(via, after), via, after, failed)
+	}
+	if !sent || !received {
+		l.note(uncounted(l.unit, called))
+	}
+}
+
+// counted reports whether a service has a place for requests of the ledger's unit.
+func (l *ledger) counted(service string) bool {
+	return slices.ContainsFunc(inbound, func(p Point) bool { _, ok := l.at[Place{service, p, "", l.unit}]; return ok })
 }
 
 // cross adds the equations of the callers of some services, between both sides, and of the

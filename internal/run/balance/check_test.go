@@ -73,6 +73,46 @@ func without(flows []Flow, points ...Point) []Flow {
 	return slices.DeleteFunc(slices.Clone(flows), func(f Flow) bool { return slices.Contains(points, f.Point) })
 }
 
+// Requests of a mesh with a waypoint and no sidecars pass it once a call.
+func TestWaypoint(t *testing.T) {
+	c := []Flow{of("load>front sent", Tally{Count: 12_070}), of("front served", Tally{Count: 12_070}), of("front>back sent", Tally{Count: 24_140}),
+		of("back served", Tally{Count: 24_140}), of("waypoint waypoint", Tally{Count: 36_210})}
+	change := func(place string, n int64) []Flow {
+		flows := slices.Clone(c)
+		i := slices.IndexFunc(flows, func(f Flow) bool { return f.Place == of(place, Tally{}).Place })
+		flows[i].Count += n
+		return flows
+	}
+	tcp := append(without(c, Served), of("front served", Tally{Count: 12_070}), Flow{Place: Place{"back", Served, "", Connections}, Tally: Tally{Count: 4}})
+	tcp = slices.DeleteFunc(tcp, func(f Flow) bool { return f.Service == "front" && f.Point == Sent })
+	tcp[slices.IndexFunc(tcp, func(f Flow) bool { return f.Point == Waypoint })].Count = 12_070
+	for _, test := range []struct {
+		name, want string
+		flows      []Flow
+		equations  int
+	}{
+		{"conserved", "", c, 5},
+		{"connections opened before the waypoint was", "5000 requests vanished between load and the application front and the waypoint: 36210 expected, 31210 counted, allowed difference 181; " +
+			"5000 requests appeared between the waypoint and the applications", change("waypoint waypoint", -5000), 5},
+		{"a client of the waypoint that it refuses", "1000 requests appeared between load and the application front and the waypoint", change("waypoint waypoint", 1000), 5},
+		{"a client at an application", "1000 requests appeared between", change("back served", 1000), 5},
+		{"a caller that is not counted", "", slices.DeleteFunc(slices.Clone(c), func(f Flow) bool { return f.Service == "front" && f.Point == Sent }), 2},
+		{"a service of plain TCP", "", tcp, 3},
+	} {
+		b := Check(chain(), Rules{Measured: 1}, test.flows)
+		got := b.Message()
+		if test.want = strings.Replace(test.want, "the applications", "the application front and the application back", 1); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+		if len(b.Equations) != test.equations {
+			t.Errorf("%s: %+v, unchecked %q", test.name, b.Equations, b.Unchecked)
+		}
+	}
+	if b := Check(chain(), Rules{Measured: 1}, change("waypoint waypoint", -5000)); b.cause() != causeBypass {
+		t.Error(b.cause())
+	}
+}
+
 func TestViolations(t *testing.T) {
 	c := conserved(10_000)
 	proxies := []Point{OutReceived, OutSent, InReceived, InSent}

@@ -12,8 +12,11 @@ import (
 	"slices"
 )
 
-// LoadName is the service name of the load generator.
-const LoadName = "load"
+// Service names of places that are no service of the topology.
+const (
+	LoadName     = "load"     // the load generator
+	WaypointName = "waypoint" // all waypoints
+)
 
 // Point is a point on the way of a request at which it is counted.
 type Point string
@@ -26,6 +29,8 @@ const (
 	InReceived  Point = "inbound-received"  // by the proxy of the called service
 	InSent      Point = "inbound-sent"      // by that proxy, to its application
 	Served      Point = "served"            // by the application
+	// Waypoint requests are those that the waypoints of a namespace receive, for all services together.
+	Waypoint Point = "waypoint"
 )
 
 var (

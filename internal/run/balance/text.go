@@ -9,6 +9,8 @@ import (
 // by names the application or proxy that counts at a point.
 func (p Place) by() string {
 	switch {
+	case p.Point == Waypoint:
+		return "the waypoint"
 	case p.Point != Sent && p.Point != Served:
 		return "the sidecar of " + p.Service
 	case p.Service == LoadName:
@@ -20,6 +22,7 @@ func (p Place) by() string {
 // actions are the words for what happens at a point.
 var actions = map[Point]string{
 	Sent: "sent by", OutReceived: "received by", OutSent: "sent by", InReceived: "received by", InSent: "sent to the application by", Served: "served by",
+	Waypoint: "received by",
 }
 
 // plurals of units in texts.

@@ -177,9 +177,7 @@ func TestHiddenRetries(t *testing.T) {
 	for _, declared := range []bool{false, true} {
 		text := strings.Replace(strings.Replace(conservedText, "[none]", "[envoy]", 1), "application: {topology: echo}", failingText, 1)
 		cfg, _ := real(t, text)
-		edited(t, &cfg, `route: {cluster: {{json (print "outbound-" .Service)}}, timeout: 0s}`,
-			`route: {cluster: {{json (print "outbound-" .Service)}}, timeout: 0s, retry_policy: {retry_on: 5xx, num_retries: 2}}`,
-			"max_retries: 0", "max_retries: 1000")
+		hiddenRetries(t, &cfg)
 		d := cfg.Meshes["envoy"]
 		d.Provides.Retries = declared
 		cfg.Meshes["envoy"] = d
@@ -192,20 +190,34 @@ func TestHiddenRetries(t *testing.T) {
 	}
 }
 
+// hiddenRetries lets Envoy repeat failed requests.
+func hiddenRetries(t *testing.T, cfg *runner.Config) {
+	t.Helper()
+	edited(t, cfg, `route: {cluster: {{json (print "outbound-" .Service)}}, timeout: 0s}`,
+		`route: {cluster: {{json (print "outbound-" .Service)}}, timeout: 0s, retry_policy: {retry_on: 5xx, num_retries: 2}}`,
+		"max_retries: 0", "max_retries: 1000")
+}
+
 // An Envoy that answers from its cache makes a trial invalid.
 func TestCacheInBetween(t *testing.T) {
 	t.Parallel()
 	cfg, _ := real(t, strings.Replace(conservedText, "[none]", "[envoy]", 1))
+	cacheInBetween(t, &cfg)
+	// Its probes find the cache too.
+	refused(t, one(t, unverified(cfg)), " requests vanished in the sidecar of load (outbound to echo): ", "probable cause: a proxy that answers itself, such as a cache")
+}
+
+// cacheInBetween lets Envoy answer from a cache.
+func cacheInBetween(t *testing.T, cfg *runner.Config) {
+	t.Helper()
 	const filters, route = "          http_filters:\n", "route: {cluster: app, timeout: 0s}"
-	edited(t, &cfg, filters, filters+`          {{- if not $.Inbound}}
+	edited(t, cfg, filters, filters+`          {{- if not $.Inbound}}
           - name: envoy.filters.http.cache
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.cache.v3.CacheConfig
               typed_config: {"@type": type.googleapis.com/envoy.extensions.http.cache.simple_http_cache.v3.SimpleHttpCacheConfig}
           {{- end}}
 `, route, route+"\n                response_headers_to_add: [{header: {key: cache-control, value: max-age=60}}]")
-	// Its probes find the cache too.
-	refused(t, one(t, unverified(cfg)), " requests vanished in the sidecar of load (outbound to echo): ", "probable cause: a proxy that answers itself, such as a cache")
 }
 
 // decorated changes the deployments of a platform.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -26,6 +25,8 @@ type requestCounters struct {
 	*trial
 	pods  *trialPods
 	admin adminClient
+	// read reads the counters of a proxy in one pod, in the order of its definition.
+	read func(context.Context, mesh.Proxy, *corev1.Pod) ([]float64, error)
 
 	// chosen is the index of the counter that is used, by role and direction. A definition lists
 	// alternatives, of which a proxy has some.
@@ -57,6 +58,7 @@ func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, 
 			sidecars = append(sidecars, rc.sidecars(loadService, pod)...)
 		}
 	}
+	sidecars = append(sidecars, rc.waypoints()...)
 	counts, alternatives := readEach(ctx, applications), readEach(ctx, sidecars)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the counters of requests: %w", context.Cause(ctx))
@@ -144,7 +146,42 @@ func (rc *requestCounters) sidecars(service string, pod *corev1.Pod) (reads []fu
 		x.Counters = slices.DeleteFunc(slices.Clone(x.Counters), func(c mesh.Counter) bool {
 			return c.Proves != mesh.ProvesL7 || !rc.passes(service, c.Way())
 		})
-		reads = append(reads, func(ctx context.Context) []alternative { return rc.sidecar(ctx, service, pod, x) })
+		reads = append(reads, func(ctx context.Context) []alternative {
+			return rc.proxy(ctx, pod, x, func(c mesh.Counter) balance.Place {
+				return balance.Place{Service: service, Point: points[c.Way()], Unit: balance.Requests}
+			})
+		})
+	}
+	return reads
+}
+
+// outsideWaypoint is the reason why a waypoint has no equations. The mesh redirects only its own pods to waypoints.
+const outsideWaypoint = "the load is outside the mesh, and its requests may pass no waypoint"
+
+// waypoints read the proxies that have pods of their own in the namespace.
+func (rc *requestCounters) waypoints() (reads []func(context.Context) []alternative) {
+	if rc.spec.Mesh.Kubernetes == nil {
+		return nil
+	}
+	place := func(mesh.Counter) balance.Place {
+		return balance.Place{Service: balance.WaypointName, Point: balance.Waypoint, Unit: balance.Requests}
+	}
+	for _, x := range rc.spec.Mesh.Kubernetes.Proxies {
+		x.Counters = slices.DeleteFunc(slices.Clone(x.Counters), func(c mesh.Counter) bool { return c.Proves != mesh.ProvesL7 || c.Way() != mesh.WayIn })
+		for _, pod := range rc.pods.all() {
+			if x.In != mesh.InNamespace || !x.Selects(pod.Labels) {
+				continue
+			}
+			reads = append(reads, func(ctx context.Context) []alternative {
+				all := rc.proxy(ctx, pod, x, place)
+				for i := range all {
+					if !rc.enrolment.loadInside {
+						all[i].count.Unknown = outsideWaypoint
+					}
+				}
+				return all
+			})
+		}
 	}
 	return reads
 }
@@ -165,20 +202,20 @@ func (rc *requestCounters) passes(service, way string) bool {
 	return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Service != "" && http(c.Service) })
 }
 
-// sidecar reads the counters of one sidecar.
-func (rc *requestCounters) sidecar(ctx context.Context, service string, pod *corev1.Pod, x mesh.Proxy) (all []alternative) {
+// proxy reads the counters of one proxy.
+func (rc *requestCounters) proxy(ctx context.Context, pod *corev1.Pod, x mesh.Proxy, place func(mesh.Counter) balance.Place) (all []alternative) {
 	from := rc.task(pod, x.Container)
 	var values []float64
 	if from.Unknown == "" {
 		var err error
-		if values, err = meshes.Counters(ctx, rc.cluster, x, pod); err != nil {
+		if values, err = rc.read(ctx, x, pod); err != nil {
 			from.Unknown = err.Error()
 		}
 	}
 	index := map[string]int{} // by direction
 	for i, c := range x.Counters {
 		n := from
-		n.Place = balance.Place{Service: service, Point: points[c.Way()], Unit: balance.Requests}
+		n.Place = place(c)
 		if n.Unknown == "" {
 			n.Count = int64(values[i])
 		}

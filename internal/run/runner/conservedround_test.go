@@ -1,0 +1,90 @@
+package runner_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// What disturbs one treatment of an interleaved block makes that treatment invalid, and not the one beside it: each has a
+// deployment and counters of its own.
+func TestUnconservedTreatmentOfARound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a real Envoy")
+	}
+	const listens = `serve .*--listen '?([0-9.:]+)`
+	for _, test := range []struct {
+		name, disturbed string
+		text            []string // replaced in the experiment
+		plant           func(t *testing.T, cfg *runner.Config, sink *events, trial string)
+		wants           []string
+	}{
+		{"a client at the application behind Envoy", "envoy", nil, func(t *testing.T, cfg *runner.Config, sink *events, trial string) {
+			client := &outsideClient{address: func(trial string) string { return provided(t, *cfg, trial, "commands.sh", listens) }}
+			sink.on = of(trial, client.event(t))
+		}, []string{" requests appeared between the sidecar of echo and its application: ", "probable cause: a client outside the trial"}},
+		{"a client at the application without a mesh", "none", nil, func(t *testing.T, cfg *runner.Config, sink *events, trial string) {
+			client := &outsideClient{address: func(trial string) string { return provided(t, *cfg, trial, "commands.sh", listens) }}
+			sink.on = of(trial, client.event(t))
+		}, []string{" requests appeared between load and the application echo: ", "probable cause: a client outside the trial"}},
+		{"a bypass", "envoy", nil, func(t *testing.T, cfg *runner.Config, _ *events, disturbed string) {
+			cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(spec platform.Spec, d *platform.Deployment) {
+				if spec.Trial.ID == disturbed {
+					d.Running = twoWays{d.Running, "http://" + provided(t, *cfg, spec.Trial.ID, "commands.sh", listens) + "/"}
+				}
+			}}
+		}, []string{" requests vanished between load and its sidecar: ", "probable cause: requests that bypass the proxies"}},
+		{"hidden retries", "envoy", []string{"application: {topology: echo}", failingText}, func(t *testing.T, cfg *runner.Config, _ *events, _ string) {
+			hiddenRetries(t, cfg)
+			*cfg = unverified(*cfg)
+		}, []string{" requests appeared in the sidecar of load (outbound to echo): ", "probable cause: a proxy that repeats requests"}},
+		{"a cache", "envoy", nil, func(t *testing.T, cfg *runner.Config, _ *events, _ string) {
+			cacheInBetween(t, cfg)
+			*cfg = unverified(*cfg)
+		}, []string{" requests vanished in the sidecar of load (outbound to echo): ", "probable cause: a proxy that answers itself"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.NewReplacer(append([]string{"mesh: [none]", "mesh: [none, envoy]", "blocks: 1", "blocks: 1\norder: interleaved"}, test.text...)...).Replace(conservedText)
+			cfg, sink := real(t, text)
+			_, p, _ := decode(t, text)
+			var disturbed string
+			for _, trial := range p.Trials {
+				if trial.Treatment == test.disturbed {
+					disturbed = trial.ID
+				}
+			}
+			test.plant(t, &cfg, sink, disturbed)
+			if _, err := runner.Run(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			records, err := cfg.Dir.Records()
+			if err != nil || len(records) != 2 || !slices.ContainsFunc(records, func(r result.Record) bool { return r.ID == disturbed }) {
+				t.Fatalf("%d records of %+v, %v", len(records), p.Trials, err)
+			}
+			for _, r := range records {
+				if r.Error != "" || r.Balance == nil || len(r.Balance.Equations) == 0 {
+					t.Fatalf("%s: %s %+v", r.ID, r.Error, r.Warnings)
+				}
+				if r.ID == disturbed {
+					refused(t, r, test.wants...)
+				} else {
+					accepted(t, r)
+				}
+			}
+		})
+	}
+}
+
+// of passes on the events of one trial.
+func of(trial string, on func(result.Event)) func(result.Event) {
+	return func(e result.Event) {
+		if e.Trial == trial {
+			on(e)
+		}
+	}
+}
