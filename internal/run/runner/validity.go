@@ -28,6 +28,7 @@ type seen struct {
 	slices       *load.Slices    // nil: the trial ran alone
 	readingsLate []time.Duration // at the edges of slices
 	idleShare    float64         // part of the time of all slices without load and late answers
+	paced        bool            // counters have a refresh interval, and readings a time of their own
 	// unsure is the step of the wall clock between the generator's start and the measure phase.
 	unsure time.Duration
 }
@@ -105,6 +106,8 @@ var checks = []validityCheck{
 	{"restarted", restarted, "see its log in the trial's provenance, or raise its memory limit", invalidates, nil},
 	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
 	{"throttling-unknown", throttlingUnknown, "grant access to nodes/proxy and check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
+	{"readings-shifted", readingsGrosslyShifted, "leave more of the machine free, or raise phases.measure: the CPU is not that of the measured requests", withholds, cpus},
+	{"readings-shifted", readingsShifted, "leave a processor free, or raise phases.measure", warns, cpus},
 	{"slices-shifted", slicesShifted, "raise load.connections only as far as needed, or use fewer treatments at once: the load started late", invalidates, nil},
 	{"slices-overrun", slicesGrosslyOverrun, "leave more of the machine free, raise slices.length, or lower the rate: answers arrived more than a slice late", withholds, cpus},
 	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
@@ -125,6 +128,7 @@ func (t *trial) checked() []result.Warning {
 	if s.slices = t.load.profile.Slices; s.slices != nil {
 		s.shift = s.load.Start.Sub(t.load.profile.Start.Add(t.load.profile.Warmup))
 	}
+	s.paced = t.sampler != nil && t.sampler.refreshed()
 	t.load.mu.Lock()
 	s.p50 = medianP50(t.load.progress)
 	t.load.mu.Unlock()
@@ -364,6 +368,49 @@ func throttlingUnknown(s seen) string {
 		return ""
 	}
 	return "throttling by CPU limits is unknown for: " + strings.Join(who, ", ")
+}
+
+const (
+	// shiftShare of the measure phase between a reading and its edge causes a warning; minShift is always allowed.
+	shiftShare = 0.01
+	minShift   = 20 * time.Millisecond
+	// grossShift is the share above which CPU figures are withheld.
+	grossShift = 0.1
+)
+
+func readingsShifted(s seen) string { return shiftedBeyond(s, shiftShare) }
+
+func readingsGrosslyShifted(s seen) string { return shiftedBeyond(s, grossShift) }
+
+// shiftedBeyond compares the times of readings with the measure phase of the load, by the load's own clock: tare can be
+// late, and so can the load.
+func shiftedBeyond(s seen, limit float64) string {
+	phase := s.load.End.Sub(s.load.Start)
+	if s.slices != nil || s.paced || phase <= 0 {
+		return ""
+	}
+	var worst time.Duration
+	var what string
+	for _, task := range s.record.Tasks {
+		if task.Missing != "" || task.Ended || task.Start.At.IsZero() || task.End.At.IsZero() {
+			continue
+		}
+		if by := task.Start.At.Sub(s.load.Start); by.Abs() > worst.Abs() {
+			worst, what = by, "start"
+		}
+		if by := task.End.At.Sub(s.load.End); by.Abs() > worst.Abs() {
+			worst, what = by, "end"
+		}
+	}
+	if worst.Abs() <= max(minShift, time.Duration(limit*float64(phase))) {
+		return ""
+	}
+	side := "after"
+	if worst < 0 {
+		side = "before"
+	}
+	return fmt.Sprintf("counters were read %v %s the %s of the load's measure phase (%.1f %% of it, limit %.0f %%)",
+		worst.Abs().Round(time.Millisecond), side, what, 100*float64(worst.Abs())/float64(phase), 100*limit)
 }
 
 const (

@@ -134,6 +134,14 @@ func TestChecks(t *testing.T) {
 		{"slices read late", func(t *trial) { readLate(t, 2*time.Millisecond) }, "slices-read-late", "2.0 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
 		{"slices hardly read late", func(t *trial) { readLate(t, 400*time.Microsecond) }, "", "", warns},
 		{"slices read grossly late", func(t *trial) { readLate(t, 11*time.Millisecond) }, "slices-read-late", "11.0 % of the time of slices counts for the slice before (limit 10.0 %)", withholds},
+		{"readings a little late", func(t *trial) { shifted(t, 90*time.Millisecond, -90*time.Millisecond) }, "", "", warns},
+		{"readings late", func(t *trial) { shifted(t, 0, 512*time.Millisecond) }, "readings-shifted", "read 512ms after the end of the load's measure phase (5.1 % of it, limit 1 %)", warns},
+		{"readings before a late load", func(t *trial) { shifted(t, -512*time.Millisecond, 0) }, "readings-shifted", "read 512ms before the start", warns},
+		{"readings grossly late", func(t *trial) { shifted(t, 1100*time.Millisecond, 0) }, "readings-shifted", "11.0 % of it, limit 10 %", withholds},
+		{"readings of a task that a fault ended", func(t *trial) {
+			shifted(t, 2*time.Second, 0)
+			t.journal.record.Tasks[0].Ended = true
+		}, "", "", warns},
 		{"no node", func(t *trial) { t.journal.record.Node = nil }, "", "", warns},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -170,6 +178,13 @@ func readLate(t *trial, late time.Duration) {
 	t.load.profile.Slices = &load.Slices{Length: 100 * time.Millisecond}
 	t.journal.record.Load.Start = t.load.profile.Start.Add(t.load.profile.Warmup)
 	t.seen.readingsLate = []time.Duration{late, late}
+}
+
+// shifted makes the readings of a task lie beside the edges of a measure phase of ten seconds.
+func shifted(t *trial, start, end time.Duration) {
+	l, u := t.journal.record.Load, &t.journal.record.Tasks[0]
+	l.Start, l.End = time.Unix(1000, 0), time.Unix(1010, 0)
+	u.Start.At, u.End.At = l.Start.Add(start), l.End.Add(end)
 }
 
 // Every code has a line in the reference.
