@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -77,6 +78,10 @@ func TestHangUpOfTheTerminal(t *testing.T) {
 	if err := os.WriteFile(file, []byte(hungUp), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// Under nohup, tests ignore SIGHUP. A program started by who receives it does not.
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
 	server, program := terminal(t)
 	defer server.Close()
 	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--out", out)
