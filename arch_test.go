@@ -23,8 +23,8 @@ var layers = [][]string{
 	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-agent"},
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
-	{"internal/cli/health", "internal/show/plot"},
-	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/web", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
+	{"internal/cli/health", "internal/show/plot", "internal/show/serve"},
+	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
 	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",
@@ -223,6 +223,7 @@ func between(t *testing.T, page, begin, content string) string {
 // libraries are those of tare and tare-agent. Each adds to the CPU time of a first build
 // (docs/adr/0005-two-programs.md): measure `make build` with an empty GOCACHE before adding one.
 var libraries = []string{
+	"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
 	"aead.dev/minisign", "golang.org/x/crypto/blake2b", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/scrypt",
 	"github.com/HdrHistogram/hdrhistogram-go",
 	"github.com/charmbracelet/x/ansi", "github.com/clipperhouse", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth",

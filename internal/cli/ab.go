@@ -83,7 +83,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringVar(&o.rate, "rate", "1000", "requests per `second`")
 	f.StringVar(&o.platform, "platform", "", "local or kubernetes; default: the first that the mesh supports, kubernetes with --version")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.RegisterFlagCompletionFunc("undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))

@@ -3,14 +3,10 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +22,7 @@ type CommandLine struct {
 	handOver   handOver
 	// kill ends at the second interrupt: cleaning up stops at once.
 	kill     context.Context
+	first    *interruption
 	sweeping sync.Once
 }
 
@@ -44,7 +41,7 @@ func MainOfPlot(draw Draw) int {
 
 func (c *CommandLine) main() int {
 	keepPipes()
-	ctx, kill, stop := interrupts(os.Stderr)
+	ctx, kill, stop := interrupts(os.Stderr, c.first)
 	defer stop()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -55,7 +52,7 @@ func (c *CommandLine) main() int {
 
 // New returns a command line on a console.
 func New(on console.Console, kubernetes *Kubernetes) *CommandLine {
-	return &CommandLine{Console: on, catalog: newCatalog(kubernetes), kubernetes: kubernetes, handOver: newHandOver()}
+	return &CommandLine{Console: on, catalog: newCatalog(kubernetes), kubernetes: kubernetes, handOver: newHandOver(), first: &interruption{}}
 }
 
 // Run carries out one command and returns the exit code.
@@ -124,42 +121,6 @@ func UsageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return console.Usage(err, "usage: "+cmd.UseLine())
 		}
 		return nil
-	}
-}
-
-// interrupts returns a context that ends at the first interrupt (drain, remove,
-// keep the records) and one that ends at the second (stop now).
-func interrupts(stderr io.Writer) (ctx, kill context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	kill, cancelKill := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
-		signal.Notify(signals, syscall.SIGHUP) // the terminal, such as that of an SSH session, is gone
-	}
-	done := make(chan struct{})
-	go func() {
-		for _, act := range []func(){
-			func() {
-				fmt.Fprintln(stderr, "\ntare: interrupted: removing what runs and keeping the records; interrupt again to stop at once")
-				cancel()
-			},
-			func() { cancelKill() },
-			func() { os.Exit(console.Interrupted) },
-		} {
-			select {
-			case <-signals:
-				act()
-			case <-done:
-				return
-			}
-		}
-	}()
-	return ctx, kill, func() {
-		signal.Stop(signals)
-		close(done)
-		cancel()
-		cancelKill()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
@@ -69,9 +70,14 @@ cannot be compared; 2 a mistake in a gate.`,
 	return cmd
 }
 
+// acrossFormats are the formats of a comparison of two runs, the default first.
+func acrossFormats(o report.Options) []report.AcrossFormat {
+	return append(report.AcrossFormats(o), report.AcrossFormat{Name: pageFormat().Name, Doc: pageFormat().Doc, Write: page.WriteAcross})
+}
+
 func acrossFormatNames() []string {
 	var names []string
-	for _, f := range report.AcrossFormats(report.Options{}) {
+	for _, f := range acrossFormats(report.Options{}) {
 		names = append(names, f.Name)
 	}
 	return names
@@ -142,7 +148,7 @@ func compareDirs(base, next string, o compareOptions) (*analysis.Across, error) 
 }
 
 func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
-	for _, f := range report.AcrossFormats(report.Options{All: o.all, Width: console.Width(w)}) {
+	for _, f := range acrossFormats(report.Options{All: o.all, Width: console.Width(w)}) {
 		if f.Name == o.format {
 			return f, true
 		}

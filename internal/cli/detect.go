@@ -41,7 +41,7 @@ func (o *detectOptions) register(cmd *cobra.Command) {
 	f.DurationVar(&o.within, "within", 0, "print the smallest difference that a run of this `duration` shows")
 	f.StringArrayVar(&o.from, "from", nil, "earlier run to take the spread from, a results `directory`; default: runs of the same conditions in runs/; may be repeated")
 	f.BoolVar(&o.pilot, "pilot", false, "without an earlier run, run 4 blocks first to measure the spread")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one, for --pilot")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen, for --pilot")
 	_ = cmd.MarkFlagDirname("from")
 }
 

@@ -70,7 +70,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
 	f.StringVar(&o.detect, "detect", o.detect, "print the blocks that show a difference of this `share` four times in five")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	return cmd
 }
 

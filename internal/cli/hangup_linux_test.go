@@ -189,7 +189,7 @@ func TestWaitsForSignals(t *testing.T) {
 		t.Skip("a child of another test")
 	}
 	var stderr bytes.Buffer
-	ctx, _, stop := interrupts(&stderr)
+	ctx, _, stop := interrupts(&stderr, &interruption{})
 	defer stop()
 	fmt.Println("waiting")
 	<-ctx.Done()

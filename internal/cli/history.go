@@ -9,13 +9,14 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 func newHistoryCommand(c *CommandLine) *cobra.Command {
 	format, alpha := "text", 0.05
 	var names []string
-	for _, f := range report.HistoryFormats(report.Options{}) {
+	for _, f := range historyFormats(report.Options{}) {
 		names = append(names, f.Name)
 	}
 	cmd := &cobra.Command{
@@ -30,7 +31,7 @@ probability of such a step by chance. It lists changes of conditions between run
 			if !(alpha > 0 && alpha < 0.5) {
 				return console.Usage(fmt.Errorf("--alpha is %v", alpha), "write a number above 0 and below 0.5, such as 0.05")
 			}
-			for _, f := range report.HistoryFormats(report.Options{Width: console.Width(c.Out)}) {
+			for _, f := range historyFormats(report.Options{Width: console.Width(c.Out)}) {
 				if f.Name == format {
 					h, err := histories(args, alpha)
 					if err != nil {
@@ -46,6 +47,11 @@ probability of such a step by chance. It lists changes of conditions between run
 	f.StringVar(&format, "format", format, "report format: "+strings.Join(names, ", "))
 	f.Float64Var(&alpha, "alpha", alpha, "significance level: probability of a false change point in each series")
 	return cmd
+}
+
+// historyFormats are the formats of a history, the default first.
+func historyFormats(o report.Options) []report.HistoryFormat {
+	return append(report.HistoryFormats(o), report.HistoryFormat{Name: pageFormat().Name, Write: page.WriteHistory})
 }
 
 func histories(paths []string, alpha float64) (*analysis.History, error) {

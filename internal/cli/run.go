@@ -43,8 +43,12 @@ func newRunCommand(c *CommandLine) *cobra.Command {
 It keeps all measurements in a results directory, from which ` + "`tare report`" + `
 computes the same report again.
 
-The first interrupt (Ctrl-C) removes the running trial and keeps every finished one;
---resume continues from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
+On a terminal a screen shows the plan, the interval so far, rates, latencies and CPU:
+arrows choose a trial, Enter shows it, l shows the log, s sorts, Space pauses. With
+--plain, NO_COLOR or no terminal there are lines.
+
+The first interrupt (Ctrl-C, or q) removes the running trial and keeps every finished
+one; --resume continues from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
 finished, but some trials failed or were invalid; 4 an expectation or a gate does not
 hold; 5 a gate is undecided; 130 interrupted.`,
 		Example: `  tare run examples/quickstart.yaml
@@ -77,7 +81,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
 	f.StringVar(&o.resume, "resume", "", "continue the interrupted run in `DIR`; FILE may be omitted, and must be unchanged")
 	f.BoolVar(&o.dry, "dry-run", false, "run nothing: print manifests and commands of one trial of each treatment (kubernetes)")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
 	o.report.attributed(cmd)
 	_ = cmd.MarkFlagDirname("out")
@@ -277,8 +281,13 @@ func (c *CommandLine) carryOut(ctx context.Context, s *Study, on *begun, o runOp
 	if err != nil {
 		return runner.Summary{}, err
 	}
-	view := live.New(c.Err, o.plain)
+	recorded, err := on.dir.Records()
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: on.dir.Plan(), Recorded: recorded, Analyze: reportsOf(on.dir), Interrupt: interruptSelf})
 	defer view.Close()
+	defer c.whileInterrupted(view.Leave, interruptedRun)()
 	on.notices.show(view)
 	defer on.notices.show(nil)
 	if on.End != nil {

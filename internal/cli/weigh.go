@@ -80,7 +80,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.DurationVar(&o.time, "time", time.Minute, "about how long to measure; longer narrows the intervals")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
 	f.StringVar(&o.keep, "keep", "", "write the experiment to this `file`; default: the results directory with .yaml")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a live one")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
 	return cmd

@@ -25,6 +25,7 @@ type Line struct {
 	Rates        int            `json:"rates"`
 	From         float64        `json:"from"` // 1/s, the measured range
 	To           float64        `json:"to"`
+	Middle       float64        `json:"middle,omitempty"` // the weighted mean of the rates, where the line is known best
 	// Misfit is the p-value of the line's own check: that the rates' means lie on it.
 	Misfit   *float64  `json:"misfit,omitempty"`
 	Warnings []Warning `json:"warnings"`
@@ -136,7 +137,7 @@ func (x *estimator) line(l Line, groups [][]Trial, of func(Trial) (float64, bool
 	if fit.Slope.Why != stats.Given {
 		return l, false
 	}
-	l.N, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = fit.N, fit.Intercept.Interval, scaledInterval(fit.Slope.Interval, 1e6), fit.Misfit, []Warning{}
+	l.N, l.Middle, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = fit.N, fit.Middle, fit.Intercept.Interval, scaledInterval(fit.Slope.Interval, 1e6), fit.Misfit, []Warning{}
 	if fit.Misfit != nil && *fit.Misfit < x.alpha() {
 		l.Warnings = append(l.Warnings, Warning{Code: "not-a-line",
 			Message: fmt.Sprintf("the means at the %d rates do not lie on a line (p %.2g): the cost per request changes with the rate", l.Rates, *fit.Misfit),

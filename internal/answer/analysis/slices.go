@@ -182,3 +182,7 @@ func rowDifferences(a, b []float64) (rows []float64) {
 }
 
 func variance(x []float64) float64 { return math.Pow(stats.SD(x), 2) }
+
+// SliceCosts are the CPU of each own slice of an interleaved trial per answered request, µs, in their
+// order; NaN without an answer. Parts are data, app and total.
+func (t Trial) SliceCosts(part string) []float64 { return t.slices[part] }

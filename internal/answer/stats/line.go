@@ -8,6 +8,8 @@ import (
 type LineFit struct {
 	Intercept, Slope Result
 	N                int
+	// Middle is the weighted mean of X, where the line is known best.
+	Middle float64
 	// Misfit is the p-value of "the means of the groups lie on the line". It is nil if
 	// the groups have no replicates, or with fewer than three groups.
 	Misfit *float64
@@ -51,6 +53,7 @@ func Line(points []Point, confidence float64) LineFit {
 		return absent(NoSpread)
 	}
 	slope := sxy / sxx
+	fit.Middle = mx
 	fit.Slope.Estimate, fit.Intercept.Estimate = slope, my-slope*mx
 	var residual float64
 	for _, p := range points {

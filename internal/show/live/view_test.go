@@ -33,7 +33,7 @@ func story() []result.Event {
 
 func TestPlainLinesTellTheStory(t *testing.T) {
 	var out bytes.Buffer
-	v := New(&out, true)
+	v := New(&out, Options{Plain: true})
 	for _, e := range story() {
 		if err := v.Event(e); err != nil {
 			t.Fatal(err)

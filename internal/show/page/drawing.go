@@ -15,8 +15,9 @@ type Drawing struct {
 var Figures = []struct{ ID, Doc string }{
 	{"differences", "difference to the baseline with intervals, and the A/A band"},
 	{"bill", "CPU per request and memory by plane"},
-	{"trials", "every trial in order of time (--choose metric=NAME)"},
-	{"latency", "percentiles of response and service time"},
-	{"rate", "cost against rate with the fitted line (--choose part=NAME)"},
+	{"trials", "every trial in order of time, and slices (--choose metric=NAME, block=N)"},
+	{"latency", "percentiles of response and service time, and one trial's times (--choose trial=ID)"},
+	{"rate", "cost against rate with the fitted line and its band (--choose part=NAME)"},
 	{"timeline", "one trial, second by second (--choose trial=ID)"},
+	{"boundary", "the change after each block against the limit of a gate (--choose gate=N)"},
 }

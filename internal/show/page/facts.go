@@ -84,6 +84,19 @@ func warnings(r *analysis.Report) []warning {
 	return all
 }
 
+// configuration lists the differences between two treatments of a mesh and its variants, as they ran.
+type configuration struct {
+	A, B  string
+	Lines []string
+}
+
+func configurations(r *analysis.Report) (all []configuration) {
+	for _, c := range r.Configurations {
+		all = append(all, configuration{c.A, c.B, report.ConfigurationLines(c)})
+	}
+	return all
+}
+
 // entry is a line of the provenance.
 type entry struct {
 	Name, Text string

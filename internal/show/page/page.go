@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -36,6 +37,12 @@ var (
 	paletteJSON []byte
 	//go:embed assets/plot.js
 	plotJS string
+	//go:embed assets/kit.js
+	kitJS string
+	//go:embed assets/more.js
+	moreJS string
+	//go:embed assets/across.js
+	acrossJS string
 	//go:embed assets/figures.js
 	figuresJS string
 	//go:embed assets/compose.js
@@ -62,6 +69,7 @@ type content struct {
 	Report    *analysis.Report `json:"report"`
 	Words     report.Words     `json:"words"`
 	Timelines []timeline       `json:"timelines,omitempty"`
+	more
 }
 
 // document is the input of the layout.
@@ -70,6 +78,7 @@ type document struct {
 	Answer, Setup                       []string
 	Band                                []card
 	Warnings                            []warning
+	Configurations                      []configuration
 	Provenance                          []entry
 	Experiment, Text, Tare, Schema      string
 	OpenText                            bool // without figures
@@ -79,21 +88,25 @@ type document struct {
 
 // Data are the figures' data as JSON, for the scripts.
 func Data(s Source) ([]byte, error) {
-	drawn := ofFigures(s.Report)
-	data, err := json.Marshal(content{
-		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn),
-		Timelines: timelines(s.Dir),
-	})
+	data, err := json.Marshal(contentOf(s))
 	if err != nil {
 		return nil, fmt.Errorf("data of the figures: %w", err)
 	}
 	return data, nil
 }
 
+func contentOf(s Source) content {
+	drawn := ofFigures(s.Report)
+	return content{
+		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn),
+		Timelines: timelines(s.Dir), more: moreOf(s),
+	}
+}
+
 // Scripts are those that make a figure without a page, by name: the chart library, the figures and
 // their composition.
 func Scripts() map[string]string {
-	return map[string]string{"1-plot.js": plotJS, "2-figures.js": figuresJS, "3-compose.js": composeJS}
+	return map[string]string{"1-plot.js": plotJS, "2-kit.js": kitJS, "3-more.js": moreJS, "4-figures.js": figuresJS, "5-compose.js": composeJS}
 }
 
 // Colors are the colors of a theme, light or dark, by role.
@@ -101,25 +114,30 @@ func Colors(theme string) map[string]string { return colors[theme] }
 
 // Write writes the page.
 func Write(w io.Writer, s Source) error {
-	data, err := Data(s)
-	if err != nil {
-		return err
-	}
-	var text bytes.Buffer
-	if err := report.WriteText(&text, s.Report, report.Options{All: true}); err != nil {
-		return fmt.Errorf("write page: %w", err)
-	}
-	style, script := palette()+pageCSS, strings.Join([]string{plotJS, figuresJS, composeJS, pageJS}, "\n")
 	answer := report.Answer(s.Report)
 	if len(answer) == 0 {
 		answer = []string{"Nothing was compared."}
 	}
 	d := document{
-		Policy: policy(script, style), Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
-		Headline: answer[0], Answer: answer, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report),
-		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Text: text.String(), Tare: s.Report.Setup.Tare, Schema: analysis.Schema,
-		Style: template.CSS(style), Content: template.JS(data), Script: template.JS(script), // JSON of encoding/json has no <, > and &
+		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
+		Headline: answer[0], Answer: answer, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: analysis.Schema,
 	}
+	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })
+}
+
+// fill adds the parts that all pages have, and writes the page. text writes the report as text.
+func (d document) fill(w io.Writer, content any, text func(io.Writer) error) error {
+	data, err := json.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("data of the figures: %w", err)
+	}
+	var b bytes.Buffer
+	if err := text(&b); err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	// JSON of encoding/json has no <, > and &.
+	d.Policy, d.Text, d.Style, d.Content, d.Script = Policy(), b.String(), template.CSS(style), template.JS(data), template.JS(script())
 	return printable.Writing(w, func(w io.Writer) error { return layout.Execute(w, d) })
 }
 
@@ -168,11 +186,19 @@ const plotStyle = `:where(.plot) {
   white-space: pre;
 }`
 
-// policy is the Content-Security-Policy: the page's own script and style by their digests, images
+// style and script are the same in every page.
+var (
+	style  = palette() + pageCSS
+	script = sync.OnceValue(func() string {
+		return strings.Join([]string{plotJS, kitJS, moreJS, acrossJS, figuresJS, composeJS, pageJS}, "\n")
+	})
+)
+
+// Policy is the Content-Security-Policy: the page's own script and style by their digests, images
 // from the page itself for downloads, and no connection.
-func policy(script, style string) string {
+func Policy() string {
 	return fmt.Sprintf("default-src 'none'; script-src %s; style-src %s %s; img-src data:; base-uri 'none'; form-action 'none'",
-		digest(script), digest(style), digest(plotStyle))
+		digest(script()), digest(style), digest(plotStyle))
 }
 
 func digest(s string) string {

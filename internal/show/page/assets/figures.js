@@ -9,28 +9,14 @@
 // with figure(id, choices) to make one again with other choices.
 "use strict";
 globalThis.tareFigures = function (Plot, content) {
+  if (content.across) return tareAcross(Plot, content);
+  if (content.history) return tareHistory(Plot, content);
   const { report, words } = content;
   const metrics = new Map(words.metrics.map((m) => [m.name, m]));
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));
   const name = (id) => words.names[id] ?? id;
-  const color = (role) => `var(--${role})`;
-  const symbols = ["circle", "square", "triangle", "diamond", "star", "cross", "wye"];
-  const rowHeight = 50;
-  const style = { fontSize: "12px", fontFamily: "system-ui, sans-serif", overflow: "visible" };
-  const base = { className: "plot", style, marginLeft: 18, marginRight: 24, marginTop: 6, marginBottom: 40 };
-
-  const known = (v) => v !== undefined && v !== null && Number.isFinite(v);
-  const titled = (m) => (m.unit ? `${m.title} (${m.unit})` : m.title);
-  // amount is a number as axes and tips show it, to four digits.
-  const amount = (v) => {
-    if (!known(v)) return "?";
-    const [whole, rest] = String(Number(v.toPrecision(4))).split(".");
-    return (whole.includes("e") ? whole : whole.replace(/\B(?=(\d{3})+$)/g, ",")) + (rest === undefined ? "" : "." + rest);
-  };
-  const signed = (v) => (v > 0 ? "+" : "") + amount(v).replace("-", "−");
-
-  // tips show the title of a mark under the pointer; a still figure has none.
-  const tips = content.still ? undefined : { format: { x: false, y: false, symbol: false, fill: false, stroke: false, z: false } };
+  const kit = tareKit(Plot, content);
+  const { color, symbols, base, known, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh } = kit;
 
   // look of a treatment: baselines are grey, their A/A twins hollow; others have a color and a symbol.
   const looks = new Map();
@@ -53,13 +39,7 @@ globalThis.tareFigures = function (Plot, content) {
     g.members.push(t);
   }
 
-  // rowLabels are the two texts above a row: name on the left, figure on the right.
-  const rowLabels = (data, wide) => [
-    Plot.text(data, { y: "row", text: "left", frameAnchor: "left", dy: -12, fontWeight: 600, fill: "currentColor" }),
-    Plot.text(data, { y: "row", text: (d) => (d.note && wide ? d.right + ", " + d.note : d.right), frameAnchor: "right", dy: -12, fill: "currentColor" }),
-  ];
-  const rowAxis = (data) => ({ type: "band", domain: data.map((d) => d.row), axis: null, padding: 0 });
-  const rowsHigh = (n) => n * rowHeight + base.marginTop + base.marginBottom;
+  const more = tareMore({ ...kit, Plot, content, name, look, legendOf: (ids) => legendOf(ids) });
 
   // 1. differences -------------------------------------------------------------------------------
   function differences() {
@@ -222,18 +202,20 @@ globalThis.tareFigures = function (Plot, content) {
         ],
       }),
     });
+    const sliced = more.slices(choices.block);
+    if (sliced) panels.push(sliced.panel);
     return {
       id: "trials", title: "Every trial: drift and outliers",
       caption: "One mark a trial. Lines on the left join the trials of a block, lines on the right those of a treatment. A cross is a trial that is not valid and in no mean.",
       columns: ["trial", "order", "block", "treatment", "valid", "metric", "unit", "value", "deviation %"],
       rows: data.map((d) => [d.id, d.ordinal, d.block, name(d.treatment), d.valid ? "yes" : "no", m.title, m.unit, d.value, d.deviation]),
-      options: [choice], panels,
+      options: [choice, ...(sliced?.options ?? [])], panels,
     };
   }
 
   // 4. latency -----------------------------------------------------------------------------------
   const quantiles = [["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["p99.9", 0.999], ["p99.99", 0.9999]];
-  function latency() {
+  function latency(choices = {}) {
     const rows = [], panels = [];
     const times = [["latency_ms", "response time"], ["service_ms", "service time"]];
     for (const g of groups) {
@@ -271,10 +253,12 @@ globalThis.tareFigures = function (Plot, content) {
         }),
       });
     }
+    const heat = panels.length ? more.heat(choices.trial) : null;
+    if (heat) panels.push(heat.panel);
     return panels.length ? {
       id: "latency", title: "How long a request takes: percentiles",
       caption: `Means over trials with ${report.confidence * 100} % bands. Solid: response time, from the intended start. Dashed: service time, from the send. Hollow: too few requests for the percentile, or the A/A pair.`,
-      columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels,
+      columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels, options: heat?.options,
     } : null;
   }
 
@@ -287,7 +271,7 @@ globalThis.tareFigures = function (Plot, content) {
     const value = parts.includes(choices.part) ? choices.part : parts.includes("total") ? "total" : parts[0];
     const lines = report.lines.filter((l) => !l.role && l.part === value);
     const match = (l, f) => Object.entries(l.factors).every(([k, v]) => String(f[k]) === String(v));
-    const points = [], fits = [], residuals = [];
+    const points = [], fits = [], band = [];
     const rows = [];
     for (const l of lines) {
       const first = report.treatments.find((t) => !t.control && match(l, t.factors));
@@ -295,6 +279,7 @@ globalThis.tareFigures = function (Plot, content) {
       const words_ = Object.entries(l.factors).filter(([k]) => k === "mesh").map(([, v]) => String(v))[0] ?? name(first.id);
       const at = (x) => l.fixed_cores.estimate * 1000 + (l.per_request_us.estimate * x) / 1000;
       fits.push({ line: words_, id: first.id, x: l.from, y: at(l.from) }, { line: words_, id: first.id, x: l.to, y: at(l.to) });
+      band.push(...more.band(l, at, { line: words_, id: first.id }));
       for (const t of report.trials) {
         if (!t.valid || t.control || !match(l, t.factors) || !known(t.metrics.rate) || !known(t.metrics["cpu_cores/" + value])) continue;
         const y = t.metrics["cpu_cores/" + value] * 1000;
@@ -311,14 +296,14 @@ globalThis.tareFigures = function (Plot, content) {
     const x = (width) => ({ label: "answered requests per second", labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount, nice: true });
     return {
       id: "rate", title: "Cost against rate",
-      caption: "CPU of each trial over the rate, with the fitted line: a fixed cost and a cost per request. On the right, the distance of each trial from its line.",
+      caption: `CPU of each trial over the rate, with the fitted line and its ${report.confidence * 100} % band: a fixed cost and a cost per request. On the right, the distance of each trial from its line.` + more.referenceNote(value),
       columns: ["treatment", "trial", "rate /s", "CPU mC", "line mC", "residual mC"], rows,
       options: [{ name: "part", label: "Part", value, values: parts.map((p) => ({ value: p, label: title(p) })) }],
       panels: [
         { title: `CPU, ${title(value)} (millicores)`, legend,
           about: lines.map((l) => `${Object.values(l.factors).join(", ")}: ${amount(l.per_request_us.estimate)} µs per request and ${amount(l.fixed_cores.estimate * 1000)} mC fixed`).join("; "),
           plot: (width) => ({ ...frame, width, x: { ...x(width), zero: true }, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
-            marks: [Plot.line(fits, { x: "x", y: "y", z: "line", stroke: (d) => look(d.id).color, strokeWidth: 2, className: "mark-fit" }), dots("y")] }) },
+            marks: [Plot.areaY(band, { x: "x", y1: "low", y2: "high", z: "line", fill: (d) => look(d.id).color, fillOpacity: 0.18, className: "mark-band" }), Plot.line(fits, { x: "x", y: "y", z: "line", stroke: (d) => look(d.id).color, strokeWidth: 2, className: "mark-fit" }), ...more.references(value, lines), dots("y")] }) },
         { title: "residuals (millicores)", about: "distance of each trial from the fitted line",
           plot: (width) => ({ ...frame, width, x: x(width), y: { label: null, grid: true, nice: true, tickFormat: signed },
             marks: [Plot.ruleY([0], { stroke: "currentColor" }), dots("residual")] }) },
@@ -378,7 +363,7 @@ globalThis.tareFigures = function (Plot, content) {
     };
   }
 
-  const makers = { differences, bill, trials, latency, rate, timeline };
+  const makers = { differences, bill, trials, latency, rate, timeline, boundary: more.boundary };
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length),

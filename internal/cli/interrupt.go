@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// interruptedRun is the message of the first interrupt of a command that runs trials.
+const interruptedRun = "\ntare: interrupted: removing what runs and keeping the records; interrupt again to stop at once"
+
+// interruption is the work of the first interrupt before it ends the context.
+type interruption struct {
+	mu      sync.Mutex
+	set     bool
+	leave   func()
+	message string
+}
+
+// begin makes the terminal as it was before the command, and prints the message.
+func (i *interruption) begin(stderr io.Writer) {
+	i.mu.Lock()
+	leave, message, set := i.leave, i.message, i.set
+	i.mu.Unlock()
+	if !set {
+		message = interruptedRun
+	}
+	if leave != nil {
+		leave()
+	}
+	if message != "" {
+		fmt.Fprintln(stderr, message)
+	}
+}
+
+// whileInterrupted sets what the first interrupt does, until the returned function is called.
+func (c *CommandLine) whileInterrupted(leave func(), message string) func() {
+	put := func(set bool, leave func(), message string) {
+		c.first.mu.Lock()
+		defer c.first.mu.Unlock()
+		c.first.set, c.first.leave, c.first.message = set, leave, message
+	}
+	put(true, leave, message)
+	return func() { put(false, nil, "") }
+}
+
+// interruptSelf is the interrupt of a key: a terminal in raw mode sends no signal.
+func interruptSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
+
+// interrupts returns a context that ends at the first interrupt (drain, remove,
+// keep the records) and one that ends at the second (stop now).
+func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	kill, cancelKill := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signal.Notify(signals, syscall.SIGHUP) // the terminal, such as that of an SSH session, is gone
+	}
+	done := make(chan struct{})
+	go func() {
+		for _, act := range []func(){
+			func() {
+				first.begin(stderr)
+				cancel()
+			},
+			func() { cancelKill() },
+			func() { os.Exit(console.Interrupted) },
+		} {
+			select {
+			case <-signals:
+				act()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, kill, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+		cancelKill()
+	}
+}

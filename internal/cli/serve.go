@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/serve"
+)
+
+// serveOptions are the flags of `tare serve`.
+type serveOptions struct {
+	listen, token, cert, key string
+}
+
+func newServeCommand(c *CommandLine) *cobra.Command {
+	o := serveOptions{listen: "127.0.0.1:7080"}
+	cmd := &cobra.Command{
+		Use:   "serve [DIR…]",
+		Short: "Show runs in a browser",
+		Long: `serve lists the results directories below each DIR (default runs), with the result
+and the history of each. It shows the page of a run, two runs compared, and a run
+under way. It writes nothing there, and follows no links.
+
+It listens on this machine only. Other addresses need --token, --tls-cert and
+--tls-key.`,
+		Example: `  tare serve
+  tare serve runs results/nightly --listen 127.0.0.1:8000
+  tare serve --listen 0.0.0.0:8443 --token @token.txt --tls-cert tls.crt --tls-key tls.key`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"runs"}
+			}
+			return c.serve(cmd.Context(), args, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", o.listen, "`address` and port; port 0 takes a free one")
+	f.StringVar(&o.token, "token", "", "token that requests need: `@FILE` with it in the first line, or the token itself")
+	f.StringVar(&o.cert, "tls-cert", "", "certificate `file` (PEM)")
+	f.StringVar(&o.key, "tls-key", "", "private key `file` (PEM)")
+	return cmd
+}
+
+// shortestToken in bytes: shorter ones are guessed.
+const shortestToken = 16
+
+func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) error {
+	token, err := o.readToken()
+	if err != nil {
+		return err
+	}
+	secure, leaf, err := o.certificate()
+	if err != nil {
+		return err
+	}
+	address, err := net.ResolveTCPAddr("tcp", o.listen)
+	if err != nil {
+		return console.Usage(fmt.Errorf("--listen: %w", err), "write it as --listen 127.0.0.1:7080")
+	}
+	if !address.IP.IsLoopback() && (token == "" || secure == nil) {
+		return console.Usage(fmt.Errorf("--listen %s: other machines could read every result", o.listen), "add --token, --tls-cert and --tls-key, or listen on 127.0.0.1")
+	}
+	listener, err := net.ListenTCP("tcp", address)
+	if err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	defer listener.Close()
+	server, err := serve.New(serve.Config{
+		Dirs: dirs, Listen: listener.Addr(), Certificate: leaf, Token: token, Cache: summaryCache(),
+		Page: func(w io.Writer, dir string) error {
+			return writeReport(w, dir, reportOptions{format: pageFormat().Name})
+		},
+		Compare: func(w io.Writer, base, next string) error {
+			across, err := compareDirs(base, next, compareOptions{anyway: true})
+			if err != nil {
+				return err
+			}
+			return page.WriteAcross(w, across)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	defer c.whileInterrupted(nil, "")()
+	scheme := "http"
+	handler := server.HTTP()
+	if secure != nil {
+		scheme, handler.TLSConfig = "https", secure
+	}
+	fmt.Fprintf(c.Err, "tare: serving %s on %s://%s/ until Ctrl-C\n", strings.Join(dirs, ", "), scheme, listener.Addr())
+	return httpserver.Serve(ctx, listener, handler)
+}
+
+// readToken reads the token from its file, or from the flag.
+func (o serveOptions) readToken() (string, error) {
+	token := o.token
+	if file, ok := strings.CutPrefix(token, "@"); ok {
+		text, err := regular.ReadInput(file, 4096)
+		if err != nil {
+			return "", console.InvalidFile(fmt.Errorf("--token: %w", err))
+		}
+		token, _, _ = strings.Cut(string(text), "\n")
+		token = strings.TrimSpace(token)
+	}
+	if o.token != "" && len(token) < shortestToken {
+		return "", console.Usage(fmt.Errorf("--token has %d characters", len(token)), fmt.Sprintf("take at least %d, such as from: head -c 24 /dev/urandom | base64", shortestToken))
+	}
+	return token, nil
+}
+
+// certificate reads the files of TLS; nil: none were given.
+func (o serveOptions) certificate() (*tls.Config, *x509.Certificate, error) {
+	if o.cert == "" && o.key == "" {
+		return nil, nil, nil
+	}
+	if o.cert == "" || o.key == "" {
+		return nil, nil, console.Usage(errors.New("--tls-cert and --tls-key need each other"), "")
+	}
+	pair, err := tls.LoadX509KeyPair(o.cert, o.key)
+	if err != nil {
+		return nil, nil, console.InvalidFile(fmt.Errorf("--tls-cert %s: %w", o.cert, err))
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, pair.Leaf, nil
+}
+
+// summaryCache is the file in which summaries of runs are kept; empty: nowhere.
+func summaryCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "tare", "summaries.json")
+}

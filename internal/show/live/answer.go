@@ -1,0 +1,79 @@
+package live
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// Headline is one metric of the report on the trials so far.
+type Headline struct {
+	Title, Unit string
+	Of          map[string]Difference // by treatment
+	Warnings    []analysis.Warning
+	Answer      []string
+}
+
+// Difference is a treatment's difference to its baseline, in the headline's unit.
+type Difference struct {
+	Text      string // as reports print it
+	Verdict   string
+	Estimate  float64
+	Low, High float64 // NaN: too few pairs for an interval
+	Control   bool
+}
+
+// headlines are the metrics in order of preference.
+var headlines = []string{metric.Of(metric.CPUPerRequest, "total"), metric.Of(metric.Latency, "p50")}
+
+// HeadlineOf is the headline of a report. It has no differences where nothing was compared.
+func HeadlineOf(r *analysis.Report) *Headline {
+	words := report.WordsOf(r)
+	h := &Headline{Of: map[string]Difference{}, Warnings: r.Warnings, Answer: report.Answer(r)}
+	for _, name := range append(slices.Clone(headlines), words.Shown...) {
+		i := slices.IndexFunc(words.Metrics, func(m report.MetricWords) bool { return m.Name == name })
+		if i < 0 {
+			continue
+		}
+		m := words.Metrics[i]
+		for j, c := range r.Comparisons {
+			if c.Metric != name || c.Difference == nil {
+				continue
+			}
+			d := Difference{Text: words.Comparisons[j].Difference, Verdict: words.Comparisons[j].Verdict, Estimate: c.Difference.Estimate * m.Scale, Control: c.Control, Low: math.NaN(), High: math.NaN()}
+			if c.Difference.Known() {
+				d.Text += " " + words.Comparisons[j].Interval
+				d.Low, d.High = *c.Difference.Low*m.Scale, *c.Difference.High*m.Scale
+			}
+			h.Of[c.Treatment] = d
+		}
+		if len(h.Of) > 0 {
+			h.Title, h.Unit = m.Title, m.Unit
+			return h
+		}
+	}
+	return h
+}
+
+// Answer sets the headline, and adds warnings with a new code to the messages.
+func (b *Board) Answer(h *Headline) {
+	b.headline = h
+	for id, d := range h.Of {
+		if half := (d.High - d.Low) / 2; half > 0 {
+			b.halves[id] = append(b.halves[id], half)
+		}
+	}
+	for _, w := range h.Warnings {
+		if b.warned[w.Code] || ofUnfinished[w.Code] {
+			continue
+		}
+		b.warned[w.Code] = true
+		b.message(Message{Text: "warning " + w.Code + ": " + w.Message, Hint: w.Hint})
+	}
+}
+
+// ofUnfinished are warnings that every run has before its end.
+var ofUnfinished = map[string]bool{"missing-trials": true, "few-trials": true}

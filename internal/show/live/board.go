@@ -1,0 +1,361 @@
+package live
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Status is the state of a trial.
+type Status int
+
+const (
+	Planned Status = iota
+	Running
+	Valid
+	Invalid
+	Failed
+)
+
+// InWords names the state.
+func (s Status) InWords() string {
+	return [...]string{"not run yet", "running", "valid", "invalid", "failed"}[s]
+}
+
+const (
+	mostPoints   = 600 // of a series
+	mostDetailed = 200 // trials that keep their series; others keep their means
+	mostMessages = 2000
+)
+
+// Board is the state of a run, folded from its events. It has no clock and no terminal.
+type Board struct {
+	state
+	plan     plan.Plan
+	trials   map[string]*Trial
+	grid     map[cell]*Trial
+	detailed []*Trial // in order of their beginning
+	messages []Message
+	headline *Headline
+	halves   map[string][]float64 // half widths of the intervals so far, by treatment
+	over     bool
+	warned   map[string]bool // codes of warnings that were shown
+}
+
+type cell struct {
+	treatment string
+	block     int
+}
+
+// Message is a line of the log.
+type Message struct {
+	At         time.Time
+	Trial      string
+	Text, Hint string
+	Bad        bool
+}
+
+// Trial is a trial as far as its events go.
+type Trial struct {
+	plan.Trial
+	Status   Status
+	Why      string // it is failed or invalid
+	Phase    string
+	PhaseAt  time.Time
+	Phases   []span
+	Began    time.Time
+	Ended    time.Time
+	Last     *result.Progress
+	Errors   int64 // in the measure phase
+	Rate     series
+	P50, P99 series
+	Planes   map[string]*series // cores
+	tasks    map[string]*task
+	Faults   []string
+}
+
+// span is a phase that has ended.
+type span struct {
+	name string
+	took time.Duration
+}
+
+// task is a process or container by its cumulative counter.
+type task struct {
+	last  result.Reading
+	cores series
+}
+
+// series is a quantity over time. Min, max and mean are those of the measure phase once it began.
+type series struct {
+	values   []float64
+	n        int
+	sum      float64
+	min, max float64
+}
+
+func (s *series) add(v float64) {
+	if s.n == 0 {
+		s.min, s.max = v, v
+	}
+	s.n++
+	s.sum += v
+	s.min, s.max = min(s.min, v), max(s.max, v)
+	if s.values = append(s.values, v); len(s.values) > mostPoints {
+		s.values = slices.Delete(s.values, 0, len(s.values)-mostPoints)
+	}
+}
+
+// begin forgets min, max and mean, and keeps the values.
+func (s *series) begin() { s.n, s.sum = 0, 0 }
+
+func (s *series) now() float64 {
+	if len(s.values) == 0 {
+		return math.NaN()
+	}
+	return s.values[len(s.values)-1]
+}
+
+func (s *series) mean() float64 {
+	if s.n == 0 {
+		return math.NaN()
+	}
+	return s.sum / float64(s.n)
+}
+
+// NewBoard returns the board of a plan whose trials have not run.
+func NewBoard(p plan.Plan) *Board {
+	b := &Board{plan: p, trials: map[string]*Trial{}, grid: map[cell]*Trial{}, halves: map[string][]float64{}, warned: map[string]bool{}}
+	b.run = result.Run{Experiment: p.Experiment, Trials: len(p.Trials), TrialTime: p.TrialTime}
+	for _, t := range p.Trials {
+		trial := &Trial{Trial: t, Planes: map[string]*series{}, tasks: map[string]*task{}}
+		b.trials[t.ID], b.grid[cell{t.Treatment, t.Block}] = trial, trial
+	}
+	return b
+}
+
+// Recorded marks a trial that an earlier run recorded.
+func (b *Board) Recorded(r result.Record) {
+	t := b.trial(r.ID)
+	switch {
+	case r.Error != "":
+		t.Status, t.Why = Failed, r.Error
+	case !r.Valid:
+		t.Status = Invalid
+		for _, w := range r.Warnings {
+			if w.Invalidates {
+				t.Why = w.Message
+			}
+		}
+	default:
+		t.Status = Valid
+	}
+}
+
+// trial returns the trial called id. One outside the plan is not in the grid.
+func (b *Board) trial(id string) *Trial {
+	t := b.trials[id]
+	if t == nil {
+		t = &Trial{Trial: plan.Trial{ID: id}, Planes: map[string]*series{}, tasks: map[string]*task{}}
+		b.trials[id] = t
+	}
+	return t
+}
+
+// Apply folds one event in, and returns the lines that a log of the run has for it.
+func (b *Board) Apply(e result.Event) []string {
+	lines := b.apply(e)
+	if e.Trial != "" {
+		b.ofTrial(b.trial(e.Trial), e)
+	}
+	switch e.Kind {
+	case result.KindError, result.KindInvalid:
+		b.message(Message{At: e.Time, Trial: e.Trial, Text: failure[e.Kind] + ": " + e.Message, Hint: e.Hint, Bad: true})
+	case result.KindLog, result.KindFault:
+		b.message(Message{At: e.Time, Trial: e.Trial, Text: e.Message, Hint: e.Hint})
+	case result.KindEnd:
+		b.over = true
+	}
+	return lines
+}
+
+func (b *Board) message(m Message) {
+	if b.messages = append(b.messages, m); len(b.messages) > mostMessages {
+		b.messages = slices.Delete(b.messages, 0, len(b.messages)-mostMessages)
+	}
+}
+
+func (b *Board) ofTrial(t *Trial, e result.Event) {
+	switch e.Kind {
+	case result.KindTrial:
+		t.Status, t.Began, t.Phase, t.PhaseAt = Running, e.Time, "deploy", e.Time
+		b.detail(t)
+	case result.KindPhase:
+		t.phase(e.Phase, e.Time)
+	case result.KindProgress:
+		if e.Progress != nil {
+			t.second(e.Progress)
+		}
+	case result.KindSample:
+		if e.Sample != nil {
+			t.sample(e.Sample)
+		}
+	case result.KindFault:
+		t.Faults = append(t.Faults, e.Message)
+	case result.KindError:
+		t.Status, t.Why = Failed, e.Message
+	case result.KindInvalid:
+		if t.Status != Failed {
+			t.Status, t.Why = Invalid, e.Message
+		}
+	case result.KindDone:
+		t.phase("", e.Time)
+		t.Ended = e.Time
+		if t.Status == Running {
+			t.Status = Valid
+		}
+	}
+}
+
+// detail keeps the series of the latest trials only.
+func (b *Board) detail(t *Trial) {
+	b.detailed = append(b.detailed, t)
+	if len(b.detailed) <= mostDetailed {
+		return
+	}
+	old := b.detailed[0]
+	b.detailed = slices.Delete(b.detailed, 0, 1)
+	old.tasks = map[string]*task{}
+	for _, s := range append([]*series{&old.Rate, &old.P50, &old.P99}, planesOf(old)...) {
+		s.values = nil
+	}
+}
+
+func planesOf(t *Trial) (all []*series) {
+	for _, plane := range metric.Planes() {
+		if s := t.Planes[string(plane)]; s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (t *Trial) phase(name string, at time.Time) {
+	if name == t.Phase {
+		return // a trial begins with the phase that its next event begins
+	}
+	if t.Phase != "" && !t.PhaseAt.IsZero() {
+		t.Phases = append(t.Phases, span{t.Phase, at.Sub(t.PhaseAt)})
+	}
+	t.Phase, t.PhaseAt = name, at
+	if name != measurePhase {
+		return
+	}
+	t.Errors = 0
+	for _, s := range append([]*series{&t.Rate, &t.P50, &t.P99}, planesOf(t)...) {
+		s.begin()
+	}
+	for _, of := range t.tasks {
+		of.cores.begin()
+	}
+}
+
+const measurePhase = "measure"
+
+// counts reports whether figures enter min, max and mean: later ones are of an idle application.
+func (t *Trial) counts() bool {
+	return t.Phase == measurePhase || !slices.ContainsFunc(t.Phases, func(s span) bool { return s.name == measurePhase })
+}
+
+func (t *Trial) second(p *result.Progress) {
+	t.Last = p
+	if !t.counts() {
+		return
+	}
+	t.Errors += p.Errors
+	t.Rate.add(rate(p))
+	if p.P50MS > 0 {
+		t.P50.add(p.P50MS)
+		t.P99.add(p.P99MS)
+	}
+}
+
+func (t *Trial) sample(s *result.Sample) {
+	counts := t.counts()
+	if counts {
+		for plane, c := range s.Cores {
+			of := t.Planes[plane]
+			if of == nil {
+				of = &series{}
+				t.Planes[plane] = of
+			}
+			of.add(c)
+		}
+	}
+	for id, r := range s.Tasks {
+		of := t.tasks[id]
+		if of == nil {
+			t.tasks[id] = &task{last: r}
+			continue
+		}
+		if passed := r.At.Sub(of.last.At); passed > 0 && r.CPU >= of.last.CPU && counts {
+			of.cores.add(float64(r.CPU-of.last.CPU) / float64(passed))
+		}
+		of.last = r
+	}
+}
+
+// running are the trials between their first and last event.
+func (b *Board) runningTrials() (all []*Trial) {
+	for _, t := range b.state.running {
+		all = append(all, b.trial(t.id))
+	}
+	return all
+}
+
+// Blocks is the number of blocks of the plan.
+func (b *Board) Blocks() int { return b.plan.Blocks }
+
+// Counts are the numbers of trials by status.
+func (b *Board) Counts() map[Status]int {
+	n := map[Status]int{}
+	for _, t := range b.plan.Trials {
+		n[b.trials[t.ID].Status]++
+	}
+	return n
+}
+
+// latest is the block of the running trials, or of the last one that ran.
+func (b *Board) latest() int {
+	last := 0
+	for _, t := range b.plan.Trials {
+		if b.trials[t.ID].Status != Planned {
+			last = max(last, t.Block)
+		}
+	}
+	return last
+}
+
+// progressWords are the place in the plan and in the trial: "trials 7-9 of 18, block 3 of 6, measure 2 of 3 s".
+func (b *Board) place(now time.Time) []string {
+	running := b.runningTrials()
+	if len(running) == 0 {
+		return []string{fmt.Sprintf("%d of %d trials", b.done, b.run.Trials)}
+	}
+	first, last := b.state.running[0].nth, b.state.running[len(b.state.running)-1].nth
+	which := fmt.Sprintf("trial %d of %d", last, b.run.Trials)
+	if first != last {
+		which = fmt.Sprintf("trials %d-%d of %d", first, last, b.run.Trials)
+	}
+	t := running[len(running)-1]
+	phase := t.Phase
+	if phase == measurePhase && b.run.Measure > 0 {
+		phase = fmt.Sprintf("%s %.0f of %.0f s", phase, min(now.Sub(t.PhaseAt), b.run.Measure).Seconds(), b.run.Measure.Seconds())
+	}
+	return []string{which, fmt.Sprintf("block %d of %d", t.Block, b.plan.Blocks), phase}
+}

@@ -1,0 +1,568 @@
+package live
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// page is one page of the screen.
+type page int
+
+const (
+	overview page = iota
+	trialPage
+	logPage
+)
+
+// order of the grid's rows.
+type order int
+
+const (
+	byPlan order = iota
+	byName
+	byDifference
+	orders
+)
+
+func (o order) inWords() string {
+	return [...]string{"as planned", "by name", "by difference"}[o]
+}
+
+// look is the reader's state: what is chosen, and how far a page is scrolled.
+type look struct {
+	width, height int
+	page          page
+	order         order
+	follow        bool // the chosen trial is the running one
+	treatment     string
+	block         int
+	scroll        int // lines, from the top of a trial's page and from the end of the log
+	paused        bool
+	speed         string // of a replay; empty: none
+}
+
+// drawing is one frame under construction.
+type drawing struct {
+	painter
+	*Board
+	look
+	now time.Time
+}
+
+// frame draws the board in the look's size. It has exactly height lines.
+func frame(b *Board, l look, plain bool, now time.Time) []string {
+	d := drawing{painter{plain}, b, l, now}
+	lines := []string{d.title()}
+	body := max(0, l.height-2)
+	switch l.page {
+	case trialPage:
+		lines = append(lines, scrolled(d.trialLines(d.chosen()), body, l.scroll)...)
+	case logPage:
+		all := d.messageLines(l.width)
+		lines = append(lines, scrolled(all, body, max(0, len(all)-body-l.scroll))...)
+	default:
+		lines = append(lines, d.overview(body)...)
+	}
+	for len(lines) < l.height-1 {
+		lines = append(lines, "")
+	}
+	lines = lines[:max(0, l.height-1)]
+	lines = append(lines, d.keys())
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(cut(line, l.width), " ")
+	}
+	return lines
+}
+
+// scrolled are height lines of all, from line at.
+func scrolled(all []string, height, at int) []string {
+	at = min(at, max(0, len(all)-height))
+	return all[at:min(len(all), at+height)]
+}
+
+// title is the first line: the experiment, the place in it and the time left.
+func (d drawing) title() string {
+	parts := append([]string{d.in(bold, clean(d.run.Experiment))}, d.place(d.now)...)
+	counts := d.Counts()
+	if bad := counts[Invalid] + counts[Failed]; bad > 0 {
+		parts = append(parts, d.in(red, fmt.Sprintf("%d invalid or failed", bad)))
+	}
+	right := ""
+	switch left := d.left(d.now); {
+	case d.over:
+		right = "ended"
+	case left > 0:
+		right = round(left).String() + " left"
+	case d.done < d.run.Trials && d.run.Trials > 0:
+		right = "ending"
+	}
+	if d.paused {
+		right = d.in(reverse, " paused ") + " " + right
+	}
+	if d.speed != "" {
+		right = d.speed + " " + right
+	}
+	room := d.width - ansi.StringWidth(right) - 1
+	for len(parts) > 1 && ansi.StringWidth(strings.Join(parts, "  ")) > room {
+		parts = slices.Delete(parts, 1, 2) // the place in the plan is in the grid too
+	}
+	return padded(strings.Join(parts, "  "), room) + " " + right
+}
+
+func (d drawing) keys() string {
+	keys := "q end  ↑↓←→ choose  enter trial  s sort  l log  space pause"
+	if d.width < 60 {
+		keys = "q ↑↓←→ enter s l space"
+	}
+	switch {
+	case d.page != overview:
+		keys = "esc back  ↑↓ scroll  q end"
+	case d.speed != "":
+		keys += "  +- speed"
+	}
+	if !d.follow && d.page == overview {
+		keys = "esc follow  " + keys
+	}
+	return d.in(faint, keys)
+}
+
+// heights divides the lines of the overview between its sections: each gets its least in this
+// order, then what it wants in this order.
+func heights(total int, sections []struct{ least, wants int }) []int {
+	got := make([]int, len(sections))
+	for i, s := range sections {
+		got[i] = min(s.least, total)
+		total -= got[i]
+	}
+	for i, s := range sections {
+		more := min(max(0, s.wants-got[i]), total)
+		got[i] += more
+		total -= more
+	}
+	return got
+}
+
+func (d drawing) overview(height int) []string {
+	loads, planes := d.loadLines(), d.planeLines()
+	grid := 1 + len(d.plan.Treatments)
+	n := heights(height, []struct{ least, wants int }{
+		{2, min(grid, max(2, height/2))}, {2, len(loads)}, {min(2, len(planes)), len(planes)}, {1, 3},
+	})
+	if rest := height - n[0] - n[1] - n[2] - n[3]; rest > 0 {
+		more := min(rest, max(0, grid-n[0]))
+		n[0] += more
+		n[3] += rest - more
+	}
+	lines := d.gridLines(n[0])
+	lines = append(lines, loads[:min(len(loads), n[1])]...)
+	lines = append(lines, planes[:min(len(planes), n[2])]...)
+	room := height - len(lines)
+	if room > 2 && len(d.messages) > 0 {
+		lines = append(lines, d.heading("MESSAGES"))
+		room--
+	}
+	return append(lines, d.latestMessages(room)...)
+}
+
+// latestMessages are the last whole messages that fit, or the beginning of the last one.
+func (d drawing) latestMessages(room int) (lines []string) {
+	for i := len(d.messages) - 1; i >= 0; i-- {
+		of := d.linesOf(d.messages[i], d.width)
+		if len(of)+len(lines) > room {
+			if len(lines) == 0 {
+				return of[:max(0, room)]
+			}
+			break
+		}
+		lines = append(of, lines...)
+	}
+	return lines
+}
+
+func (d drawing) heading(s string) string { return d.in(cyan, s) }
+
+// rows are the treatments in the chosen order.
+func (d drawing) rows() []plan.Treatment { return sortedRows(d.Board, d.order) }
+
+func sortedRows(b *Board, o order) []plan.Treatment {
+	rows := slices.Clone(b.plan.Treatments)
+	switch {
+	case o == byName:
+		sort.SliceStable(rows, func(i, j int) bool { return rows[i].ID < rows[j].ID })
+	case o == byDifference && b.headline != nil:
+		of := func(t plan.Treatment) float64 {
+			if v, ok := b.headline.Of[t.ID]; ok {
+				return v.Estimate
+			}
+			return math.Inf(-1)
+		}
+		sort.SliceStable(rows, func(i, j int) bool { return of(rows[i]) > of(rows[j]) })
+	}
+	return rows
+}
+
+// at is the chosen cell: the running trial, unless the reader chose another.
+func (d drawing) at() cell {
+	if !d.follow {
+		return cell{d.treatment, d.look.block}
+	}
+	return d.following()
+}
+
+// following is the trial to show by itself: of the running ones the first that is compared with a
+// baseline; else the last one that ran.
+func (b *Board) following() cell {
+	running := b.runningTrials()
+	for _, of := range b.plan.Treatments {
+		i := slices.IndexFunc(running, func(t *Trial) bool { return t.Treatment == of.ID })
+		if i >= 0 && of.Baseline != "" && !of.Control {
+			return cell{of.ID, running[i].Block}
+		}
+	}
+	if len(running) > 0 {
+		return cell{running[0].Treatment, running[0].Block}
+	}
+	if len(b.detailed) > 0 {
+		t := b.detailed[len(b.detailed)-1]
+		return cell{t.Treatment, t.Block}
+	}
+	if len(b.plan.Trials) > 0 {
+		return cell{b.plan.Trials[0].Treatment, b.plan.Trials[0].Block}
+	}
+	return cell{}
+}
+
+func (d drawing) chosen() *Trial { return d.grid[d.at()] }
+
+// gridLines draw treatments by blocks, and beside them the differences so far.
+func (d drawing) gridLines(height int) []string {
+	rows, at := d.rows(), d.at()
+	label := 0
+	for _, t := range rows {
+		label = max(label, ansi.StringWidth(clean(t.ID)))
+	}
+	label = min(label, max(10, d.width/4))
+	blocks := max(1, d.plan.Blocks)
+	cells := min(blocks, max(4, (d.width-label-4)*2/5))
+	if d.width < 60 {
+		cells = min(blocks, max(4, d.width-label-22))
+	}
+	first := max(1, min(max(d.kept(at), d.latest())-cells+2, blocks-cells+1))
+	head := fmt.Sprintf("BLOCKS %d-%d of %d", first, first+cells-1, blocks)
+	text, bar, title := 0, 0, ""
+	if h := d.headline; h != nil && len(h.Of) > 0 {
+		for _, v := range h.Of {
+			text = max(text, ansi.StringWidth(v.Text))
+		}
+		text = min(text, max(0, d.width-label-cells-5))
+		if bar = d.width - label - cells - text - 7; bar < 9 {
+			bar = 0
+		}
+		bar = min(bar, 60)
+		title = h.Title + ", more than the baseline"
+	} else if d.width > 60 {
+		title = "no difference yet: the first interval needs 3 blocks"
+	}
+	lines := []string{d.heading(padded(head, max(label+cells+3, ansi.StringWidth(head)+2)) + " " + title)}
+	visible := max(0, height-1)
+	from := 0
+	if i := slices.IndexFunc(rows, func(t plan.Treatment) bool { return t.ID == at.treatment }); i >= visible {
+		from = i - visible + 1
+	}
+	var scale axis
+	if bar > 0 {
+		scale = axisOf(d.headline.Of, bar)
+	}
+	for _, t := range rows[min(from, len(rows)):min(len(rows), from+visible)] {
+		name, mark := padded(clean(t.ID), label), " "
+		if t.ID == at.treatment {
+			name, mark = d.in(bold, name), "▸"
+		}
+		line := mark + name + " "
+		for block := first; block < first+cells; block++ {
+			line += d.cell(d.grid[cell{t.ID, block}], at)
+		}
+		if d.headline != nil {
+			if v, ok := d.headline.Of[t.ID]; ok {
+				line += "  " + padded(v.Text, text)
+				if bar > 0 {
+					line += "  " + scale.interval(v)
+				}
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// kept is the block of the chosen cell, unless the reader follows the run.
+func (d drawing) kept(at cell) int {
+	if d.follow {
+		return 0
+	}
+	return at.block
+}
+
+func (d drawing) cell(t *Trial, at cell) string {
+	if t == nil {
+		return " "
+	}
+	m := marks[t.Status]
+	c := m.color
+	if !d.follow && (cell{t.Treatment, t.Block}) == at {
+		c = reverse
+	}
+	return d.in(c, m.shape)
+}
+
+// loadLines have a line for each running trial: rates, errors, latency of the last second.
+func (d drawing) loadLines() []string {
+	trials := d.inOrder(d.runningTrials())
+	if t := d.chosen(); !d.follow && t != nil && t.Status != Planned {
+		trials = []*Trial{t}
+	} else if len(trials) == 0 && t != nil && t.Status != Planned {
+		trials = []*Trial{t}
+	}
+	label := 0
+	for _, t := range trials {
+		label = max(label, ansi.StringWidth(clean(t.Treatment)))
+	}
+	label = min(max(label, 4), max(8, d.width/4))
+	wide, w := d.width >= 72, d.columns()
+	head := padded("LOAD", label+1) + onRight("asked/s", w+1) + onRight("got/s", w) + onRight("errors", w) + onRight("p50 ms", w)
+	if wide {
+		head += onRight("p99 ms", w) + "  "
+	}
+	lines := []string{d.heading(head)}
+	for _, t := range trials {
+		lines = append(lines, d.loadLine(t, label, wide))
+	}
+	return lines
+}
+
+// columns is the width of a column of figures.
+func (d drawing) columns() int {
+	if d.width < 60 {
+		return 7
+	}
+	return 8
+}
+
+// inOrder are trials in the order of the grid, the chosen one first.
+func (d drawing) inOrder(trials []*Trial) []*Trial {
+	at, rows := d.at(), d.rows()
+	place := func(t *Trial) int {
+		if t.Treatment == at.treatment {
+			return -1
+		}
+		return slices.IndexFunc(rows, func(of plan.Treatment) bool { return of.ID == t.Treatment })
+	}
+	slices.SortStableFunc(trials, func(a, b *Trial) int { return place(a) - place(b) })
+	return trials
+}
+
+func (d drawing) loadLine(t *Trial, label int, wide bool) string {
+	w := d.columns()
+	line := " " + padded(clean(t.Treatment), label)
+	p := t.Last
+	if p == nil {
+		return line + "  " + d.in(faint, t.Phase)
+	}
+	asked := "max"
+	if p.AskedRate > 0 {
+		asked = fmt.Sprintf("%.0f", p.AskedRate)
+	}
+	errors := onRight(fmt.Sprint(t.Errors), w)
+	if t.Errors > 0 {
+		errors = d.in(red, errors)
+	}
+	line += onRight(asked, w+1) + onRight(fmt.Sprintf("%.0f", rate(p)), w) + errors + onRight(ms(p.P50MS), w)
+	if wide {
+		line += onRight(ms(p.P99MS), w) + "  " + d.in(cyan, spark(t.Rate.values, min(40, d.width-label-44)))
+	}
+	for _, f := range t.Faults {
+		line += "  " + d.in(red, "fault: "+clean(f))
+	}
+	return line
+}
+
+func ms(v float64) string {
+	if v <= 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// names is the width of the column of planes and tasks.
+func (d drawing) names() int {
+	if d.width < 60 {
+		return 15
+	}
+	return 24
+}
+
+// planeLines are the CPU of the chosen trial by plane, and by task where the screen is high.
+func (d drawing) planeLines() []string {
+	t := d.chosen()
+	if t == nil || len(t.Planes) == 0 {
+		return nil
+	}
+	wide := d.width >= 60
+	head := padded("CORES "+clean(t.Treatment), d.names()) + onRight("now", 7) + onRight("min", 7) + onRight("max", 7)
+	if d.width >= 100 {
+		head += onRight("mean", 7)
+	}
+	lines := []string{d.heading(head)}
+	for _, plane := range metric.Planes() {
+		if s := t.Planes[string(plane)]; s != nil && s.max >= 0.0005 {
+			lines = append(lines, d.seriesLine(" "+string(plane), s, wide))
+		}
+	}
+	if d.height < 40 {
+		return lines
+	}
+	return append(lines, d.taskLines(t)...)
+}
+
+func (d drawing) taskLines(t *Trial) []string {
+	var ids []string
+	for id, of := range t.tasks {
+		if of.cores.max >= 0.0005 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	var lines []string
+	for _, id := range ids {
+		lines = append(lines, d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.width >= 60))
+	}
+	return lines
+}
+
+func (d drawing) seriesLine(name string, s *series, wide bool) string {
+	line := padded(name, d.names()) + onRight(cores(s.now()), 7) + onRight(cores(s.min), 7) + onRight(cores(s.max), 7)
+	if d.width >= 100 {
+		line += onRight(cores(s.mean()), 7)
+	}
+	if wide {
+		line += "  " + d.in(cyan, spark(s.values, min(60, d.width-d.names()-24)))
+	}
+	return line
+}
+
+func cores(v float64) string {
+	if math.IsNaN(v) {
+		return "?"
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// messageLines are the log, wrapped to width.
+func (d drawing) messageLines(width int) []string {
+	var lines []string
+	for _, m := range d.messages {
+		lines = append(lines, d.linesOf(m, width)...)
+	}
+	return lines
+}
+
+func (d drawing) linesOf(m Message, width int) []string {
+	text := clean(m.Text)
+	if m.Trial != "" {
+		text = clean(m.Trial) + ": " + text
+	}
+	if !m.At.IsZero() {
+		text = m.At.UTC().Format("15:04:05 ") + text
+	}
+	c := noColor
+	if m.Bad {
+		c = red
+	}
+	lines := wrapped(text, width, c, d.painter)
+	if m.Hint != "" {
+		lines = append(lines, wrapped("  hint: "+clean(m.Hint), width, faint, d.painter)...)
+	}
+	return lines
+}
+
+func wrapped(s string, width int, c color, p painter) []string {
+	var lines []string
+	for line := range strings.SplitSeq(ansi.Wrap(s, max(10, width-1), ""), "\n") {
+		lines = append(lines, p.in(c, line))
+	}
+	return lines
+}
+
+// trialLines are the page of one trial.
+func (d drawing) trialLines(t *Trial) []string {
+	if t == nil {
+		return []string{"No trial is here."}
+	}
+	m := marks[t.Status]
+	lines := []string{d.in(bold, clean(t.ID)) + "  " + d.in(m.color, m.shape+" "+t.Status.InWords()) + fmt.Sprintf("  block %d", t.Block)}
+	if t.Why != "" {
+		lines = append(lines, wrapped(clean(t.Why), d.width, red, d.painter)...)
+	}
+	if v := d.headline; v != nil {
+		if of, ok := v.Of[t.Treatment]; ok {
+			lines = append(lines, fmt.Sprintf("%s, more than the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict))
+			if half := d.halves[t.Treatment]; len(half) > 1 {
+				lines = append(lines, "width of its interval, block by block: "+d.in(cyan, spark(half, d.width-42)))
+			}
+		}
+	}
+	if t.Status == Planned {
+		return append(lines, "It has not run yet.")
+	}
+	var phases []string
+	for _, s := range t.Phases {
+		phases = append(phases, fmt.Sprintf("%s %.1f s", s.name, s.took.Seconds()))
+	}
+	if t.Phase != "" {
+		phases = append(phases, fmt.Sprintf("%s %.1f s so far", t.Phase, d.now.Sub(t.PhaseAt).Seconds()))
+	}
+	lines = append(lines, wrapped("Phases: "+strings.Join(phases, ", "), d.width, noColor, d.painter)...)
+	if t.Last != nil {
+		lines = append(lines, "", d.heading(padded("EACH SECOND", 20)+onRight("now", 9)+onRight("min", 9)+onRight("max", 9)))
+		for _, row := range []struct {
+			name string
+			of   *series
+		}{{" answers/s", &t.Rate}, {" p50 ms", &t.P50}, {" p99 ms", &t.P99}} {
+			lines = append(lines, padded(row.name, 20)+onRight(figure(row.of.now()), 9)+onRight(figure(row.of.min), 9)+onRight(figure(row.of.max), 9)+"  "+d.in(cyan, spark(row.of.values, d.width-51)))
+		}
+		lines = append(lines, fmt.Sprintf(" errors: %d", t.Errors))
+	}
+	if len(t.Planes) > 0 {
+		deep := d
+		deep.height = max(d.height, 40) // with tasks
+		lines = append(append(lines, ""), deep.planeLines()...)
+	}
+	for _, f := range t.Faults {
+		lines = append(lines, d.in(red, "fault: "+clean(f)))
+	}
+	for _, m := range d.messages {
+		if m.Trial == t.ID {
+			lines = append(lines, wrapped(clean(m.Text), d.width, noColor, d.painter)...)
+		}
+	}
+	return lines
+}
+
+func figure(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "?"
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}

@@ -1,0 +1,366 @@
+package live
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+var update = flag.Bool("update", false, "write the frames in testdata")
+
+// stored is a study that every test reads.
+var stored = struct {
+	sync.Once
+	dir       *result.Dir
+	headlines []*Headline // after each block
+}{}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if stored.dir != nil {
+		_ = os.RemoveAll(stored.dir.Path())
+	}
+	os.Exit(code)
+}
+
+func quickstart(t *testing.T) *result.Dir {
+	t.Helper()
+	stored.Do(func() {
+		dir, err := os.MkdirTemp("", "tare-live-*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		study := analysistest.Quickstart()
+		study.Measure, study.Rate = 2, 100
+		stored.dir = study.Write(t, dir)
+		for block := 1; block <= study.Blocks; block++ {
+			r, err := analysis.Analyze(stored.dir, analysis.Options{Blocks: block})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored.headlines = append(stored.headlines, HeadlineOf(r))
+		}
+	})
+	return stored.dir
+}
+
+// interleaved is a study whose treatments of a block ran together, and its events up to the second
+// second of block 5. One trial of block 2 is invalid.
+func interleaved(t *testing.T) (plan.Plan, []result.Event) {
+	t.Helper()
+	p := quickstart(t).Plan()
+	p.Trials = slices.Clone(p.Trials)
+	var events []result.Event
+	add := func(at time.Time, kind, trial string, more func(*result.Event)) {
+		e := result.Event{Time: at, Kind: kind, Trial: trial}
+		if more != nil {
+			more(&e)
+		}
+		events = append(events, e)
+	}
+	add(t0, result.KindRun, "", func(e *result.Event) {
+		e.Run = &result.Run{Experiment: p.Experiment, Dir: "runs/q", Trials: len(p.Trials), TrialTime: p.TrialTime, Measure: 5 * time.Second}
+	})
+	phase := func(name string) func(*result.Event) { return func(e *result.Event) { e.Phase = name } }
+	for block := 1; block <= 5; block++ {
+		at := t0.Add(time.Duration(block-1) * 10 * time.Second)
+		var members []plan.Trial
+		for i := range p.Trials {
+			if p.Trials[i].Block == block {
+				p.Trials[i].Round = block
+				members = append(members, p.Trials[i])
+			}
+		}
+		for _, m := range members {
+			add(at, result.KindTrial, m.ID, nil)
+		}
+		for _, m := range members {
+			add(at.Add(time.Second), result.KindPhase, m.ID, phase("measure"))
+		}
+		for second := range 5 {
+			if block == 5 && second == 2 {
+				return p, events
+			}
+			for i, m := range members {
+				now := at.Add(time.Duration(2+second) * time.Second)
+				share := 0.2
+				add(now, result.KindProgress, m.ID, func(e *result.Event) {
+					e.Progress = &result.Progress{Second: second, AskedRate: 300, Rate: float64(59 + (second+block)%3), Loaded: &share, P50MS: 0.2 + 0.1*float64(i), P99MS: 1 + float64(second)/4}
+				})
+				add(now, result.KindSample, m.ID, func(e *result.Event) {
+					e.Sample = &result.Sample{Cores: map[string]float64{"app": 0.018 + 0.001*float64(second), "data": 0.01 * float64(i), "load": 0.006},
+						Tasks: map[string]result.Reading{"echo-0/app": {At: now, CPU: int64(20e6 * (second + 1))}, "echo-0/sidecar": {At: now, CPU: int64(30e6 * (second + 1))}}}
+				})
+			}
+		}
+		for i, m := range members {
+			if block == 2 && i == 1 {
+				add(at.Add(8*time.Second), result.KindInvalid, m.ID, func(e *result.Event) {
+					e.Message, e.Hint = "12 of 300 requests were not proxied", "look at provenance/ for a bypass of the sidecar"
+				})
+			}
+			add(at.Add(8*time.Second), result.KindDone, m.ID, nil)
+		}
+	}
+	return p, events
+}
+
+// shown is the screen after the events, with the headlines of the real report between trials.
+func shown(t *testing.T, width, height int) *screen {
+	t.Helper()
+	p, events := interleaved(t)
+	s := &screen{board: NewBoard(p), queue: &queue{}, plain: true, look: look{follow: true},
+		clock: func() time.Time { return events[len(events)-1].Time }}
+	for i, e := range events {
+		if e.Kind == result.KindTrial && events[i-1].Kind == result.KindDone {
+			s.queue.put(news{headline: stored.headlines[s.board.trial(events[i-1].Trial).Block-1]})
+		}
+		s.queue.put(news{event: &e})
+	}
+	press(s, tea.WindowSizeMsg{Width: width, Height: height})
+	press(s, tick{})
+	return s
+}
+
+func press(s *screen, msgs ...tea.Msg) {
+	for _, m := range msgs {
+		s.Update(m)
+	}
+}
+
+func key(r rune) tea.Msg { return tea.KeyPressMsg{Code: r, Text: string(r)} }
+
+func TestFrames(t *testing.T) {
+	for _, size := range [][2]int{{40, 12}, {80, 24}, {120, 40}, {300, 80}} {
+		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
+			s := shown(t, size[0], size[1])
+			golden(t, s, fmt.Sprintf("frame-%dx%d.txt", size[0], size[1]))
+		})
+	}
+}
+
+// golden compares the frame with a file, and its size with the terminal's.
+func golden(t *testing.T, s *screen, name string) {
+	t.Helper()
+	got := s.View().Content
+	lines := strings.Split(got, "\n")
+	if len(lines) != s.look.height {
+		t.Errorf("%d lines, want %d", len(lines), s.look.height)
+	}
+	for i, line := range lines {
+		if w := ansi.StringWidth(line); w > s.look.width {
+			t.Errorf("line %d has %d columns of %d: %q", i+1, w, s.look.width, line)
+		}
+	}
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got+"\n" != string(want) {
+		t.Errorf("the frame differs from %s (go test -update writes it):\n%s", path, got)
+	}
+}
+
+// Every size between the smallest and the largest has its lines and no more columns.
+func TestEverySize(t *testing.T) {
+	s := shown(t, 80, 24)
+	for _, keys := range [][]tea.Msg{nil, {tea.KeyPressMsg{Code: tea.KeyEnter}}, {tea.KeyPressMsg{Code: tea.KeyEscape}, key('l')}} {
+		press(s, keys...)
+		for width := 1; width <= 300; width += 13 {
+			for height := 1; height <= 80; height += 5 {
+				press(s, tea.WindowSizeMsg{Width: width, Height: height})
+				lines := strings.Split(s.View().Content, "\n")
+				if len(lines) != height {
+					t.Fatalf("%dx%d: %d lines", width, height, len(lines))
+				}
+				for _, line := range lines {
+					if w := ansi.StringWidth(line); w > width {
+						t.Fatalf("%dx%d: %d columns: %q", width, height, w, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	s := shown(t, 80, 24)
+	has := func(want string) {
+		t.Helper()
+		if got := s.View().Content; !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	rows := func() string {
+		var ids []string
+		for _, t := range sortedRows(s.board, s.look.order) {
+			ids = append(ids, t.ID)
+		}
+		return strings.Join(ids, " ")
+	}
+	press(s, key('s'))
+	if got, want := rows(), "envoy envoy-plaintext envoy-tcp none none-control"; got != want {
+		t.Errorf("by name: %s", got)
+	}
+	press(s, key('s'))
+	if got, want := rows(), "envoy envoy-plaintext envoy-tcp none-control none"; got != want {
+		t.Errorf("by difference: %s", got)
+	}
+	press(s, key('s'))
+
+	press(s, tea.KeyPressMsg{Code: tea.KeyUp}, tea.KeyPressMsg{Code: tea.KeyLeft}, tea.KeyPressMsg{Code: tea.KeyLeft})
+	if got := s.look.cell(s.board); got != (cell{"none-control", 3}) {
+		t.Errorf("chosen: %v", got)
+	}
+	press(s, tea.KeyPressMsg{Code: tea.KeyEnter})
+	has("none-control")
+	has("valid  block 3")
+	has("Phases: deploy 1.0 s, measure 7.0 s")
+	press(s, tea.KeyPressMsg{Code: tea.KeyEscape}, tea.KeyPressMsg{Code: tea.KeyEscape})
+	if !s.look.follow {
+		t.Error("esc does not follow the run again")
+	}
+	press(s, key('l'))
+	has("12 of 300 requests were not proxied")
+	has("hint: look at provenance/")
+	press(s, key('l'))
+	has("BLOCKS")
+
+	press(s, tea.KeyPressMsg{Code: tea.KeySpace, Text: " "})
+	s.queue.put(news{event: &result.Event{Time: t0, Kind: result.KindLog, Message: "later"}})
+	press(s, tick{})
+	has("paused")
+	if strings.Contains(s.View().Content, "later") {
+		t.Error("the paused view changed")
+	}
+	press(s, tea.KeyPressMsg{Code: tea.KeySpace, Text: " "})
+	has("later")
+
+	_, cmd := s.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
+	if cmd == nil || !s.ending {
+		t.Error("ctrl+c does not end the screen")
+	}
+}
+
+// A report uses CPU, so none is made while a trial is deployed.
+func TestReportsAreMadeBetweenTrials(t *testing.T) {
+	p, events := interleaved(t)
+	deployed, made := map[string]bool{}, 0
+	var due answers
+	o := Options{Plan: p, Analyze: func(int) (*analysis.Report, error) {
+		made++
+		if len(deployed) > 0 {
+			t.Errorf("a report while %v are deployed", deployed)
+		}
+		return nil, os.ErrNotExist
+	}}
+	for _, e := range events {
+		due.cost = 0
+		due.before(e, o)
+		switch e.Kind {
+		case result.KindTrial:
+			deployed[e.Trial] = true
+		case result.KindDone:
+			delete(deployed, e.Trial)
+		}
+	}
+	if made != 4 {
+		t.Errorf("%d reports between 5 blocks", made)
+	}
+	due.cost = time.Hour
+	due.before(result.Event{Kind: result.KindDone, Trial: p.Trials[0].ID}, o)
+	due.before(result.Event{Kind: result.KindTrial, Trial: p.Trials[1].ID}, o)
+	if made != 4 {
+		t.Error("reports take more than their part of the run's time")
+	}
+}
+
+// Names and messages of others cannot move the cursor or color the screen.
+func TestControlsAreNotDrawn(t *testing.T) {
+	p := plan.Plan{Experiment: "x\x1b[2Jy", Blocks: 1, Treatments: []plan.Treatment{{ID: "a\x1b[31m"}}, Trials: []plan.Trial{{ID: "001", Treatment: "a\x1b[31m", Block: 1, Ordinal: 1}}}
+	b := NewBoard(p)
+	b.Apply(result.Event{Time: t0, Kind: result.KindTrial, Trial: "001"})
+	b.Apply(result.Event{Time: t0, Kind: result.KindInvalid, Trial: "001", Message: "bad\x1b]0;title\x07\nnext"})
+	for _, page := range []page{overview, trialPage, logPage} {
+		for _, line := range frame(b, look{width: 80, height: 24, follow: true, page: page}, true, t0) {
+			if strings.ContainsAny(line, "\x1b\x07\n") {
+				t.Errorf("a control in %q", line)
+			}
+		}
+	}
+}
+
+// Without color every state of a trial has a mark of its own.
+func TestMarksDifferWithoutColor(t *testing.T) {
+	seen := map[string]Status{}
+	for status, m := range marks {
+		if other, twice := seen[m.shape]; twice {
+			t.Errorf("%v and %v are both %s", status, other, m.shape)
+		}
+		seen[m.shape] = status
+	}
+}
+
+// A replay gives every event in order, and skips long gaps.
+func TestReplay(t *testing.T) {
+	d := quickstart(t)
+	var out bytes.Buffer
+	v := New(&out, Options{Plain: true})
+	_ = v.Event(d.Opening(5 * time.Second))
+	if err := NewPlayer(0).Play(t.Context(), d.Replay(), v); err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if want := 1 + len(d.Plan().Trials); len(lines) != want {
+		t.Errorf("%d lines, want %d:\n%s", len(lines), want, out.String())
+	}
+	if got := lines[len(lines)-1]; !strings.HasPrefix(got, "trial 30 of 30") {
+		t.Errorf("the last line is %q", got)
+	}
+}
+
+// The clock of a replay stands while it is paused.
+func TestPausedReplay(t *testing.T) {
+	p := NewPlayer(1024)
+	if err := p.until(t.Context(), t0); err != nil {
+		t.Fatal(err)
+	}
+	p.pause(true)
+	was := p.Now()
+	reached := make(chan error, 1)
+	go func() { reached <- p.until(t.Context(), t0.Add(9*time.Second)) }()
+	select {
+	case <-reached:
+		t.Fatal("a paused replay went on")
+	case <-time.After(50 * time.Millisecond): // 51 s of the replay
+	}
+	if p.Now() != was {
+		t.Error("the clock went on")
+	}
+	p.pause(false)
+	if err := <-reached; err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,127 @@
+package page
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// acrossContent is the data of the figures of two runs.
+type acrossContent struct {
+	Schema string           `json:"schema"`
+	Name   string           `json:"name"`
+	Roles  []string         `json:"roles"`
+	Across *analysis.Across `json:"across"`
+	Words  report.Words     `json:"words"`
+}
+
+// WriteAcross writes the page of two runs compared.
+func WriteAcross(w io.Writer, a *analysis.Across) error {
+	name := fmt.Sprintf("%s: %s against %s", a.New.Experiment, filepath.Base(a.New.Dir), filepath.Base(a.Base.Dir))
+	answer := report.AcrossAnswer(a)
+	d := document{Name: name, Headline: answer[0], Answer: answer, Band: acrossBand(a), Schema: analysis.AcrossSchema, Tare: a.New.Setup.Tare}
+	for _, w := range a.Warnings {
+		d.Warnings = append(d.Warnings, warning{Code: w.Code, Message: w.Message, Hint: w.Hint})
+	}
+	for _, side := range []struct {
+		name string
+		of   analysis.Side
+	}{{"Base", a.Base}, {"New", a.New}} {
+		d.Provenance = append(d.Provenance, entry{Name: side.name, Text: side.of.Dir, Code: true}, entry{Name: "", Text: machineOf(side.of.Setup)})
+	}
+	for _, x := range append(a.Obstacles[:len(a.Obstacles):len(a.Obstacles)], a.Distinctions...) {
+		d.Provenance = append(d.Provenance, entry{Name: "Differs", Text: x.String()})
+	}
+	return d.fill(w, acrossContent{Schema, fileName(name), roles(), a, report.AcrossWords(a)}, func(w io.Writer) error {
+		return report.AcrossFormats(report.Options{All: true})[0].Write(w, a)
+	})
+}
+
+func machineOf(s analysis.Setup) string {
+	parts := []string{s.CPUModel}
+	if s.CPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%d CPUs", s.CPUs))
+	}
+	if s.FirstStart != nil {
+		parts = append(parts, s.FirstStart.UTC().Format("2 January 2006 15:04 MST"))
+	}
+	return joined(append(parts, s.Kernel, s.Tare)...)
+}
+
+func acrossBand(a *analysis.Across) []card {
+	var cards []card
+	for _, side := range []struct {
+		name string
+		n    analysis.Count
+	}{{"base", a.Base.Count}, {"new", a.New.Count}} {
+		cards = append(cards, card{Good: side.n.Used == side.n.Planned, Title: fmt.Sprintf("%d of %d trials of the %s run", side.n.Used, side.n.Planned, side.name), Text: fmt.Sprintf("%d blocks", side.n.Blocks)})
+	}
+	conditions := card{Good: len(a.Obstacles) == 0, Title: "Same conditions", Text: "machine, kernel, load, phases, topology, mesh definition"}
+	if !conditions.Good {
+		conditions.Title, conditions.Text, conditions.Link = counted(len(a.Obstacles), "condition")+" changed", "any of them may be the cause", "#provenance"
+	}
+	cards = append(cards, conditions)
+	gates := map[analysis.Outcome]int{}
+	for _, g := range a.Gates {
+		gates[g.Outcome]++
+	}
+	if n := len(a.Gates); n > 0 {
+		cards = append(cards, card{Good: gates[analysis.Breached] == 0, Title: fmt.Sprintf("%d of %d gate checks breached", gates[analysis.Breached], n), Text: fmt.Sprintf("%d undecided", gates[analysis.CannotTell])})
+	}
+	return append(cards, warningCard(len(a.Warnings)))
+}
+
+func warningCard(n int) card {
+	if n == 0 {
+		return card{Good: true, Title: "No warnings"}
+	}
+	return card{Title: counted(n, "warning"), Text: "with causes and fixes", Link: "#warnings"}
+}
+
+// historyContent is the data of the figure of a series of runs.
+type historyContent struct {
+	Schema  string               `json:"schema"`
+	Name    string               `json:"name"`
+	Roles   []string             `json:"roles"`
+	History *analysis.History    `json:"history"`
+	Series  []report.SeriesWords `json:"series"`
+}
+
+// WriteHistory writes the page of a series of runs.
+func WriteHistory(w io.Writer, h *analysis.History) error {
+	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
+	name := fmt.Sprintf("History of %d runs", len(h.Runs))
+	series := report.HistoryWords(h)
+	changes := 0
+	for _, s := range series {
+		changes += len(s.Changes)
+	}
+	answer := fmt.Sprintf("No change is shown in %s.", counted(len(series), "series"))
+	if changes > 0 {
+		answer = fmt.Sprintf("%s in %d series, over %d runs.", strings.ToUpper(counted(changes, "change")[:1])+counted(changes, "change")[1:], len(series), len(h.Runs))
+	}
+	d := document{Name: name, Headline: answer, Answer: []string{answer}, Schema: analysis.HistorySchema, Tare: last.Tare,
+		Band: []card{
+			{Good: true, Title: fmt.Sprintf("%d runs", len(h.Runs)), Text: first.Began.UTC().Format("2 January 2006") + " to " + last.Began.UTC().Format("2 January 2006")},
+			{Good: len(h.Obstacles) == 0, Title: counted(len(h.Obstacles), "change") + " of conditions", Text: "possible causes of a change"},
+			warningCard(len(h.Warnings)),
+		}}
+	for _, w := range h.Warnings {
+		d.Warnings = append(d.Warnings, warning{Code: w.Code, Count: h.Runs[w.Run].Dir, Message: w.Message, Hint: w.Hint})
+	}
+	for i, r := range h.Runs {
+		d.Provenance = append(d.Provenance, entry{Name: fmt.Sprintf("Run %d", i+1), Text: joined(r.Dir, r.Began.UTC().Format("2 January 2006 15:04 MST"), r.Tare), Code: false})
+		for _, o := range h.Obstacles {
+			if o.Run == i {
+				d.Provenance = append(d.Provenance, entry{Name: "Changed", Text: fmt.Sprintf("%s: %s to %s", o.What, o.Base, o.New)})
+			}
+		}
+	}
+	return d.fill(w, historyContent{Schema, fileName(name), roles(), h, series}, func(w io.Writer) error {
+		return report.HistoryFormats(report.Options{})[0].Write(w, h)
+	})
+}

@@ -1,0 +1,122 @@
+// Parts of figures that need more than the report: slices, latency over time, the band of a line, and
+// the looks of a sequential test.
+"use strict";
+globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, tips }) {
+  const { report } = content;
+  const frame = { ...base, marginLeft: 58, marginRight: 12, marginTop: 14 };
+  const x = (label, width) => ({ label, labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount });
+
+  // slices of one block: CPU per request while each treatment had the load.
+  function slices(chosen) {
+    const all = content.slices ?? [];
+    if (!all.length) return null;
+    const blocks = [...new Set(all.map((s) => s.block))];
+    const block = blocks.includes(Number(chosen)) ? Number(chosen) : blocks[0];
+    const series = all.filter((s) => s.block === block);
+    const data = series.flatMap((s) => s.us.map((us, i) => ({ treatment: s.treatment, slice: i + 1, us, tip: `${name(s.treatment)}, slice ${i + 1}\n${amount(us)} µs per request` })).filter((d) => known(d.us)));
+    if (!data.length) return null;
+    return {
+      options: [{ name: "block", label: "Slices of block", value: String(block), values: blocks.map((b) => ({ value: String(b), label: String(b) })) }],
+      panel: {
+        title: `CPU per request in each slice of block ${block} (µs)`, legend: legendOf(series.map((s) => s.treatment)),
+        about: `${data.length} slices of ${series.length} treatments`,
+        plot: (width) => ({
+          ...frame, width, height: 280,
+          x: x("slice of the treatment, in order of time", width), y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
+          marks: [
+            Plot.line(data, { x: "slice", y: "us", z: "treatment", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.35, className: "mark-slices" }),
+            Plot.dot(data, { x: "slice", y: "us", r: 2.5, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, fill: (d) => (look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips, className: "mark-slice" }),
+          ],
+        }),
+      },
+    };
+  }
+
+  // heat is the distribution of response times in each second of one trial.
+  function heat(chosen) {
+    const all = content.heat ?? [];
+    if (!all.length) return null;
+    const of = all.find((h) => h.trial === chosen) ?? all.find((h) => { const t = report.treatments.find((t) => t.id === h.treatment); return t?.baseline && !t.control; }) ?? all[0];
+    const most = Math.max(...of.cells.map((c) => c[2]));
+    const cells = of.cells.map(([second, bin, n]) => ({ x1: second, x2: second + 1, y1: of.from * 10 ** (bin / of.perDecade), y2: of.from * 10 ** ((bin + 1) / of.perDecade), n, share: Math.log(1 + n) / Math.log(1 + most) }));
+    for (const c of cells) c.tip = `second ${c.x1}\n${amount(c.y1)} to ${amount(c.y2)} ms: ${amount(c.n)} answers`;
+    return {
+      options: [{ name: "trial", label: "Times of trial", value: of.trial, values: all.map((h) => ({ value: h.trial, label: h.trial })) }],
+      panel: {
+        title: `response times of ${of.trial} (ms, over seconds)`, about: `answers by second and response time; the darker, the more, up to ${amount(most)}`,
+        legend: [1, 0.5, 0.15].map((share) => ({ text: `${amount(Math.max(1, Math.round((1 + most) ** share - 1)))} answers`, color: color("heat" + (share === 1 ? 3 : share === 0.5 ? 2 : 1)) })),
+        plot: (width) => ({
+          ...frame, width, height: 340,
+          x: x("seconds from the start of the load", width), y: { type: "log", label: null, grid: true, tickFormat: amount, ticks: 5 },
+          marks: [Plot.rectX(cells, { x1: "x1", x2: "x2", y1: "y1", y2: "y2", inset: 0, fill: color("series2"), fillOpacity: (c) => 0.08 + 0.92 * c.share, title: "tip", tip: tips, className: "mark-heat" })],
+        }),
+      },
+    };
+  }
+
+  // band of a line: the interval of the mean at each rate. The half widths of slope and intercept give it,
+  // since both have the same deviation and degrees of freedom.
+  function band(l, at, more) {
+    const half = (i, k) => (known(i.high) ? ((i.high - i.low) / 2) * k : undefined);
+    const fixed = half(l.fixed_cores, 1000), slope = half(l.per_request_us, 1 / 1000), middle = l.middle;
+    if (!known(fixed) || !known(slope) || !known(middle)) return [];
+    const least = Math.max(0, fixed ** 2 - (middle * slope) ** 2);
+    return Array.from({ length: 41 }, (_, i) => {
+      const x = l.from + ((l.to - l.from) * i) / 40, w = Math.sqrt(least + ((x - middle) * slope) ** 2);
+      return { ...more, x, low: at(x) - w, high: at(x) + w };
+    });
+  }
+
+  // references are published costs of one proxy at a rate, for orientation.
+  const published = (part) => (part === "data" || part === "total" ? (content.references ?? []) : []);
+  function references(part, lines) {
+    const to = Math.max(...lines.map((l) => l.to));
+    const data = published(part).filter((r) => r.rate <= 1.5 * to);
+    return [
+      Plot.dot(data, { x: "rate", y: "millicores", symbol: "star", r: 6, stroke: "currentColor", fill: "var(--page)", title: (r) => `${r.who}: ${r.what}\n${amount(r.millicores)} mC at ${amount(r.rate)} /s\n${r.conditions}`, tip: tips, className: "mark-reference" }),
+      Plot.text(data, { x: "rate", y: "millicores", text: "who", dy: -12, fill: "currentColor", textAnchor: "end" }),
+    ];
+  }
+  const referenceNote = (part) => (published(part).length ? " Stars: published figures of one proxy, measured under other conditions." : "");
+
+  // 7. looks of the sequential test of a gate, against its limit.
+  function boundary(choices = {}) {
+    const all = content.looks ?? [];
+    if (!all.length) return null;
+    const nth = Math.min(Math.max(0, Number(choices.gate) || 0), all.length - 1), of = all[nth];
+    const looks = of.looks.filter((l) => known(l.low) && known(l.high)), unit = of.unit === "%" ? "%" : of.unit;
+    if (!looks.length) return null;
+    const outside = of.upper ? "above" : "below";
+    const data = looks.map((l) => ({ ...l, tip: `${l.pairs} pairs\n${signed(l.estimate)} ${unit} [${signed(l.low)}, ${signed(l.high)}]\n${l.outcome}` }));
+    const limits = [of.limit, ...(of.detect ? [of.limit + (of.upper ? of.detect : -of.detect)] : [])];
+    // The first looks have intervals many times wider than the last ones: the axis is that of the others.
+    const sizes = data.map((d) => Math.max(Math.abs(d.low), Math.abs(d.high))).sort((a, b) => a - b);
+    const size = 1.1 * Math.max(...limits.map(Math.abs), sizes[Math.floor((sizes.length - 1) * 0.8)]);
+    const inside = (v) => Math.max(-size, Math.min(size, v));
+    return {
+      id: "boundary", title: "When the gate was decided",
+      caption: `The change after each block, with its repeated ${report.confidence * 100} % interval, which holds over all looks. The gate is breached when the whole interval is ${outside} the limit, and holds when none of it is.`,
+      columns: ["gate", "treatment", "pairs", `change ${unit}`, "low", "high", "outcome"],
+      rows: looks.map((l) => [of.gate, name(of.treatment), l.pairs, l.estimate, l.low, l.high, l.outcome]),
+      options: [{ name: "gate", label: "Gate", value: String(nth), values: all.map((o, i) => ({ value: String(i), label: `${o.gate}, ${name(o.treatment)}` })) }],
+      panels: [{
+        title: `${of.gate}, ${name(of.treatment)} (${unit})`, about: `${looks.length} looks; the last interval is ${signed(looks.at(-1).low)} to ${signed(looks.at(-1).high)} ${unit}: ${looks.at(-1).outcome}`,
+        legend: [{ text: "limit", color: color("bad"), dashed: true }, { text: "change with its interval", color: color("series2"), symbol: "circle" }],
+        plot: (width) => ({
+          ...frame, width, height: 320,
+          x: { ...x("pairs of blocks", width), ticks: Math.min(data.length, Math.round(width / 50)), tickFormat: (v) => (Number.isInteger(v) ? String(v) : "") },
+          y: { label: null, grid: true, domain: [-size, size], tickFormat: signed },
+          marks: [
+            Plot.ruleY([0], { stroke: "currentColor" }),
+            Plot.ruleY(limits, { stroke: color("bad"), strokeDasharray: "5 4", strokeWidth: 1.5, className: "mark-limit" }),
+            Plot.areaY(data, { x: "pairs", y1: (d) => inside(d.low), y2: (d) => inside(d.high), fill: color("series2"), fillOpacity: 0.18, className: "mark-interval-band" }),
+            Plot.link(data, { x1: "pairs", x2: "pairs", y1: (d) => inside(d.low), y2: (d) => inside(d.high), stroke: color("series2"), strokeWidth: 2, className: "mark-look" }),
+            Plot.dot(data.filter((d) => Math.abs(d.estimate) <= size), { x: "pairs", y: "estimate", r: 4, fill: color("series2"), title: "tip", tip: tips, className: "mark-estimate" }),
+          ],
+        }),
+      }],
+    };
+  }
+
+  return { slices, heat, band, references, referenceNote, boundary };
+};

@@ -1,0 +1,187 @@
+package page
+
+import (
+	"math"
+	"slices"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// more has the data of figures beside the report. Each part has a bound, so that the page of a large run
+// stays small: the first blocks are drawn.
+type more struct {
+	Slices     []sliced    `json:"slices,omitempty"`
+	Heat       []heat      `json:"heat,omitempty"`
+	Looks      []looks     `json:"looks,omitempty"`
+	References []reference `json:"references,omitempty"`
+}
+
+func moreOf(s Source) more {
+	return more{slicesOf(s.Report), heatOf(s.Dir), looksOf(s), referencesOf(s.Report)}
+}
+
+// sliced is the CPU per request in the slices of one trial.
+type sliced struct {
+	Block     int        `json:"block"`
+	Treatment string     `json:"treatment"`
+	US        []*float64 `json:"us"` // null without an answer
+}
+
+func slicesOf(r *analysis.Report) (all []sliced) {
+	points, block := 0, 0
+	for _, t := range r.Trials {
+		costs := t.SliceCosts("total")
+		if len(costs) == 0 {
+			continue
+		}
+		if t.Block != block && points+len(costs)*len(r.Treatments) > mostPoints && points > 0 {
+			break
+		}
+		block = t.Block
+		s := sliced{Block: t.Block, Treatment: t.Treatment}
+		for _, us := range costs {
+			if math.IsNaN(us) {
+				s.US = append(s.US, nil)
+				continue
+			}
+			rounded := math.Round(us*10) / 10
+			s.US = append(s.US, &rounded)
+		}
+		all, points = append(all, s), points+len(costs)
+	}
+	return all
+}
+
+// heat is the number of answers of one trial by second and response time.
+type heat struct {
+	Trial     string   `json:"trial"`
+	Treatment string   `json:"treatment"`
+	From      float64  `json:"from"` // ms, the lower edge of bin 0
+	PerDecade int      `json:"perDecade"`
+	Cells     [][3]int `json:"cells"` // second, bin, answers
+}
+
+const (
+	heatFrom  = 0.001 // ms
+	perDecade = 8
+)
+
+// heatOf reads the logs of whole blocks, the first ones first. A trial without a log is left out.
+func heatOf(d *result.Dir) (all []heat) {
+	cells, block := 0, 0
+	for _, t := range d.Plan().Trials {
+		if t.Block != block && cells > mostPoints/2 {
+			break
+		}
+		block = t.Block
+		log, err := hdrlog.Open(d.TrialFile(t.ID, result.LatencyFile))
+		if err != nil {
+			continue
+		}
+		h := heat{Trial: t.ID, Treatment: t.Treatment, From: heatFrom, PerDecade: perDecade}
+		counts := map[[2]int]int{}
+		err = hdrlog.ReadSeconds(log, func(second int, tag string, times *hdrhistogram.Histogram) error {
+			if tag != load.TagResponse+string(load.OK) {
+				return nil
+			}
+			for _, bar := range times.Distribution() {
+				if bar.Count > 0 {
+					ms := math.Max(heatFrom, float64(bar.From+bar.To)/2/1e6)
+					counts[[2]int{second, int(math.Log10(ms/heatFrom) * perDecade)}] += int(bar.Count)
+				}
+			}
+			return nil
+		})
+		_ = log.Close()
+		if err != nil || len(counts) == 0 || len(counts) > mostPoints {
+			continue
+		}
+		for at, n := range counts {
+			h.Cells = append(h.Cells, [3]int{at[0], at[1], n})
+		}
+		slices.SortFunc(h.Cells, func(a, b [3]int) int { return slices.Compare(a[:], b[:]) })
+		all, cells = append(all, h), cells+len(h.Cells)
+	}
+	return all
+}
+
+// looks are those at one gate, block after block.
+type looks struct {
+	Gate      string  `json:"gate"`
+	Treatment string  `json:"treatment"`
+	Unit      string  `json:"unit"`
+	Upper     bool    `json:"upper"`
+	Limit     float64 `json:"limit"`
+	Detect    float64 `json:"detect,omitempty"`
+	Looks     []look  `json:"looks"`
+}
+
+type look struct {
+	Pairs    int      `json:"pairs"`
+	Estimate float64  `json:"estimate"`
+	Low      *float64 `json:"low,omitempty"`
+	High     *float64 `json:"high,omitempty"`
+	Outcome  string   `json:"outcome"`
+}
+
+// mostLooks bounds the reports that the looks of a long run need.
+const mostLooks = 60
+
+// looksOf repeats the report on the blocks up to each look, as the run made it.
+func looksOf(s Source) []looks {
+	if len(s.Report.Decisions) == 0 {
+		return nil
+	}
+	all := make([]looks, len(s.Report.Decisions))
+	for i, d := range s.Report.Decisions {
+		all[i] = looks{Gate: d.Gate, Treatment: d.Treatment, Unit: d.Unit, Upper: d.Upper, Limit: d.Limit, Detect: d.Detect, Looks: []look{}}
+	}
+	blocks := s.Report.Count.Blocks
+	step := (blocks + mostLooks - 1) / mostLooks
+	for block := 1; block <= blocks; block++ {
+		if block%max(1, step) != 0 && block != blocks {
+			continue
+		}
+		r, err := analysis.Analyze(s.Dir, analysis.Options{Blocks: block})
+		if err != nil || len(r.Decisions) != len(all) {
+			return nil // the report has the outcome
+		}
+		for i, d := range r.Decisions {
+			if d.Change != nil {
+				all[i].Looks = append(all[i].Looks, look{d.Pairs, d.Change.Estimate, d.Change.Low, d.Change.High, string(d.Outcome)})
+			}
+		}
+	}
+	return all
+}
+
+// reference is a published cost of one proxy.
+type reference struct {
+	Who        string  `json:"who"`
+	What       string  `json:"what"`
+	Rate       float64 `json:"rate"`
+	Millicores float64 `json:"millicores"`
+	Conditions string  `json:"conditions"`
+}
+
+// referencesOf are for the figure of cost against rate.
+func referencesOf(r *analysis.Report) (all []reference) {
+	if len(r.Lines) == 0 {
+		return nil
+	}
+	published, err := analysis.References()
+	if err != nil {
+		return nil // it is part of the program, and has a test
+	}
+	for _, p := range published {
+		if p.Per == "proxy" && p.Cores > 0 {
+			all = append(all, reference{p.Who, p.What, 1000, p.Cores * 1000, p.Conditions})
+		}
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// AcrossWords are the words of two runs compared. Comparisons are in the order of the changes.
+func AcrossWords(a *analysis.Across) Words {
+	l := acrossLabels(a)
+	w := Words{Names: map[string]string{}, Shown: shownMetrics, Comparisons: []ComparisonWords{}}
+	seen := map[string]bool{}
+	for _, c := range a.Changes {
+		w.Names[c.Treatment] = l.withControl(analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
+		w.Comparisons = append(w.Comparisons, comparisonWords(analysis.Comparison{Metric: c.Metric, Difference: c.Difference, Ratio: c.Ratio, Verdict: c.Verdict}))
+		if !seen[c.Metric] {
+			seen[c.Metric] = true
+			q := quantityOf(c.Metric)
+			w.Metrics = append(w.Metrics, MetricWords{c.Metric, q.name, q.unit, q.scale})
+		}
+	}
+	return w
+}
+
+// AcrossAnswer is the result of comparing two runs, a sentence a treatment: what its CPU per request does.
+func AcrossAnswer(a *analysis.Across) []string {
+	words := AcrossWords(a)
+	q := quantityOf(answerCost)
+	var lines []string
+	for i, c := range a.Changes {
+		if c.Metric != answerCost || c.Control || c.Difference == nil {
+			continue
+		}
+		if len(lines) == mostAnswers {
+			lines = append(lines, "More are below.")
+			break
+		}
+		name, d := words.Names[c.Treatment], words.Comparisons[i]
+		switch c.Verdict {
+		case analysis.Higher, analysis.Lower:
+			verb := map[analysis.Verdict]string{analysis.Higher: "more", analysis.Lower: "less"}[c.Verdict]
+			lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before.", name, amountWithin(*c.Difference, q), verb))
+		default:
+			lines = append(lines, fmt.Sprintf("%s: no change in CPU per request is shown (%s %s).", name, d.Difference, d.Interval))
+		}
+	}
+	if len(lines) == 0 {
+		return []string{"The CPU per request of both runs cannot be compared."}
+	}
+	return lines
+}
+
+// SeriesWords are a followed series with its name and unit as reports print them.
+type SeriesWords struct {
+	analysis.Series
+	Title string  `json:"title"`
+	Unit  string  `json:"unit"`
+	Scale float64 `json:"scale"`
+}
+
+// HistoryWords are the series that show changes of treatments, those with a change first.
+func HistoryWords(h *analysis.History) []SeriesWords {
+	var changed, quiet []SeriesWords
+	for _, s := range h.Series {
+		if !s.Followed {
+			continue
+		}
+		q := quantityOf(s.Metric)
+		if s.RelativeTo != "" {
+			q = quantity{name: relativeName(s), scale: 1}
+		}
+		w := SeriesWords{s, s.Treatment + ", " + q.name, q.unit, q.scale}
+		if len(s.Changes) > 0 {
+			changed = append(changed, w)
+		} else {
+			quiet = append(quiet, w)
+		}
+	}
+	return append(changed, quiet...)
+}

@@ -1,0 +1,269 @@
+// Package serve shows results directories in a browser: a list, the page of a run, two runs
+// compared, and a run under way. It only reads, and only below the directories it was given.
+package serve
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/show/page"
+)
+
+//go:embed assets
+var assets embed.FS
+
+var layouts = template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+
+// Config sets the content of a server, and its clients.
+type Config struct {
+	Dirs []string // results directories, or directories with some
+	// Listen is the address of the listener. Requests for other hosts are refused: a name of an
+	// attacker may resolve to this machine.
+	Listen net.Addr
+	// Certificate of TLS; nil: plain HTTP, for the loopback interface.
+	Certificate *x509.Certificate
+	// Token that requests need; empty: none.
+	Token string
+	// Cache is the file that keeps summaries of runs; empty: memory only.
+	Cache string
+	// Page writes the complete page of the results directory at path; Compare that of two.
+	Page    func(w io.Writer, path string) error
+	Compare func(w io.Writer, base, next string) error
+}
+
+// Server is the handler of all pages. Close it.
+type Server struct {
+	Config
+	index     *index
+	summaries *summaries
+	streams   chan struct{} // a place for each stream of events
+	mux       *http.ServeMux
+
+	mu    sync.Mutex
+	pages map[string][]byte // of runs that have ended, by the digest of their manifest
+}
+
+const (
+	mostStreams = 16
+	mostPages   = 32 // kept in memory
+)
+
+// New opens the directories.
+func New(c Config) (*Server, error) {
+	index, err := openIndex(c.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Config: c, index: index, streams: make(chan struct{}, mostStreams), mux: http.NewServeMux(), pages: map[string][]byte{}}
+	s.summaries = newSummaries(c.Cache)
+	for pattern, show := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"/{$}": s.list, "/run/{id...}": s.run, "/live/{id...}": s.live, "/events/{id...}": s.events, "/compare": s.compare,
+	} {
+		s.mux.Handle("GET "+pattern, handler(show))
+	}
+	for name, kind := range map[string]string{"serve.css": "text/css", "serve.js": "text/javascript"} {
+		content, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			return nil, err
+		}
+		s.mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind+"; charset=utf-8")
+			_, _ = w.Write(content)
+		})
+	}
+	return s, nil
+}
+
+// Close ends the making of summaries, and closes the directories.
+func (s *Server) Close() error {
+	s.summaries.close()
+	return s.index.close()
+}
+
+// ServeHTTP checks the request before any page sees it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	switch {
+	case !s.ownHost(r.Host):
+		http.Error(w, "this server has another name: open the address that tare serve printed", http.StatusMisdirectedRequest)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "tare serve only reads", http.StatusMethodNotAllowed)
+	case !s.admitted(w, r):
+	default:
+		s.mux.ServeHTTP(w, r)
+	}
+}
+
+// policy allows the server's own files and streams, and nothing from elsewhere. The page of a run has
+// a stricter one.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// ownHost reports whether a Host header names this server.
+func (s *Server) ownHost(header string) bool {
+	host, port, err := net.SplitHostPort(header)
+	if err != nil {
+		host, port = header, map[bool]string{true: "443", false: "80"}[s.Certificate != nil]
+	}
+	listen, ok := s.Listen.(*net.TCPAddr)
+	if !ok || port != fmt.Sprint(listen.Port) {
+		return false
+	}
+	if s.Certificate != nil {
+		return s.Certificate.VerifyHostname(host) == nil
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && (ip.Equal(listen.IP) || ip.IsLoopback() && listen.IP.IsLoopback())
+}
+
+const cookie = "tare_token"
+
+// admitted checks the token: a header, a cookie, or once in the address, which sets the cookie.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
+	if s.Token == "" || s.isToken(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
+		return true
+	}
+	if c, err := r.Cookie(cookie); err == nil && s.isToken(c.Value) {
+		return true
+	}
+	if query := r.URL.Query(); s.isToken(query.Get("token")) {
+		http.SetCookie(w, &http.Cookie{Name: cookie, Value: query.Get("token"), Path: "/", HttpOnly: true, Secure: s.Certificate != nil, SameSite: http.SameSiteStrictMode})
+		query.Del("token")
+		to := url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
+		http.Redirect(w, r, to.RequestURI(), http.StatusSeeOther)
+		return false
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	http.Error(w, "a token is needed: add ?token=… to the address once", http.StatusUnauthorized)
+	return false
+}
+
+func (s *Server) isToken(given string) bool {
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// handler shows a page, or its error.
+func handler(show func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := show(w, r)
+		if err == nil || r.Context().Err() != nil {
+			return
+		}
+		problem, ok := err.(*problem)
+		if !ok {
+			problem = newProblem(http.StatusInternalServerError, err)
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(problem.status)
+		_ = layouts.ExecuteTemplate(w, "problem.html", problem)
+	})
+}
+
+// run shows the page of a run, or the run under way.
+func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
+	of, err := s.find(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	content, err := s.pageOf(of)
+	if err != nil {
+		return err
+	}
+	asPage(w)
+	_, err = w.Write(content)
+	return err
+}
+
+// pageOf makes a page once for each content of a directory.
+func (s *Server) pageOf(of run) ([]byte, error) {
+	digest := of.digest()
+	s.mu.Lock()
+	content := s.pages[digest]
+	s.mu.Unlock()
+	if content != nil && digest != "" {
+		return content, nil
+	}
+	var b strings.Builder
+	if err := s.Page(&b, of.path); err != nil {
+		return nil, newProblem(http.StatusUnprocessableEntity, err)
+	}
+	content = []byte(b.String())
+	if digest != "" {
+		s.mu.Lock()
+		if len(s.pages) >= mostPages {
+			clear(s.pages)
+		}
+		s.pages[digest] = content
+		s.mu.Unlock()
+	}
+	return content, nil
+}
+
+func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
+	base, err := s.find(r.URL.Query().Get("base"))
+	if err != nil {
+		return err
+	}
+	next, err := s.find(r.URL.Query().Get("new"))
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if err := s.Compare(&b, base.path, next.path); err != nil {
+		return newProblem(http.StatusUnprocessableEntity, err)
+	}
+	asPage(w)
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// asPage sets the headers of a complete page, which has a stricter policy than the server's own.
+func asPage(w http.ResponseWriter) {
+	w.Header().Set("Content-Security-Policy", page.Policy()+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+}
+
+// find returns a run by its identifier. It looks the identifier up, and never makes a path of it.
+func (s *Server) find(id string) (run, error) {
+	runs, err := s.index.runs()
+	if err != nil {
+		return run{}, err
+	}
+	for _, of := range runs {
+		if of.ID == id {
+			if err := of.contained(); err != nil {
+				return run{}, newProblem(http.StatusForbidden, err)
+			}
+			return of, nil
+		}
+	}
+	return run{}, newProblem(http.StatusNotFound, fmt.Errorf("no run %q below the directories of this server", id))
+}
+
+const (
+	headerTime = 10 * time.Second
+	writeTime  = time.Minute
+)
+
+// HTTP is the server with limits for slow clients.
+func (s *Server) HTTP() *http.Server {
+	return &http.Server{Handler: s, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: writeTime, MaxHeaderBytes: 16 << 10}
+}

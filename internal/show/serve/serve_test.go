@@ -1,0 +1,331 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+const secret = "SECRET of another directory"
+
+// serving is a server of dir on a free port of the loopback interface.
+func serving(t *testing.T, c Config) (*Server, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Listen = l.Addr()
+	if c.Page == nil {
+		c.Page = func(w io.Writer, path string) error {
+			text, err := os.ReadFile(filepath.Join(path, result.PlanFile))
+			_, _ = w.Write(text)
+			return err
+		}
+	}
+	if c.Compare == nil {
+		c.Compare = func(w io.Writer, base, next string) error {
+			_, err := fmt.Fprintf(w, "%s against %s", filepath.Base(next), filepath.Base(base))
+			return err
+		}
+	}
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := s.HTTP()
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close(); _ = s.Close() })
+	return s, "http://" + l.Addr().String()
+}
+
+// get returns status and body. The path is sent as it is.
+func get(t *testing.T, base, path string, change func(*http.Request)) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL.Opaque = path // a client would clean it
+	if change != nil {
+		change(r)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body), answer.Header
+}
+
+func write(t *testing.T, dir string, change func(*analysistest.Study)) {
+	t.Helper()
+	s := analysistest.Quickstart()
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 1, 100
+	if change != nil {
+		change(&s)
+	}
+	if err := s.Write(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled waits until the list has every summary.
+func settled(t *testing.T, base, path string) string {
+	t.Helper()
+	for {
+		status, body, _ := get(t, base, path, nil)
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, status, body)
+		}
+		if !strings.Contains(body, "data-pending") {
+			return body
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	runs := t.TempDir()
+	write(t, filepath.Join(runs, "one"), nil)
+	write(t, filepath.Join(runs, "deep", "er", "two"), func(s *analysistest.Study) { s.Name, s.Seed = "<script>alert(1)</script>", 2 })
+	_, base := serving(t, Config{Dirs: []string{runs}})
+	all := settled(t, base, "/")
+	for _, want := range []string{"2 of 2 runs", `href="/run/one"`, `href="/run/deep/er/two"`, "&lt;script&gt;alert(1)", "all 15 trials valid", "of CPU per request", "<option>envoy-tcp</option>"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the list has no %q:\n%s", want, all)
+		}
+	}
+	if strings.Contains(all, "<script>alert") {
+		t.Error("a name is not escaped")
+	}
+	for query, want := range map[string]int{"/?q=deep/er": 1, "/?q=DEEP+envoy": 1, "/?q=nothing": 0, "/?mesh=envoy-tcp": 2, "/?mesh=linkerd": 0, "/?machine=other": 0} {
+		if got := strings.Count(settled(t, base, query), `<th scope="row">`); got != want {
+			t.Errorf("%s: %d runs, want %d", query, got, want)
+		}
+	}
+	status, body, _ := get(t, base, "/compare?base=one&new=deep/er/two", nil)
+	if status != http.StatusOK || !strings.Contains(body, "two against one") {
+		t.Errorf("compare: %d %s", status, body)
+	}
+	status, _, header := get(t, base, "/run/deep/er/two", nil)
+	if policy := header.Get("Content-Security-Policy"); status != http.StatusOK || !strings.Contains(policy, "script-src 'sha256-") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		t.Errorf("page: %d, policy %s", status, policy)
+	}
+}
+
+// Nothing outside the directories is shown, whatever the path is.
+func TestNoPathLeadsOut(t *testing.T) {
+	base := t.TempDir()
+	runs, outside := filepath.Join(base, "runs"), filepath.Join(base, "outside")
+	write(t, filepath.Join(runs, "one"), nil)
+	write(t, outside, func(s *analysistest.Study) { s.Name = secret })
+	write(t, filepath.Join(runs, "linked-file"), func(s *analysistest.Study) { s.Seed = 3 })
+	write(t, filepath.Join(runs, "linked-trials"), func(s *analysistest.Study) { s.Seed = 4 })
+	swap := func(link, target string) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(link), os.Symlink(target, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap(filepath.Join(runs, "linked-run"), outside)
+	swap(filepath.Join(runs, "linked-file", result.EnvironmentFile), filepath.Join(outside, result.EnvironmentFile))
+	swap(filepath.Join(runs, "linked-trials", result.TrialsDir), filepath.Join(outside, result.TrialsDir))
+	if err := os.MkdirAll(filepath.Join(runs, "linked-plan"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	swap(filepath.Join(runs, "linked-plan", result.PlanFile), filepath.Join(outside, result.PlanFile))
+
+	_, url := serving(t, Config{Dirs: []string{runs}})
+	for _, id := range []string{
+		"../outside", "..%2foutside", "%2e%2e/outside", "%2e%2e%2foutside", "..%252foutside", "one/../../outside", "one%2f..%2f..%2foutside", "..%5coutside", "..%c0%afoutside",
+		"%00", "one%00", strings.ReplaceAll(outside, "/", "%2f"), outside[1:], "/" + outside, "./one", "one/", "one/trials", ".", "..", "",
+		"linked-run", "linked-plan", "linked-file", "linked-trials",
+	} {
+		for _, page := range []string{"run", "live", "events"} {
+			status, body, _ := get(t, url, "/"+page+"/"+id, nil)
+			if status < 300 || strings.Contains(body, "SECRET") {
+				t.Errorf("/%s/%s: %d %.200s", page, id, status, body)
+			}
+		}
+		if status, body, _ := get(t, url, "/compare?base=one&new="+strings.ReplaceAll(id, "%", "%25"), nil); status < 300 || strings.Contains(body, "SECRET") {
+			t.Errorf("compare with %s: %d %.200s", id, status, body)
+		}
+	}
+	if body := settled(t, url, "/"); strings.Contains(body, "SECRET") || strings.Contains(body, "linked-run") || !strings.Contains(body, "is a link") {
+		t.Errorf("the list shows what links lead to:\n%s", body)
+	}
+	if status, _, _ := get(t, url, "/run/one", nil); status != http.StatusOK {
+		t.Errorf("the run itself: %d", status)
+	}
+}
+
+// A page of an attacker whose name resolves to this machine gets nothing.
+func TestOtherHostsAreRefused(t *testing.T) {
+	s, url := serving(t, Config{Dirs: []string{t.TempDir()}})
+	_, port, _ := net.SplitHostPort(s.Listen.String())
+	for host, want := range map[string]int{
+		"127.0.0.1:" + port: 200, "localhost:" + port: 200, "[::1]:" + port: 200, "evil.example:" + port: 421, "evil.example": 421,
+		"127.0.0.1": 421, "127.0.0.1:1": 421, "192.0.2.1:" + port: 421, "localhost.evil.example:" + port: 421, "127.0.0.1.evil.example:" + port: 421,
+	} {
+		if got, _, _ := get(t, url, "/", func(r *http.Request) { r.Host = host }); got != want {
+			t.Errorf("Host %s: %d, want %d", host, got, want)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		if got, _, _ := get(t, url, "/", func(r *http.Request) { r.Method = method }); got != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", method, got)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	const token = "0123456789abcdef"
+	_, url := serving(t, Config{Dirs: []string{t.TempDir()}, Token: token})
+	status := func(path string, change func(*http.Request)) int {
+		got, _, _ := get(t, url, path, change)
+		return got
+	}
+	bearer := func(value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Authorization", value) }
+	}
+	for name, got := range map[string]int{
+		"none": status("/", nil), "wrong": status("/", bearer("Bearer 0123456789abcdeg")), "empty": status("/?token=", nil), "style": status("/serve.css", nil),
+		"cookie": status("/", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie, Value: "x"}) }),
+	} {
+		if got != http.StatusUnauthorized {
+			t.Errorf("token %s: %d", name, got)
+		}
+	}
+	if got := status("/", bearer("Bearer "+token)); got != http.StatusOK {
+		t.Errorf("the token: %d", got)
+	}
+	got, _, header := get(t, url, "/?q=a&token="+token, nil)
+	if got != http.StatusSeeOther || header.Get("Location") != "/?q=a" {
+		t.Errorf("token in the address: %d to %q", got, header.Get("Location"))
+	}
+	set := header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "SameSite=Strict"} {
+		if !strings.Contains(set, want) {
+			t.Errorf("cookie %q has no %s", set, want)
+		}
+	}
+	if got := status("/", func(r *http.Request) { r.Header.Set("Cookie", strings.Split(set, ";")[0]) }); got != http.StatusOK {
+		t.Errorf("the cookie: %d", got)
+	}
+}
+
+// A list reads a run's files once: then no file of an unchanged run is opened, and after a restart its
+// manifest only.
+func TestSummariesAreKept(t *testing.T) {
+	runs, cache := t.TempDir(), filepath.Join(t.TempDir(), "a", "summaries.json")
+	dir := filepath.Join(runs, "one")
+	write(t, dir, nil)
+	first, base := serving(t, Config{Dirs: []string{runs}, Cache: cache})
+	want := settled(t, base, "/")
+	if err := first.Close(); err != nil { // which keeps them
+		t.Fatal(err)
+	}
+	// Files that are not opened may be anything.
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == filepath.Join(dir, result.ManifestFile) {
+			return err
+		}
+		return os.WriteFile(path, []byte("damaged"), 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, base = serving(t, Config{Dirs: []string{runs}, Cache: cache})
+	if got := settled(t, base, "/"); got != want {
+		t.Errorf("after a restart:\n%s\nwant\n%s", got, want)
+	}
+	// Another manifest is another run.
+	if err := os.WriteFile(filepath.Join(dir, result.ManifestFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := settled(t, base, "/"); !strings.Contains(got, "cannot be read") {
+		t.Errorf("after a change:\n%s", got)
+	}
+}
+
+// A run under way is shown while it grows, and the stream ends with it.
+func TestEvents(t *testing.T) {
+	runs := t.TempDir()
+	p := &plan.Plan{Schema: result.PlanSchema, Experiment: "small", Blocks: 1, TrialTime: time.Second, Treatments: []plan.Treatment{{ID: "none"}},
+		Trials: []plan.Trial{{ID: "1-none-b1", Ordinal: 1, Block: 1, Treatment: "none"}}}
+	d, err := result.Create(filepath.Join(runs, "now"), []byte("kind: Experiment\n"), p, result.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	_, base := serving(t, Config{Dirs: []string{runs}})
+	if body := settled(t, base, "/"); !strings.Contains(body, `href="/live/now"`) || !strings.Contains(body, "under way") {
+		t.Errorf("the list:\n%s", body)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events/now?columns=80", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	until := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("the stream ended without %q: %v", want, lines.Err())
+	}
+	until("0 of 1 trials")
+	td, err := d.Trial(p.Trials[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-time.Minute)
+	for _, e := range []result.Event{{Time: at, Kind: result.KindTrial}, {Time: at, Kind: result.KindPhase, Phase: "measure"},
+		{Time: at, Kind: result.KindProgress, Progress: &result.Progress{AskedRate: 100, Rate: 98}}, {Time: at, Kind: result.KindLog, Message: "event: end\r\rdata: forged"}} {
+		if err := td.Event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until("trial 1 of 1")
+	record := result.Record{ID: "1-none-b1", Ordinal: 1, Block: 1, Treatment: "none", Valid: true}
+	if err := errors.Join(td.Event(result.Event{Time: at, Kind: result.KindDone}), td.Finish(record), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() && lines.Text() != "event: end" { // a message with it is no event
+	}
+	if lines.Scan() && lines.Scan() && lines.Scan() {
+		t.Errorf("after the end: %q", lines.Text())
+	}
+}
