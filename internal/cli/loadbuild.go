@@ -37,7 +37,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	}
 	errs = append(errs, f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
-	errs = append(errs, f.vary(&p))
+	errs = append(errs, f.vary(&p), f.addUsers(&p), f.compile(&p))
 	if p.Seed = f.seed; !f.given("seed") {
 		p.Seed = uint64(rand.Uint32()) // a whole number in every reader of JSON
 	}
@@ -167,7 +167,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if len(p.Targets) == 1 {
 		base = p.Targets[0]
 	}
-	read, err := calls.Open(in, name, base)
+	read, err := calls.Open(in, name, base, f.texts())
 	if err != nil {
 		return err
 	}
@@ -185,8 +185,8 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 		weights = append(weights, c.Weight)
 	}
 	p.Weights = weights
-	if !f.given("connections") { // each request has connections of its own
-		p.Connections = max(p.Connections, len(p.Targets))
+	if origins, _ := p.Origins(); !f.given("connections") { // each host has connections of its own
+		p.Connections = max(p.Connections, len(origins))
 	}
 	return f.replayRecorded(p, read)
 }
@@ -254,7 +254,9 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	if f.parts > 1 && len(body) > maxSharedBody {
 		return fmt.Errorf("--data has %d bytes, and --processes takes at most %d: use --body-file", len(body), maxSharedBody)
 	}
-	p.Body = body
+	if p.Body, f.bodyName = body, "--data"; isFile && name != "-" {
+		f.bodyName = name
+	}
 	kind := "application/x-www-form-urlencoded" // as curl
 	if json.Valid(body) {
 		kind = "application/json"

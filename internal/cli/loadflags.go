@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // loadFlags are the flags of tare load.
@@ -35,6 +36,8 @@ type loadFlags struct {
 	data      string // body, or @file
 	targets   string // file of requests
 	speed     string // of recorded instants
+	templates bool   // expressions in URLs, headers and bodies
+	think     string // between requests of a connection
 	auth      string // user:password
 	resolve   []string
 	connectTo []string
@@ -45,6 +48,8 @@ type loadFlags struct {
 	probes    int        // of the search
 
 	checkedGates []loadGate
+	reader       *template.Reader // of --templates
+	bodyName     string           // of --data, for errors
 	given        func(flag string) bool
 	in           io.Reader
 	notef        func(format string, args ...any)
@@ -68,7 +73,7 @@ var loadGroups = []flagGroup{
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
 	{"Connections", []string{"protocol", "http2", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
 		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
-	{"Request", []string{"targets", "speed", "auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
+	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
 	{"Checks", []string{"fail-under", "expect-status", "expect-size", "expect-body", "refuse-body", "expect-json", "refuse-json"}},
 	{"Output", []string{"hdr"}},
@@ -97,6 +102,9 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.data, "data", "", "request body: `text`, @file, or @- for standard input")
 	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, HAR, or an access log of nginx or Envoy; - is standard input")
 	flags.StringVar(&f.speed, "speed", "", "send the requests of --targets at their recorded instants, `2x` as fast")
+	flags.BoolVar(&f.templates, "templates", false, "replace {{uuid}}, {{seq}}, {{random 1 100}}, {{now}} and {{csv \"FILE\" \"COLUMN\"}} in paths, headers and bodies")
+	flags.BoolVar(&f.profile.Cookies, "cookies", false, "each connection is a user with cookies of its own, who sends the requests in their order")
+	flags.StringVar(&f.think, "think", "", "wait this long between an answer and the next request of a connection, such as `100ms..500ms`; closed loop only")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user:password`, or user with the password in $"+envPassword)
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.Float64Var(&f.failUnder, "fail-under", 0, "exit with 1 below this `percentage` of successful requests (default: 100 for refused connections and failed TLS, none for others)")

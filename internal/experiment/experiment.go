@@ -104,6 +104,12 @@ type Load struct {
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
 	// Requests are sent in proportion to their weights; none: GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
+	// Templates replaces expressions such as {{uuid}} in the requests; default: braces are text.
+	Templates bool `yaml:"templates,omitempty" json:"templates,omitempty"`
+	// Cookies makes each connection a user with cookies of its own.
+	Cookies bool `yaml:"cookies,omitempty" json:"cookies,omitempty"`
+	// Think is the time between an answer and the next request of a connection, at rate max.
+	Think Think `yaml:"think,omitempty" json:"think,omitzero"`
 	// Profile changes the rate with time.
 	Profile RateProfile `yaml:"profile,omitempty" json:"profile,omitzero"`
 }

@@ -22,6 +22,7 @@ func (v loadRules) validate() {
 	v.load()
 	v.checks()
 	v.requests()
+	v.users()
 	v.profile()
 	v.workers()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 const (
@@ -68,25 +69,19 @@ func (v loadRules) requests() {
 	if bytes > maxRequestBytes {
 		v.report("load.requests", "", "the bodies have %d bytes, max %d", bytes, maxRequestBytes)
 	}
-	v.spread(len(rs))
+	v.spread()
 }
 
-// spread checks that each kind of request has a connection to each replica.
-func (v loadRules) spread(kinds int) {
-	const hint = "each kind of request has connections of its own to each replica"
-	replicas := 1
+// spread checks that each replica has a connection.
+func (v loadRules) spread() {
+	need := 1
 	for _, n := range LevelsOf[int](v.e.Factors, "replicas") {
-		replicas = max(replicas, n)
+		need = max(need, n)
 	}
-	need := kinds * replicas
-	levels := LevelsOf[int](v.e.Factors, "connections")
-	for i, c := range levels {
+	for i, c := range LevelsOf[int](v.e.Factors, "connections") {
 		if c >= 1 && c < need {
-			v.report(fmt.Sprintf("factors.connections[%d]", i), hint, "%d connections are fewer than the %d that %d requests need", c, need, kinds)
+			v.report(fmt.Sprintf("factors.connections[%d]", i), "each replica has connections of its own", "%d connections are fewer than the %d replicas", c, need)
 		}
-	}
-	if c := DefaultLevels().Connections; len(levels) == 0 && c < need {
-		v.report("load.requests", fmt.Sprintf("write connections: [%d] in factors: %s", need, hint), "%d requests need %d connections, and the default is %d", kinds, need, c)
 	}
 }
 
@@ -119,6 +114,12 @@ func (v loadRules) address(path string, r *Request) {
 	}
 	if r.Path == "" {
 		return
+	}
+	if v.e.Load.Templates && template.Has(r.Path) {
+		if r.Path[0] != '/' || len(r.Path) > maxRequestText {
+			v.report(path+".path", "write a path such as /items/{{seq}}", "%q is not a path", clip(r.Path))
+		}
+		return // the rest is encoded
 	}
 	u, err := url.ParseRequestURI(r.Path)
 	control := strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f })

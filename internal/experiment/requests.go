@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Request is one kind of request of the load. An absent field has tare's default.
@@ -85,8 +86,9 @@ func checkPlaceholders(value string) (wrong string) {
 	return ""
 }
 
-// WithSecrets replaces the placeholders of a header's value. No error contains a secret.
-func WithSecrets(value string) (string, error) {
+// WithSecrets replaces the placeholders of a header's value. No error contains a secret. In a
+// templated value, braces of a secret are text.
+func WithSecrets(value string, templated bool) (string, error) {
 	var errs []error
 	replaced := placeholder.ReplaceAllStringFunc(value, func(whole string) string {
 		text, err := secret(whole[2 : len(whole)-1])
@@ -94,6 +96,9 @@ func WithSecrets(value string) (string, error) {
 			err = fmt.Errorf("%s has control characters, such as line breaks", whole)
 		}
 		errs = append(errs, err)
+		if templated {
+			return template.Quote(text)
+		}
 		return text
 	})
 	return replaced, errors.Join(errs...)

@@ -1,10 +1,12 @@
 package experiment_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 )
@@ -33,7 +35,7 @@ func TestWithSecrets(t *testing.T) {
 	if err := os.WriteFile(path, []byte("k3y\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:" + path + "}")
+	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:"+path+"}", false)
 	if err != nil || got != "Bearer s3cret, k3y" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -42,8 +44,49 @@ func TestWithSecrets(t *testing.T) {
 		"${env:TARE_TEST_LINES}":      "control characters",
 		"${file:" + dir + "/nowhere}": "read header",
 	} {
-		if _, err := experiment.WithSecrets(value); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Other") {
+		if _, err := experiment.WithSecrets(value, false); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Other") {
 			t.Errorf("%s: %v, want %q and no content", value, err, want)
 		}
+	}
+}
+
+// Expressions of requests are read with the file. Paths of CSV files are relative to it, become
+// absolute, and no record has their values.
+func TestTemplatesOfRequests(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"users.csv": "id,password\n7,s3cret\n", "x.yaml": `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: t}
+factors: {mesh: [none, envoy], rate: [max]}
+load:
+  templates: true
+  cookies: true
+  think: 1ms..5ms
+  requests:
+    - {path: '/a/{{csv "users.csv" "id"}}?n={{seq}}', body: '{{csv "users.csv" "password" random}}'}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := experiment.Read(filepath.Join(dir, "x.yaml"), shipped())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := e.Load.Requests[0]
+	if want := `/a/{{csv "` + dir + `/users.csv" "id"}}?n={{seq}}`; r.Path != want || !strings.Contains(string(r.Body), dir+`/users.csv" "password" random}}`) {
+		t.Errorf("%s %s\nwant %s", r.Path, r.Body, want)
+	}
+	sameAfterRendering(t, e)
+	if e.Load.Think != (experiment.Think{Min: experiment.Duration(time.Millisecond), Max: experiment.Duration(5 * time.Millisecond)}) {
+		t.Errorf("%v", e.Load.Think)
+	}
+	data, err := experiment.LoadTemplates(&e.Load)
+	if err != nil || data.Tables[0].Columns[1].Values[0] != "s3cret" {
+		t.Errorf("%+v, %v", data, err)
+	}
+	record, err := json.Marshal(e)
+	if err != nil || strings.Contains(string(record), "s3cret") {
+		t.Errorf("%v: the record has values of the file: %s", err, record)
 	}
 }

@@ -52,9 +52,10 @@ func (p Profile) WithDefaults() Profile {
 	if p.Workers == 0 {
 		p.Workers = 1
 	}
-	// A worker without a connection to every target cannot take its share.
-	if most := max(1, p.Connections/max(1, len(p.Targets))); p.Workers > most {
-		p.Workers = most
+	// A worker without a connection to every origin cannot take its share.
+	if p.Workers > 1 {
+		origins, _ := p.Origins()
+		p.Workers = min(p.Workers, max(1, p.Connections/max(1, len(origins))))
 	}
 	if known, ok := protocols[p.Protocol]; ok {
 		p.Protocol = known
@@ -64,6 +65,9 @@ func (p Profile) WithDefaults() Profile {
 	}
 	if p.Streams == 0 {
 		p.Streams = DefaultStreams
+		if p.Cookies || p.Think != nil {
+			p.Streams = 1 // a user is a connection
+		}
 	}
 	return p
 }

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Arrival processes of the open loop.
@@ -22,6 +24,13 @@ type Segment struct {
 	For  time.Duration `json:"for"`
 	From float64       `json:"from"`
 	To   float64       `json:"to"`
+}
+
+// Think is a time drawn uniformly between two bounds. The first request of each connection
+// follows the start by a time between 0 and Max, so that not all are sent at once.
+type Think struct {
+	Min time.Duration `json:"min"`
+	Max time.Duration `json:"max"`
 }
 
 // Bursts are segments that repeat: for length of each period the rate is times its mean. The
@@ -120,7 +129,7 @@ type Profile struct {
 	Slices *Slices `json:"slices,omitempty"`
 
 	// Calls are the requests to Targets, in their order, if they differ in more than their
-	// URLs. Each has connections of its own. HTTP and gRPC.
+	// URLs. HTTP and gRPC. Requests of one origin share its connections.
 	Calls []Call `json:"calls,omitempty"`
 	// Weights of the targets, in their order; empty: all equal.
 	Weights []int `json:"weights,omitempty"`
@@ -188,6 +197,16 @@ type Profile struct {
 	// absent. The body is read as it comes and not kept. Not for gRPC.
 	JSONHas   []string `json:"jsonHas,omitempty"`
 	JSONLacks []string `json:"jsonLacks,omitempty"`
+
+	// Template switches on expressions such as {{uuid}} in paths, headers and bodies; nil:
+	// braces are text.
+	Template *template.Data `json:"template,omitempty"`
+	// Cookies makes each connection a user with cookies of its own, who sends the requests of
+	// its origin in their order. Over HTTP/2 a connection then has one stream.
+	Cookies bool `json:"cookies,omitempty"`
+	// Think is the time between an answer and the next request of a connection. Closed loop
+	// only. Over HTTP/2 a connection then has one stream.
+	Think *Think `json:"think,omitempty"`
 
 	message bool // the body is a whole message of gRPC
 }

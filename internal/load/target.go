@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Protocol tcp: a request is a number of bytes, and its answer is the same bytes.
@@ -41,7 +44,10 @@ func (p *Profile) Paths() (paths []string, of []int) {
 	index := map[string]int{}
 	for i, raw := range p.Targets {
 		path := raw
-		if u, err := url.Parse(raw); err == nil {
+		if p.Template != nil && template.Has(raw) {
+			_, path = SplitOrigin(raw)
+			path, _, _ = strings.Cut(path, "?")
+		} else if u, err := url.Parse(raw); err == nil {
 			path = u.EscapedPath()
 		}
 		if i < len(p.Calls) {
@@ -57,6 +63,31 @@ func (p *Profile) Paths() (paths []string, of []int) {
 		paths = nil
 	}
 	return paths, of
+}
+
+// SplitOrigin divides a URL into scheme, host and port, and all that follows.
+func SplitOrigin(raw string) (origin, rest string) {
+	begin := max(0, strings.Index(raw, "://")+len("://"))
+	if i := strings.IndexAny(raw[min(begin, len(raw)):], "/?#"); i >= 0 {
+		return raw[:begin+i], raw[begin+i:]
+	}
+	return raw, ""
+}
+
+// Origins lists the origins of the targets, each once, and which of them each target has.
+// Requests of one origin share its connections.
+func (p *Profile) Origins() (origins []string, of []int) {
+	index := map[string]int{}
+	for _, raw := range p.Targets {
+		origin, _ := SplitOrigin(raw)
+		origin = strings.ToLower(origin)
+		if _, ok := index[origin]; !ok {
+			index[origin] = len(origins)
+			origins = append(origins, origin)
+		}
+		of = append(of, index[origin])
+	}
+	return origins, of
 }
 
 // ParseTarget checks one URL of a profile without looking up its host.

@@ -118,7 +118,8 @@ func (p Profile) Validate() error {
 	errs = append(errs, p.validateArrivals()...)
 	errs = append(errs, p.validateSlices()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
-	refuse(p.Connections >= 1 && p.Connections < len(p.Targets), "%d connections are fewer than the %d targets", p.Connections, len(p.Targets))
+	origins, _ := p.Origins()
+	refuse(p.Connections >= 1 && p.Connections < len(origins), "%d connections are fewer than the %d hosts", p.Connections, len(origins))
 	refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
 	errs = append(errs, validateHeaders(p.Headers)...)
 	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
@@ -155,6 +156,7 @@ func (p Profile) Validate() error {
 	errs = append(errs, p.validateEcho()...)
 	errs = append(errs, p.validateCalls()...)
 	errs = append(errs, p.validateChecks()...)
+	errs = append(errs, p.validateUsers()...)
 	if p.mayHTTP2() {
 		errs = append(errs, p.validateHTTP2()...)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Bounds of a file.
@@ -64,12 +65,15 @@ type file struct {
 	again bool   // the line is to be read again
 	over  bool
 	body  int // bytes of all bodies so far
+
+	indent int              // of the line, in bytes
+	texts  *template.Reader // of the expressions; nil: braces are text
 }
 
 // Read reads requests: a target in vegeta's format, or a JSON object on one line. name is
-// for errors.
-func Read(r io.Reader, name string) ([]Call, error) {
-	f := &file{name: name, lines: bufio.NewScanner(r)}
+// for errors. texts reads the files of their expressions; nil: braces are text.
+func Read(r io.Reader, name string, texts *template.Reader) ([]Call, error) {
+	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts}
 	f.lines.Buffer(nil, maxLine)
 	var calls []Call
 	for f.next() {
@@ -111,7 +115,9 @@ func (f *file) next() bool {
 		return false
 	}
 	f.line++
-	f.text = strings.TrimSpace(f.lines.Text())
+	line := f.lines.Text()
+	f.text = strings.TrimSpace(line)
+	f.indent = len(line) - len(strings.TrimLeft(line, " \t\r\n\v\f"))
 	return true
 }
 
@@ -122,14 +128,22 @@ func (f *file) fail(tip, format string, args ...any) error {
 // request is the first line of a target of vegeta.
 var request = regexp.MustCompile(`^[A-Z]+\s+\S+$`)
 
+// templated is the same with expressions, which may have spaces.
+var templated = regexp.MustCompile(`^[A-Z]+\s+\S+\{\{.*$`)
+
+// begins reports whether the line is the first of a target.
+func (f *file) begins() bool {
+	return request.MatchString(f.text) || f.texts != nil && templated.MatchString(f.text)
+}
+
 // vegeta reads a target: method and URL, headers, @file with the body, and a blank line.
 func (f *file) vegeta() (Call, error) {
-	if !request.MatchString(f.text) {
+	if !f.begins() {
 		return Call{}, f.fail("a line begins with method and URL, or is a JSON object", "%.80q is not of the form GET http://host/path", f.text)
 	}
 	method, url, _ := strings.Cut(f.text, " ")
 	c := Call{URL: strings.TrimSpace(url), Weight: 1, Call: load.Call{Method: method}}
-	if err := f.check(&c); err != nil {
+	if err := errors.Join(f.check(&c), f.expressions(c.URL, template.URL)); err != nil {
 		return c, err
 	}
 	for f.next() {
@@ -137,7 +151,7 @@ func (f *file) vegeta() (Call, error) {
 		case f.text == "":
 			return c, nil
 		case f.text[0] == '#':
-		case f.text[0] == '{', request.MatchString(f.text):
+		case f.text[0] == '{', f.begins():
 			f.again = true
 			return c, nil
 		case f.text[0] == '@':
@@ -146,12 +160,20 @@ func (f *file) vegeta() (Call, error) {
 				return c, f.fail("", "read body: %v", err)
 			}
 			c.Body = body
+			if f.texts != nil {
+				if err := f.texts.Check(string(body), template.Body, template.Position{File: f.text[1:], Line: 1, Column: 1}); err != nil {
+					return c, err
+				}
+			}
 		default:
 			name, value, ok := strings.Cut(f.text, ":")
 			if !ok {
 				return c, f.fail("headers are Name: value, and a body is @file", "%.80q is no header", f.text)
 			}
 			c.Headers = append(c.Headers, strings.TrimSpace(name)+": "+strings.TrimSpace(value))
+			if err := f.expressions(value, template.Header); err != nil {
+				return c, err
+			}
 		}
 	}
 	return c, nil
@@ -216,7 +238,37 @@ func (f *file) json() (Call, error) {
 	if c.Body, err = bodyOf(j); err != nil {
 		return c, f.fail("header is vegeta's, with a body in base64; headers goes with a body as it is", "body: %v", err)
 	}
-	return c, f.check(&c)
+	if err := f.check(&c); err != nil {
+		return c, err
+	}
+	errs := []error{f.expressions(c.URL, template.URL), f.expressions(string(c.Body), template.Body)}
+	for _, h := range c.Headers {
+		errs = append(errs, f.expressions(h, template.Header))
+	}
+	return c, errors.Join(errs...)
+}
+
+// expressions checks those of a text of the line.
+func (f *file) expressions(text string, use template.Use) error {
+	if f.texts == nil {
+		return nil
+	}
+	err := f.texts.Check(text, use, template.Position{File: f.name, Line: f.line, Column: 1})
+	if wrong, ok := errors.AsType[*template.Error](err); ok && wrong.Expression != "" {
+		wrong.Line, wrong.Column = f.line, 1+f.indent+f.find(wrong.Expression)
+	}
+	return err
+}
+
+// find is the offset of an expression in the line, which may be a string of JSON.
+func (f *file) find(expression string) int {
+	quoted, _ := json.Marshal(expression) // a string: cannot fail
+	for _, form := range []string{expression, strings.Trim(string(quoted), `"`), expression[:strings.IndexAny(expression+`"`, `"<>&`)]} {
+		if at := strings.Index(f.text, form); at >= 0 {
+			return at
+		}
+	}
+	return 0
 }
 
 // instant reads seconds, or a time. Only differences of instants count.

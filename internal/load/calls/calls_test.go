@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 			{URL: "http://a/t", Weight: 1, Call: load.Call{Method: "PUT", Body: []byte("text")}},
 		}},
 	} {
-		got, err := Read(strings.NewReader(test.text), "f")
+		got, err := Read(strings.NewReader(test.text), "f", nil)
 		if err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %v\n got %+v\nwant %+v", test.name, err, got, test.want)
 		}
@@ -63,7 +63,7 @@ func TestMistakes(t *testing.T) {
 		{"GET http://a/\n" + strings.Repeat("x", maxLine+1), "f: line 2", ""},
 		{strings.Repeat("GET http://a/\n", maxCalls+1), "more than 10000 requests", ""},
 	} {
-		_, err := Read(strings.NewReader(test.text), "f")
+		_, err := Read(strings.NewReader(test.text), "f", nil)
 		if err == nil || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%.60q: %v, hint %q", test.text, err, hint.Of(err))
 		}
@@ -81,7 +81,7 @@ func FuzzRead(f *testing.F) {
 		if strings.Contains(text, "@") {
 			t.Skip("names a file")
 		}
-		calls, err := Read(strings.NewReader(text), "f")
+		calls, err := Read(strings.NewReader(text), "f", nil)
 		if err == nil && len(calls) == 0 {
 			t.Error("no requests and no error")
 		}

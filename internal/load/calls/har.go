@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // maxHAR bounds an HTTP archive, in bytes: it contains the answers too.
@@ -42,8 +43,8 @@ var ownHeaders = []string{"host", "content-length", "transfer-encoding", "connec
 	"http2-settings"}
 
 // readHAR reads an HTTP archive. With base, only requests to the host of the first go to base; those
-// to other hosts are omitted.
-func readHAR(r io.Reader, name string, base *url.URL) (*Source, error) {
+// to other hosts are omitted. Headers and bodies may have expressions; texts reads their files.
+func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*Source, error) {
 	var a archive
 	text, err := io.ReadAll(io.LimitReader(r, maxHAR+1))
 	if err != nil {
@@ -99,6 +100,15 @@ func readHAR(r io.Reader, name string, base *url.URL) (*Source, error) {
 			c.Body = []byte(p.Text)
 			if bodies += len(c.Body); bodies > maxBody {
 				return nil, fail("the bodies have more than %d bytes", maxBody)
+			}
+		}
+		if texts != nil {
+			errs := []error{texts.Check(string(c.Body), template.Body, template.Position{File: "body", Line: 1, Column: 1})}
+			for _, h := range c.Headers {
+				errs = append(errs, texts.Check(h, template.Header, template.Position{File: "header", Line: 1, Column: 1}))
+			}
+			if err := errors.Join(errs...); err != nil {
+				return nil, fail("%w", err)
 			}
 		}
 		if _, err := load.ParseTarget(c.URL); err != nil {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Source is the content of a file of requests.
@@ -29,8 +31,9 @@ const maxEntries = 2_000_000
 
 // Open reads requests in the format that the content has: vegeta's targets, JSON lines, HAR,
 // an access log of nginx or Envoy. base is the URL whose scheme and host requests of a log get,
-// and those of HAR; empty: none.
-func Open(r io.Reader, name, base string) (*Source, error) {
+// and those of HAR; empty: none. texts reads the files of expressions in targets and JSON lines; nil:
+// braces are text.
+func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(32 << 10)
 	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
@@ -45,11 +48,11 @@ func Open(r io.Reader, name, base string) (*Source, error) {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n\ufeff"), []byte("\n"))
 	switch {
 	case harStart.Match(head):
-		return readHAR(b, name, to)
+		return readHAR(b, name, to, texts)
 	case logFormat(string(bytes.TrimSpace(line))) != nil:
 		return readLog(b, name, to)
 	}
-	read, err := Read(b, name)
+	read, err := Read(b, name, texts)
 	if err != nil {
 		return nil, err
 	}

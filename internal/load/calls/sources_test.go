@@ -12,7 +12,7 @@ import (
 
 func open(t *testing.T, text, base string) *Source {
 	t.Helper()
-	s, err := Open(strings.NewReader(text), "f", base)
+	s, err := Open(strings.NewReader(text), "f", base, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestMistakesOfSources(t *testing.T) {
 		{`{"url":"http://a/","at":1e300}`, "", "out of range", ""},
 		{`{"url":"http://a/","at":1}` + "\n" + `{"url":"http://a/"}`, "", "request 2 has none", ""},
 	} {
-		_, err := Open(strings.NewReader(test.text), "f", test.base)
+		_, err := Open(strings.NewReader(test.text), "f", test.base, nil)
 		if err == nil || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%.60q: %v, hint %q", test.text, err, hint.Of(err))
 		}
@@ -138,7 +138,7 @@ func FuzzOpen(f *testing.F) {
 		if strings.Contains(text, "@") {
 			t.Skip("names a file")
 		}
-		s, err := Open(strings.NewReader(text), filepath.Join(dir, "f"), base)
+		s, err := Open(strings.NewReader(text), filepath.Join(dir, "f"), base, nil)
 		if err != nil {
 			return
 		}

@@ -27,7 +27,8 @@ func BenchmarkUserCode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	j := &job.Job{Profile: p, Targets: targets, Rotation: schedule.Rotation(&p)}
+	j := &job.Job{Profile: p, Targets: targets}
+	j.Divide(schedule.Rotation(&p))
 	j.Collector = record.NewCollector(&j.Profile, nil)
 	w, err := NewWorker(j, 0)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
+	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 type connState uint8
@@ -30,11 +31,15 @@ type conn struct {
 	pool       *pool
 
 	call
-	written          int   // bytes of the request
-	reused           bool  // the connection was not opened for its request
-	served           bool  // the connection has carried an answer
-	openEnd          int64 // deadline of opening it, with all addresses
-	opened, first    int64 // when the connect began, when the answer's first byte came
+	user             *target.User // with cookies of its own; nil: there are none
+	bytes            []byte       // of the request under way
+	own              []byte       // memory for a varying request
+	ready            int64        // when it has thought long enough for its next request, ns from t0
+	written          int          // bytes of the request
+	reused           bool         // the connection was not opened for its request
+	served           bool         // the connection has carried an answer
+	openEnd          int64        // deadline of opening it, with all addresses
+	opened, first    int64        // when the connect began, when the answer's first byte came
 	addrs            []netip.AddrPort
 	turn, tried      int // of addrs: the first to be tried, and how many have been
 	backoff, retryAt int64
@@ -61,6 +66,8 @@ type call struct {
 	free     int64 // when a connection could have taken it
 	sent     int64 // for the first time; negative: never
 	retries  int32 // how often it was retried
+	number   int64 // among the worker's requests, from 0
+	what     *request
 }
 
 // streamCall is the request on one stream.
@@ -87,18 +94,18 @@ func (c *conn) unlist() bool {
 
 func (p place) current() bool { return p.generation == p.conn.generation }
 
+// cookies is the value of the header Cookie of c's user; empty: none.
+func (c *conn) cookies(t *target.Target) []byte {
+	if c.user == nil {
+		return nil
+	}
+	return c.user.Header(t)
+}
+
 // owner is the place whose request c carries.
 func (c *conn) owner() *conn {
 	if c.home != nil {
 		return c.home
 	}
 	return c
-}
-
-// request is the request of c in bytes.
-func (c *conn) request() []byte {
-	if c.hop != nil {
-		return c.hop.Request
-	}
-	return c.pool.target.Request
 }

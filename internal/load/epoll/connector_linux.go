@@ -220,7 +220,6 @@ func (cn *connector) ready() {
 // usable takes a connection into use on which a request can be sent.
 func (cn *connector) usable(c *conn) {
 	cn.ready()
-	c.parser.Reset(c.pool.bodily)
 	if c.carries {
 		c.state = connBusy
 		cn.w.exchanges.send(c)
@@ -252,7 +251,8 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 	} else if cn.w.pace.closedLoop() && cn.w.pace.started && cn.w.sending() {
 		// In a closed loop the next request is due as soon as a connection can
 		// take it; one that cannot be opened fails that request.
-		c.call = call{intended: cn.w.now, free: cn.w.now, sent: -1}
+		what, number := c.pool.next(c)
+		c.call = call{intended: cn.w.now, free: cn.w.now, sent: -1, number: number, what: what}
 		cn.w.rec.Due(c.intended)
 		cn.w.exchanges.finish(c, k, 0)
 	}

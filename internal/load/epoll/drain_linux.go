@@ -75,13 +75,14 @@ func (w *Worker) abandon() {
 	for i := range w.places.pools {
 		for q := &w.places.pools[i].queue; q.Size > 0; {
 			intended, _ := q.Pop()
+			what, _ := w.places.pools[i].next(nil)
 			w.rec.Unfinished++
-			w.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent})
+			w.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent, Path: what.target.Path})
 		}
 		for q := &w.places.pools[i].again; q.Size > 0; {
 			r, _ := q.Pop()
 			w.rec.Unfinished++
-			w.giveUp(&w.places.pools[i], r, load.FailureTimeout)
+			w.giveUp(r, load.FailureTimeout)
 		}
 	}
 	w.rec.Publish(int(w.now / 1e9))

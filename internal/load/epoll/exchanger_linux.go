@@ -16,11 +16,25 @@ type exchanger struct {
 	w         *Worker
 	expect    check.Expectation
 	retryIdle bool // send a request again if its reused connection ends without an answer
+	remember  bool // the headers of answers: one of a redirect or with cookies is parsed each time
 }
 
 // send writes the request. Bytes that do not fit follow when the socket has room.
 func (x *exchanger) send(c *conn) {
-	c.parser.Reset(c.pool.bodily)
+	what := c.owner().what
+	c.parser.Reset(what.target.Bodily)
+	if x.remember {
+		c.parser.Memo = &what.header
+	}
+	switch {
+	case c.hop != nil:
+		c.bytes = c.hop.Request
+	case what.target.Varying != nil:
+		c.own = what.target.Varying.Append(c.own[:0], x.w.values(c.number), c.cookies(what.target))
+		c.bytes = c.own
+	default:
+		c.bytes = what.target.Request
+	}
 	c.written = 0
 	if deadline := x.w.deadline(c); !c.waiting || c.deadline != deadline {
 		c.deadline = deadline
@@ -34,7 +48,7 @@ func (x *exchanger) write(c *conn) {
 		x.writeSecure(c)
 		return
 	}
-	request := c.request()
+	request := c.bytes
 	for c.written < len(request) {
 		n, errno := sysWrite(c.fd, request[c.written:])
 		switch errno {
@@ -55,7 +69,7 @@ func (x *exchanger) write(c *conn) {
 
 // writeSecure is write over TLS.
 func (x *exchanger) writeSecure(c *conn) {
-	request, s := c.request(), c.secure
+	request, s := c.bytes, c.secure
 	for {
 		if errno := c.flushTLS(); errno != 0 {
 			x.writeFailed(c, errno)
@@ -89,7 +103,7 @@ func (x *exchanger) writeFailed(c *conn, errno unix.Errno) {
 
 // unsent reports whether some of c's request is still to be written.
 func (c *conn) unsent() bool {
-	return c.written < len(c.request()) || c.secure != nil && c.secure.unsent()
+	return c.written < len(c.bytes) || c.secure != nil && c.secure.unsent()
 }
 
 // read reads the arrived bytes of the response.
@@ -178,6 +192,9 @@ func (x *exchanger) answered(c *conn) {
 	reusable := !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.unsent()
 	c.served, c.backoff = true, 0
 	x.w.deadlines.remove(&c.awaited)
+	if len(c.parser.Cookies) > 0 {
+		c.user.Set(c.what.target, c.parser.Cookies)
+	}
 	if c.parser.Redirected() {
 		var on bool
 		if on, k = x.w.redirects.follow(c, reusable); on {
@@ -229,7 +246,8 @@ func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	}
 	c.carries, c.hop = false, nil
 	of := c.owner()
+	x.w.thinks.answered(of)
 	x.w.sleep.answered(x.w.now - of.sent)
-	x.w.rec.Finish(record.Outcome{Intended: of.intended, Sent: of.sent, Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.pool.target.Path, Retries: of.retries})
+	x.w.rec.Finish(record.Outcome{Intended: of.intended, Sent: of.sent, Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.what.target.Path, Retries: of.retries})
 	of.hops = 0
 }

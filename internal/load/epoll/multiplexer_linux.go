@@ -198,7 +198,7 @@ func (m *multiplexer) sessionReady(c *conn) {
 		case c.session.Room():
 			m.attach(c, c.call)
 		case !m.w.resends.push(c.pool, c.call):
-			m.w.giveUp(c.pool, c.call, load.FailureStreamRefused)
+			m.w.giveUp(c.call, load.FailureStreamRefused)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (m *multiplexer) fill(c *conn) {
 			continue
 		}
 		if m.w.pace.closedLoop() {
-			if !m.w.pace.started || !m.w.sending() {
+			if !m.w.pace.started || !m.w.sending() || m.w.thinks.pause(c) {
 				break
 			}
 			m.beginStream(c, m.w.now, m.w.now)
@@ -239,13 +239,19 @@ func (m *multiplexer) beginStream(c *conn, intended, free int64) {
 	if m.w.pace.closedLoop() {
 		m.w.rec.Due(intended)
 	}
-	m.attach(c, call{intended: intended, free: free, sent: m.w.now})
+	what, number := c.pool.next(c)
+	m.attach(c, call{intended: intended, free: free, sent: m.w.now, number: number, what: what})
 }
 
 func (m *multiplexer) attach(c *conn, r call) {
 	m.w.inFlight++
 	m.w.sleep.lastSend = m.w.now
-	st := c.session.Begin()
+	var st *http2.Stream
+	if t := r.what.target; t.Varying != nil {
+		st = c.session.BeginVarying(t.HTTP2, m.w.values(r.number), c.cookies(t))
+	} else {
+		st = c.session.Begin(t.HTTP2)
+	}
 	at := &c.calls[st.Slot]
 	*at = streamCall{awaited{of: c, stream: st, deadline: r.sent + m.w.timeout}, r}
 	m.w.deadlines.add(&at.awaited)
@@ -266,6 +272,11 @@ func (m *multiplexer) finishStreams(c *conn) {
 		at := &c.calls[st.Slot]
 		m.w.deadlines.remove(&at.awaited)
 		m.w.inFlight--
+		if len(c.session.Cookies) > 0 {
+			c.user.Set(at.what.target, c.session.Cookies)
+			c.session.Cookies = c.session.Cookies[:0]
+		}
+		m.w.thinks.answered(c)
 		if !st.Unprocessed || !m.w.resends.push(c.pool, at.call) {
 			m.finishStream(c, st, at)
 		}
@@ -287,7 +298,7 @@ func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 	m.w.sleep.answered(m.w.now - at.sent)
 	m.w.rec.Finish(record.Outcome{
 		Intended: at.intended, Sent: at.sent, Free: at.free, First: st.First, End: m.w.now,
-		Status: status, Kind: k, Path: c.pool.target.Path, Messages: st.Messages, Message: st.Message, Retries: at.retries,
+		Status: status, Kind: k, Path: at.what.target.Path, Messages: st.Messages, Message: st.Message, Retries: at.retries,
 	})
 }
 

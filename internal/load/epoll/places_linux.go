@@ -11,16 +11,35 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// pool is one target's connections of one worker, and the requests that wait for one.
-type pool struct {
+// request is one of the requests of a pool.
+type request struct {
 	target *target.Target
-	idle   job.Queue[place]
-	closed job.Queue[place] // without a socket
-	queue  job.Queue[int64] // intended starts of due requests
-	again  job.Queue[call]  // requests to be retried
-	turn   int              // the next of the target's addresses
-	bodily bool
 	header http1.HeaderMemo // of the last answer
+}
+
+// pool has one origin's connections of one worker, and the requests that wait for one.
+type pool struct {
+	target   *target.Target // the first: all have its addresses
+	requests []request
+	cursor   job.Cursor
+	idle     job.Queue[place]
+	closed   job.Queue[place] // without a socket
+	queue    job.Queue[int64] // intended starts of due requests
+	again    job.Queue[call]  // requests to be retried
+	turn     int              // the next of the target's addresses
+}
+
+// next is the request that is sent next, on c, and its number. A user goes through the requests
+// in their order.
+func (p *pool) next(c *conn) (what *request, number int64) {
+	i, number := p.cursor.Next()
+	if c != nil && c.user != nil {
+		i = p.cursor.Turns[c.user.Turn]
+		if c.user.Turn++; c.user.Turn == len(p.cursor.Turns) {
+			c.user.Turn = 0
+		}
+	}
+	return &p.requests[i], number
 }
 
 // waiting counts the requests that wait for a connection.
@@ -53,7 +72,7 @@ func (p *pool) take() *conn {
 // places are a worker's connections, with or without a socket, and give them requests.
 type places struct {
 	w         *Worker
-	pools     []pool // by target
+	pools     []pool // by origin
 	conns     []conn
 	extra     []*conn // connections beside those of the profile: detours and sessions that end
 	fresh     bool    // a connection for every request
@@ -176,6 +195,10 @@ func (s *places) release(c *conn) {
 	}
 	if s.w.pace.closedLoop() {
 		if s.w.pace.started && s.w.sending() {
+			if s.w.thinks.pause(c) {
+				c.state = connIdle
+				return
+			}
 			s.w.begin(c, s.w.now, s.w.now)
 			return
 		}
@@ -231,6 +254,9 @@ func (s *places) refill(c *conn) {
 	case ok:
 		s.w.begin(c, intended, s.w.now)
 	case s.w.pace.closedLoop() && s.w.pace.started && s.w.sending():
+		if s.w.thinks.pause(c) {
+			return
+		}
 		s.w.begin(c, s.w.now, s.w.now)
 	default:
 		c.retryAt = load.Never

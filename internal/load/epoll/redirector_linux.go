@@ -22,7 +22,7 @@ type redirector struct {
 func (r *redirector) follow(c *conn, reusable bool) (on bool, k load.Failure) {
 	home, from := c.owner(), c.hop
 	if from == nil {
-		from = c.pool.target.Root
+		from = home.what.target.Root
 	}
 	to, k := r.route.Next(from, home.hops, c.parser.Status, c.parser.Location)
 	if k == load.FailureNone && r.w.now-home.sent >= r.w.timeout {
@@ -109,7 +109,7 @@ func (r *redirector) poolTo(to *http1.Hop) (*pool, load.Failure) {
 	if r.origins == nil || len(r.origins) >= http1.MaxHops {
 		r.origins = map[string]*pool{}
 	}
-	p := &pool{target: t, turn: r.w.number, bodily: r.w.places.pools[0].bodily}
+	p := &pool{target: t, turn: r.w.number}
 	r.origins[to.Origin] = p
 	return p, load.FailureNone
 }

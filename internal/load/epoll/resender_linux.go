@@ -68,12 +68,12 @@ func (s *resender) expire() {
 		p := &s.w.places.pools[i]
 		for p.again.Size > 0 && p.again.First().sent+s.w.timeout <= s.w.now {
 			r, _ := s.pop(p)
-			s.w.giveUp(p, r, load.FailureTimeout)
+			s.w.giveUp(r, load.FailureTimeout)
 		}
 	}
 }
 
 // giveUp records the failure of a request that no connection carries.
-func (w *Worker) giveUp(p *pool, r call, k load.Failure) {
-	w.rec.Finish(record.Outcome{Intended: r.intended, Sent: r.sent, Free: r.free, End: w.now, Kind: k, Path: p.target.Path, Retries: r.retries})
+func (w *Worker) giveUp(r call, k load.Failure) {
+	w.rec.Finish(record.Outcome{Intended: r.intended, Sent: r.sent, Free: r.free, End: w.now, Kind: k, Path: r.what.target.Path, Retries: r.retries})
 }

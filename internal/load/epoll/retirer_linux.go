@@ -7,12 +7,12 @@ import (
 
 // equip gives a place what HTTP/2 needs, if its target has it.
 func (m *multiplexer) equip(c *conn) {
-	h2, p := c.pool.target.HTTP2, &m.w.job.Profile
-	if h2 == nil {
+	p := &m.w.job.Profile
+	if c.pool.target.HTTP2 == nil {
 		return
 	}
-	c.session = http2.NewSession(h2, &m.w.exchanges.expect, p.Streams, c.pool.bodily, p.Protocol == load.ProtocolGRPC)
-	c.session.Streaming = p.GRPCStream
+	c.session = http2.NewSession(&m.w.exchanges.expect, p.Streams, p.Protocol == load.ProtocolGRPC)
+	c.session.Streaming, c.session.KeepCookies = p.GRPCStream, p.Cookies
 	c.calls = make([]streamCall, c.session.Size())
 }
 
@@ -26,7 +26,7 @@ func (m *multiplexer) retire(c *conn) bool {
 	d := c.retired
 	if d == nil {
 		d = m.w.places.add()
-		d.ending, d.pool = true, c.pool
+		d.ending, d.pool, d.user = true, c.pool, c.user
 		m.equip(d)
 		c.retired = d
 	}

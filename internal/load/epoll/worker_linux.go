@@ -15,6 +15,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/load/target"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // NewWorker makes worker number of j; it must be closed.
@@ -28,29 +30,36 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		number: number, job: j, poll: poll, inbox: inbox{poll: poll}, timeout: int64(p.Timeout),
 		io: buffers{raw: make([]byte, readBuffer)}, rec: j.Collector.Recorder(),
 		clock: clock{zero: time.Now()}, ticker: record.Ticker{NextTick: int64(time.Second), NextEdge: int64(p.Warmup)},
-		pace: newPacer(j, number), sleep: newSleeper(p, j.Spin),
+		pace: newPacer(j, number), sleep: newSleeper(p, j.Spin), varying: template.Values{Seed: p.Seed},
 	}
 	w.connector = connector{w: w, avoided: map[netip.AddrPort]int64{}}
 	w.connector.lookups, w.connector.endLookups = context.WithCancel(context.Background())
-	w.places = places{w: w, pools: make([]pool, len(j.Targets)), fresh: p.NoKeepAlive, nextRetry: load.Never}
-	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle}
+	w.places = places{w: w, pools: make([]pool, len(j.Origins)), fresh: p.NoKeepAlive, nextRetry: load.Never}
+	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle, remember: p.Follow == 0 && !p.Cookies}
+	w.thinks = newThinker(w)
 	w.redirects = redirector{w: w, route: http1.Redirects{Profile: p, Body: j.Body}}
 	w.streams, w.resends = multiplexer{w: w}, resender{w: w}
 	for i := range w.places.pools {
-		t := &j.Targets[i]
-		w.places.pools[i] = pool{target: t, turn: number, bodily: t.Bodily}
-		if t.TLS != nil && w.io.plain == nil {
+		o := &j.Origins[i]
+		pl := &w.places.pools[i]
+		*pl = pool{target: o.Targets[0], turn: number, cursor: job.Cursor{Origin: o}, requests: make([]request, len(o.Targets))}
+		for k, t := range o.Targets {
+			pl.requests[k].target = t
+		}
+		if pl.target.TLS != nil && w.io.plain == nil {
 			w.io.plain = make([]byte, plainBuffer)
 		}
 	}
 	w.places.conns = make([]conn, schedule.Share(p.Connections, p.Workers, number))
-	assigned := schedule.Assign(p, len(w.places.conns))
+	assigned := j.Assign(len(w.places.conns))
 	for i := range w.places.conns {
-		w.places.conns[i] = conn{parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: w.places.pools[assigned[i]].target.Echo, Follow: p.Follow > 0}, index: int32(i), socket: socket{fd: -1}, pool: &w.places.pools[assigned[i]]}
+		pl := &w.places.pools[assigned[i]]
+		w.places.conns[i] = conn{index: int32(i), socket: socket{fd: -1}, pool: pl,
+			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies}}
 		c := &w.places.conns[i]
 		c.of = c
-		if p.Follow == 0 { // a memo holds no redirect location
-			c.parser.Memo = &c.pool.header
+		if p.Cookies {
+			c.user = target.NewUser(pl.cursor.Targets)
 		}
 		w.streams.equip(c)
 	}
@@ -104,6 +113,7 @@ type Worker struct {
 	timeout  int64 // ns
 	nextTurn int   // of the job's rotation
 	inFlight int   // requests under way
+	varying  template.Values
 
 	clock
 	ticker    record.Ticker
@@ -118,7 +128,14 @@ type Worker struct {
 	redirects redirector
 	streams   multiplexer
 	resends   resender
+	thinks    thinker
 	more      job.Queue[place] // connections that had more to read than one turn may take
+}
+
+// values are those of a request, by its number among the worker's. The next call changes them.
+func (w *Worker) values(own int64) *template.Values {
+	w.varying.Number = w.job.Number(w.number, own)
+	return &w.varying
 }
 
 // sending reports whether requests may still be intended.
@@ -176,6 +193,7 @@ func (w *Worker) firstRequests() {
 		w.pace.advance(w.rec.Intended)
 		return
 	}
+	w.thinks.begin()
 	if w.places.fresh {
 		return // the first retry opens the closed places
 	}
@@ -200,7 +218,8 @@ func (w *Worker) begin(c *conn, intended, free int64) {
 		return
 	}
 	// Where a connection must be opened first, that is part of the service.
-	c.carries, c.call = true, call{intended: intended, free: free, sent: w.now}
+	what, number := c.pool.next(c)
+	c.carries, c.call = true, call{intended: intended, free: free, sent: w.now, number: number, what: what}
 	if w.pace.closedLoop() {
 		w.rec.Due(intended)
 	}
@@ -244,6 +263,7 @@ func (w *Worker) fire() {
 		w.rec.Gaps.Skip()
 		if w.pace.drops {
 			w.rec.Drop(intended)
+			p.next(nil)
 			continue
 		}
 		p.queue.Push(intended)
@@ -346,6 +366,9 @@ func (w *Worker) housekeep() {
 	if w.now >= w.places.nextRetry {
 		w.places.retry()
 	}
+	if w.thinks.on && w.now >= w.thinks.next {
+		w.thinks.wake()
+	}
 	tick, edge := w.ticker.NextTick, w.ticker.NextEdge
 	if w.ticker.Advance(&w.rec, w.number, w.now); w.ticker.NextTick != tick {
 		w.sleep.adaptSpin()
@@ -364,6 +387,9 @@ func (w *Worker) pause() time.Duration {
 		return 0
 	}
 	next := min(w.ticker.NextTick, w.ticker.NextEdge, w.places.nextRetry)
+	if w.thinks.on {
+		next = min(next, w.thinks.next)
+	}
 	if w.deadlines.first != nil {
 		next = min(next, w.deadlines.first.deadline)
 	}

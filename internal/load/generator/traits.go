@@ -91,6 +91,7 @@ func (t traits) check(p load.Profile) error {
 	refuse(len(p.ExpectStatus)+len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0, "it does not check statuses, bodies or JSON fields")
 	refuse(len(p.Segments) > 0 || p.Sine != nil, "its rate is constant, and load.profile changes it")
 	refuse(len(p.Calls) > 0, "it sends one kind of request, not those of load.requests")
+	refuse(p.Cookies || p.Think != nil, "it has no users with cookies or think times")
 	refuse(p.Slices != nil, "it cannot share a schedule in slices")
 	refuse(len(p.Targets) > 1 && !t.targets, "it has one target, not %d", len(p.Targets))
 	if why != nil {

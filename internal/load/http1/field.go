@@ -15,6 +15,7 @@ const (
 	fieldEncoding
 	fieldConnection
 	fieldLocation
+	fieldCookie
 )
 
 // takeHeader handles one header line. The value of a field that matters is kept
@@ -41,8 +42,13 @@ func (p *Parser) takeHeader(line []byte) bool {
 	if !ok || !validName(name) || !validValue(value) {
 		return false
 	}
-	if p.pending = fieldOf(name); p.pending == fieldOther && p.Follow && equalFold(name, "location") {
-		p.pending = fieldLocation
+	if p.pending = fieldOf(name); p.pending == fieldOther {
+		switch {
+		case p.Follow && equalFold(name, "location"):
+			p.pending = fieldLocation
+		case p.KeepCookies && equalFold(name, "set-cookie"):
+			p.pending = fieldCookie
+		}
 	}
 	if p.pending != fieldOther {
 		p.value = append(p.value[:0], bytes.Trim(value, " \t")...)
@@ -71,6 +77,8 @@ func (p *Parser) takeField() bool {
 		if len(p.Location) == 0 { // the first, as net/http takes it
 			p.Location = append(p.Location, bytes.Trim(p.value, " \t")...)
 		}
+	case fieldCookie:
+		p.Cookies = append(p.Cookies, string(p.value))
 	}
 	return true
 }

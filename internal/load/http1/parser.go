@@ -49,6 +49,9 @@ type Parser struct {
 	Follow   bool   // a redirect's target is of interest
 	Location []byte // that target
 
+	KeepCookies bool     // values of Set-Cookie are of interest
+	Cookies     []string // those values
+
 	Content check.Content // of the body
 
 	partial []byte // the beginning of a line whose end is yet to come
@@ -106,6 +109,7 @@ func (p *Parser) Reset(bodily bool) {
 	p.bodily, p.pending, p.Body, p.excess, p.endSeen, p.firstHeader, p.bareLine = bodily, fieldOther, 0, 0, 0, false, false
 	p.Content.Reset()
 	p.Location, p.partial, p.value = p.Location[:0], p.partial[:0], p.value[:0]
+	p.Cookies = p.Cookies[:0]
 	if p.Echo != nil {
 		p.state, p.Status = atEcho, load.StatusEcho
 	}

@@ -12,31 +12,52 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// BuildRequest encodes the request once; every send writes the same bytes. A header
-// of the profile replaces the default header of the same name.
-func BuildRequest(u *url.URL, p *load.Profile, body []byte) []byte {
-	fields := [][2]string{{"Host", u.Host}, {"User-Agent", "tare"}}
-	if len(body) > 0 || p.Method == http.MethodPost || p.Method == http.MethodPut || p.Method == http.MethodPatch {
-		fields = append(fields, [2]string{"Content-Type", "application/octet-stream"}, [2]string{"Content-Length", strconv.Itoa(len(body))})
+// HasLength reports whether a request has a Content-Length.
+func HasLength(method string, body bool) bool {
+	return body || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
+}
+
+// headerField is a line of a request's header.
+type headerField struct {
+	name, value string
+	own         int // its number among the profile's headers; negative: a default
+}
+
+// fieldsOf are the header fields of a request, except Content-Length. A header of the profile
+// replaces the default header of the same name.
+func fieldsOf(u *url.URL, p *load.Profile, bodily bool) []headerField {
+	fields := []headerField{{"Host", u.Host, -1}, {"User-Agent", "tare", -1}}
+	if bodily {
+		fields = append(fields, headerField{"Content-Type", "application/octet-stream", -1})
 	}
 	if p.NoKeepAlive {
-		fields = append(fields, [2]string{"Connection", "close"})
+		fields = append(fields, headerField{"Connection", "close", -1})
 	}
-	own := len(fields)
-	for _, h := range p.Headers {
+	defaults := len(fields)
+	for i, h := range p.Headers {
 		name, value, _ := strings.Cut(h, ":")
-		value = strings.TrimSpace(value)
-		same := slices.IndexFunc(fields[:own], func(f [2]string) bool { return strings.EqualFold(f[0], name) })
+		f := headerField{name, strings.TrimSpace(value), i}
+		same := slices.IndexFunc(fields[:defaults], func(d headerField) bool { return strings.EqualFold(d.name, name) })
 		if same >= 0 {
-			fields[same][1] = value
+			f.name = fields[same].name
+			fields[same] = f
 		} else {
-			fields = append(fields, [2]string{name, value})
+			fields = append(fields, f)
 		}
 	}
+	return fields
+}
+
+// BuildRequest encodes the request once; every send writes the same bytes.
+func BuildRequest(u *url.URL, p *load.Profile, body []byte) []byte {
+	bodily := HasLength(p.Method, len(body) > 0)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", p.Method, u.RequestURI())
-	for _, f := range fields {
-		fmt.Fprintf(&b, "%s: %s\r\n", f[0], f[1])
+	for _, f := range fieldsOf(u, p, bodily) {
+		fmt.Fprintf(&b, "%s: %s\r\n", f.name, f.value)
+	}
+	if bodily {
+		fmt.Fprintf(&b, "Content-Length: %s\r\n", strconv.Itoa(len(body)))
 	}
 	b.WriteString("\r\n")
 	b.Write(body)

@@ -99,7 +99,7 @@ func (s *Session) frames(b []byte) (used int, k load.Failure) {
 		if k := s.handle(f); k != load.FailureNone {
 			return used, k
 		}
-		if len(s.out)-s.written > maxReplies+maxUnsent+len(s.request.plain)*s.most {
+		if len(s.out)-s.written > maxReplies+maxUnsent+s.maxBlock*s.most {
 			return used, load.FailureProtocol // a flood of what must be answered
 		}
 		used = end

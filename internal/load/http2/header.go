@@ -27,6 +27,7 @@ type headerReader struct {
 	id      uint32 // its stream; 0: none
 	end     bool   // it ends the stream
 	head    head
+	cookies *[]string // where values of set-cookie go; nil: nowhere
 }
 
 // reset prepares for a new connection.
@@ -80,6 +81,10 @@ func (r *headerReader) field(f hpack.HeaderField) {
 		h.length = n
 	case "connection", "transfer-encoding":
 		h.malformed = true
+	case "set-cookie":
+		if r.cookies != nil {
+			*r.cookies = append(*r.cookies, f.Value)
+		}
 	}
 }
 
@@ -164,7 +169,7 @@ func (s *Session) complete(st *Stream) {
 	if st.unsent { // the server does not want the rest of the body
 		s.output.reset(st.id, codeCancel)
 	}
-	if st.length >= 0 && st.length != st.body && s.bodily && st.Status != 304 {
+	if st.length >= 0 && st.length != st.body && !st.request.bodyless && st.Status != 304 {
 		s.end(st, load.FailureMalformed, 0)
 		return
 	}

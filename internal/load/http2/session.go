@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Windows in bytes (RFC 9113 section 5.2) that no server has to wait for: the
@@ -30,11 +31,12 @@ const (
 // Session is the client's side of one HTTP/2 connection (RFC 9113): bytes in, bytes
 // out and requests on streams. It has no socket and no clock.
 type Session struct {
-	request   *Request
 	expect    *check.Expectation
 	grpc      bool
 	Streaming bool // a gRPC answer may have any number of messages, not just one
-	bodily    bool
+	// KeepCookies collects the values of Set-Cookie in Cookies.
+	KeepCookies bool
+	Cookies     []string
 
 	streams []Stream // by number, see slot
 	done    []*Stream
@@ -51,9 +53,11 @@ type Session struct {
 	plain   bool // the server's table is too small
 
 	output
-	headers headerReader
-	partial []byte // the beginning of a frame
-	now     int64  // of the bytes being fed
+	buffers  buffers
+	maxBlock int // bytes, of the header blocks so far
+	headers  headerReader
+	partial  []byte // the beginning of a frame
+	now      int64  // of the bytes being fed
 
 	window   int64 // that may be sent, of the connection
 	initial  int64 // of a stream
@@ -76,7 +80,10 @@ type result struct {
 
 // Stream is one request and its answer.
 type Stream struct {
-	Slot int // its index in session.streams
+	Slot    int // its index in session.streams
+	request *Request
+	send    []byte // its body
+	own     []byte // memory for the body of a varying request
 	result
 	id       uint32 // 0: free
 	ended    bool   // in session.done
@@ -96,12 +103,12 @@ type Stream struct {
 // NewSession makes a session for at most that number of streams. Every one has a fixed
 // place by its number, so that finding it costs nothing; numbers whose place is
 // still taken are left out, as the protocol allows.
-func NewSession(request *Request, expect *check.Expectation, most int, bodily, grpc bool) *Session {
+func NewSession(expect *check.Expectation, most int, grpc bool) *Session {
 	places := 1
 	for places < 2*most {
 		places *= 2
 	}
-	s := &Session{request: request, expect: expect, most: most, bodily: bodily, grpc: grpc, streams: make([]Stream, places)}
+	s := &Session{expect: expect, most: most, grpc: grpc, streams: make([]Stream, places)}
 	for i := range s.streams {
 		s.streams[i].Slot, s.streams[i].content = i, expect.NewContent()
 	}
@@ -111,11 +118,15 @@ func NewSession(request *Request, expect *check.Expectation, most int, bodily, g
 // Reset prepares for a new connection, and frames the client's preface.
 func (s *Session) Reset() {
 	*s = Session{
-		request: s.request, expect: s.expect, most: s.most, bodily: s.bodily, grpc: s.grpc, Streaming: s.Streaming, streams: s.streams,
-		done: s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
+		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, streams: s.streams,
+		buffers: s.buffers,
+		done:    s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
 		headers: headerReader{block: s.headers.block[:0]}, next: 1, limit: min(s.most, defaultMaxStreams), window: defaultWindow, initial: defaultWindow,
 	}
 	s.headers.reset()
+	if s.KeepCookies {
+		s.headers.cookies = &s.Cookies
+	}
 	s.out = append(s.out, preface...)
 	s.out = appendFrame(s.out, frameSettings, 0, 0, 3*6)
 	for _, setting := range [][2]uint32{{settingEnablePush, 0}, {settingInitialWindow, streamWindow}, {settingMaxHeaderList, check.MaxHeader}} {
@@ -142,37 +153,67 @@ func (s *Session) Size() int { return len(s.streams) }
 // Room reports whether another request may begin.
 func (s *Session) Room() bool { return s.Ready && !s.Closing && s.Active < s.limit }
 
-// Begin starts a request; there must be room.
-func (s *Session) Begin() *Stream {
+// Begin starts a request, which is always the same; there must be room.
+func (s *Session) Begin(r *Request) *Stream {
+	st := s.open(r)
+	s.start(st, s.block(r).bytes, r.body)
+	return st
+}
+
+// BeginVarying starts a request with the values of this send. cookies is the value of the header
+// cookie; empty: none.
+func (s *Session) BeginVarying(r *Request, x *template.Values, cookies []byte) *Stream {
+	if r.varying == nil {
+		return s.Begin(r)
+	}
+	st := s.open(r)
+	st.own = s.buffers.fill(r, s.block(r), x, cookies, st.own[:0])
+	s.start(st, s.buffers.header, st.own)
+	return st
+}
+
+// block is the header block of r for the server's table as it is.
+func (s *Session) block(r *Request) *block {
+	switch {
+	case s.plain:
+		return &r.plain
+	case !s.primed:
+		s.primed = true
+		return &r.first
+	}
+	return &r.later
+}
+
+// open gives r a stream.
+func (s *Session) open(r *Request) *Stream {
 	st := s.slot(s.next)
 	for st.id != 0 {
 		s.next += 2
 		st = s.slot(s.next)
 	}
 	st.content.Reset()
-	*st = Stream{Slot: st.Slot, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content}
+	*st = Stream{Slot: st.Slot, request: r, own: st.own, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content}
 	s.Active++
 	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
 		s.Closing = true // the numbers are used up
 	}
-	block := s.request.later
-	switch {
-	case s.plain:
-		block = s.request.plain
-	case !s.primed:
-		block, s.primed = s.request.first, true
-	}
+	return st
+}
+
+// start frames the header block of a request, and its body as far as the windows allow.
+func (s *Session) start(st *Stream, header, body []byte) {
+	st.send = body
+	s.maxBlock = max(s.maxBlock, len(header))
 	flags := byte(0)
-	if len(s.request.body) == 0 {
+	if len(body) == 0 {
 		flags = flagEndStream
 	}
-	s.output.headers(st.id, flags, block)
-	if len(s.request.body) > 0 {
+	s.output.headers(st.id, flags, header)
+	if len(body) > 0 {
 		st.unsent = true
 		s.pending = append(s.pending, st)
 		s.pump()
 	}
-	return st
 }
 
 // pump frames bodies as far as the windows allow.
@@ -180,7 +221,7 @@ func (s *Session) pump() {
 	left := s.pending[:0]
 	for _, st := range s.pending {
 		for len(s.out)-s.written < maxUnsent {
-			rest := s.request.body[st.sentBody:]
+			rest := st.send[st.sentBody:]
 			n := int(min(int64(len(rest)), maxFrame, s.window, st.window))
 			if n <= 0 {
 				break
@@ -198,7 +239,7 @@ func (s *Session) pump() {
 				break
 			}
 		}
-		if st.unsent = st.sentBody < len(s.request.body); st.unsent {
+		if st.unsent = st.sentBody < len(st.send); st.unsent {
 			left = append(left, st)
 		}
 	}

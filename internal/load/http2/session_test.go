@@ -30,13 +30,13 @@ func FuzzSession(f *testing.F) {
 	expect := check.New(&load.Profile{ExpectSize: -1})
 	f.Fuzz(func(t *testing.T, b []byte, piece int) {
 		run := func(piece int) string {
-			s := NewSession(request, &expect, 4, true, false)
+			s := NewSession(&expect, 4, false)
 			s.Reset()
 			if k := s.Feed(framed(frameSettings, 0, 0, ""), 1); k != load.FailureNone {
 				t.Fatal(k)
 			}
 			for s.Room() {
-				s.Begin()
+				s.Begin(request)
 			}
 			var k load.Failure
 			for left := b; len(left) > 0 && k == load.FailureNone; {

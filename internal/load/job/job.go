@@ -30,7 +30,8 @@ const MaxOpening = 64
 type Job struct {
 	Profile   load.Profile
 	Targets   []target.Target
-	Rotation  []int   // order in which the targets are visited
+	Origins   []Origin
+	Rotation  []int   // order in which the origins are visited
 	replay    []int64 // instants to replay
 	Collector *record.Collector
 	Spin      time.Duration
@@ -49,7 +50,8 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Profile: p, Body: body, Lookup: look, Targets: targets, Rotation: schedule.Rotation(&p), Spin: spinWindow(&p, host.AllowedCPUs())}
+	j := &Job{Profile: p, Body: body, Lookup: look, Targets: targets, Spin: spinWindow(&p, host.AllowedCPUs())}
+	j.Divide(schedule.Rotation(&p))
 	switch {
 	case len(p.Instants) > 0:
 		j.replay = p.Instants

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/target"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // longEcho is the size in bytes above which an echo may come back before all is sent.
@@ -23,8 +24,12 @@ const longEcho = 32 << 10
 type conn struct {
 	worker  *Worker
 	pool    *pool
-	target  *target.Target
-	conn    net.Conn // nil: to be opened
+	target  *target.Target // of the request under way
+	user    *target.User   // with cookies of its own; nil: there are none
+	number  int64          // of the request among the worker's
+	thought bool           // before its first request
+	own     []byte         // memory for a varying request
+	conn    net.Conn       // nil: to be opened
 	backoff time.Duration
 	reused  bool // the connection was not opened for the request under way
 	written int  // bytes of that request
@@ -42,6 +47,7 @@ type conn struct {
 
 // take waits for the next request of c's target; false means that there is none left.
 func (c *conn) take() bool {
+	c.think()
 	l := c.worker
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,6 +80,7 @@ func (c *conn) take() bool {
 // begin attaches a request; the worker is locked.
 func (c *conn) begin(intended, free int64) bool {
 	c.worker.busy++
+	c.target, c.number = c.pool.next(c)
 	// Where a connection must be opened first, that is part of the service.
 	c.request = record.Outcome{Intended: intended, Sent: c.worker.now(), Free: free, Path: c.target.Path}
 	if c.worker.job.Profile.Rate == 0 {
@@ -180,6 +187,9 @@ func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Fa
 			return 0, k, false
 		}
 		if done {
+			if len(c.parser.Cookies) > 0 {
+				c.user.Set(c.target, c.parser.Cookies)
+			}
 			return c.parser.Status, l.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content), !p.NoKeepAlive && !c.parser.Closing && err == nil
 		}
 	}
@@ -189,8 +199,17 @@ func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Fa
 // echo is read: else both ends would wait for the other to read.
 func (c *conn) write() error {
 	request := c.target.Request
-	if c.hop != nil {
+	switch v := c.target.Varying; {
+	case c.hop != nil:
 		request = c.hop.Request
+	case v != nil:
+		j := c.worker.job
+		var cookies []byte
+		if c.user != nil {
+			cookies = c.user.Header(c.target)
+		}
+		c.own = v.Append(c.own[:0], &template.Values{Seed: j.Profile.Seed, Number: j.Number(c.worker.number, c.number)}, cookies)
+		request = c.own
 	}
 	send := func() (int, error) {
 		n, err := c.conn.Write(request)

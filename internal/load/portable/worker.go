@@ -5,6 +5,7 @@ package portable
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 // Worker is one worker: a pacer that makes requests due, and connections
@@ -29,7 +31,7 @@ type Worker struct {
 
 	mu      sync.Mutex // guards all below
 	rec     record.Recorder
-	pools   []pool    // by target
+	pools   []pool    // by origin
 	busy    int       // requests under way
 	idle    sync.Cond // busy has become 0, or closed true
 	conns   []*conn
@@ -40,6 +42,10 @@ type Worker struct {
 	stopped bool
 	closed  bool // no more requests: connections go home
 
+	thinks      *rand.Rand      // nil: connections do not think
+	over        context.Context // ends with the sending
+	endThinking context.CancelFunc
+
 	wake chan struct{} // stop was called
 
 	opening    context.Context // ends with the drain, or by a stop before the load
@@ -47,35 +53,55 @@ type Worker struct {
 	started    atomic.Bool
 }
 
-// pool holds the requests that wait for the connections of one target.
+// next is the target of the next request, which c sends, and its number among the worker's; the
+// worker is locked. A user goes through the requests in their order.
+func (p *pool) next(c *conn) (t *target.Target, number int64) {
+	i, number := p.cursor.Next()
+	if c != nil && c.user != nil {
+		i = p.cursor.Turns[c.user.Turn]
+		c.user.Turn = (c.user.Turn + 1) % len(p.cursor.Turns)
+	}
+	return p.cursor.Targets[i], number
+}
+
+// pool holds the requests that wait for the connections of one origin.
 type pool struct {
-	queue job.Queue[int64] // intended starts
-	due   sync.Cond        // the queue has grown, or the end has come
-	free  int              // connections that wait for it to grow
-	turn  int              // the next of the target's addresses
+	cursor job.Cursor
+	queue  job.Queue[int64] // intended starts
+	due    sync.Cond        // the queue has grown, or the end has come
+	free   int              // connections that wait for it to grow
+	turn   int              // the next of the target's addresses
 }
 
 // NewWorker makes worker i of j; it must be closed.
 func NewWorker(j *job.Job, i int) *Worker {
 	p := &j.Profile
 	l := &Worker{
-		job: j, number: i, expect: check.New(p), rec: j.Collector.Recorder(), pools: make([]pool, len(j.Targets)),
+		job: j, number: i, expect: check.New(p), rec: j.Collector.Recorder(), pools: make([]pool, len(j.Origins)),
 		end: int64(p.Warmup + p.Measure + p.Tail), wake: make(chan struct{}, 1), quota: j.Quota(i),
 	}
 	l.idle.L = &l.mu
 	l.opening, l.endOpening = context.WithCancel(context.Background())
+	l.over, l.endThinking = context.WithCancel(context.Background())
+	if p.Think != nil {
+		l.thinks = rand.New(rand.NewPCG(p.Seed, uint64(j.Number(i, 0))))
+	}
 	for k := range l.pools {
-		l.pools[k].turn = i
+		l.pools[k].turn, l.pools[k].cursor = i, job.Cursor{Origin: &j.Origins[k]}
 		l.pools[k].due.L = &l.mu
 	}
 	l.conns = make([]*conn, schedule.Share(p.Connections, p.Workers, i))
-	assigned := schedule.Assign(p, len(l.conns))
+	assigned := j.Assign(len(l.conns))
 	for k := range l.conns {
-		t := assigned[k]
+		pl := &l.pools[assigned[k]]
+		first := pl.cursor.Targets[0]
 		l.conns[k] = &conn{
-			worker: l, pool: &l.pools[t], target: &j.Targets[t], buffer: make([]byte, 32<<10),
-			parser: http1.Parser{Content: l.expect.NewContent(), Echo: j.Targets[t].Echo, Follow: p.Follow > 0},
+			worker: l, pool: pl, target: first, buffer: make([]byte, 32<<10),
+			parser: http1.Parser{Content: l.expect.NewContent(), Echo: first.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies},
 			route:  http1.Redirects{Profile: p, Body: j.Body},
+		}
+		if p.Cookies {
+			l.conns[k].user = target.NewUser(pl.cursor.Targets)
 		}
 	}
 	return l
@@ -116,6 +142,7 @@ func (l *Worker) Stop() {
 
 func (l *Worker) Close() {
 	l.endOpening()
+	l.endThinking()
 	for _, c := range l.conns {
 		c.drop()
 	}
@@ -226,6 +253,7 @@ func (l *Worker) quotaReached() bool { return l.rec.Intended >= l.quota }
 func (l *Worker) offer(p *pool, intended int64) {
 	if l.job.Profile.Overflow == load.OverflowDrop && p.queue.Size >= p.free {
 		l.rec.Drop(intended)
+		p.next(nil)
 		return
 	}
 	p.queue.Push(intended)
@@ -238,6 +266,7 @@ func (l *Worker) cut(now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped, l.end = true, now
+	l.endThinking()
 	for i := range l.rec.Window {
 		l.rec.Window[i] = min(l.rec.Window[i], now)
 	}
@@ -258,6 +287,7 @@ func (l *Worker) drain() {
 		l.idle.Wait()
 	}
 	l.closed = true
+	l.endThinking()
 	l.endOpening()
 	for _, c := range l.conns {
 		if c.conn != nil {
@@ -284,8 +314,9 @@ func (l *Worker) abandon() {
 	for i := range l.pools {
 		for q := &l.pools[i].queue; q.Size > 0; {
 			intended, _ := q.Pop()
+			t, _ := l.pools[i].next(nil)
 			l.rec.Unfinished++
-			l.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: now, Kind: load.FailureNotSent})
+			l.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: now, Kind: load.FailureNotSent, Path: t.Path})
 		}
 	}
 	// Its goroutines have no thread of their own whose CPU time would mean something.

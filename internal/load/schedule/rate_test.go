@@ -83,7 +83,7 @@ func TestWeightedTurns(t *testing.T) {
 	if got.String() != "aabacaa" {
 		t.Errorf("turns %s", got.String())
 	}
-	assigned := Assign(&p, 4)
+	assigned := Assign(p.Weights, 4)
 	if len(assigned) != 4 || assigned[0] != 0 || assigned[1] != 1 || assigned[2] != 2 {
 		t.Errorf("assigned %v", assigned)
 	}

@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -13,33 +15,42 @@ func Share(whole, n, i int) int {
 	return s
 }
 
-// Rotation returns the order in which targets are visited, by smooth weighted round
-// robin: each target gains its weight every step, and the target with the highest
-// value is visited and loses the sum of the weights. A load with an order has that.
+// Rotation returns the order in which targets are visited, see [ByWeight]. A load with an order
+// has that.
 func Rotation(p *load.Profile) []int {
 	if len(p.Order) > 0 {
 		return p.Order
 	}
-	return byWeight(p)
+	return ByWeight(Weights(p))
 }
 
-func byWeight(p *load.Profile) []int {
-	if len(p.Weights) == 0 {
-		order := make([]int, len(p.Targets))
+// Weights are those of the targets.
+func Weights(p *load.Profile) []int {
+	if len(p.Weights) > 0 {
+		return p.Weights
+	}
+	return slices.Repeat([]int{1}, len(p.Targets))
+}
+
+// ByWeight is smooth weighted round robin: each of several gains its weight every step, and
+// the one with the highest value is visited and loses the sum of the weights.
+func ByWeight(weights []int) []int {
+	var sum int
+	for _, w := range weights {
+		sum += w
+	}
+	if sum == len(weights) { // all are 1
+		order := make([]int, len(weights))
 		for i := range order {
 			order[i] = i
 		}
 		return order
 	}
-	var sum int
-	for _, w := range p.Weights {
-		sum += w
-	}
-	credit := make([]int, len(p.Weights))
+	credit := make([]int, len(weights))
 	order := make([]int, sum)
 	for turn := range order {
 		best := 0
-		for i, w := range p.Weights {
+		for i, w := range weights {
 			if credit[i] += w; credit[i] > credit[best] {
 				best = i
 			}
@@ -50,14 +61,14 @@ func byWeight(p *load.Profile) []int {
 	return order
 }
 
-// Assign divides n connections among the targets: one each, the rest by weight.
-func Assign(p *load.Profile, n int) []int {
-	order := byWeight(p)
+// Assign divides n connections by weights: one each, the rest by weight.
+func Assign(weights []int, n int) []int {
+	order := ByWeight(weights)
 	assigned := make([]int, 0, n)
-	for i := range min(n, len(p.Targets)) {
+	for i := range min(n, len(weights)) {
 		assigned = append(assigned, i)
 	}
-	for i := len(p.Targets); i < n; i++ {
+	for i := len(weights); i < n; i++ {
 		assigned = append(assigned, order[i%len(order)])
 	}
 	return assigned

@@ -4,16 +4,20 @@ package target
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Target is one URL, parsed, resolved and encoded.
@@ -29,6 +33,9 @@ type Target struct {
 	Path     int              // of the profile's paths
 	Bodily   bool             // answers have a body: the method is not HEAD
 	Echo     []byte           // the request where protocol tcp expects it back; nil: HTTP
+	Varying  *http1.Varying   // the request, if it differs from send to send; nil: Request is all of them
+	Cookies  []*http.Cookie   // of the request itself, in a load with cookies of users
+	Origin   int              // of the profile's origins
 }
 
 // Resolve looks every host up once, before the load begins, unless every
@@ -36,6 +43,8 @@ type Target struct {
 func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]Target, error) {
 	targets := make([]Target, len(p.Targets))
 	_, pathOf := p.Paths()
+	origins, originOf := p.Origins()
+	specs, configs := make([][]http2.Spec, len(origins)), make([]*tls.Config, len(origins))
 	common := body
 	look, protocols := look.once(), map[string]string{}
 	for i, raw := range p.Targets {
@@ -48,11 +57,21 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		if i < len(p.Calls) && p.Calls[i].Body != nil {
 			body = p.Calls[i].Body
 		}
-		t := Target{URL: u, Socket: p.Socket, protocol: p.Protocol, Root: http1.RootHop(u, &call), Path: pathOf[i], Bodily: call.Method != http.MethodHead}
-		if p.Protocol == load.ProtocolTCP {
+		t := Target{URL: u, Socket: p.Socket, protocol: p.Protocol, Root: http1.RootHop(u, &call), Path: pathOf[i], Origin: originOf[i], Bodily: call.Method != http.MethodHead}
+		if p.Cookies {
+			t.Cookies = ownCookies(&call)
+		}
+		texts, err := textsOf(p, &call, raw, body)
+		if err != nil {
+			return nil, fmt.Errorf("target %s: %w", raw, err)
+		}
+		switch {
+		case p.Protocol == load.ProtocolTCP:
 			t.Echo = echoed(body)
 			t.Request = t.Echo
-		} else {
+		case texts != nil:
+			t.Varying = http1.BuildVarying(u, &call, texts)
+		default:
 			t.Request = http1.BuildRequest(u, &call, body)
 		}
 		if t.Addrs, err = connectTo(ctx, p, u, look); err != nil {
@@ -76,16 +95,69 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 			}
 		}
 		if t.protocol == load.ProtocolHTTP2 || t.protocol == load.ProtocolGRPC {
-			t.HTTP2 = http2.BuildRequest(u, &call, body)
+			t.HTTP2 = new(http2.Request)
+			specs[t.Origin] = append(specs[t.Origin], http2.Spec{Into: t.HTTP2, URL: u, Profile: &call, Body: body, Texts: texts})
 		}
 		if u.Scheme == "https" || u.Scheme == load.SchemeTLS {
-			if t.TLS, err = tlsConfig(p.TLS, u.Hostname(), offered[t.protocol]); err != nil {
-				return nil, fmt.Errorf("target %s: %w", raw, err)
+			if configs[t.Origin] == nil {
+				if configs[t.Origin], err = tlsConfig(p.TLS, u.Hostname(), offered[t.protocol]); err != nil {
+					return nil, fmt.Errorf("target %s: %w", raw, err)
+				}
 			}
+			t.TLS = configs[t.Origin]
 		}
 		targets[i] = t
 	}
+	for _, s := range specs {
+		if len(s) > 0 {
+			http2.BuildRequests(s)
+		}
+	}
 	return targets, nil
+}
+
+// textsOf are the texts of a request that differs from send to send; nil: it does not.
+func textsOf(p, call *load.Profile, raw string, body []byte) (*template.Texts, error) {
+	if p.Template == nil && !p.Cookies {
+		return nil, nil
+	}
+	_, path := load.SplitOrigin(raw)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	t := &template.Texts{Path: template.Literal(path), Body: template.Literal(string(body)), Bodily: len(body) > 0}
+	for _, h := range call.Headers {
+		_, value, _ := strings.Cut(h, ":")
+		t.Values = append(t.Values, template.Literal(strings.TrimSpace(value)))
+	}
+	if p.Template == nil {
+		u, err := load.ParseTarget(raw)
+		if err != nil {
+			return nil, err
+		}
+		t.Path = template.Literal(u.RequestURI())
+		return t, nil
+	}
+	place := 0
+	compile := func(into *template.Text, text string, use template.Use) error {
+		compiled, expressions, err := p.Template.Compile(text, use, place)
+		place += expressions
+		*into = compiled
+		return err
+	}
+	errs := []error{compile(&t.Path, path, template.URL)}
+	for i, h := range call.Headers {
+		_, value, _ := strings.Cut(h, ":")
+		errs = append(errs, compile(&t.Values[i], strings.TrimSpace(value), template.Header))
+	}
+	if err := errors.Join(append(errs, compile(&t.Body, string(body), template.Body))...); err != nil {
+		return nil, err
+	}
+	braces := func(text string) bool { return template.Has(text) }
+	if !p.Cookies && !braces(path) && !braces(string(body)) && !slices.ContainsFunc(call.Headers, braces) {
+		return nil, nil
+	}
+	return t, nil
 }
 
 // dial is where t is connected to, where one connection is enough.

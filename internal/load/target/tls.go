@@ -53,11 +53,14 @@ func tlsConfig(t *load.TLS, host string, protocols []string) (*tls.Config, error
 		}
 	}
 	if t.CertFile != "" {
-		cert, err := keyPair(t.CertFile, t.KeyFile)
+		own, err := newIdentity(t.CertFile, t.KeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("read client certificate: %w", err)
 		}
-		c.Certificates = []tls.Certificate{cert}
+		c.GetClientCertificate = own.certificate
+		if !t.FullHandshake {
+			c.ClientSessionCache = own
+		}
 	}
 	return c, nil
 }

@@ -45,7 +45,7 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.G
 // Profile is the load of one treatment before anything runs: without start, files and seed.
 func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
-	addRequests(&p, x.Load.Requests, targets)
+	addRequests(&p, &x.Load, targets)
 	vary(&p, x.Load.Profile)
 	return p
 }
@@ -110,7 +110,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 			continue // tare's own runs every valid file
 		}
 		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
-		addRequests(&profile, x.Load.Requests, []string{"http://127.0.0.1:1/"})
+		addRequests(&profile, &x.Load, []string{"http://127.0.0.1:1/"})
 		vary(&profile, x.Load.Profile)
 		_, err := g.Command(profile)
 		if err == nil {

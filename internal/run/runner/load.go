@@ -54,7 +54,7 @@ func (lr *loadRun) begin(ctx context.Context) error {
 	}
 	lr.warnRaisedWarmup()
 	lr.edges.scheduled = lr.setup.clock.drift()
-	profile, err := withSecrets(lr.profile)
+	profile, err := withSecrets(lr.profile, &lr.setup.Experiment.Load)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (lr *loadRun) schedule() error {
 	}
 	lr.fitToRefresh()
 	lr.profile.ExpectSize, lr.profile.Seed, lr.profile.HDRPath = lr.answerSize(), lr.setup.of.Seed, hdr
-	addRequests(&lr.profile, lr.setup.Experiment.Load.Requests, lr.deployment.Entry())
+	addRequests(&lr.profile, &lr.setup.Experiment.Load, lr.deployment.Entry())
 	vary(&lr.profile, lr.setup.Experiment.Load.Profile)
 	switch {
 	case lr.share != nil:

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
@@ -15,23 +17,28 @@ import (
 
 // addRequests sends the kinds of requests to each of the roots, in place of p's targets.
 // Headers keep their placeholders.
-func addRequests(p *load.Profile, requests []experiment.Request, roots []string) {
-	p.Targets = roots
+func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
+	p.Targets, p.Cookies = roots, l.Cookies
+	if l.Think.Max > 0 {
+		p.Think = &load.Think{Min: time.Duration(l.Think.Min), Max: time.Duration(l.Think.Max)}
+	}
+	requests := l.Requests
 	if len(requests) == 0 {
 		return
 	}
 	p.Targets, p.ExpectSize = nil, -1
 	for _, root := range roots {
 		for i := range requests {
-			target, call := callOf(&requests[i], root)
+			target, call := callOf(&requests[i], root, l.Templates)
 			p.Targets, p.Calls = append(p.Targets, target), append(p.Calls, call)
 			p.Weights = append(p.Weights, max(1, requests[i].Weight))
 		}
 	}
 }
 
-// callOf is a request to a root, which is a URL that the platform made.
-func callOf(r *experiment.Request, root string) (target string, c load.Call) {
+// callOf is a request to a root, which is a URL that the platform made. A templated path is left
+// as it is.
+func callOf(r *experiment.Request, root string, templated bool) (target string, c load.Call) {
 	c = load.Call{Name: r.Name, Method: r.Method}
 	path := r.Path
 	switch {
@@ -61,6 +68,12 @@ func callOf(r *experiment.Request, root string) (target string, c load.Call) {
 	if err != nil {
 		return root, c // the profile's validation reports it
 	}
+	if templated {
+		name, _, _ := strings.Cut(path, "?")
+		c.Name = cmp.Or(c.Name, cmp.Or(c.Method, http.MethodGet)+" "+name)
+		origin, _ := load.SplitOrigin(root)
+		return origin + path, c
+	}
 	wanted, err := url.ParseRequestURI(path)
 	if err != nil {
 		return root + path, c
@@ -78,11 +91,16 @@ func hasContentType(headers map[string]string) bool {
 	return false
 }
 
-// withSecrets is p with the placeholders of its headers replaced. Only the generator gets it.
-func withSecrets(p load.Profile) (load.Profile, error) {
+// withSecrets is p with the placeholders of its headers replaced, and with the values of its
+// templates, such as users and passwords of a file. Only the generator gets it.
+func withSecrets(p load.Profile, l *experiment.Load) (load.Profile, error) {
+	var err error
+	if p.Template, err = experiment.LoadTemplates(l); err != nil {
+		return p, err
+	}
 	p.Calls = slices.Clone(p.Calls)
 	for i := range p.Calls {
-		headers, err := replaced(p.Calls[i].Headers)
+		headers, err := replaced(p.Calls[i].Headers, l.Templates)
 		if err != nil {
 			return p, err
 		}
@@ -91,11 +109,11 @@ func withSecrets(p load.Profile) (load.Profile, error) {
 	return p, nil
 }
 
-func replaced(headers []string) ([]string, error) {
+func replaced(headers []string, templated bool) ([]string, error) {
 	var lines []string
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
-		value, err := experiment.WithSecrets(value)
+		value, err := experiment.WithSecrets(value, templated)
 		if err != nil {
 			return nil, fmt.Errorf("load.requests: header %s: %w", name, err)
 		}
@@ -107,12 +125,13 @@ func replaced(headers []string) ([]string, error) {
 // CheckSecrets reports every placeholder that cannot be replaced, before the first trial.
 func CheckSecrets(x *experiment.Experiment) error {
 	seen := map[string]bool{}
-	var errs []error
+	_, err := experiment.LoadTemplates(&x.Load)
+	errs := []error{err}
 	for _, r := range x.Load.Requests {
 		for name, value := range r.Headers {
 			if line := name + ": " + value; !seen[line] {
 				seen[line] = true
-				_, err := replaced([]string{line})
+				_, err := replaced([]string{line}, x.Load.Templates)
 				errs = append(errs, err)
 			}
 		}

@@ -32,11 +32,12 @@ func TestRequestsReachTheServer(t *testing.T) {
 	}))
 	defer server.Close()
 	p := load.Profile{Rate: 500, Requests: 400, Measure: time.Minute, Connections: 8, Drain: time.Second, ExpectSize: -1}
-	addRequests(&p, []experiment.Request{
+	l := experiment.Load{Requests: []experiment.Request{
 		{Path: "/items?page=2", Weight: 3},
 		{Path: "/a%2Fb", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}", "Host": "shop.example"}, Body: `{"n":1}`},
-	}, []string{server.URL + "/"})
-	resolved, err := withSecrets(p)
+	}}
+	addRequests(&p, &l, []string{server.URL + "/"})
+	resolved, err := withSecrets(p, &l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestMissingSecret(t *testing.T) {
 // gRPC methods become paths with a whole message, and their own names.
 func TestGRPCRequests(t *testing.T) {
 	p := load.Profile{Protocol: load.ProtocolGRPC, Rate: 1, Measure: time.Second, Connections: 4}
-	addRequests(&p, []experiment.Request{{GRPC: "shop.Cart/Add", Body: "\x0a\x01x"}, {GRPC: "/shop.Cart/Empty"}}, []string{"http://127.0.0.1:1/tare.Echo/Echo"})
+	addRequests(&p, &experiment.Load{Requests: []experiment.Request{{GRPC: "shop.Cart/Add", Body: "\x0a\x01x"}, {GRPC: "/shop.Cart/Empty"}}}, []string{"http://127.0.0.1:1/tare.Echo/Echo"})
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}

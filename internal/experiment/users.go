@@ -1,0 +1,136 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load/template"
+)
+
+// Think is a time drawn uniformly between two bounds, written 200ms or 100ms..500ms.
+type Think struct{ Min, Max Duration }
+
+const thinkForm = `^[0-9.]+[a-z]+(\.\.[0-9.]+[a-z]+)?$`
+
+// Wants describes the text for messages.
+func (Think) Wants() string { return "a time such as 200ms, or 100ms..500ms" }
+
+// UnmarshalScalar reads a think time.
+func (t *Think) UnmarshalScalar(text string) error {
+	least, most, both := strings.Cut(text, "..")
+	low, err := time.ParseDuration(least)
+	high := low
+	if both && err == nil {
+		high, err = time.ParseDuration(most)
+	}
+	if err != nil || low < 0 || high < low || high == 0 {
+		return fmt.Errorf("found %.40q, expected %s", text, t.Wants())
+	}
+	t.Min, t.Max = Duration(low), Duration(high)
+	return nil
+}
+
+// MarshalText writes what UnmarshalScalar reads.
+func (t Think) MarshalText() ([]byte, error) {
+	if t.Min == t.Max {
+		return []byte(t.Max.String()), nil
+	}
+	return []byte(t.Min.String() + ".." + t.Max.String()), nil
+}
+
+// UnmarshalText reads what MarshalText has written.
+func (t *Think) UnmarshalText(text []byte) error { return t.UnmarshalScalar(string(text)) }
+
+// users checks templates, cookies and think times.
+func (v loadRules) users() {
+	l := v.e.Load
+	if v.doc.Has("load.think") {
+		within(v.validation, "load.think", l.Think.Max, Duration(time.Microsecond), maxPhase, "")
+		for i, r := range LevelsOf[Rate](v.e.Factors, "rate") {
+			if r != Max {
+				v.report(fmt.Sprintf("factors.rate[%d]", i), "write rate: [max], or remove load.think",
+					"load.think needs a closed loop: at a rate the schedule decides when requests are sent, and not the answers before them")
+			}
+		}
+		if !v.doc.Has("factors.rate") {
+			v.report("load.think", "write factors: {rate: [max]}", "load.think needs a closed loop")
+		}
+	}
+	if l.Templates && len(l.Requests) == 0 {
+		v.report("load.templates", "add load.requests with expressions", "there are no requests with expressions")
+	}
+	if !l.Cookies && !l.Templates {
+		return
+	}
+	for _, p := range v.requestProtocols() {
+		if p == app.TCP || l.Cookies && p == app.GRPC {
+			v.report("load", "remove templates and cookies, or the protocol", "protocol %s has no cookies, and TCP has no templates", p)
+			return
+		}
+	}
+	if l.Templates {
+		v.templates()
+	}
+}
+
+// templates checks the expressions of the requests. Paths of files become absolute, so that the rendered
+// experiment needs no directory.
+func (v loadRules) templates() {
+	reader := template.Reader{Dir: v.dir}
+	for i := range v.e.Load.Requests {
+		r, path := &v.e.Load.Requests[i], fmt.Sprintf("load.requests[%d]", i)
+		check := func(field, text string, use template.Use) string {
+			if err := reader.Check(text, use, template.Position{File: field, Line: 1, Column: 1}); err != nil {
+				v.expression(path+"."+field, err)
+				return text
+			}
+			if based, err := template.Rebase(text, v.dir); err == nil {
+				return based
+			}
+			return text
+		}
+		r.Path = check("path", r.Path, template.URL)
+		for _, name := range sortedKeys(r.Headers) {
+			r.Headers[name] = check("headers", r.Headers[name], template.Header)
+		}
+		if r.GRPC != "" && template.Has(string(r.Body)) {
+			v.report(path+".body", "", "a message of gRPC is encoded, and cannot have expressions")
+			continue
+		}
+		r.Body = Body(check("body", string(r.Body), template.Body))
+	}
+}
+
+// expression reports a mistake in an expression, or in the file that it reads.
+func (v loadRules) expression(path string, err error) {
+	wrong, ok := errors.AsType[*template.Error](err)
+	switch {
+	case !ok, wrong.Expression == "": // in another file, which the message names
+		v.report(path, hint.Of(err), "%v", err)
+	default:
+		v.report(path, wrong.Tip, "%s: %s", clip(wrong.Expression), wrong.Message)
+	}
+}
+
+// LoadTemplates reads the files of the expressions; nil: braces are text.
+func LoadTemplates(l *Load) (*template.Data, error) {
+	if !l.Templates {
+		return nil, nil
+	}
+	var r template.Reader
+	var errs []error
+	for _, q := range l.Requests {
+		at := func(field string) template.Position {
+			return template.Position{File: "load.requests." + field, Line: 1, Column: 1}
+		}
+		errs = append(errs, r.Check(q.Path, template.URL, at("path")), r.Check(string(q.Body), template.Body, at("body")))
+		for _, value := range q.Headers {
+			errs = append(errs, r.Check(value, template.Header, at("headers")))
+		}
+	}
+	return r.Data(), errors.Join(errs...)
+}

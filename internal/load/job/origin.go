@@ -1,0 +1,68 @@
+package job
+
+import (
+	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/load/target"
+)
+
+// Origin is a scheme, host and port with the requests that its connections carry.
+type Origin struct {
+	Targets []*target.Target
+	Turns   []int32 // targets in the order in which they are visited, of this origin alone
+	places  []int32 // the place of each turn in the order of the whole load
+	whole   int     // turns in the order of the whole load
+}
+
+// Divide divides the order of the targets among their origins.
+func (j *Job) Divide(order []int) {
+	place := make([]int32, len(j.Targets)) // of a target within its origin
+	for i := range j.Targets {
+		t := &j.Targets[i]
+		for len(j.Origins) <= t.Origin {
+			j.Origins = append(j.Origins, Origin{whole: len(order)})
+		}
+		o := &j.Origins[t.Origin]
+		place[i] = int32(len(o.Targets))
+		o.Targets = append(o.Targets, t)
+	}
+	j.Rotation = make([]int, len(order))
+	for turn, i := range order {
+		at := j.Targets[i].Origin
+		j.Rotation[turn] = at
+		o := &j.Origins[at]
+		o.Turns, o.places = append(o.Turns, place[i]), append(o.places, int32(turn))
+	}
+}
+
+// Assign divides the connections of a worker among the origins.
+func (j *Job) Assign(connections int) []int {
+	weights := make([]int, len(j.Origins))
+	for i, w := range schedule.Weights(&j.Profile) {
+		weights[j.Targets[i].Origin] += w
+	}
+	return schedule.Assign(weights, connections)
+}
+
+// Cursor goes through the turns of an origin, for one worker.
+type Cursor struct {
+	*Origin
+	turn  int   // the next
+	cycle int64 // of the order of the whole load
+}
+
+// Next is the next turn: the target, and the number of the request among those of the worker,
+// from 0.
+func (c *Cursor) Next() (target int32, number int64) {
+	target, number = c.Turns[c.turn], c.cycle*int64(c.whole)+int64(c.places[c.turn])
+	if c.turn++; c.turn == len(c.Turns) {
+		c.turn = 0
+		c.cycle++
+	}
+	return target, number
+}
+
+// Number is that of a request in the whole load, from 1, by its number among those of a worker.
+func (j *Job) Number(worker int, own int64) int64 {
+	p := &j.Profile
+	return own*int64(max(1, p.Parts)*p.Workers) + int64(p.Part*p.Workers+worker) + 1
+}
