@@ -13,16 +13,18 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // origin is the source file of a figure.
 type origin struct {
-	Trial  string `json:"trial"`
-	Path   string `json:"path"`
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"`
+	Trial string `json:"trial"`
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	// SHA256 is absent for the file of a failed trial that cannot be read, or that is too large.
+	SHA256 string `json:"sha256,omitempty"`
 	// Copied is its name in originals.tar; absent: too large to be copied.
 	Copied string `json:"copied,omitempty"`
 }
@@ -47,8 +49,17 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	buffered := bufio.NewWriterSize(f, 256<<10)
 	a := archive{tar: tar.NewWriter(buffered)}
 	for i := range s.Trials {
+		limit, failed := int64(maxStream), s.Trials[i].Record.Error != ""
+		if failed { // for that of a stream minutes would pass
+			limit = maxFile
+		}
 		for _, path := range s.Trials[i].Files {
-			if err := a.add(p.Trials[i].ID, path, s.Trials[i].originals[path]); err != nil {
+			err := a.add(p.Trials[i].ID, path, s.Trials[i].originals[path], limit)
+			if _, bad := errors.AsType[*FileError](err); bad && failed {
+				a.origins = append(a.origins, origin{Trial: p.Trials[i].ID, Path: path})
+				continue
+			}
+			if err != nil {
 				return errors.Join(fmt.Errorf("keep %s: %w", path, err), f.Close())
 			}
 		}
@@ -70,17 +81,17 @@ type archive struct {
 	buffer  []byte // up to maxCopy bytes and one more
 }
 
-// add adds a file. read is its content; nil: add reads the file.
-func (a *archive) add(trial, file string, read []byte) error {
+// add adds a file. read is its content; nil: add reads the file, of at most limit bytes.
+func (a *archive) add(trial, file string, read []byte, limit int64) error {
 	if read != nil {
 		return a.copy(trial, file, read)
 	}
 	if a.buffer == nil {
 		a.buffer = make([]byte, maxCopy+1)
 	}
-	f, err := openFile(file)
+	f, err := regular.Open(file, limit)
 	if err != nil {
-		return err
+		return fileError(file, err)
 	}
 	defer f.Close()
 	n, err := io.ReadFull(f, a.buffer)

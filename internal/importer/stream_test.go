@@ -3,13 +3,18 @@
 package importer
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // ohaRows is oha's CSV of n requests; some fail.
@@ -73,5 +78,39 @@ func TestStreamedOutputThatIsDamaged(t *testing.T) {
 	}
 	if _, err := readOutput("oha", path, false); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A file that cannot be read, or that is too large, fails its own trial. It is neither kept nor read for its digest.
+func TestImportBesideUnreadableFiles(t *testing.T) {
+	dir := t.TempDir()
+	good, fifo, sparse := filepath.Join(dir, "good.json"), filepath.Join(dir, "fifo.json"), filepath.Join(dir, "sparse.json")
+	if err := errors.Join(os.WriteFile(good, []byte(outputSeeds["fortio"][0]), 0o600), syscall.Mkfifo(fifo, 0o600), os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, maxFile+1)); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == "fortio" })
+	s, err := Generators()[i].Read([]string{good, fifo, sparse}, Options{}.KeepOriginals())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed, _ := s.Failed(); failed != 2 || len(s.Trials) != 3 {
+		t.Fatalf("%d of %d failed", failed, len(s.Trials))
+	}
+	out := filepath.Join(dir, "results")
+	if err := Write(out, s, result.Environment{}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(out, originsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var origins []origin
+	if err := json.Unmarshal(b, &origins); err != nil || len(origins) != 3 {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	for _, o := range origins {
+		if (o.SHA256 != "") != (o.Path == good) || (o.Copied != "") != (o.Path == good) {
+			t.Errorf("%+v", o)
+		}
 	}
 }
