@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -76,7 +77,7 @@ func (c *CommandLine) sweep() {
 
 func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
 	c.sweep()
-	if err := cpusExist(o.Experiment.Platform.CPUs); err != nil {
+	if err := errors.Join(cpusExist(o.Experiment.Platform.CPUs), connectionsFit(o.Experiment.Factors)); err != nil {
 		return nil, err
 	}
 	m, err := c.catalog.newMeter()
@@ -111,6 +112,24 @@ func cpusExist(pinned map[string]string) error {
 		return nil
 	}
 	return console.Usage(errors.Join(errs...), "processors that it may use: "+listed(allowed))
+}
+
+// ownFiles is about how many descriptors the load process needs beside its connections.
+const ownFiles = 32
+
+// connectionsFit refuses more connections than this process may open files. Another machine may allow more.
+func connectionsFit(f experiment.Factors) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return nil // the load reports its own error
+	}
+	for i, n := range experiment.LevelsOf[int](f, "connections") {
+		if uint64(n)+ownFiles > uint64(limit.Max) {
+			return console.Usage(fmt.Errorf("factors.connections[%d]: %d connections and %d other files are more than the %d files that a process may open", i, n, ownFiles, limit.Max),
+				"raise the limit (ulimit -Hn), or lower the connections")
+		}
+	}
+	return nil
 }
 
 // listed prints processors as taskset does: 0-3,6.

@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment"
 )
 
 func TestPinnedProcessorsExist(t *testing.T) {
@@ -27,5 +29,19 @@ func TestPinnedProcessorsExist(t *testing.T) {
 	}
 	if got := listed([]int{0, 1, 2, 6, 8, 9}); got != "0-2,6,8-9" {
 		t.Errorf("%q", got)
+	}
+}
+
+// More connections than a process may open files are refused before the first trial.
+func TestConnectionsFit(t *testing.T) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for more, refused := range map[int]bool{-ownFiles: false, -ownFiles + 1: true} {
+		err := connectionsFit(experiment.Factors{"connections": []int{1, int(limit.Max) + more}})
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "factors.connections[1]: ") {
+			t.Errorf("%d beside the limit: %v", more, err)
+		}
 	}
 }

@@ -64,6 +64,8 @@ func run(ctx context.Context, p load.Profile, progress func(load.Progress), look
 	}
 	e := &engine{Job: j}
 	e.name = e.choose()
+	// The first timer of a process opens descriptors, and ends the process if connections have taken the last one.
+	time.AfterFunc(time.Hour, func() {}).Stop()
 	lanes, err := e.workers()
 	defer func() {
 		for _, l := range lanes {
