@@ -117,6 +117,14 @@ func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
 		a.Confidence = o.Confidence
 	}
 	a.match(base.Plan(), next.Plan(), b, n)
+	for _, side := range []struct {
+		dir  string
+		only []string
+	}{{base.Path(), a.OnlyBase}, {next.Path(), a.OnlyNew}} {
+		if len(a.Changes) == 0 && len(side.only) == 0 {
+			return nil, hint.New("`tare report "+side.dir+"` has the reasons", "%s has no valid trial to compare", side.dir)
+		}
+	}
 	if len(a.Changes) == 0 {
 		return nil, hint.New("treatments are the same if every factor has the same level: run both from one experiment file",
 			"the two runs have no treatment in common: one has %s, the other %s", listed(a.OnlyBase, 4), listed(a.OnlyNew, 4))
