@@ -32,10 +32,12 @@ RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... .
 # Packages whose tests measure, or load a server with all that it can take: they run alone. Those of the others wait.
 MEASURING  := ./internal/cli ./internal/inside/service ./internal/load/engine ./internal/load/generator ./test/load
 WAITING     = $(filter-out $(MEASURING),$(UNIT))
-# A run holds its cluster, so the tests with runs are divided among clusters. A mesh is an object of the whole cluster.
-WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
+# A run holds its cluster, so the tests with runs are divided among clusters, to take about the same time on each. A mesh
+# is an object of the whole cluster.
+WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall|ThreeWorkers)
 ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree)$$
 ON_MESHES  := ^TestKubernetesGateway
+METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi ./internal/run/meter/prometheus
 # Load generators that `make e2e` installs and runs; empty: all.
 GENERATORS ?= wrk h2load vegeta fortio
 FUZZTIME  ?= 20s
@@ -124,7 +126,7 @@ program-istio: program-kubernetes
 .PHONY: e2e-waiting
 e2e-waiting: programs $(AFTER)
 	@failed=0; \
-	{ $(call tests,$(RACED),e2e-race) -race -short -p 2 -timeout 30m; } || failed=1; \
+	{ $(call tests,$(RACED),e2e-race) -race -short -p 2 -parallel 4 -timeout 30m; } || failed=1; \
 	$(call remaining,$(WAITING),e2e-waiting,-p 2 -parallel 8) || failed=1; exit $$failed
 
 .PHONY: e2e-measuring e2e-cli
@@ -151,11 +153,12 @@ e2e-meshes: program-istio
 # These need TARE_TEST_KUBECONFIG.
 .PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
 on-cluster:
-	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(shell $(GO) list $(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 8
+	$(call tests,$(filter-out $(METERS) ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(shell $(GO) list $(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 8
 on-kubecli:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout 60m -skip '$(WITH_ISTIO)|$(ON_SECOND)'
 on-kubecli-second:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout 60m -run '$(ON_SECOND)'
+	$(call tests,$(METERS),e2e-meters) -count=1 -timeout 60m -p 1 -parallel 8
 on-istio: # and Istio's charts and images, as the next
 	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout 60m -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
 on-meshes:
