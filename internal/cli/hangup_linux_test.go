@@ -84,10 +84,6 @@ func TestHangUpOfTheTerminal(t *testing.T) {
 	defer signal.Stop(hangUps)
 	server, program := terminal(t)
 	defer server.Close()
-	// A caught signal has its default effect in the new process, even if nohup started the tests.
-	hangUps := make(chan os.Signal, 1)
-	signal.Notify(hangUps, syscall.SIGHUP)
-	defer signal.Stop(hangUps)
 	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--out", out)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}

@@ -64,7 +64,7 @@ func TestRoundOfFollower(t *testing.T) {
 	cfg.Meter = follower{Meter: cfg.Meter}
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
-		t.Fatalf("%+v, %v", summary, err)
+		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
 	}
 	records, err := cfg.Dir.Records()
 	if err != nil {

@@ -36,6 +36,20 @@ func fakeRound(t *testing.T, f *fake, mode string) (runner.Config, *events) {
 	return cfg, sink
 }
 
+// failures are the errors of failed trials.
+func failures(cfg runner.Config) (all []string) {
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, r := range records {
+		if r.Error != "" {
+			all = append(all, r.ID+": "+r.Error)
+		}
+	}
+	return all
+}
+
 // The members of a round are deployed at once, and each has a record and slices of its own.
 func TestRoundOfFakes(t *testing.T) {
 	t.Parallel()
@@ -49,7 +63,7 @@ func TestRoundOfFakes(t *testing.T) {
 	cfg, sink := fakeRound(t, f, "")
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
-		t.Fatalf("%+v, %v", summary, err)
+		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
 	}
 	if most != 3 || f.deployed != 6 || f.removed != 6 {
 		t.Errorf("%d at once, %d deployed, %d removed", most, f.deployed, f.removed)
@@ -120,7 +134,7 @@ func TestRoundWithoutOneMember(t *testing.T) {
 	cfg, _ := fakeRound(t, f, "")
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Recorded != 6 || summary.Failed != 1 {
-		t.Fatalf("%+v, %v", summary, err)
+		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
 	}
 	records, _ := cfg.Dir.Records()
 	for _, r := range records {
