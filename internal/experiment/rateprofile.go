@@ -95,9 +95,6 @@ func (v loadRules) profile() {
 			v.report(path, "give a rate", "rate max has no schedule")
 		}
 	}
-	if v.e.Order == OrderInterleaved {
-		v.report(path, "write order: balanced", "with order interleaved the treatments would have different rates")
-	}
 	if c := p.Cycle(); c > 0 && v.doc.Sound("phases.measure") && v.e.Phases.Measure%c != 0 {
 		v.report("phases.measure", "write a multiple of "+c.String(), "%v is not a whole number of cycles of load.profile, %v each", v.e.Phases.Measure, c)
 	}

@@ -72,7 +72,7 @@ var interleaving = []struct {
 	},
 		"peaks of memory are those of a trial that is alone on the machine", ""},
 	{func(e *Experiment) bool { return e.Load.Profile.Cycle() > 0 },
-		"the rate changes with time, so that treatments in slices would have different rates", ""},
+		"the rate changes with time, and answers to a burst may arrive in slices of other treatments", ""},
 	{func(e *Experiment) bool { return e.Phases.Measure%cmp.Or(e.Slices.Length, defaultSlices.Length) != 0 },
 		"phases.measure is not a whole number of slices", ""},
 	{func(e *Experiment) bool { return e.waits() > cmp.Or(e.Slices.Length, defaultSlices.Length)/2 },

@@ -46,7 +46,7 @@ func (p *Profile) Paths() (paths []string, of []int) {
 		path := raw
 		if p.Template != nil && template.Has(raw) {
 			_, path = SplitOrigin(raw)
-			path, _, _ = strings.Cut(path, "?")
+			path, _, _ = strings.Cut(template.Pattern(path), "?")
 		} else if u, err := url.Parse(raw); err == nil {
 			path = u.EscapedPath()
 		}

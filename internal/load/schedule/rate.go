@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
@@ -19,7 +20,7 @@ type rateCurve interface {
 func curve(p *load.Profile) rateCurve {
 	switch {
 	case len(p.Segments) > 0:
-		return &segmented{segments: p.Segments, repeat: p.Segments[len(p.Segments)-p.Repeat:]}
+		return newSegmented(p.Segments, p.Repeat)
 	case p.Sine != nil:
 		return &sine{rate: p.Rate, amplitude: p.Sine.Amplitude, period: p.Sine.Period.Seconds()}
 	}
@@ -41,6 +42,21 @@ type segmented struct {
 	repeat   []load.Segment
 	before   float64       // requests of the segments that are over
 	start    time.Duration // of the current one
+
+	all  []load.Segment
+	ends []float64 // of all segments, s
+	sums []float64 // of requests until then
+}
+
+func newSegmented(all []load.Segment, repeat int) *segmented {
+	s := &segmented{segments: all, repeat: all[len(all)-repeat:], all: all}
+	var end, sum float64
+	for _, g := range all {
+		d := g.For.Seconds()
+		end, sum = end+d, sum+(g.From+g.To)/2*d
+		s.ends, s.sums = append(s.ends, end), append(s.sums, sum)
+	}
+	return s
 }
 
 func (s *segmented) reach(x float64) float64 {
@@ -63,13 +79,17 @@ func (s *segmented) reach(x float64) float64 {
 	return math.Inf(1)
 }
 
-// cumulated counts from the current segment: call it before reach.
 func (s *segmented) cumulated(t float64) float64 {
-	sum, rate := through(s.segments, t)
-	rest := t - length(s.segments)
-	if rest <= 0 {
-		return sum
+	last := len(s.all) - 1
+	if i, _ := slices.BinarySearch(s.ends, t); i <= last {
+		begin, before := 0.0, 0.0
+		if i > 0 {
+			begin, before = s.ends[i-1], s.sums[i-1]
+		}
+		in, _ := through(s.all[i:i+1], t-begin)
+		return before + in
 	}
+	sum, rate, rest := s.sums[last], s.all[last].To, t-s.ends[last]
 	cycle := length(s.repeat)
 	if cycle == 0 {
 		return sum + rate*rest

@@ -224,6 +224,28 @@ func readCSV(content []byte, name string) (*file, error) {
 	}
 }
 
+// Pattern is a text with short names of its expressions, such as {id} for a column. A text with a
+// mistake is as it was.
+func Pattern(text string) string {
+	pieces, err := parse(text, Position{Line: 1, Column: 1})
+	if err != nil {
+		return text
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		switch {
+		case p.kind == literal:
+			b.WriteString(p.text)
+		case p.kind == field:
+			b.WriteString("{" + p.column + "}")
+		default:
+			name, _, _ := strings.Cut(strings.Trim(p.source, "{} \t\r\n"), " ")
+			b.WriteString("{" + name + "}")
+		}
+	}
+	return b.String()
+}
+
 // Rebase makes the paths of a text's files absolute, from a directory.
 func Rebase(text, dir string) (string, error) {
 	pieces, err := parse(text, Position{Line: 1, Column: 1})

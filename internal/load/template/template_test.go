@@ -139,6 +139,17 @@ func TestRebase(t *testing.T) {
 	}
 }
 
+// Figures have short names of expressions.
+func TestPattern(t *testing.T) {
+	for text, want := range map[string]string{
+		`/u/{{csv "a?b.csv" "id"}}/{{ random 1 3 }}?n={{seq}}`: "/u/{id}/{random}?n={seq}", "/a{{": "/a{{", "/a": "/a",
+	} {
+		if got := Pattern(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 // Values of braces in a quoted text are text again.
 func TestQuote(t *testing.T) {
 	const secret = "a{{uuid}}{{{b"

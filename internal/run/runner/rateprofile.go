@@ -1,11 +1,76 @@
 package runner
 
 import (
+	"math"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 )
+
+// sineSteps are the straight lines by which a period of a sine is drawn in slices. They leave it
+// by 0.3 % of its amplitude at most, (2π/40)²/8.
+const sineSteps = 40
+
+// interleave gives the slices of a round the rates that p has without the others: all members have
+// the same rates in their slices of one row. from is the length of the warm-up without them. It
+// needs p's slices, and the warm-up of the round.
+func interleave(p *load.Profile, from time.Duration, members int) {
+	if len(p.Segments) == 0 && p.Sine == nil {
+		return
+	}
+	own := p.Segments
+	if p.Sine != nil {
+		own = straight(p)
+	} else if from > 0 {
+		own = own[1:] // without the warm-up
+	}
+	length, left := p.Slices.Length, p.Measure/time.Duration(members)
+	rates := []load.Segment{{For: p.Warmup, From: p.Rate, To: p.Rate}}
+	if p.Warmup == 0 {
+		rates = nil
+	}
+	at, into := 0, time.Duration(0) // segment, and how far it is over
+	for ; left > 0; left -= length {
+		var slice []load.Segment
+		for rest := min(length, left); rest > 0; {
+			g := own[at%len(own)]
+			part := min(rest, g.For-into)
+			slope := (g.To - g.From) / g.For.Seconds()
+			slice = append(slice, load.Segment{For: part, From: g.From + slope*into.Seconds(), To: g.From + slope*(into+part).Seconds()})
+			rest -= part
+			if into += part; into == g.For {
+				at, into = at+1, 0
+			}
+		}
+		for range members {
+			for _, g := range slice {
+				rates = joined(rates, g)
+			}
+		}
+	}
+	p.Segments, p.Repeat, p.Sine = rates, 0, nil
+}
+
+// joined appends a segment, to the last one if both have one rate.
+func joined(rates []load.Segment, g load.Segment) []load.Segment {
+	if n := len(rates); n > 0 && rates[n-1].From == rates[n-1].To && rates[n-1].To == g.From && g.From == g.To {
+		rates[n-1].For += g.For
+		return rates
+	}
+	return append(rates, g)
+}
+
+// straight draws one period of p's sine by straight lines. The measure phase begins with it.
+func straight(p *load.Profile) []load.Segment {
+	rate := func(i int) float64 { return p.Rate + p.Sine.Amplitude*math.Sin(2*math.Pi*float64(i)/sineSteps) }
+	lines := make([]load.Segment, 0, sineSteps)
+	for i := range sineSteps {
+		begin, end := p.Sine.Period*time.Duration(i)/sineSteps, p.Sine.Period*time.Duration(i+1)/sineSteps
+		lines = append(lines, load.Segment{For: end - begin, From: rate(i), To: rate(i + 1)})
+	}
+	return lines
+}
 
 // vary changes p's rate as the experiment's profile does, from the start of the measure phase.
 // The warm-up has the mean rate. p.Rate becomes the mean.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // addRequests sends the kinds of requests to each of the roots, in place of p's targets.
@@ -69,7 +70,7 @@ func callOf(r *experiment.Request, root string, templated bool) (target string, 
 		return root, c // the profile's validation reports it
 	}
 	if templated {
-		name, _, _ := strings.Cut(path, "?")
+		name, _, _ := strings.Cut(template.Pattern(path), "?")
 		c.Name = cmp.Or(c.Name, cmp.Or(c.Method, http.MethodGet)+" "+name)
 		origin, _ := load.SplitOrigin(root)
 		return origin + path, c

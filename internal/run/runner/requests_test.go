@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/schedule"
@@ -124,6 +125,67 @@ func TestRateProfiles(t *testing.T) {
 		most := slices.Max(counts[4:8])
 		if math.Abs(float64(warm)-4*c.want) > 1 || math.Abs(float64(measured)-8*c.want) > 1 || slices.Index(counts[4:8], most) != c.peak[0] || most < c.peak[1]-1 || most > c.peak[1]+1 {
 			t.Errorf("%+v: requests by second %v", c.by, counts)
+		}
+	}
+}
+
+// In slices all members have the same rates in the slices of one row, which follow the profile as if
+// each member had the load alone.
+func TestRateProfilesInSlices(t *testing.T) {
+	const slice, members = 100 * time.Millisecond, 3
+	ms := func(n int) experiment.Duration { return experiment.Duration(time.Duration(n) * time.Millisecond) }
+	for name, by := range map[string]experiment.RateProfile{
+		"steps":  {Steps: []experiment.Step{{For: ms(350), At: 0.5}, {For: ms(150), At: 0}, {For: ms(500), From: 0.5, To: 4}}},
+		"sine":   {Sine: experiment.Sine{Period: ms(1000), Swing: 0.8}},
+		"bursts": {Bursts: experiment.Bursts{Every: ms(500), For: ms(100), Times: 3}},
+	} {
+		x := load.Profile{Rate: 1000, Arrivals: load.Constant, Warmup: 400 * time.Millisecond, Measure: 2 * time.Second}
+		vary(&x, by)
+		// One at a time: requests by slice of the measure phase.
+		alone := make([]int, x.Measure/slice)
+		for s, at := schedule.New(&x, nil, 0, 1), int64(0); at < int64(x.Warmup+x.Measure); at = s.Next() {
+			if i := (time.Duration(at) - x.Warmup) / slice; at >= int64(x.Warmup) {
+				alone[i]++
+			}
+		}
+		rows := int(x.Measure / slice)
+		owners := plan.Owners(5, members, 4, rows)
+		for _, workers := range []int{1, 2} {
+			all := 0
+			for own := range members {
+				p := x
+				p.Seed = 9
+				s := share{warmup: members * x.Warmup, measure: members * x.Measure, members: members, own: own, table: load.Slices{Length: slice, Owners: owners}}
+				s.apply(&p)
+				counts := make([]int, rows)
+				for w := range workers {
+					for s, at := schedule.New(&p, nil, w, workers), int64(0); at < int64(p.Warmup+p.Measure); at = s.Next() {
+						if at < int64(p.Warmup) {
+							continue
+						}
+						i := int((time.Duration(at) - p.Warmup) / slice)
+						counts[i/members]++
+						all++
+						if owners[i+4*members] != own {
+							t.Fatalf("%s: member %d sends in a slice of member %d", name, own, owners[i+4*members])
+						}
+					}
+				}
+				for row := range rows {
+					// A sine of the load alone begins with its warm-up, 0.4 of a period earlier.
+					want := alone[row]
+					if name == "sine" {
+						want = alone[(row+6)%10]
+					}
+					if math.Abs(float64(counts[row]-want)) > 2 {
+						t.Errorf("%s: member %d sends %v by slice, want %v", name, own, counts, alone)
+						break
+					}
+				}
+			}
+			if want := members * x.Rate * x.Measure.Seconds(); math.Abs(float64(all)-want) > 3 {
+				t.Errorf("%s: %d requests, want %v", name, all, want)
+			}
 		}
 	}
 }

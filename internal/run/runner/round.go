@@ -33,13 +33,16 @@ type share struct {
 	warmup, measure time.Duration
 	table           load.Slices // of nobody: Own is not set
 	own             int         // the member
+	members         int
 }
 
 // apply makes p the load of one member.
 func (s *share) apply(p *load.Profile) {
 	table := s.table
 	table.Own = s.own
+	alone := p.Warmup
 	p.Start, p.Warmup, p.Measure, p.Slices = s.start, s.warmup, s.measure, &table
+	interleave(p, alone, s.members)
 	p.Tail = max(p.Tail, 2*lastRead) // its process must live until the last reading
 }
 
@@ -194,7 +197,8 @@ func (rd *round) warmUp(ctx context.Context) {
 	n := time.Duration(len(members))
 	common := share{
 		warmup: time.Duration(p.Warmup) * n * p.Length, measure: time.Duration(p.Measure) * n * p.Length,
-		table: load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
+		members: len(members),
+		table:   load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
 	}
 	// The processes start one after another and open their connections before the schedule.
 	lead := n * rd.run.Timing.Lead
