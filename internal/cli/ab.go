@@ -34,6 +34,9 @@ type abOptions struct {
 	app      string
 	rate     string
 	platform string
+	// from are results directories to decide again; replayTime is --max-time if it was given.
+	from       []string
+	replayTime time.Duration
 }
 
 // defaultGate is the gate of `tare ab` without --gate.
@@ -54,6 +57,10 @@ Without FILE the load is one service, or --app, behind --mesh. --program, --vers
 experiment file. A single --program or --version is that of B. With FILE, --a and --b
 choose two levels of a factor of the file.
 
+--from decides the gates of recorded runs again, after each of their blocks as the run
+did, with --gate, --detect and --max-time if given. A gate that was chosen after seeing
+the results has no bound on its error.
+
 Exit codes: 0 every gate holds; 4 one is breached; 5 undecided (--undecided pass or fail
 makes it 0 or 4); 1 failed; 2 wrong usage. With --bisect, for git bisect run: 0 holds, 1
 breached, 125 undecided or failed, 255 wrong usage.`,
@@ -61,9 +68,18 @@ breached, 125 undecided or failed, 255 wrong usage.`,
   tare ab --mesh envoy --set b.options.accessLog=true --gate '` + defaultGate + `'
   tare ab --mesh istio --version 1.29.2 --version 1.30.4 --max-time 1h
   tare ab FILE --a mesh=envoy --b mesh=envoy-new --gate '` + metric.Latency + `/p99 < +5%'
+  tare ab --from runs/ab-envoy-20260301T120000Z --gate '` + defaultGate + `' --detect 1%
   git bisect run tare ab --bisect --mesh envoy --program /good/envoy --program ./envoy`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(o.from) > 0 {
+				return nil // further results directories
+			}
+			return cobra.MaximumNArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("max-time") {
+				o.replayTime = o.maxTime
+			}
 			return forBisect(o.bisect, abCommand{c}.ab(cmd.Context(), args, o))
 		},
 	}
@@ -82,6 +98,8 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringVar(&o.app, "app", "echo", "application: `name` or file of a topology")
 	f.StringVar(&o.rate, "rate", "1000", "requests per `second`")
 	f.StringVar(&o.platform, "platform", "", "local or kubernetes; default: the first that the mesh supports, kubernetes with --version")
+	f.StringArrayVar(&o.from, "from", nil, "decide the gates of the runs in these results `directories` again")
+	_ = cmd.MarkFlagDirname("from")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
@@ -121,13 +139,25 @@ func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
 		return console.Usage(fmt.Errorf("--undecided is %q", o.undecided), "write pass or fail")
 	}
-	if len(o.gates) == 0 {
-		o.gates = []string{defaultGate}
-	}
 	for _, g := range o.gates {
 		if _, err := analysis.ParseGate(g); err != nil {
 			return gateMistake(err)
 		}
+	}
+	if len(o.from) > 0 {
+		return c.replay(slices.Concat(o.from, args), o)
+	}
+	study, err := c.study(args, o)
+	if err != nil {
+		return err
+	}
+	return c.runStudy(ctx, study, o.runOptions)
+}
+
+// study is the experiment, with as many blocks as the time allows.
+func (c abCommand) study(args []string, o abOptions) (*Study, error) {
+	if len(o.gates) == 0 {
+		o.gates = []string{defaultGate}
 	}
 	read := c.fromFlags
 	if len(args) == 1 {
@@ -135,21 +165,20 @@ func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 	}
 	pilot, err := read(o, experiment.DecideFrom())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	perBlock := pilot.Plan.Expected / time.Duration(experiment.DecideFrom())
 	blocks := min(int(o.maxTime/max(perBlock, time.Second)), stats.MaxLooks)
 	if blocks < experiment.DecideFrom() {
-		return console.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), experiment.DecideFrom()),
+		return nil, console.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), experiment.DecideFrom()),
 			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (perBlock*time.Duration(experiment.DecideFrom())*3/2).Round(time.Minute)))
 	}
-	seed := fmt.Sprintf("seed=%d", pilot.Experiment.Seed)
-	o.Set = append([]string{seed}, o.Set...)
-	study, err := read(o, blocks)
-	if err != nil {
-		return err
+	same := []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
+	if order := pilot.Experiment.Order; order != "" {
+		same = append(same, "order="+order) // with a seed, the default differs
 	}
-	return c.runStudy(ctx, study, o.runOptions)
+	o.Set = append(same, o.Set...)
+	return read(o, blocks)
 }
 
 // decideField is the field decide of an experiment file.
@@ -271,14 +300,19 @@ func assign(field string, values []string, variants [2]map[string]any) error {
 	return nil
 }
 
-// decided is the exit code of the gates of a run.
-func (c *CommandLine) decided(dir, undecided string) error {
+// decidedIn is the exit code of the gates of a run.
+func (c *CommandLine) decidedIn(dir, undecided string) error {
 	d, r, err := analyse(dir, reportOptions{})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	switch r.Decided() {
+	return c.decided(r.Decided(), undecided)
+}
+
+// decided is the exit code of an outcome.
+func (c *CommandLine) decided(outcome analysis.Outcome, undecided string) error {
+	switch outcome {
 	case analysis.Breached:
 		return &console.ExitError{Code: console.Gate}
 	case analysis.Holds:

@@ -2,12 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 func TestABMistakes(t *testing.T) {
@@ -35,6 +40,57 @@ func runAB(t *testing.T, args ...string) (int, string) {
 	var out bytes.Buffer
 	code := New(console.Console{In: strings.NewReader(""), Out: &out, Err: &out}, nil).Run(t.Context(), append([]string{"ab"}, args...))
 	return code, out.String()
+}
+
+// Flags become an experiment of A, A again and B, with as many blocks as the time allows.
+func TestABStudies(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  []string
+		o     abOptions
+		order string
+		check func(*Study) bool
+	}{
+		"two programs": {nil, abOptions{mesh: []string{"envoy"}, programs: []string{"./old", "new"}}, experiment.OrderInterleaved, func(s *Study) bool {
+			a, b := s.Meshes["envoy-a"].Local.Sidecar.Path, s.Meshes["envoy-b"].Local.Sidecar.Path
+			return filepath.IsAbs(a) && filepath.Base(a) == "old" && b == "new"
+		}},
+		"one program": {nil, abOptions{mesh: []string{"envoy"}, programs: []string{"./new"}}, experiment.OrderInterleaved, func(s *Study) bool {
+			return s.Meshes["envoy-a"].Local.Sidecar.Path == "" && filepath.Base(s.Meshes["envoy-b"].Local.Sidecar.Path) == "new"
+		}},
+		"settings": {nil, abOptions{mesh: []string{"envoy"}, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"a.options.accessLog=false", "b.options.accessLog=true", "b.concurrency=2"}}}},
+			experiment.OrderInterleaved, func(s *Study) bool {
+				a, b := s.Meshes["envoy-a"].Local.Sidecar, s.Meshes["envoy-b"].Local.Sidecar
+				return a.Options["accessLog"].Default == "false" && b.Options["accessLog"].Default == "true" && b.Concurrency == 2 && a.Concurrency != 2
+			}},
+		"a file": {[]string{"../../examples/standard-weight.yaml"}, abOptions{a: "mesh=reference", b: "mesh=reference-500us"}, experiment.OrderInterleaved, func(s *Study) bool {
+			return s.Experiment.Baseline["mesh"] == "reference" && s.Plan.Treatments[2].Factors["mesh"] == "reference-500us"
+		}},
+		"two versions": {nil, abOptions{mesh: []string{"istio"}, versions: []string{"1.29.2", "1.30.4"}, maxTime: 2 * time.Hour}, experiment.OrderTurns, func(s *Study) bool {
+			a, b := s.Experiment.MeshSettings("istio-a"), s.Experiment.MeshSettings("istio-b")
+			return s.Experiment.Platform.Kind == mesh.OnKubernetes && a.Version == "1.29.2" && b.Version == "1.30.4" && a.From == "istio"
+		}},
+		"two option sets on a cluster": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.mtls=PERMISSIVE"}}}},
+			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.MeshSettings("istio-b").Options["mtls"] == "PERMISSIVE" }},
+	} {
+		c.o.app, c.o.rate, c.o.maxTime = "echo", "1000", cmp.Or(c.o.maxTime, 10*time.Minute)
+		s, err := abCommand{testLine(t, nil)}.study(c.args, c.o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		planned := 0
+		for _, tr := range s.Plan.Treatments {
+			if tr.Control || tr.Baseline != "" {
+				planned++
+			}
+		}
+		if !c.check(s) || s.Experiment.Order != c.order || len(s.Plan.Treatments) != 3 || planned != 2 || s.Plan.Expected > c.o.maxTime || s.Plan.Blocks < experiment.DecideFrom() {
+			t.Errorf("%s: order %s, %d treatments, %d blocks in %v: %+v", name, s.Experiment.Order, len(s.Plan.Treatments), s.Plan.Blocks, s.Plan.Expected, s.Experiment.Meshes)
+		}
+		if d := s.Experiment.Decide; len(d.Gates) != 1 || d.Gates[0] != defaultGate || time.Duration(d.Within) != c.o.maxTime {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
 }
 
 // git bisect run: 0 is good, 1 to 127 but 125 bad, 125 skips, above 127 ends.

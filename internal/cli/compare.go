@@ -29,15 +29,19 @@ type compareOptions struct {
 }
 
 func newCompareCommand(c *CommandLine) *cobra.Command {
-	o := compareOptions{format: "text", undecided: "pass"}
+	o := compareOptions{format: "text"}
 	names := acrossFormatNames()
 	cmd := &cobra.Command{
-		Use:   "compare BASE NEW",
-		Short: "Compare two runs, and check the changes against gates",
-		Long: `compare pairs the treatments of two results directories by the levels of their
-factors, and prints each change with an interval. Runs under different conditions
-(machine, kernel, load, phases, topology, mesh definition) are refused with a list
-of the differences, unless --anyway is given.
+		Use:   "compare BASE… NEW",
+		Short: "Compare a run with earlier ones, and check the changes against gates",
+		Long: `compare pairs the treatments of results directories by the levels of their factors,
+and prints each change with an interval. Runs under different conditions (machine,
+kernel, load, phases, topology, mesh definition) are refused with a list of the
+differences, unless --anyway is given.
+
+Runs of the same thing differ from day to day. With one BASE the intervals cover the
+variation within the two runs only. With at least 3, such as those of the last nights,
+the run is the unit and intervals cover the variation from run to run.
 
 A gate bounds the change of a metric, relative or absolute, of all treatments or
 of the named ones:
@@ -47,15 +51,18 @@ of the named ones:
   ` + metric.Rate + ` > -1%
 
 A gate is breached if the whole interval is beyond the bound. It holds if the whole
-interval is within. Otherwise it is undecided, and --gate-undecided sets the outcome.
+interval is within. Otherwise, and with fewer than 3 BASE runs, it is undecided. To
+compare two builds now, use tare ab: it needs no earlier runs.
 
-Exit codes: 0 every gate holds or is undecided; 4 a gate is breached; 1 the runs
-cannot be compared; 2 a mistake in a gate.`,
+Exit codes: 0 every gate holds; 4 a gate is breached; 5 undecided (--gate-undecided
+pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a gate.`,
 		Example: `  tare compare runs/before runs/after
-  tare compare runs/before runs/after --gate '` + metric.CPUPerRequest + `/total < +3%' --format markdown
+  tare compare runs/nightly-* runs/new --gate '` + metric.CPUPerRequest + `/total < +3%' --format markdown
   tare compare runs/before runs/after --anyway --all`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error { return c.compare(args[0], args[1], o) },
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return c.compare(args[:len(args)-1], args[len(args)-1], o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(names, ", "))
@@ -64,7 +71,7 @@ cannot be compared; 2 a mistake in a gate.`,
 	f.BoolVar(&o.anyway, "anyway", false, "compare runs under different conditions")
 	f.Float64Var(&o.confidence, "confidence", 0, "confidence of intervals, such as 0.99; default: the experiment's")
 	f.StringArrayVar(&o.gates, "gate", nil, "bound the change of a metric, such as `'rate > -1%'`; may be repeated")
-	f.StringVar(&o.undecided, "gate-undecided", o.undecided, "outcome of an undecided gate: pass or fail")
+	f.StringVar(&o.undecided, "gate-undecided", o.undecided, "outcome of an undecided gate: pass or fail; default: exit code 5")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("gate-undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -83,12 +90,12 @@ func acrossFormatNames() []string {
 	return names
 }
 
-func (c *CommandLine) compare(base, next string, o compareOptions) error {
+func (c *CommandLine) compare(bases []string, next string, o compareOptions) error {
 	gates, err := o.parse()
 	if err != nil {
 		return err
 	}
-	across, err := compareDirs(base, next, o)
+	across, err := compareDirs(bases, next, o)
 	if err != nil {
 		return err
 	}
@@ -103,7 +110,7 @@ func (c *CommandLine) compare(base, next string, o compareOptions) error {
 
 // parse checks the flags before anything is read.
 func (o compareOptions) parse() ([]analysis.Gate, error) {
-	if o.undecided != "pass" && o.undecided != "fail" {
+	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
 		return nil, console.Usage(fmt.Errorf("--gate-undecided is %q", o.undecided), "write pass or fail")
 	}
 	if o.confidence != 0 && !(o.confidence > 0.5 && o.confidence < 1) {
@@ -133,18 +140,22 @@ func gateMistake(err error) error {
 	return console.Usage(err, hint)
 }
 
-func compareDirs(base, next string, o compareOptions) (*analysis.Across, error) {
-	b, err := result.Open(base)
-	if err != nil {
-		return nil, err
+func compareDirs(bases []string, next string, o compareOptions) (*analysis.Across, error) {
+	var dirs []*result.Dir
+	for _, path := range bases {
+		d, err := result.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		dirs = append(dirs, d)
 	}
-	defer b.Close()
 	n, err := result.Open(next)
 	if err != nil {
 		return nil, err
 	}
 	defer n.Close()
-	return analysis.CompareRuns(b, n, analysis.AcrossOptions{Options: analysis.Options{Confidence: o.confidence}, Anyway: o.anyway})
+	return analysis.CompareRuns(dirs, n, analysis.AcrossOptions{Options: analysis.Options{Confidence: o.confidence}, Anyway: o.anyway})
 }
 
 func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
@@ -187,8 +198,10 @@ func (c *CommandLine) verdictOfGates(a *analysis.Across, o compareOptions) error
 		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are breached", breached, len(a.Gates)), Code: console.Gate}
 	case undecided > 0 && o.undecided == "fail":
 		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided, and --gate-undecided is fail", undecided, len(a.Gates)), Code: console.Gate}
+	case undecided > 0 && o.undecided == "pass":
+		c.Notef("%d of %d gate checks are undecided, and pass (--gate-undecided pass)", undecided, len(a.Gates))
 	case undecided > 0:
-		fmt.Fprintf(c.Err, "tare: %d of %d gate checks are undecided and pass; with --gate-undecided fail they would fail\n", undecided, len(a.Gates))
+		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided", undecided, len(a.Gates)), Code: console.Undecided}
 	}
 	return nil
 }

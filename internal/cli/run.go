@@ -164,7 +164,7 @@ func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) 
 		err = reported
 	}
 	if err == nil && len(study.Experiment.Decide.Gates) > 0 {
-		return c.decided(dir.Path(), o.undecided)
+		return c.decidedIn(dir.Path(), o.undecided)
 	}
 	if err == nil && summary.Failed+summary.Invalid > 0 {
 		err = &console.ExitError{Err: fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",

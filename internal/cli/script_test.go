@@ -33,7 +33,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// writeStudy accepts the keys seed, blocks, noise, data (factor on the data plane's CPU), base (factor on the application's), median.
+// writeStudy accepts the keys seed, blocks, noise, data (factor on the data plane's CPU), base (factor on the application's), median,
+// machine (factor on every cost).
 func writeStudy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: study DIR [KEY=VALUE]…")
@@ -54,6 +55,8 @@ func writeStudy(ts *testscript.TestScript, neg bool, args []string) {
 				truth.AppUS *= v
 			case "median":
 				truth.MedianMS *= v
+			case "machine":
+				truth.AppUS, truth.DataUS, truth.LoadUS, truth.MedianMS = truth.AppUS*v, truth.DataUS*v, truth.LoadUS*v, truth.MedianMS*v
 			}
 		}
 		switch key {

@@ -10,9 +10,9 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// stopRule returns the reason to stop after a block, or "" to continue; nil: run every block. It is here because neither the
+// stopRule returns why to stop after a block, or no reason to continue; nil: run every block. It is here because neither the
 // runner nor analysis may know the other: both know the results directory.
-func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func(block int) (string, error) {
+func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func(block int) (result.Stopped, error) {
 	b := x.Blocks
 	if len(x.Decide.Gates) > 0 {
 		return decisionRule(dir, x.Decide, post)
@@ -20,41 +20,68 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 	if b.Until == nil {
 		return nil
 	}
-	return func(block int) (string, error) {
+	return func(block int) (stop result.Stopped, err error) {
 		reachedAt := block - stats.ExtraBlocks
 		if reachedAt < b.Min {
-			return "", nil
+			return stop, nil
 		}
 		r, err := analysis.Analyze(dir, analysis.Options{Blocks: reachedAt})
 		if err != nil || r.Stopping == nil || !r.Stopping.Reached {
-			return "", err
+			return stop, err
 		}
-		return fmt.Sprintf("after block %d %s; %d more were run, as the rule has it", reachedAt, r.Stopping.Words(), stats.ExtraBlocks), nil
+		stop.Why = fmt.Sprintf("after block %d %s; %d more were run, as the rule has it", reachedAt, r.Stopping.Words(), stats.ExtraBlocks)
+		return stop, nil
 	}
 }
 
 // decisionRule ends the run when every gate is decided, or when another block would last beyond the time given.
-func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(block int) (string, error) {
+func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(block int) (result.Stopped, error) {
 	begun, first := time.Now(), 0
-	return func(block int) (string, error) {
+	return func(block int) (result.Stopped, error) {
 		if first == 0 {
 			first = block
 		}
-		r, err := analysis.Analyze(dir, analysis.Options{Blocks: block})
+		looks, err := analysis.NewLooks(dir, analysis.Options{})
 		if err != nil {
-			return "", err
-		}
-		for i := range r.Decisions {
-			post(fmt.Sprintf("block %d: %s", block, r.Decisions[i].Words()))
-		}
-		if r.Decided() != analysis.Undecided {
-			return "every gate is decided: " + string(r.Decided()), nil
+			return result.Stopped{}, err
 		}
 		passed := time.Since(begun)
 		next := passed / time.Duration(block-first+1)
-		if d.Within > 0 && passed+next > time.Duration(d.Within) {
-			return fmt.Sprintf("undecided after %v, and another block would last beyond %v", passed.Round(time.Second), d.Within), nil
+		l := look{looks: looks, block: block, timeIsOver: d.Within > 0 && passed+next > time.Duration(d.Within)}
+		stop, err := l.decide()
+		for i := range l.decisions {
+			post(fmt.Sprintf("block %d: %s", block, l.decisions[i].Words()))
 		}
-		return "", nil
+		if stop.Why == timeOver {
+			stop.Why = fmt.Sprintf("%s after %v, and another block would last beyond %v", analysis.Decided(l.decisions), passed.Round(time.Second), d.Within)
+		}
+		return stop, err
 	}
+}
+
+// timeOver is why a run without a decision ends.
+const timeOver = "time is over"
+
+// look is a look at the gates after a block, of a run or of its replay.
+type look struct {
+	looks      *analysis.Looks
+	block      int
+	timeIsOver bool
+	decisions  []analysis.Decision // out
+}
+
+// decide ends the run if every gate is decided, or if the time is over. Then it looks for the last time: the end does
+// not depend on the results.
+func (l *look) decide() (stop result.Stopped, err error) {
+	if l.decisions, err = l.looks.At(l.block, false); err != nil {
+		return stop, err
+	}
+	if outcome := analysis.Decided(l.decisions); outcome != analysis.Undecided {
+		return result.Stopped{Why: "every gate is decided: " + string(outcome)}, nil
+	}
+	if !l.timeIsOver {
+		return stop, nil
+	}
+	l.decisions, err = l.looks.At(l.block, true)
+	return result.Stopped{Why: timeOver, Last: true}, err
 }

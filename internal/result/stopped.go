@@ -15,6 +15,8 @@ type Stopped struct {
 	At     time.Time `json:"at"`
 	Block  int       `json:"block"` // the last block that ran
 	Why    string    `json:"why"`
+	// Last: the end did not depend on the results, so the look after Block is the last of a sequential test.
+	Last bool `json:"last,omitempty"`
 }
 
 // Stop records that the run ends after s.Block.

@@ -11,7 +11,6 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -33,16 +32,19 @@ type Side struct {
 	Count      Count  `json:"count"`
 }
 
-// Across is the change from one run to another. Trials of two runs share no block,
-// so they cannot be paired: intervals are Welch's, over the trials of both. They
-// cover the variation within the runs. Any other change between the runs is part of
-// the difference.
+// Across is the change from earlier runs to a new one. Trials of two runs share no block, so they cannot be paired.
+//
+// With one base run, intervals are Welch's, over the trials of both. They cover the variation within the two runs.
+// Any other change between them, such as another day, is part of the difference. With at least [stats.MinN] base
+// runs the run is the unit, and intervals cover the variation from run to run as well.
 type Across struct {
 	Schema     string  `json:"schema"`
 	Method     Method  `json:"method"` // always unpaired
 	Confidence float64 `json:"confidence"`
-	Base       Side    `json:"base"`
+	Base       Side    `json:"base"` // of several: the last that was given
 	New        Side    `json:"new"`
+	// BaseRuns are the base runs if there are several. Base values are then means over them.
+	BaseRuns []Side `json:"base_runs,omitempty"`
 	// Obstacles are reasons not to compare the two; empty unless the options insist.
 	Obstacles []Distinction `json:"obstacles"`
 	// Distinctions are differences that may be the subject of the comparison: versions, the number of blocks.
@@ -55,72 +57,58 @@ type Across struct {
 	Warnings     []Warning      `json:"warnings"`
 }
 
-// Change is one metric of one treatment in the new run against the base run.
-type Change struct {
-	Treatment string       `json:"treatment"`
-	Factors   plan.Factors `json:"factors"`
-	Control   bool         `json:"control,omitempty"`
-	// Reference marks a treatment that others are compared with in its own run. It
-	// holds no mesh, as a rule: when it moves the machine or the application did.
-	Reference  bool            `json:"reference,omitempty"`
-	Metric     string          `json:"metric"`
-	Unit       string          `json:"unit"`
-	Base       *float64        `json:"base,omitempty"` // mean over valid trials
-	New        *float64        `json:"new,omitempty"`
-	NBase      int             `json:"n_base"`
-	NNew       int             `json:"n_new"`
-	Difference *stats.Interval `json:"difference,omitempty"` // new minus base
-	Ratio      *stats.Interval `json:"ratio,omitempty"`      // new over base
-	P          *float64        `json:"p,omitempty"`
-	// OnRatio: P is of the ratio instead, as for latencies.
-	OnRatio    bool      `json:"on_ratio,omitempty"`
-	PAdjusted  *float64  `json:"p_adjusted,omitempty"`
-	Family     Family    `json:"family"`
-	Detectable *float64  `json:"detectable,omitempty"`
-	Smallest   *Smallest `json:"smallest,omitempty"`
-	Verdict    Verdict   `json:"verdict"`
-	Warnings   []Warning `json:"warnings"`
-
-	constant bool // neither side has any spread
-	test     stats.Result
+// earlier is one of the base runs.
+type earlier struct {
+	dir    *result.Dir
+	report *Report
 }
 
-// CompareRuns computes the changes from base to next. It refuses runs with other
+// CompareRuns computes the changes from the base runs to next. It refuses runs with other
 // differences with a [*NotComparable], unless Anyway is set.
-func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
-	obstacles, distinctions, err := distinguish(base, next)
-	if err != nil {
-		return nil, err
-	}
-	b, err := Analyze(base, o.Options)
-	if err != nil {
-		return nil, err
-	}
+func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Across, error) {
 	n, err := Analyze(next, o.Options)
 	if err != nil {
 		return nil, err
 	}
-	obstacles = append(obstacles, loadObstacles(obstacles, b.Setup, n.Setup)...)
-	if len(obstacles) > 0 && !o.Anyway {
-		return nil, &NotComparable{Base: base.Path(), New: next.Path(), Obstacles: obstacles,
-			Hinted: hint.Hinted{Text: "run both under the same conditions, or use --anyway: the difference is then that of everything listed"}}
-	}
 	a := &Across{
-		Schema: AcrossSchema, Method: Unpaired, Confidence: math.Min(b.Confidence, n.Confidence),
-		Base:         Side{base.Path(), b.Experiment, b.Setup, b.Count},
-		New:          Side{next.Path(), n.Experiment, n.Setup, n.Count},
-		Obstacles:    append([]Distinction{}, obstacles...),
-		Distinctions: append([]Distinction{}, distinctions...),
-		OnlyBase:     []string{}, OnlyNew: []string{}, Changes: []Change{}, Gates: []GateCheck{}, Warnings: []Warning{},
+		Schema: AcrossSchema, Method: Unpaired, Confidence: n.Confidence, New: Side{next.Path(), n.Experiment, n.Setup, n.Count},
+		Obstacles: []Distinction{}, Distinctions: []Distinction{},
+		OnlyBase: []string{}, OnlyNew: []string{}, Changes: []Change{}, Gates: []GateCheck{}, Warnings: []Warning{},
+	}
+	var runs []earlier
+	for _, base := range bases {
+		b, err := Analyze(base, o.Options)
+		if err != nil {
+			return nil, err
+		}
+		obstacles, distinctions, err := distinguish(base, next)
+		if err != nil {
+			return nil, err
+		}
+		obstacles = append(obstacles, loadObstacles(obstacles, b.Setup, n.Setup)...)
+		if len(obstacles) > 0 && !o.Anyway {
+			return nil, &NotComparable{Base: base.Path(), New: next.Path(), Obstacles: obstacles,
+				Hinted: hint.Hinted{Text: "run both under the same conditions, or use --anyway: the difference is then that of everything listed"}}
+		}
+		a.Obstacles, a.Distinctions = withOthers(a.Obstacles, obstacles), withOthers(a.Distinctions, distinctions)
+		a.Confidence = math.Min(a.Confidence, b.Confidence)
+		a.Base = Side{base.Path(), b.Experiment, b.Setup, b.Count}
+		a.BaseRuns = append(a.BaseRuns, a.Base)
+		runs = append(runs, earlier{base, b})
+	}
+	if len(runs) == 1 {
+		a.BaseRuns = nil
+	} else if err := distinct(append(slices.Clone(runs), earlier{next, n})); err != nil {
+		return nil, err
 	}
 	if o.Confidence > 0 {
 		a.Confidence = o.Confidence
 	}
-	a.match(base.Plan(), next.Plan(), b, n)
+	a.match(runs, earlier{next, n})
 	for _, side := range []struct {
 		dir  string
 		only []string
-	}{{base.Path(), a.OnlyBase}, {next.Path(), a.OnlyNew}} {
+	}{{a.Base.Dir, a.OnlyBase}, {next.Path(), a.OnlyNew}} {
 		if len(a.Changes) == 0 && len(side.only) == 0 {
 			return nil, hint.New("`tare report "+side.dir+"` has the reasons", "%s has no valid trial to compare", side.dir)
 		}
@@ -130,33 +118,77 @@ func CompareRuns(base, next *result.Dir, o AcrossOptions) (*Across, error) {
 			"the two runs have no treatment in common: one has %s, the other %s", listed(a.OnlyBase, 4), listed(a.OnlyNew, 4))
 	}
 	a.adjust()
-	a.warn(b, n)
+	a.warn(runs, n)
 	return a, nil
 }
 
-// match pairs the treatments of both runs.
-func (a *Across) match(basePlan, newPlan plan.Plan, b, n *Report) {
-	key := keyOf(basePlan, newPlan)
+// withOthers is all with those of more that it lacks.
+func withOthers(all, more []Distinction) []Distinction {
+	for _, d := range more {
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// distinct refuses a run that occurs twice, as itself or as a copy: it has no variation to itself.
+func distinct(runs []earlier) error {
+	seen := map[string]string{}
+	for _, r := range runs {
+		var figures strings.Builder
+		for i := range r.report.Trials {
+			fmt.Fprint(&figures, r.report.Trials[i].Metrics) // maps are printed in the order of their keys
+		}
+		if other, twice := seen[figures.String()]; twice {
+			return hint.New("give each run once, and the new one last", "%s and %s contain the same run", other, r.dir.Path())
+		}
+		seen[figures.String()] = r.dir.Path()
+	}
+	return nil
+}
+
+// match pairs the treatments of all runs.
+func (a *Across) match(runs []earlier, next earlier) {
+	newPlan := next.dir.Plan()
+	plans := []plan.Plan{newPlan}
+	for _, r := range runs {
+		plans = append(plans, r.dir.Plan())
+	}
+	key := keyOf(plans...)
 	partner := map[string]plan.Treatment{}
 	for _, t := range newPlan.Treatments {
 		partner[key(t)] = t
 	}
+	last := plans[len(plans)-1]
 	references := map[string]bool{}
-	for _, t := range basePlan.Treatments {
+	for _, t := range last.Treatments {
 		if !t.Control { // the A/A pair of a mesh makes it no reference
 			references[t.Baseline] = true
 		}
 	}
-	baseTrials, newTrials := validTrials(b), validTrials(n)
+	trials := make([]map[string][]Trial, len(runs)) // by key
+	for i, r := range runs {
+		trials[i] = map[string][]Trial{}
+		valid := validTrials(r.report)
+		for _, t := range r.dir.Plan().Treatments {
+			trials[i][key(t)] = valid[t.ID]
+		}
+	}
+	newTrials := validTrials(next.report)
 	taken := map[string]bool{}
-	for _, t := range basePlan.Treatments {
+	for _, t := range last.Treatments {
 		p, ok := partner[key(t)]
 		if !ok {
 			a.OnlyBase = append(a.OnlyBase, t.ID)
 			continue
 		}
 		taken[p.ID] = true
-		a.changes(t, references[t.ID], baseTrials[t.ID], newTrials[p.ID])
+		var base [][]Trial
+		for i := range runs {
+			base = append(base, trials[i][key(t)])
+		}
+		a.changes(t, references[t.ID], base, newTrials[p.ID])
 	}
 	for _, t := range newPlan.Treatments {
 		if !taken[t.ID] {
@@ -207,57 +239,6 @@ func valuesOf(trials []Trial, name string) []float64 {
 	return values
 }
 
-// changes are all metrics of one treatment known on at least one side.
-func (a *Across) changes(t plan.Treatment, reference bool, base, next []Trial) {
-	for _, m := range metric.Known(append(metricsOf(base), metricsOf(next)...)...) {
-		b, n := valuesOf(base, m.Name), valuesOf(next, m.Name)
-		c := Change{
-			Treatment: t.ID, Factors: t.Factors, Control: t.Control, Reference: reference, Metric: m.Name, Unit: m.Unit,
-			NBase: len(b), NNew: len(n), Base: number(stats.Mean(b)), New: number(stats.Mean(n)),
-			Family: familyOf(m, t.Control), Verdict: Insufficient,
-			Warnings: union(metricWarnings(base, m.Name), metricWarnings(next, m.Name)),
-		}
-		c.fill(b, n, a.Confidence, m.Judged)
-		a.Changes = append(a.Changes, c)
-	}
-}
-
-func (c *Change) fill(base, next []float64, confidence float64, judged metric.Judgement) {
-	if len(base) == 0 || len(next) == 0 {
-		c.Warnings = append(c.Warnings, Warning{Code: "unknown-on-one-side", Message: c.Metric + " is known in one of the two runs only",
-			Hint: "see the reports of the two runs"})
-		return
-	}
-	d := stats.Welch(next, base, confidence)
-	c.Difference, c.P, c.test = &d.Interval, d.P, d
-	if v, ok := stats.WelchDetectable(next, base, 1-confidence, stats.Power); ok {
-		c.Detectable = &v
-	}
-	if w, ok := absent(d.Why, d.N, "trials of the run that has fewer"); ok {
-		c.Warnings = append(c.Warnings, w)
-	}
-	if r := stats.WelchRatio(next, base, confidence); !math.IsNaN(r.Estimate) {
-		c.Ratio = &r.Interval
-		if judged == metric.ByRatio && r.P != nil {
-			c.P, c.OnRatio, c.test = r.P, true, r
-		}
-	}
-	if d.Why == stats.NoSpread {
-		c.constant, c.Verdict = true, NotShown
-		if exact := stats.ExactApart(len(next), len(base)); !isZero(d.Estimate, next[0], base[0]) {
-			c.P = &exact
-		}
-	}
-}
-
-// direction is above zero if the new run is higher.
-func (c *Change) direction() float64 {
-	if c.OnRatio {
-		return c.Ratio.Estimate - 1
-	}
-	return c.Difference.Estimate
-}
-
 // adjust corrects p-values as in a report, in each family separately.
 func (a *Across) adjust() {
 	a.Families = map[Family]int{}
@@ -282,7 +263,7 @@ func (a *Across) adjust() {
 }
 
 // warn adds the limits of the comparison.
-func (a *Across) warn(b, n *Report) {
+func (a *Across) warn(runs []earlier, n *Report) {
 	for _, d := range a.Obstacles {
 		a.Warnings = append(a.Warnings, Warning{Code: "not-comparable", Message: d.String(),
 			Hint: "this may cause the difference: run both under the same conditions"})
@@ -303,23 +284,31 @@ func (a *Across) warn(b, n *Report) {
 			Message: fmt.Sprintf("not compared: %s", listed(append(slices.Clone(a.OnlyBase), a.OnlyNew...), 6)),
 			Hint:    "they are in one of the two runs only"})
 	}
-	for _, side := range []struct {
-		name string
-		r    *Report
-	}{{"base", b}, {"new", n}} {
-		c := side.r.Count
-		if c.Used < c.Planned {
-			a.Warnings = append(a.Warnings, Warning{Code: "trials-lost", Trials: c.Planned - c.Used,
-				Message: fmt.Sprintf("of the %s run %d of %d trials are used (%d invalid, %d failed, %d not recorded)", side.name, c.Used, c.Planned, c.Invalid, c.Failed, c.Missing),
-				Hint:    "see its report"})
+	name := func(r earlier) string {
+		if len(runs) > 1 {
+			return "base run " + r.dir.Path()
 		}
-		for _, w := range distrusted(side.r) {
-			w.Message = fmt.Sprintf("%s run: %s", side.name, w.Message)
-			a.Warnings = append(a.Warnings, w)
-		}
+		return "base run"
 	}
+	for _, r := range runs {
+		a.warnOf(name(r), r.report)
+	}
+	a.warnOf("new run", n)
 	if !slices.ContainsFunc(a.Changes, func(c Change) bool { return c.Base == nil || c.New == nil || *c.Base != *c.New }) {
 		a.Warnings = append(a.Warnings, Warning{Code: "same-run", Message: "every figure is the same to the last digit: both directories contain the same run", Hint: "give two runs"})
+	}
+}
+
+// warnOf adds the limits of one of the runs.
+func (a *Across) warnOf(name string, r *Report) {
+	if c := r.Count; c.Used < c.Planned {
+		a.Warnings = append(a.Warnings, Warning{Code: "trials-lost", Trials: c.Planned - c.Used,
+			Message: fmt.Sprintf("of the %s %d of %d trials are used (%d invalid, %d failed, %d not recorded)", name, c.Used, c.Planned, c.Invalid, c.Failed, c.Missing),
+			Hint:    "see its report"})
+	}
+	for _, w := range distrusted(r) {
+		w.Message = fmt.Sprintf("%s: %s", name, w.Message)
+		a.Warnings = append(a.Warnings, w)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestChangesAreJudgedAsInAReport(t *testing.T) {
 	}{{metric.Latency + "/p99", true}, {metric.Memory + "/data", false}} {
 		m, _ := metric.Lookup(c.name)
 		x := Change{Metric: c.name}
-		x.fill(base, next, 0.95, m.Judged)
+		x.fill([][]float64{base}, next, 0.95, m.Judged)
 		want := stats.Welch(next, base, 0.95).P
 		if c.onRatio {
 			want = stats.WelchRatio(next, base, 0.95).P
@@ -29,8 +29,8 @@ func TestChangesAreJudgedAsInAReport(t *testing.T) {
 		}
 	}
 	a := &Across{Confidence: 0.95, Changes: []Change{{Family: Headline}, {Family: Headline}}}
-	a.Changes[0].fill([]float64{5, 5, 5}, []float64{6, 6, 6}, 0.95, metric.ByDifference)
-	a.Changes[1].fill([]float64{5, 5, 5}, []float64{5, 5, 5}, 0.95, metric.ByDifference)
+	a.Changes[0].fill([][]float64{{5, 5, 5}}, []float64{6, 6, 6}, 0.95, metric.ByDifference)
+	a.Changes[1].fill([][]float64{{5, 5, 5}}, []float64{5, 5, 5}, 0.95, metric.ByDifference)
 	a.adjust()
 	if c := a.Changes[0]; c.P == nil || math.Abs(*c.P-0.1) > 1e-9 || c.PAdjusted == nil || c.Verdict != NotShown {
 		t.Errorf("three against three equal trials: %+v", c)

@@ -29,6 +29,11 @@ type Options struct {
 	Attribute func(mesh.Task) mesh.Task
 	// Baseline names levels, by factor, that every other treatment is compared with; empty: the plan's.
 	Baseline map[string]string
+	// Gates are decided instead of the experiment's, with Detect; none: the experiment's.
+	Gates  []string
+	Detect float64 // share
+	// LastLook marks the look after the last of Blocks as the last one of the gates: the run ended there by time.
+	LastLook bool
 }
 
 const defaultConfidence = 0.95
@@ -56,9 +61,27 @@ type header struct {
 // Analyze computes the answer of a results directory. The directory may be of a
 // run in progress or of an interrupted run: missing trials are counted.
 func Analyze(d *result.Dir, opts Options) (*Report, error) {
+	a, err := measured(d, opts)
+	if err != nil {
+		return nil, err
+	}
+	r := a.report()
+	if r.Decisions, err = a.decisions(); err != nil {
+		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
+	}
+	r.Configurations = a.configurations(func(id string) string { return d.TrialFile(id, result.ProvenanceDir) })
+	r.Warnings = append(r.Warnings, sameConfigurations(r.Configurations)...)
+	return r, nil
+}
+
+// measured reads a results directory, and computes the metrics of its trials.
+func measured(d *result.Dir, opts Options) (*analysis, error) {
 	var head header
 	if err := yaml.Unmarshal(d.Experiment(), &head); err != nil {
 		return nil, fmt.Errorf("analyse %s: read %s: %w", d.Path(), result.ExperimentFile, err)
+	}
+	if len(opts.Gates) > 0 {
+		head.Decide.Gates, head.Decide.Detect = opts.Gates, experiment.Share(opts.Detect)
 	}
 	records, err := d.Records()
 	if err != nil {
@@ -74,6 +97,9 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
 	a.limit(opts.Blocks)
+	if opts.LastLook {
+		a.lastLook = a.plan.Blocks
+	}
 	if a.margin = opts.SameWithin; a.margin == 0 {
 		a.margin = float64(head.Equivalence)
 	}
@@ -96,13 +122,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return func(id string) string { return d.TrialFile(id, name) }
 	}
 	a.measure(fileOf(result.LatencyFile), fileOf(result.SlicesFile))
-	r := a.report()
-	if r.Decisions, err = a.decisions(); err != nil {
-		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
-	}
-	r.Configurations = a.configurations(func(id string) string { return d.TrialFile(id, result.ProvenanceDir) })
-	r.Warnings = append(r.Warnings, sameConfigurations(r.Configurations)...)
-	return r, nil
+	return a, nil
 }
 
 // reattribute changes the planes of recorded tasks, in memory only. The warnings of the run remain.
@@ -132,6 +152,7 @@ type run struct {
 	trials      []Trial // as records, in the same order
 	assumed     bool    // the baseline is the first mesh, since there is none without a mesh
 	planned     int     // blocks; a run that stopped early has fewer
+	lastLook    int     // block after which gates are decided for the last time; 0: none
 	why         string  // the reason for stopping early
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // withControls is a study with an A/A pair of the mesh beside that of none.
@@ -44,7 +45,7 @@ func TestControlOfAMesh(t *testing.T) {
 	}
 	// A mesh with a control is no reference: its change is not one of the machine.
 	base, next := withControls(1, 1).Write(t, filepath.Join(t.TempDir(), "a")), withControls(2, 1.5).Write(t, filepath.Join(t.TempDir(), "b"))
-	a, err := analysis.CompareRuns(base, next, analysis.AcrossOptions{})
+	a, err := analysis.CompareRuns([]*result.Dir{base}, next, analysis.AcrossOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

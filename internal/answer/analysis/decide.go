@@ -34,6 +34,10 @@ type Decision struct {
 	Change *stats.Interval `json:"change,omitempty"`
 	Pairs  int             `json:"pairs"`
 	Max    int             `json:"max"` // planned
+	// Last: it was the last look, which spends the error that is left.
+	Last bool `json:"last,omitempty"`
+	// Lost are the blocks without a pair, with the reason.
+	Lost []LostPair `json:"lost,omitempty"`
 	// A and B are the means of the baseline and of the treatment, in the metric's unit.
 	A *float64 `json:"a,omitempty"`
 	B *float64 `json:"b,omitempty"`
@@ -82,9 +86,10 @@ func (a *analysis) decisions() (all []Decision, err error) {
 		}
 	}
 	for _, c := range due {
-		w := gateTest{gate: c.gate, detect: float64(a.header.Decide.Detect), looks: max(a.planned, a.plan.Blocks), tests: len(due)}
+		w := gateTest{gate: c.gate, detect: float64(a.header.Decide.Detect), looks: max(a.planned, a.plan.Blocks), tests: len(due), last: a.isLastLook()}
 		p := a.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
 		d := w.decide(p.treatment, p.baseline)
+		d.Lost = a.lostPairs(c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
 		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
 		d.MorePairs = d.morePairs()
 		d.Minutes = float64(d.MorePairs) * a.blockTime().Minutes()
@@ -118,6 +123,15 @@ type gateTest struct {
 	detect float64 // share
 	looks  int     // planned pairs
 	tests  int     // gates and treatments of the run
+	last   bool    // no pair will follow
+}
+
+// spending is the test of a hypothesis at level alpha after pairs of the planned ones.
+func (w gateTest) spending(pairs int, alpha float64) stats.Spending {
+	if w.last {
+		return stats.NewSpendingUntil(experiment.DecideFrom(), w.looks, pairs, alpha)
+	}
+	return stats.NewSpending(experiment.DecideFrom(), w.looks, alpha)
 }
 
 // decide judges pairs of values by block, treatment and baseline. A false breach, with the true change at the limit
@@ -127,7 +141,7 @@ type gateTest struct {
 func (w gateTest) decide(treatment, baseline []float64) Decision {
 	g := w.gate
 	m, _ := metric.Lookup(g.Metric)
-	d := Decision{Gate: g.Text, Metric: g.Metric, Outcome: Undecided, Unit: m.Unit, Upper: g.Upper, Limit: g.Limit, Pairs: len(treatment), Max: w.looks}
+	d := Decision{Gate: g.Text, Metric: g.Metric, Outcome: Undecided, Unit: m.Unit, Upper: g.Upper, Limit: g.Limit, Pairs: len(treatment), Max: w.looks, Last: w.last}
 	limit, beyond := g.Limit, g.Limit
 	sign := 1.0
 	if !g.Upper {
@@ -153,8 +167,8 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 		a, b := stats.Mean(baseline), stats.Mean(treatment)
 		d.A, d.B = &a, &b
 	}
-	hold := stats.NewSpending(experiment.DecideFrom(), w.looks, decisionError).Bounds(changes)
-	breach := stats.NewSpending(experiment.DecideFrom(), w.looks, decisionError/float64(max(w.tests, 1))).Bounds(changes)
+	hold := w.spending(len(changes), decisionError).Bounds(changes)
+	breach := w.spending(len(changes), decisionError/float64(max(w.tests, 1))).Bounds(changes)
 	d.Change = w.shown(hold.Interval)
 	if len(changes) >= experiment.DecideFrom() && hold.Why == stats.NoSpread {
 		d.Why = "all blocks agree to the last digit: the metric is coarser than the difference"
@@ -174,10 +188,13 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 	return d
 }
 
+// maxMorePairs bounds what is called in reach.
+const maxMorePairs = 1000
+
 // morePairs is the number of pairs to decide the gate four times in five, if the observed difference is the true one.
 func (d *Decision) morePairs() int {
 	needed, ok := stats.BlocksFor(d.distance, 2*decisionError, stats.Power)
-	if !ok {
+	if !ok || needed > maxMorePairs {
 		return 0
 	}
 	return max(needed-d.Pairs, 1)
@@ -197,23 +214,6 @@ func (w gateTest) shown(i stats.Interval) *stats.Interval {
 		ratio.Low, ratio.High = &low, &high
 	}
 	return percent(ratio)
-}
-
-// Decided is the outcome of all gates together: breached if any is, holds if all hold.
-func (r *Report) Decided() Outcome {
-	out := Holds
-	for _, d := range r.Decisions {
-		switch d.Outcome {
-		case Breached:
-			return Breached
-		case Undecided:
-			out = Undecided
-		}
-	}
-	if len(r.Decisions) == 0 {
-		return Undecided
-	}
-	return out
 }
 
 // Words are a decision in a line.

@@ -23,13 +23,15 @@ func TestDecisionErrors(t *testing.T) {
 		change, detect  float64 // true change; share
 		noise           float64 // of a pair
 		breached, holds [2]float64
+		ends            int // pairs after which the time is over; 0: all
 	}{
-		{"at the limit", 0.02, 0, 0.02, [2]float64{0, 0.05}, [2]float64{0, 0.05}},
-		{"at the limit and detect", 0.04, 0.02, 0.02, [2]float64{0.9, 1}, [2]float64{0, 0.05}},
-		{"at the limit with detect", 0.02, 0.02, 0.02, [2]float64{0, 0.05}, [2]float64{0.9, 1}},
-		{"no difference", 0, 0, 0.02, [2]float64{0, 0.01}, [2]float64{0.9, 1}},
-		{"twice the limit", 0.04, 0, 0.02, [2]float64{0.9, 1}, [2]float64{0, 0.01}},
-		{"no difference, much noise", 0, 0, 0.1, [2]float64{0, 0.05}, [2]float64{0, 0.5}},
+		{"at the limit", 0.02, 0, 0.02, [2]float64{0, 0.05}, [2]float64{0, 0.05}, 0},
+		{"at the limit, time over", 0.02, 0, 0.02, [2]float64{0.04, 0.05}, [2]float64{0.04, 0.05}, 10},
+		{"at the limit and detect", 0.04, 0.02, 0.02, [2]float64{0.9, 1}, [2]float64{0, 0.05}, 0},
+		{"at the limit with detect", 0.02, 0.02, 0.02, [2]float64{0, 0.05}, [2]float64{0.9, 1}, 0},
+		{"no difference", 0, 0, 0.02, [2]float64{0, 0.01}, [2]float64{0.9, 1}, 0},
+		{"twice the limit", 0.04, 0, 0.02, [2]float64{0.9, 1}, [2]float64{0, 0.01}, 0},
+		{"no difference, much noise", 0, 0, 0.1, [2]float64{0, 0.05}, [2]float64{0, 0.5}, 0},
 	} {
 		r := rand.New(rand.NewPCG(3, 5))
 		w := gateTest{gate: gate, detect: c.detect, looks: 30, tests: 1}
@@ -37,10 +39,15 @@ func TestDecisionErrors(t *testing.T) {
 		for range rounds {
 			var a, b []float64
 			outcome := Undecided
-			for len(a) < w.looks && outcome == Undecided {
+			end := w.looks
+			if c.ends > 0 {
+				end = c.ends
+			}
+			for len(a) < end && outcome == Undecided {
 				machine := 400 * (1 + 0.1*r.NormFloat64()) // differs between blocks, and is the same for both
 				a = append(a, machine)
 				b = append(b, machine*(1+c.change)*math.Exp(c.noise*r.NormFloat64()))
+				w.last = len(a) == end
 				outcome = w.decide(b, a).Outcome
 			}
 			count[outcome] += 1 / float64(rounds)

@@ -268,7 +268,17 @@ type GateCheck struct {
 	Why     string          `json:"why,omitempty"` // the outcome is undecided, or its basis
 }
 
+// check judges a change by the gate. The trials of two runs are no sample of one distribution: runs of the same thing
+// differ by the day, and a gate on them needs the variation from run to run.
 func (g Gate) check(c *Change) GateCheck {
+	out := g.judgeChange(c)
+	if c.Difference != nil && c.BaseRuns < stats.MinN {
+		out.Outcome, out.Why = CannotTell, fmt.Sprintf("compare within one run, see tare ab, or give at least %d base runs", stats.MinN)
+	}
+	return out
+}
+
+func (g Gate) judgeChange(c *Change) GateCheck {
 	out := GateCheck{
 		Gate: g.Text, Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Limit: g.Limit, Unit: c.Unit, Upper: g.Upper,
 		Change: c.Difference, Outcome: CannotTell,
@@ -288,10 +298,10 @@ func (g Gate) check(c *Change) GateCheck {
 	case c.constant:
 		out.Outcome, out.Why = g.judge(out.Change.Estimate, out.Change.Estimate), "all trials of each run agree to the last digit"
 	case !out.Change.Known():
-		out.Why = fmt.Sprintf("no interval: %d and %d trials, and it needs %d of each", c.NBase, c.NNew, stats.MinN)
+		out.Why = "it has no interval"
 	default:
 		if out.Outcome = g.judge(*out.Change.Low, *out.Change.High); out.Outcome == CannotTell {
-			out.Why = "the limit lies inside the interval: more blocks would narrow it"
+			out.Why = "the limit lies inside the interval: more base runs would narrow it"
 		}
 	}
 	return out

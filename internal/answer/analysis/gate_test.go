@@ -111,10 +111,15 @@ func TestGateOutcome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.c.BaseRuns = stats.MinN
 		if got := g.check(&c.c); got.Outcome != c.want {
 			t.Errorf("%s of %+v: %s (%s), want %s", c.gate, c.c, got.Outcome, got.Why, c.want)
 		} else if got.Outcome == CannotTell && got.Why == "" {
 			t.Errorf("%s of %+v: no reason", c.gate, c.c)
+		}
+		c.c.BaseRuns = stats.MinN - 1
+		if got := g.check(&c.c); got.Outcome != CannotTell || c.c.Difference != nil && !strings.Contains(got.Why, "see tare ab") {
+			t.Errorf("%s of %+v with two base runs: %s (%s)", c.gate, c.c, got.Outcome, got.Why)
 		}
 	}
 }

@@ -36,12 +36,14 @@ type Stopping struct {
 
 // stopped cuts the plan at the block after which the run stopped early.
 func (d *run) stopped(dir *result.Dir) error {
-	d.planned = d.plan.Blocks
+	d.planned, d.lastLook = d.plan.Blocks, d.plan.Blocks
 	s, err := dir.Stopped()
 	if err != nil || s == nil {
 		return err
 	}
-	d.why = s.Why
+	if d.why, d.lastLook = s.Why, 0; s.Last {
+		d.lastLook = s.Block
+	}
 	d.limit(s.Block)
 	return nil
 }

@@ -25,8 +25,8 @@ const MaxLooks = 300
 const spendingPaths = 200_000
 
 type spendingKey struct {
-	first, looks int
-	alpha        float64
+	first, looks, last int
+	alpha              float64
 }
 
 var (
@@ -36,14 +36,21 @@ var (
 
 // NewSpending plans looks after every pair from first to looks, at level alpha over all of them.
 func NewSpending(first, looks int, alpha float64) Spending {
+	return NewSpendingUntil(first, looks, looks, alpha)
+}
+
+// NewSpendingUntil is [NewSpending] for an experiment that ends after fewer pairs than planned: the last look spends
+// all the error that is left. Lan and DeMets allow looks at times that were not planned, unless the results chose
+// them. So the end must be one by time, or by pairs that were lost.
+func NewSpendingUntil(first, looks, last int, alpha float64) Spending {
 	looks = max(min(looks, MaxLooks), MinN)
 	first = min(max(first, MinN), looks)
-	key := spendingKey{first, looks, alpha}
+	key := spendingKey{first, looks, min(last, looks), alpha}
 	spendingsLock.Lock()
 	defer spendingsLock.Unlock()
 	s, done := spendings[key]
 	if !done {
-		s = Spending{critical: spend(first, looks, alpha)}
+		s = Spending{critical: spend(key)}
 		spendings[key] = s
 	}
 	return s
@@ -53,25 +60,31 @@ func NewSpending(first, looks int, alpha float64) Spending {
 type path struct{ sum, squares, t float64 }
 
 // spend chooses the critical value of each look so that the rejected experiments are the share that may be spent.
-func spend(first, looks int, alpha float64) []float64 {
+func spend(plan spendingKey) []float64 {
 	source := rand.New(rand.NewPCG(1983, 1987)) //nolint:gosec // no secret
-	critical := make([]float64, looks+1)
+	critical := make([]float64, max(plan.last, 0)+1)
+	if plan.last < plan.first {
+		return critical // no look
+	}
 	alive := make([]path, spendingPaths)
 	rejected := 0
-	for n := 1; n <= looks; n++ {
+	for n := 1; n <= plan.last; n++ {
 		for i := range alive {
 			x := source.NormFloat64()
 			alive[i].sum += x
 			alive[i].squares += x * x
 		}
-		if n < first {
+		if n < plan.first {
 			continue
 		}
 		for i := range alive {
 			alive[i].t = alive[i].student(float64(n))
 		}
-		share := float64(n) / float64(looks)
-		due := int(math.Round(alpha*share*share*spendingPaths)) - rejected
+		share := float64(n) / float64(plan.looks)
+		if n == plan.last {
+			share = 1
+		}
+		due := int(math.Round(plan.alpha*share*share*spendingPaths)) - rejected
 		if due <= 0 {
 			critical[n] = math.Inf(1)
 			continue

@@ -40,25 +40,51 @@ func TestSpendingError(t *testing.T) {
 		for _, looks := range looksAt {
 			t.Run(fmt.Sprintf("%s/%d", name, looks), func(t *testing.T) {
 				s := stats.NewSpending(4, looks, alpha)
+				early := stats.NewSpendingUntil(4, looks, looks/2, alpha)
 				r := rand.New(rand.NewPCG(1, uint64(looks)))
-				rejected := 0
+				whole, half := 0, 0
 				for range rounds {
-					var x []float64
-					for len(x) < looks {
-						x = append(x, draw(r))
-						if i := s.Bounds(x); i.Known() && *i.Low > 0 {
-							rejected++
-							break
-						}
+					if rejects(r, draw, looks, s, s) {
+						whole++
+					}
+					if rejects(r, draw, looks/2, s, early) {
+						half++
 					}
 				}
-				share := float64(rejected) / float64(rounds)
-				if margin := 3 * math.Sqrt(alpha*(1-alpha)/float64(rounds)); share > alpha+margin || name == "normal" && share < alpha/2 {
-					t.Errorf("rejected in %.4f of experiments, want %.2f", share, alpha)
-				} else {
-					t.Logf("rejected in %.4f of experiments", share)
+				margin := 3 * math.Sqrt(alpha*(1-alpha)/float64(rounds))
+				for end, rejected := range map[string]int{"as planned": whole, "at half of the time": half} {
+					share := float64(rejected) / float64(rounds)
+					t.Logf("ended %s: rejected in %.4f of experiments", end, share)
+					if share > alpha+margin || name == "normal" && share < 0.8*alpha {
+						t.Errorf("ended %s: rejected in %.4f of experiments, want %.2f", end, share, alpha)
+					}
 				}
 			})
+		}
+	}
+}
+
+// rejects runs an experiment of n pairs whose last look is one of end, and the others of s.
+func rejects(r *rand.Rand, draw func(*rand.Rand) float64, n int, s, end stats.Spending) bool {
+	var x []float64
+	for len(x) < n {
+		x = append(x, draw(r))
+		look := s
+		if len(x) == n {
+			look = end
+		}
+		if i := look.Bounds(x); i.Known() && *i.Low > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Without the pairs of a first look there is no test.
+func TestSpendingWithoutALook(t *testing.T) {
+	for _, last := range []int{-1, 0, 3} {
+		if s := stats.NewSpendingUntil(4, 30, last, 0.05); s.Due(last) || s.Bounds([]float64{1, 2, 4}).Known() {
+			t.Errorf("a look after %d pairs", last)
 		}
 	}
 }

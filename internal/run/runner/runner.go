@@ -38,9 +38,9 @@ type Config struct {
 	Meter      meter.Meter
 	Dir        *result.Dir   // from result.Create or result.Resume
 	Sinks      []result.Sink // beside Dir: the live view, a log
-	// Stop is called after every block. It returns the reason to end the run, or "" to
+	// Stop is called after every block. It returns the reason to end the run, or none to
 	// continue. nil: every block is run. The runner does not analyse; Stop reads the directory.
-	Stop func(block int) (why string, err error)
+	Stop func(block int) (result.Stopped, error)
 	// Kill ends at the second interrupt, after which nothing is waited for. nil: it never does.
 	Kill context.Context
 	// Timing has time limits; its zero fields have defaults.
@@ -194,19 +194,20 @@ func (r *run) enough(block int) (bool, error) {
 	if r.Stop == nil {
 		return false, nil
 	}
-	why, err := r.Stop(block)
+	end, err := r.Stop(block)
 	if err != nil {
 		r.send(result.Event{Kind: result.KindLog, Message: "the run continues, because the check for an early end failed: " + err.Error()})
 		return false, nil
 	}
-	if why == "" {
+	if end.Why == "" {
 		return false, nil
 	}
-	if err := r.Dir.Stop(result.Stopped{At: r.Wall(), Block: block, Why: why}); err != nil {
+	end.At, end.Block = r.Wall(), block
+	if err := r.Dir.Stop(end); err != nil {
 		return false, err
 	}
-	r.summary.Stopped = why
-	r.send(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("stopped after block %d: %s", block, why)})
+	r.summary.Stopped = end.Why
+	r.send(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("stopped after block %d: %s", block, end.Why)})
 	return true, nil
 }
 

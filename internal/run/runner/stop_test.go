@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -13,19 +14,19 @@ func TestStopsWhenItKnowsEnough(t *testing.T) {
 	t.Parallel()
 	cfg, events := fakeRun(t, strings.Replace(fakeText, "blocks: 1", "blocks: 4", 1), &fake{}, "")
 	var asked []int
-	cfg.Stop = func(block int) (string, error) {
+	cfg.Stop = func(block int) (result.Stopped, error) {
 		asked = append(asked, block)
 		if block == 1 {
-			return "", errors.New("the disk is gone")
+			return result.Stopped{}, errors.New("the disk is gone")
 		}
-		return "narrow enough", nil
+		return result.Stopped{Why: "narrow enough", Last: true}, nil
 	}
 	s, err := runner.Run(t.Context(), cfg)
 	if err != nil || s.Recorded != 2 || s.Stopped != "narrow enough" || len(asked) != 2 {
 		t.Fatalf("%+v, %v, asked %v", s, err, asked)
 	}
 	stopped, err := cfg.Dir.Stopped()
-	if err != nil || stopped == nil || stopped.Block != 2 || stopped.Why != "narrow enough" || stopped.At.IsZero() {
+	if err != nil || stopped == nil || stopped.Block != 2 || stopped.Why != "narrow enough" || !stopped.Last || stopped.At.IsZero() {
 		t.Fatalf("%+v, %v", stopped, err)
 	}
 	var messages []string

@@ -76,17 +76,24 @@ func acrossLabels(a *analysis.Across) labels {
 }
 
 func (x across) head() {
-	x.heading("Changes from " + x.a.Base.Dir + " to " + x.a.New.Dir)
-	for _, s := range []struct {
-		name string
-		side analysis.Side
-	}{{"base", x.a.Base}, {"new", x.a.New}} {
-		line := fmt.Sprintf("%s: %s, %d of %d trials used", s.name, s.side.Experiment, s.side.Count.Used, s.side.Count.Planned)
-		if at := s.side.Setup.FirstStart; at != nil {
-			line += ", started " + at.UTC().Format(time.DateTime) + " UTC"
+	if n := len(x.a.BaseRuns); n > 1 {
+		x.heading(fmt.Sprintf("Changes from %d base runs to %s", n, x.a.New.Dir))
+		for _, s := range x.a.BaseRuns {
+			x.side("base "+s.Dir, s)
 		}
-		x.item(line)
+	} else {
+		x.heading("Changes from " + x.a.Base.Dir + " to " + x.a.New.Dir)
+		x.side("base", x.a.Base)
 	}
+	x.side("new", x.a.New)
+}
+
+func (x across) side(name string, s analysis.Side) {
+	line := fmt.Sprintf("%s: %s, %d of %d trials used", name, s.Experiment, s.Count.Used, s.Count.Planned)
+	if at := s.Setup.FirstStart; at != nil {
+		line += ", started " + at.UTC().Format(time.DateTime) + " UTC"
+	}
+	x.item(line)
 }
 
 func (x across) differing() {
@@ -149,7 +156,11 @@ func (x across) shows(c analysis.Change) bool {
 }
 
 func (x across) changes() {
-	x.heading(fmt.Sprintf("Changes (Welch's %s %% intervals over the trials of both runs, not paired)", fixed(100*x.a.Confidence, decimalsOf(100*x.a.Confidence))))
+	method := "Changes (Welch's %s %% intervals over the trials of both runs, not paired)"
+	if len(x.a.BaseRuns) > 1 {
+		method = "Changes (Student's %s %% intervals over runs: one new run against the base runs)"
+	}
+	x.heading(fmt.Sprintf(method, fixed(100*x.a.Confidence, decimalsOf(100*x.a.Confidence))))
 	heads := []string{"", "base", "new", "change", "interval", "ratio", "interval", "verdict"}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
@@ -220,6 +231,9 @@ func (x across) cells(c analysis.Change) []string {
 	words := string(c.Verdict)
 	if c.Verdict == analysis.Insufficient {
 		words = fmt.Sprintf("too few trials (%d and %d, each needs %d)", c.NBase, c.NNew, stats.MinN)
+		if len(x.a.BaseRuns) > 1 {
+			words = fmt.Sprintf("too few base runs (%d, needs %d)", c.BaseRuns, stats.MinN)
+		}
 	}
 	return []string{name, mean(c.Base), mean(c.New), change, interval, rat, ratInterval, words}
 }
@@ -245,9 +259,14 @@ func hintText(hint string) string {
 }
 
 func (x across) foot() {
-	x.note("The trials of two runs share no block and are not paired: intervals cover the variation within the runs. Any other change between " +
+	words := "The trials of two runs share no block and are not paired: intervals cover the variation within the runs. Any other change between " +
 		"them (another day, other neighbours) is part of the difference, and shows in the treatment without a mesh. " +
-		"Verdicts are adjusted by Holm's method; gates use the interval alone." + marksOf(x.text()))
+		"So gates need at least 3 base runs. Verdicts are adjusted by Holm's method."
+	if len(x.a.BaseRuns) > 1 {
+		words = "The run is the unit: intervals cover the variation from run to run, as the base runs have it, and that within runs. " +
+			"Verdicts are adjusted by Holm's method; gates use the interval alone."
+	}
+	x.note(words + marksOf(x.text()))
 }
 
 func marksOf(s string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -32,9 +33,9 @@ func decisionLines(d analysis.Decision) []string {
 		change += fmt.Sprintf("%s%s instead of %s%s", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
 	}
 	if d.Change != nil {
-		change += ", " + changeWords(d)
+		change += ", " + ChangeWords(d)
 	}
-	lines = append(lines, change+fmt.Sprintf(", after %d of at most %d pairs.", d.Pairs, d.Max))
+	lines = append(lines, change+fmt.Sprintf(", after %d of at most %d pairs%s.", d.Pairs, d.Max, map[bool]string{true: ", the last look"}[d.Last]))
 	switch {
 	case d.Why != "":
 		lines = append(lines, d.Why+".")
@@ -45,10 +46,58 @@ func decisionLines(d analysis.Decision) []string {
 	case d.Outcome == analysis.Holds && d.Detect > 0:
 		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
 	}
+	lines = append(lines, lostLines(d.Lost)...)
 	if d.Control != nil {
-		lines = append(lines, "A/A: "+changeWords(analysis.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+		lines = append(lines, "A/A: "+ChangeWords(analysis.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
 	}
 	return lines
+}
+
+// lostLines are the blocks without a pair, a line for each reason with its first message.
+func lostLines(lost []analysis.LostPair) []string {
+	blocks, first := map[string][]string{}, []analysis.LostPair{}
+	for _, l := range lost {
+		if blocks[l.Reason] == nil {
+			first = append(first, l)
+		}
+		blocks[l.Reason] = append(blocks[l.Reason], strconv.Itoa(l.Block))
+	}
+	var lines []string
+	for _, l := range first {
+		in := blocks[l.Reason]
+		words := "block " + in[0]
+		if len(in) > 1 {
+			words = fmt.Sprintf("%d blocks (%s)", len(in), listedNumbers(in))
+		}
+		line := fmt.Sprintf("No pair from %s: %s", words, l.Reason)
+		if l.Message != "" {
+			line += fmt.Sprintf(" (%s: %s)", l.Treatment, strings.TrimRight(shortened(l.Message, maxReason), "."))
+		}
+		lines = append(lines, line+".")
+	}
+	return lines
+}
+
+// Bounds of the lines about lost pairs.
+const (
+	maxReason = 160 // characters of a message
+	maxBlocks = 8   // numbers
+)
+
+func listedNumbers(numbers []string) string {
+	if len(numbers) <= maxBlocks {
+		return strings.Join(numbers, ", ")
+	}
+	return strings.Join(numbers[:maxBlocks], ", ") + ", …"
+}
+
+// shortened is the first line of a text, of n characters at most.
+func shortened(text string, n int) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
 }
 
 func sideOf(d analysis.Decision) float64 {
@@ -58,8 +107,8 @@ func sideOf(d analysis.Decision) float64 {
 	return -1
 }
 
-// changeWords are a change with its interval: "+6.4 % (+3.1 to +9.8)".
-func changeWords(d analysis.Decision) string {
+// ChangeWords are a change with its interval: "+6.4 % (+3.1 to +9.8)".
+func ChangeWords(d analysis.Decision) string {
 	scale, unit := 1.0, " %"
 	if d.Unit != "%" {
 		q := quantityOf(d.Metric)
@@ -97,12 +146,20 @@ func writeDecision(w io.Writer, r *analysis.Report) error {
 	}
 	t.prose(trialsSentence(t) + ".")
 	t.prose("Intervals hold over all looks: each side is wrong with probability 5 % at most.")
-	for _, w := range r.Warnings {
-		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" {
-			t.prose("Warning " + w.Code + ": " + w.Message)
-		}
+	for _, warning := range decisionWarnings(r) {
+		t.prose("Warning " + warning.Code + ": " + warning.Message)
 	}
 	return t.writeTo(w, "decision")
+}
+
+// decisionWarnings are the warnings that doubt a decision.
+func decisionWarnings(r *analysis.Report) (all []analysis.Warning) {
+	for _, w := range r.Warnings {
+		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" {
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // JUnit's XML, as CI systems read it.

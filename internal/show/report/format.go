@@ -48,6 +48,7 @@ func Formats(o Options) []Format {
 		{Name: "json", Doc: "everything, schema " + analysis.Schema, Write: writeJSON},
 		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *analysis.Report) error { return writeMarkdown(w, r, o) }},
 		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: writeDecision},
+		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
 		{Name: "github", Doc: "the gates as annotations of GitHub Actions", Write: writeGitHub},
 		{Name: "csv", Doc: "tidy: a row a metric a trial", Write: writeCSV},

@@ -62,7 +62,7 @@ func TestHostileNames(t *testing.T) {
 			check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, r) })
 		}
 	}
-	across, err := analysis.CompareRuns(d, d, analysis.AcrossOptions{})
+	across, err := analysis.CompareRuns([]*result.Dir{d}, d, analysis.AcrossOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,8 @@ type Study struct {
 	// relative, and Probed has each trial carry a calibration probe that shows it.
 	Walk   float64
 	Probed bool
+	// Bare trials have no latency log: CPU and memory only. Simulations write thousands of them.
+	Bare bool
 	// Change, if set, alters a record before it is written: to fail it, to lose a task, …
 	Change func(*result.Record)
 }
@@ -288,6 +290,9 @@ func (s Study) record(m machine, trial plan.Trial, t Treatment, completed int64)
 
 // latencies writes the trial's interval log and returns how many requests lie in the measure window.
 func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
+	if s.Bare {
+		return int64(s.Rate * s.Measure), nil
+	}
 	log := fmt.Appendf(nil, "#[Histogram log format version 1.3]\n#[StartTime: %.3f (seconds since epoch), %s]\n%s",
 		float64(epoch.UnixMilli())/1000, epoch.Format(time.RFC3339), hdrlog.Legend)
 	median := m.cost(truth.MedianMS) * 1e6

@@ -1,0 +1,174 @@
+package analysis
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Looks decide the gates of a run after each of its blocks, from metrics that are computed once.
+type Looks struct{ a *analysis }
+
+// NewLooks reads the trials that are recorded so far.
+func NewLooks(d *result.Dir, o Options) (*Looks, error) {
+	a, err := measured(d, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.header.Decide.Gates) == 0 {
+		return nil, hint.New("give --gate", "decide %s: its experiment has no gates", d.Path())
+	}
+	return &Looks{a}, nil
+}
+
+// From is the first block after which gates are decided.
+func (l *Looks) From() int { return experiment.DecideFrom() }
+
+// To is the last block whose trials are all recorded.
+func (l *Looks) To() int {
+	missing := map[int]int{}
+	for _, t := range l.a.plan.Trials {
+		missing[t.Block]++
+	}
+	for i := range l.a.records {
+		missing[l.a.records[i].Block]--
+	}
+	block := 0
+	for block < l.a.plan.Blocks && missing[block+1] == 0 {
+		block++
+	}
+	return block
+}
+
+// EndsAt reports whether the run had its last look after a block, by time or by plan.
+func (l *Looks) EndsAt(block int) bool { return block == l.a.lastLook }
+
+// Elapsed is the time from the begin of the run to the end of a block.
+func (l *Looks) Elapsed(block int) time.Duration {
+	var first, last time.Time
+	for i := range l.a.records {
+		r := &l.a.records[i]
+		if r.Block > block {
+			continue
+		}
+		if first.IsZero() || r.Started.Before(first) {
+			first = r.Started
+		}
+		if r.Ended.After(last) {
+			last = r.Ended
+		}
+	}
+	return last.Sub(first)
+}
+
+// At are the decisions after a block, as if no later one had been run. The last look spends the error that is left.
+func (l *Looks) At(block int, last bool) ([]Decision, error) {
+	a := *l.a
+	a.records, a.trials = nil, nil
+	for i := range l.a.records {
+		if l.a.records[i].Block <= block {
+			a.records, a.trials = append(a.records, l.a.records[i]), append(a.trials, l.a.trials[i])
+		}
+	}
+	a.plan.Blocks = min(a.plan.Blocks, block)
+	a.blocks = a.plan.Blocks
+	if last {
+		a.lastLook = block
+	}
+	return a.decisions()
+}
+
+// isLastLook reports whether no block will follow. Trials of the last block may still be missing.
+func (d *run) isLastLook() bool {
+	if d.lastLook == 0 || d.plan.Blocks != d.lastLook {
+		return false
+	}
+	planned := 0
+	for _, t := range d.plan.Trials {
+		if t.Block <= d.plan.Blocks {
+			planned++
+		}
+	}
+	return len(d.records) >= planned
+}
+
+// Decided is the outcome of all gates together: breached if any is, holds if all hold.
+func Decided(decisions []Decision) Outcome {
+	out := Holds
+	for _, d := range decisions {
+		switch d.Outcome {
+		case Breached:
+			return Breached
+		case Undecided:
+			out = Undecided
+		}
+	}
+	if len(decisions) == 0 {
+		return Undecided
+	}
+	return out
+}
+
+// Decided is the outcome of the gates of the run.
+func (r *Report) Decided() Outcome { return Decided(r.Decisions) }
+
+// LostPair is a block in which one of two compared treatments has no value.
+type LostPair struct {
+	Block     int    `json:"block"`
+	Treatment string `json:"treatment"`
+	Reason    string `json:"reason"` // the code of a warning; without one: "failed", "invalid", "not recorded", "not measured"
+	Message   string `json:"message,omitempty"`
+}
+
+// lostPairs are the blocks so far without a value of one treatment, in order.
+func (a *analysis) lostPairs(name string, treatments ...string) (lost []LostPair) {
+	type place struct {
+		block     int
+		treatment string
+	}
+	recorded, until := map[place]*Trial{}, 0
+	for i := range a.trials {
+		t := &a.trials[i]
+		recorded[place{t.Block, t.Treatment}] = t
+		until = max(until, t.Block)
+	}
+	for block := 1; block <= until; block++ {
+		for _, treatment := range treatments {
+			if p, is := lostPair(recorded[place{block, treatment}], name); is {
+				p.Block, p.Treatment = block, treatment
+				lost = append(lost, p)
+				break
+			}
+		}
+	}
+	return lost
+}
+
+// lostPair is the reason why a trial has no value of a metric.
+func lostPair(t *Trial, name string) (LostPair, bool) {
+	if t == nil {
+		return LostPair{Reason: "not recorded"}, true
+	}
+	if _, known := t.Metrics[name]; known && t.Valid {
+		return LostPair{}, false
+	}
+	if t.Error != "" {
+		return LostPair{Reason: "failed", Message: t.Error}, true
+	}
+	for _, w := range t.Warnings {
+		if !t.Valid && w.Invalidates || t.Valid && w.Withholds && about(w.Metrics, name) {
+			return LostPair{Reason: w.Code, Message: w.Message}, true
+		}
+	}
+	for _, w := range t.Warnings {
+		if t.Valid && concerns(w, name) {
+			return LostPair{Reason: w.Code, Message: w.Message}, true
+		}
+	}
+	if !t.Valid {
+		return LostPair{Reason: "invalid"}, true
+	}
+	return LostPair{Reason: "not measured"}, true
+}

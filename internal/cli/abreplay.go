@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// replayed is a recorded run whose gates were decided again.
+type replayed struct {
+	dir       string
+	block     int  // of the look that decided, or of the last one
+	last      bool // no look follows
+	decisions []analysis.Decision
+}
+
+// replay decides the gates of recorded runs again: after each block, as the run did, until they are decided.
+func (c abCommand) replay(dirs []string, o abOptions) error {
+	options, err := o.replayOptions()
+	if err != nil {
+		return err
+	}
+	var all []replayed
+	var outcomes []analysis.Decision
+	for _, dir := range dirs {
+		r, err := replayRun(dir, options, o.replayTime)
+		if err != nil {
+			return err
+		}
+		all, outcomes = append(all, r), append(outcomes, r.decisions...)
+	}
+	if len(all) == 1 {
+		err = c.writeReplay(all[0], options, o.report)
+	} else {
+		err = writeReplays(c.Out, all)
+	}
+	if err != nil {
+		return err
+	}
+	return c.decided(analysis.Decided(outcomes), o.undecided)
+}
+
+// replayOptions are those of the analysis. Flags that describe a run are refused.
+func (o abOptions) replayOptions() (analysis.Options, error) {
+	options := analysis.Options{Gates: o.gates}
+	if len(o.mesh)+len(o.programs)+len(o.versions)+len(o.Set) > 0 || o.a != "" || o.b != "" || o.out != "" {
+		return options, console.Usage(errors.New("--from reads runs, and needs no flag that describes one"), "such as: tare ab --from runs/mine --gate '"+defaultGate+"'")
+	}
+	if o.detect == "" {
+		return options, nil
+	}
+	if len(o.gates) == 0 {
+		return options, console.Usage(errors.New("--detect needs --gate"), "with --from, gates and --detect of the run are used together, or those of the flags")
+	}
+	var detect experiment.Share
+	if err := detect.UnmarshalScalar(o.detect); err != nil {
+		return options, console.Usage(fmt.Errorf("--detect: %w", err), "write it as --detect 1%")
+	}
+	options.Detect = float64(detect)
+	return options, nil
+}
+
+// replayRun looks at the gates of one run until they are decided. within is the time to end at; 0: the run's own end.
+func replayRun(dir string, o analysis.Options, within time.Duration) (replayed, error) {
+	r := replayed{dir: dir}
+	d, err := result.Open(dir)
+	if err != nil {
+		return r, err
+	}
+	defer d.Close()
+	looks, err := analysis.NewLooks(d, o)
+	if err != nil {
+		return r, gateMistakeIn(err)
+	}
+	for block := min(looks.From(), looks.To()); block <= looks.To(); block++ {
+		passed := looks.Elapsed(block)
+		over := within > 0 && passed+passed/time.Duration(max(block, 1)) > within
+		l := look{looks: looks, block: block, timeIsOver: over || looks.EndsAt(block)}
+		stop, err := l.decide()
+		if err != nil {
+			return r, gateMistakeIn(err)
+		}
+		r.block, r.last, r.decisions = block, stop.Last, l.decisions
+		if stop.Why != "" {
+			break
+		}
+	}
+	return r, nil
+}
+
+// gateMistakeIn makes a mistake in a gate a usage error, and leaves other errors.
+func gateMistakeIn(err error) error {
+	if errors.As(err, new(*analysis.GateError)) {
+		return gateMistake(err)
+	}
+	return err
+}
+
+// writeReplay writes the report of a run as it was at the deciding look.
+func (c abCommand) writeReplay(r replayed, o analysis.Options, format reportOptions) error {
+	f, err := reportFormat(format, console.Width(c.Out))
+	if err != nil {
+		return err
+	}
+	if f.Export != nil {
+		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "choose another format")
+	}
+	d, err := result.Open(r.dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	o.Blocks, o.LastLook = r.block, r.last
+	rep, err := analysis.Analyze(d, o)
+	if err != nil {
+		return err
+	}
+	return f.WriteTo(c.Out, d, rep)
+}
+
+// writeReplays writes a line for each gate of each run, and the number of runs by outcome.
+func writeReplays(w io.Writer, all []replayed) error {
+	var rows [][]string
+	count := map[analysis.Outcome]int{}
+	for _, r := range all {
+		count[analysis.Decided(r.decisions)]++
+		for _, d := range r.decisions {
+			change := "-"
+			if d.Change != nil {
+				change = report.ChangeWords(d)
+			}
+			rows = append(rows, []string{r.dir, d.Gate, string(d.Outcome), change, fmt.Sprint(d.Pairs), fmt.Sprint(d.Max)})
+		}
+	}
+	if err := console.Table(w, []string{"RUN", "GATE", "OUTCOME", "CHANGE", "PAIRS", "OF"}, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s: %d breached, %d hold, %d undecided\n", console.Counted(len(all), "run"), count[analysis.Breached], count[analysis.Holds], count[analysis.Undecided])
+	return err
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// Two builds, two settings and two levels of a file are measured and decided, and a replay decides the same.
+func TestABRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs experiments")
+	}
+	bin, dir := programs(t), t.TempDir()
+	agent := filepath.Join(bin, "tare-agent")
+	heavier := filepath.Join(dir, "heavier") // another build of the proxy
+	if err := os.WriteFile(heavier, []byte(fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" --burn 1ms\n", agent)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want int
+		word string
+	}{
+		"programs": {[]string{"--mesh", "reference", "--program", agent, "--program", heavier, "--rate", "200"}, console.Gate, "BREACHED"},
+		"settings": {[]string{"--mesh", "reference", "--set", `b.environment={"BUILD": "2"}`, "--rate", "200", "--gate", "cpu_us_per_request/data < +60%"}, console.Done, "HOLDS"},
+		"file": {[]string{"../../examples/standard-weight.yaml", "--a", "mesh=reference", "--b", "mesh=reference-500us", "--set", "factors.rate=[200]",
+			"--gate", "cpu_us_per_request/data < +10%"}, console.Gate, "BREACHED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(dir, "run-"+name)
+			ab := func(args ...string) (string, int) {
+				cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"ab"}, args...)...)
+				cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+				var stdout, stderr bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+					t.Fatal(err)
+				}
+				t.Log(stderr.String())
+				return stdout.String(), cmd.ProcessState.ExitCode()
+			}
+			text, code := ab(append(c.args, "--plain", "--max-time", "8m", "--out", out,
+				"--set", "phases={warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")...)
+			if code != c.want || !strings.Contains(text, c.word) {
+				t.Errorf("exit code %d, want %d and %s:\n%s", code, c.want, c.word, text)
+			}
+			if again, code := ab("--from", out); code != c.want || again != text {
+				t.Errorf("the replay has exit code %d, and prints\n%s\ninstead of\n%s", code, again, text)
+			}
+		})
+	}
+}

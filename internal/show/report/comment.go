@@ -1,0 +1,104 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// writeComment writes the gates as the comment of a pull request: the outcome, a table of gates, what differs, and the
+// whole report folded.
+func writeComment(w io.Writer, r *analysis.Report) error {
+	p := newPage(Options{}, true, "###")
+	p.heading("tare: " + outcomesInWords(r.Decisions))
+	commentTable(p, r.Decisions)
+	for _, d := range r.Decisions {
+		for _, s := range remarks(d) {
+			p.item(s)
+		}
+	}
+	if len(r.Decisions) > 0 {
+		p.line("")
+	}
+	for _, c := range r.Configurations {
+		p.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
+		for _, s := range ConfigurationLines(c) {
+			p.item(s)
+		}
+		p.line("")
+	}
+	p.prose(trialsSentence(text{page: p, view: view{r: r, label: newLabels(r)}}) + ". Intervals hold over all looks: each side is wrong with probability 5 % at most.")
+	for _, warning := range decisionWarnings(r) {
+		p.item("Warning " + warning.Code + ": " + warning.Message)
+	}
+	p.line("\n<details><summary>Report</summary>\n")
+	if err := p.writeTo(w, "comment"); err != nil {
+		return err
+	}
+	if err := writeMarkdown(w, r, Options{}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n</details>\n")
+	return err
+}
+
+// outcomesInWords counts gates by outcome: "1 gate breached, 2 hold".
+func outcomesInWords(decisions []analysis.Decision) string {
+	count := map[analysis.Outcome]int{}
+	for _, d := range decisions {
+		count[d.Outcome]++
+	}
+	var words []string
+	for _, o := range []struct {
+		outcome   analysis.Outcome
+		one, more string
+	}{{analysis.Breached, "breached", "breached"}, {analysis.Undecided, "undecided", "undecided"}, {analysis.Holds, "holds", "hold"}} {
+		switch n := count[o.outcome]; {
+		case n == 1:
+			words = append(words, "1 gate "+o.one)
+		case n > 1:
+			words = append(words, fmt.Sprintf("%d gates %s", n, o.more))
+		}
+	}
+	if words == nil {
+		return "no gates"
+	}
+	return strings.Join(words, ", ")
+}
+
+func commentTable(p *page, decisions []analysis.Decision) {
+	if len(decisions) == 0 {
+		return
+	}
+	heads := []string{"gate", "outcome", "A", "B", "change", "pairs"}
+	columns := make([]column, len(heads))
+	for i, h := range heads {
+		columns[i] = column{heads: []string{h}, left: i < 2}
+	}
+	for _, d := range decisions {
+		q := quantityOf(d.Metric)
+		mean := func(v *float64) string {
+			if v == nil {
+				return unknown
+			}
+			return rough(*v*q.scale) + q.unitText()
+		}
+		change := unknown
+		if d.Change != nil {
+			change = ChangeWords(d)
+		}
+		for i, cell := range []string{d.Gate, strings.ToUpper(string(d.Outcome)), mean(d.A), mean(d.B), change, fmt.Sprintf("%d of %d", d.Pairs, d.Max)} {
+			columns[i].cells = append(columns[i].cells, cell)
+		}
+	}
+	p.table(columns, 1)
+	p.line("")
+}
+
+// remarks are the lines about a decision beyond its outcome and change.
+func remarks(d analysis.Decision) []string {
+	lines := []string{fmt.Sprintf("A is %s, B is %s.", d.Baseline, d.Treatment)}
+	return append(lines, decisionLines(d)[2:]...)
+}
