@@ -191,7 +191,7 @@ cluster-down: bin/tare-cluster ## take it down whole
 	@bin/tare-cluster down
 
 .PHONY: lint
-lint: ## gofmt, the word list, go vet, staticcheck, gosec, govulncheck
+lint: ## gofmt, the word list, go vet, staticcheck, actionlint, gosec, govulncheck
 	@unformatted=$$(gofmt -l cmd internal test *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) run ./test/words
 	$(GO) vet ./...
@@ -199,6 +199,7 @@ lint: ## gofmt, the word list, go vet, staticcheck, gosec, govulncheck
 	$(GO) vet -C test/cluster ./...
 	$(TOOL) staticcheck ./...
 	cd test/cluster && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
+	$(TOOL) actionlint -shellcheck= -pyflakes=
 	@tools/gosec.sh $(TOOL) gosec
 	@$(TOOL) govulncheck ./... || { code=$$?; [ $$code -ne 3 ] || exit $$code; \
 	  echo "govulncheck could not run (no vulnerability database within reach?): known vulnerabilities were NOT checked"; }
@@ -211,6 +212,11 @@ bench: ## benchmarks of the hot paths
 bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-blocks 12 -only carry-over'
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/benchdesign
 	bin/benchdesign $(BENCHDESIGN)
+
+.PHONY: decisions
+decisions: build ## errors of tare ab, compare and a bisection, simulated through the program: docs/lab/ab-errors.md
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/decisions
+	for mode in ab compare bisect; do bin/decisions $$mode $(DECISIONS); done
 
 .PHONY: bench-load
 bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md

@@ -85,7 +85,7 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 			return writeReport(w, dir, reportOptions{format: pageFormat().Name})
 		},
 		Compare: func(w io.Writer, base, next string) error {
-			across, err := compareDirs(base, next, compareOptions{anyway: true})
+			across, err := compareDirs([]string{base}, next, compareOptions{anyway: true})
 			if err != nil {
 				return err
 			}

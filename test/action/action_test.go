@@ -1,0 +1,303 @@
+// Package action_test plays the runner of CI systems: it carries out the steps of action.yml and of the GitLab template
+// with the real tare, and a server that answers as GitHub's interface for comments does.
+package action_test
+
+import (
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// An expression in a script would be evaluated by the shell: a branch called $(…) would run.
+func TestInputsReachScriptsByTheEnvironment(t *testing.T) {
+	m := readAction(t)
+	if m.Runs.Using != "composite" || len(m.Runs.Steps) < 4 {
+		t.Fatalf("%d steps of an action that uses %q", len(m.Runs.Steps), m.Runs.Using)
+	}
+	text, err := os.ReadFile("../../action.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range m.Runs.Steps {
+		if strings.Contains(s.Run, "${{") {
+			t.Errorf("the script of %q has an expression: %s", s.Name, s.Run)
+		}
+	}
+	for name, input := range m.Inputs {
+		if input.Description == "" || !strings.Contains(string(text), "inputs."+name) {
+			t.Errorf("input %s has no description, or no use", name)
+		}
+	}
+}
+
+// The workflows in the documentation use inputs that exist.
+func TestDocumentedInputs(t *testing.T) {
+	known := readAction(t).Inputs
+	uses := 0
+	for _, file := range []string{"../../docs/tutorial/ab-in-ci.md", "../../.github/workflows/sidecar-cost.yml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^( *)- uses: (?:\./|tare-mesh/tare@\S+)\n((?:\s+.*\n)+?)(?:\n|\z|\x60\x60\x60)`).FindAllStringSubmatch(string(text), -1) {
+			var step struct {
+				With map[string]string `yaml:"with"`
+			}
+			if err := yaml.Unmarshal([]byte(m[2]), &step); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			uses++
+			for name := range step.With {
+				if _, ok := known[name]; !ok {
+					t.Errorf("%s: action.yml has no input %q", file, name)
+				}
+			}
+		}
+	}
+	if uses < 2 {
+		t.Errorf("%d uses of the action found", uses)
+	}
+}
+
+// gitHub is a server for the comments of a pull request.
+type gitHub struct {
+	sync.Mutex
+	comments []comment
+	refuse   bool // every write
+	tokens   map[string]bool
+}
+
+type comment struct {
+	ID   int    `json:"id"`
+	Body string `json:"body"`
+}
+
+func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.Lock()
+	defer g.Unlock()
+	g.tokens[r.Header.Get("Authorization")] = true
+	var in comment
+	body, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(body, &in)
+	one := regexp.MustCompile(`^/repos/owner/repository/issues/comments/(\d+)$`).FindStringSubmatch(r.URL.Path)
+	list := r.URL.Path == "/repos/owner/repository/issues/7/comments"
+	switch {
+	case r.Method == http.MethodGet && list:
+		_ = json.NewEncoder(w).Encode(append([]comment{}, g.comments...))
+	case g.refuse:
+		http.Error(w, `{"message": "Resource not accessible by integration"}`, http.StatusForbidden)
+	case r.Method == http.MethodPost && list:
+		g.comments = append(g.comments, comment{len(g.comments) + 1, in.Body})
+		w.WriteHeader(http.StatusCreated)
+	case r.Method == http.MethodPatch && one != nil:
+		g.comments[int(one[1][0]-'1')].Body = in.Body
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// job is the environment of a pull request's job.
+func job(t *testing.T, g *gitHub, event string) map[string]string {
+	t.Helper()
+	g.tokens = map[string]bool{}
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "event.json")
+	if err := os.WriteFile(path, []byte(event), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"GITHUB_API_URL": server.URL, "GITHUB_REPOSITORY": "owner/repository", "GITHUB_EVENT_PATH": path}
+}
+
+const pullRequest = `{"pull_request": {"number": 7}}`
+
+// source copies the parts of the repository that a build needs: the checkout of an action is its own.
+func source(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds tare, and carries out an action")
+	}
+	to := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum", "Makefile", "cmd", "internal", "tools/ci"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("cp", "-R", filepath.Join("../..", name), filepath.Join(to, name)).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return to
+}
+
+// recorded writes runs whose B costs a share more than A.
+func recorded(t *testing.T, more, noise float64) string {
+	t.Helper()
+	a := analysistest.Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
+	b := a
+	b.DataUS *= 1 + more
+	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
+	dir := filepath.Join(t.TempDir(), "recorded")
+	d := analysistest.Study{
+		Name: "ab", Blocks: 8, Seed: 7, Warmup: 1, Measure: 2, Rate: 50, Noise: noise,
+		Treatments: []analysistest.Treatment{
+			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
+			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
+			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
+		},
+	}.Write(t, dir)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestAction(t *testing.T) {
+	path := source(t)
+	const gates = "cpu_us_per_request/data < +2%\n\n  memory_mib/data < +4MiB\r\n"
+	g := &gitHub{comments: []comment{{1, "Looks good."}}}
+	breached := recorded(t, 0.1, 0.005)
+	r := play(t, path, map[string]string{"from": breached, "gates": gates}, job(t, g, pullRequest))
+	t.Log(r.log.String())
+	if r.failed != "Compare" || r.code != 4 || r.outputs["compare"]["outcome"] != "breached" {
+		t.Errorf("step %q failed with exit code %d, outputs %v", r.failed, r.code, r.outputs)
+	}
+	if !strings.Contains(r.log.String(), "::error title=tare%3A Gate cpu_us_per_request/data < +2%25%3A BREACHED.::") || !strings.Contains(r.summary, "1 gate breached, 1 gate holds") {
+		t.Errorf("no annotation, or no summary:\n%s", r.summary)
+	}
+	if len(g.comments) != 2 || !strings.HasPrefix(g.comments[1].Body, "<!-- tare: tare ab -->\n### tare: 1 gate breached") || !strings.Contains(g.comments[1].Body, "</details>") {
+		t.Fatalf("comments: %+v", g.comments)
+	}
+	if !g.tokens["Bearer secret-token"] || strings.Contains(r.log.String(), "secret-token") {
+		t.Errorf("tokens %v; the log must not have it", g.tokens)
+	}
+	if len(r.used) != 2 || !strings.HasPrefix(r.used[1].Uses, "actions/upload-artifact@") || r.used[1].With["name"] != "tare-ab" {
+		t.Fatalf("steps with uses: %+v", r.used)
+	}
+	for _, name := range []string{"comment.md", "junit.xml", "report.html"} {
+		if info, err := os.Stat(filepath.Join(r.dir, r.used[1].With["path"], name)); err != nil || info.Size() == 0 {
+			t.Errorf("the artifact lacks %s: %v", name, err)
+		}
+	}
+
+	// The next push: the comment is replaced. Another title is another comment.
+	holds := recorded(t, 0, 0.005)
+	r = play(t, path, map[string]string{"from": holds, "gates": gates}, job(t, g, pullRequest))
+	if r.failed != "" || r.outputs["compare"]["outcome"] != "holds" || len(g.comments) != 2 || !strings.Contains(g.comments[1].Body, "2 gates hold") {
+		t.Errorf("failed %q, %v, comments %d:\n%s", r.failed, r.outputs, len(g.comments), r.log.String())
+	}
+	play(t, path, map[string]string{"from": holds, "title": "memory -->"}, job(t, g, pullRequest))
+	if len(g.comments) != 3 || !strings.HasPrefix(g.comments[2].Body, "<!-- tare: memory - -->\n") {
+		t.Errorf("%d comments", len(g.comments))
+	}
+
+	// Noise decides nothing.
+	noisy := recorded(t, 0, 0.3)
+	for undecided, code := range map[string]int{"": 5, "pass": 0, "fail": 4} {
+		r := play(t, path, map[string]string{"from": noisy, "undecided": undecided, "comment": "false", "artifact": ""}, job(t, g, pullRequest))
+		if r.code != code || r.outputs["compare"]["outcome"] != "undecided" || len(r.used) != 1 || len(g.comments) != 3 {
+			t.Errorf("undecided %q: exit code %d, want %d; %v\n%s", undecided, r.code, code, r.outputs, r.log.String())
+		}
+	}
+
+	// A fork's token may not write, and a push is no pull request: the job goes on.
+	g.refuse = true
+	r = play(t, path, map[string]string{"from": holds}, job(t, g, pullRequest))
+	if r.failed != "" || !strings.Contains(r.log.String(), "::warning::no comment: the token has no permission") {
+		t.Errorf("failed %q:\n%s", r.failed, r.log.String())
+	}
+	r = play(t, path, map[string]string{"from": holds}, job(t, g, `{"after": "abc"}`))
+	if r.failed != "" || !strings.Contains(r.log.String(), "no pull request: no comment") {
+		t.Errorf("failed %q:\n%s", r.failed, r.log.String())
+	}
+
+	// Inputs are data.
+	line := "$(touch pwned)`touch pwned`'; touch pwned; '\"; touch pwned; \""
+	lines := line + "\ntouch pwned\n"
+	for _, inputs := range []map[string]string{
+		{"from": holds, "out": line, "title": lines, "token": line},
+		{"from": holds, "gates": lines}, {"from": holds, "detect": lines}, {"from": holds, "undecided": lines}, {"from": lines},
+		{"arguments": lines, "max-time": lines},
+	} {
+		noFile(t, play(t, path, inputs, job(t, g, pullRequest)), inputs)
+	}
+}
+
+// noFile checks that no script made the file pwned.
+func noFile(t *testing.T, r *runner, with map[string]string) {
+	t.Helper()
+	for _, root := range []string{r.dir, r.path} {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Name() == "pwned" {
+				t.Errorf("%q: %s exists", with, path)
+			}
+			return nil
+		})
+	}
+}
+
+// The action measures: two settings of the reference proxy, of which one burns CPU.
+func TestActionMeasures(t *testing.T) {
+	path := source(t)
+	g := &gitHub{}
+	r := play(t, path, map[string]string{
+		"arguments": strings.Join([]string{"--mesh=reference", "--rate=300", `--set=b.arguments=["--burn", "1ms"]`, "--set=phases={warmup: 300ms, measure: 1s, drain: 500ms}"}, "\n"),
+		"max-time":  "5m",
+	}, job(t, g, pullRequest))
+	t.Log(r.log.String())
+	if r.failed != "Compare" || r.code != 4 || r.outputs["compare"]["outcome"] != "breached" || len(g.comments) != 1 || !strings.Contains(g.comments[0].Body, "What differs between") {
+		t.Errorf("step %q, exit code %d, %v, %d comments", r.failed, r.code, r.outputs, len(g.comments))
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, "tare-ab", "run", "plan.json")); err != nil {
+		t.Errorf("the artifact has no results: %v", err)
+	}
+}
+
+// The script of the GitLab template, with its variables as the runner sets them.
+func TestGitLabTemplate(t *testing.T) {
+	path := source(t)
+	text, err := os.ReadFile("../../templates/gitlab-ab.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string]struct {
+		Variables map[string]string `yaml:"variables"`
+		Script    []string          `yaml:"script"`
+		Artifacts struct {
+			Paths   []string          `yaml:"paths"`
+			Reports map[string]string `yaml:"reports"`
+		} `yaml:"artifacts"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	j := file[".tare-ab"]
+	dir := t.TempDir()
+	cmd := exec.Command("bash", "-e", "-c", strings.Join(j.Script, "\n"))
+	cmd.Dir, cmd.Env = dir, os.Environ()
+	for name, value := range j.Variables {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "TARE_SOURCE="+path, "TARE_FROM="+recorded(t, 0.1, 0.005))
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 4 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	junit, err := os.ReadFile(filepath.Join(dir, j.Artifacts.Reports["junit"]))
+	if err != nil || !strings.Contains(string(junit), `failures="1"`) || len(j.Artifacts.Paths) != 1 {
+		t.Errorf("%v\n%s", err, junit)
+	}
+}
