@@ -63,6 +63,14 @@ build-kube: ## the same, and tare-kube, which measures on Kubernetes clusters
 build-plot: ## build tare-plot, which draws figures into files (tare plot)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-plot
 
+.PHONY: build-grpc
+build-grpc: ## build tare-grpc, which finds gRPC methods and encodes JSON for tare load
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-grpc
+
+.PHONY: build-http3
+build-http3: ## build tare-http3, the engine of tare load --http3
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
+
 .PHONY: quickstart
 quickstart: build ## weigh a real Envoy sidecar on this machine, in about two minutes
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \

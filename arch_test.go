@@ -20,7 +20,7 @@ const module = "github.com/tare-mesh/tare/"
 // layers, top first. A package imports only from lower lines; packages on one
 // line do not know each other. Add a line here before adding a package.
 var layers = [][]string{
-	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-agent"},
+	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-grpc", "cmd/tare-http3", "cmd/tare-agent"},
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
 	{"internal/cli/health", "internal/show/plot", "internal/show/serve"},
@@ -30,12 +30,13 @@ var layers = [][]string{
 	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest"},
-	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image", "internal/kube/agents"},
+	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image", "internal/kube/agents"},
+	{"internal/load/http3"},
 	{"internal/load/epoll", "internal/load/portable"},
 	{"internal/load/job"},
 	{"internal/load/target"},
-	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/inside/nodeagent"},
-	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls", "internal/load/capacity"},
+	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent"},
+	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls", "internal/load/capacity", "internal/load/method"},
 	{"internal/experiment/plan", "internal/run/balance", "internal/base/proc", "internal/cli/console"},
 	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
 	{"internal/kube/cluster/clustertest"},

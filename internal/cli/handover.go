@@ -36,6 +36,11 @@ var (
 		"build it with `make build-kube`, or run `go install github.com/tare-mesh/tare/cmd/tare-kube@latest`, or set TARE_KUBE to its path"}
 	plotProgram = program{"tare-plot", "TARE_PLOT",
 		"build it with `make build-plot`, or run `go install github.com/tare-mesh/tare/cmd/tare-plot@latest`, or set TARE_PLOT to its path"}
+	// The next two do one task for tare, and do not replace it.
+	grpcProgram = program{"tare-grpc", "TARE_GRPC",
+		"build it with `make build-grpc`, or run `go install github.com/tare-mesh/tare/cmd/tare-grpc@latest`, or set TARE_GRPC to its path"}
+	http3Program = program{"tare-http3", "TARE_HTTP3",
+		"build it with `make build-http3`, or run `go install github.com/tare-mesh/tare/cmd/tare-http3@latest`, or set TARE_HTTP3 to its path"}
 )
 
 // handOver replaces this process with another program of tare.

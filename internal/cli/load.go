@@ -18,7 +18,9 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 )
 
@@ -51,7 +53,10 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000   # a step, then a ramp
   tare load https://127.0.0.1:8443/ --protocol auto --cacert ca.pem --cert me.pem --key me.key
   tare load https://shop.example/ --resolve shop.example:443:127.0.0.1 -k -r 100
-  tare load 127.0.0.1:50051 --grpc grpc.health.v1.Health/Check -r 1000
+  tare load grpc://127.0.0.1:50051                               # lists the methods
+  tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{"item": 4711}' -r 200
+  tare load https://127.0.0.1:8443/ --http3 -r 500               # HTTP/3, by the program tare-http3
+  tare load wss://127.0.0.1:8443/chat --data hello -r 500        # WebSocket: each message must come back
   tare load tcp://127.0.0.1:7000 --body-size 128 -r 1000         # an echo: what is sent must come back
   tare load http://127.0.0.1:8080/ -r 20000 --processes 3        # more than one process can send`,
 		RunE: func(cmd *cobra.Command, urls []string) error {
@@ -59,6 +64,14 @@ response (closed loop). That measures capacity, and times are service times.`,
 			p, err := f.build(urls)
 			if err != nil {
 				return console.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))
+			}
+			switch {
+			case f.rpc.lists(&p):
+				return c.listMethods(cmd.Context(), &p, f)
+			case f.rpc.described(&p):
+				if err := f.rpc.encode(cmd.Context(), &p); err != nil {
+					return err
+				}
 			}
 			if f.findMax != "" {
 				return capacitySearch{c}.findMax(cmd.Context(), p, f, func(ctx context.Context, p load.Profile) (load.Report, error) {
@@ -103,8 +116,23 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 
 // runLoad runs p in this process, or in several.
 func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
-	if parts > 1 {
-		return loadInParts(ctx, p, parts, progress, diag)
+	program := generator.AgentPath()
+	if p.Protocol == load.ProtocolHTTP3 {
+		var err error
+		if program, err = http3Program.find(); err != nil {
+			return load.Report{}, err
+		}
+	}
+	switch {
+	case parts > 1:
+		return loadInParts(ctx, program, p, parts, progress, diag)
+	case p.Protocol == load.ProtocolHTTP3:
+		p.Parts = 1 // the report has its distributions
+		report, err := loadPart(ctx, program, p, progress, diag)
+		if err != nil {
+			return load.Report{}, err
+		}
+		return record.Merge([]load.Report{report})
 	}
 	host.TuneProcess(p.Workers)
 	return engine.Run(ctx, p, progress)

@@ -35,7 +35,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
+	errs = append(errs, f.rpc.plainTargets(&p), f.socket.speak(&p), f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p), f.addUsers(&p), f.compile(&p))
 	if p.Seed = f.seed; !f.given("seed") {
@@ -86,7 +86,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		errs = append(errs, fmt.Errorf("%d processes cannot share %d connections", f.parts, p.Connections))
 	}
 	p.Measure, p.Drain = f.duration.d, max(p.Timeout, time.Second)
-	if errors.Join(errs...) == nil {
+	if errors.Join(errs...) == nil && !f.rpc.lists(&p) {
 		errs = append(errs, p.Validate())
 	}
 	return p, errors.Join(errs...)
@@ -97,13 +97,19 @@ func (f *loadFlags) speak(p *load.Profile) error {
 	if f.http2 {
 		p.Protocol = cmp.Or(p.Protocol, "http2")
 	}
+	if f.http3 {
+		p.Protocol = cmp.Or(p.Protocol, load.ProtocolHTTP3)
+	}
+	if f.http3 && p.Protocol != load.ProtocolHTTP3 {
+		return fmt.Errorf("--http3 and protocol %s exclude each other", p.Protocol)
+	}
 	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") || strings.HasPrefix(u, "tls://") }) {
 		p.Protocol = cmp.Or(p.Protocol, "tcp")
 	}
 	if p.Protocol == "tcp" && p.ExpectSize >= 0 {
 		return errors.New("an echo is as long as what was sent: leave out --expect-size")
 	}
-	if f.grpc == "" {
+	if f.rpc.method == "" {
 		return nil
 	}
 	p.Protocol = cmp.Or(p.Protocol, "grpc")
@@ -115,7 +121,7 @@ func (f *loadFlags) speak(p *load.Profile) error {
 		if err != nil {
 			return err
 		}
-		u.Path = "/" + strings.TrimPrefix(f.grpc, "/")
+		u.Path = "/" + strings.TrimPrefix(f.rpc.method, "/")
 		p.Targets[i] = u.String()
 	}
 	return nil
@@ -254,14 +260,19 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	if f.parts > 1 && len(body) > maxSharedBody {
 		return fmt.Errorf("--data has %d bytes, and --processes takes at most %d: use --body-file", len(body), maxSharedBody)
 	}
-	if p.Body, f.bodyName = body, "--data"; isFile && name != "-" {
-		f.bodyName = name
+	source := "--data"
+	if isFile && name != "-" {
+		source = name
 	}
+	if f.rpc.takeData(p, body, source) {
+		return nil
+	}
+	p.Body, f.bodyName = body, source
 	kind := "application/x-www-form-urlencoded" // as curl
 	if json.Valid(body) {
 		kind = "application/json"
 	}
-	if p.Protocol != load.ProtocolGRPC && p.Protocol != load.ProtocolTCP && !slices.ContainsFunc(p.Headers, func(h string) bool { return isHeader(h, "Content-Type") }) {
+	if p.Protocol != load.ProtocolGRPC && p.Protocol != load.ProtocolTCP && p.Protocol != load.ProtocolWebSocket && !slices.ContainsFunc(p.Headers, func(h string) bool { return isHeader(h, "Content-Type") }) {
 		p.Headers = append(p.Headers, "Content-Type: "+kind)
 	}
 	return nil

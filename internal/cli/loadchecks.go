@@ -20,7 +20,7 @@ var checksFailed = []struct{ kind, text string }{
 
 // neverAccepted are failures that --fail-under tolerates only if it is given: they come
 // from a wrong address or certificate, not from load.
-var neverAccepted = []load.Failure{load.FailureRefused, load.FailureTLS, load.FailureCertificate, load.FailureALPN}
+var neverAccepted = []load.Failure{load.FailureRefused, load.FailureTLS, load.FailureCertificate, load.FailureALPN, load.FailureUpgrade}
 
 // verdict is the command's error: a check or a gate that does not hold, no answer at
 // all, or too few successful requests.

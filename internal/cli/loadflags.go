@@ -29,7 +29,9 @@ type loadFlags struct {
 	drop      bool
 	tls       load.TLS
 	http2     bool
-	grpc      string // method
+	http3     bool
+	rpc       rpcFlags
+	socket    socketFlags
 	ipv4      bool
 	ipv6      bool
 	parts     int    // processes to share the load
@@ -71,9 +73,11 @@ type flagGroup struct {
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
-	{"Connections", []string{"protocol", "http2", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
+	{"Connections", []string{"protocol", "http2", "http3", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
 		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
-	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow", "grpc", "grpc-stream"}},
+	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow"}},
+	{"gRPC", []string{"grpc", "proto", "import-path", "protoset", "grpc-messages", "grpc-at-once", "grpc-stream"}},
+	{"WebSocket", []string{"ws-answer", "ws-messages"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
 	{"Checks", []string{"fail-under", "expect-status", "expect-size", "expect-body", "refuse-body", "expect-json", "refuse-json"}},
 	{"Output", []string{"hdr"}},
@@ -91,11 +95,12 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "arrival process: constant, poisson, uniform or replay")
 	flags.VarP(&f.timeout, "timeout", "t", "time-out of a request")
-	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, grpc, tcp, or auto: http2 if an https server offers it (default http1, or tcp by URL)")
+	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, http3, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
 	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
-	flags.StringVar(&f.grpc, "grpc", "", "call this gRPC method, `package.Service/Method`, with --body-file, or --body-size bytes in field 1")
-	flags.BoolVar(&f.profile.GRPCStream, "grpc-stream", false, "the gRPC method streams its response")
-	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 connection")
+	flags.BoolVar(&f.http3, "http3", false, "same as --protocol http3: over QUIC, by the program tare-http3")
+	f.rpc.register(flags, &f.profile)
+	f.socket.register(flags)
+	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 or HTTP/3 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
 	flags.Var(&f.warmup, "warmup", "load before the measurement")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")

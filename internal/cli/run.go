@@ -129,6 +129,9 @@ func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) 
 	if err := runner.CheckSecrets(study.Experiment); err != nil {
 		return err
 	}
+	if err := encodeMessages(ctx, study.Experiment); err != nil {
+		return err
+	}
 	on, err := c.begin(ctx, study, o)
 	if err != nil {
 		return err

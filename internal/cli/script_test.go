@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"log"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,10 +13,30 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/describe"
+	"github.com/tare-mesh/tare/internal/load/engine"
+	"github.com/tare-mesh/tare/internal/load/http3"
+	"github.com/tare-mesh/tare/internal/load/method"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tare": func() { os.Exit(Main(nil)) }})
+	testscript.Main(m, map[string]func(){
+		"tare": func() { os.Exit(Main(nil)) },
+		"tare-grpc": func() {
+			if err := method.Serve(context.Background(), os.Stdin, os.Stdout, describe.Answer); err != nil {
+				log.Fatal(err)
+			}
+		},
+		"tare-http3": func() {
+			err := engine.Process(context.Background(), "tare-http3", os.Stdin, os.Stdout, os.Stderr, func(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
+				return engine.RunOver(ctx, p, progress, http3.NewWorker)
+			})
+			if err != nil {
+				log.Fatal(err)
+			}
+		},
+	})
 }
 
 // Scripts are whole sessions at the command line: testdata/script/*.txtar. Beside

@@ -58,6 +58,7 @@ func (v loadRules) requests() {
 		v.address(path, r)
 		v.headers(path, r)
 		v.body(path, r)
+		v.message(path, r)
 		bytes += len(r.Body)
 		if r.Weight != 0 || v.doc.Has(path+".weight") {
 			within(v.validation, path+".weight", r.Weight, 1, maxWeight, "the share of a request is its weight over the sum of all")
@@ -157,6 +158,25 @@ func (v loadRules) headers(path string, r *Request) {
 		if wrong := checkPlaceholders(value); wrong != "" {
 			v.report(path, "write ${env:NAME} or ${file:PATH}", "header %s: %s is not a placeholder", name, clip(wrong))
 		}
+	}
+}
+
+// message checks a message in JSON. Its place is the directory of the experiment file.
+func (v loadRules) message(path string, r *Request) {
+	switch {
+	case r.JSON == "" && r.Proto == "":
+		return
+	case r.GRPC == "":
+		v.report(path+".json", "write grpc: package.Service/Method, or body", "only a gRPC method has a message in JSON")
+	case r.Body != "":
+		v.report(path+".json", "remove one of the two", "the request has a body and a message in JSON")
+	case r.Proto == "":
+		v.report(path+".json", "write proto: FILE, the definition of the service", "the message needs the definition of its service")
+	case len(r.JSON) > maxRequestBody:
+		v.report(path+".json", "", "%d bytes, max %d", len(r.JSON), maxRequestBody)
+	}
+	if abs, err := filepath.Abs(filepath.Join(v.dir, r.Proto)); err == nil && r.Proto != "" && !filepath.IsAbs(r.Proto) {
+		r.Proto = abs
 	}
 }
 

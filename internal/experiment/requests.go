@@ -27,7 +27,11 @@ type Request struct {
 	Body    Body              `yaml:"body,omitempty" json:"body,omitempty"` // of gRPC: the encoded message
 	// BodyFile is read with the experiment, and becomes Body.
 	BodyFile string `yaml:"bodyFile,omitempty" json:"bodyFile,omitempty"`
-	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // default 1
+	// JSON is a message of a unary gRPC method in JSON, and Proto the file that defines its service. tare run
+	// encodes it as Body, so that the record needs neither.
+	JSON   string `yaml:"json,omitempty" json:"json,omitempty"`
+	Proto  string `yaml:"proto,omitempty" json:"proto,omitempty"`
+	Weight int    `yaml:"weight,omitempty" json:"weight,omitempty"` // default 1
 }
 
 // Body is the content of a request: text, or "base64:" and its encoding.

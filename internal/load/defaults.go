@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 )
@@ -62,6 +63,18 @@ func (p Profile) WithDefaults() Profile {
 	}
 	if p.Protocol == ProtocolGRPC {
 		p.Method = http.MethodPost
+	}
+	if p.Protocol == ProtocolHTTP3 {
+		p.Engine = cmp.Or(p.Engine, EngineHTTP3)
+		p.Calibrate = 0 // the floor is that of HTTP/1.1
+	}
+	if p.Protocol == ProtocolWebSocket {
+		w := WebSocket{}
+		if p.WebSocket != nil {
+			w = *p.WebSocket
+		}
+		w.Answer, w.Messages = cmp.Or(w.Answer, AnswerEcho), cmp.Or(w.Messages, 1)
+		p.WebSocket = &w
 	}
 	if p.Streams == 0 {
 		p.Streams = DefaultStreams

@@ -8,6 +8,7 @@ import (
 const (
 	EngineEpoll    = "epoll"    // Linux only
 	EnginePortable = "portable" // every system
+	EngineHTTP3    = "http3"    // quic-go, in the program tare-http3
 )
 
 // NativeEngine is the engine that this operating system gets by default.

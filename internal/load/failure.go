@@ -39,6 +39,22 @@ const (
 	FailureLookupTimeout
 	FailureIdleClosed
 	FailureFlood
+	FailureUpgrade
+	FailureFrame
+	FailureClose1000
+	FailureClose1001
+	FailureClose1002
+	FailureClose1003
+	FailureCloseNoStatus
+	FailureClose1007
+	FailureClose1008
+	FailureClose1009
+	FailureClose1011
+	FailureClose1012
+	FailureClose1013
+	FailureCloseOther
+	FailureQUICLost
+	FailureHTTP3
 	FailureOther
 	FailureCount
 )
@@ -78,6 +94,22 @@ var failureNames = [FailureCount]string{
 	FailureLookupTimeout:  "timeout before the name was resolved",
 	FailureIdleClosed:     "idle connection closed",        // the server closed it before the request arrived
 	FailureFlood:          "http2 frames without progress", // more than any request needs
+	FailureUpgrade:        "websocket refused",             // the handshake has another answer than 101
+	FailureFrame:          "websocket protocol error",
+	FailureClose1000:      "websocket closed 1000 (normal)",
+	FailureClose1001:      "websocket closed 1001 (going away)",
+	FailureClose1002:      "websocket closed 1002 (protocol error)",
+	FailureClose1003:      "websocket closed 1003 (unsupported data)",
+	FailureCloseNoStatus:  "websocket closed without status",
+	FailureClose1007:      "websocket closed 1007 (invalid data)",
+	FailureClose1008:      "websocket closed 1008 (policy)",
+	FailureClose1009:      "websocket closed 1009 (too large)",
+	FailureClose1011:      "websocket closed 1011 (server error)",
+	FailureClose1012:      "websocket closed 1012 (restart)",
+	FailureClose1013:      "websocket closed 1013 (try later)",
+	FailureCloseOther:     "websocket closed",
+	FailureQUICLost:       "quic connection lost", // nothing came from the server any more
+	FailureHTTP3:          "http3 protocol error",
 	FailureOther:          "other",
 }
 

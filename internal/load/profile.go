@@ -62,7 +62,7 @@ type Profile struct {
 	Seed        uint64  `json:"seed,omitempty"`
 	Connections int     `json:"connections"`
 	Workers     int     `json:"workers,omitempty"` // OS threads; default 1
-	// Protocol is http1 (default), http2, grpc, tcp or auto.
+	// Protocol is http1 (default), http2, http3, grpc, websocket, tcp or auto.
 	//
 	// grpc: unary calls. A target's path is the method. The body is one message: that
 	// of BodyFile, or one whose field 1 has RequestSize bytes.
@@ -70,6 +70,11 @@ type Profile struct {
 	// tcp: the body, min one byte, is sent unchanged and must come back. A target is
 	// tcp://host:port, over TLS tls://host:port, or an http or https URL of which only
 	// host and port count. ExpectSize has no effect.
+	//
+	// websocket: the body is one message, text if it is valid UTF-8. A target is ws://host:port/path,
+	// or wss:// over TLS, or an http or https URL.
+	//
+	// http3: over QUIC, to https targets only, by engine "http3".
 	//
 	// auto: http2 for an https target whose server chooses it in a connection before
 	// the load, http1 for any other.
@@ -83,6 +88,13 @@ type Profile struct {
 	// messages, and the response time ends at the status after the last.
 	// ExpectSize is then the size of every message.
 	GRPCStream bool `json:"grpcStream,omitempty"`
+	// Messages are those of each gRPC call, encoded, in place of a body. RoundTrips sends
+	// each of them once the answer to the one before has come, over a stream in both
+	// directions. Otherwise a call sends all at once.
+	Messages   [][]byte `json:"messages,omitempty"`
+	RoundTrips bool     `json:"roundTrips,omitempty"`
+	// WebSocket is the answer to a message; nil: an echo.
+	WebSocket *WebSocket `json:"webSocket,omitempty"`
 
 	Timeout time.Duration `json:"timeout"` // ns
 
@@ -171,7 +183,7 @@ type Profile struct {
 	// negative: none.
 	Spin time.Duration `json:"spin,omitempty"`
 	// Engine is "" for the best there is, or "portable": a goroutine for each
-	// connection, which runs everywhere and is less punctual.
+	// connection, which runs everywhere and is less punctual. Protocol http3 has "http3".
 	Engine string `json:"engine,omitempty"`
 	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
 	Socket string `json:"socket,omitempty"`
@@ -233,7 +245,7 @@ func (p *Profile) ForTarget(i int) Profile {
 	q.Method = cmp.Or(c.Method, p.Method)
 	q.Headers = slices.Concat(p.Headers, c.Headers)
 	if c.Body != nil {
-		q.Body, q.BodyFile, q.RequestSize = c.Body, "", 0
+		q.Body, q.BodyFile, q.RequestSize, q.Messages = c.Body, "", 0, nil
 		q.message = true
 	}
 	return q

@@ -134,6 +134,9 @@ type Report struct {
 	// the time from the send to the end of the first message, of calls with status 0; ms.
 	Messages       int64     `json:"messages,omitempty"`
 	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
+	// RoundTripMS is the time from sending a message on a stream to the end of its answer,
+	// of Profile.RoundTrips, for answers in the measure window; ms.
+	RoundTripMS Quantiles `json:"round_trip_ms,omitzero"`
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
 	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time minus empty polls, over wall time, 0..1
@@ -210,6 +213,7 @@ type Distributions struct {
 	Handshake []byte `json:"handshake"`
 	Message   []byte `json:"message"`
 	Lookup    []byte `json:"lookup"`
+	RoundTrip []byte `json:"roundTrip,omitempty"`
 	// Failed are the response times of failed requests, by class.
 	Failed map[string][]byte `json:"failed,omitempty"`
 	// Routes are the response times of successful requests, by path.

@@ -23,6 +23,9 @@ const (
 // IsEcho reports whether a target's scheme is that of an echo.
 func IsEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
 
+// isSocket reports whether a target's scheme is that of a WebSocket.
+func isSocket(u *url.URL) bool { return u.Scheme == SchemeWS || u.Scheme == SchemeWSS }
+
 // IPNetworks are the networks of a look-up, by [Profile.IPVersion].
 var IPNetworks = map[string]string{"": "ip", "4": "ip4", "6": "ip6"}
 
@@ -32,7 +35,7 @@ func PortOf(u *url.URL) uint16 {
 		port, _ := strconv.ParseUint(s, 10, 16) // parseTarget has seen to it
 		return uint16(port)
 	}
-	if u.Scheme == "https" {
+	if u.Scheme == "https" || u.Scheme == SchemeWSS {
 		return 443
 	}
 	return 80
@@ -96,8 +99,8 @@ func ParseTarget(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("target: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" && !IsEcho(u):
-		return nil, fmt.Errorf("target %q does not begin with http:// or https://, nor with tcp:// or tls:// for an echo", raw)
+	case u.Scheme != "http" && u.Scheme != "https" && !IsEcho(u) && !isSocket(u):
+		return nil, fmt.Errorf("target %q does not begin with http:// or https://, ws:// or wss://, nor with tcp:// or tls:// for an echo", raw)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("target %q names no host", raw)
 	case u.User != nil:

@@ -140,7 +140,7 @@ func (p Profile) Validate() error {
 	for _, cpu := range p.CPUs {
 		refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
-	refuse(p.Engine != "" && p.Engine != EnginePortable, "engine %q is neither empty nor %q", p.Engine, EnginePortable)
+	refuse(p.Engine != "" && p.Engine != EnginePortable && p.Protocol != ProtocolHTTP3, "engine %q is neither empty nor %q", p.Engine, EnginePortable)
 	refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
 	refuse(IPNetworks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
 	refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
@@ -149,11 +149,14 @@ func (p Profile) Validate() error {
 	}
 	errs = append(errs, p.validateRetryIdle()...)
 	refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
+	errs = append(errs, p.validateMessages()...)
 	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
 	if protocols[p.Protocol] == "" {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
 	}
 	errs = append(errs, p.validateEcho()...)
+	errs = append(errs, p.validateWebSocket()...)
+	errs = append(errs, p.validateHTTP3()...)
 	errs = append(errs, p.validateCalls()...)
 	errs = append(errs, p.validateChecks()...)
 	errs = append(errs, p.validateUsers()...)
@@ -161,6 +164,35 @@ func (p Profile) Validate() error {
 		errs = append(errs, p.validateHTTP2()...)
 	}
 	return errors.Join(errs...)
+}
+
+// maxMessages bounds the messages of a gRPC call, and their bytes.
+const (
+	maxMessages     = 1_000_000
+	maxMessageBytes = 256 << 20
+)
+
+// validateMessages lists the mistakes in the messages of gRPC calls.
+func (p *Profile) validateMessages() (errs []error) {
+	bytes := 0
+	for _, m := range p.Messages {
+		bytes += len(m)
+	}
+	for _, wrong := range []struct {
+		found bool
+		text  string
+	}{
+		{len(p.Messages) > 0 && p.Protocol != ProtocolGRPC, "messages need protocol grpc, not " + p.Protocol},
+		{len(p.Messages) > 0 && (p.Body != nil || p.BodyFile != "" || p.RequestSize > 0), "a gRPC call cannot have messages and also a body"},
+		{p.RoundTrips && (len(p.Messages) == 0 || !p.GRPCStream), "round trips need messages and a response stream"},
+		{len(p.Messages) > maxMessages, fmt.Sprintf("%d messages of a call are more than %d", len(p.Messages), maxMessages)},
+		{bytes > maxMessageBytes, fmt.Sprintf("the messages of a call have %d bytes, more than %d", bytes, maxMessageBytes)},
+	} {
+		if wrong.found {
+			errs = append(errs, errors.New(wrong.text))
+		}
+	}
+	return errs
 }
 
 // idempotent are the methods that may be retried (RFC 9110 section 9.2.2).
@@ -229,6 +261,8 @@ func (p *Profile) validateEcho() (errs []error) {
 		case err != nil: // named already
 		case IsEcho(u) && !echo:
 			errs = append(errs, fmt.Errorf("target %s is of protocol tcp, not %s", raw, p.Protocol))
+		case isSocket(u) && p.Protocol != ProtocolWebSocket:
+			errs = append(errs, fmt.Errorf("target %s is of protocol websocket, not %s", raw, p.Protocol))
 		case IsEcho(u) && u.Port() == "" && p.Socket == "":
 			errs = append(errs, fmt.Errorf("target %s names no port", raw))
 		}

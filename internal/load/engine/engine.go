@@ -40,8 +40,9 @@ const lead = 5 * time.Millisecond
 // engine is one load run.
 type engine struct {
 	*job.Job
-	name string // EngineEpoll or EnginePortable
+	name string // of load.Engine…
 	host *host.Watch
+	make func(j *job.Job, i int) *portable.Worker // workers of another engine; nil: this package's
 }
 
 // Run runs the load p and returns its report. It calls progress, unless nil, once a
@@ -53,16 +54,28 @@ func Run(ctx context.Context, p load.Profile, progress func(load.Progress)) (loa
 	return run(ctx, p, progress, net.DefaultResolver.LookupNetIP)
 }
 
+// RunOver is Run of an engine whose workers make makes.
+func RunOver(ctx context.Context, p load.Profile, progress func(load.Progress), make func(j *job.Job, i int) *portable.Worker) (load.Report, error) {
+	return runOver(ctx, p, progress, net.DefaultResolver.LookupNetIP, make)
+}
+
 func run(ctx context.Context, p load.Profile, progress func(load.Progress), look target.Lookup) (load.Report, error) {
+	return runOver(ctx, p, progress, look, nil)
+}
+
+func runOver(ctx context.Context, p load.Profile, progress func(load.Progress), look target.Lookup, make func(j *job.Job, i int) *portable.Worker) (load.Report, error) {
 	if err := p.Validate(); err != nil {
 		return load.Report{}, fmt.Errorf("load profile: %w", err)
 	}
 	p = p.WithDefaults()
+	if (p.Engine == load.EngineHTTP3) != (make != nil) {
+		return load.Report{}, fmt.Errorf("protocol %s in this program: %w", p.Protocol, errors.ErrUnsupported)
+	}
 	j, err := job.Prepare(ctx, p, progress, look)
 	if err != nil {
 		return load.Report{}, err
 	}
-	e := &engine{Job: j}
+	e := &engine{Job: j, make: make}
 	e.name = e.choose()
 	// The first timer of a process opens descriptors, and ends the process if connections have taken the last one.
 	time.AfterFunc(time.Hour, func() {}).Stop()
@@ -103,7 +116,10 @@ func (e *engine) workers() ([]worker, error) {
 }
 
 func (e *engine) newWorker(i int) (worker, error) {
-	if e.name == load.EnginePortable {
+	switch {
+	case e.make != nil:
+		return e.make(e.Job, i), nil
+	case e.name == load.EnginePortable:
 		return portable.NewWorker(e.Job, i), nil
 	}
 	return newNativeWorker(e.Job, i)
@@ -174,7 +190,7 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 
 func (e *engine) prepare(i int, l worker) error {
 	cpu := -1
-	if n := len(e.Profile.CPUs); n > 0 && e.name != load.EnginePortable {
+	if n := len(e.Profile.CPUs); n > 0 && e.name == load.EngineEpoll {
 		cpu = e.Profile.CPUs[i%n]
 	}
 	if err := host.PrepareThread(cpu); err != nil {

@@ -50,8 +50,14 @@ static_resources:
               routes: [{match: {prefix: "/"}, direct_response: {status: 200, body: {inline_string: "hello"}}}]
 `
 
-// startEnvoy runs the real proxy and returns its listener's address.
+// startEnvoy runs the real proxy with envoyConfig and returns its listener's address.
 func startEnvoy(t *testing.T, a *authority, protocols string) string {
+	t.Helper()
+	return startEnvoyWith(t, fmt.Sprintf(envoyConfig, a.dir, protocols))
+}
+
+// startEnvoyWith runs the real proxy with a configuration of one listener and returns its address.
+func startEnvoyWith(t *testing.T, config string) string {
 	t.Helper()
 	found, err := fetch.Envoy().Find(t.Context(), fetch.Options{})
 	if err != nil {
@@ -59,7 +65,7 @@ func startEnvoy(t *testing.T, a *authority, protocols string) string {
 	}
 	admin := filepath.Join(t.TempDir(), "admin")
 	var log bytes.Buffer
-	cmd := exec.Command(found.Path, "--config-yaml", fmt.Sprintf(envoyConfig, a.dir, protocols), "--use-dynamic-base-id",
+	cmd := exec.Command(found.Path, "--config-yaml", config, "--use-dynamic-base-id",
 		"--admin-address-path", admin, "--concurrency", "1", "-l", "warning")
 	cmd.Stderr = &log
 	// Envoy ends with the thread that started it, and the engine ends its threads.

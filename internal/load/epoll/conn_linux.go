@@ -6,6 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
 	"github.com/tare-mesh/tare/internal/load/target"
+	"github.com/tare-mesh/tare/internal/load/websocket"
 )
 
 type connState uint8
@@ -18,6 +19,7 @@ const (
 	connBusy                        // a request is under way
 	connSettings                    // HTTP/2: connected, the server's settings are yet to come
 	connSession                     // HTTP/2: requests may be under way on its streams
+	connUpgrade                     // WebSocket: connected, the handshake is under way
 )
 
 // conn is one connection and the request it carries. Its socket comes and goes;
@@ -48,10 +50,12 @@ type conn struct {
 	parser  http1.Parser
 	session *http2.Session // HTTP/2; nil for HTTP/1.1
 	calls   []streamCall   // by the session's streams
-	listed  bool           // in its pool's ring of free connections
-	queued  bool           // in the worker's list of sessions with something to send
-	retired *conn          // where a session goes that the server ends; nil: none did yet
-	ending  bool           // this is such a place, and is not opened again
+
+	messages *websocket.Conn // WebSocket; nil for other protocols
+	listed   bool            // in its pool's ring of free connections
+	queued   bool            // in the worker's list of sessions with something to send
+	retired  *conn           // where a session goes that the server ends; nil: none did yet
+	ending   bool            // this is such a place, and is not opened again
 
 	// Of redirects:
 	home    *conn            // the place that a detour is of; nil: it is one itself

@@ -219,6 +219,10 @@ func (cn *connector) ready() {
 
 // usable takes a connection into use on which a request can be sent.
 func (cn *connector) usable(c *conn) {
+	if c.messages != nil && c.state != connUpgrade {
+		cn.w.messages.upgrade(c)
+		return
+	}
 	cn.ready()
 	if c.carries {
 		c.state = connBusy

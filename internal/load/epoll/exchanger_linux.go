@@ -21,6 +21,10 @@ type exchanger struct {
 
 // send writes the request. Bytes that do not fit follow when the socket has room.
 func (x *exchanger) send(c *conn) {
+	if c.messages != nil {
+		x.w.messages.send(c)
+		return
+	}
 	what := c.owner().what
 	c.parser.Reset(what.target.Bodily)
 	if x.remember {

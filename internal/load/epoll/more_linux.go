@@ -20,6 +20,8 @@ func (w *Worker) readMore() {
 		case !at.current():
 		case c.state == connSettings, c.state == connSession:
 			w.streams.readAll(c)
+		case c.messages != nil:
+			w.messages.read(c)
 		case c.state == connBusy && c.carries:
 			w.exchanges.read(c)
 		}

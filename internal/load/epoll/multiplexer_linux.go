@@ -171,6 +171,9 @@ func (m *multiplexer) settle(c *conn) {
 		}
 		m.sessionReady(c)
 	}
+	for _, ns := range s.TakeTrips() {
+		m.w.rec.RoundTrip(m.w.now, ns)
+	}
 	m.finishStreams(c)
 	if s.Closing && s.Active == 0 {
 		m.w.places.countUnused(c)
@@ -248,9 +251,9 @@ func (m *multiplexer) attach(c *conn, r call) {
 	m.w.sleep.lastSend = m.w.now
 	var st *http2.Stream
 	if t := r.what.target; t.Varying != nil {
-		st = c.session.BeginVarying(t.HTTP2, m.w.values(r.number), c.cookies(t))
+		st = c.session.BeginVarying(t.HTTP2, m.w.now, m.w.values(r.number), c.cookies(t))
 	} else {
-		st = c.session.Begin(t.HTTP2)
+		st = c.session.Begin(t.HTTP2, m.w.now)
 	}
 	at := &c.calls[st.Slot]
 	*at = streamCall{awaited{of: c, stream: st, deadline: r.sent + m.w.timeout}, r}

@@ -169,6 +169,9 @@ func (s *places) retryLater(c *conn, spacing int64) {
 // drop closes c's socket, if it has one. Closing takes it out of the poller.
 func (s *places) drop(c *conn) {
 	s.w.deadlines.remove(&c.awaited)
+	if c.messages != nil {
+		s.w.messages.bid(c)
+	}
 	if c.secure != nil {
 		c.endTLS()
 	}

@@ -38,7 +38,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle, remember: p.Follow == 0 && !p.Cookies}
 	w.thinks = newThinker(w)
 	w.redirects = redirector{w: w, route: http1.Redirects{Profile: p, Body: j.Body}}
-	w.streams, w.resends = multiplexer{w: w}, resender{w: w}
+	w.streams, w.messages, w.resends = multiplexer{w: w}, messenger{w: w}, resender{w: w}
 	for i := range w.places.pools {
 		o := &j.Origins[i]
 		pl := &w.places.pools[i]
@@ -62,6 +62,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 			c.user = target.NewUser(pl.cursor.Targets)
 		}
 		w.streams.equip(c)
+		w.messages.equip(c)
 	}
 	return w, nil
 }
@@ -127,6 +128,7 @@ type Worker struct {
 	exchanges exchanger
 	redirects redirector
 	streams   multiplexer
+	messages  messenger
 	resends   resender
 	thinks    thinker
 	more      job.Queue[place] // connections that had more to read than one turn may take
@@ -324,11 +326,19 @@ func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 		w.connector.handshakeEvent(c, readable)
 	case connSettings, connSession:
 		w.streams.sessionEvent(c, e.Events&unix.EPOLLOUT != 0, readable)
+	case connUpgrade:
+		w.messages.event(c, e.Events&unix.EPOLLOUT != 0, readable)
 	case connIdle:
-		if readable {
+		if c.messages != nil {
+			w.messages.event(c, e.Events&unix.EPOLLOUT != 0, readable)
+		} else if readable {
 			w.places.idleEvent(c)
 		}
 	case connBusy:
+		if c.messages != nil {
+			w.messages.event(c, e.Events&unix.EPOLLOUT != 0, readable)
+			return
+		}
 		if e.Events&unix.EPOLLOUT != 0 && c.unsent() {
 			w.exchanges.write(c)
 		}
@@ -349,7 +359,7 @@ func (w *Worker) expire() {
 		switch {
 		case w.deadlines.first.stream != nil:
 			w.streams.cancel(c, w.deadlines.first.stream)
-		case c.state == connConnecting || c.state == connHandshake || c.state == connSettings:
+		case c.state == connConnecting || c.state == connHandshake || c.state == connSettings || c.state == connUpgrade:
 			w.connector.expired(c)
 		default:
 			w.exchanges.fail(c, load.FailureTimeout)

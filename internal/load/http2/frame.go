@@ -197,6 +197,9 @@ func (s *Session) takeData(f frame) load.Failure {
 	st.body += int64(len(f.payload))
 	if s.grpc {
 		st.incoming.take(st, f.payload, s.expect.Size, s.now)
+		if st.request.ends != nil {
+			s.answered(st)
+		}
 	} else {
 		st.content.Add(f.payload)
 	}

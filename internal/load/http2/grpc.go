@@ -91,7 +91,10 @@ func grpcMessage(p *load.Profile, body []byte) []byte {
 		field = binary.AppendUvarint(field, uint64(len(body)))
 	}
 	b := make([]byte, 0, grpcPrefixSize+len(field)+len(body))
-	b = append(b, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(field)+len(body)))
-	return append(append(b, field...), body...)
+	return append(append(appendPrefix(b, len(field)+len(body)), field...), body...)
+}
+
+// appendPrefix appends what precedes a message of n bytes.
+func appendPrefix(b []byte, n int) []byte {
+	return binary.BigEndian.AppendUint32(append(b, 0), uint32(n))
 }

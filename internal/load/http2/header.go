@@ -166,7 +166,7 @@ func (s *Session) takeBlock(id uint32, block []byte) load.Failure {
 
 // complete ends st by the whole answer.
 func (s *Session) complete(st *Stream) {
-	if st.unsent { // the server does not want the rest of the body
+	if st.sentBody < len(st.send) { // the server does not want the rest
 		s.output.reset(st.id, codeCancel)
 	}
 	if st.length >= 0 && st.length != st.body && !st.request.bodyless && st.Status != 304 {

@@ -25,6 +25,7 @@ type Request struct {
 	body                []byte
 	bodyless            bool // its answer has no body: the method is HEAD
 	varying             *varying
+	ends                []int // of the messages in body that wait for answers; nil: none waits
 }
 
 // block is a header block. The pseudo-header fields, up to cut, precede all others.
@@ -64,7 +65,11 @@ func BuildRequests(specs []Spec) {
 	for i := range specs {
 		s := &specs[i]
 		s.Into.body, s.Into.bodyless = s.Body, s.Profile.Method == http.MethodHead
-		if s.Profile.Protocol == load.ProtocolGRPC {
+		switch {
+		case s.Profile.Protocol != load.ProtocolGRPC:
+		case len(s.Profile.Messages) > 0:
+			s.Into.addMessages(s.Profile)
+		default:
 			s.Into.body = grpcMessage(s.Profile, s.Body)
 		}
 		pseudo[i], regular[i] = s.fields()
@@ -78,6 +83,17 @@ func BuildRequests(specs []Spec) {
 		r.first = b.build(1, defaultTable)
 		r.later = b.build(3, defaultTable) // a block is the same again once the table has what it needs
 		r.plain = b.build(1, 0)
+	}
+}
+
+// addMessages makes the body of the messages of a call.
+func (r *Request) addMessages(p *load.Profile) {
+	r.body = nil
+	for _, m := range p.Messages {
+		r.body = append(appendPrefix(r.body, len(m)), m...)
+		if p.RoundTrips {
+			r.ends = append(r.ends, len(r.body))
+		}
 	}
 }
 

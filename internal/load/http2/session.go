@@ -63,6 +63,8 @@ type Session struct {
 	initial  int64 // of a stream
 	received int64 // bytes for which the window is yet to be returned
 
+	trips []int64 // round trips of messages since the last TakeTrips, ns
+
 	fruitless int // cost of the frames since a request moved on, see spend
 }
 
@@ -89,7 +91,10 @@ type Stream struct {
 	ended    bool   // in session.done
 	answered bool   // the final header has come
 	sentBody int
-	unsent   bool // in session.pending
+	released int   // bytes of the body that may be sent
+	answers  int   // messages that had their answer
+	since    int64 // when the message without one was sent
+	unsent   bool  // in session.pending
 	window   int64
 	received int64
 	length   int64  // Content-Length; negative: absent
@@ -121,7 +126,7 @@ func (s *Session) Reset() {
 		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, streams: s.streams,
 		buffers: s.buffers,
 		done:    s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
-		headers: headerReader{block: s.headers.block[:0]}, next: 1, limit: min(s.most, defaultMaxStreams), window: defaultWindow, initial: defaultWindow,
+		headers: headerReader{block: s.headers.block[:0]}, trips: s.trips[:0], next: 1, limit: min(s.most, defaultMaxStreams), window: defaultWindow, initial: defaultWindow,
 	}
 	s.headers.reset()
 	if s.KeepCookies {
@@ -153,20 +158,22 @@ func (s *Session) Size() int { return len(s.streams) }
 // Room reports whether another request may begin.
 func (s *Session) Room() bool { return s.Ready && !s.Closing && s.Active < s.limit }
 
-// Begin starts a request, which is always the same; there must be room.
-func (s *Session) Begin(r *Request) *Stream {
+// Begin starts a request, which is always the same, at an instant; there must be room.
+func (s *Session) Begin(r *Request, now int64) *Stream {
 	st := s.open(r)
+	st.since = now
 	s.start(st, s.block(r).bytes, r.body)
 	return st
 }
 
 // BeginVarying starts a request with the values of this send. cookies is the value of the header
 // cookie; empty: none.
-func (s *Session) BeginVarying(r *Request, x *template.Values, cookies []byte) *Stream {
+func (s *Session) BeginVarying(r *Request, now int64, x *template.Values, cookies []byte) *Stream {
 	if r.varying == nil {
-		return s.Begin(r)
+		return s.Begin(r, now)
 	}
 	st := s.open(r)
+	st.since = now
 	st.own = s.buffers.fill(r, s.block(r), x, cookies, st.own[:0])
 	s.start(st, s.buffers.header, st.own)
 	return st
@@ -202,7 +209,10 @@ func (s *Session) open(r *Request) *Stream {
 
 // start frames the header block of a request, and its body as far as the windows allow.
 func (s *Session) start(st *Stream, header, body []byte) {
-	st.send = body
+	st.send, st.released = body, len(body)
+	if ends := st.request.ends; ends != nil {
+		st.released = ends[0]
+	}
 	s.maxBlock = max(s.maxBlock, len(header))
 	flags := byte(0)
 	if len(body) == 0 {
@@ -221,13 +231,13 @@ func (s *Session) pump() {
 	left := s.pending[:0]
 	for _, st := range s.pending {
 		for len(s.out)-s.written < maxUnsent {
-			rest := st.send[st.sentBody:]
+			rest := st.send[st.sentBody:st.released]
 			n := int(min(int64(len(rest)), maxFrame, s.window, st.window))
 			if n <= 0 {
 				break
 			}
 			flags := byte(0)
-			if n == len(rest) {
+			if st.sentBody+n == len(st.send) {
 				flags = flagEndStream
 			}
 			s.out = append(appendFrame(s.out, frameData, flags, st.id, n), rest[:n]...)
@@ -239,11 +249,36 @@ func (s *Session) pump() {
 				break
 			}
 		}
-		if st.unsent = st.sentBody < len(st.send); st.unsent {
+		if st.unsent = st.sentBody < st.released; st.unsent {
 			left = append(left, st)
 		}
 	}
 	s.pending = left
+}
+
+// answered lets the next message of st go once the answer to the last has come.
+func (s *Session) answered(st *Stream) {
+	ends := st.request.ends
+	for st.answers < min(st.Messages, len(ends)) {
+		s.trips = append(s.trips, s.now-st.since)
+		if st.answers++; st.answers == len(ends) {
+			return
+		}
+		st.released, st.since = ends[st.answers], s.now
+		if !st.unsent {
+			st.unsent = true
+			s.pending = append(s.pending, st)
+		}
+		s.pump()
+	}
+}
+
+// TakeTrips returns the round trips of messages since the last call, ns. They are valid
+// until the session takes more bytes.
+func (s *Session) TakeTrips() []int64 {
+	trips := s.trips
+	s.trips = s.trips[:0]
+	return trips
 }
 
 // end notes that st's request is over; the worker takes it from s.done.

@@ -36,7 +36,7 @@ func FuzzSession(f *testing.F) {
 				t.Fatal(k)
 			}
 			for s.Room() {
-				s.Begin(request)
+				s.Begin(request, 0)
 			}
 			var k load.Failure
 			for left := b; len(left) > 0 && k == load.FailureNone; {

@@ -37,6 +37,8 @@ type conn struct {
 	parser  http1.Parser
 	buffer  []byte
 	request record.Outcome // under way
+	carrier Carrier        // in place of conn; nil: HTTP/1.1
+	shares  bool           // the carrier's connection is counted at another place
 
 	// Of redirects:
 	detours map[string]*conn // to other origins
@@ -113,12 +115,19 @@ func (c *conn) finish(k load.Failure, status int) {
 func (c *conn) work() {
 	p := &c.worker.job.Profile
 	for c.take() {
-		if c.reused = c.conn != nil; !c.reused {
+		if c.reused = c.isOpen(); !c.reused {
 			if k := c.open(); k != load.FailureNone {
 				c.finish(k, 0)
 				c.rest()
 				continue
 			}
+		}
+		if c.carrier != nil {
+			c.finish(c.carry(p))
+			if !c.isOpen() {
+				c.rest()
+			}
+			continue
 		}
 		status, k, reusable := c.exchangeAll(p)
 		c.finish(k, status)
@@ -252,6 +261,9 @@ func (c *conn) connect() load.Failure {
 	l := c.worker
 	ctx, cancel := context.WithTimeout(l.opening, l.job.Profile.Timeout)
 	defer cancel()
+	if c.carrier != nil {
+		return c.openCarrier(ctx)
+	}
 	conn, dialled, k := c.dial(ctx)
 	if k != load.FailureNone {
 		return k

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -47,6 +48,7 @@ type Worker struct {
 	endThinking context.CancelFunc
 
 	wake chan struct{} // stop was called
+	fine time.Duration // slept by the thread before a send, so that it is punctual
 
 	opening    context.Context // ends with the drain, or by a stop before the load
 	endOpening context.CancelFunc
@@ -74,7 +76,10 @@ type pool struct {
 }
 
 // NewWorker makes worker i of j; it must be closed.
-func NewWorker(j *job.Job, i int) *Worker {
+func NewWorker(j *job.Job, i int) *Worker { return NewWorkerOver(j, i, nil) }
+
+// NewWorkerOver is NewWorker over the carriers that carry makes; nil: connections of HTTP/1.1.
+func NewWorkerOver(j *job.Job, i int, carry Carriers) *Worker {
 	p := &j.Profile
 	l := &Worker{
 		job: j, number: i, expect: check.New(p), rec: j.Collector.Recorder(), pools: make([]pool, len(j.Origins)),
@@ -103,6 +108,9 @@ func NewWorker(j *job.Job, i int) *Worker {
 		if p.Cookies {
 			l.conns[k].user = target.NewUser(pl.cursor.Targets)
 		}
+	}
+	if carry != nil {
+		l.carryBy(carry)
 	}
 	return l
 }
@@ -145,6 +153,9 @@ func (l *Worker) Close() {
 	l.endThinking()
 	for _, c := range l.conns {
 		c.drop()
+		if c.carrier != nil {
+			c.carrier.Close()
+		}
 	}
 }
 
@@ -152,15 +163,17 @@ func (l *Worker) Close() {
 func (l *Worker) now() int64 { return int64(time.Since(l.zero)) }
 
 func (l *Worker) Run(t0 time.Time) *record.Totals {
-	// The pacer must not be late because it is tied to one thread.
-	runtime.UnlockOSThread()
+	if l.fine == 0 { // else the thread sleeps by itself
+		// The pacer must not be late because it is tied to one thread.
+		runtime.UnlockOSThread()
+	}
 	l.zero = t0
 	l.started.Store(true)
 	var running sync.WaitGroup
 	stopped := l.sleepUntil(0)
 	if !stopped {
 		for _, c := range l.conns {
-			if c.conn != nil {
+			if c.isOpen() && !c.shares {
 				l.rec.Open++
 			}
 		}
@@ -190,14 +203,19 @@ func (l *Worker) sleepUntil(at int64) bool {
 	if d <= 0 {
 		return false
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return false
-	case <-l.wake:
-		return true
+	if d > l.fine {
+		timer := time.NewTimer(d - l.fine)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.wake:
+			return true
+		}
 	}
+	if l.fine > 0 {
+		host.Sleep(time.Duration(at - l.now()))
+	}
+	return false
 }
 
 // pace makes requests due by the schedule, and advances the ticker, until the end.
@@ -290,8 +308,10 @@ func (l *Worker) drain() {
 	l.endThinking()
 	l.endOpening()
 	for _, c := range l.conns {
-		if c.conn != nil {
+		if c.isOpen() && !c.shares {
 			l.rec.Held++
+		}
+		if c.conn != nil {
 			_ = c.conn.SetDeadline(time.Unix(1, 0)) // ends a read under way
 		}
 	}

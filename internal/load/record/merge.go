@@ -21,6 +21,9 @@ func totalsOf(r *load.Report) (Totals, error) {
 		return t, errors.New("the report has no distributions: it was not made as one of several parts")
 	}
 	err := t.each(r.Parts, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
+		if len(*encoded) == 0 { // of an earlier version
+			return nil
+		}
 		*h, err = hdrhistogram.Decode(*encoded)
 		return err
 	})

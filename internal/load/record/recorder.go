@@ -224,6 +224,13 @@ func (r *Recorder) Connected(addr netip.AddrPort, ns int64) {
 	}
 }
 
+// RoundTrip records the time between a message on a stream and its answer, at an instant.
+func (r *Recorder) RoundTrip(at, ns int64) {
+	if r.InWindow(at) {
+		put(r.roundTrip, ns)
+	}
+}
+
 // Resolved records a name look-up that took ns.
 func (r *Recorder) Resolved(ns int64) { put(r.lookup, ns) }
 

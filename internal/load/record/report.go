@@ -118,6 +118,7 @@ func fill(r *load.Report, t *Totals) {
 	r.TLS, r.TLSResumed = t.TLS, t.resumed
 	r.Dropped, r.Redirects, r.Retried = t.dropped, t.redirects, t.retried
 	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
+	r.RoundTripMS = quantiles(t.roundTrip, 1e6)
 	r.GapDistance = t.Gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)
 }

@@ -17,7 +17,7 @@ func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram,
 		encoded *[]byte
 	}{
 		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
-		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.lookup, &d.Lookup},
+		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.lookup, &d.Lookup}, {&t.roundTrip, &d.RoundTrip},
 	} {
 		if err := do(pair.h, pair.encoded); err != nil {
 			return err
@@ -53,6 +53,7 @@ type Totals struct {
 	lateness, ownDelay *hdrhistogram.Histogram   // every class
 	firstByte          *hdrhistogram.Histogram   // 2xx, from the actual send
 	message            *hdrhistogram.Histogram   // gRPC 2xx, from the actual send to the first message
+	roundTrip          *hdrhistogram.Histogram   // of a message on a stream and its answer
 	connect, handshake *hdrhistogram.Histogram   // of the whole run, prewarm included
 	lookup             *hdrhistogram.Histogram   // likewise
 	addresses          map[netip.AddrPort]int64  // connections opened, of the whole run
@@ -84,7 +85,7 @@ type Totals struct {
 
 func newTotals() Totals {
 	h := newHistogram
-	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), connect: h(), handshake: h(), lookup: h(), addresses: map[netip.AddrPort]int64{}, Gaps: newGaps()}
+	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), connect: h(), handshake: h(), lookup: h(), addresses: map[netip.AddrPort]int64{}, Gaps: newGaps()}
 }
 
 func (t *Totals) add(w *Totals) {
@@ -122,7 +123,7 @@ func (t *Totals) add(w *Totals) {
 	for _, pair := range [][2]*hdrhistogram.Histogram{
 		{t.response, w.response}, {t.service, w.service}, {t.lateness, w.lateness}, {t.ownDelay, w.ownDelay},
 		{t.firstByte, w.firstByte}, {t.message, w.message}, {t.connect, w.connect}, {t.handshake, w.handshake},
-		{t.lookup, w.lookup}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
+		{t.lookup, w.lookup}, {t.roundTrip, w.roundTrip}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
 	} {
 		if pair[1].TotalCount() > 0 {
 			pair[0].Merge(pair[1])

@@ -21,7 +21,7 @@ func chooseProtocol(ctx context.Context, p *load.Profile, t *Target) (string, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	network, address := t.dial()
+	network, address := t.Dial()
 	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
 	if err != nil {
 		return "", err

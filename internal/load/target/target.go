@@ -18,24 +18,26 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
 	"github.com/tare-mesh/tare/internal/load/template"
+	"github.com/tare-mesh/tare/internal/load/websocket"
 )
 
 // Target is one URL, parsed, resolved and encoded.
 type Target struct {
-	URL      *url.URL
-	Addrs    []netip.AddrPort // of the host; none: to be looked up for each connection
-	Socket   string           // path of a Unix socket, in place of addr
-	protocol string           // http1, http2, grpc or tcp
-	TLS      *tls.Config      // nil: plaintext
-	Request  []byte           // the whole request, written as it is
-	HTTP2    *http2.Request   // the same for HTTP/2; nil: HTTP/1.1
-	Root     *http1.Hop       // the request as the beginning of a chain of redirects
-	Path     int              // of the profile's paths
-	Bodily   bool             // answers have a body: the method is not HEAD
-	Echo     []byte           // the request where protocol tcp expects it back; nil: HTTP
-	Varying  *http1.Varying   // the request, if it differs from send to send; nil: Request is all of them
-	Cookies  []*http.Cookie   // of the request itself, in a load with cookies of users
-	Origin   int              // of the profile's origins
+	URL       *url.URL
+	Addrs     []netip.AddrPort   // of the host; none: to be looked up for each connection
+	Socket    string             // path of a Unix socket, in place of addr
+	protocol  string             // http1, http2, grpc or tcp
+	TLS       *tls.Config        // nil: plaintext
+	Request   []byte             // the whole request, written as it is
+	HTTP2     *http2.Request     // the same for HTTP/2; nil: HTTP/1.1
+	Root      *http1.Hop         // the request as the beginning of a chain of redirects
+	Path      int                // of the profile's paths
+	Bodily    bool               // answers have a body: the method is not HEAD
+	WebSocket *websocket.Request // the same for WebSocket; nil: another protocol
+	Echo      []byte             // the request where protocol tcp expects it back; nil: HTTP
+	Varying   *http1.Varying     // the request, if it differs from send to send; nil: Request is all of them
+	Cookies   []*http.Cookie     // of the request itself, in a load with cookies of users
+	Origin    int                // of the profile's origins
 }
 
 // Resolve looks every host up once, before the load begins, unless every
@@ -98,7 +100,10 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 			t.HTTP2 = new(http2.Request)
 			specs[t.Origin] = append(specs[t.Origin], http2.Spec{Into: t.HTTP2, URL: u, Profile: &call, Body: body, Texts: texts})
 		}
-		if u.Scheme == "https" || u.Scheme == load.SchemeTLS {
+		if t.protocol == load.ProtocolWebSocket {
+			t.WebSocket = websocket.BuildRequest(u, &call, body)
+		}
+		if u.Scheme == "https" || u.Scheme == load.SchemeTLS || u.Scheme == load.SchemeWSS {
 			if configs[t.Origin] == nil {
 				if configs[t.Origin], err = tlsConfig(p.TLS, u.Hostname(), offered[t.protocol]); err != nil {
 					return nil, fmt.Errorf("target %s: %w", raw, err)
@@ -160,8 +165,8 @@ func textsOf(p, call *load.Profile, raw string, body []byte) (*template.Texts, e
 	return t, nil
 }
 
-// dial is where t is connected to, where one connection is enough.
-func (t *Target) dial() (network, address string) {
+// Dial is where t is connected to, where one connection is enough.
+func (t *Target) Dial() (network, address string) {
 	switch {
 	case t.Socket != "":
 		return "unix", t.Socket

@@ -13,6 +13,7 @@ import (
 const (
 	alpnHTTP1 = "http/1.1"
 	AlpnHTTP2 = "h2"
+	alpnHTTP3 = "h3"
 )
 
 // offered are the protocols that a server may choose from. To a server of HTTP/2
@@ -21,6 +22,9 @@ var offered = map[string][]string{
 	load.ProtocolHTTP1: {alpnHTTP1},
 	load.ProtocolHTTP2: {AlpnHTTP2, alpnHTTP1},
 	load.ProtocolGRPC:  {AlpnHTTP2},
+
+	load.ProtocolWebSocket: {alpnHTTP1},
+	load.ProtocolHTTP3:     {alpnHTTP3},
 }
 
 // maxCertificates bounds a file of certificates, in bytes. A system's roots have 250 KiB.

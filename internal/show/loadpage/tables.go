@@ -210,7 +210,8 @@ func (t *page) phases(r *load.Report) {
 		{"connect", "connections of the whole run", r.ConnectMS},
 		{"TLS", "handshakes of the whole run", r.TLSMS},
 		{"first byte", "from the send", r.TTFBMS},
-		{"first message", "from the send, gRPC", r.FirstMessageMS},
+		{"first message", "from the send", r.FirstMessageMS},
+		{"round trip", "message on a stream to its answer", r.RoundTripMS},
 	}
 	if r.Loop == "open" {
 		rows = append(rows, row{"service", "from the send", r.ServiceMS},
@@ -264,7 +265,7 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 	if p.Follow > 0 {
 		item("redirects", fmt.Sprintf("%d followed, %s a request", r.Redirects, figure(float64(r.Redirects)/float64(max(1, r.Requests)))))
 	}
-	if p.GRPCStream {
+	if p.GRPCStream || p.WebSocket != nil && p.WebSocket.Messages > 1 {
 		item("messages", fmt.Sprintf("%d, %s a call", r.Messages, figure(float64(r.Messages)/float64(max(1, r.Requests)))))
 	}
 }

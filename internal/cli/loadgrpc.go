@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/method"
+)
+
+// rpcFlags are the flags of gRPC, and what tare-grpc is to find out by them.
+type rpcFlags struct {
+	method      string
+	protos      []string
+	importPaths []string
+	protoset    string
+	messages    int
+	atOnce      bool
+
+	scheme bool   // a URL begins with grpc:// or grpcs://
+	json   []byte // messages
+	source string // their place in errors
+}
+
+func (f *rpcFlags) register(flags *pflag.FlagSet, p *load.Profile) {
+	flags.StringVar(&f.method, "grpc", "", "call this gRPC method, `package.Service/Method`, as a URL grpc://host:port/package.Service/Method does")
+	flags.BoolVar(&p.GRPCStream, "grpc-stream", false, "the gRPC method streams its response (known by reflection and --proto)")
+	flags.StringArrayVar(&f.protos, "proto", nil, "`file` that defines the gRPC service, for servers without reflection; may be repeated")
+	flags.StringArrayVar(&f.importPaths, "import-path", nil, "`directory` of the imports of --proto; may be repeated")
+	flags.StringVar(&f.protoset, "protoset", "", "descriptor set of the gRPC service, a `file` of protoc --descriptor_set_out")
+	flags.IntVar(&f.messages, "grpc-messages", 0, "messages of each call of a request stream: those of --data again and again (default: each once)")
+	flags.BoolVar(&f.atOnce, "grpc-at-once", false, "send all messages of a call at once (default of streams in both directions: the next after an answer)")
+}
+
+// grpcSchemes are those of HTTP/2 by those of gRPC.
+var grpcSchemes = map[string]string{"grpc": "http", "grpcs": "https"}
+
+// plainTargets gives gRPC's URLs their scheme of HTTP/2.
+func (f *rpcFlags) plainTargets(p *load.Profile) error {
+	for i, raw := range p.Targets {
+		name, rest, _ := strings.Cut(raw, "://")
+		scheme, isGRPC := grpcSchemes[name]
+		if !isGRPC {
+			continue
+		}
+		f.scheme = true
+		p.Targets[i] = scheme + "://" + rest
+	}
+	if f.scheme && p.Protocol != "" && p.Protocol != load.ProtocolGRPC {
+		return fmt.Errorf("a URL of gRPC with protocol %s", p.Protocol)
+	}
+	if f.scheme {
+		p.Protocol = load.ProtocolGRPC
+	}
+	return nil
+}
+
+// described reports whether tare-grpc is to describe the method.
+func (f *rpcFlags) described(p *load.Profile) bool {
+	return p.Protocol == load.ProtocolGRPC && p.BodyFile == "" && p.RequestSize == 0 &&
+		(f.scheme || f.json != nil || len(f.protos) > 0 || f.protoset != "")
+}
+
+// takeData keeps the body of --data as JSON if it is to be encoded.
+func (f *rpcFlags) takeData(p *load.Profile, body []byte, source string) bool {
+	text := bytes.TrimSpace(body)
+	isJSON := bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("["))
+	if p.Protocol != load.ProtocolGRPC || !isJSON && !f.described(p) {
+		return false
+	}
+	f.json, f.source = body, source
+	return true
+}
+
+// lists reports whether the first URL has no method, so that the methods are listed.
+func (f *rpcFlags) lists(p *load.Profile) bool {
+	if !f.described(p) || len(p.Targets) == 0 {
+		return false
+	}
+	u, err := url.Parse(p.Targets[0])
+	return err == nil && !strings.Contains(strings.Trim(u.Path, "/"), "/")
+}
+
+// ask starts tare-grpc.
+func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (method.Reply, error) {
+	u, err := url.Parse(p.Targets[0])
+	if err != nil {
+		return method.Reply{}, err
+	}
+	program, err := grpcProgram.find()
+	if err != nil {
+		return method.Reply{}, err
+	}
+	server := load.Profile{Targets: []string{u.Scheme + "://" + u.Host}, Protocol: load.ProtocolGRPC, Headers: p.Headers, ConnectTo: p.ConnectTo,
+		IPVersion: p.IPVersion, Socket: p.Socket, TLS: p.TLS, Timeout: p.Timeout}
+	return method.Ask(ctx, program, method.Query{Profile: server, Protos: f.protos, ImportPaths: f.importPaths, Protoset: f.protoset,
+		Method: strings.Trim(u.Path, "/"), Data: f.json, Source: f.source})
+}
+
+// encode finds the method of p, and sets the messages and streams of its calls.
+func (f *rpcFlags) encode(ctx context.Context, p *load.Profile) error {
+	r, err := f.ask(ctx, p)
+	if err != nil {
+		return err
+	}
+	if len(r.Methods) != 1 {
+		return fmt.Errorf("%d methods for one", len(r.Methods))
+	}
+	m := r.Methods[0]
+	switch {
+	case f.messages < 0:
+		return fmt.Errorf("--grpc-messages %d is below 1", f.messages)
+	case f.messages > 0 && !m.ClientStreams:
+		return fmt.Errorf("--grpc-messages: %s/%s takes one message a call", m.Service, m.Name)
+	}
+	p.Messages, p.GRPCStream = r.Messages, m.ServerStreams
+	for i := 0; len(p.Messages) < f.messages; i++ {
+		p.Messages = append(p.Messages, p.Messages[i])
+	}
+	if f.messages > 0 {
+		p.Messages = p.Messages[:f.messages]
+	}
+	p.RoundTrips = m.ClientStreams && m.ServerStreams && !f.atOnce
+	return p.Validate()
+}
+
+// listMethods prints the methods of a server, or of one of its services.
+func (c *CommandLine) listMethods(ctx context.Context, p *load.Profile, f *loadFlags) error {
+	r, err := f.rpc.ask(ctx, p)
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		return printable.WritingJSON(c.Out, func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(r.Methods)
+		})
+	}
+	if len(r.Methods) == 0 {
+		return errors.New("the server has no service")
+	}
+	return printable.Writing(c.Out, func(w io.Writer) error { return writeMethods(w, r.Methods) })
+}
+
+// writeMethods prints methods by service, with an example of each request that has one.
+func writeMethods(w io.Writer, all []method.Method) error {
+	var b strings.Builder
+	for i, m := range all {
+		if i == 0 || m.Service != all[i-1].Service {
+			fmt.Fprintln(&b, m.Service)
+		}
+		if m.Name == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "  %s(%s) returns (%s)\n", m.Name, streamed(m.ClientStreams, m.Request), streamed(m.ServerStreams, m.Response))
+		if m.Example != "" {
+			fmt.Fprintf(&b, "    --data '%s'\n", m.Example)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func streamed(stream bool, message string) string {
+	if stream {
+		return "stream " + message
+	}
+	return message
+}
+
+// encodeMessages encodes the messages of an experiment's requests that are in JSON.
+func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
+	for i := range x.Load.Requests {
+		r := &x.Load.Requests[i]
+		if r.Proto == "" {
+			continue
+		}
+		at := fmt.Sprintf("load.requests[%d].json", i)
+		program, err := grpcProgram.find()
+		if err != nil {
+			return err
+		}
+		reply, err := method.Ask(ctx, program, method.Query{Protos: []string{r.Proto}, Method: strings.TrimPrefix(r.GRPC, "/"), Data: []byte(r.JSON), Source: at})
+		if err != nil {
+			return err
+		}
+		if m := reply.Methods[0]; m.ClientStreams || m.ServerStreams {
+			return hint.New("`tare load` sends streams", "%s: %s/%s is a stream, and experiments call unary methods", at, m.Service, m.Name)
+		}
+		r.Body, r.JSON, r.Proto = experiment.Body(reply.Messages[0]), "", ""
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/websocket"
+	quichttp3 "github.com/quic-go/quic-go/http3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// grpcHealth starts grpc-go with health, with or without reflection.
+func grpcHealth(t *testing.T, reflects bool) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	h := health.NewServer()
+	h.SetServingStatus("shop", grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(s, h)
+	if reflects {
+		reflection.Register(s)
+	}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	return "grpc://" + l.Addr().String()
+}
+
+const healthProto = `syntax = "proto3";
+package grpc.health.v1;
+message HealthCheckRequest { string service = 1; }
+message HealthCheckResponse { int32 status = 1; }
+service Health { rpc Check(HealthCheckRequest) returns (HealthCheckResponse); rpc Watch(HealthCheckRequest) returns (stream HealthCheckResponse); }
+`
+
+func TestLoadGRPCByDescription(t *testing.T) {
+	with, without := grpcHealth(t, true), grpcHealth(t, false)
+	proto := filepath.Join(t.TempDir(), "health.proto")
+	if err := os.WriteFile(proto, []byte(healthProto), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := runLoadCommand(t, with)
+	if err != nil || !strings.Contains(list, "grpc.health.v1.Health\n  Check(grpc.health.v1.HealthCheckRequest) returns (grpc.health.v1.HealthCheckResponse)\n") ||
+		!strings.Contains(list, "  Watch(grpc.health.v1.HealthCheckRequest) returns (stream grpc.health.v1.HealthCheckResponse)\n") {
+		t.Errorf("%v\n%s", err, list)
+	}
+	if list, err = runLoadCommand(t, with+"/grpc.health.v1.Health"); err != nil || !strings.Contains(list, `--data '{"service":""}'`) {
+		t.Errorf("%v\n%s", err, list)
+	}
+	call := func(args ...string) (r load.Report, err error) {
+		out, err := runLoadCommand(t, append(args, "-n", "20", "-r", "200", "-c", "2", "-o", "json")...)
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &r)
+		}
+		return r, err
+	}
+	const check = "/grpc.health.v1.Health/Check"
+	for _, test := range []struct {
+		args   []string
+		status string
+	}{
+		{[]string{with + check, "--data", `{"service": "shop"}`}, "grpc-0"},
+		{[]string{with + check}, "grpc-0"},
+		{[]string{with + check, "--data", `{"service": "none"}`}, "grpc-5"}, // so that the message arrives
+		{[]string{strings.Replace(with, "grpc:", "http:", 1), "--grpc", check, "--data", `{"service": "none"}`}, "grpc-5"},
+		{[]string{without + check, "--proto", proto, "--data", `{"service": "none"}`}, "grpc-5"},
+	} {
+		if r, err := call(test.args...); err != nil || r.Statuses[test.status] != 20 || r.Protocol != load.ProtocolGRPC {
+			t.Errorf("%q: %v, %v", test.args, err, r.Statuses)
+		}
+	}
+	for _, test := range []struct {
+		args       []string
+		text, help string
+	}{
+		{[]string{without + check}, "has no reflection service", "--proto FILE"},
+		{[]string{with + "/grpc.health.v1.Health/Chek"}, "has no method Chek", "methods: Check"},
+		{[]string{with + check, "--data", `{"servce": "x"}`}, `--data:1:2: grpc.health.v1.HealthCheckRequest: unknown field "servce"`, `a request: {"service":""}`},
+		{[]string{with + check, "--grpc-messages", "3"}, "takes one message a call", ""},
+	} {
+		if _, err := call(test.args...); err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(hint.Of(err), test.help) {
+			t.Errorf("%q: %v, hint %q", test.args, err, hint.Of(err))
+		}
+	}
+	t.Setenv("TARE_GRPC", filepath.Join(t.TempDir(), "absent"))
+	if _, err := call(with + check); err == nil || !strings.Contains(hint.Of(err), "make build-grpc") {
+		t.Errorf("without tare-grpc: %v, hint %q", err, hint.Of(err))
+	}
+}
+
+func TestLoadWebSocket(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for {
+			kind, m, err := c.ReadMessage()
+			if err != nil || string(m) != `{"a": 1}` || kind != websocket.TextMessage || c.WriteMessage(kind, m) != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(s.Close)
+	out, err := runLoadCommand(t, "ws"+strings.TrimPrefix(s.URL, "http"), "--data", `{"a": 1}`, "-n", "20", "-c", "2")
+	if err != nil || !strings.Contains(out, "100 % ok") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := runLoadCommand(t, "ws"+strings.TrimPrefix(hello(t), "http"), "-n", "5", "-c", "1"); exitCode(err) != 1 || !strings.Contains(err.Error(), "websocket refused: status 200 OK") {
+		t.Error(err)
+	}
+	if _, err := runLoadCommand(t, "ws://127.0.0.1:1", "--ws-answer", "echoes"); exitCode(err) != 2 || !strings.Contains(err.Error(), `answer "echoes" is none of`) {
+		t.Error(err)
+	}
+}
+
+func TestLoadHTTP3(t *testing.T) {
+	t.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
+	certified := httptest.NewTLSServer(nil)
+	certified.Close()
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &quichttp3.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }),
+		TLSConfig: quichttp3.ConfigureTLSConfig(certified.TLS)}
+	go func() { _ = s.Serve(c) }()
+	t.Cleanup(func() { _, _ = s.Close(), c.Close() })
+	url := "https://" + c.LocalAddr().String()
+	for _, format := range []string{"json", "text", "oha", "vegeta"} {
+		out, err := runLoadCommand(t, url, "--http3", "-k", "-n", "20", "-r", "200", "-c", "2", "-o", format)
+		if err != nil || !strings.Contains(out, map[string]string{"json": `"engine": "http3"`, "text": "100 % ok"}[format]) {
+			t.Errorf("%s: %v\n%s", format, err, out)
+		}
+	}
+	if _, err := runLoadCommand(t, strings.Replace(url, "https", "http", 1), "--http3"); exitCode(err) != 2 || !strings.Contains(err.Error(), "HTTP/3 needs https") {
+		t.Error(err)
+	}
+}
+
+// The recorded experiment has the encoded message, and neither JSON nor file.
+func TestMessagesOfExperiments(t *testing.T) {
+	proto := filepath.Join(t.TempDir(), "health.proto")
+	if err := os.WriteFile(proto, []byte(healthProto), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	request := func(method, message string) *experiment.Experiment {
+		return &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{}, {GRPC: "grpc.health.v1.Health/" + method, Proto: proto, JSON: message}}}}
+	}
+	x := request("Check", `{"service": "shop"}`)
+	err := encodeMessages(t.Context(), x)
+	if r := x.Load.Requests[1]; err != nil || string(r.Body) != "\n\x04shop" || r.JSON != "" || r.Proto != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, test := range []struct {
+		x    *experiment.Experiment
+		text string
+	}{
+		{request("Check", `{"servce": 1}`), "load.requests[1].json:1:2: "},
+		{request("Watch", ""), "is a stream, and experiments call unary methods"},
+	} {
+		if err := encodeMessages(t.Context(), test.x); err == nil || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%v, want %q", err, test.text)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package epoll
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/websocket"
+)
+
+// messenger sends messages and reads their answers on WebSocket connections. The server may
+// also send at any other time: pings, messages of its own, a close.
+type messenger struct{ w *Worker }
+
+// equip gives a place what WebSocket needs, if its target has it.
+func (m *messenger) equip(c *conn) {
+	if r := c.pool.target.WebSocket; r != nil {
+		c.messages = websocket.NewConn(r, &m.w.exchanges.expect)
+	}
+}
+
+// upgrade begins the handshake on a connection. The deadline of the connect holds for it too.
+func (m *messenger) upgrade(c *conn) {
+	c.state = connUpgrade
+	c.messages.Reset()
+	m.flush(c)
+}
+
+// send sends the message of c's request.
+func (m *messenger) send(c *conn) {
+	c.messages.Begin()
+	if deadline := m.w.deadline(c); !c.waiting || c.deadline != deadline {
+		c.deadline = deadline
+		m.w.deadlines.add(&c.awaited)
+	}
+	m.flush(c)
+}
+
+// flush writes the bytes for the server. Those that do not fit follow when the socket has room.
+func (m *messenger) flush(c *conn) {
+	s := c.messages
+	for {
+		if c.secure != nil {
+			if errno := c.flushTLS(); errno != 0 {
+				m.writeFailed(c, errno)
+				return
+			}
+			if c.secure.unsent() {
+				return
+			}
+		}
+		b := s.Unsent()
+		if len(b) == 0 {
+			return
+		}
+		n, errno := m.write(c, b)
+		switch errno {
+		case 0:
+			s.Sent(n)
+			if m.w.rec.InWindow(m.w.now) {
+				m.w.rec.BytesOut += int64(n)
+			}
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return
+		default:
+			m.writeFailed(c, errno)
+			return
+		}
+	}
+}
+
+func (m *messenger) write(c *conn, b []byte) (int, unix.Errno) {
+	if c.secure == nil {
+		return sysWrite(c.fd, b)
+	}
+	n, err := c.secure.tls.Write(b[:min(len(b), secureChunk)])
+	if err != nil {
+		c.secure.failed = err
+		return 0, unix.EPIPE
+	}
+	return n, 0
+}
+
+// writeFailed reads the remaining bytes, which may explain the failed write, and ends the connection.
+func (m *messenger) writeFailed(c *conn, errno unix.Errno) {
+	c.peerEnded = true
+	generation := c.generation
+	if m.read(c); c.generation == generation {
+		m.end(c, failureOf(errno))
+	}
+}
+
+// event handles an event on c's socket.
+func (m *messenger) event(c *conn, writable, readable bool) {
+	generation := c.generation
+	if writable {
+		m.flush(c)
+	}
+	if readable && c.generation == generation {
+		m.read(c)
+	}
+}
+
+// read reads what has arrived, up to the end of the stream.
+func (m *messenger) read(c *conn) {
+	c.drained = false
+	m.readOn(c)
+}
+
+func (m *messenger) readOn(c *conn) {
+	generation := c.generation
+	for reads := 0; ; reads++ {
+		if reads == maxReads {
+			m.w.readLater(c)
+			return
+		}
+		b, p, k := c.receive(&m.w.io)
+		if p == receivedNothing {
+			m.flush(c) // pongs, and what TLS has had to answer
+			return
+		}
+		m.w.tick()
+		if c.carries && c.state == connBusy && m.w.now >= c.deadline {
+			m.end(c, load.FailureTimeout) // read after the deadline, in one batch with others
+			return
+		}
+		done := false
+		switch p {
+		case receivedEnd:
+			k = c.messages.EndReason()
+		case receivedFailure:
+			if c.secure != nil {
+				m.w.rec.Because(k, c.secure.failed)
+			}
+		case receivedBytes:
+			if m.w.rec.InWindow(m.w.now) {
+				m.w.rec.BytesIn += int64(len(b))
+			}
+			done, k = c.messages.Feed(b, m.w.now)
+		}
+		switch {
+		case c.state == connUpgrade && k == load.FailureNone && c.messages.Open:
+			m.w.connector.usable(c)
+		case done:
+			m.answered(c, k)
+		}
+		switch {
+		case c.generation != generation:
+			return
+		case k != load.FailureNone:
+			m.end(c, k)
+			return
+		}
+	}
+}
+
+// answered handles a complete answer. k is the end of the connection in the same bytes.
+func (m *messenger) answered(c *conn, k load.Failure) {
+	c.served, c.backoff = true, 0
+	m.w.deadlines.remove(&c.awaited)
+	flaw := c.messages.Outcome()
+	m.finish(c, flaw, load.StatusEcho)
+	switch {
+	case k != load.FailureNone:
+		c.state = connIdle // the caller ends it
+	case m.w.places.fresh:
+		m.w.places.reopen(c)
+	default:
+		m.w.places.release(c)
+	}
+}
+
+// finish records the outcome of c's request.
+func (m *messenger) finish(c *conn, k load.Failure, status int) {
+	s := c.messages
+	c.carries = false
+	m.w.inFlight--
+	m.w.thinks.answered(c)
+	m.w.sleep.answered(m.w.now - c.sent)
+	m.w.rec.Finish(record.Outcome{Intended: c.intended, Sent: c.sent, Free: c.free, First: s.First, End: m.w.now, Status: status, Kind: k,
+		Path: c.what.target.Path, Messages: s.Messages, Message: s.Message})
+}
+
+// end ends the connection for what happened to it, and the request under way on it.
+func (m *messenger) end(c *conn, k load.Failure) {
+	m.w.rec.Because(k, c.messages.Reason)
+	if c.state == connUpgrade {
+		m.w.connector.openFailed(c, k)
+		return
+	}
+	m.w.places.countUnused(c)
+	if c.carries {
+		m.finish(c, k, 0)
+	} else {
+		m.w.rec.IdleClosed++
+	}
+	m.w.places.reopen(c)
+}
+
+// bid sends a close before c's socket is closed, if possible.
+func (m *messenger) bid(c *conn) {
+	open := c.messages.Open
+	c.messages.Close(load.CloseNormal) // unless it was
+	if c.messages.Open = false; c.fd < 0 || !open || c.secure != nil && c.secure.unsent() {
+		return
+	}
+	if n, errno := m.write(c, c.messages.Unsent()); errno == 0 {
+		c.messages.Sent(n)
+	}
+	if c.secure != nil {
+		_ = c.flushTLS()
+	}
+}

@@ -1,0 +1,92 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Protocol websocket: a request is a message, and its answer messages on the same connection.
+
+// SchemeWS and SchemeWSS are the schemes of a target of protocol websocket, plain and over TLS.
+const (
+	SchemeWS  = "ws"
+	SchemeWSS = "wss"
+)
+
+// WebSocket describes the answer to a request of protocol websocket.
+type WebSocket struct {
+	// Answer is one of AnswerEcho (default), AnswerMessage and AnswerPong.
+	Answer string `json:"answer,omitempty"`
+	// Messages is the number of messages that answer one; default 1.
+	Messages int `json:"messages,omitempty"`
+}
+
+// Answers to a message.
+const (
+	AnswerEcho    = "echo"    // the same message
+	AnswerMessage = "message" // any message, which must pass the checks of answers
+	// AnswerPong is the answer to a ping that follows the message: for streams to a server that does
+	// not answer. A server reads frames in order.
+	AnswerPong = "pong"
+)
+
+const maxSocketMessages = 1_000_000
+
+// validateWebSocket lists the mistakes in a load over WebSocket.
+func (p *Profile) validateWebSocket() (errs []error) {
+	if p.Protocol != ProtocolWebSocket {
+		if p.WebSocket != nil {
+			errs = append(errs, fmt.Errorf("answers of a WebSocket with protocol %s", p.Protocol))
+		}
+		return errs
+	}
+	w := WebSocket{Answer: AnswerEcho}
+	if p.WebSocket != nil {
+		w = *p.WebSocket
+	}
+	origins, _ := p.Origins()
+	checked := len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 || p.ExpectSize >= 0
+	for _, wrong := range []struct {
+		found bool
+		text  string
+	}{
+		{w.Answer != AnswerEcho && w.Answer != AnswerMessage && w.Answer != AnswerPong, fmt.Sprintf("answer %q is none of %s, %s, %s", w.Answer, AnswerEcho, AnswerMessage, AnswerPong)},
+		{w.Messages < 0 || w.Messages > maxSocketMessages, fmt.Sprintf("%d messages are not between 1 and %d", w.Messages, maxSocketMessages)},
+		{w.Messages > 1 && w.Answer == AnswerPong, "a pong is one answer, and not several messages"},
+		{checked && w.Answer != AnswerMessage, "checks of answers need answer " + AnswerMessage},
+	} {
+		if wrong.found {
+			errs = append(errs, errors.New(wrong.text))
+		}
+	}
+	for _, wish := range []struct {
+		found bool
+		what  string
+	}{{p.Portable(), "the portable engine"}, {len(p.Calls) > 0 || len(p.Targets) > 1 && len(origins) < len(p.Targets), "several requests of a host"},
+		{p.Template != nil, "templates"}, {p.Cookies, "cookies"}, {len(p.ExpectStatus) > 0, "checks of the status"}} {
+		if wish.found {
+			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", wish.what, p.Protocol, errors.ErrUnsupported))
+		}
+	}
+	return errs
+}
+
+// Status codes of a close (RFC 6455 section 7.4.1).
+const (
+	CloseNormal   = 1000
+	CloseNoStatus = 1005 // never sent: a close without a status
+)
+
+// closeFailures are the failures of requests whose connection the server closes, by status.
+var closeFailures = map[uint16]Failure{
+	1000: FailureClose1000, 1001: FailureClose1001, 1002: FailureClose1002, 1003: FailureClose1003, CloseNoStatus: FailureCloseNoStatus, 1007: FailureClose1007,
+	1008: FailureClose1008, 1009: FailureClose1009, 1011: FailureClose1011, 1012: FailureClose1012, 1013: FailureClose1013,
+}
+
+// CloseFailure is the failure by the status of a close.
+func CloseFailure(code uint16) Failure {
+	if k, ok := closeFailures[code]; ok {
+		return k
+	}
+	return FailureCloseOther
+}
