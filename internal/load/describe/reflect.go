@@ -30,7 +30,7 @@ import (
 // Limits of what a server describes.
 const (
 	maxDescription = 64 << 20 // bytes of one answer
-	maxFiles       = 10_000
+	maxFiles       = 2000
 )
 
 // reflectionMethods are the versions of the service, the newer first. Their messages are equal.
@@ -46,6 +46,7 @@ type reflected struct {
 	host   string
 	stream grpc.ClientStream
 	known  map[string]*descriptorpb.FileDescriptorProto // by path
+	fresh  []*descriptorpb.FileDescriptorProto          // of these, those whose imports are yet to be added
 	all    *dynamicpb.Types                             // of the last service
 }
 
@@ -181,9 +182,7 @@ func (r *reflected) add(q *reflectionpb.ServerReflectionRequest) error {
 		if err := proto.Unmarshal(b, f); err != nil {
 			return fmt.Errorf("description by %s: %w", r.host, err)
 		}
-		if r.known[f.GetName()] == nil {
-			r.known[f.GetName()] = f
-		}
+		r.take(f)
 	}
 	if len(r.known) > maxFiles {
 		return fmt.Errorf("%s describes more than %d files", r.host, maxFiles)
@@ -194,23 +193,14 @@ func (r *reflected) add(q *reflectionpb.ServerReflectionRequest) error {
 // complete adds the imports that are absent. Those that the server lacks are taken from this program, or stay unresolved.
 func (r *reflected) complete() error {
 	tried := map[string]bool{}
-	for {
-		var absent []string
-		for _, f := range r.known {
-			for _, name := range f.GetDependency() {
-				if r.known[name] == nil && !tried[name] {
-					tried[name] = true
-					absent = append(absent, name)
-				}
-			}
-		}
-		if len(absent) == 0 {
-			return nil
-		}
-		for _, name := range absent {
-			if r.known[name] != nil {
+	for len(r.fresh) > 0 {
+		f := r.fresh[0]
+		r.fresh = r.fresh[1:]
+		for _, name := range f.GetDependency() {
+			if r.known[name] != nil || tried[name] {
 				continue
 			}
+			tried[name] = true
 			err := r.add(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileByFilename{FileByFilename: name}})
 			if err == nil {
 				continue
@@ -219,9 +209,18 @@ func (r *reflected) complete() error {
 				return err
 			}
 			if d, err := protoregistry.GlobalFiles.FindFileByPath(name); err == nil {
-				r.known[name] = protodesc.ToFileDescriptorProto(d)
+				r.take(protodesc.ToFileDescriptorProto(d))
 			}
 		}
+	}
+	return nil
+}
+
+// take adds a file that is new.
+func (r *reflected) take(f *descriptorpb.FileDescriptorProto) {
+	if r.known[f.GetName()] == nil {
+		r.known[f.GetName()] = f
+		r.fresh = append(r.fresh, f)
 	}
 }
 
