@@ -64,7 +64,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 			return c.againstItself(cmd.Context(), s, o)
 		},
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
@@ -118,7 +118,7 @@ func (c *CommandLine) Examine(ctx context.Context, s *Study, all bool) error {
 		rows = append(rows, generatorFindings(ctx, c.catalog.generators)...)
 	}
 	if here < forTrials {
-		rows = append(rows, c.kubernetes.Examine(ctx, s.Experiment)...)
+		rows = append(rows, c.kubernetes.Examine(ctx, c, s)...)
 	}
 	return health.Write(c.Out, rows, all)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load/generator"
 )
@@ -22,8 +23,10 @@ type Kubernetes struct {
 	DryRun func(context.Context, *CommandLine, *Study, Opening) error
 	// Generators replaces load generators by those in images, for an experiment whose load is sent from the cluster.
 	Generators func(*experiment.Experiment, map[string]generator.Generator) (map[string]generator.Generator, error)
+	// Copy reads the application that runs in a namespace.
+	Copy func(ctx context.Context, p experiment.Platform, namespace string) (*manifest.Set, error)
 	// Examine checks the cluster of an experiment.
-	Examine func(context.Context, *experiment.Experiment) []health.Row
+	Examine func(context.Context, *CommandLine, *Study) []health.Row
 }
 
 // kubernetesCommand is a command that tare hands over to tare-kube.

@@ -84,7 +84,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
 		},
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	d.register(cmd)
 	cmd.Flags().StringVar(&format, "format", format, "format of the plan: "+strings.Join(names, " or "))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
@@ -131,6 +131,9 @@ func writePlanText(w io.Writer, s *Study) error {
 
 	if p.Way != "" {
 		fmt.Fprintf(&b, "%s\n\n", p.Way)
+	}
+	if text := s.sourceText(); text != "" {
+		fmt.Fprintf(&b, "%s\n", text)
 	}
 	variants := s.variants()
 	for _, name := range slices.Sorted(maps.Keys(variants)) {

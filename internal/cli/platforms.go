@@ -189,6 +189,9 @@ type Notices struct {
 	view result.Sink
 }
 
+// NewNotices are messages on a stream.
+func NewNotices(to io.Writer) *Notices { return &Notices{to: to} }
+
 // show sets the view; nil: none.
 func (n *Notices) show(view result.Sink) {
 	n.mu.Lock()

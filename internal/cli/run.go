@@ -76,7 +76,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 			return c.run(cmd.Context(), file, o)
 		},
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
 	f.StringVar(&o.resume, "resume", "", "continue the interrupted run in `DIR`; FILE may be omitted, and must be unchanged")
@@ -103,6 +103,9 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 // runStudy runs an experiment that was read, and prints the report.
 func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) error {
 	if err := c.needs(study.Experiment); err != nil {
+		return err
+	}
+	if err := study.checkSource(); err != nil {
 		return err
 	}
 	if o.dry {
@@ -139,6 +142,9 @@ func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) 
 	dir := on.dir
 	if study.Drawn && o.resume == "" {
 		fmt.Fprintf(c.Err, "%s\n", study.seedWords())
+	}
+	if text := study.sourceText(); text != "" && o.resume == "" {
+		fmt.Fprint(c.Err, text)
 	}
 	if words := study.orderWords(); words != "" && o.resume == "" {
 		fmt.Fprintf(c.Err, "%s\n", words)

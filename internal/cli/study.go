@@ -33,7 +33,7 @@ type ExperimentOptions struct {
 // drawSeed is a fresh seed, short enough to be typed.
 func drawSeed() uint64 { return 1 + rand.Uint64N(1e9) }
 
-func (o *ExperimentOptions) register(cmd *cobra.Command) {
+func (o *ExperimentOptions) Register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.Set, "set", nil, "override a field of the file, such as `blocks=3` or factors.rate=[100,200]; may be repeated")
 	f.StringArrayVar(&o.Meshes, "mesh", nil, "add a mesh definition from a `file`, to be used by the name in it; may be repeated")
@@ -96,6 +96,7 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 		s.Drawn = true
 		return draw()
 	}
+	known.Objects = c.objects
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
 		return nil, console.InvalidFile(err)

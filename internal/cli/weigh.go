@@ -27,6 +27,12 @@ import (
 // weighOptions are the flags of `tare weigh`.
 type weighOptions struct {
 	url         string
+	namespace   string // of a running application on a cluster
+	manifests   []string
+	entry       string // its Service that receives the load
+	kubeconfig  string
+	context     string
+	inPlace     bool
 	path        string
 	ready       string
 	protocol    string
@@ -51,6 +57,9 @@ Write {port} where the program takes its port: tare chooses it. ${port} means th
 same in single quotes. The environment variable PORT has it too. A program that already
 runs has --url instead.
 
+An application on a Kubernetes cluster has --namespace, or --manifests, and --entry
+instead. It is copied into namespaces of tare's own, and the original is only read.
+
 weigh finds a rate that all treatments can serve, and keeps the experiment file.
 ` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
 ` + "`tare run`" + `.`,
@@ -59,11 +68,18 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
-  tare weigh --rate 500 --time 3m -- ./server {port}`,
+  tare weigh --rate 500 --time 3m -- ./server {port}
+  tare weigh --namespace shop --entry web --mesh istio         # on a cluster`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.onCluster() && !cmd.Flags().Changed("mesh") {
+				o.meshes = []string{"istio"}
+			}
 			study, err := o.file(args)
 			if err != nil {
 				return err
+			}
+			if o.onCluster() {
+				return weigher{c}.weighCopy(cmd.Context(), study, o)
 			}
 			return weigher{c}.weigh(cmd.Context(), study, o)
 		},
@@ -71,11 +87,17 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the program are its own arguments
 	f.StringVar(&o.url, "url", "", "measure a program that already runs at this `URL` on 127.0.0.1, instead of a command")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "copy the application that runs in this `namespace` of a cluster")
+	f.StringArrayVar(&o.manifests, "manifests", nil, "deploy the Kubernetes objects of this `file` or directory; may be repeated")
+	f.StringVar(&o.entry, "entry", "", "`Service` that receives the load, with --namespace or --manifests")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to read, with --namespace or --manifests")
+	f.StringVar(&o.context, "context", "", "context in it")
+	f.BoolVar(&o.inPlace, "in-place", false, "enrol the namespace itself (not supported)")
 	f.StringVar(&o.path, "path", "", "`path` of the requests, or the gRPC method (default /, and the gRPC health check)")
 	f.StringVar(&o.ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
 	f.StringVar(&o.protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2 or grpc")
-	f.StringArrayVar(&o.meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated")
-	f.Float64Var(&o.rate, "rate", 0, "`requests` per second (default: found by a short search)")
+	f.StringArrayVar(&o.meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
+	f.Float64Var(&o.rate, "rate", 0, "`requests` per second (default: found by a short search; 50 on a cluster)")
 	f.IntVar(&o.connections, "connections", 4, "connections of the load")
 	f.DurationVar(&o.time, "time", time.Minute, "about how long to measure; longer narrows the intervals")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
@@ -92,7 +114,8 @@ type weighFile struct {
 	APIVersion  string              `yaml:"apiVersion"`
 	Kind        string              `yaml:"kind"`
 	Metadata    experiment.Metadata `yaml:"metadata"`
-	Application app.Own             `yaml:"application"`
+	Platform    weighPlatform       `yaml:"platform,omitempty"`
+	Application weighApplication    `yaml:"application"`
 	Factors     weighFactors        `yaml:"factors"`
 	Order       string              `yaml:"order,omitempty"`
 	Slices      *experiment.Slices  `yaml:"slices,omitempty"`
@@ -103,11 +126,25 @@ type weighFile struct {
 	definitions []string // files of meshes
 }
 
+// weighPlatform is empty on this machine.
+type weighPlatform struct {
+	Kind       string `yaml:"kind,omitempty"`
+	Kubeconfig string `yaml:"kubeconfig,omitempty"`
+	Context    string `yaml:"context,omitempty"`
+}
+
+type weighApplication struct {
+	app.Own   `yaml:",inline"`
+	Manifests []string `yaml:"manifests,omitempty"`
+	Namespace string   `yaml:"namespace,omitempty"`
+	Entry     string   `yaml:"entry,omitempty"`
+}
+
 type weighFactors struct {
 	Mesh        []string  `yaml:"mesh,flow"`
 	Rate        []float64 `yaml:"rate,flow"`
 	Connections []int     `yaml:"connections,flow"`
-	Protocol    []string  `yaml:"protocol,flow"`
+	Protocol    []string  `yaml:"protocol,flow,omitempty"`
 	Route       []string  `yaml:"route,flow,omitempty"`
 }
 
@@ -130,7 +167,12 @@ var portMark = regexp.MustCompile(`(^|[^$])\{(port|host)\}`)
 // file is the experiment that the flags describe. Its rate and blocks are chosen later.
 func (o weighOptions) file(args []string) (*weighFile, error) {
 	var name string
+	if o.onCluster() {
+		return o.fileOnCluster(args)
+	}
 	switch {
+	case o.entry != "" || o.kubeconfig != "" || o.context != "" || o.inPlace:
+		return nil, console.Usage(errors.New("--entry, --kubeconfig, --context and --in-place apply to a cluster"), "add --namespace NAME or --manifests DIR")
 	case len(args) == 0 && o.url == "":
 		return nil, console.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
 	case len(args) > 0 && o.url != "":
@@ -168,7 +210,14 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 	if path != "" {
 		w.Factors.Route = []string{path}
 	}
-	for _, m := range o.meshes {
+	w.addMeshes(o.meshes)
+	w.Metadata.Name = label("weigh-" + name)
+	return w, nil
+}
+
+// addMeshes adds meshes by name, or by the file of a definition.
+func (w *weighFile) addMeshes(all []string) {
+	for _, m := range all {
 		if strings.ContainsAny(m, `/\`) || strings.HasSuffix(m, ".yaml") {
 			w.definitions = append(w.definitions, m)
 			m = strings.TrimSuffix(filepath.Base(m), filepath.Ext(m))
@@ -177,8 +226,6 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 			w.Factors.Mesh = append(w.Factors.Mesh, m)
 		}
 	}
-	w.Metadata.Name = label("weigh-" + name)
-	return w, nil
 }
 
 // label makes a DNS label of a name.
@@ -231,23 +278,29 @@ func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error 
 	if err != nil {
 		return err
 	}
-	if study, err = c.studyOf(w, path); err != nil {
-		return err
-	}
-	text, err := w.yaml(path)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return fmt.Errorf("write the experiment file: %w", err)
-	}
-	if err := console.WriteFile(path, text); err != nil {
+	if study, err = c.keepFile(w, path); err != nil {
 		return err
 	}
 	c.Notef("measuring at %v requests/s on %s: %d blocks, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), w.Blocks, (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
 	err = c.run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer})
 	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
 	return err
+}
+
+// keepFile writes the experiment file.
+func (c weigher) keepFile(w *weighFile, path string) (*Study, error) {
+	study, err := c.studyOf(w, path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := w.yaml(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, fmt.Errorf("write the experiment file: %w", err)
+	}
+	return study, console.WriteFile(path, text)
 }
 
 // answer prints the result in a few sentences, or the whole report if trials are missing from it.

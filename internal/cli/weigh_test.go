@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // flagsOf are the options of tare weigh without flags.
@@ -109,5 +111,31 @@ func TestWeighIsACommand(t *testing.T) {
 	cmd, rest, err := root.Find([]string{"weigh", "python3"})
 	if err != nil || cmd.Name() != "weigh" || !slices.Equal(rest, []string{"python3"}) {
 		t.Errorf("%v %v %v", cmd.Name(), rest, err)
+	}
+}
+
+// An application on a cluster has an experiment file with the same fields that a person would write.
+func TestWeighOnACluster(t *testing.T) {
+	o := weighOptions{manifests: []string{"testdata"}, entry: "web", meshes: []string{"istio"}, connections: 4, time: time.Minute, protocol: app.HTTP1, path: "/items"}
+	w, err := o.file(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := w.yaml("x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"platform:\n  kind: kubernetes\n", "entry: web", "mesh: [none, istio]", "rate: [50]", "route: [/items]", "name: weigh-web"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for _, o := range []weighOptions{
+		{namespace: "shop", inPlace: true}, {namespace: "shop", url: "http://127.0.0.1:1"}, {namespace: "shop", manifests: []string{"a"}}, {namespace: "shop", ready: "/x"},
+		{namespace: "shop", rate: -1}, {namespace: "shop", meshes: []string{"none"}}, {entry: "web", url: "http://127.0.0.1:1"}, {inPlace: true},
+	} {
+		if _, err := o.file(nil); err == nil || hint.Of(err) == "" {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 }

@@ -20,7 +20,10 @@ func (v applicationRules) validate() {
 		return
 	}
 	inline := len(v.e.Application.Services) > 0 || v.doc.Has("application.services")
+	v.source()
 	switch {
+	case v.e.Application.Source.IsSet() && !inline:
+		return // source has the reason
 	case v.e.Application.IsOwn():
 		v.program()
 	case inline && v.doc.Has("application.topology"):
@@ -36,7 +39,7 @@ func (v applicationRules) validate() {
 
 // program checks an application that is one program of the user.
 func (v applicationRules) program() {
-	for _, field := range []string{"topology", "services", "chart", "entry"} {
+	for _, field := range []string{"topology", "services", "chart", "manifests", "namespace", "entry"} {
 		if path := "application." + field; v.doc.Has(path) {
 			v.report(path, "remove it, or write command and url into the services", "the application is one program: application.command or application.url")
 		}
@@ -118,7 +121,7 @@ func (v applicationRules) absolute(path string) string {
 
 // conflicts reports an application beside the factor that selects it.
 func (v applicationRules) conflicts() {
-	for _, field := range []string{"topology", "services", "entry", "chart", "command", "url"} {
+	for _, field := range []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"} {
 		if path := "application." + field; v.doc.Has(path) {
 			v.report(path, "remove one of the two", "factors.topology selects the application")
 		}

@@ -89,6 +89,8 @@ type Application struct {
 	app.Own `yaml:",inline"`
 	// Chart installs the services, on a cluster, in place of programs of tare's.
 	Chart *app.Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
+	// Source has objects that run the services, on a cluster.
+	app.Source `yaml:",inline"`
 }
 
 // Load is how requests are sent.

@@ -163,8 +163,8 @@ func (v platformRules) namespace() {
 		return
 	case !app.IsLabel(name):
 		v.report("platform.namespace", "use lower-case letters, digits and -", "%q is not a DNS label", clip(name))
-	case v.e.Application.Chart != nil:
-		v.report("platform.namespace", "remove it: each trial then creates a namespace of its own", "a run that is killed leaves a chart's objects in an existing namespace")
+	case v.e.foreign():
+		v.report("platform.namespace", "remove it: each trial then creates a namespace of its own", "a run that is killed leaves the application's objects in an existing namespace")
 	}
 	each(v.validation, "factors.mesh", v.e.meshes(), func(path, mesh string) {
 		if d, ok := v.definition(mesh); ok && d.Kubernetes != nil {
@@ -190,8 +190,8 @@ func (v platformRules) resources() {
 			v.report(path, strict.DidYouMean(plane, planesWithResources), "there is no such plane: set the resources of a mesh's containers in meshes")
 			continue
 		}
-		if plane == "app" && v.e.Application.Chart != nil {
-			v.report(path, "write them into application.chart.values", "the chart's values set the resources of its containers")
+		if plane == "app" && v.e.foreign() {
+			v.report(path, "write them into application.chart.values, or into the manifests", "the application's objects set the resources of its containers")
 		}
 		if plane == "load" && v.e.Outside() {
 			v.report(path, "remove it", "the load runs outside the cluster")

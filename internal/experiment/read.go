@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -36,6 +37,9 @@ type Known struct {
 	Topologies []string
 	// Topology finds a topology by name or file; nil: [app.Load] with Programs.
 	Topology func(nameOrPath string) (app.Topology, error)
+	// Objects reads those of an application's manifests or namespace; nil: they are not read, and the services are
+	// those of the file.
+	Objects func(*Experiment) (*manifest.Set, error)
 }
 
 // topologies lists the names of topologies.
@@ -72,6 +76,7 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	e := defaults()
 	doc.Decode(e)
 	e.complete(doc)
+	e.findServices(doc, known, filepath.Dir(name))
 	if known.Draw != nil && !doc.Has("seed") {
 		if e.Seed = known.Draw(); known.Order != nil && !doc.Has("order") {
 			e.Order = known.Order(e)
@@ -114,7 +119,7 @@ func defaults() *Experiment {
 
 // complete fills in the defaults that depend on other fields.
 func (e *Experiment) complete(doc *strict.Document) {
-	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !e.Application.IsOwn() && !doc.Has("application.services") && !doc.Has("application.topology") {
+	if len(LevelsOf[string](e.Factors, "topology")) == 0 && e.Application.Topology == "" && len(e.Application.Services) == 0 && !e.Application.IsOwn() && !e.Application.Source.IsSet() && !doc.Has("application.services") && !doc.Has("application.topology") {
 		e.Application.Topology = "echo"
 	}
 	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.meshes(), "none") {
@@ -141,5 +146,5 @@ func (e *Experiment) inline() app.Topology {
 	if e.Application.IsOwn() {
 		return app.Topology{Name: e.Metadata.Name, Entry: app.OwnName, Services: []app.Service{{Name: app.OwnName, Own: e.Application.Own}}}
 	}
-	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services, Chart: e.Application.Chart}
+	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services, Chart: e.Application.Chart, Source: e.Application.Source}
 }

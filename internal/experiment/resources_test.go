@@ -35,7 +35,7 @@ func TestResourcesAndNamespace(t *testing.T) {
 		"platform: {namespace: bench}":                                                                                                        "the platform is local",
 		"platform: {kind: kubernetes, namespace: bench}\nfactors: {mesh: [none, istio]}":                                                      "labels its namespaces",
 		"platform: {kind: kubernetes, namespace: b}\napplication: {services: [{name: a}], chart: {chart: oci://r/c}}":                         "a run that is killed leaves",
-		"platform: {kind: kubernetes, resources: {app: {limits: {cpu: 1}}}}\napplication: {services: [{name: a}], chart: {chart: oci://r/c}}": "the chart's values set",
+		"platform: {kind: kubernetes, resources: {app: {limits: {cpu: 1}}}}\napplication: {services: [{name: a}], chart: {chart: oci://r/c}}": "the application's objects set",
 		"platform: {kind: kubernetes, digests: {'ghcr.io/a/b:1.2': 'sha256:" + strings.Repeat("0a", 32) + "'}}":                               "",
 		"platform: {kind: kubernetes, digests: {'ghcr.io/a/b:1.2': 'sha256:0a'}}":                                                             "is not a digest",
 	} {

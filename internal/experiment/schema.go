@@ -254,6 +254,8 @@ func describe(known Known) []description {
 		{"application.chart.spread", "Additional values with several nodes and affinity, as YAML text.", nil, nil},
 		{"application.chart.replicas", "Value that receives factors.replicas: defaultReplicas, or face.replicas.", nil, nil},
 		{"application.chart.port", "Port of the entry's Service.", 80, between(1, 65535)},
+		{"application.manifests", "Files and directories of Kubernetes objects that run the application, on a cluster. Services, ports and protocols are found; name the entry.", nil, levelList},
+		{"application.namespace", "Namespace of a running application, on a cluster. It is copied into each trial's namespace, and only read.", nil, label},
 	}, describeServices(known), describeMeshes(), []description{
 		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
 	}, factorDescriptions("factors."), describeLoad(known), []description{

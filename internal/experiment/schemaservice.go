@@ -17,6 +17,7 @@ func describeServices(known Known) []description {
 		{service + "replicas", "Replicas; 0: the factor replicas.", 0, between(0, maxReplicas)},
 		{service + "program", describePrograms(known.Programs), nil, oneOf(known.Programs.Names()...)},
 		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, oneOf(app.Protocols()...)},
+		{service + "port", "Port of its Service, in a chart, manifests or a namespace; default: found, or chart.port.", 0, between(0, 65535)},
 		{service + "command", "One's own program with its arguments, on this machine. ${port}, ${host} and, of a service in calls, ${api.url}, ${api.host} and ${api.port} are addresses.", nil, nil},
 		{service + "url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
 		{service + "env", "Environment variables of the command. It also has PORT and, of a service api in calls, API_URL, API_HOST and API_PORT.", nil, nil},

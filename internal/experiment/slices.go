@@ -53,8 +53,8 @@ var interleaving = []struct {
 		"a load from outside has no clock in common with the nodes", "remove order, or load.from"},
 	{func(e *Experiment) bool { return e.onCluster() && e.Platform.Namespace != "" },
 		"each treatment needs a namespace of its own", "remove order, or platform.namespace"},
-	{func(e *Experiment) bool { return e.onCluster() && e.Application.Chart != nil },
-		"charts are deployed one at a time", "remove order, or use a topology"},
+	{func(e *Experiment) bool { return e.onCluster() && e.foreign() },
+		"applications of others are deployed one at a time", "remove order, or use a topology"},
 	{func(e *Experiment) bool {
 		return e.onCluster() && e.Platform.Meter != "" && e.Platform.Meter != NodeAgent
 	}, "only node agents read counters at the edges of slices", "remove order, or platform.meter"},

@@ -33,7 +33,7 @@ func (e *Experiment) Topologies() ([]app.Topology, error) {
 
 // Topology returns the experiment's application if it is not a factor.
 func (e *Experiment) Topology() (app.Topology, error) {
-	if len(e.Application.Services) == 0 && !e.Application.IsOwn() {
+	if len(e.Application.Services) == 0 && !e.Application.IsOwn() && !e.Application.Source.IsSet() {
 		t, err := app.Load(e.Application.Topology)
 		if err == nil && e.Application.Entry != "" {
 			t.Entry = e.Application.Entry
@@ -41,6 +41,11 @@ func (e *Experiment) Topology() (app.Topology, error) {
 		return t, err
 	}
 	return e.inline().Default(), nil
+}
+
+// foreign reports whether others' objects run the services.
+func (e *Experiment) foreign() bool {
+	return e.Application.Chart != nil || e.Application.Source.IsSet()
 }
 
 // meshes lists the levels of the factor mesh.

@@ -272,22 +272,47 @@ func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 }
 
 func newClusterRBAC(c *cli.CommandLine) *cobra.Command {
-	var namespace, subject string
+	var namespace, subject, file string
+	var o cli.ExperimentOptions
 	cmd := &cobra.Command{
 		Use:   "rbac",
 		Short: "Print the manifest of the RBAC permissions that tare needs",
 		Long: `rbac prints a ClusterRole and its binding. A comment at each rule gives its purpose,
-and the loss without it. With --namespace it prints a Role. It needs no cluster.`,
-		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -`,
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+and the loss without it. With --namespace it prints a Role. It needs no cluster.
+
+With --for it prints what one experiment needs, derived from a dry run: the kinds that
+it applies, charts and meshes included, and the rules of their own roles, which only
+their holder may grant.`,
+		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -
+  tare cluster rbac --for experiment.yaml --subject user:jo`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := rbac.ParseSubject(subject)
 			if err != nil {
 				return console.Usage(err, "for example --subject user:jo")
 			}
-			return rbac.Write(c.Out, namespace, s)
+			switch {
+			case file == "" && (len(o.Set) > 0 || len(o.Meshes) > 0):
+				return console.Usage(errors.New("--set and --mesh need --for"), "add --for FILE")
+			case file == "":
+				return rbac.Write(c.Out, namespace, s)
+			case namespace != "":
+				return console.Usage(errors.New("both --for and --namespace"), "platform.namespace of the file has the namespace")
+			}
+			study, err := c.Read(file, o)
+			if err != nil {
+				return err
+			}
+			needed, err := permissionsOf(cmd.Context(), c, study)
+			if err != nil {
+				return err
+			}
+			return rbac.WriteFor(c.Out, "RBAC permissions of experiment "+study.Experiment.Metadata.Name+". Apply with the permission to grant them: kubectl apply -f -", needed, s)
 		},
 	}
+	o.Register(cmd)
+	cmd.Flags().StringVar(&file, "for", "", "print what the experiment in this `file` needs, and no more")
+	_ = cmd.MarkFlagFilename("for", "yaml", "yml")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the permissions in this `namespace` only")
 	cmd.Flags().StringVar(&subject, "subject", "serviceaccount:default/tare", "`subject` of the binding: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
 	return cmd

@@ -23,8 +23,10 @@ import (
 
 // examinedCluster is the input of the checks of a cluster.
 type examinedCluster struct {
-	k         *cluster.Cluster
-	x         *experiment.Experiment
+	k *cluster.Cluster
+	x *experiment.Experiment
+	// needed derives the permissions of the experiment; nil: those of any run.
+	needed    func(context.Context) ([]rbac.Permission, error)
 	nodes     []corev1.Node
 	forbidden error // error of listing nodes
 }
@@ -36,7 +38,7 @@ var clusterChecks = []struct {
 	look func(context.Context, *examinedCluster) health.Finding
 }{
 	{"use", "", lookUse},
-	{"RBAC permissions", "`tare cluster rbac` prints the manifest that grants them", lookPermissions},
+	{"RBAC permissions", "`tare cluster rbac --for FILE` prints the manifest that grants them", lookPermissions},
 	{"nodes", "", lookNodes},
 	{"placement", "kubectl label node NODE " + kube.LabelRole + "=" + kube.RoleApplication + " (three of them), and " + kube.LabelRole + "=" + kube.RoleLoad + " for the load", lookPlacement},
 	{"image", "`tare image load` puts it onto the nodes", lookImage},
@@ -44,14 +46,15 @@ var clusterChecks = []struct {
 }
 
 // clusterFindings are a line for each thing about the cluster that an experiment names.
-func examine(ctx context.Context, x *experiment.Experiment) []health.Row {
+func examine(ctx context.Context, c *cli.CommandLine, s *cli.Study) []health.Row {
+	x := s.Experiment
 	ctx, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Platform.Kubeconfig, Context: x.Platform.Context})
 	if err != nil {
 		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
 	}
-	e := &examinedCluster{k: k, x: x}
+	e := &examinedCluster{k: k, x: x, needed: func(ctx context.Context) ([]rbac.Permission, error) { return permissionsOf(ctx, c, s) }}
 	version, err := k.Version(ctx)
 	if err != nil {
 		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
@@ -96,24 +99,28 @@ func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
 const withoutRun = rbac.NoRun
 
 func lookPermissions(ctx context.Context, e *examinedCluster) health.Finding {
-	missing, err := rbac.Missing(ctx, e.k, e.x.Platform.Namespace)
+	needed, err := e.needed(ctx)
+	if err != nil {
+		return health.Finding{Verdict: health.Warn, Detail: "those of this experiment are unknown: " + err.Error(), Hint: hint.Of(err)}
+	}
+	missing, err := rbac.MissingOf(ctx, e.k, needed)
 	if err != nil {
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 	}
 	if len(missing) == 0 {
-		where := "in the cluster"
-		if e.x.Platform.Namespace != "" {
-			where = "in namespace " + e.x.Platform.Namespace
-		}
-		return health.Finding{Detail: "none missing " + where}
+		return health.Finding{Detail: fmt.Sprintf("none of the %d that this experiment needs is missing", len(needed))}
 	}
 	f := health.Finding{Verdict: health.Warn}
 	var all []string
 	for _, r := range missing {
-		if r.Without == withoutRun || slices.Contains(r.Resources, "namespaces") {
+		if r.Without == "" || r.Without == withoutRun || slices.Contains(r.Resources, "namespaces") {
 			f.Verdict = health.Fail
 		}
-		all = append(all, fmt.Sprintf("%s %s (%s)", strings.Join(r.Verbs, ", "), strings.Join(r.Resources, ", "), r.Without))
+		all = append(all, fmt.Sprintf("%s (%s)", r, cmp.Or(r.Without, r.For)))
+	}
+	const shown = 6
+	if more := len(all) - shown; more > 0 {
+		all = append(all[:shown], fmt.Sprintf("%d more", more))
 	}
 	f.Detail = "missing: " + strings.Join(all, "; ")
 	return f

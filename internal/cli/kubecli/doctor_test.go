@@ -61,7 +61,7 @@ func TestKubernetesDoctor(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v in\n%s", err, out)
 	}
-	for _, want := range []string{"none missing in the cluster", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 is not on ", "`tare image load`", "ok    cluster"} {
+	for _, want := range []string{"that this experiment needs is missing", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 is not on ", "`tare image load`", "ok    cluster"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

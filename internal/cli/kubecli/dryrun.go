@@ -16,20 +16,26 @@ import (
 // dryRun prints, as a stream of YAML, all that one trial of each treatment would put into the cluster, and the
 // commands that do by hand what it would do.
 func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening) error {
+	_, err := recorded(ctx, c, s, o, c.Out)
+	return err
+}
+
+// recorded does a dry run, prints it, and returns its steps.
+func recorded(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening, to io.Writer) ([]cluster.Step, error) {
 	record := &cluster.Recorder{}
 	on, err := connected(ctx, c, o, record)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	topologies, err := s.Topologies()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out := bufio.NewWriter(c.Out)
+	out := bufio.NewWriter(to)
 	if first := record.Steps(); len(first) > 0 {
 		fmt.Fprintln(out, "# Before the first trial")
 		if _, err := record.WriteTo(out); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	done := map[string]bool{}
@@ -48,7 +54,7 @@ func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening
 		before := len(record.Steps())
 		load, err := dryTrial(ctx, c, s, on.Platform, spec)
 		if err != nil {
-			return fmt.Errorf("trial %s: %w", trial.ID, err)
+			return nil, fmt.Errorf("trial %s: %w", trial.ID, err)
 		}
 		fmt.Fprintf(out, "# Trial %d of %d: treatment %s, block %d\n", trial.Ordinal, len(s.Plan.Trials), trial.Treatment, trial.Block)
 		var one cluster.Recorder
@@ -56,14 +62,14 @@ func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening
 			one.Add(step)
 		}
 		if _, err := one.WriteTo(out); err != nil {
-			return err
+			return nil, err
 		}
 		fmt.Fprintf(out, "# The load's standard input: %s\n", load)
 	}
 	if err := dryEnd(ctx, on, record, out); err != nil {
-		return err
+		return nil, err
 	}
-	return out.Flush()
+	return record.Steps(), out.Flush()
 }
 
 // dryEnd prints the steps after the last trial.

@@ -274,7 +274,11 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 					return err
 				}
 			}
-			i, err := m.Install(ctx)
+			var i meshes.Installation
+			err = holding(ctx, k, "mesh-install-"+args[0], func() (err error) {
+				i, err = m.Install(ctx)
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -416,7 +420,7 @@ the agent. Remove the applications in the mesh first.`,
 			if err != nil {
 				return err
 			}
-			if err := m.Uninstall(ctx, force); err != nil {
+			if err := holding(ctx, k, "mesh-uninstall-"+args[0], func() error { return m.Uninstall(ctx, force) }); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.Out, "nothing of mesh %s is left in %s\n", args[0], k.Name())

@@ -37,6 +37,7 @@ func Kubernetes() *cli.Kubernetes {
 		Open:       open,
 		DryRun:     dryRun,
 		Generators: generatorsInImages,
+		Copy:       copied,
 		Examine:    examine,
 	}
 }

@@ -5,10 +5,13 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
 // Topology is a set of services and the one that receives the load.
@@ -18,13 +21,35 @@ type Topology struct {
 	Entry       string    `yaml:"entry,omitempty" json:"entry"` // service that receives the load; default: the first
 	Services    []Service `yaml:"services" json:"services"`
 	// Chart installs them, on a cluster; nil: tare-agent runs them.
-	Chart *Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
+	Chart  *Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
+	Source `yaml:",inline"`
+}
+
+// Source is the place of Kubernetes objects that run the services, on a cluster.
+type Source struct {
+	// Manifests are files, and directories with files.
+	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
+	// Namespace has the running application, which is copied.
+	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	// Objects are those of the source, for a run; nil: not read.
+	Objects *manifest.Set `yaml:"-" json:"-"`
+}
+
+// IsSet reports whether there is a source.
+func (s Source) IsSet() bool { return len(s.Manifests) > 0 || s.Namespace != "" }
+
+// Foreign reports whether others' objects run the services: those of a chart, of manifests or of a namespace.
+func (t Topology) Foreign() bool { return t.Chart != nil || t.IsSet() }
+
+// CallsUnknown reports whether calls between services may be missing: objects do not list them.
+func (t Topology) CallsUnknown() bool {
+	return t.IsSet() && len(t.Services) > 1 && !slices.ContainsFunc(t.Services, func(s Service) bool { return len(s.Calls) > 0 })
 }
 
 // AnswerSize is the length of the entry's responses in bytes, if all have the same and tare determines it; else
 // negative. otherwise is the treatment's.
 func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
-	if t.Chart != nil {
+	if t.Foreign() {
 		return -1
 	}
 	return entry.AnswerSize(otherwise)
@@ -41,6 +66,8 @@ type Service struct {
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
 	// Protocol of its requests; empty: the treatment's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
+	// Port of its Service, where others' objects run it; 0: a chart's chart.port.
+	Port     int `yaml:"port,omitempty" json:"port,omitempty"`
 	Own      `yaml:",inline"`
 	Behavior `yaml:",inline"`
 	// Calls are made before the service answers; any that fails makes the response fail.

@@ -75,7 +75,34 @@ func lay(under, over map[string]any) {
 	}
 }
 
-// chart reports mistakes in the chart, and fields of services that only tare-agent supports.
+// foreign reports fields of services that only tare-agent supports, where others' objects run them, and the opposite.
+func (v validation) foreign() {
+	what := "chart.values is for the rest"
+	if v.t.IsSet() {
+		what = "the objects have the rest"
+	}
+	for i, s := range v.t.Services {
+		at := fmt.Sprintf("services[%d]", i)
+		switch {
+		case s.Port < 0 || s.Port > 65535:
+			v.report(at+".port", fmt.Sprintf("%d is not a port", s.Port), "")
+		case !v.t.Foreign() && s.Port != 0:
+			v.report(at+".port", "only a service of a chart, of manifests or of a namespace has a port of its own", "remove it")
+		case v.t.Foreign() && (!reflect.DeepEqual(s.Behavior, Behavior{}) || s.Program != "" || s.Replicas != 0 || s.IsOwn()):
+			v.report(at, "what it does and how many there are is the "+v.t.owner()+"'s affair", "leave name, protocol, port and calls; "+what)
+		}
+	}
+}
+
+// owner is what defines the services.
+func (t Topology) owner() string {
+	if t.Chart != nil {
+		return "chart"
+	}
+	return "application"
+}
+
+// chart reports mistakes in the chart.
 func (v validation) chart() {
 	c := v.t.Chart
 	if c == nil {
@@ -94,10 +121,5 @@ func (v validation) chart() {
 	}
 	if c.Port < 0 || c.Port > 65535 {
 		v.report("chart.port", fmt.Sprintf("%d is no port", c.Port), "")
-	}
-	for i, s := range v.t.Services {
-		if !reflect.DeepEqual(s.Behavior, Behavior{}) || s.Program != "" || s.Replicas != 0 || s.IsOwn() {
-			v.report(fmt.Sprintf("services[%d]", i), "what it does and how many there are is the chart's affair", "leave name, protocol and calls; chart.values is for the rest")
-		}
 	}
 }

@@ -123,6 +123,7 @@ func (t Topology) Validate(r Reporter, prefix string, programs ...string) {
 	v.services()
 	v.entry()
 	v.chart()
+	v.foreign()
 	if r.Sound(prefix+"services") && v.acyclic() {
 		v.work()
 	}

@@ -21,6 +21,7 @@ type Recorder struct {
 type Step struct {
 	Command  []string  // with its arguments
 	Manifest *Manifest // the command's standard input; nil for none
+	Unknown  error     // why the manifest is not known; nil: it is
 }
 
 // Steps returns the steps recorded so far.

@@ -127,19 +127,47 @@ func (r podReader) countersOf(ctx context.Context, x mesh.Proxy, p *corev1.Pod) 
 	values := make(reading, len(x.Counters))
 	pages := map[string]map[string]*dto.MetricFamily{}
 	for i, c := range x.Counters {
-		page := fmt.Sprintf("%d%s", c.Port, c.Path)
-		if pages[page] == nil {
-			body, err := r.get(ctx, p, c.Port, c.Path)
-			if err != nil {
-				return nil, err
-			}
-			if pages[page], err = parseMetrics(body); err != nil {
-				return nil, fmt.Errorf("read the metrics of pod %s/%s: %w", p.Namespace, p.Name, err)
-			}
+		families, err := r.page(ctx, pages, c, p)
+		if err != nil {
+			return nil, err
 		}
-		values[i] = sum(pages[page], c)
+		values[i] = sum(families, c)
 	}
 	return values, nil
+}
+
+// LabelValues lists the values of labels of the series that the proxy's counters match in one pod and that are not zero.
+func LabelValues(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev1.Pod) (values []string, err error) {
+	pages := map[string]map[string]*dto.MetricFamily{}
+	for _, counter := range x.Counters {
+		families, err := podReader{c}.page(ctx, pages, counter, p)
+		if err != nil {
+			return nil, err
+		}
+		eachSeries(families, counter, func(s *dto.Metric) {
+			for _, l := range s.GetLabel() {
+				if valueOf(s) > 0 && !slices.Contains(values, l.GetValue()) {
+					values = append(values, l.GetValue())
+				}
+			}
+		})
+	}
+	return values, nil
+}
+
+// page reads a page of metrics of a pod, once.
+func (r podReader) page(ctx context.Context, pages map[string]map[string]*dto.MetricFamily, c mesh.Counter, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+	name := fmt.Sprintf("%d%s", c.Port, c.Path)
+	if pages[name] == nil {
+		body, err := r.get(ctx, p, c.Port, c.Path)
+		if err != nil {
+			return nil, err
+		}
+		if pages[name], err = parseMetrics(body); err != nil {
+			return nil, fmt.Errorf("read the metrics of pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+	}
+	return pages[name], nil
 }
 
 func parseMetrics(body []byte) (map[string]*dto.MetricFamily, error) {
@@ -147,25 +175,33 @@ func parseMetrics(body []byte) (map[string]*dto.MetricFamily, error) {
 	return p.TextToMetricFamilies(bytes.NewReader(body))
 }
 
-// sum adds the series of a counter whose labels match the definition. The suffix _total is optional: proxies that write
-// OpenMetrics omit it from the family's name.
 func sum(families map[string]*dto.MetricFamily, c mesh.Counter) float64 {
 	total := 0.0
+	eachSeries(families, c, func(s *dto.Metric) { total += valueOf(s) })
+	return total
+}
+
+func valueOf(s *dto.Metric) float64 {
+	return s.GetCounter().GetValue() + s.GetGauge().GetValue() + s.GetUntyped().GetValue()
+}
+
+// eachSeries calls f for the series of a counter whose labels match the definition. The suffix _total is optional:
+// proxies that write OpenMetrics omit it from the family's name.
+func eachSeries(families map[string]*dto.MetricFamily, c mesh.Counter, f func(*dto.Metric)) {
 	for _, name := range []string{c.Metric, strings.TrimSuffix(c.Metric, "_total")} {
-		f := families[name]
-		if f == nil {
+		family := families[name]
+		if family == nil {
 			continue
 		}
-		for _, s := range f.GetMetric() {
+		for _, s := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range s.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
 			if c.Counts(labels) {
-				total += s.GetCounter().GetValue() + s.GetGauge().GetValue() + s.GetUntyped().GetValue()
+				f(s)
 			}
 		}
-		return total
+		return
 	}
-	return total
 }

@@ -69,7 +69,7 @@ func (n *installer) recordSteps(ctx context.Context) error {
 	}
 	all, err := n.render(ctx)
 	if err != nil {
-		recorder.Add(cluster.Step{Manifest: &cluster.Manifest{YAML: fmt.Appendf(nil, "# The charts of mesh %s cannot be rendered here: %v\n", n.definition.Name, err)}})
+		recorder.Add(cluster.Step{Unknown: err, Manifest: &cluster.Manifest{YAML: fmt.Appendf(nil, "# The charts of mesh %s cannot be rendered here: %v\n", n.definition.Name, err)}})
 		return nil
 	}
 	for _, c := range n.k.Charts {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -125,7 +128,7 @@ func (u *uninstaller) delete(ctx context.Context, refs ...cluster.Ref) error {
 
 // removeLabelled deletes objects that tare applied itself, not as a chart. Helm's own record of a release has no label.
 func (u *uninstaller) removeLabelled(ctx context.Context) error {
-	all, err := u.cluster.Objects(ctx, cluster.Query{Selector: cluster.LabelInstalled + "=" + u.definition.Name})
+	all, err := u.objects(ctx, cluster.Query{Selector: cluster.LabelInstalled + "=" + u.definition.Name})
 	if err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ func (u *uninstaller) removeLabelled(ctx context.Context) error {
 
 // removeCustomResources deletes the objects of the mesh's own kinds, and leftovers of other custom kinds.
 func (u *uninstaller) removeCustomResources(ctx context.Context) error {
-	all, err := u.cluster.Objects(ctx, cluster.Query{})
+	all, err := u.objects(ctx, cluster.Query{})
 	if err != nil {
 		return err
 	}
@@ -176,7 +179,7 @@ func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool)
 
 // leftovers lists the mesh's objects: its namespace, and leftovers that the definition lists.
 func (u *uninstaller) leftovers(ctx context.Context) ([]cluster.Ref, error) {
-	all, err := u.cluster.Objects(ctx, cluster.Query{})
+	all, err := u.objects(ctx, cluster.Query{})
 	if err != nil {
 		return nil, fmt.Errorf("list objects of the mesh: %w", err)
 	}
@@ -187,6 +190,23 @@ func (u *uninstaller) leftovers(ctx context.Context) ([]cluster.Ref, error) {
 		}
 	}
 	return refs, nil
+}
+
+// objects lists objects of the cluster. A missing permission to list a kind that the definition does not name as a
+// leftover is no error: the mesh's charts have no such objects, or the user could not have installed them.
+func (u *uninstaller) objects(ctx context.Context, q cluster.Query) ([]cluster.Object, error) {
+	all, err := u.cluster.Objects(ctx, q)
+	unlisted, ok := errors.AsType[*cluster.Unlisted](err)
+	if !ok {
+		return all, err
+	}
+	for _, l := range u.k.Leftovers {
+		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: l.Group, Kind: l.Kind})
+		if slices.Contains(unlisted.Kinds, resource.GroupResource().String()) {
+			return all, err
+		}
+	}
+	return all, nil
 }
 
 func (u *uninstaller) isLeftover(o cluster.Object) bool {

@@ -52,7 +52,12 @@ func Check(t app.Topology, r Rules, flows []Flow) Balance {
 		l.from[e.caller] = append(l.from[e.caller], e)
 	}
 	for _, s := range t.Services {
-		l.services = append(l.services, s.Name)
+		if !t.CallsUnknown() || s.Name == entry(t) {
+			l.services = append(l.services, s.Name)
+		}
+	}
+	if t.CallsUnknown() {
+		l.note("calls between services are not declared (application.services), so only requests of the load are checked")
 	}
 	for i := range l.out.Flows {
 		f := &l.out.Flows[i]

@@ -315,3 +315,23 @@ func TestChanges(t *testing.T) {
 		}
 	}
 }
+
+// Without declared calls, as in manifests, requests of services are no violation. Those of the load are still checked.
+func TestUndeclaredCalls(t *testing.T) {
+	topology := chain()
+	topology.Manifests = []string{"k8s"}
+	topology.Services[0].Calls = nil
+	flows := without(conserved(10_000), Served)
+	b := Check(topology, Rules{Measured: 1}, flows)
+	if b.Message() != "" || len(b.Equations) == 0 || !strings.Contains(strings.Join(b.Unchecked, "\n"), "not declared") {
+		t.Errorf("%s %+v", b.Message(), b)
+	}
+	visited := without(from(conserved(10_000), "front inbound-received", 300), Served)
+	if got := Check(topology, Rules{Measured: 1}, visited).Message(); !strings.Contains(got, "300 requests appeared") {
+		t.Errorf("an outside client at the entry: %q", got)
+	}
+	topology.Manifests = nil
+	if Check(topology, Rules{Measured: 1}, flows).Message() == "" {
+		t.Error("the same requests hold for a topology whose calls are known")
+	}
+}

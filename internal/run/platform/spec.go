@@ -67,10 +67,10 @@ func (s Spec) Instance(of app.Service, at func(service string) []string) app.Ins
 }
 
 // Targets are the URLs that the load is sent to: the entry's roots with the treatment's routes, or
-// with the method of gRPC. A gRPC program of the user has methods as routes, by default its health check.
+// with the method of gRPC. A gRPC program of others has methods as routes, by default its health check.
 func (s Spec) Targets(roots []string) []string {
 	grpc := s.Protocol(s.Entry()) == app.GRPC
-	if grpc && !s.Entry().IsOwn() {
+	if grpc && !s.Entry().IsOwn() && !s.Topology.Foreign() {
 		return each(roots, []string{app.GRPCMethod})
 	}
 	if grpc && s.Treatment.Levels.Route == "" {

@@ -22,7 +22,9 @@ func (t *trial) deploy(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find provenance directory: %w", err)
 	}
-	t.journal.record.Edges = t.setup.topology.Edges()
+	if !t.setup.topology.CallsUnknown() {
+		t.journal.record.Edges = t.setup.topology.Edges()
+	}
 	t.deployment, err = t.setup.Platform.Deploy(ctx, platform.Spec{
 		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Programs: t.setup.Programs, Mesh: t.setup.mesh,
 		CPUs: t.setup.Experiment.Platform.CPUs, Provenance: provenance,

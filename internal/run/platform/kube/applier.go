@@ -2,10 +2,12 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -42,6 +44,32 @@ func (a *applier) wait(ctx context.Context, refs ...cluster.Ref) error {
 	progress := newDelayedReport(a.options.Report)
 	defer progress.close()
 	return a.cluster.WaitReady(ctx, progress.add, refs...)
+}
+
+// awaitJobs waits until Jobs of an application have completed.
+func (a *applier) awaitJobs(ctx context.Context, refs []cluster.Ref) error {
+	if a.cluster.DryRun() || len(refs) == 0 {
+		return nil
+	}
+	if err := a.wait(ctx, refs...); err != nil { // a failed Job ends it
+		return err
+	}
+	progress := newDelayedReport(a.options.Report)
+	defer progress.close()
+	for _, ref := range refs {
+		err := a.cluster.WaitFor(ctx, progress.add, ref, func(o *unstructured.Unstructured) (bool, string) {
+			done, _, _ := unstructured.NestedInt64(o.Object, "status", "succeeded")
+			wanted, has, _ := unstructured.NestedInt64(o.Object, "spec", "completions")
+			if !has {
+				wanted = 1
+			}
+			return done >= wanted, fmt.Sprintf("%d of %d pods have completed", done, wanted)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // createTrialNamespace creates the trial's namespace. One with the same name is left from an interrupted attempt and is

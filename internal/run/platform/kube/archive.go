@@ -21,7 +21,8 @@ const (
 	commandsFile  = "commands.sh"    // command lines of the load
 	chartFile     = "chart.yaml"     // the rendered chart
 	valuesFile    = "chart-values.yaml"
-	meshDir       = "mesh" // directory of the mesh's files
+	callsFile     = "calls.yaml" // calls between services, where the file does not declare them
+	meshDir       = "mesh"       // directory of the mesh's files
 )
 
 // compressAbove is the size above which a file of the mesh is compressed, in bytes. A proxy's configuration has

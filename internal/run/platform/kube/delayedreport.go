@@ -8,15 +8,17 @@ import (
 // reportDelay is how long a wait lasts before its progress is reported. Most waits are over by then.
 const reportDelay = 10 * time.Second
 
-// delayedReport passes on the progress of a wait once the wait has lasted [reportDelay].
+// delayedReport passes on the progress of a wait once the wait has lasted [reportDelay], and then as often at most: 200
+// pods that become ready are not 200 lines.
 type delayedReport struct {
 	report func(string)
 	timer  *time.Timer
 
-	mu   sync.Mutex
-	last string
-	due  bool
-	done bool
+	mu       sync.Mutex
+	last     string
+	reported string
+	due      bool
+	done     bool
 }
 
 func newDelayedReport(report func(string)) *delayedReport {
@@ -42,9 +44,12 @@ func (r *delayedReport) add(s string) {
 
 // flush reports the last progress. Callers hold mu.
 func (r *delayedReport) flush() {
-	if r.last != "" && !r.done {
-		r.report(r.last)
+	if r.last == r.reported || r.done {
+		return
 	}
+	r.report(r.last)
+	r.reported, r.due = r.last, false
+	r.timer.Reset(reportDelay)
 }
 
 // close ends the reports. The wait is over.

@@ -26,6 +26,7 @@ type deployment struct {
 	applier    *applier
 	manifests  manifests
 	helm       *helmRelease
+	objects    *sourceObjects
 	pods       *trialPods
 	monitor    *podMonitor
 	visitors   *visitors
@@ -99,6 +100,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.applier = &applier{trial: t, archive: archive}
 	d.manifests = manifests{t}
 	d.helm = &helmRelease{trial: t, archive: archive}
+	d.objects = &sourceObjects{trial: t, applier: d.applier}
 	d.pods = &trialPods{trial: t}
 	d.monitor = &podMonitor{pods: d.pods}
 	d.visitors = &visitors{pods: d.pods, since: time.Now()}
@@ -176,7 +178,7 @@ func (d *deployment) enterMesh(ctx context.Context) error {
 	return d.mesh.Enter(ctx, d.applier.stamp(), d.namespace, d.enrolment.Enrolled)
 }
 
-// createObjects creates the services and the load workers, or installs the application's chart.
+// createObjects creates the services and the load workers, or installs the application that others wrote.
 func (d *deployment) createObjects(ctx context.Context) error {
 	objects, err := d.manifests.all()
 	if err != nil {
@@ -185,17 +187,26 @@ func (d *deployment) createObjects(ctx context.Context) error {
 	if err := d.applier.checkFree(ctx, objects); err != nil {
 		return err
 	}
-	if err := d.applier.apply(ctx, objects...); err != nil || d.spec.Topology.Chart == nil {
+	if err := d.applier.apply(ctx, objects...); err != nil {
 		return err
 	}
-	return d.helm.install(ctx)
+	switch {
+	case d.spec.Topology.Chart != nil:
+		return d.helm.install(ctx)
+	case d.spec.Topology.IsSet():
+		return d.objects.install(ctx)
+	}
+	return nil
 }
 
 // awaitReady waits until every workload is ready.
 func (d *deployment) awaitReady(ctx context.Context) error {
 	var refs []cluster.Ref
-	if d.chart != nil {
-		refs = slices.Clone(d.chart.workloads)
+	if d.foreign != nil {
+		if err := d.applier.awaitJobs(ctx, d.foreign.jobs); err != nil {
+			return err
+		}
+		refs = slices.Clone(d.foreign.workloads)
 	}
 	for _, s := range d.agentServices() {
 		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment, Namespace: d.namespace, Name: s.Name})

@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 // enrolment is how a mesh takes the trial's pods in. Only an enrolment changes the deployed objects for a mesh: the
@@ -67,6 +71,36 @@ func (e enrolment) markNamespace(ns *corev1.Namespace) { mark(&ns.ObjectMeta, e.
 
 // markPods adds the mesh's labels and annotations to the pod template of a service.
 func (e enrolment) markPods(template *corev1.PodTemplateSpec) { mark(&template.ObjectMeta, e.Pod) }
+
+// servingKinds are the workloads of an application whose pods serve. Jobs end, and a sidecar would keep them from it.
+var servingKinds = map[schema.GroupKind][]string{
+	cluster.KindDeployment.GroupKind():  {"spec", "template", "metadata"},
+	cluster.KindStatefulSet.GroupKind(): {"spec", "template", "metadata"},
+	cluster.KindDaemonSet.GroupKind():   {"spec", "template", "metadata"},
+	cluster.KindPod.GroupKind():         {"metadata"},
+}
+
+// markForeign adds the mesh's labels and annotations to the pod template of a workload that others wrote.
+func (e enrolment) markForeign(o *unstructured.Unstructured) error {
+	at, ok := servingKinds[o.GroupVersionKind().GroupKind()]
+	if !ok {
+		return nil
+	}
+	for field, marks := range map[string]map[string]string{"labels": e.Pod.Labels, "annotations": e.Pod.Annotations} {
+		if len(marks) == 0 {
+			continue
+		}
+		path := append(slices.Clone(at), field)
+		has, _, err := unstructured.NestedStringMap(o.Object, path...)
+		if err == nil {
+			err = unstructured.SetNestedStringMap(o.Object, merged(has, marks), path...)
+		}
+		if err != nil {
+			return fmt.Errorf("enrol the pods of %s: %w", nameOf(o), err)
+		}
+	}
+	return nil
+}
 
 // markLoad adds the mesh's labels and annotations to the pod template of the load workers, which may be exempt.
 func (e enrolment) markLoad(template *corev1.PodTemplateSpec) {

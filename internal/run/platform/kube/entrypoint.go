@@ -68,8 +68,12 @@ func frontOf(o *Options, spec platform.Spec) mesh.Front {
 
 // entryPortOf is the port of the entry's Service.
 func entryPortOf(spec platform.Spec) int {
+	port := spec.Entry().Port
 	if c := spec.Topology.Chart; c != nil {
-		return cmp.Or(c.Port, defaultChartPort)
+		port = cmp.Or(port, c.Port)
+	}
+	if spec.Topology.Foreign() {
+		return cmp.Or(port, defaultForeignPort)
 	}
 	return servicePort
 }
@@ -110,7 +114,7 @@ func (e *entryPoint) Entry() []string {
 		return e.spec.Targets(e.roots)
 	}
 	s := e.service()
-	return e.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", s.ref.Name, e.namespace, clusterDomain, s.port)})
+	return e.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", s.ref.Name, e.namespace, serviceSuffix, s.port)})
 }
 
 // awaitGateway waits until the conditions of the mesh's gateway and routes hold.
@@ -190,7 +194,7 @@ func (e *entryPoint) nodePortAddresses(ctx context.Context) ([]string, error) {
 	}
 	port := nodePortOf(service, s.port)
 	if port == 0 {
-		return nil, hint.New("set the type of the chart's Service to NodePort in its values", "%s has no node port", s.ref)
+		return nil, hint.New("set the type of the Service to NodePort, in a chart by its values", "%s has no node port", s.ref)
 	}
 	var all []string
 	for _, pod := range s.pods() {
@@ -242,8 +246,8 @@ func (e *entryPoint) balancerAddresses(ctx context.Context) (all []string, err e
 
 // forwardPods forwards a port of this machine to each of the entry's pods.
 func (e *entryPoint) forwardPods() (all []string, err error) {
-	if e.chart != nil {
-		return nil, hint.New("use platform: {expose: nodePort}", "%w for a chart: the ports of its pods are unknown", errors.ErrUnsupported)
+	if e.foreign != nil {
+		return nil, hint.New("use platform: {expose: nodePort}", "%w for objects of others: the ports of their pods are unknown", errors.ErrUnsupported)
 	}
 	for _, pod := range e.pods.of(e.spec.Entry().Name) {
 		f := e.cluster.Forward(e.namespace, pod.Name, servicePort)
@@ -269,15 +273,22 @@ func (e *entryPoint) close() error {
 }
 
 // Cautions implements [platform.Warner].
-func (e *entryPoint) Warnings() []platform.Warning {
-	if !e.options.portForward() {
-		return nil
+func (e *entryPoint) Warnings() (all []platform.Warning) {
+	if ns := e.spec.Topology.Namespace; ns != "" {
+		all = append(all, platform.Warning{
+			Code:    "original-runs",
+			Message: "the application in namespace " + ns + ", which was copied, runs beside its copy: its work is in no figure, and disturbs them all",
+			Hint:    "measure while it is idle, or on another cluster by application: {manifests: …}",
+		})
 	}
-	return []platform.Warning{{
+	if !e.options.portForward() {
+		return all
+	}
+	return append(all, platform.Warning{
 		Code:    "load-through-api-server",
 		Message: "the load passes the API server and a kubelet (port-forward): their time is part of every latency, and their CPU part of the platform's",
 		Hint:    "use platform: {expose: nodePort} or loadBalancer, or send the load from inside",
-	}}
+	})
 }
 
 // firstReachable is the first of addresses that accepts a connection. A new Service takes some time to reach every node.

@@ -4,22 +4,19 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/chart"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// Defaults of application.chart.
 const (
-	defaultRelease   = "app"
-	defaultChartPort = 80
+	defaultRelease = "app"
+	// defaultForeignPort is that of an entry whose port is not in the file.
+	defaultForeignPort = 80
 )
 
 // helmRelease is an application that is installed from a chart.
@@ -33,7 +30,7 @@ type helmRelease struct {
 // install installs the application's chart. The objects are checked, labelled and archived as they are rendered with the
 // capabilities of the cluster, before the first is applied.
 func (h *helmRelease) install(ctx context.Context) error {
-	if err := h.checkAllowed(); err != nil {
+	if err := h.checkForeign(); err != nil {
 		return err
 	}
 	c := h.spec.Topology.Chart
@@ -47,32 +44,23 @@ func (h *helmRelease) install(ctx context.Context) error {
 		Name: cmp.Or(c.Release, defaultRelease), Namespace: h.namespace, Values: values,
 		Source: chart.Source{Chart: c.Chart, Repo: c.Repo, Version: c.Version},
 	}
-	editor := &chartEditor{trial: h.trial, found: &chartObjects{services: map[string]map[string]string{}},
-		namespaced: func(kind schema.GroupVersionKind) (bool, error) { return h.cluster.Namespaced(ctx, kind) },
-		keep:       func(c chart.Installed, applied []byte) error { return h.save(c, applied, values) }}
+	editor := &chartEditor{objectEditor: newObjectEditor(ctx, h.trial, "disable it in application.chart.values"),
+		keep: func(c chart.Installed, applied []byte) error { return h.save(c, applied, values) }}
 	h.release.Editor = editor
 	if h.cluster.DryRun() {
-		editor.namespaced = nil
 		rendered, err := h.helm.Render(ctx, h.release)
 		if err != nil {
 			return err
 		}
-		h.cluster.Recorder().Manifest(cluster.Manifest{Ref: h.namespaceRef(), YAML: []byte(rendered.Manifest)}, "apply", "-n", h.namespace, "-f", "-")
+		for _, text := range []string{editor.hooks.String(), rendered.Manifest} {
+			if text != "" {
+				h.cluster.Recorder().Manifest(cluster.Manifest{Ref: h.namespaceRef(), YAML: []byte(text)}, "apply", "-n", h.namespace, "-f", "-")
+			}
+		}
 	} else if _, err = h.helm.Install(ctx, h.release); err != nil {
 		return err
 	}
-	h.chart = editor.found
-	return nil
-}
-
-// checkAllowed refuses a chart where a killed run would leave its objects, and under a mesh that marks pods.
-func (h *helmRelease) checkAllowed() error {
-	if h.options.existing() {
-		return hint.New("remove platform.namespace", "a chart: %w in an existing namespace, where a killed run would leave its objects", errors.ErrUnsupported)
-	}
-	if len(h.enrolment.Pod.Labels)+len(h.enrolment.Pod.Annotations) > 0 {
-		return hint.New("use a mesh that labels the namespace", "mesh %s: %w for a chart: the mesh labels each pod", h.spec.Mesh.Name, errors.ErrUnsupported)
-	}
+	h.foreign = editor.found
 	return nil
 }
 

@@ -48,7 +48,7 @@ func TestChart(t *testing.T) {
 				}
 			})
 			t.Log(d.Entry())
-			if !strings.HasPrefix(d.Entry()[0], "http://cart."+d.namespace+".svc.cluster.local:80/") && name == "inside" {
+			if !strings.HasPrefix(d.Entry()[0], "http://cart."+d.namespace+".svc:80/") && name == "inside" {
 				t.Errorf("%v", d.Entry())
 			}
 			checks, err := d.verifier.Verify(t.Context())

@@ -77,7 +77,7 @@ func TestPlacement(t *testing.T) {
 // Ports are named for their protocol. The entry's URL is its DNS name, with the method for gRPC.
 func TestServicePorts(t *testing.T) {
 	d := dryRunDeployment(t, 1, "", noMesh(t), "faces")
-	if got := d.Entry(); !slices.Equal(got, []string{"http://face.tare-test-1-7.svc.cluster.local:8080/"}) {
+	if got := d.Entry(); !slices.Equal(got, []string{"http://face.tare-test-1-7.svc:8080/"}) {
 		t.Errorf("%v", got)
 	}
 	for name, want := range map[string]portProtocol{"smiley": {"http", "http"}, "color": {"grpc", "grpc"}} {

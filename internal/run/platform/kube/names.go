@@ -33,8 +33,8 @@ const (
 	configKey     = "service.json"
 )
 
-// clusterDomain is the suffix of Services' DNS names.
-const clusterDomain = "svc.cluster.local"
+// serviceSuffix ends the DNS names of Services. The search list of pods adds the cluster's domain, whatever it is.
+const serviceSuffix = "svc"
 
 // Length limits of a namespace's name, which is a DNS label, and of the run's name in it.
 const (

@@ -74,7 +74,7 @@ func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32
 }
 
 func (o *outsideClient) protocol(pod *corev1.Pod) string {
-	if service, ok := o.applier.spec.Topology.Service(pod.Labels[labelService]); ok {
+	if service, ok := o.applier.spec.Topology.Service(o.applier.serviceOf(pod)); ok {
 		return o.applier.spec.Protocol(service)
 	}
 	return app.HTTP1

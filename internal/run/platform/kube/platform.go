@@ -90,6 +90,8 @@ type Options struct {
 	Settings map[string]mesh.Settings
 	// meshNamespaces are the namespaces of the control planes of the run's meshes.
 	meshNamespaces []string
+	// calls between services that were reported.
+	calls string
 	// InUse allows a cluster that is in use or is not marked as disposable.
 	InUse bool
 	// Report receives progress of long waits; nil discards it.

@@ -117,8 +117,8 @@ func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *
 	from := rc.task(pod, appContainer)
 	var stats platform.AppStats
 	switch {
-	case rc.spec.Topology.Chart != nil:
-		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application of a chart has no counter that tare reads"}
+	case rc.spec.Topology.Foreign():
+		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application of others has no counter that tare reads"}
 	case from.Unknown == "":
 		b, err := rc.admin.call(ctx, pod, http.MethodGet, "stats", nil)
 		if err == nil {
@@ -197,6 +197,9 @@ func (rc *requestCounters) passes(service, way string) bool {
 	}
 	if service == loadService {
 		return http(rc.spec.Entry().Name)
+	}
+	if rc.spec.Topology.CallsUnknown() {
+		return true
 	}
 	s, _ := rc.spec.Topology.Service(service)
 	return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Service != "" && http(c.Service) })

@@ -44,11 +44,11 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 		for _, container := range running(pod) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
 				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels}
-			t = l.attribute(t, l.ofChart(pod, container), l.owns(pod), cluster.IsSystem(pod))
+			t = l.attribute(t, l.ofForeign(pod, container), l.owns(pod), cluster.IsSystem(pod))
 			if t.Plane == metric.Unattributed && l.otherMesh(pod) {
 				continue
 			}
-			if agents.Owns(pod, l.options.Run) {
+			if agents.Owns(pod, l.options.Run) || l.original(pod) {
 				t.Plane, t.Role, t.Component = metric.Harness, "", ""
 			}
 			t.Labels = nil // only the attribution rules need them
@@ -68,6 +68,11 @@ func (l *taskLister) otherMesh(pod *corev1.Pod) bool {
 	return l.spec.Trial.Round > 0 && slices.Contains(l.options.meshNamespaces, pod.Namespace)
 }
 
+// original reports whether a pod is of the application that the trial copies. Its work is in no sum of the trial.
+func (l *taskLister) original(pod *corev1.Pod) bool {
+	return l.spec.Topology.Namespace != "" && pod.Namespace == l.spec.Topology.Namespace
+}
+
 // taskID is the ID of a task in one generation, so that its CPU use is not added to that of another.
 func taskID(id string, generation int) string {
 	if generation == 1 {
@@ -76,21 +81,21 @@ func taskID(id string, generation int) string {
 	return fmt.Sprintf("%s.%d", id, generation)
 }
 
-// ofChart reports whether a container is in a pod template of the application's chart.
-func (l *taskLister) ofChart(pod *corev1.Pod, container string) bool {
-	if l.chart == nil || !l.owns(pod) {
+// ofForeign reports whether a container is in a pod template of an application that others wrote.
+func (l *taskLister) ofForeign(pod *corev1.Pod, container string) bool {
+	if l.foreign == nil || !l.owns(pod) {
 		return false
 	}
-	t, ok := l.chart.template(pod)
+	t, ok := l.foreign.template(pod)
 	return ok && slices.Contains(t.containers, container)
 }
 
-// attribute applies the mesh's rules and corrects their result. Containers of a chart are the application. An
-// application or a load of another run is unattributed. A pod with a system priority belongs to the cluster. Other
+// attribute applies the mesh's rules and corrects their result. Containers of others' objects are the application.
+// An application or a load of another run is unattributed. A pod with a system priority belongs to the cluster. Other
 // containers stay unattributed: they may belong to the mesh.
-func (l *taskLister) attribute(t mesh.Task, ofChart, own, system bool) mesh.Task {
+func (l *taskLister) attribute(t mesh.Task, ofForeign, own, system bool) mesh.Task {
 	t = l.spec.Attribute(t)
-	if t.Plane == metric.Unattributed && ofChart {
+	if t.Plane == metric.Unattributed && ofForeign {
 		t.Plane = metric.App
 	}
 	switch {

@@ -20,9 +20,9 @@ type trial struct {
 	spec      platform.Spec
 	namespace string
 	enrolment enrolment
-	mesh      *meshes.Batch // nil: none is installed for the trial
-	token     string        // bearer token of the services' REST interfaces and of the load workers
-	chart     *chartObjects // nil unless the application comes from a chart
+	mesh      *meshes.Batch   // nil: none is installed for the trial
+	token     string          // bearer token of the services' REST interfaces and of the load workers
+	foreign   *foreignObjects // nil unless others' objects run the application
 }
 
 // existing reports whether the trial runs in an existing namespace, which is not removed.
@@ -42,9 +42,9 @@ func (t *trial) stampLabels() map[string]string {
 	return map[string]string{labelTrial: fmt.Sprint(t.spec.Trial.Ordinal)}
 }
 
-// agentServices are the services that tare-agent plays: none when the application comes from a chart.
+// agentServices are the services that tare-agent plays: none when others' objects run the application.
 func (t *trial) agentServices() []app.Service {
-	if t.spec.Topology.Chart != nil {
+	if t.spec.Topology.Foreign() {
 		return nil
 	}
 	return t.spec.Topology.Services
@@ -60,8 +60,8 @@ func (t *trial) serviceOf(pod *corev1.Pod) string {
 	if !t.owns(pod) {
 		return ""
 	}
-	if t.chart != nil && pod.Labels[labelService] == "" {
-		return t.chart.service(pod, t.spec.Topology)
+	if t.foreign != nil && pod.Labels[labelService] == "" {
+		return t.foreign.service(pod, t.spec.Topology)
 	}
 	return pod.Labels[labelService]
 }

@@ -130,8 +130,8 @@ func (v *verifier) sidecars() (containers []string) {
 
 // containersOf are the containers of a pod's manifest, before injection.
 func (v *verifier) containersOf(pod *corev1.Pod) ([]string, error) {
-	if v.chart != nil && pod.Labels[labelService] == "" {
-		t, ok := v.chart.template(pod)
+	if v.foreign != nil && pod.Labels[labelService] == "" {
+		t, ok := v.foreign.template(pod)
 		if !ok {
 			return nil, fmt.Errorf("pod %s is not of the chart", pod.Name)
 		}
@@ -162,8 +162,25 @@ func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 		Plaintext:  client.request,
 	})
 	err = errors.Join(err, client.remove(ctx))
+	if err == nil && v.spec.Topology.CallsUnknown() {
+		err = v.recordCalls(ctx)
+	}
 	if err != nil || !v.archive.enabled() {
 		return checks, err
 	}
 	return checks, v.mesh.Archive(ctx, v.namespace, v.archive.meshFile)
+}
+
+// recordCalls keeps the calls that the probes caused, and prints them once in a run.
+func (v *verifier) recordCalls(ctx context.Context) error {
+	graph := &callGraph{v.trial, v.pods}
+	text := graph.text(graph.find(ctx))
+	if text == "" {
+		return nil
+	}
+	if v.options.calls != text {
+		v.options.calls = text
+		v.options.Report("calls seen by the proxies: application: {services: [" + text + "]} makes tare check that requests add up along them")
+	}
+	return v.archive.append(callsFile, "# calls that the proxies saw during the verification\nservices: [%s]\n", text)
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// chartObjects are the objects of a rendered chart by which its pods are recognised.
-type chartObjects struct {
+// foreignObjects are the objects of an application that others wrote, by which its pods are recognised.
+type foreignObjects struct {
 	workloads []cluster.Ref
+	jobs      []cluster.Ref
 	templates []podTemplate
 	services  map[string]map[string]string // selectors, by name
 }
@@ -25,12 +26,14 @@ type podTemplate struct {
 }
 
 // add records a Service, or a workload and its pod template.
-func (c *chartObjects) add(o *unstructured.Unstructured, namespace string) {
+func (c *foreignObjects) add(o *unstructured.Unstructured, namespace string) {
 	ref := cluster.Ref{Kind: o.GroupVersionKind(), Namespace: namespace, Name: o.GetName()}
 	switch o.GetKind() {
 	case cluster.KindService.Kind:
 		selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector")
 		c.services[o.GetName()] = selector
+	case cluster.KindJob.Kind:
+		c.jobs = append(c.jobs, ref)
 	case cluster.KindPod.Kind:
 		c.workloads = append(c.workloads, ref)
 		c.templates = append(c.templates, templateOf(o.Object))
@@ -67,7 +70,7 @@ func selects(selector, labels map[string]string) bool {
 }
 
 // template is the template of a pod.
-func (c *chartObjects) template(pod *corev1.Pod) (podTemplate, bool) {
+func (c *foreignObjects) template(pod *corev1.Pod) (podTemplate, bool) {
 	i := slices.IndexFunc(c.templates, func(t podTemplate) bool { return selects(t.labels, pod.Labels) })
 	if i < 0 {
 		return podTemplate{}, false
@@ -76,7 +79,7 @@ func (c *chartObjects) template(pod *corev1.Pod) (podTemplate, bool) {
 }
 
 // service is the Service that selects a pod, those of the topology first; or "".
-func (c *chartObjects) service(pod *corev1.Pod, topology app.Topology) string {
+func (c *foreignObjects) service(pod *corev1.Pod, topology app.Topology) string {
 	for _, s := range topology.Services {
 		if selects(c.services[s.Name], pod.Labels) {
 			return s.Name

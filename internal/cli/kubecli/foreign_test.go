@@ -1,0 +1,462 @@
+package kubecli
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Images of programs that tare did not write: Debian's nginx, Node.js, and etcd.
+const (
+	nginxImage = "tare.test/nginx:1"
+	nodeImage  = "tare.test/node:1"
+	etcdImage  = "tare.test/etcd:1"
+)
+
+// loadForeign makes an image of a program with its shared libraries, and loads it onto the node.
+func loadForeign(t *testing.T, reference, program, path string) {
+	t.Helper()
+	files := map[string]string{program: path}
+	ldd := exec.Command("ldd", path) // fails for a static program
+	ldd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(serversDir(t), "usr/lib/x86_64-linux-gnu"))
+	out, _ := ldd.CombinedOutput()
+	for _, m := range regexp.MustCompile(`(?m)^\s*(\S+)(?: => (/\S+))? \(0x`).FindAllStringSubmatch(string(out), -1) {
+		switch {
+		case m[2] != "":
+			files["lib/x86_64-linux-gnu/"+filepath.Base(m[1])] = m[2]
+		case strings.HasPrefix(m[1], "/"): // the dynamic linker
+			files[strings.TrimPrefix(m[1], "/")] = m[1]
+		}
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for to, from := range files {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", "amd64"
+	if image, err = mutate.ConfigFile(image, config); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	if err := tarball.WriteToFile(archive, tag, image); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive).CombinedOutput(); err != nil {
+		t.Fatalf("load %s: %v: %s", reference, err, out)
+	}
+}
+
+// serversDir has the programs that tools/servers/install.sh unpacks.
+func serversDir(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(cache, "tare", "servers")
+}
+
+// shopManifests are an application as others write it: nginx before a StatefulSet of Node.js, for a namespace of its own.
+const shopManifests = `apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web, namespace: shop}
+data:
+  nginx.conf: |
+    pid /tmp/nginx.pid;
+    error_log stderr;
+    events {}
+    http {
+      access_log off;
+      client_body_temp_path /tmp/body; proxy_temp_path /tmp/proxy; fastcgi_temp_path /tmp/f; uwsgi_temp_path /tmp/u; scgi_temp_path /tmp/s;
+      server {
+        listen 8080;
+        location / { proxy_http_version 1.1; proxy_pass http://api.shop.svc.cluster.local:3000; }
+        location /ready { return 204; }
+      }
+    }
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: api, namespace: shop}
+data:
+  server.js: require("node:http").createServer((q, s) => s.end('{"ok":true}')).listen(3000)
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {type: NodePort, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: shop}
+spec: {selector: {app: api}, ports: [{name: http, port: 3000}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, annotations: {linkerd.io/inject: enabled}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      securityContext: {runAsUser: 65532}
+      containers:
+      - name: nginx
+        image: ` + nginxImage + `
+        imagePullPolicy: Never
+        command: [/nginx, -c, /etc/web/nginx.conf, -g, "daemon off;"]
+        readinessProbe: {periodSeconds: 1, httpGet: {path: /ready, port: 8080}}
+        volumeMounts: [{name: config, mountPath: /etc/web}, {name: tmp, mountPath: /tmp}]
+      volumes: [{name: config, configMap: {name: web}}, {name: tmp, emptyDir: {}}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: api, namespace: shop}
+spec:
+  serviceName: api
+  selector: {matchLabels: {app: api}}
+  template:
+    metadata: {labels: {app: api}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      securityContext: {runAsUser: 65532}
+      containers:
+      - name: node
+        image: ` + nodeImage + `
+        imagePullPolicy: Never
+        command: [/node, /etc/api/server.js]
+        readinessProbe: {periodSeconds: 1, tcpSocket: {port: 3000}}
+        volumeMounts: [{name: script, mountPath: /etc/api}]
+      volumes: [{name: script, configMap: {name: api}}]
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web, namespace: shop}
+spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}
+`
+
+// etcdChart is a chart with a StatefulSet of a gRPC server, and a hook.
+var etcdChart = map[string]string{
+	"Chart.yaml":  "apiVersion: v2\nname: store\nversion: 1.0.0\n",
+	"values.yaml": "toolbox: \"\"\n",
+	"templates/objects.yaml": `apiVersion: batch/v1
+kind: Job
+metadata: {name: prepare, annotations: {helm.sh/hook: pre-install}}
+spec:
+  backoffLimit: 0
+  template:
+    spec: {restartPolicy: Never, containers: [{name: prepare, image: {{ .Values.toolbox }}, imagePullPolicy: Never, command: [sh, -c, "echo prepared"]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: store}
+spec: {selector: {app: store}, ports: [{name: grpc, port: 2379}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: store}
+spec:
+  serviceName: store
+  selector: {matchLabels: {app: store}}
+  template:
+    metadata: {labels: {app: store}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      securityContext: {runAsUser: 65532}
+      containers:
+      - name: etcd
+        image: ` + etcdImage + `
+        imagePullPolicy: Never
+        command: [/etcd, --data-dir=/data/etcd, "--listen-client-urls=http://0.0.0.0:2379", "--advertise-client-urls=http://store:2379"]
+        readinessProbe: {periodSeconds: 1, tcpSocket: {port: 2379}}
+        volumeMounts: [{name: data, mountPath: /data}]
+      volumes: [{name: data, emptyDir: {}}]
+`,
+}
+
+// foreignExperiment has short phases: what is deployed, and how it is verified, is the matter.
+const foreignExperiment = `apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: %s}
+platform: {kind: kubernetes, kubeconfig: %q, image: %q, inUse: allow}
+application: %s
+meshes:
+  istio: {version: %q, charts: %q, options: {envoy: stock}}
+factors: {mesh: [%s], rate: [50], connections: [4]%s}
+phases: {warmup: 2s, measure: 4s, idle: {cpu: 100, deadline: 1s}}
+validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
+blocks: 1
+`
+
+// foreign is a cluster with images of programs of others.
+type foreign struct {
+	kubeconfig, charts, bin, image string
+	cluster                        *cluster.Cluster
+}
+
+func newForeign(t *testing.T) *foreign {
+	t.Helper()
+	f := &foreign{image: "tare.test/tare-agent:foreign"}
+	f.kubeconfig, f.charts = clusterWithIstio(t)
+	f.bin = agentInCluster(t, f.image)
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loadForeign(t, nginxImage, "nginx", filepath.Join(serversDir(t), "usr/sbin/nginx"))
+	loadForeign(t, nodeImage, "node", node)
+	loadForeign(t, etcdImage, "etcd", filepath.Join(filepath.Dir(os.Getenv("TARE_TEST_KUBECTL")), "kube"))
+	if f.cluster, err = cluster.Connect(t.Context(), cluster.Options{Kubeconfig: f.kubeconfig}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// file writes an experiment.
+func (f *foreign) file(t *testing.T, kubeconfig, title, application, meshes, factors string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), title+".yaml")
+	text := fmt.Sprintf(foreignExperiment, title, kubeconfig, f.image, application, os.Getenv("TARE_TEST_ISTIO_TAG"), f.charts, meshes, factors)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// run runs an experiment and requires valid trials.
+func (f *foreign) run(t *testing.T, file string) ([]result.Record, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	out, err := exec.Command(filepath.Join(f.bin, "tare"), "run", file, "--plain", "--out", dir).CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("run: %v, want exit code %d", err, console.Done)
+	}
+	d, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	records, err := d.Records()
+	if err != nil || len(records) == 0 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	for _, r := range records {
+		if r.Error != "" || !r.Valid {
+			t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)
+		}
+	}
+	return records, dir
+}
+
+// limited returns a kubeconfig of a service account with the permissions that `cluster rbac --for` prints.
+func (f *foreign) limited(t *testing.T, file string) string {
+	t.Helper()
+	const account = "limited"
+	out, err := exec.Command(filepath.Join(f.bin, "tare"), "cluster", "rbac", "--for", file, "--subject", "serviceaccount:default/"+account).Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	stamp := cluster.Stamp{Run: "test-" + account}
+	objects, err := objectsOf(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := []cluster.Ref{{Kind: cluster.KindServiceAccount, Namespace: "default", Name: account}}
+	if err := f.cluster.Apply(t.Context(), stamp, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		ref, err := cluster.RefOf(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, ref)
+		if err := f.cluster.Apply(t.Context(), stamp, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := f.cluster.Delete(context.Background(), nil, refs...); err != nil {
+			t.Error(err)
+		}
+	})
+	token, err := f.cluster.Typed().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(f.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &api.AuthInfo{Token: token.Status.Token}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Applications that tare did not write run under Istio: from manifests, with no more permissions than are printed for
+// them; as a copy of a running namespace, which stays as it is; and from a chart with a hook, a StatefulSet and gRPC.
+func TestKubernetesIstioForeign(t *testing.T) {
+	f := newForeign(t)
+	before := objectsIn(t, f.cluster)
+	manifests := filepath.Join(t.TempDir(), "shop.yaml")
+	if err := os.WriteFile(manifests, []byte(shopManifests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("manifests", func(t *testing.T) {
+		application := fmt.Sprintf("{manifests: [%q], entry: web}", manifests)
+		account := f.limited(t, f.file(t, f.kubeconfig, "shop", application, "none, istio", ""))
+		records, dir := f.run(t, f.file(t, account, "shop", application, "none, istio", ""))
+		for _, r := range records {
+			apps := map[string]int{}
+			for _, task := range r.Tasks {
+				if task.Plane == metric.App {
+					apps[task.Service+"/"+task.Container]++
+				}
+			}
+			if len(apps) != 2 || apps["web/nginx"] != 1 || apps["api/node"] != 1 {
+				t.Errorf("%s: applications %v", r.ID, apps)
+			}
+			if got := sidecarsOf(r); got != map[bool]int{false: 0, true: 3}[r.Treatment == "istio"] {
+				t.Errorf("%s: %d sidecars", r.ID, got)
+			}
+			verifiedAs(t, r, r.Treatment == "istio")
+		}
+		found, err := filepath.Glob(filepath.Join(dir, result.TrialsDir, "*-istio-*", result.ProvenanceDir, "calls.yaml"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%v, %v", found, err)
+		}
+		if b, err := os.ReadFile(found[0]); err != nil || !strings.Contains(string(b), "{name: web, calls: [api]}") {
+			t.Errorf("%s, %v", b, err)
+		}
+	})
+	t.Run("namespace", func(t *testing.T) { f.copies(t) })
+	t.Run("chart", func(t *testing.T) {
+		dir := t.TempDir()
+		for file, text := range etcdChart {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		application := fmt.Sprintf("{chart: {chart: %q, port: 2379, values: 'toolbox: %s'}, services: [{name: store, protocol: grpc}]}", dir, os.Getenv("TARE_TEST_TOOLBOX"))
+		file := f.file(t, f.kubeconfig, "store", application, "istio", ", protocol: [grpc]")
+		account := f.limited(t, file)
+		records, _ := f.run(t, f.file(t, account, "store", application, "istio", ", protocol: [grpc]"))
+		if got := sidecarsOf(records[0]); got != 2 {
+			t.Errorf("%d sidecars", got)
+		}
+	})
+	nothingAdded(t, f.cluster, before)
+}
+
+// copies runs the application in a namespace of its own, and measures a copy.
+func (f *foreign) copies(t *testing.T) {
+	objects, err := objectsOf([]byte(shopManifests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamp := cluster.Stamp{Run: "test-shop"}
+	for _, o := range objects {
+		if err := f.cluster.Apply(t.Context(), stamp, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shop := cluster.Ref{Kind: cluster.KindNamespace, Name: "shop"}
+	defer func() {
+		if err := f.cluster.Delete(t.Context(), nil, shop); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, ref := range []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}, {Kind: cluster.KindStatefulSet, Namespace: "shop", Name: "api"}} {
+		if err := f.cluster.WaitReady(t.Context(), nil, ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	versions := func() (all []string) {
+		for _, ref := range []cluster.Ref{shop, {Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}, {Kind: cluster.KindService, Namespace: "shop", Name: "web"},
+			{Kind: cluster.KindConfigMap, Namespace: "shop", Name: "web"}} {
+			o, err := f.cluster.Get(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, o.GetResourceVersion())
+		}
+		return all
+	}
+	before := versions()
+	records, _ := f.run(t, f.file(t, f.kubeconfig, "copy", "{namespace: shop, entry: web}", "none", ""))
+	if after := versions(); !slices.Equal(before, after) {
+		t.Errorf("the original was changed: %v, then %v", before, after)
+	}
+	for _, r := range records {
+		if !slices.ContainsFunc(r.Tasks, func(task result.TaskUsage) bool { return task.Plane == metric.App && task.Service == "api" }) {
+			t.Errorf("%s: no task of api: %+v", r.ID, r.Tasks)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package kubecli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	yamls "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/rbac"
+)
+
+// permissionsOf derives the RBAC permissions of an experiment from a dry run.
+func permissionsOf(ctx context.Context, c *cli.CommandLine, s *cli.Study) ([]rbac.Permission, error) {
+	x := s.Experiment
+	if x.Platform.Kind != mesh.OnKubernetes {
+		return nil, console.Usage(fmt.Errorf("the platform of the experiment is %s", x.Platform.Kind), "--set platform.kind=kubernetes")
+	}
+	if ns := x.Platform.Namespace; ns != "" {
+		all := rbac.Needed(true)
+		for i := range all {
+			all[i].Namespace = ns
+		}
+		return all, nil
+	}
+	steps, err := recorded(ctx, c, s, cli.Opening{Experiment: x, Results: "runs", Notices: cli.NewNotices(io.Discard)}, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0, LeaseNamespace: cluster.SystemNamespace,
+		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == cli.MeterKubelet) && !x.ByNodeAgent(), MetricsAPI: x.Platform.Meter == cli.MeterMetricsAPI,
+		Copied: x.Application.Namespace, CopiedKinds: copiedKinds}
+	for _, step := range steps {
+		if step.Unknown != nil {
+			return nil, hint.Wrap(fmt.Errorf("the permissions for its charts are unknown: %w", step.Unknown), "meshes: {NAME: {charts: DIR}} has charts on this machine")
+		}
+		if step.Manifest == nil {
+			continue
+		}
+		objects, err := objectsOf(step.Manifest.YAML)
+		if err != nil {
+			return nil, fmt.Errorf("derive permissions: %w", err)
+		}
+		if slices.Contains(step.Command, "--field-manager") { // tare applies these itself
+			use.Applied = append(use.Applied, objects...)
+		} else {
+			use.Installed = append(use.Installed, objects...)
+		}
+	}
+	for _, t := range s.Plan.Treatments {
+		if k := s.Meshes[t.Levels.Mesh].Kubernetes; k != nil {
+			use.Mesh = true
+			use.Removed = append(use.Removed, removedWith(*k, use.Installed)...)
+		}
+	}
+	return rbac.For(use), nil
+}
+
+// removedWith are what the removal of a mesh searches for: leftovers of its definition, and objects of its own kinds.
+func removedWith(k mesh.Kubernetes, installed []*unstructured.Unstructured) (all []schema.GroupResource) {
+	for _, l := range k.Leftovers {
+		all = append(all, schema.GroupResource{Group: l.Group, Resource: rbac.ResourceOf(schema.GroupKind{Group: l.Group, Kind: l.Kind})})
+	}
+	for _, o := range installed {
+		if o.GetKind() == "CustomResourceDefinition" {
+			all = append(all, schema.ParseGroupResource(o.GetName()))
+		}
+	}
+	if k.Gateway != nil {
+		for _, c := range k.Gateway.CRDs {
+			for _, name := range c.Kinds {
+				all = append(all, schema.ParseGroupResource(name))
+			}
+		}
+	}
+	return all
+}
+
+// objectsOf are the objects of a YAML stream, those in Lists included.
+func objectsOf(stream []byte) (all []*unstructured.Unstructured, err error) {
+	documents := yamls.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	for {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &o.Object); err != nil {
+			return nil, err
+		}
+		switch {
+		case o.GetKind() == "":
+		case !o.IsList():
+			all = append(all, o)
+		default:
+			err := o.EachListItem(func(item runtime.Object) error {
+				if one, ok := item.(*unstructured.Unstructured); ok {
+					all = append(all, one)
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Phases of tare weigh on a cluster, where each trial is deployed alone.
+const (
+	weighClusterWarmup  = 5 * time.Second
+	weighClusterMeasure = 20 * time.Second
+	weighClusterRate    = 50
+)
+
+// onCluster reports whether the application is one on a cluster.
+func (o weighOptions) onCluster() bool { return o.namespace != "" || len(o.manifests) > 0 }
+
+// fileOnCluster is the experiment of an application on a cluster.
+func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
+	switch {
+	case o.inPlace:
+		return nil, console.Usage(fmt.Errorf("--in-place: %w: tare does not restart an application that others use", errors.ErrUnsupported),
+			"leave it out: the application is copied into namespaces of tare's own")
+	case len(args) > 0 || o.url != "":
+		return nil, console.Usage(errors.New("both a program and an application on a cluster"), "remove one of the two")
+	case o.namespace != "" && len(o.manifests) > 0:
+		return nil, console.Usage(errors.New("both --namespace and --manifests"), "remove one of the two")
+	case o.ready != "":
+		return nil, console.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
+	case o.rate < 0:
+		return nil, console.Usage(fmt.Errorf("--rate %v is negative", o.rate), "leave it out for the default")
+	case slices.Equal(o.meshes, []string{"none"}):
+		return nil, console.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
+	}
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: minWeighBlocks, Control: true,
+		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.kubeconfig, Context: o.context},
+		Application: weighApplication{Namespace: o.namespace, Entry: o.entry},
+		Phases:      weighPhases{experiment.Duration(weighClusterWarmup), experiment.Duration(weighClusterMeasure), experiment.Duration(weighDrain)},
+		Factors:     weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.rate, weighClusterRate)}, Connections: []int{o.connections}}}
+	for _, path := range o.manifests {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", path, err)
+		}
+		w.Application.Manifests = append(w.Application.Manifests, abs)
+	}
+	if o.protocol != app.HTTP1 {
+		w.Factors.Protocol = []string{o.protocol}
+	}
+	if o.path != "" {
+		w.Factors.Route = []string{o.path}
+	}
+	w.addMeshes(o.meshes)
+	name := cmp.Or(o.namespace, o.entry, "manifests")
+	w.Metadata.Name = label("weigh-" + name)
+	return w, nil
+}
+
+// weighCopy writes the experiment file of an application on a cluster, runs it and prints the answer.
+func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) error {
+	out := cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
+	path := cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml")
+	study, err := c.studyOf(w, "tare weigh")
+	if err != nil {
+		return err
+	}
+	if err := c.needs(study.Experiment); err != nil {
+		return err
+	}
+	w.Blocks = min(maxWeighBlocks, max(minWeighBlocks, int(o.time/study.Plan.TrialTime)/len(study.Plan.Treatments)))
+	if study, err = c.keepFile(w, path); err != nil {
+		return err
+	}
+	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), study.Plan.Expected.Round(time.Minute))
+	err = c.run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer})
+	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
+	return err
+}

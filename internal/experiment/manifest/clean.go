@@ -1,0 +1,173 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+)
+
+// dropped are kinds that a trial does not apply. A kind of "" is every kind of the group and of its subgroups.
+var dropped = []struct {
+	group, kind string
+	why, hint   string // why is empty: not worth a note
+}{
+	{"", "Namespace", "", ""}, {"", "Event", "", ""}, {"", "Endpoints", "", ""}, {"events.k8s.io", "Event", "", ""},
+	{"discovery.k8s.io", "EndpointSlice", "", ""}, {"apps", "ControllerRevision", "", ""},
+	{"networking.k8s.io", "Ingress", "the load is sent to the entry's Service", ""},
+	{"gateway.networking.k8s.io", "", "the load is sent to the entry's Service", "load: {entry: gateway} sends it through the ingress gateway of each mesh"},
+	{"autoscaling", "", "the numbers of replicas are fixed", ""}, {"autoscaling.k8s.io", "", "the numbers of replicas are fixed", ""}, {"keda.sh", "", "the numbers of replicas are fixed", ""},
+	{"networking.k8s.io", "NetworkPolicy", "it could keep out the load and the mesh", ""}, {"", "ResourceQuota", "it would count the pods of the load, and proxies", ""},
+	{"batch", "CronJob", "it would start pods within a measure phase", ""},
+	{"monitoring.coreos.com", "", "scrapes would be part of the figures", ""},
+	{"cert-manager.io", "", "it belongs to an operator", "add the Secret that it makes to the objects"},
+	{"external-secrets.io", "", "it belongs to an operator", "add the Secret that it makes to the objects"},
+	{"istio.io", "", "it belongs to a mesh, and trials without the mesh lack its kind", "meshes: {NAME: {options: …}} configures meshes"},
+	{"linkerd.io", "", "it belongs to a mesh, and trials without the mesh lack its kind", "meshes: {NAME: {options: …}} configures meshes"},
+	{"consul.hashicorp.com", "", "it belongs to a mesh, and trials without the mesh lack its kind", "meshes: {NAME: {options: …}} configures meshes"},
+	{"kuma.io", "", "it belongs to a mesh, and trials without the mesh lack its kind", "meshes: {NAME: {options: …}} configures meshes"},
+	{"cilium.io", "", "it belongs to a mesh, and trials without the mesh lack its kind", "meshes: {NAME: {options: …}} configures meshes"},
+	{"rbac.authorization.k8s.io", "ClusterRole", outsideNamespace, withoutPermissions},
+	{"rbac.authorization.k8s.io", "ClusterRoleBinding", outsideNamespace, withoutPermissions},
+	{"apiextensions.k8s.io", "", outsideNamespace, "install it in the cluster first"},
+	{"admissionregistration.k8s.io", "", outsideNamespace, ""},
+	{"storage.k8s.io", "", outsideNamespace, ""}, {"scheduling.k8s.io", "PriorityClass", outsideNamespace, "install it in the cluster first"},
+	{"", "PersistentVolume", outsideNamespace, ""}, {"networking.k8s.io", "IngressClass", outsideNamespace, ""},
+}
+
+const (
+	outsideNamespace   = "it is outside the trial's namespace, where a killed run would leave it"
+	withoutPermissions = "the application runs without these permissions; if it needs them, apply it yourself"
+)
+
+// generated are objects that controllers make in every namespace.
+var generated = map[string][]string{
+	"ConfigMap": {"kube-root-ca.crt", "istio-ca-root-cert", "istio-ca-crl", "openshift-service-ca.crt"},
+}
+
+// generatedSecrets are the types of Secrets of controllers and tools.
+var generatedSecrets = []string{"kubernetes.io/service-account-token", "helm.sh/release.v1", "bootstrap.kubernetes.io/token"}
+
+// keeps reports whether a trial applies an object, and notes the reason if it does not.
+func (s *Set) keeps(o Object, running bool) bool {
+	for _, d := range dropped {
+		if d.kind != "" && (d.kind != o.kind() || d.group != o.group()) || d.kind == "" && d.group != o.group() && !strings.HasSuffix(o.group(), "."+d.group) {
+			continue
+		}
+		if d.why != "" {
+			s.Notes = append(s.Notes, Note{About: o.String(), Text: "not applied: " + d.why, Hint: d.hint})
+		}
+		return false
+	}
+	switch {
+	case slices.Contains(generated[o.kind()], o.name()) && o.group() == "":
+		return false
+	case o.kind() == "Secret" && slices.Contains(generatedSecrets, text(o, "type")):
+		return false
+	case o.kind() == "ServiceAccount" && o.name() == "default":
+		return o["imagePullSecrets"] != nil
+	case running && len(items(o, "metadata", "ownerReferences")) > 0: // its controller makes it again
+		return false
+	case running && o.kind() == "Job":
+		s.Notes = append(s.Notes, Note{About: o.String(), Text: "not applied: it has run already", Hint: "if trials need its work, use application: {manifests: …} with it"})
+		return false
+	}
+	return true
+}
+
+// serverFields are set by an API server or by controllers.
+var serverFields = [][]string{
+	{"status"}, {"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "uid"}, {"metadata", "creationTimestamp"}, {"metadata", "generation"},
+	{"metadata", "selfLink"}, {"metadata", "ownerReferences"}, {"metadata", "finalizers"}, {"metadata", "deletionTimestamp"},
+	{"metadata", "deletionGracePeriodSeconds"}, {"metadata", "namespace"}, {"metadata", "generateName"},
+}
+
+// kindFields are those of a kind that belong to one object in one cluster.
+var kindFields = map[string][][]string{
+	"Service": {{"spec", "clusterIP"}, {"spec", "clusterIPs"}, {"spec", "healthCheckNodePort"}, {"spec", "externalIPs"}, {"spec", "loadBalancerIP"}, {"spec", "loadBalancerClass"},
+		{"spec", "externalTrafficPolicy"}, {"spec", "allocateLoadBalancerNodePorts"}, {"spec", "loadBalancerSourceRanges"}, {"spec", "type"}},
+	"PersistentVolumeClaim": {{"spec", "volumeName"}},
+	"ServiceAccount":        {{"secrets"}},
+	"Pod":                   {{"spec", "nodeName"}},
+	"Job":                   {{"spec", "selector"}, {"spec", "template", "metadata", "labels", "controller-uid"}, {"spec", "template", "metadata", "labels", "batch.kubernetes.io/controller-uid"}},
+}
+
+// serverAnnotations are those of the API server, of controllers and of tools, by prefix.
+var serverAnnotations = []string{"kubectl.kubernetes.io/", "deployment.kubernetes.io/", "deprecated.daemonset.template.generation", "pv.kubernetes.io/",
+	"volume.beta.kubernetes.io/", "volume.kubernetes.io/", "control-plane.alpha.kubernetes.io/", "meta.helm.sh/", "argocd.argoproj.io/"}
+
+// enrolments are labels and annotations by which meshes take pods in. Each trial sets its mesh's own.
+var enrolments = []string{"sidecar.istio.io/inject", "istio.io/rev", "istio.io/dataplane-mode", "linkerd.io/inject", "consul.hashicorp.com/connect-inject", "kuma.io/sidecar-injection"}
+
+// clean removes what belongs to one cluster, one namespace or one mesh.
+func (s *Set) clean(o Object) {
+	headless := o.kind() == "Service" && text(o, "spec", "clusterIP") == "None"
+	external := text(o, "spec", "type") == "ExternalName"
+	for _, path := range slices.Concat(serverFields, kindFields[o.kind()]) {
+		remove(o, path...)
+	}
+	if o.kind() == "Service" {
+		spec := mapping(o, "spec")
+		for _, port := range items(o, "spec", "ports") {
+			delete(port, "nodePort")
+		}
+		if headless {
+			spec["clusterIP"] = "None"
+		}
+		if external {
+			spec["type"] = "ExternalName"
+		}
+	}
+	removeAnnotations(o)
+	template := podTemplate(o)
+	if template == nil {
+		return
+	}
+	removeAnnotations(template)
+	for _, field := range []string{"labels", "annotations"} {
+		marks := mapping(template, "metadata", field)
+		for _, name := range enrolments {
+			if _, has := marks[name]; has {
+				remove(template, "metadata", field, name)
+				s.Notes = append(s.Notes, Note{About: o.String(), Text: field + " " + name + " removed: each trial enrols pods in its own mesh"})
+			}
+		}
+	}
+	remove(template, "metadata", "creationTimestamp")
+	if o.kind() == "Pod" {
+		removeTokenVolumes(o)
+	}
+}
+
+func removeAnnotations(o map[string]any) {
+	for name := range mapping(o, "metadata", "annotations") {
+		if slices.ContainsFunc(serverAnnotations, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			remove(o, "metadata", "annotations", name)
+		}
+	}
+}
+
+// tokenVolume begins the names of volumes that the API server adds to pods.
+const tokenVolume = "kube-api-access-"
+
+// removeTokenVolumes removes what the API server has added to a running pod.
+func removeTokenVolumes(pod map[string]any) {
+	spec := mapping(pod, "spec")
+	without := func(of map[string]any, field string) {
+		list, ok := of[field].([]any)
+		if !ok {
+			return
+		}
+		of[field] = slices.DeleteFunc(list, func(v any) bool {
+			m, _ := v.(map[string]any)
+			return strings.HasPrefix(text(m, "name"), tokenVolume)
+		})
+	}
+	without(spec, "volumes")
+	for _, c := range containers(pod) {
+		without(c, "volumeMounts")
+	}
+}
+
+// containers are those of a pod or pod template, init containers first.
+func containers(pod map[string]any) []map[string]any {
+	return slices.Concat(items(pod, "spec", "initContainers"), items(pod, "spec", "containers"))
+}

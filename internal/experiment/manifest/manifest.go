@@ -1,0 +1,214 @@
+// Package manifest reads an application's Kubernetes objects: from files, or as
+// they are in a cluster. It finds the Services, removes what belongs to one
+// cluster or namespace, and lists what a trial cannot have. It contacts nothing.
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Set is the objects of an application, as a trial applies them.
+type Set struct {
+	// Source is their origin in messages: "./k8s", "namespace shop".
+	Source string
+	// Namespace is the one that the objects were written for; "": they name none.
+	Namespace string
+	// Objects are in the order in which they can be applied.
+	Objects  []Object
+	Services []Service
+	// Notes are what the trial lacks or changes, in the order of the objects.
+	Notes []Note
+}
+
+// Object is a Kubernetes object as decoded from JSON or YAML.
+type Object map[string]any
+
+// Service is a Service that clients can call.
+type Service struct {
+	Name string
+	Port int
+	// Protocol is http1, http2, grpc or tcp; empty: neither its ports nor its annotations name one.
+	Protocol string
+}
+
+// Note is a difference between the application and its copy in a trial.
+type Note struct {
+	About string // "Deployment web"
+	Text  string
+	Hint  string
+	// Fatal: pods cannot start.
+	Fatal bool
+}
+
+func (n Note) String() string { return n.About + ": " + n.Text }
+
+// Fatal returns the notes without whose remedy pods cannot start.
+func (s *Set) Fatal() []Note {
+	return slices.DeleteFunc(slices.Clone(s.Notes), func(n Note) bool { return !n.Fatal })
+}
+
+// Text is the objects as a YAML stream of JSON documents, which no reader of YAML can misread.
+func (s *Set) Text() ([]byte, error) {
+	var b bytes.Buffer
+	for _, o := range s.Objects {
+		text, err := json.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", o, err)
+		}
+		b.WriteString("---\n")
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), nil
+}
+
+// String names the object in messages: "Deployment web".
+func (o Object) String() string { return strings.TrimSpace(o.kind() + " " + o.name()) }
+
+func (o Object) kind() string { return text(o, "kind") }
+func (o Object) name() string { return text(o, "metadata", "name") }
+
+// group is the API group; the core group is empty.
+func (o Object) group() string {
+	group, _, found := strings.Cut(text(o, "apiVersion"), "/")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+// at returns the value at a path; nil if there is none.
+func at(o map[string]any, path ...string) any {
+	var v any = o
+	for _, name := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[name]
+	}
+	return v
+}
+
+func text(o map[string]any, path ...string) string {
+	s, _ := at(o, path...).(string)
+	return s
+}
+
+func mapping(o map[string]any, path ...string) map[string]any {
+	m, _ := at(o, path...).(map[string]any)
+	return m
+}
+
+// items are the mappings in a list.
+func items(o map[string]any, path ...string) (all []map[string]any) {
+	list, _ := at(o, path...).([]any)
+	for _, item := range list {
+		if m, ok := item.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// number is an integer of any decoder; 0 if there is none.
+func number(v any) int {
+	switch n := v.(type) {
+	case int:
+		return n
+	case int64:
+		return int(n)
+	case float64:
+		return int(n)
+	case json.Number:
+		i, _ := n.Int64()
+		return int(i)
+	}
+	return 0
+}
+
+// remove deletes the value at a path, and mappings that become empty.
+func remove(o map[string]any, path ...string) {
+	if len(path) == 1 {
+		delete(o, path[0])
+		return
+	}
+	inner, ok := o[path[0]].(map[string]any)
+	if !ok {
+		return
+	}
+	if remove(inner, path[1:]...); len(inner) == 0 {
+		delete(o, path[0])
+	}
+}
+
+// ranks order kinds by dependency. Others follow the last.
+var ranks = []string{"ResourceQuota", "LimitRange", "ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim", "Role", "RoleBinding",
+	"NetworkPolicy", "Service", "DaemonSet", "StatefulSet", "Deployment", "ReplicaSet", "Pod", "Job"}
+
+func rank(o Object) int {
+	if i := slices.Index(ranks, o.kind()); i >= 0 {
+		return i
+	}
+	return len(ranks)
+}
+
+// New cleans objects and finds their Services and what a trial cannot have. running objects are those of a cluster,
+// where a Job has done its work. The objects are changed.
+func New(source string, objects []Object, running bool) (*Set, error) {
+	s := &Set{Source: source}
+	var err error
+	if s.Namespace, err = namespaceOf(objects); err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		if s.keeps(o, running) {
+			s.clean(o)
+			s.Objects = append(s.Objects, o)
+		}
+	}
+	slices.SortStableFunc(s.Objects, func(a, b Object) int { return cmp.Compare(rank(a), rank(b)) })
+	s.findServices()
+	s.check()
+	if !slices.ContainsFunc(s.Objects, func(o Object) bool { return podTemplate(o) != nil }) {
+		return nil, fmt.Errorf("%s has no Deployment, StatefulSet, DaemonSet or Pod", source)
+	}
+	return s, nil
+}
+
+// namespaceOf is the only namespace that the objects name.
+func namespaceOf(objects []Object) (name string, err error) {
+	for _, o := range objects {
+		n := text(o, "metadata", "namespace")
+		if o.kind() == "Namespace" {
+			n = o.name()
+		}
+		switch {
+		case n == "" || n == name:
+		case name == "":
+			name = n
+		default:
+			return "", fmt.Errorf("%s is in namespace %s, others are in %s: one namespace only", o, n, name)
+		}
+	}
+	return name, nil
+}
+
+// PodKinds are the kinds of workloads whose pods serve.
+var PodKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"}
+
+// podTemplate returns the pod, or the pod template of a workload; nil: the object has none.
+func podTemplate(o Object) map[string]any {
+	switch {
+	case o.kind() == "Pod" && o.group() == "":
+		return o
+	case o.group() == "apps", o.group() == "batch" && o.kind() == "Job":
+		return mapping(o, "spec", "template")
+	}
+	return nil
+}
