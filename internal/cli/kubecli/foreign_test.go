@@ -232,7 +232,7 @@ spec:
 `,
 }
 
-// foreignExperiment has short phases: what is deployed, and how it is verified, is the matter.
+// foreignExperiment has short phases: its deployment and its verification matter.
 const foreignExperiment = `apiVersion: tare.dev/v1alpha1
 kind: Experiment
 metadata: {name: %s}
@@ -357,8 +357,9 @@ func (f *foreign) limited(t *testing.T, file string) string {
 	return path
 }
 
-// Applications that tare did not write run under Istio: from manifests, with no more permissions than are printed for
-// them; as a copy of a running namespace, which stays as it is; and from a chart with a hook, a StatefulSet and gRPC.
+// Applications that tare did not write run under Istio, with only the permissions that are printed for them. They come
+// from manifests, and from a chart with a hook, a StatefulSet and gRPC. The copy of a namespace leaves the original as
+// it is.
 func TestKubernetesIstioForeign(t *testing.T) {
 	f := newForeign(t)
 	before := objectsIn(t, f.cluster)

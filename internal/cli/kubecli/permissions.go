@@ -69,7 +69,7 @@ func permissionsOf(ctx context.Context, c *cli.CommandLine, s *cli.Study) ([]rba
 	return rbac.For(use), nil
 }
 
-// removedWith are what the removal of a mesh searches for: leftovers of its definition, and objects of its own kinds.
+// removedWith lists the kinds that the removal of a mesh searches for: leftovers of its definition, and objects of its own kinds.
 func removedWith(k mesh.Kubernetes, installed []*unstructured.Unstructured) (all []schema.GroupResource) {
 	for _, l := range k.Leftovers {
 		all = append(all, schema.GroupResource{Group: l.Group, Resource: rbac.ResourceOf(schema.GroupKind{Group: l.Group, Kind: l.Kind})})

@@ -94,7 +94,7 @@ func (v validation) foreign() {
 	}
 }
 
-// owner is what defines the services.
+// owner names the definition of the services.
 func (t Topology) owner() string {
 	if t.Chart != nil {
 		return "chart"

@@ -51,7 +51,7 @@ func (s *Set) external(o Object) {
 	}
 }
 
-// shared is what to do about an address outside the trial.
+// shared is the hint for an address outside the trial.
 const shared = "all trials use it, and its time is part of every latency: replace it by a workload of the application for exact figures"
 
 // reference is an object that a pod needs by name.

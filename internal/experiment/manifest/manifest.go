@@ -21,7 +21,7 @@ type Set struct {
 	// Objects are in the order in which they can be applied.
 	Objects  []Object
 	Services []Service
-	// Notes are what the trial lacks or changes, in the order of the objects.
+	// Notes are the differences of a trial, in the order of the objects.
 	Notes []Note
 }
 

@@ -173,7 +173,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// What is no application is refused with its place and a way out.
+// Files without an application are refused with their place and a way out.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

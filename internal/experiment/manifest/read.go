@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// Bounds of what is read.
+// Bounds of the input.
 const (
 	maxFile    = 8 << 20 // bytes of a file; a ConfigMap has 1 MiB at most
 	maxFiles   = 1000

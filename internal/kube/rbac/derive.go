@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Use is what a run does in a cluster, by which its permissions are derived.
+// Use lists the actions of a run in a cluster. Its permissions are derived from them.
 type Use struct {
 	// Applied are objects that tare applies, and Installed those of charts, Helm's hooks included.
 	Applied, Installed []*unstructured.Unstructured
@@ -20,7 +20,7 @@ type Use struct {
 	// Copied is a namespace whose application is copied, and CopiedKinds the kinds that are read.
 	Copied      string
 	CopiedKinds []schema.GroupResource
-	// Removed are what the removal of a mesh lists and deletes, beside the objects of its charts.
+	// Removed are listed and deleted when a mesh is removed, beside the objects of its charts.
 	Removed []schema.GroupResource
 	// Kubelets and MetricsAPI are the meters that are read.
 	Kubelets, MetricsAPI bool

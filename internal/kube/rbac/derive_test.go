@@ -29,7 +29,7 @@ func has(all []rbac.Permission, namespace, group, resource, verb, name string) b
 	})
 }
 
-// Permissions follow from what is applied. Roles of a chart need their own rules, which an API server lets only their
+// Permissions follow from the applied objects. Roles of a chart need their own rules, which an API server lets only their
 // holder grant.
 func TestFor(t *testing.T) {
 	deployment := object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}")
