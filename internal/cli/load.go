@@ -91,8 +91,20 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 	live := loadpage.Live{W: c.Err, Width: func() int { return console.Width(c.Err) }, Profile: &p, Color: console.Color(c.Err)}
 	var seconds []load.Progress
 	progress := func(s load.Progress) { seconds = append(seconds, s) }
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end()
+	var restored func()
 	if console.IsTerminal(c.Err) && os.Getenv("TERM") != "dumb" {
 		progress = func(s load.Progress) { seconds = append(seconds, s); live.Show(s) }
+		restored = console.Keys(ctx, c.In, func(key byte) {
+			switch key {
+			case 'q':
+				end()
+			case 'p':
+				live.Pause()
+			}
+		})
+		live.Begin(restored != nil)
 	}
 	needsLog := f.output == "hdr" || f.output == "csv"
 	if needsLog && p.HDRPath == "" {
@@ -103,8 +115,11 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 		defer os.RemoveAll(dir)
 		p.HDRPath = filepath.Join(dir, "log.hdr")
 	}
-	report, err := runLoad(cmd.Context(), p, f.parts, progress, c.Err)
+	report, err := runLoad(ctx, p, f.parts, progress, c.Err)
 	live.Clear()
+	if end(); restored != nil {
+		restored()
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -18,27 +19,72 @@ type Live struct {
 	Profile *load.Profile
 	Color   bool
 
+	mu      sync.Mutex // keys come while seconds do
 	seconds []load.Progress
 	done    int64 // answers
 	errors  int64
 	shown   bool
+	paused  bool
+}
+
+// Begin draws the keys, if there are any, until the first second is over.
+func (l *Live) Begin(keys bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if keys {
+		l.draw("q ends the load  p pauses this line")
+	}
 }
 
 // Show draws the next second.
 func (l *Live) Show(p load.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.seconds = append(l.seconds, p)
 	l.done += p.Completed
 	l.errors += p.Errors
-	width := l.Width()
-	if width <= 0 {
-		width = defaultWidth
+	if !l.paused {
+		l.redraw()
 	}
-	fmt.Fprintf(l.W, "\r%s\x1b[K", ansi.Truncate(l.text(p, width-1), width-1, "…"))
+}
+
+// Pause keeps the line as it is until the next call. The load goes on.
+func (l *Live) Pause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.paused = !l.paused
+	if len(l.seconds) > 0 {
+		l.redraw()
+	}
+}
+
+// redraw draws the last second.
+func (l *Live) redraw() {
+	width := l.width() - 1
+	mark := ""
+	if l.paused {
+		mark = "paused  "
+	}
+	l.draw(mark + l.text(l.seconds[len(l.seconds)-1], width-len(mark)))
+}
+
+func (l *Live) draw(text string) {
+	width := l.width() - 1
+	fmt.Fprintf(l.W, "\r%s\x1b[K", ansi.Truncate(text, width, "…"))
 	l.shown = true
+}
+
+func (l *Live) width() int {
+	if width := l.Width(); width > 0 {
+		return width
+	}
+	return defaultWidth
 }
 
 // Clear removes the line.
 func (l *Live) Clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.shown {
 		fmt.Fprint(l.W, "\r\x1b[K")
 		l.shown = false
@@ -50,6 +96,7 @@ const (
 	maxLiveBar = 24
 	maxSparks  = 20
 	minSparks  = 5
+	noMedian   = -1 // in place of sparklines: only p99 fits
 )
 
 // text is the phase, a bar with the time left, the rate, the errors, and p50 and p99 with
@@ -63,7 +110,9 @@ func (l *Live) text(p load.Progress, width int) string {
 	if room > spaces {
 		return l.line(p, p.Phase, min(maxLiveBar, room-spaces), 0)
 	}
-	room += len(p.Phase)
+	if room += len(p.Phase); room < 0 {
+		return l.line(p, "", 0, noMedian)
+	}
 	return l.line(p, "", max(0, room-spaces), 0)
 }
 
@@ -92,10 +141,12 @@ func (l *Live) line(p load.Progress, phase string, blocks, sparks int) string {
 	if l.errors > 0 {
 		errors = paint.bad(errors)
 	}
-	return strings.TrimLeft(strings.Join([]string{
-		strings.TrimLeft(phase+" "+left, " "), fmt.Sprintf("%d/s", p.Completed), errors,
-		times("p50", func(p load.Progress) float64 { return p.P50MS }), times("p99", func(p load.Progress) float64 { return p.P99MS }),
-	}, "  "), " ")
+	parts := []string{strings.TrimLeft(phase+" "+left, " "), fmt.Sprintf("%d/s", p.Completed), errors}
+	if sparks != noMedian {
+		parts = append(parts, times("p50", func(p load.Progress) float64 { return p.P50MS }))
+	}
+	parts = append(parts, times("p99", func(p load.Progress) float64 { return p.P99MS }))
+	return strings.TrimLeft(strings.Join(parts, "  "), " ")
 }
 
 // progress is the share of the load that is over, and what is left of it.

@@ -160,7 +160,7 @@ func TestNumbers(t *testing.T) {
 func TestLiveLine(t *testing.T) {
 	profile := load.Profile{Warmup: 2 * time.Second, Measure: 8 * time.Second}
 	byNumber := load.Profile{Requests: 10_000, Measure: 24 * time.Hour}
-	for _, width := range []int{60, 80, 100, 200} {
+	for _, width := range []int{40, 60, 80, 100, 200} {
 		for _, p := range []*load.Profile{&profile, &byNumber} {
 			var b bytes.Buffer
 			l := Live{W: &b, Width: func() int { return width }, Profile: p}
@@ -169,9 +169,17 @@ func TestLiveLine(t *testing.T) {
 				l.Show(load.Progress{Second: s, Phase: "measure", Intended: 1000, Completed: 998, Errors: int64(s), P50MS: 0.33, P99MS: float64(s + 1)})
 			}
 			line := strings.TrimSuffix(strings.TrimPrefix(b.String(), "\r"), "\x1b[K")
-			if ansi.StringWidth(line) >= width || !strings.Contains(line, "998/s  10 errors") || !strings.Contains(line, "p50 ") || !strings.Contains(line, "p99 ") ||
+			if ansi.StringWidth(line) >= width || !strings.Contains(line, "998/s  10 errors") || strings.Contains(line, "p50 ") != (width > 40) || !strings.Contains(line, "p99 ") ||
 				!strings.Contains(line, map[bool]string{true: "5s left", false: "5010 left"}[p == &profile]) || strings.ContainsAny(line, "▁▂▃") != (width >= 100) {
 				t.Errorf("%d columns: %q", width, line)
+			}
+			b.Reset()
+			if l.Pause(); !strings.Contains(b.String(), "paused  ") {
+				t.Errorf("%d columns: %q", width, b.String())
+			}
+			b.Reset()
+			if l.Show(load.Progress{Second: 5}); b.Len() > 0 {
+				t.Errorf("a paused line is drawn: %q", b.String())
 			}
 			b.Reset()
 			if l.Clear(); b.String() != "\r\x1b[K" {
