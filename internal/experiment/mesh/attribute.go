@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/kube/namespaces"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -18,26 +19,12 @@ var localRules = []Rule{
 
 // clusterRules hold for every mesh in a cluster, after the mesh's own. What
 // tare deploys carries its label, so that a foreign container that
-// happens to be called "app" is not taken for it. The namespaces of a cluster's
-// own parts are the same as in package cluster.
+// happens to be called "app" is not taken for it.
 var clusterRules = slices.Concat([]Rule{
 	{Plane: metric.App, Container: "app", PodLabel: ofTare},
 	{Plane: metric.Load, Container: "load", PodLabel: ofTare},
 	{Plane: metric.Platform, Role: "dns", Namespace: "kube-system", PodLabel: map[string]string{"k8s-app": "kube-dns"}},
-}, platformRules(systemNamespaces...))
-
-// systemNamespaces are whole names, except OpenShift's, whose prefix no user gets.
-var systemNamespaces = []string{
-	"kube-system", "kube-public", "kube-node-lease", // Kubernetes
-	"kube-flannel", "calico-system", "calico-apiserver", "tigera-operator", // networks
-	"local-path-storage", "metallb-system", // storage of kind and k3s, load balancers of bare metal
-	"gke-managed-system", "gke-managed-cim", "gke-managed-dpv2-observability", "gke-managed-networking-dra-driver", // GKE
-	"gke-managed-volumepopulator", "gke-managed-filestorecsi", "gke-managed-parallelstorecsi", "gke-managed-lustrecsi",
-	"gke-gmp-system", "gke-mcs", "gmp-system", "gmp-public",
-	"aks-command", "azure-arc", "azure-extensions-usage-system", "azure-workload-identity-system", // AKS
-	"amazon-cloudwatch", "amazon-guardduty", "amazon-network-flow-monitor", // EKS
-	"openshift-*",
-}
+}, platformRules(namespaces.Patterns()...))
 
 // ofTare is the label of every pod that tare deploys.
 var ofTare = map[string]string{"app.kubernetes.io/managed-by": "tare"}

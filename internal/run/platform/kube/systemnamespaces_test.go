@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/namespaces"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -17,7 +18,7 @@ func TestSystemNamespaces(t *testing.T) {
 	for namespace, system := range map[string]bool{"openshift-dns": true, "azure-shop": false, "gke-demo": false, "kube-demo": false, "amazon-orders": false, "calico-test": false, "aks-team": false, "gmp-app": false} {
 		checkNamespace(t, namespace, system)
 	}
-	for _, namespace := range cluster.SystemNamespaces() {
+	for _, namespace := range namespaces.System() {
 		checkNamespace(t, namespace, true)
 	}
 }
