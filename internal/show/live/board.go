@@ -273,10 +273,10 @@ func (t *Trial) counts() bool {
 }
 
 func (t *Trial) second(p *result.Progress) {
-	t.Last = p
 	if !t.counts() {
-		return
+		return // the last second of the measure phase remains in sight
 	}
+	t.Last = p
 	t.Errors += p.Errors
 	t.Rate.add(rate(p))
 	if p.P50MS > 0 {

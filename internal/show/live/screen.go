@@ -54,16 +54,23 @@ type screen struct {
 
 type tick struct{}
 
-func nextTick() tea.Cmd { return tea.Tick(redraw, func(time.Time) tea.Msg { return tick{} }) }
+// next is the next tick. In a measure phase there is one a second, as there are figures.
+func (s *screen) next() tea.Cmd {
+	period := redraw
+	if slices.ContainsFunc(s.board.runningTrials(), func(t *Trial) bool { return t.Phase == measurePhase }) {
+		period = time.Second
+	}
+	return tea.Tick(period, func(time.Time) tea.Msg { return tick{} })
+}
 
-func (s *screen) Init() tea.Cmd { return nextTick() }
+func (s *screen) Init() tea.Cmd { return s.next() }
 
 // Update folds news in at each tick, and follows keys and the size of the terminal.
 func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tick:
 		s.refresh()
-		return s, nextTick()
+		return s, s.next()
 	case tea.WindowSizeMsg:
 		s.look.width, s.look.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:

@@ -80,7 +80,7 @@ func New(w io.Writer, o Options) *View {
 }
 
 // framesPerSecond of the renderer: keys answer at once, and an idle screen costs little.
-const framesPerSecond = 10
+const framesPerSecond = 5
 
 // open starts the screen.
 func (v *View) open(in, out *os.File) {

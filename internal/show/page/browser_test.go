@@ -49,6 +49,7 @@ type finding struct {
 		Title, About                   string
 		Estimates, Planes              []float64
 		Intervals, Trials, Percentiles [][2]float64
+		Runs, Changes                  [][2]float64
 		Seconds                        int
 	}
 	Downloads         map[string]string
@@ -115,6 +116,14 @@ func TestInBrowser(t *testing.T) {
 		}
 		reports[file], args = r, append(args, file)
 	}
+	others := map[string]func(*testing.T, finding){}
+	for name, of := range othersOf(t) {
+		file := filepath.Join(dir, name+".html")
+		if err := os.WriteFile(file, of.text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		others[file], args = of.check, append(args, file)
+	}
 	cmd := exec.Command("node", args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -122,12 +131,16 @@ func TestInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []finding
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != 5 {
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 5+len(others) {
 		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
 	}
 	for _, f := range all {
 		t.Run(fmt.Sprintf("%s %s %d", filepath.Base(f.File), f.ColorScheme, f.Width), func(t *testing.T) {
 			harmless(t, f)
+			if check := others[f.File]; check != nil {
+				check(t, f)
+				return
+			}
 			sameNumbers(t, reports[f.File], f)
 			if f.Downloads != nil {
 				usable(t, f)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
@@ -28,21 +29,24 @@ func AcrossAnswer(a *analysis.Across) []string {
 	words := AcrossWords(a)
 	q := quantityOf(answerCost)
 	var lines []string
-	for i, c := range a.Changes {
-		if c.Metric != answerCost || c.Control || c.Difference == nil {
-			continue
-		}
-		if len(lines) == mostAnswers {
-			lines = append(lines, "More are below.")
-			break
-		}
-		name, d := words.Names[c.Treatment], words.Comparisons[i]
-		switch c.Verdict {
-		case analysis.Higher, analysis.Lower:
-			verb := map[analysis.Verdict]string{analysis.Higher: "more", analysis.Lower: "less"}[c.Verdict]
-			lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before.", name, amountWithin(*c.Difference, q), verb))
-		default:
-			lines = append(lines, fmt.Sprintf("%s: no change in CPU per request is shown (%s %s).", name, d.Difference, d.Interval))
+	for _, reference := range []bool{false, true} { // baselines last
+		for i, c := range a.Changes {
+			if c.Metric != answerCost || c.Control || c.Difference == nil || c.Reference != reference {
+				continue
+			}
+			if len(lines) == mostAnswers {
+				return append(lines, "More are below.")
+			}
+			name, d := words.Names[c.Treatment], words.Comparisons[i]
+			switch c.Verdict {
+			case analysis.Higher, analysis.Lower:
+				verb := map[analysis.Verdict]string{analysis.Higher: "more", analysis.Lower: "less"}[c.Verdict]
+				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before.", name, amountWithin(*c.Difference, q), verb))
+			case analysis.Insufficient:
+				lines = append(lines, fmt.Sprintf("%s: too few trials for a verdict on CPU.", name))
+			default:
+				lines = append(lines, fmt.Sprintf("%s: no change in CPU per request is shown (%s).", name, strings.TrimSpace(d.Difference+" "+d.Interval)))
+			}
 		}
 	}
 	if len(lines) == 0 {

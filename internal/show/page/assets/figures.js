@@ -296,7 +296,7 @@ globalThis.tareFigures = function (Plot, content) {
     const x = (width) => ({ label: "answered requests per second", labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount, nice: true });
     return {
       id: "rate", title: "Cost against rate",
-      caption: `CPU of each trial over the rate, with the fitted line and its ${report.confidence * 100} % band: a fixed cost and a cost per request. On the right, the distance of each trial from its line.` + more.referenceNote(value),
+      caption: `CPU of each trial over the rate, with the fitted line and its ${report.confidence * 100} % band: a fixed cost and a cost per request. On the right, the distance of each trial from its line.` + more.referenceNote(value, lines),
       columns: ["treatment", "trial", "rate /s", "CPU mC", "line mC", "residual mC"], rows,
       options: [{ name: "part", label: "Part", value, values: parts.map((p) => ({ value: p, label: title(p) })) }],
       panels: [

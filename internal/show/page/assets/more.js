@@ -68,16 +68,15 @@ globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, co
   }
 
   // references are published costs of one proxy at a rate, for orientation.
-  const published = (part) => (part === "data" || part === "total" ? (content.references ?? []) : []);
+  const published = (part, lines) => (part === "data" ? (content.references ?? []).filter((r) => r.rate <= 2 * Math.max(...lines.map((l) => l.to))) : []);
   function references(part, lines) {
-    const to = Math.max(...lines.map((l) => l.to));
-    const data = published(part).filter((r) => r.rate <= 1.5 * to);
+    const data = published(part, lines);
     return [
       Plot.dot(data, { x: "rate", y: "millicores", symbol: "star", r: 6, stroke: "currentColor", fill: "var(--page)", title: (r) => `${r.who}: ${r.what}\n${amount(r.millicores)} mC at ${amount(r.rate)} /s\n${r.conditions}`, tip: tips, className: "mark-reference" }),
-      Plot.text(data, { x: "rate", y: "millicores", text: "who", dy: -12, fill: "currentColor", textAnchor: "end" }),
+      Plot.text(data, { x: "rate", y: "millicores", text: "who", dx: -10, fill: "currentColor", textAnchor: "end" }),
     ];
   }
-  const referenceNote = (part) => (published(part).length ? " Stars: published figures of one proxy, measured under other conditions." : "");
+  const referenceNote = (part, lines) => (published(part, lines).length ? " Stars: published figures of one proxy, measured under other conditions." : "");
 
   // 7. looks of the sequential test of a gate, against its limit.
   function boundary(choices = {}) {
@@ -90,9 +89,10 @@ globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, co
     const data = looks.map((l) => ({ ...l, tip: `${l.pairs} pairs\n${signed(l.estimate)} ${unit} [${signed(l.low)}, ${signed(l.high)}]\n${l.outcome}` }));
     const limits = [of.limit, ...(of.detect ? [of.limit + (of.upper ? of.detect : -of.detect)] : [])];
     // The first looks have intervals many times wider than the last ones: the axis is that of the others.
-    const sizes = data.map((d) => Math.max(Math.abs(d.low), Math.abs(d.high))).sort((a, b) => a - b);
-    const size = 1.1 * Math.max(...limits.map(Math.abs), sizes[Math.floor((sizes.length - 1) * 0.8)]);
-    const inside = (v) => Math.max(-size, Math.min(size, v));
+    const sorted = (values) => values.slice().sort((a, b) => a - b), late = Math.floor((data.length - 1) * 0.8);
+    const lowest = Math.min(0, ...limits, sorted(data.map((d) => d.low))[data.length - 1 - late]), highest = Math.max(0, ...limits, sorted(data.map((d) => d.high))[late]);
+    const room = 0.06 * (highest - lowest), bounds = [lowest - room, highest + room];
+    const inside = (v) => Math.max(bounds[0], Math.min(bounds[1], v));
     return {
       id: "boundary", title: "When the gate was decided",
       caption: `The change after each block, with its repeated ${report.confidence * 100} % interval, which holds over all looks. The gate is breached when the whole interval is ${outside} the limit, and holds when none of it is.`,
@@ -105,13 +105,13 @@ globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, co
         plot: (width) => ({
           ...frame, width, height: 320,
           x: { ...x("pairs of blocks", width), ticks: Math.min(data.length, Math.round(width / 50)), tickFormat: (v) => (Number.isInteger(v) ? String(v) : "") },
-          y: { label: null, grid: true, domain: [-size, size], tickFormat: signed },
+          y: { label: null, grid: true, domain: bounds, tickFormat: signed },
           marks: [
             Plot.ruleY([0], { stroke: "currentColor" }),
             Plot.ruleY(limits, { stroke: color("bad"), strokeDasharray: "5 4", strokeWidth: 1.5, className: "mark-limit" }),
             Plot.areaY(data, { x: "pairs", y1: (d) => inside(d.low), y2: (d) => inside(d.high), fill: color("series2"), fillOpacity: 0.18, className: "mark-interval-band" }),
             Plot.link(data, { x1: "pairs", x2: "pairs", y1: (d) => inside(d.low), y2: (d) => inside(d.high), stroke: color("series2"), strokeWidth: 2, className: "mark-look" }),
-            Plot.dot(data.filter((d) => Math.abs(d.estimate) <= size), { x: "pairs", y: "estimate", r: 4, fill: color("series2"), title: "tip", tip: tips, className: "mark-estimate" }),
+            Plot.dot(data.filter((d) => d.estimate === inside(d.estimate)), { x: "pairs", y: "estimate", r: 4, fill: color("series2"), title: "tip", tip: tips, className: "mark-estimate" }),
           ],
         }),
       }],

@@ -30,6 +30,8 @@ function marks() {
         intervals: [...group("interval")].map((e) => e.getAttribute("d").match(/-?[\d.]+(e-?\d+)?/g).map(Number)).map(([a, , b]) => [value(x, a), value(x, b)]),
         trials: [...group("trial")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
         percentiles: [...group("percentile")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
+        runs: [...group("run")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
+        changes: [...group("change")].map((e) => [value(x, Number(e.getAttribute("x1"))), 0]),
         planes: [...group("plane")].map((e) => Number(e.getAttribute("width")) + 1).map((w) => value(x, w + x.range[0]) - value(x, x.range[0])),
         seconds: group("answered").length,
       };

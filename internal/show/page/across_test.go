@@ -1,0 +1,126 @@
+package page_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/page"
+)
+
+// other is a page of several runs, or of a gate, and what a browser must show of it.
+type other struct {
+	text  []byte
+	check func(*testing.T, finding)
+}
+
+// short is a study of a mesh and its A/A pair, with names that are scripts.
+func short(t *testing.T, seed uint64, blocks int, dataUS float64, file string) *result.Dir {
+	t.Helper()
+	s := analysistest.Quickstart()
+	s.Seed, s.Blocks, s.Warmup, s.Measure, s.Rate, s.YAML, s.Treatments = seed, blocks, 1, 1, 100, file, s.Treatments[:3]
+	s.Treatments[2].Factors, s.Treatments[2].Truth.DataUS = plan.Factors{"mesh": planted}, dataUS
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+const gatedFile = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['cpu_us_per_request/app < +2%']}\n"
+
+func othersOf(t *testing.T) map[string]other {
+	t.Helper()
+	var dirs []*result.Dir
+	for i := range analysis.MinHistory + 2 {
+		dirs = append(dirs, short(t, uint64(i+1), 4, map[bool]float64{false: 180, true: 260}[i >= 5], ""))
+	}
+	across, err := analysis.CompareRuns(dirs[0], dirs[9], analysis.AcrossOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := analysis.Histories(dirs, 0.05, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gated := short(t, 3, 8, 180, gatedFile)
+	decided, err := analysis.Analyze(gated, analysis.Options{})
+	if err != nil || len(decided.Decisions) != 1 {
+		t.Fatalf("%d decisions: %v", len(decided.Decisions), err)
+	}
+	var a, h, g bytes.Buffer
+	if err := errors.Join(page.WriteAcross(&a, across), page.WriteHistory(&h, history), page.Write(&g, page.Source{Report: decided, Dir: gated})); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]other{
+		"hostile-across": {a.Bytes(), func(t *testing.T, f finding) { sameChanges(t, across, f) }},
+		"history":        {h.Bytes(), func(t *testing.T, f finding) { sameHistory(t, history, f) }},
+		"hostile-gated":  {g.Bytes(), func(t *testing.T, f finding) { sameLooks(t, decided, f) }},
+	}
+}
+
+func sameChanges(t *testing.T, a *analysis.Across, f finding) {
+	var got, want []float64
+	for _, p := range f.Marks["figure-changes"] {
+		got = append(got, p.Estimates...)
+	}
+	for _, name := range metric.Shown() {
+		for _, c := range a.Changes {
+			if c.Metric == name && c.Difference != nil && (c.Difference.Estimate != 0 || c.Difference.Known()) {
+				m, _ := metric.Lookup(name)
+				_, k := m.Display()
+				want = append(want, c.Difference.Estimate*k)
+			}
+		}
+	}
+	near(t, "changes", got, want)
+}
+
+func sameHistory(t *testing.T, h *analysis.History, f finding) {
+	marks := f.Marks["figure-history"]
+	if len(marks) != 1 || len(marks[0].Changes) != 1 || math.Abs(marks[0].Changes[0][0]-5.5) > 0.1 {
+		t.Fatalf("change points at %v, want one between runs 5 and 6", marks)
+	}
+	for _, s := range h.Series {
+		if !s.Followed || len(s.Changes) == 0 {
+			continue
+		}
+		var got []float64
+		for _, run := range marks[0].Runs {
+			got = append(got, run[1])
+		}
+		k := 1.0
+		if m, ok := metric.Lookup(s.Metric); ok && s.RelativeTo == "" {
+			_, k = m.Display()
+		}
+		var want []float64
+		for _, v := range s.Values {
+			want = append(want, v*k)
+		}
+		near(t, "runs", got, want)
+		return // the page opens with the first
+	}
+	t.Error("no series changed: the test is vacuous")
+}
+
+func sameLooks(t *testing.T, r *analysis.Report, f finding) {
+	rows := f.Tables["figure-boundary"]
+	if len(rows) < 2 || len(f.Marks["figure-boundary"]) != 1 {
+		t.Fatalf("%d looks", len(rows))
+	}
+	last, d := rows[len(rows)-1], r.Decisions[0]
+	for i, want := range []float64{float64(d.Pairs), d.Change.Estimate, *d.Change.Low, *d.Change.High} {
+		if got, ok := last[2+i].(float64); !ok || math.Abs(got-want) > 1e-9*math.Abs(want) {
+			t.Errorf("the last look has %v, want %v", last[2+i], want)
+		}
+	}
+	if got := fmt.Sprint(last[6]); got != string(d.Outcome) {
+		t.Errorf("outcome %s, want %s", got, d.Outcome)
+	}
+}
