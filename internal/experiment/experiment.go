@@ -34,6 +34,7 @@ type Experiment struct {
 	Control     bool                   `yaml:"control" json:"control"`                             // add an A/A pair
 	ControlAll  bool                   `yaml:"controlAll,omitempty" json:"controlAll,omitempty"`   // add an A/A pair of every treatment
 	Reference   bool                   `yaml:"reference,omitempty" json:"reference,omitempty"`     // add the reference proxy beside each baseline: the standard weight
+	Ladder      bool                   `yaml:"ladder,omitempty" json:"ladder,omitempty"`           // the meshes are steps, each added to the one before it
 	Probe       bool                   `yaml:"probe" json:"probe"`                                 // a calibration reading before and after each trial's load; default true
 	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals; default 0.95
 	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same; default 0: not tested

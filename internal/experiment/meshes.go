@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
@@ -17,7 +18,7 @@ import (
 type MeshOptions struct {
 	// From makes the entry a variant: the name of a mesh, or of another variant, whose definition and settings it inherits.
 	From    string `yaml:"from,omitempty" json:"from,omitempty"`
-	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's. On Kubernetes.
+	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
 	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images; empty: the mesh's own. On Kubernetes.
 	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
@@ -109,11 +110,23 @@ func (v meshRules) field(path, field string) string {
 
 // localOptions reports fields for clusters, and options of a mesh that has no sidecar here.
 func (v meshRules) localOptions(path string, d mesh.Definition) {
-	for _, field := range []string{"version", "profile", "hub", "charts", "values", "withCLI"} {
+	for _, field := range []string{"profile", "hub", "charts", "values", "withCLI"} {
 		v.onClusters(path + "." + field)
 	}
 	if d.Local == nil {
 		v.report(path, "remove it", "mesh %s has no sidecar on platform local", cmp.Or(d.From, d.Name))
+		return
+	}
+	version, program := v.e.MeshSettings(d.Name).Version, d.Local.Sidecar.Program
+	if version == "" || v.known.Versions == nil {
+		return
+	}
+	if has := v.known.Versions(program); !slices.Contains(has, version) {
+		advice := "write program: with the path of one"
+		if len(has) > 0 {
+			advice = "versions: " + strings.Join(has, ", ") + "; or " + advice
+		}
+		v.report(v.field(path, "version"), advice, "%s %s cannot be downloaded", program, clip(version))
 	}
 }
 
@@ -178,7 +191,7 @@ func describeMeshes() []description {
 	return []description{
 		{"meshes", "Settings of each mesh, by name, and variants: meshes under names of their own, usable as levels.", nil, nil},
 		{"meshes.*.from", "Makes the entry a variant of this mesh or variant, with its definition and settings.", nil, nil},
-		{"meshes.*.version", "Version, on kubernetes; default: the definition's.", nil, nil},
+		{"meshes.*.version", "Version; default: the definition's. On local: one that tare can download.", nil, nil},
 		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, oneOf(mesh.ProfileNames()...)},
 		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
 		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},

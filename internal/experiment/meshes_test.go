@@ -14,6 +14,7 @@ func withMeshes() experiment.Known {
 	k := shipped()
 	k.Platforms = []string{mesh.OnLocal, mesh.OnKubernetes}
 	k.Protocols = app.Protocols()
+	k.Versions = func(program string) []string { return map[string][]string{"envoy": {"1.40.0", "1.39.3"}}[program] }
 	k.Definition = func(name string) (mesh.Definition, bool) {
 		d, err := mesh.Load(name)
 		return d, err == nil
@@ -63,7 +64,7 @@ func TestMeshesThatCannotBe(t *testing.T) {
 		"options here": {"factors: {mesh: [none, consul]}\nmeshes: {consul: {profile: dev}}\n",
 			"x.yaml:5:28: meshes.consul.profile: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
 		"option": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {options: {mtl: STRICT}}}\n",
-			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: envoy, imagePullPolicy, mtls\n"},
+			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, policies, services, telemetry\n"},
 		"no such mesh": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istoi: {profile: dev}}\n",
 			"x.yaml:6:17: meshes.istoi: unknown mesh \"istoi\"\n  hint: did you mean istio?\n"},
 		"no CLI": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, consul]}\nmeshes: {consul: {withCLI: true}}\n",

@@ -22,6 +22,8 @@ type Known struct {
 	Meshes []string
 	// Definition returns a mesh definition by name; nil: options of meshes are not checked.
 	Definition func(name string) (mesh.Definition, bool)
+	// Versions lists those of a sidecar's program that can be downloaded; nil: versions are not checked.
+	Versions   func(program string) []string
 	Generators []string
 	Platforms  []string
 	Meters     []string // of a cluster

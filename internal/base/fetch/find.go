@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
@@ -26,6 +27,58 @@ func Find(ctx context.Context, name string, opts Options) (Found, error) {
 		return Found{}, hint.Wrap(fmt.Errorf("find %q: %w", name, err), "install it, or write its path in the mesh definition")
 	}
 	return locate(path, "", "PATH")
+}
+
+// Versions lists the versions of a program that can be downloaded, newest first.
+func Versions(name string) (all []string) {
+	for _, p := range Known() {
+		if p.Name != name || p.Builds == nil {
+			continue
+		}
+		all = append(all, p.Version)
+		for _, r := range p.Others {
+			all = append(all, r.Version)
+		}
+	}
+	return all
+}
+
+// FindVersion finds one of the [Versions] of a program: in the cache, or by a download.
+func FindVersion(ctx context.Context, name, version string, opts Options) (Found, error) {
+	for _, p := range Known() {
+		if p.Name == name {
+			p, err := p.in(version)
+			if err != nil {
+				return Found{}, err
+			}
+			return p.Find(ctx, opts)
+		}
+	}
+	return Found{}, hint.New("write program: with the path of one", "find %s %s: no version of it can be downloaded", name, version)
+}
+
+// in is the program in a version.
+func (p Program) in(version string) (Program, error) {
+	p.chosen = true
+	if version == p.Version && p.Builds != nil {
+		return p, nil
+	}
+	for _, r := range p.Others {
+		if r.Version == version {
+			name, _, _ := strings.Cut(p.Wheel, "==")
+			p.Version, p.Builds, p.Wheel = version, r.Builds, name+"=="+version
+			return p, nil
+		}
+	}
+	return p, hint.New("versions: "+strings.Join(Versions(p.Name), ", ")+"; or write program: with the path of one", "%s %.40q cannot be downloaded", p.Name, version)
+}
+
+// instead is how another program takes the place of a download.
+func (p Program) instead() string {
+	if p.chosen {
+		return "write program: with the path of one in the place of version:"
+	}
+	return "set " + p.Env + " to a program of your own, or put " + p.Name + " on PATH"
 }
 
 // At finds a program at a path or by a name on PATH, in place of the one that [Find] would choose. One of [Known] must

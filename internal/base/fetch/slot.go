@@ -145,7 +145,7 @@ func fileSHA256(path string) (string, error) {
 
 // explain attaches a hint.
 func explain(err error, p Program) error {
-	own := "set " + p.Env + " to a program of your own, or put " + p.Name + " on PATH"
+	own := p.instead()
 	switch {
 	case hint.Of(err) != "", errors.Is(err, context.Canceled):
 		return err

@@ -12,6 +12,8 @@ import (
 type Control struct {
 	// Name is unique in the mesh. Templates use it: {{.Control.<name>.IP}}.
 	Name string `yaml:"name" json:"name"`
+	// Option of the sidecar with which it runs: if that is "true" or above 0; empty: it always runs.
+	Option string `yaml:"option,omitempty" json:"option,omitempty"`
 	// Program is found by the platform, as for a sidecar.
 	Program string `yaml:"program" json:"program"`
 	// Args are its arguments, each a text/template over [ControlContext].
@@ -88,6 +90,7 @@ type ControlContext struct {
 	ConfigPath string
 	DataDir    string // of this process only; removed with the deployment
 	Services   []ServiceContext
+	Options    map[string]string // of the sidecars
 	// Control are the processes that were started before it, by name.
 	Control map[string]ControlContext
 	Secrets
@@ -100,13 +103,29 @@ type CertificateContext struct {
 	Secrets
 }
 
+// Controls are the processes of the control plane that run with the chosen options.
+func (l Local) Controls() (all []Control) {
+	for _, c := range l.Control {
+		if c.Option == "" || l.on(c.Option) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// on reports whether an option of the sidecar is "true", or a number above 0.
+func (l Local) on(option string) bool {
+	o := l.Sidecar.Options[option]
+	return o.Default == on || o.UpTo > 0 && o.Default != "0"
+}
+
 // Programs are the names of all programs the mesh runs, each once.
 func (l Local) Programs() []string {
 	names := []string{l.Sidecar.Program}
 	if l.Sidecar.Bootstrap != nil {
 		names = append(names, l.Sidecar.Bootstrap.Program)
 	}
-	for _, c := range l.Control {
+	for _, c := range l.Controls() {
 		names = append(names, c.Program)
 	}
 	slices.Sort(names)

@@ -43,7 +43,7 @@ func TestEnvoyDefinitions(t *testing.T) {
 		testPair(t, d, program)
 	})
 	for _, d := range mesh.Builtin() {
-		if d.Local == nil || d.Local.Sidecar.Program != "envoy" || len(d.Local.Control) > 0 {
+		if d.Local == nil || d.Local.Sidecar.Program != "envoy" || len(d.Local.Controls()) > 0 {
 			continue // what a control plane configures is tried where one can be started
 		}
 		ran++
@@ -299,11 +299,11 @@ func (p *pair) get() error {
 // counters reads every counter the definition names; one that does not exist is an error.
 func (p *pair) counters(t *testing.T) map[string]int {
 	t.Helper()
-	callee, err := p.definition.Local.Verify.Counters(p.callee.ctx)
+	callee, err := p.definition.Local.Counters(p.callee.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller, err := p.definition.Local.Verify.Counters(p.caller.ctx)
+	caller, err := p.definition.Local.Counters(p.caller.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,14 @@ type Option struct {
 	Doc     string `yaml:"doc" json:"doc"`
 	// OneOf lists its values; none: any.
 	OneOf []string `yaml:"oneOf,omitempty" json:"oneOf,omitempty"`
+	// UpTo makes it a whole number from 0 to UpTo; 0: a text.
+	UpTo int `yaml:"upTo,omitempty" json:"upTo,omitempty"`
+	// Provides is the feature of [Provides] that a mesh has exactly if the option is "true"; empty: none.
+	Provides string `yaml:"provides,omitempty" json:"provides,omitempty"`
 }
+
+// on is the value of an option that switches a feature on.
+const on = "true"
 
 // CRDs are custom resource definitions that do not come with the mesh's charts.
 type CRDs struct {

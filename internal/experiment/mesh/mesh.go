@@ -46,8 +46,9 @@ type Local struct {
 type Sidecar struct {
 	// Program is looked up by the platform: "envoy" means $TARE_ENVOY, PATH, then the pinned download.
 	Program string `yaml:"program" json:"program"`
-	// Path of the program, in place of the one that the platform finds: of variants.
-	Path string `yaml:"-" json:"path,omitempty"`
+	// Path of the program, in place of the one that the platform finds, or its Version: of variants.
+	Path    string `yaml:"-" json:"path,omitempty"`
+	Version string `yaml:"-" json:"version,omitempty"`
 	// Options are read by the templates of Args and Config, as .Options.
 	Options map[string]Option `yaml:"options,omitempty" json:"options,omitempty"`
 	// Environment is added to that of the program.
@@ -165,6 +166,33 @@ type Verify struct {
 	Denied string `yaml:"denied,omitempty" json:"denied,omitempty"`
 	// Version is the field of the admin interface's /server_info with the sidecar's version; empty: unknown.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
+	// Workers is a gauge of the sidecar's worker threads; empty: no gauge.
+	Workers string `yaml:"workers,omitempty" json:"workers,omitempty"`
+	// Statistics is a regular expression of the names that are read; empty: all.
+	Statistics string `yaml:"statistics,omitempty" json:"statistics,omitempty"`
+	// Features verify that options act on the probes.
+	Features []Feature `yaml:"features,omitempty" json:"features,omitempty"`
+}
+
+// Feature verifies an option of the sidecar that is "true", or a number above 0.
+type Feature struct {
+	Option string `yaml:"option" json:"option"`
+	// Inbound is a counter of sidecars with an application, Outbound one of callers, as those of [Verify]: at
+	// least 1 after the probes.
+	Inbound  string `yaml:"inbound,omitempty" json:"inbound,omitempty"`
+	Outbound string `yaml:"outbound,omitempty" json:"outbound,omitempty"`
+	// Dump are texts in the configuration dump of callers, of features that the probes do not meet.
+	Dump []string `yaml:"dump,omitempty" json:"dump,omitempty"`
+}
+
+// Features are switched on by the chosen options.
+func (l Local) Features() (all []Feature) {
+	for _, f := range l.Verify.Features {
+		if l.on(f.Option) {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // Task is one process or container as attribution sees it.

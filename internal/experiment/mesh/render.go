@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"text/template"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -27,7 +28,22 @@ var functions = template.FuncMap{
 		}
 		return string(bytes.TrimRight(b.Bytes(), "\n")), nil
 	},
+	// count are the numbers from 1 to that of an option.
+	"count": func(text string) ([]int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > maxCount {
+			return nil, fmt.Errorf("%.20q is not a number from 0 to %d", text, maxCount)
+		}
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i + 1
+		}
+		return all, nil
+	},
 }
+
+// maxCount bounds repetitions in a template: the ports of an address.
+const maxCount = 65535
 
 func parseTemplate(name, text string) (*template.Template, error) {
 	return template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
@@ -56,7 +72,7 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 		ctx.Concurrency = max(s.Concurrency, 1)
 	}
 	if ctx.Options == nil {
-		ctx.Options = defaults(s.Options)
+		ctx.Options = s.Chosen()
 	}
 	if args, err = renderAll("args", s.Args, ctx); err == nil {
 		config, err = execute("config", s.Config, ctx)
@@ -73,6 +89,7 @@ type Counters struct {
 	InboundSent       string // empty: no counter
 	InboundHandshakes string // empty without mTLS
 	Denied            string // empty: no counter
+	Features          []FeatureCounter
 	Outbound          []OutboundCounters
 }
 
@@ -84,7 +101,11 @@ type OutboundCounters struct {
 	Handshakes string // empty without mTLS
 	Retries    string // empty where there are none
 	Timeouts   string // empty where there are none
+	Features   []FeatureCounter
 }
+
+// FeatureCounter is the counter that shows that an option acts.
+type FeatureCounter struct{ Option, Counter string }
 
 // outboundContext is the data of the templates of outbound counters.
 type outboundContext struct {
@@ -93,8 +114,9 @@ type outboundContext struct {
 }
 
 // Counters executes the counter names for one sidecar.
-func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
+func (l Local) Counters(ctx SidecarContext) (Counters, error) {
 	var c Counters
+	v := l.Verify
 	var failed error
 	name := func(field, text string, data any) string {
 		b, err := execute(field, text, data)
@@ -108,9 +130,20 @@ func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
 		c.InboundSent = name("inboundSent", v.InboundSent, ctx)
 		c.InboundHandshakes = name("inboundHandshakes", v.InboundHandshakes, ctx)
 		c.Denied = name("denied", v.Denied, ctx)
+		for _, f := range l.Features() {
+			if f.Inbound != "" {
+				c.Features = append(c.Features, FeatureCounter{f.Option, name("features", f.Inbound, ctx)})
+			}
+		}
 	}
 	for _, out := range ctx.Outbound {
 		data := outboundContext{ctx, out}
+		var features []FeatureCounter
+		for _, f := range l.Features() {
+			if f.Outbound != "" {
+				features = append(features, FeatureCounter{f.Option, name("features", f.Outbound, data)})
+			}
+		}
 		c.Outbound = append(c.Outbound, OutboundCounters{
 			Service:    out.Service,
 			Sent:       name("outbound", v.Outbound, data),
@@ -118,6 +151,7 @@ func (v Verify) Counters(ctx SidecarContext) (Counters, error) {
 			Handshakes: name("outboundHandshakes", v.OutboundHandshakes, data),
 			Retries:    name("retries", v.Retries, data),
 			Timeouts:   name("timeouts", v.Timeouts, data),
+			Features:   features,
 		})
 	}
 	return c, failed

@@ -64,7 +64,7 @@ func fields(sample any) string {
 	const inside = "; within a range or with they are $.%s, …"
 	switch sample.(type) {
 	case ControlContext:
-		return "the fields are those of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Control, Secret" + fmt.Sprintf(inside, "IP")
+		return "the fields are those of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Options, Control, Secret" + fmt.Sprintf(inside, "IP")
 	case CertificateContext:
 		return "the fields are those of CertificateContext: Service, Control, Secret"
 	case InstallContext:
@@ -127,9 +127,10 @@ func sampleOutbounds(control map[string]ControlContext) []any {
 
 func sampleSecrets(string) string { return "00000000-0000-4000-8000-000000000000" }
 
-func sampleControlContext(c Control, before map[string]ControlContext) ControlContext {
+func sampleControlContext(c Control, options map[string]string, before map[string]ControlContext) ControlContext {
 	ctx := ControlContext{
-		Name: c.Name, IP: "127.0.0.9", Ports: map[string]int{}, ConfigPath: "/run/" + c.Name, DataDir: "/run/" + c.Name + "-data",
+		Options: options,
+		Name:    c.Name, IP: "127.0.0.9", Ports: map[string]int{}, ConfigPath: "/run/" + c.Name, DataDir: "/run/" + c.Name + "-data",
 		Control: before, Secrets: sampleSecrets,
 		Services: []ServiceContext{{Name: "echo", Protocol: "http1", Callers: []string{"load"}}, {Name: "load", Protocol: "http1"}},
 	}

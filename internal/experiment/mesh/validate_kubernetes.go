@@ -161,6 +161,12 @@ func (v *validation) options(at string, options map[string]Option) {
 		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, o.Default) {
 			v.report(at+"."+name+".default", fmt.Sprintf("found %q, expected %s", o.Default, strings.Join(o.OneOf, ", ")), "")
 		}
+		if o.UpTo != 0 && (o.UpTo < 0 || o.UpTo > maxCount || !upTo(o.Default, o.UpTo)) {
+			v.report(at+"."+name+".upTo", fmt.Sprintf("found %d with default %q, expected a maximum to %d and a whole number", o.UpTo, o.Default, maxCount), "")
+		}
+		if o.Provides != "" && (new(Provides).feature(o.Provides) == nil || !slices.Contains(o.OneOf, on)) {
+			v.report(at+"."+name+".provides", fmt.Sprintf("found %q, expected mtls, l7, retries or telemetry, of an option with oneOf: [\"false\", \"true\"]", o.Provides), "")
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package mesh
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,14 +12,42 @@ import (
 type localPart struct{ *validation }
 
 func (v localPart) validate(d Definition) {
-	control := v.controls(d.Local.Control)
+	control := v.controls(d.Local.Control, d.Local.Sidecar.Chosen())
 	v.certificates(d, control)
 	v.sidecar(d.Local.Sidecar, control)
 	v.verify(d.Local.Verify, d.Provides.MTLS, control)
+	v.features(*d.Local, control)
+}
+
+// features checks the names of options, and what verifies them.
+func (v localPart) features(l Local, control map[string]ControlContext) {
+	for i, c := range l.Control {
+		v.option(fmt.Sprintf("local.control[%d].option", i), c.Option, l.Sidecar.Options)
+	}
+	for i, f := range l.Verify.Features {
+		at := fmt.Sprintf("local.verify.features[%d]", i)
+		v.required(at+".option", f.Option, "name an option of the sidecar")
+		v.option(at+".option", f.Option, l.Sidecar.Options)
+		if f.Inbound == "" && f.Outbound == "" && len(f.Dump) == 0 {
+			v.report(at, "nothing would show that the option acts", "name a counter: inbound or outbound; or texts of the configuration dump")
+		}
+		v.template(at+".inbound", f.Inbound, sampleContexts(control)[:1])
+		v.template(at+".outbound", f.Outbound, sampleOutbounds(control))
+	}
+	if _, err := regexp.Compile(l.Verify.Statistics); err != nil {
+		v.report("local.verify.statistics", err.Error(), "write a regular expression (RE2)")
+	}
+}
+
+// option reports a name that is not that of an option with the value "true", or of a number.
+func (v localPart) option(path, name string, options map[string]Option) {
+	if o := options[name]; name != "" && o.UpTo == 0 && !slices.Contains(o.OneOf, on) {
+		v.report(path, fmt.Sprintf("there is no option %q with the value true, or with numbers", name), "declare it in local.sidecar.options")
+	}
 }
 
 // controls checks the processes of the control plane, and returns their contexts for the other templates.
-func (v localPart) controls(all []Control) map[string]ControlContext {
+func (v localPart) controls(all []Control, options map[string]string) map[string]ControlContext {
 	seen := map[string]ControlContext{}
 	for i, c := range all {
 		at := fmt.Sprintf("local.control[%d]", i)
@@ -37,7 +66,7 @@ func (v localPart) controls(all []Control) map[string]ControlContext {
 		if len(c.Ready) == 0 {
 			v.report(at+".ready", "missing: needed to determine readiness", "add requests whose response is 2xx once it is ready")
 		}
-		ctx := sampleControlContext(c, maps.Clone(seen))
+		ctx := sampleControlContext(c, options, maps.Clone(seen))
 		for j, arg := range c.Args {
 			v.template(fmt.Sprintf("%s.args[%d]", at, j), arg, []any{ctx})
 		}
@@ -88,9 +117,7 @@ func (v localPart) sidecar(s Sidecar, control map[string]ControlContext) {
 	}
 	samples := sampleContexts(control)
 	for i := range samples {
-		ctx, _ := samples[i].(SidecarContext)
-		ctx.Options = defaults(s.Options)
-		samples[i] = ctx
+		samples[i] = withOptions(samples[i], s)
 	}
 	for i, arg := range s.Args {
 		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, samples)
@@ -99,10 +126,21 @@ func (v localPart) sidecar(s Sidecar, control map[string]ControlContext) {
 	v.controlled(at, s, control)
 }
 
+// withOptions is a sample with the options of the sidecar.
+func withOptions(sample any, s Sidecar) any {
+	ctx, _ := sample.(SidecarContext)
+	ctx.Options = s.Chosen()
+	return ctx
+}
+
 // controlled checks the fields of a sidecar that a control plane configures.
 func (v localPart) controlled(at string, s Sidecar, control map[string]ControlContext) {
 	for i, r := range s.Register {
-		v.request(fmt.Sprintf("%s.register[%d]", at, i), r, sampleContexts(control))
+		samples := sampleContexts(control)
+		for j := range samples {
+			samples[j] = withOptions(samples[j], s)
+		}
+		v.request(fmt.Sprintf("%s.register[%d]", at, i), r, samples)
 	}
 	v.template(at+".inboundListener", s.InboundListener, sampleContexts(control)[:1])
 	v.template(at+".outboundListener", s.OutboundListener, sampleOutbounds(control))
@@ -126,7 +164,7 @@ func (v localPart) controlled(at string, s Sidecar, control map[string]ControlCo
 func (v localPart) verify(ver Verify, mtls bool, control map[string]ControlContext) {
 	const at = "local.verify"
 	switch {
-	case ver == Verify{}:
+	case ver.Unit == "" && ver.Inbound == "" && ver.Outbound == "":
 		v.report(at, "missing: nothing would prove that the data plane is in the path", "name the counters of the sidecar: unit, inbound, outbound")
 		return
 	case ver.Unit == "":

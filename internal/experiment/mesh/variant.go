@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -13,6 +14,7 @@ import (
 // Overrides are changes of a sidecar on this machine. Zero fields change nothing.
 type Overrides struct {
 	Program     string            // path, or name on PATH
+	Version     string            // of the program that the platform downloads
 	Concurrency int               // worker threads
 	Arguments   []string          // added after those of the definition
 	Environment map[string]string // added to that of the definition
@@ -63,9 +65,31 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 		s.Environment = environment
 	}
 	s.Args = append(slices.Clone(s.Args), literals(o.Arguments)...)
-	s.Path = o.Program
+	if o.Program != "" && o.Version != "" {
+		return d, hint.New("remove one of the two", "it has both program and version")
+	}
+	s.Path, s.Version = o.Program, o.Version
+	d.Provides = d.Provides.with(s.Options)
+	if !d.Provides.MTLS {
+		local.Verify.InboundHandshakes, local.Verify.OutboundHandshakes = "", ""
+	}
 	d.Local = &local
 	return d, nil
+}
+
+// feature is the field of a feature's name; nil: there is no such feature.
+func (p *Provides) feature(name string) *bool {
+	return map[string]*bool{"mtls": &p.MTLS, "l7": &p.L7, "retries": &p.Retries, "telemetry": &p.Telemetry}[name]
+}
+
+// with returns the features as options switch them.
+func (p Provides) with(options map[string]Option) Provides {
+	for _, o := range options {
+		if feature := p.feature(o.Provides); feature != nil {
+			*feature = o.Default == on
+		}
+	}
+	return p
 }
 
 // literals are templates that print the texts.
@@ -75,6 +99,9 @@ func literals(texts []string) (all []string) {
 	}
 	return all
 }
+
+// Chosen are the values of the sidecar's options: those of a variant, or the defaults.
+func (s Sidecar) Chosen() map[string]string { return defaults(s.Options) }
 
 // defaults are the values of options that nobody has chosen.
 func defaults(options map[string]Option) map[string]string {
@@ -97,10 +124,18 @@ func chosen(options map[string]Option, values map[string]string) (map[string]str
 			return nil, hint.New("options: "+strings.Join(slices.Sorted(maps.Keys(options)), ", "), "there is no option %q", name)
 		case len(o.OneOf) > 0 && !slices.Contains(o.OneOf, values[name]):
 			return nil, hint.New("expected "+strings.Join(o.OneOf, ", "), "option %s: found %q", name, values[name])
+		case o.UpTo > 0 && !upTo(values[name], o.UpTo):
+			return nil, hint.New(fmt.Sprintf("expected a whole number from 0 to %d", o.UpTo), "option %s: found %.20q", name, values[name])
 		}
 		all[name] = values[name]
 	}
 	return all, nil
+}
+
+// upTo reports whether a text is a whole number from 0 to most, as strconv writes it.
+func upTo(text string, most int) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= 0 && n <= most && strconv.Itoa(n) == text
 }
 
 // OptionNames lists the options of both parts, in order.

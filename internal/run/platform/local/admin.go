@@ -9,12 +9,17 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
 // admin is the admin interface of a sidecar on a Unix socket, as Envoy has it: /ready, /listeners
 // and /stats.
-type admin struct{ client *http.Client }
+type admin struct {
+	client *http.Client
+	// statistics is a regular expression of the names that are read; empty: all.
+	statistics string
+}
 
 // adminTimeout of one request.
 const adminTimeout = 5 * time.Second
@@ -25,8 +30,8 @@ const adminPause = 5 * time.Millisecond
 // maxAdmin is the maximum size of an answer, bytes. A sidecar with a hundred upstreams returns a few megabytes.
 const maxAdmin = 64 << 20
 
-func newAdmin(socket string) *admin {
-	return &admin{&http.Client{Timeout: adminTimeout, Transport: &http.Transport{
+func newAdmin(socket, statistics string) *admin {
+	return &admin{statistics: statistics, client: &http.Client{Timeout: adminTimeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -98,7 +103,11 @@ func (a *admin) counters(ctx context.Context) (map[string]int64, error) {
 func (a *admin) gauges(ctx context.Context) (map[string]int64, error) { return a.stats(ctx, "Gauges") }
 
 func (a *admin) stats(ctx context.Context, kind string) (map[string]int64, error) {
-	b, err := a.get(ctx, "/stats?format=json&type="+kind)
+	path := "/stats?format=json&type=" + kind
+	if a.statistics != "" {
+		path += "&filter=" + url.QueryEscape(a.statistics)
+	}
+	b, err := a.get(ctx, path)
 	if err != nil {
 		return nil, err
 	}

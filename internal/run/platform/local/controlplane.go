@@ -39,7 +39,7 @@ func (cp *controlPlane) start(ctx context.Context) error {
 	if cp.layout.spec.Mesh.Local == nil {
 		return nil
 	}
-	for _, definition := range cp.layout.spec.Mesh.Local.Control {
+	for _, definition := range cp.layout.spec.Mesh.Local.Controls() {
 		c, err := cp.newControl(definition)
 		if err == nil {
 			err = cp.run(ctx, c)
@@ -59,7 +59,7 @@ func (cp *controlPlane) newControl(definition mesh.Control) (*control, error) {
 	}
 	c := &control{pod: p, definition: definition, context: mesh.ControlContext{
 		Name: definition.Name, IP: p.ip.String(), Ports: map[string]int{}, DataDir: cp.workspace.runtime.file(definition.Name + "-data"),
-		Services: cp.services(), Control: cp.contexts(), Secrets: cp.workspace.secrets.get,
+		Services: cp.services(), Options: cp.layout.spec.Mesh.Local.Sidecar.Chosen(), Control: cp.contexts(), Secrets: cp.workspace.secrets.get,
 	}}
 	for _, name := range definition.Ports {
 		if c.context.Ports[name], err = cp.layout.addresses.choose(p.ip); err != nil {

@@ -107,7 +107,7 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 	shaken := flow{name: "TLS handshakes into the sidecar of " + service, want: visits.atLeast(), sidecars: true, atLeast: true, hint: tlsHint}
 	var out, shook []flow
 	for i, p := range pods {
-		names, err := v.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
+		names, err := v.layout.spec.Mesh.Local.Counters(p.sidecar)
 		if err != nil {
 			return nil, err
 		}
@@ -132,6 +132,11 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 		all = append(all, in)
 	}
 	all = append(all, out...)
+	acts, err := v.featureFlows(pods, calls, visits)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, acts...)
 	if !v.layout.spec.Mesh.Provides.MTLS {
 		return all, nil
 	}

@@ -44,7 +44,7 @@ func FuzzAdmin(f *testing.F) {
 	f.Add([]byte(`{"listener_statuses":[{"local_address":{"pipe":{"path":"/x"}}}]}`))
 	f.Add([]byte("404\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		a := &admin{&http.Client{Transport: answering(body)}}
+		a := &admin{client: &http.Client{Transport: answering(body)}}
 		ports, err := a.ports(t.Context())
 		for name, port := range ports {
 			if err != nil || port < 0 || port > 65535 {

@@ -42,6 +42,8 @@ type Options struct {
 	// ProgramAt does the same for a program at a path, without a download. version has what
 	// distinguishes two builds.
 	ProgramAt func(ctx context.Context, name, path string) (found, version string, err error)
+	// ProgramOf does the same for a version, with a download.
+	ProgramOf func(ctx context.Context, name, version string) (path, found string, err error)
 
 	edit   func(*app.Instance) // changes the configuration of an application; for tests
 	settle time.Duration       // maximum delay of counters; 0: settleTimeout
@@ -98,12 +100,11 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			continue
 		}
 		for _, name := range m.Local.Programs() {
-			path := pathOf(m, name)
-			prog, err := p.program(ctx, name, path)
+			prog, own, err := p.programIn(ctx, m, name)
 			if err != nil {
 				return nil, fmt.Errorf("prepare mesh %s: %w", m.Name, err)
 			}
-			if path != "" {
+			if own {
 				name = m.Name
 			}
 			if prog.version != "" {
@@ -114,21 +115,26 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	return versions, nil
 }
 
-// pathOf is the path of one of a mesh's programs in a variant; empty: the platform finds it.
-func pathOf(m mesh.Definition, name string) string {
-	if name == m.Local.Sidecar.Program {
-		return m.Local.Sidecar.Path
+// programIn finds one of a mesh's programs. It is its own if a variant has another than the mesh it comes from.
+func (p *Platform) programIn(ctx context.Context, m mesh.Definition, name string) (prog program, own bool, err error) {
+	var path, version string
+	if s := m.Local.Sidecar; name == s.Program {
+		path, version = s.Path, s.Version
 	}
-	return ""
+	prog, err = p.program(ctx, name, path, version)
+	return prog, path != "" || version != "", err
 }
 
-// program finds a program by its name in definitions, or at the path of a variant.
-func (p *Platform) program(ctx context.Context, name, at string) (program, error) {
+// program finds a program by its name in definitions, or at the path or in the version of a variant.
+func (p *Platform) program(ctx context.Context, name, at, version string) (program, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := name
-	if at != "" {
+	switch {
+	case at != "":
 		key = name + " at " + at
+	case version != "":
+		key = name + " " + version
 	}
 	if prog, ok := p.programs[key]; ok {
 		return prog, nil
@@ -137,14 +143,16 @@ func (p *Platform) program(ctx context.Context, name, at string) (program, error
 	switch {
 	case at != "" && p.options.ProgramAt != nil:
 		find = func() (path, version string, err error) { return p.options.ProgramAt(ctx, name, at) }
-	case at == "" && p.options.FetchProgram != nil:
+	case at == "" && version != "" && p.options.ProgramOf != nil:
+		find = func() (path, found string, err error) { return p.options.ProgramOf(ctx, name, version) }
+	case at == "" && version == "" && p.options.FetchProgram != nil:
 		find = func() (path, version string, err error) { return p.options.FetchProgram(ctx, name) }
 	}
-	path, version, err := find()
+	path, found, err := find()
 	if err != nil {
 		return program{}, fmt.Errorf("find %s: %w", key, err)
 	}
-	p.programs[key] = program{path, version}
+	p.programs[key] = program{path, found}
 	return p.programs[key], nil
 }
 
@@ -189,7 +197,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	if trial.proxied() {
 		for _, name := range spec.Mesh.Local.Programs() {
 			var err error
-			if trial.programs[name], err = p.program(ctx, name, pathOf(spec.Mesh, name)); err != nil {
+			if trial.programs[name], _, err = p.programIn(ctx, spec.Mesh, name); err != nil {
 				return nil, err
 			}
 		}

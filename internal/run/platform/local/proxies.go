@@ -52,7 +52,7 @@ func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []str
 	if err != nil {
 		return err
 	}
-	p.admin = newAdmin(p.sidecar.AdminPath)
+	p.admin = newAdmin(p.sidecar.AdminPath, px.layout.spec.Mesh.Local.Verify.Statistics)
 	return awaitReady(ctx, id, process, func(ctx context.Context) error {
 		ports, err := p.admin.ports(ctx)
 		if err != nil {
@@ -86,6 +86,7 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		ConfigPath:  filepath.Join(px.workspace.provenance, p.name+"-sidecar.yaml"),
 		AdminPath:   px.workspace.runtime.file(strconv.Itoa(px.layout.addresses.number()) + ".sock"),
 		Inbound:     in,
+		Options:     px.layout.spec.Mesh.Local.Sidecar.Chosen(),
 		Port:        int(p.inbound.Port()),
 		Control:     px.control.contexts(),
 		Secrets:     px.workspace.secrets.get,
@@ -145,7 +146,7 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]int64, error) {
 		if _, running, _ := px.processes.alive(p.name + "/sidecar"); running == nil || len(p.sidecar.Outbound) == 0 {
 			continue
 		}
-		names, err := px.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
+		names, err := px.layout.spec.Mesh.Local.Counters(p.sidecar)
 		if err != nil {
 			return nil, err
 		}

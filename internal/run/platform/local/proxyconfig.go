@@ -144,14 +144,19 @@ func (p *pod) hasEndpoints(ctx context.Context, definition mesh.Sidecar) error {
 }
 
 // keepDumps keeps the configuration dump of each sidecar that has one, as Envoy does. Private keys are redacted by
-// Envoy, and the list of its extensions is left out: it is most of a dump. A dump that cannot be read is left out.
-func (px *proxies) keepDumps(ctx context.Context) {
+// Envoy, and the list of its extensions is left out: it is most of a dump. A dump that cannot be read, or that is
+// large, is left out. The dumps as read are returned.
+func (px *proxies) keepDumps(ctx context.Context) map[*pod][]byte {
+	dumps := map[*pod][]byte{}
 	if !px.layout.proxied() {
-		return
+		return dumps
 	}
 	for _, p := range px.layout.proxiedPods() {
 		text, err := p.admin.get(ctx, "/config_dump")
 		if err != nil {
+			continue
+		}
+		if dumps[p] = text; len(text) > maxDump {
 			continue
 		}
 		var dump struct {
@@ -171,4 +176,8 @@ func (px *proxies) keepDumps(ctx context.Context) {
 			_ = os.WriteFile(filepath.Join(px.workspace.provenance, p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text), 0o600)
 		}
 	}
+	return dumps
 }
+
+// maxDump bounds a dump that is kept, in bytes: 10,000 clusters have 6 MB, in every trial.
+const maxDump = 2 << 20

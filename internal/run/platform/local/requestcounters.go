@@ -107,7 +107,7 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 // sidecar reads the counters of one sidecar.
 func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count {
 	c := &sidecarCounting{counting: rc.begin(p, "sidecar")}
-	names, err := rc.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
+	names, err := rc.layout.spec.Mesh.Local.Counters(p.sidecar)
 	if err == nil && c.known() {
 		c.values, err = p.admin.counters(ctx)
 	}

@@ -101,7 +101,7 @@ func (v *verifier) checkRefusals(ctx context.Context, p *pod) []check.Check {
 // certificate. Then the mesh's policy refused it, and no other failure. Without a counter in the
 // mesh's definition there is no check.
 func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []check.Check {
-	names, err := v.layout.spec.Mesh.Local.Verify.Counters(p.sidecar)
+	names, err := v.layout.spec.Mesh.Local.Counters(p.sidecar)
 	if err == nil && (service == "" || names.Denied == "") {
 		return func() []check.Check { return nil }
 	}

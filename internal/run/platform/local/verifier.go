@@ -58,7 +58,9 @@ func (v *verifier) Verify(ctx context.Context) ([]check.Check, error) {
 	}
 	checks = append(checks, v.controlVersions(ctx)...)
 	checks = append(checks, v.proxyVersions(ctx)...)
-	v.proxies.keepDumps(ctx)
+	checks = append(checks, v.workers(ctx)...)
+	dumps := v.proxies.keepDumps(ctx)
+	checks = append(checks, v.dumped(dumps)...)
 	if v.layout.spec.Mesh.Provides.MTLS {
 		checks = append(checks, v.checkTLS(ctx)...)
 		v.refused = true

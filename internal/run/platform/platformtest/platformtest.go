@@ -326,7 +326,7 @@ func (s suite) tasks(t *testing.T, d *platform.Deployment, pods []string) {
 		want[name+" load"] = 1
 	}
 	if m.Local != nil {
-		for _, c := range m.Local.Control {
+		for _, c := range m.Local.Controls() {
 			want[c.Name+" control"] = 1
 		}
 	}
