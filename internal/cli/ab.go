@@ -66,6 +66,7 @@ makes it 0 or 4); 1 failed; 2 wrong usage. With --bisect, for git bisect run: 0 
 breached, 125 undecided or failed, 255 wrong usage.`,
 		Example: `  tare ab --mesh envoy --program ./old --program ./new
   tare ab --mesh envoy --set b.options.accessLog=true --gate '` + defaultGate + `'
+  tare ab --mesh envoy --version 1.39.3 --version 1.40.0
   tare ab --mesh istio --version 1.29.2 --version 1.30.4 --max-time 1h
   tare ab FILE --a mesh=envoy --b mesh=envoy-new --gate '` + metric.Latency + `/p99 < +5%'
   tare ab --from runs/ab-envoy-20260301T120000Z --gate '` + defaultGate + `' --detect 1%
@@ -86,7 +87,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&o.mesh, "mesh", nil, "mesh of A and B, by `name` or file of its definition; with FILE: a definition from a file")
 	f.StringArrayVar(&o.programs, "program", nil, "`program` of the sidecar: of B, or of A and B (local)")
-	f.StringArrayVar(&o.versions, "version", nil, "`version` of the mesh: of B, or of A and B (kubernetes)")
+	f.StringArrayVar(&o.versions, "version", nil, "`version` of the mesh: of B, or of A and B; on this machine one that tare downloads")
 	f.StringArrayVar(&o.Set, "set", nil, "a setting of A or B, such as `b.options.accessLog=true`, or a field of the experiment; may be repeated")
 	f.StringVar(&o.a, "a", "", "`factor=level` of A, with FILE")
 	f.StringVar(&o.b, "b", "", "`factor=level` of B, with FILE")
@@ -97,7 +98,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	f.StringVar(&o.app, "app", "echo", "application: `name` or file of a topology")
 	f.StringVar(&o.rate, "rate", "1000", "requests per `second`")
-	f.StringVar(&o.platform, "platform", "", "local or kubernetes; default: the first that the mesh supports, kubernetes with --version")
+	f.StringVar(&o.platform, "platform", "", "local or kubernetes; default: the first that the mesh supports; with --version kubernetes, if it supports that")
 	f.StringArrayVar(&o.from, "from", nil, "decide the gates of the runs in these results `directories` again")
 	_ = cmd.MarkFlagDirname("from")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
@@ -255,7 +256,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	}
 	platform := o.platform
 	if platform == "" {
-		if platform = mesh.OnLocal; len(o.versions) > 0 || d.Local == nil {
+		if platform = mesh.OnLocal; len(o.versions) > 0 && d.Kubernetes != nil || d.Local == nil {
 			platform = mesh.OnKubernetes
 		}
 	}

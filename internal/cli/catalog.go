@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -121,6 +122,7 @@ func (c catalog) platform(name string) platformVariant {
 func (c catalog) known() experiment.Known {
 	known := experiment.Known{
 		Meshes:     mesh.Names(),
+		Versions:   fetch.Versions,
 		Protocols:  app.Protocols(),
 		Topologies: app.Names(),
 		Programs:   c.programs,

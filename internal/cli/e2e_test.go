@@ -42,7 +42,7 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// carriedOut runs an example and returns its report and exit code.
+// carriedOut runs an example, or a file by its absolute path, and returns its report and exit code.
 func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, int) {
 	t.Helper()
 	if testing.Short() {
@@ -50,7 +50,10 @@ func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, 
 	}
 	bin := programs(t)
 	results := filepath.Join(t.TempDir(), "run")
-	args := []string{"run", filepath.Join("../../examples", example), "--plain", "--format", "json", "--out", results}
+	if !filepath.IsAbs(example) {
+		example = filepath.Join("../../examples", example)
+	}
+	args := []string{"run", example, "--plain", "--format", "json", "--out", results}
 	for _, s := range set {
 		args = append(args, "--set", s)
 	}

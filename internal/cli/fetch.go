@@ -23,6 +23,17 @@ func (c *CommandLine) fetchProgram(ctx context.Context, name string) (path, vers
 	return found.Path, found.Version, nil
 }
 
+// programOf finds a version of a program, and downloads it.
+func (c *CommandLine) programOf(ctx context.Context, name, version string) (path, found string, err error) {
+	bar := &progressBar{w: c.Err, what: "fetch " + name + " " + version, terminal: console.Width(c.Err) > 0}
+	defer bar.close()
+	f, err := fetch.FindVersion(ctx, name, version, fetch.Options{Progress: bar.show, Log: bar.line})
+	if err != nil {
+		return "", "", err
+	}
+	return f.Path, f.Version, nil
+}
+
 // programAt finds a program at a path. Its version includes the start of its digest: two builds may print one version.
 func programAt(ctx context.Context, name, path string) (found, version string, err error) {
 	f, err := fetch.At(ctx, name, path)

@@ -104,7 +104,7 @@ func rowsOf(all []mesh.Definition) (rows [][]string) {
 		switch {
 		case d.Local != nil:
 			local = d.Local.Sidecar.Program + " sidecars"
-			for _, c := range d.Local.Control {
+			for _, c := range d.Local.Controls() {
 				local += ", " + c.Program
 			}
 		case d.On(mesh.OnLocal) == nil: // no mesh at all runs anywhere

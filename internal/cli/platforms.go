@@ -85,7 +85,7 @@ func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
 		return nil, err
 	}
 	return &Opened{
-		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, ProgramAt: programAt}).Declare(),
+		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, ProgramAt: programAt, ProgramOf: c.programOf}).Declare(),
 		Meter:       m,
 		Environment: meter.Host(),
 	}, nil

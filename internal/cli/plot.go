@@ -108,7 +108,9 @@ func (c *CommandLine) plot(dir string, figures []string, o plotOptions) error {
 	if c.draw == nil {
 		return c.handOver.to(plotProgram, c.handOver.args)
 	}
-	results, r, err := analyse(dir, defaultReport())
+	of := defaultReport()
+	of.ladder = o.figure == "ladder"
+	results, r, err := analyse(dir, of)
 	if err != nil {
 		return err
 	}

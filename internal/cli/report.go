@@ -28,6 +28,7 @@ type reportOptions struct {
 	// attribution classifies tasks again: the name or the file of a classification; empty: as the run had them.
 	attribution string
 	same        string // margin that counts as the same; empty: the experiment's
+	ladder      bool   // what each treatment adds to the one before it
 }
 
 // defaultReport are the options of tare report without flags.
@@ -58,6 +59,7 @@ Formats:
 	f.StringVar(&o.method, "method", "", "method from trials to figures: "+methodNames()+" (default: the most precise that the results allow)")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
 	f.StringVar(&o.same, "same-within", "", "distinguish equivalence within a `margin` of the ratio, such as 2%, from no difference shown")
+	f.BoolVar(&o.ladder, "ladder", false, "add what each treatment adds to the one before it, in the order of factors.mesh")
 	f.StringVar(&o.cost, "cost", "", "price the result with the prices and scenarios in a `file` such as examples/prices.yaml")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
 	o.attributed(cmd)
@@ -145,7 +147,7 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 	}
 	if err == nil {
 		var r *analysis.Report
-		r, err = analysis.Analyze(d, analysis.Options{Attribute: attribute, Method: analysis.Method(o.method), Baseline: base, SameWithin: float64(margin)})
+		r, err = analysis.Analyze(d, analysis.Options{Attribute: attribute, Method: analysis.Method(o.method), Baseline: base, SameWithin: float64(margin), Ladder: o.ladder})
 		if err == nil {
 			err = addCost(d, r, o.cost)
 		}

@@ -34,6 +34,8 @@ type Options struct {
 	Detect float64 // share
 	// LastLook marks the look after the last of Blocks as the last one of the gates: the run ended there by time.
 	LastLook bool
+	// Ladder adds what each treatment adds to the one before it; without it, the experiment file's.
+	Ladder bool
 }
 
 const defaultConfidence = 0.95
@@ -47,6 +49,9 @@ type header struct {
 	} `yaml:"metadata"`
 	Baseline   map[string]any `yaml:"baseline"`
 	Confidence float64        `yaml:"confidence"`
+	Ladder     bool           `yaml:"ladder"`
+	// Meshes as the rendered file has them.
+	Meshes map[string]map[string]any `yaml:"meshes"`
 	// Equivalence as the rendered file has it: a share.
 	Equivalence experiment.Share `yaml:"equivalence"`
 	Platform    struct {
@@ -66,6 +71,11 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return nil, err
 	}
 	r := a.report()
+	if opts.Ladder || a.header.Ladder {
+		if r.Ladders, err = a.ladders(a.validByTreatment()); err != nil && opts.Ladder {
+			return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
+		}
+	}
 	if r.Decisions, err = a.decisions(); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
@@ -244,6 +254,7 @@ func (a *analysis) report() *Report {
 	}
 	if a.method != AsPublished {
 		r.Lines = a.lines(a.plan.Treatments, byTreatment)
+		r.Slopes = a.slopes(byTreatment)
 		r.Noise = a.noiseSources(a.plan.Treatments, byTreatment, a.price())
 		r.Weights = a.standardWeights(byTreatment)
 	}

@@ -62,10 +62,13 @@ func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]
 	return lines
 }
 
-func withoutRate(f plan.Factors) plan.Factors {
+func withoutRate(f plan.Factors) plan.Factors { return without(f, "rate") }
+
+// without returns the factors but for one.
+func without(f plan.Factors, factor string) plan.Factors {
 	rest := plan.Factors{}
 	for name, v := range f {
-		if name != "rate" {
+		if name != factor {
 			rest[name] = v
 		}
 	}
@@ -107,43 +110,60 @@ func (x *estimator) linesThrough(factors plan.Factors, groups [][]Trial) []Line 
 
 // line fits one line; not ok if there are too few rates, or no CPU is used.
 func (x *estimator) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)) (Line, bool) {
-	var points []stats.Point
-	for g, trials := range groups {
-		for _, t := range trials {
-			y, ok := of(t)
-			x, rated := t.Metrics[metric.Rate]
-			if !ok || !rated {
-				continue
-			}
-			if !(y > 0) {
-				return l, false
-			}
-			points = append(points, stats.Point{X: x, Y: y, Group: g})
-			if len(points) == 1 || x < l.From {
-				l.From = x
-			}
-			l.To = max(l.To, x)
-		}
-	}
-	found := map[int]bool{}
-	for _, p := range points {
-		found[p.Group] = true
-	}
-	if l.Rates = len(found); l.Rates < minRates {
+	f, ok := x.fit(groups, func(t Trial) (rate, y float64, ok bool) {
+		y, ok = of(t)
+		rate, rated := t.Metrics[metric.Rate]
+		return rate, y, ok && rated
+	})
+	if !ok {
 		return l, false
 	}
-	stats.WeighByGroup(points)
-	fit := stats.Line(points, x.confidence)
-	if fit.Slope.Why != stats.Given {
-		return l, false
-	}
-	l.N, l.Middle, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = fit.N, fit.Middle, fit.Intercept.Interval, scaledInterval(fit.Slope.Interval, 1e6), fit.Misfit, []Warning{}
-	if fit.Misfit != nil && *fit.Misfit < x.alpha() {
+	l.N, l.Middle, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = f.N, f.Middle, f.Intercept.Interval, scaledInterval(f.Slope.Interval, 1e6), f.Misfit, []Warning{}
+	l.Rates, l.From, l.To = f.levels, f.from, f.to
+	if x.misfits(f) {
 		l.Warnings = append(l.Warnings, Warning{Code: "not-a-line",
-			Message: fmt.Sprintf("the means at the %d rates do not lie on a line (p %.2g): the cost per request changes with the rate", l.Rates, *fit.Misfit),
+			Message: fmt.Sprintf("the means at the %d rates do not lie on a line (p %.2g): the cost per request changes with the rate", l.Rates, *f.Misfit),
 			Hint:    "read the cost at each rate; do not extend the line beyond the measured rates"})
 	}
 	return l, true
+}
+
+// fitted is a line with the levels that it goes through.
+type fitted struct {
+	stats.LineFit
+	levels   int
+	from, to float64 // of x
+}
+
+func (x *estimator) misfits(f fitted) bool { return f.Misfit != nil && *f.Misfit < x.alpha() }
+
+// fit fits a line through the trials of groups; not ok with fewer than three groups, or a figure that is not positive.
+func (x *estimator) fit(groups [][]Trial, of func(Trial) (at, y float64, ok bool)) (f fitted, ok bool) {
+	var points []stats.Point
+	found := map[int]bool{}
+	for g, trials := range groups {
+		for _, t := range trials {
+			at, y, ok := of(t)
+			if !ok {
+				continue
+			}
+			if !(y > 0) {
+				return f, false
+			}
+			points = append(points, stats.Point{X: at, Y: y, Group: g})
+			if len(points) == 1 || at < f.from {
+				f.from = at
+			}
+			f.to = max(f.to, at)
+			found[g] = true
+		}
+	}
+	if f.levels = len(found); f.levels < minRates {
+		return f, false
+	}
+	stats.WeighByGroup(points)
+	f.LineFit = stats.Line(points, x.confidence)
+	return f, f.Slope.Why == stats.Given
 }
 
 func scaledInterval(i stats.Interval, by float64) stats.Interval {

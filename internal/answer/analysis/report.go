@@ -49,6 +49,10 @@ type Report struct {
 	Trials      []Trial      `json:"trials"`
 	Floor       []Floor      `json:"floor"`
 	Lines       []Line       `json:"lines"`
+	// Ladders are present if the experiment has ladder: true, or if they were asked for.
+	Ladders []Ladder `json:"ladders,omitempty"`
+	// Slopes are present if variants of a mesh differ in a number.
+	Slopes []Slope `json:"slopes,omitempty"`
 	// Noise is present with interleaved trials.
 	Noise []NoiseSource `json:"noise,omitempty"`
 	// Weights are present with reference: true.

@@ -23,6 +23,9 @@ var abilities = []struct {
 
 // unequal names the meshes of the run that do less than another one does: their figures are of less.
 func (d *run) unequal() []Warning {
+	if d.header.Ladder { // its steps are features
+		return nil
+	}
 	of := maps.Clone(d.environment.Provides)
 	maps.DeleteFunc(of, func(_ string, p mesh.Provides) bool { return p == mesh.Provides{} }) // no mesh
 	if slices.ContainsFunc(d.plan.Treatments, func(t plan.Treatment) bool { return t.Reference }) {

@@ -87,7 +87,7 @@ func sweep() analysistest.Study {
 func hostile() analysistest.Study {
 	s := analysistest.Quickstart()
 	s.Name, s.Blocks, s.Treatments = planted, 3, s.Treatments[:3]
-	s.YAML = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: x\n  description: '" + planted + "'\n"
+	s.YAML = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nladder: true\nmetadata:\n  name: x\n  description: '" + planted + "'\n"
 	s.Treatments[2].Factors = plan.Factors{"mesh": planted}
 	return s
 }
@@ -215,6 +215,7 @@ func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
 		}
 	}
 	near(t, "planes", planes, wantPlanes)
+	sameLadder(t, r, f)
 
 	var trials, wantTrials []float64
 	for _, p := range f.Marks["figure-trials"][0].Trials {
@@ -257,6 +258,43 @@ func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
 	}
 	if len(r.Lines) > 0 && len(f.Marks["figure-rate"]) != 2 {
 		t.Error("no figure of cost against rate")
+	}
+}
+
+// sameLadder compares the intervals of the steps, each from the end of the step before, and the table.
+func sameLadder(t *testing.T, r *analysis.Report, f finding) {
+	if len(r.Ladders) == 0 {
+		return
+	}
+	var intervals, want, rests []float64
+	for _, p := range f.Marks["figure-ladder"] {
+		intervals = append(intervals, flat(p.Intervals)...)
+	}
+	for _, m := range r.Ladders[0].Metrics {
+		if !slices.Contains(metric.Shown(), m.Metric) {
+			continue
+		}
+		from := 0.0
+		for _, c := range m.Increments {
+			if c.Difference.Known() {
+				want = append(want, from+*c.Difference.Low, from+*c.Difference.High)
+			}
+			from += c.Difference.Estimate
+		}
+		if m.Whole.Known() {
+			want = append(want, *m.Whole.Low, *m.Whole.High)
+		}
+		rests = append(rests, *m.Rest)
+	}
+	near(t, "ladder", intervals, want)
+	var tabled []float64
+	for _, row := range f.Tables["figure-ladder"] {
+		if v, ok := row[5].(float64); ok && row[0] == "rest" {
+			tabled = append(tabled, v)
+		}
+	}
+	if !slices.Equal(tabled, rests) {
+		t.Errorf("table of rests %v, want %v", tabled, rests)
 	}
 }
 

@@ -14,6 +14,7 @@ type Drawing struct {
 // Figures are those of figures.js, in the order of the page.
 var Figures = []struct{ ID, Doc string }{
 	{"differences", "difference to the baseline with intervals, and the A/A band"},
+	{"ladder", "what each step of a ladder adds, by report --ladder"},
 	{"bill", "CPU per request and memory by plane"},
 	{"trials", "every trial in order of time, and slices (--choose metric=NAME, block=N)"},
 	{"latency", "percentiles of response and service time, and one trial's times (--choose trial=ID)"},

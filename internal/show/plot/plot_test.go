@@ -23,7 +23,7 @@ func source(t *testing.T, s analysistest.Study) page.Source {
 	s.Blocks, s.Warmup, s.Measure = 4, 1, 2
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	t.Cleanup(func() { d.Close() })
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, analysis.Options{Ladder: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,13 @@ func Answer(r *analysis.Report) []string {
 		return nil
 	}
 	v := view{r: r, label: newLabels(r)}
+	if len(r.Ladders) > 0 {
+		var lines []string
+		for _, l := range r.Ladders[:min(len(r.Ladders), mostAnswers)] {
+			lines = append(lines, v.ladderAnswer(l))
+		}
+		return append(lines, v.trustAnswer())
+	}
 	var compared []analysis.Treatment
 	for _, tr := range r.Treatments {
 		if _, ok := v.compared(tr.ID, answerCost); ok && !tr.Control && !tr.Reference {

@@ -67,19 +67,20 @@ func linesSection(t text) {
 		part.cells = append(part.cells, name)
 		fixedCost.cells = append(fixedCost.cells, figure(l.FixedCores, 1000, false))
 		per.cells = append(per.cells, figure(l.PerRequestUS, 1, false))
-		fits.cells = append(fits.cells, fitWords(l))
+		fits.cells = append(fits.cells, fitWords(l.Misfit, l.Warnings, "rate"))
 	}
 	t.table([]column{label, part, fixedCost, per, fits}, 2)
 }
 
-func fitWords(l analysis.Line) string {
+// fitWords is the check of a line over rates or values.
+func fitWords(misfit *float64, warnings []analysis.Warning, over string) string {
 	switch {
-	case l.Misfit == nil:
+	case misfit == nil:
 		return "not checked"
-	case len(l.Warnings) > 0:
-		return fmt.Sprintf("no (p %s): read it at each rate", pValue(*l.Misfit))
+	case len(warnings) > 0:
+		return fmt.Sprintf("no (p %s): read it at each %s", pValue(*misfit), over)
 	}
-	return fmt.Sprintf("not rejected (p %s)", pValue(*l.Misfit))
+	return fmt.Sprintf("not rejected (p %s)", pValue(*misfit))
 }
 
 // pValue writes a p-value.

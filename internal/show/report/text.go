@@ -13,8 +13,8 @@ import (
 // sections of the text, in order. A section writes nothing if the report has
 // nothing for it.
 var sections = []func(text){
-	decisionSection, answerSection, headerSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, expectationsSection, boundariesSection, differencesSection,
-	floorSection, smallestSection, noiseSection, weightSection, rolesSection, linesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
+	decisionSection, answerSection, headerSection, ladderSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, expectationsSection, boundariesSection, differencesSection,
+	floorSection, smallestSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 
 // text is the input of a section: the report, and the page it writes on.

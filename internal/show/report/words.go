@@ -21,6 +21,8 @@ type Words struct {
 	Estimates map[string]map[string]string `json:"estimates"`          // by treatment and metric: "473.2 ±7.4"
 	// Comparisons are in the order of the report's.
 	Comparisons []ComparisonWords `json:"comparisons"`
+	// Ladders are by ladder, metric and increment; the whole is the last one.
+	Ladders [][][]ComparisonWords `json:"ladders,omitempty"`
 }
 
 // MetricWords are a metric's title and the unit in which reports print it.
@@ -75,6 +77,7 @@ func WordsOf(r *analysis.Report) Words {
 	for _, c := range r.Comparisons {
 		w.Comparisons = append(w.Comparisons, comparisonWords(c))
 	}
+	w.Ladders = ladderWords(r)
 	return w
 }
 

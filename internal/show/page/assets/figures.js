@@ -93,6 +93,62 @@ globalThis.tareFigures = function (Plot, content) {
     };
   }
 
+  // 7a. ladder -----------------------------------------------------------------------------------
+  function ladder() {
+    const rows = [], panels = [], high = 26;
+    (report.ladders ?? []).forEach((l, nth) => {
+      const step = (id) => String(treatments.get(id)?.factors.mesh ?? id);
+      const others = Object.entries(l.factors).filter(([f]) => report.ladders.length > 1 && f !== "mesh").map(([f, v]) => `${f} ${v}`).join(", ");
+      l.metrics.forEach((of, i) => {
+        const m = metrics.get(of.metric), k = m?.scale;
+        if (!m || !words.shown.includes(of.metric) || !of.whole) return;
+        const cells = words.ladders[nth][i], data = [];
+        let from = 0;
+        of.increments.forEach((c, s) => {
+          const by = known(c.difference?.estimate) ? c.difference.estimate * k : undefined;
+          const d = {
+            row: c.treatment, left: "+ " + step(c.treatment), right: cells[s].difference, from, to: from + (by ?? 0),
+            low: from + c.difference?.low * k, high: from + c.difference?.high * k, shown: c.verdict === "higher" || c.verdict === "lower",
+            color: color(by < 0 ? "series3" : "series1"), tip: `${step(c.treatment)} after ${step(c.before)}\n${m.title}: ${cells[s].difference} ${cells[s].interval}\n${cells[s].verdict}`,
+          };
+          data.push(d);
+          from = d.to;
+          rows.push([step(c.treatment), step(c.before), others, m.title, m.unit, by, c.difference?.low * k, c.difference?.high * k, from, cells[s].verdict]);
+        });
+        const whole = cells[cells.length - 1], last = step(l.steps[l.steps.length - 1]), first = step(l.steps[0]);
+        data.push({ row: " whole", left: "whole", right: whole.difference, from: 0, to: of.whole.estimate * k, low: of.whole.low * k, high: of.whole.high * k, shown: true, color: color("series0"),
+          tip: `${last} against ${first}\n${m.title}: ${whole.difference} ${whole.interval}\nrest: ${signed(of.rest * k)} ${m.unit}` });
+        rows.push(["whole", first, others, m.title, m.unit, of.whole.estimate * k, of.whole.low * k, of.whole.high * k, of.whole.estimate * k, ""]);
+        rows.push(["rest", "", others, m.title, m.unit, of.rest * k, undefined, undefined, undefined, ""]);
+        const joints = data.slice(0, -1).map((d, s) => ({ at: d.to, row: d.row, next: data[s + 1].row }));
+        const room = (texts) => Math.max(...texts.map((t) => t.length)) * 7 + 12;
+        const left = room(data.map((d) => d.left)), right = room(data.map((d) => d.right));
+        panels.push({
+          title: titled(m) + (others ? `, ${others}` : ""),
+          about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
+          plot: (width) => ({
+            ...base, marginLeft: left, marginRight: right, width, height: data.length * high + base.marginTop + base.marginBottom,
+            x: { label: `added to ${first}${m.unit ? ` (${m.unit})` : ""}`, labelAnchor: "center", labelArrow: "none", grid: true, nice: true, ticks: Math.max(2, Math.round((width - left - right) / 80)), tickFormat: signed },
+            y: { type: "band", domain: data.map((d) => d.row), axis: null, padding: 0.3 }, symbol: { legend: false },
+            marks: [
+              Plot.tickX(data, { x: () => 0, y: "row", insetTop: -4, insetBottom: -4, stroke: "currentColor", strokeWidth: 1, className: "mark-zero" }),
+              Plot.link(joints, { x1: "at", x2: "at", y1: "row", y2: "next", stroke: "currentColor", strokeOpacity: 0.35, className: "mark-joint" }),
+              Plot.barX(data, { y: "row", x1: "from", x2: "to", fill: (d) => (d.shown ? d.color : "var(--page)"), stroke: "color", strokeWidth: 1.5, className: "mark-step", title: "tip", tip: tips }),
+              Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval" }),
+              Plot.text(data, { y: "row", text: "left", frameAnchor: "left", textAnchor: "end", dx: -8, fontWeight: 600, fill: "currentColor" }),
+              Plot.text(data, { y: "row", text: "right", frameAnchor: "right", textAnchor: "start", dx: 8, fill: "currentColor" }),
+            ],
+          }),
+        });
+      });
+    });
+    return {
+      id: "ladder", title: "Ladder: what each step adds",
+      caption: `Each bar begins where the step before it ends. Lines are ${report.confidence * 100} % intervals of the step, from differences within blocks. Filled bar: a difference is shown after adjustment over the steps.`,
+      columns: ["step", "after", "other factors", "metric", "unit", "adds", "low", "high", "sum so far", "verdict"], rows, panels,
+    };
+  }
+
   // 2. bill --------------------------------------------------------------------------------------
   function bill() {
     const rows = [];
@@ -363,7 +419,7 @@ globalThis.tareFigures = function (Plot, content) {
     };
   }
 
-  const makers = { differences, bill, trials, latency, rate, timeline, boundary: more.boundary };
+  const makers = { differences, ladder, bill, trials, latency, rate, timeline, boundary: more.boundary };
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length),

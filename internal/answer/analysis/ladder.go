@@ -1,0 +1,163 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// Ladder has the increments of treatments that build on each other: the levels of the factor
+// mesh in the order of the experiment file, with the baseline first.
+type Ladder struct {
+	Factors plan.Factors `json:"factors"` // common to the steps: those without the mesh
+	// Steps are treatments, the baseline first.
+	Steps   []string       `json:"steps"`
+	Metrics []LadderMetric `json:"metrics"`
+}
+
+// LadderMetric is a ladder by one metric.
+type LadderMetric struct {
+	Metric string `json:"metric"`
+	Unit   string `json:"unit"`
+	// Increments are in the order of the steps, from the second on.
+	Increments []Increment `json:"increments"`
+	// Sum is that of the known increments. Whole is the last step less the baseline, over the N
+	// blocks that have both. Rest is Whole less Sum: zero if every block has every step.
+	Sum   float64         `json:"sum"`
+	Whole *stats.Interval `json:"whole,omitempty"`
+	N     int             `json:"n"`
+	Rest  *float64        `json:"rest,omitempty"`
+}
+
+// Increment is a step less the step before it, over the blocks that have both.
+type Increment struct {
+	Treatment string `json:"treatment"`
+	Before    string `json:"before"`
+	// Difference is absent if no block has both.
+	Difference *stats.Interval `json:"difference,omitempty"`
+	N          int             `json:"n"`
+	PairsLost  int             `json:"pairs_lost,omitempty"`
+	P          *float64        `json:"p,omitempty"`
+	PAdjusted  *float64        `json:"p_adjusted,omitempty"` // Holm, over the steps by this metric
+	Verdict    Verdict         `json:"verdict"`
+}
+
+// ladderMetrics are those of a ladder: CPU of each plane of the total, memory, response times.
+func ladderMetrics() (names []string) {
+	names = append(names, metric.Of(metric.CPUPerRequest, "total"))
+	for _, p := range metric.TotalParts() {
+		names = append(names, metric.Of(metric.CPUPerRequest, p.Name))
+	}
+	return append(names, metric.Of(metric.Memory, "data"), metric.Of(metric.Memory, "control"), metric.Of(metric.Latency, "p50"), metric.Of(metric.Latency, "p99"))
+}
+
+// errNoLadder: the results have no steps that differ by their mesh, or no blocks to compare them in.
+var errNoLadder = errors.New("no ladder: it needs a baseline and another level of factors.mesh, run in blocks")
+
+// ladders are those of the run, one for each combination of the other factors.
+func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err error) {
+	if a.method == Paired {
+		seen := map[string]bool{}
+		for _, t := range a.plan.Treatments {
+			rest := without(t.Factors, meshFactor)
+			key := fmt.Sprint(rest)
+			if t.Control || t.Reference || seen[key] {
+				continue
+			}
+			seen[key] = true
+			if steps := a.steps(key); len(steps) > 1 {
+				all = append(all, a.ladder(rest, steps, byTreatment))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w", errNoLadder)
+	}
+	return all, nil
+}
+
+const meshFactor = "mesh"
+
+// steps are the treatments with the same other factors: the baseline, and those compared with it.
+func (a *analysis) steps(key string) (steps []plan.Treatment) {
+	for _, t := range a.plan.Treatments {
+		if t.Control || t.Reference || fmt.Sprint(without(t.Factors, meshFactor)) != key {
+			continue
+		}
+		if t.Baseline == "" {
+			steps = append([]plan.Treatment{t}, steps...)
+			continue
+		}
+		steps = append(steps, t)
+	}
+	return steps
+}
+
+func (x *estimator) ladder(factors plan.Factors, steps []plan.Treatment, byTreatment map[string][]Trial) Ladder {
+	l := Ladder{Factors: factors, Metrics: []LadderMetric{}}
+	blocks := make([]map[int]Trial, len(steps))
+	for i, t := range steps {
+		l.Steps = append(l.Steps, t.ID)
+		blocks[i] = byBlock(byTreatment[t.ID])
+	}
+	for _, name := range ladderMetrics() {
+		if m, ok := metric.Lookup(name); ok && somewhere(name, blocks) {
+			l.Metrics = append(l.Metrics, x.ladderMetric(m, l.Steps, blocks))
+		}
+	}
+	return l
+}
+
+// somewhere reports whether a metric is known and not zero in any trial.
+func somewhere(name string, steps []map[int]Trial) bool {
+	for _, trials := range steps {
+		for _, t := range trials {
+			if t.Metrics[name] != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[int]Trial) LadderMetric {
+	l := LadderMetric{Metric: m.Name, Unit: m.Unit, Increments: make([]Increment, len(steps)-1)}
+	ps := make([]float64, len(steps)-1)
+	for i := range l.Increments {
+		c := Increment{Treatment: steps[i+1], Before: steps[i], Verdict: Insufficient}
+		p := x.pairs(m.Name, blocks[i+1], blocks[i])
+		c.N, c.PairsLost, ps[i] = len(p.treatment), p.lost, math.NaN()
+		if c.N > 0 {
+			d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
+			c.Difference = &d.Interval
+			l.Sum += d.Estimate
+			switch {
+			case d.P != nil:
+				c.P, ps[i] = d.P, *d.P
+			case d.Why == stats.NoSpread && isZero(d.Estimate, p.treatment[0], p.baseline[0]):
+				c.Verdict = NotShown
+			}
+		}
+		l.Increments[i] = c
+	}
+	for i, adjusted := range stats.Holm(ps) {
+		if c := &l.Increments[i]; !math.IsNaN(adjusted) {
+			c.PAdjusted = &adjusted
+			c.Verdict = verdict(adjusted < x.alpha(), c.Difference.Estimate)
+		}
+	}
+	p := x.pairs(m.Name, blocks[len(blocks)-1], blocks[0])
+	if l.N = len(p.treatment); l.N > 0 {
+		d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
+		rest := d.Estimate - l.Sum
+		if isZero(rest, d.Estimate, l.Sum) { // but for rounding
+			rest = 0
+		}
+		l.Whole, l.Rest = &d.Interval, &rest
+	}
+	return l
+}

@@ -1,0 +1,146 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// increments of a simulated ladder, µs, one of them zero and one negative.
+var increments = []float64{40, 0, 210, -15, 60}
+
+// climbed makes the trials of a ladder: blocks share the state of the machine, and each
+// deployment adds noise of its own. missing leaves out trials.
+func climbed(r *rand.Rand, blocks int, missing float64) (*analysis, map[string][]Trial) {
+	a := &analysis{estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks}}
+	by := map[string][]Trial{}
+	for s := range len(increments) + 1 {
+		t := plan.Treatment{ID: fmt.Sprint("s", s), Factors: plan.Factors{"mesh": fmt.Sprint("s", s), "rate": 100.0}, Baseline: "s0"}
+		if s == 0 {
+			t.Baseline = ""
+		}
+		a.plan.Treatments = append(a.plan.Treatments, t)
+	}
+	twin := a.plan.Treatments[0]
+	twin.ID, twin.Control, twin.Baseline = "s0-control", true, "s0"
+	a.plan.Treatments = append(a.plan.Treatments, twin)
+	for b := 1; b <= blocks; b++ {
+		machine := 30 * r.NormFloat64()
+		level := 100.0
+		for s := range len(increments) + 1 {
+			if s > 0 {
+				level += increments[s-1]
+			}
+			if r.Float64() < missing {
+				continue
+			}
+			id := fmt.Sprint("s", s)
+			by[id] = append(by[id], Trial{Block: b, Treatment: id, Valid: true, Metrics: map[string]float64{simulated: level + machine + 5*r.NormFloat64()}})
+		}
+	}
+	return a, by
+}
+
+// Intervals of the steps and of the whole cover the truth, and with complete blocks the steps add up to the whole.
+func TestLadderCoversTheTruth(t *testing.T) {
+	experiments := 2000
+	if testing.Short() {
+		t.Attr("short", "500 experiments")
+		experiments = 500
+	}
+	total := 0.0
+	for _, v := range increments {
+		total += v
+	}
+	for _, missing := range []float64{0, 0.1} {
+		r := rand.New(rand.NewPCG(7, uint64(missing*100)))
+		covered, known, whole, wholes, rests, false_ := make([]float64, len(increments)), make([]float64, len(increments)), 0.0, 0.0, 0.0, 0.0
+		for range experiments {
+			a, by := climbed(r, 8, missing)
+			ladders, err := a.ladders(by)
+			if err != nil || len(ladders) != 1 || len(ladders[0].Steps) != len(increments)+1 || len(ladders[0].Metrics) != 1 {
+				t.Fatalf("%+v, %v", ladders, err)
+			}
+			m := ladders[0].Metrics[0]
+			sum := 0.0
+			for i, c := range m.Increments {
+				sum += c.Difference.Estimate
+				if c.Difference.Known() {
+					known[i]++
+					if !c.Difference.Excludes(increments[i]) {
+						covered[i]++
+					}
+				}
+			}
+			if m.Increments[1].Verdict == Higher || m.Increments[1].Verdict == Lower {
+				false_++
+			}
+			if m.Whole.Known() {
+				wholes++
+				if !m.Whole.Excludes(total) {
+					whole++
+				}
+			}
+			if *m.Rest != 0 {
+				rests++
+			}
+			if math.Abs(sum-m.Sum) > 1e-9 || math.Abs(m.Sum+*m.Rest-m.Whole.Estimate) > 1e-9 {
+				t.Fatalf("steps %v, sum %v, rest %v, whole %v", sum, m.Sum, *m.Rest, m.Whole.Estimate)
+			}
+		}
+		slack := 4 * math.Sqrt(0.05*0.95/float64(experiments))
+		for i := range increments {
+			if got := covered[i] / known[i]; math.Abs(got-0.95) > slack {
+				t.Errorf("missing %v: the interval of step %d covers %.3f", missing, i+1, got)
+			}
+		}
+		if got := whole / wholes; math.Abs(got-0.95) > slack {
+			t.Errorf("missing %v: the interval of the whole covers %.3f", missing, got)
+		}
+		if got := false_ / float64(experiments); got > 0.05+slack {
+			t.Errorf("missing %v: a step without effect is shown in %.3f of the ladders", missing, got)
+		}
+		if complete := missing == 0; complete != (rests == 0) {
+			t.Errorf("missing %v: %v ladders have a rest", missing, rests)
+		}
+	}
+}
+
+// A step without any valid trial leaves its cost, and that of the next step, in the rest.
+func TestLadderWithoutAStep(t *testing.T) {
+	a, by := climbed(rand.New(rand.NewPCG(1, 1)), 6, 0)
+	delete(by, "s3")
+	ladders, err := a.ladders(by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := ladders[0].Metrics[0]
+	if m.Increments[2].Difference != nil || m.Increments[3].Difference != nil || m.Increments[2].Verdict != Insufficient {
+		t.Errorf("%+v", m.Increments)
+	}
+	if want := increments[2] + increments[3]; math.Abs(*m.Rest-want) > 20 {
+		t.Errorf("rest %v, want about %v", *m.Rest, want)
+	}
+}
+
+// The order is that of the file with the baseline first, one ladder for each rate.
+func TestLadderOrder(t *testing.T) {
+	a, by := climbed(rand.New(rand.NewPCG(1, 1)), 4, 0)
+	ts := a.plan.Treatments
+	ts[0], ts[2] = ts[2], ts[0]
+	faster := ts[1]
+	faster.ID, faster.Baseline, faster.Factors = "faster", "", plan.Factors{"mesh": "s1", "rate": 200.0}
+	a.plan.Treatments = append(ts, faster)
+	ladders, err := a.ladders(by)
+	if err != nil || len(ladders) != 1 || fmt.Sprint(ladders[0].Steps) != "[s0 s2 s1 s3 s4 s5]" || ladders[0].Factors["rate"] != 100.0 {
+		t.Errorf("%+v, %v", ladders, err)
+	}
+	a.method = Unpaired
+	if _, err := a.ladders(by); !errors.Is(err, errNoLadder) {
+		t.Errorf("unpaired: %v", err)
+	}
+}

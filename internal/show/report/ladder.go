@@ -1,0 +1,143 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+)
+
+// shownStep marks an increment that is shown after adjustment.
+const shownStep = "*"
+
+// ladderSection has a row a step and a column a metric.
+func ladderSection(t text) {
+	for _, l := range t.r.Ladders {
+		heading := "Ladder: what each step adds to the one before it"
+		if words := t.label.phrase(l.Factors, t.label.factors); words != "" {
+			heading += " (" + words + ")"
+		}
+		t.heading(fmt.Sprintf("%s (mean of the differences within blocks ± half of the %s interval)", heading, t.percent()))
+		t.table(t.ladderColumns(l), 1)
+		t.note(ladderLegend(l))
+	}
+}
+
+func (v view) ladderColumns(l analysis.Ladder) []column {
+	rows := column{heads: []string{"step"}, left: true, cells: []string{v.stepName(l.Steps[0])}}
+	for _, id := range l.Steps[1:] {
+		rows.cells = append(rows.cells, "+ "+v.stepName(id))
+	}
+	rows.cells = append(rows.cells, "sum of the steps", v.stepName(l.Steps[len(l.Steps)-1])+" against "+v.stepName(l.Steps[0]), "rest")
+	columns := []column{rows}
+	for _, m := range l.Metrics {
+		columns = append(columns, metricColumn(m.Metric, func(scale float64) []string {
+			cells := []string{unknown}
+			if e, ok := v.treatment(l.Steps[0]).Metrics[m.Metric]; ok {
+				cells[0] = v.estimate(e, scale)
+			}
+			for _, c := range m.Increments {
+				cells = append(cells, increment(c.Difference, scale)+stepMark(c))
+			}
+			sum, rest := unknown, unknown
+			if m.Whole != nil {
+				half, known := m.Whole.HalfWidth()
+				digits := decimals(m.Whole.Estimate*scale, half*scale, known)
+				sum, rest = signed(m.Sum*scale, digits), signed(*m.Rest*scale, digits)
+			}
+			return append(cells, sum, increment(m.Whole, scale), rest)
+		}))
+	}
+	return columns
+}
+
+// increment writes "+12.3 ±0.4".
+func increment(i *stats.Interval, scale float64) string {
+	if i == nil {
+		return unknown
+	}
+	s := figure(*i, scale, false)
+	if i.Estimate > 0 && s != "0" {
+		return "+" + s
+	}
+	return s
+}
+
+// stepMark is empty or as wide, so that figures stand below each other.
+func stepMark(c analysis.Increment) string {
+	if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
+		return shownStep
+	}
+	return " "
+}
+
+// ladderLegend explains the marks, and a rest that is not zero.
+func ladderLegend(l analysis.Ladder) string {
+	words := shownStep + ": a difference is shown after Holm's adjustment over the steps. The first row has the figures of the baseline themselves."
+	short := slices.ContainsFunc(l.Metrics, func(m analysis.LadderMetric) bool {
+		return m.Rest != nil && *m.Rest != 0 || slices.ContainsFunc(m.Increments, func(c analysis.Increment) bool { return c.PairsLost > 0 })
+	})
+	if !short {
+		return words + " Every block has every step, so that the steps add up to the whole."
+	}
+	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole."
+}
+
+func (v view) treatment(id string) analysis.Treatment {
+	i := slices.IndexFunc(v.r.Treatments, func(t analysis.Treatment) bool { return t.ID == id })
+	if i < 0 {
+		return analysis.Treatment{ID: id}
+	}
+	return v.r.Treatments[i]
+}
+
+// stepName is the name of a step: its level of the factor mesh.
+func (v view) stepName(id string) string {
+	if level, ok := v.treatment(id).Factors[meshFactor]; ok {
+		return Level(level)
+	}
+	return id
+}
+
+// ladderAnswer is a ladder in two sentences: what all of it adds, and the largest steps.
+func (v view) ladderAnswer(l analysis.Ladder) string {
+	i := slices.IndexFunc(l.Metrics, func(m analysis.LadderMetric) bool { return m.Metric == answerCost })
+	first, last := v.stepName(l.Steps[0]), v.stepName(l.Steps[len(l.Steps)-1])
+	if i < 0 || l.Metrics[i].Whole == nil {
+		return fmt.Sprintf("From %s to %s: too few trials for a figure of CPU.", first, last)
+	}
+	m, q := l.Metrics[i], quantityOf(answerCost)
+	s := fmt.Sprintf("From %s to %s, %d %s add %s of CPU per request", first, last, len(m.Increments), plural(len(m.Increments), "step"), amountWithin(*m.Whole, q))
+	if m.Whole.Estimate < 0 {
+		s = strings.Replace(s, " add ", " save ", 1)
+	}
+	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c analysis.Increment) bool { return c.Verdict != analysis.Higher })
+	slices.SortStableFunc(shown, func(a, b analysis.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
+	var largest []string
+	for _, c := range shown[:min(len(shown), 3)] {
+		largest = append(largest, fmt.Sprintf("%s %s", v.stepName(c.Treatment), increment(c.Difference, q.scale)+q.unitText()))
+	}
+	if len(largest) > 0 {
+		s += ". Largest: " + strings.Join(largest, ", ")
+	}
+	return s + "."
+}
+
+// ladderWords are the cells of the steps: by ladder, metric and increment.
+func ladderWords(r *analysis.Report) (all [][][]ComparisonWords) {
+	for _, l := range r.Ladders {
+		var metrics [][]ComparisonWords
+		for _, m := range l.Metrics {
+			var steps []ComparisonWords
+			for _, c := range m.Increments {
+				steps = append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: c.Difference, N: c.N, Verdict: c.Verdict}))
+			}
+			metrics = append(metrics, append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: m.Whole, N: m.N})))
+		}
+		all = append(all, metrics)
+	}
+	return all
+}

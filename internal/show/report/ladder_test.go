@@ -1,0 +1,66 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+func ladderReport() *analysis.Report {
+	of := func(estimate, half float64) *stats.Interval {
+		low, high := estimate-half, estimate+half
+		return &stats.Interval{Estimate: estimate, Low: &low, High: &high}
+	}
+	treatment := func(id string) analysis.Treatment {
+		return analysis.Treatment{ID: id, Factors: plan.Factors{"mesh": id}, Metrics: map[string]analysis.Estimate{answerCost: {Interval: *of(100, 1), Unit: "us", N: 6}}}
+	}
+	rest := 1.0
+	return &analysis.Report{Method: analysis.Paired, Confidence: 0.95,
+		Treatments: []analysis.Treatment{treatment("none"), treatment("tcp"), treatment("mtls"), treatment("http")},
+		Ladders: []analysis.Ladder{{Steps: []string{"none", "tcp", "mtls", "http"}, Metrics: []analysis.LadderMetric{{
+			Metric: answerCost, Unit: "us", Sum: 151, Rest: &rest, N: 6, Whole: of(152, 4),
+			Increments: []analysis.Increment{
+				{Treatment: "tcp", Before: "none", Difference: of(50.4, 2), N: 6, Verdict: analysis.Higher},
+				{Treatment: "mtls", Before: "tcp", Difference: of(-0.4, 2), N: 5, PairsLost: 1, Verdict: analysis.NotShown},
+				{Treatment: "http", Before: "mtls", Difference: of(101, 3), N: 6, Verdict: analysis.Higher},
+			},
+		}}}},
+	}
+}
+
+func TestLadderText(t *testing.T) {
+	r := ladderReport()
+	p := newPage(Options{}, false, "")
+	ladderSection(text{page: p, view: view{r: r, label: newLabels(r)}})
+	const want = `Ladder: what each step adds to the one before it (mean of the differences within blocks ± half of the 95 % interval)
+                      CPU/request
+  step                  total, µs
+  none                 100.0 ±1.0
+  + tcp               +50.4 ±2.0*
+  + mtls               -0.4 ±2.0
+  + http             +101.0 ±3.0*
+  sum of the steps         +151.0
+  http against none    +152.0 ±4.0
+  rest                       +1.0
+`
+	got := p.text()
+	for _, line := range strings.Split(strings.TrimSpace(want), "\n") {
+		if !strings.Contains(strings.Join(strings.Fields(got), " "), strings.Join(strings.Fields(line), " ")) {
+			t.Errorf("no %q in\n%s", line, got)
+		}
+	}
+	if !strings.Contains(strings.Join(strings.Fields(got), " "), "what blocks without a step leave") {
+		t.Errorf("the rest is not explained:\n%s", got)
+	}
+	if lines := Answer(r); len(lines) == 0 || !strings.HasPrefix(lines[0], "From none to http, 3 steps add 152 µs (148 to 156) of CPU per request. Largest: http +101.0 ±3.0 µs, tcp +50.4 ±2.0 µs.") {
+		t.Errorf("%q", lines)
+	}
+	var markdown bytes.Buffer
+	if err := writeMarkdown(&markdown, r, Options{}); err != nil || !strings.Contains(markdown.String(), "| + http | +101.0 ±3.0\\* |") {
+		t.Errorf("%v\n%s", err, markdown.String())
+	}
+}

@@ -1,0 +1,42 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// itemUnits are units for the cost of one of many items: a thousandth or less of that of the metric.
+var itemUnits = map[string]struct {
+	unit  string
+	scale float64
+}{
+	metric.Memory:        {"KiB", 1024},
+	metric.CPUPerRequest: {"ns", 1000},
+	metric.IdleCPU:       {"µcores", 1e6},
+	metric.Latency:       {"ns", 1e6},
+}
+
+// slopesSection shows what each item of an option costs.
+func slopesSection(t text) {
+	if len(t.r.Slopes) == 0 {
+		return
+	}
+	t.heading(fmt.Sprintf("Cost of each item of an option, as a line over their number (± half of the %s interval)", t.percent()))
+	columns := []column{{heads: []string{"items"}, left: true}, {heads: []string{"of"}, left: true}, {heads: []string{"number"}},
+		{heads: []string{"metric"}, left: true}, {heads: []string{"without"}}, {heads: []string{"each item"}}, {heads: []string{"linear?"}, left: true}}
+	for _, s := range t.r.Slopes {
+		q, item := quantityOf(s.Metric), itemUnits[metric.Base(s.Metric)]
+		of := s.Mesh
+		if words := t.label.phrase(s.Factors, t.label.factors); words != "" {
+			of += ", " + words
+		}
+		for i, cell := range []string{
+			s.Option, of, fmt.Sprintf("%.0f–%.0f", s.From, s.To), q.name, figure(s.None, q.scale, false) + q.unitText(),
+			increment(&s.PerItem, item.scale) + " " + item.unit, fitWords(s.Misfit, s.Warnings, "value"),
+		} {
+			columns[i].cells = append(columns[i].cells, cell)
+		}
+	}
+	t.table(columns, 2)
+}
