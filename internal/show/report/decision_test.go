@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -73,6 +74,24 @@ func TestDecisionFormats(t *testing.T) {
 			if lines := strings.Count(b.String(), "\n"); format == "github" && lines != 1 {
 				t.Errorf("%d lines for one gate: %q", lines, b.String())
 			}
+		}
+	}
+}
+
+// The comment has the outcome first and the report folded. A field that only B has is no list of its own.
+func TestCommentFormat(t *testing.T) {
+	r := gated(t, 0.1, 8)
+	r.Configurations = []analysis.Configuration{{A: "envoy-a", B: "envoy-b", Differences: []effective.Difference{{Path: "access_log", B: "file"}}}}
+	r.Decisions[0].Lost = []analysis.LostPair{{Block: 2, Treatment: "envoy-b", Reason: "rate-missed", Message: "80 % of <b>requests</b>\nmore"}, {Block: 4, Treatment: "envoy-a", Reason: "rate-missed"}}
+	f, _ := report.Lookup("comment", report.Options{})
+	var b bytes.Buffer
+	if err := f.Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"### tare: 1 gate breached\n", "| cpu\\_us\\_per\\_request/data &lt; +2% | BREACHED | ",
+		"- No pair from 2 blocks (2, 4): rate-missed (envoy-b: 80 % of &lt;b&gt;requests&lt;/b&gt;).\n", "\n- \\+ access\\_log", "\n<details><summary>Report</summary>\n\n", "\n</details>\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (p *page) heading(s string) {
 // prose is a paragraph.
 func (p *page) prose(s string) {
 	if p.markdown {
-		writeLine(p.out, escapeMarkdown(s))
+		writeLine(p.out, escapeMarker(escapeMarkdown(s)))
 		p.line("")
 		return
 	}
@@ -76,7 +76,7 @@ func (p *page) prose(s string) {
 // item is an entry of a list.
 func (p *page) item(s string) {
 	if p.markdown {
-		writeLine(p.out, "- "+escapeMarkdown(s))
+		writeLine(p.out, "- "+escapeMarker(escapeMarkdown(s)))
 		return
 	}
 	p.folded(s, "  ", "    ")
@@ -152,3 +152,11 @@ func writeMarkdownTable(b *bytes.Buffer, columns []column) {
 var markdownEscapes = strings.NewReplacer("\\", "\\\\", "|", "\\|", "*", "\\*", "_", "\\_", "`", "\\`", "<", "&lt;", ">", "&gt;", "[", "\\[", "]", "\\]", "\n", " ", "\r", " ")
 
 func escapeMarkdown(s string) string { return markdownEscapes.Replace(s) }
+
+// escapeMarker escapes a first character that begins a list or a heading: "+ access_log" is an added field.
+func escapeMarker(s string) string {
+	if s != "" && strings.ContainsRune("+-#", rune(s[0])) {
+		return "\\" + s
+	}
+	return s
+}
