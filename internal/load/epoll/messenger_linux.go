@@ -173,13 +173,16 @@ func (m *messenger) answered(c *conn, k load.Failure) {
 
 // finish records the outcome of c's request.
 func (m *messenger) finish(c *conn, k load.Failure, status int) {
-	s := c.messages
+	s, messages := c.messages, 0
+	if m.w.job.Profile.WebSocket.Messages > 1 {
+		messages = s.Messages
+	}
 	c.carries = false
 	m.w.inFlight--
 	m.w.thinks.answered(c)
 	m.w.sleep.answered(m.w.now - c.sent)
 	m.w.rec.Finish(record.Outcome{Intended: c.intended, Sent: c.sent, Free: c.free, First: s.First, End: m.w.now, Status: status, Kind: k,
-		Path: c.what.target.Path, Messages: s.Messages, Message: s.Message})
+		Path: c.what.target.Path, Messages: messages, Message: s.Message})
 }
 
 // end ends the connection for what happened to it, and the request under way on it.
