@@ -154,6 +154,23 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// The tutorial shows the frame of 80 columns.
+func TestTutorialShowsTheScreen(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/tutorial/first-answer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/frame-80x24.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(string(page), strings.TrimRight("    "+line, " \n")+"\n") {
+			t.Errorf("the tutorial lacks %q", line)
+		}
+	}
+}
+
 // golden compares the frame with a file, and its size with the terminal's.
 func golden(t *testing.T, s *screen, name string) {
 	t.Helper()

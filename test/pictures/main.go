@@ -1,0 +1,151 @@
+// Pictures draws the figures of the README from a run of the quickstart, and keeps the run beside
+// them. A test draws them again and compares the bytes.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/plot"
+)
+
+// Paths from the root of the repository.
+const (
+	picturesDir = "docs/pictures"
+	runFile     = picturesDir + "/quickstart.tar.gz" // without provenance
+)
+
+// figures are the README's.
+var figures = []string{"differences", "bill"}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "pictures:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("name the results directory of a run of the quickstart")
+	}
+	if err := os.MkdirAll(picturesDir, 0o755); err != nil {
+		return err
+	}
+	packed, err := pack(args[0])
+	if err != nil {
+		return err
+	}
+	drawn, _, err := draw(args[0])
+	if err != nil {
+		return err
+	}
+	for _, id := range figures {
+		if err := os.WriteFile(picture(id), drawn[id], 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(runFile, packed, 0o644)
+}
+
+func picture(id string) string { return picturesDir + "/" + id + ".svg" }
+
+// draw returns the figures of a results directory by name, and its report.
+func draw(dir string) (map[string][]byte, *analysis.Report, error) {
+	d, err := result.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	all := map[string][]byte{}
+	for _, id := range figures {
+		var b bytes.Buffer
+		if err := plot.Draw(&b, page.Source{Report: r, Dir: d}, "svg", page.Drawing{Figure: id, Width: 840, Columns: 2, Theme: "light"}); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", id, err)
+		}
+		all[id] = b.Bytes()
+	}
+	return all, r, nil
+}
+
+// pack returns the results as an archive. Provenance has the paths of the machine, and no figure needs it.
+func pack(dir string) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && e.Name() == result.ProvenanceDir:
+			return fs.SkipDir
+		case !e.Type().IsRegular() || filepath.Ext(path) == ".html" || strings.HasPrefix(e.Name(), "."):
+			return nil
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(text))}); err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	})
+	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// unpack writes the archive's files below dir.
+func unpack(archive, dir string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return err
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !filepath.IsLocal(h.Name) {
+			return fmt.Errorf("%s: %q leads out of the archive", archive, h.Name)
+		}
+		text, err := io.ReadAll(io.LimitReader(r, 64<<20))
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, h.Name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o600)); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// The README's figures and its first sentences are those of the run that is kept beside them.
+func TestPicturesAreOfTheirRun(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the last digits of coordinates depend on fused multiplications")
+	}
+	t.Chdir("../..")
+	dir := t.TempDir()
+	if err := unpack(runFile, dir); err != nil {
+		t.Fatal(err)
+	}
+	drawn, r, err := draw(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range figures {
+		kept, err := os.ReadFile(picture(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(kept, drawn[id]) {
+			t.Errorf("%s is not the figure of %s: make pictures", picture(id), runFile)
+		}
+		if !strings.Contains(string(readme), "("+picture(id)+")") {
+			t.Errorf("the README does not show %s", picture(id))
+		}
+	}
+	for _, s := range report.Answer(r) {
+		if !strings.Contains(string(readme), s) {
+			t.Errorf("the README's report is of another run: it lacks %q", s)
+		}
+	}
+}
