@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Unpacks Debian's nginx, HAProxy and lighttpd, with libraries that may be missing, into the
+# Unpacks Debian's nginx, Apache, HAProxy and lighttpd, with libraries that may be missing, into the
 # user's cache, for the conformance tests of tare load. Nothing is installed. A complete copy
 # is kept. Node.js is taken from PATH, or installed as root.
 set -euo pipefail
 
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/servers
-packages=(nginx haproxy lighttpd libpcre2-8-0 liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 libnettle8 libxxhash0)
+packages=(nginx apache2-bin libapr1 libaprutil1 libnghttp2-14 haproxy lighttpd libpcre2-8-0 liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 libnettle8 libxxhash0)
 log() { printf 'servers: %s\n' "$*" >&2; }
 
 if ! command -v node >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
@@ -13,7 +13,7 @@ if ! command -v node >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/
   apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs >&2 || true
 fi
 command -v node >/dev/null || { log "put node (Node.js) on PATH"; exit 1; }
-if [ -e "$to/complete" ]; then log "there already, $to"; exit 0; fi
+if [ "$(cat "$to/complete" 2>/dev/null)" = "${packages[*]}" ]; then log "there already, $to"; exit 0; fi
 command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { log "not had: it needs apt-get"; exit 1; }
 mkdir -p "$(dirname "$to")"
 work=$(mktemp -d "$(dirname "$to")/.servers-XXXXXX")
@@ -23,7 +23,7 @@ chmod 755 .
 apt-get download -qq "${packages[@]}" >&2 || { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq "${packages[@]}"; } >&2 # their checksums are the package list's
 for package in *.deb; do dpkg-deb -x "$package" .; done
 rm -- *.deb
-touch complete
+echo "${packages[*]}" >complete
 rm -rf "$to"
 mv "$work" "$to"
 mkdir "$work" # for the trap
