@@ -54,9 +54,12 @@ func (d *derived) add(why, group string, resources, verbs []string) {
 }
 
 func (d *derived) addOne(why string, k key, verbs []string) {
-	if _, known := d.why[k]; !known {
+	switch before, known := d.why[k]; {
+	case !known:
 		d.why[k] = why
 		d.order = append(d.order, k)
+	case !strings.Contains(before, why):
+		d.why[k] = before + "; " + why
 	}
 	for _, v := range verbs {
 		d.verbs[k] = include(d.verbs[k], v)
