@@ -3,6 +3,7 @@ package serve
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -327,5 +328,17 @@ func TestEvents(t *testing.T) {
 	}
 	if lines.Scan() && lines.Scan() && lines.Scan() {
 		t.Errorf("after the end: %q", lines.Text())
+	}
+}
+
+// With TLS, the certificate names the hosts.
+func TestHostsOfTheCertificate(t *testing.T) {
+	s := &Server{Config: Config{Listen: &net.TCPAddr{IP: net.IPv4zero, Port: 8443}, Certificate: &x509.Certificate{DNSNames: []string{"tare.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}}}
+	for host, want := range map[string]bool{
+		"tare.example:8443": true, "192.0.2.1:8443": true, "evil.example:8443": false, "tare.example:1": false, "tare.example": false, "localhost:8443": false, "127.0.0.1:8443": false, "": false,
+	} {
+		if got := s.ownHost(host); got != want {
+			t.Errorf("Host %q: %v", host, got)
+		}
 	}
 }
