@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -97,4 +98,24 @@ func count(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// The band of a line at x follows from the intervals of slope and intercept and from Middle: it is the
+// interval of the intercept of the same points moved by x.
+func TestBandOfALine(t *testing.T) {
+	points := []Point{{X: 100, Y: 11, Weight: 3}, {X: 100, Y: 12, Weight: 3}, {X: 300, Y: 29, Weight: 2}, {X: 300, Y: 33, Weight: 2}, {X: 600, Y: 61, Weight: 1}, {X: 600, Y: 58, Weight: 1}}
+	fit := Line(points, 0.95)
+	fixed, _ := fit.Intercept.HalfWidth()
+	slope, _ := fit.Slope.HalfWidth()
+	for _, x := range []float64{0, 100, fit.Middle, 450, 600} {
+		moved := slices.Clone(points)
+		for i := range moved {
+			moved[i].X -= x
+		}
+		want, known := Line(moved, 0.95).Intercept.HalfWidth()
+		got := math.Sqrt(fixed*fixed - math.Pow(fit.Middle*slope, 2) + math.Pow((x-fit.Middle)*slope, 2))
+		if !known || math.Abs(got-want) > 1e-9*want {
+			t.Errorf("at %v: half width %v, want %v", x, got, want)
+		}
+	}
 }

@@ -21,17 +21,23 @@ type acrossContent struct {
 
 // WriteAcross writes the page of two runs compared.
 func WriteAcross(w io.Writer, a *analysis.Across) error {
-	name := fmt.Sprintf("%s: %s against %s", a.New.Experiment, filepath.Base(a.New.Dir), filepath.Base(a.Base.Dir))
+	base := filepath.Base(a.Base.Dir)
+	bases := []analysis.Side{a.Base}
+	if len(a.BaseRuns) > 0 {
+		base, bases = counted(len(a.BaseRuns), "run"), a.BaseRuns
+	}
+	name := fmt.Sprintf("%s: %s against %s", a.New.Experiment, filepath.Base(a.New.Dir), base)
 	answer := report.AcrossAnswer(a)
 	d := document{Name: name, Headline: answer[0], Answer: answer, Band: acrossBand(a), Schema: analysis.AcrossSchema, Tare: a.New.Setup.Tare}
 	for _, w := range a.Warnings {
 		d.Warnings = append(d.Warnings, warning{Code: w.Code, Message: w.Message, Hint: w.Hint})
 	}
-	for _, side := range []struct {
-		name string
-		of   analysis.Side
-	}{{"Base", a.Base}, {"New", a.New}} {
-		d.Provenance = append(d.Provenance, entry{Name: side.name, Text: side.of.Dir, Code: true}, entry{Name: "", Text: machineOf(side.of.Setup)})
+	for i, side := range append(bases[:len(bases):len(bases)], a.New) {
+		name := "Base"
+		if i == len(bases) {
+			name = "New"
+		}
+		d.Provenance = append(d.Provenance, entry{Name: name, Text: side.Dir, Code: true}, entry{Name: "", Text: machineOf(side.Setup)})
 	}
 	for _, x := range append(a.Obstacles[:len(a.Obstacles):len(a.Obstacles)], a.Distinctions...) {
 		d.Provenance = append(d.Provenance, entry{Name: "Differs", Text: x.String()})

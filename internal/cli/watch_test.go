@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// A stored run is replayed as the lines that it printed.
+func TestWatchReplays(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 1, 50
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := s.Write(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	watch := func(args ...string) (int, string) {
+		var out, stderr bytes.Buffer
+		code := New(console.Console{Out: &out, Err: &stderr}, nil).Run(t.Context(), append([]string{"watch"}, args...))
+		return code, stderr.String()
+	}
+	code, text := watch(dir, "--speed", "0")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if code != console.Done || len(lines) != 11 || !strings.HasPrefix(lines[0], "quickstart: 10 trials") || !strings.HasPrefix(lines[10], "trial 10 of 10") {
+		t.Errorf("exit code %d:\n%s", code, text)
+	}
+	if code, text := watch(dir, "--speed", "-1"); code != console.BadUsage {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+	if code, text := watch(t.TempDir()); code != console.Failed || !strings.Contains(text, "not a results directory") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}

@@ -1,0 +1,66 @@
+package page_test
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/show/page"
+)
+
+// The cells of the heat map are the answers of the latency log.
+func TestHeatHasEveryAnswer(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 3, 100
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := page.Data(page.Source{Report: r, Dir: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data struct {
+		Heat []struct {
+			Trial     string
+			From      float64
+			PerDecade float64
+			Cells     [][3]float64
+		}
+	}
+	if err := json.Unmarshal(text, &data); err != nil {
+		t.Fatal(err)
+	}
+	records, err := d.Records()
+	if err != nil || len(data.Heat) != len(records) {
+		t.Fatalf("%d of %d trials: %v", len(data.Heat), len(records), err)
+	}
+	for i, h := range data.Heat {
+		of, err := analysis.TrialHistograms(d, &records[i])
+		if err != nil || h.Trial != records[i].ID {
+			t.Fatalf("%s, %s: %v", h.Trial, records[i].ID, err)
+		}
+		var n, below float64
+		median := float64(of.Response.ValueAtQuantile(50)) / 1e6
+		for _, c := range h.Cells {
+			if c[0] < 1 || c[0] >= 4 {
+				continue // of the warm-up
+			}
+			n += c[2]
+			if h.From*math.Pow(10, (c[1]+1)/h.PerDecade) <= median {
+				below += c[2]
+			}
+		}
+		if n != float64(of.Response.TotalCount()) {
+			t.Errorf("%s: %v answers, want %d", h.Trial, n, of.Response.TotalCount())
+		}
+		if below > n/2 || below == 0 {
+			t.Errorf("%s: %v of %v answers in bins below the median", h.Trial, below, n)
+		}
+	}
+}
