@@ -33,15 +33,12 @@ type conn struct {
 	pool       *pool
 
 	call
-	user             *target.User // with cookies of its own; nil: there are none
-	bytes            []byte       // of the request under way
-	own              []byte       // memory for a varying request
-	ready            int64        // when it has thought long enough for its next request, ns from t0
-	written          int          // bytes of the request
-	reused           bool         // the connection was not opened for its request
-	served           bool         // the connection has carried an answer
-	openEnd          int64        // deadline of opening it, with all addresses
-	opened, first    int64        // when the connect began, when the answer's first byte came
+	bytes            []byte // of the request under way
+	written          int    // of them
+	reused           bool   // the connection was not opened for its request
+	served           bool   // the connection has carried an answer
+	openEnd          int64  // deadline of opening it, with all addresses
+	opened, first    int64  // when the connect began, when the answer's first byte came
 	addrs            []netip.AddrPort
 	turn, tried      int // of addrs: the first to be tried, and how many have been
 	backoff, retryAt int64
@@ -56,6 +53,11 @@ type conn struct {
 	queued   bool            // in the worker's list of sessions with something to send
 	retired  *conn           // where a session goes that the server ends; nil: none did yet
 	ending   bool            // this is such a place, and is not opened again
+
+	// Of users and varying requests:
+	user  *target.User // with cookies of its own; nil: there are none
+	own   []byte       // memory for the bytes of a request
+	ready int64        // when it has thought long enough for its next request, ns from t0
 
 	// Of redirects:
 	home    *conn            // the place that a detour is of; nil: it is one itself

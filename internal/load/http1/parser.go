@@ -109,7 +109,9 @@ func (p *Parser) Reset(bodily bool) {
 	p.bodily, p.pending, p.Body, p.excess, p.endSeen, p.firstHeader, p.bareLine = bodily, fieldOther, 0, 0, 0, false, false
 	p.Content.Reset()
 	p.Location, p.partial, p.value = p.Location[:0], p.partial[:0], p.value[:0]
-	p.Cookies = p.Cookies[:0]
+	if p.KeepCookies {
+		p.Cookies = p.Cookies[:0]
+	}
 	if p.Echo != nil {
 		p.state, p.Status = atEcho, load.StatusEcho
 	}
