@@ -229,8 +229,17 @@ func TestTargetsFile(t *testing.T) {
 	}
 	f, _ = parsedLoadFlags(t, "--targets", "-")
 	f.in = strings.NewReader(strings.Repeat("GET http://a/\n", 200))
+	if p, err = f.build(nil); err != nil || p.Connections != load.DefaultConnections {
+		t.Errorf("200 requests to one host on %d connections: %v", p.Connections, err)
+	}
+	f, _ = parsedLoadFlags(t, "--targets", "-")
+	var hosts strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&hosts, "GET http://h%d/\n", i)
+	}
+	f.in = strings.NewReader(hosts.String())
 	if p, err = f.build(nil); err != nil || p.Connections != 200 {
-		t.Errorf("200 requests on %d connections: %v", p.Connections, err)
+		t.Errorf("200 hosts on %d connections: %v", p.Connections, err)
 	}
 	_, err = runLoadCommand(t)
 	if err == nil || !strings.Contains(err.Error(), "no URL: give one, or a file of requests") {
