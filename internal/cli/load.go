@@ -147,7 +147,9 @@ func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.
 		if err != nil {
 			return load.Report{}, err
 		}
-		return record.Merge([]load.Report{report})
+		whole, err := record.Merge([]load.Report{report})
+		report.Times, report.FirstByte, report.Parts = whole.Times, whole.FirstByte, nil
+		return report, err
 	}
 	host.TuneProcess(p.Workers)
 	return engine.Run(ctx, p, progress)

@@ -119,7 +119,7 @@ func TestLoadWebSocket(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	out, err := runLoadCommand(t, "ws"+strings.TrimPrefix(s.URL, "http"), "--data", `{"a": 1}`, "-n", "20", "-c", "2")
-	if err != nil || !strings.Contains(out, "100 % ok") {
+	if err != nil || !strings.Contains(out, "100 % ok") || !strings.Contains(out, "WebSocket") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, err := runLoadCommand(t, "ws"+strings.TrimPrefix(hello(t), "http"), "-n", "5", "-c", "1"); exitCode(err) != 1 || !strings.Contains(err.Error(), "websocket refused: status 200 OK") {
@@ -145,7 +145,7 @@ func TestLoadHTTP3(t *testing.T) {
 	url := "https://" + c.LocalAddr().String()
 	for _, format := range []string{"json", "text", "oha", "vegeta"} {
 		out, err := runLoadCommand(t, url, "--http3", "-k", "-n", "20", "-r", "200", "-c", "2", "-o", format)
-		if err != nil || !strings.Contains(out, map[string]string{"json": `"engine": "http3"`, "text": "100 % ok"}[format]) {
+		if err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), map[string]string{"json": `"engine": "http3"`, "text": "HTTP/3 (engine http3), 2 connections"}[format]) {
 			t.Errorf("%s: %v\n%s", format, err, out)
 		}
 	}

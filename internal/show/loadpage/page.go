@@ -107,6 +107,11 @@ func (t *page) shortTimes(r *load.Report) []string {
 	return []string{"p50 " + short(r.ResponseMS.P50) + " ms", "p99 " + short(r.ResponseMS.P99) + " ms"}
 }
 
+// protocolNames are the protocols that a page names; HTTP/3 has an engine of its own.
+var protocolNames = map[string]string{
+	load.ProtocolHTTP2: "HTTP/2", load.ProtocolGRPC: "gRPC", load.ProtocolWebSocket: "WebSocket", load.ProtocolHTTP3: "HTTP/3 (engine " + load.EngineHTTP3 + ")",
+}
+
 // describe is the load that was sent.
 func (t *page) describe(p *load.Profile, r *load.Report) {
 	t.WriteByte('\n')
@@ -129,8 +134,11 @@ func (t *page) describe(p *load.Profile, r *load.Report) {
 		words = append(words, fmt.Sprintf("seed %d", r.Seed))
 	}
 	connections := counted(int64(p.Connections), "connection")
-	if name := map[string]string{load.ProtocolHTTP2: "HTTP/2", load.ProtocolGRPC: "gRPC"}[r.Protocol]; name != "" {
-		connections = fmt.Sprintf("%s, %s of up to %s", name, connections, counted(int64(p.Streams), "stream"))
+	if name := protocolNames[r.Protocol]; name != "" {
+		connections = name + ", " + connections
+		if r.Protocol != load.ProtocolWebSocket {
+			connections += " of up to " + counted(int64(p.Streams), "stream")
+		}
 	}
 	if r.TLS != "" {
 		connections += " over " + r.TLS
