@@ -354,8 +354,8 @@ func (b *Board) place(now time.Time) []string {
 	}
 	t := running[len(running)-1]
 	phase := t.Phase
-	if phase == measurePhase && b.run.Measure > 0 {
-		phase = fmt.Sprintf("%s %.0f of %.0f s", phase, min(now.Sub(t.PhaseAt), b.run.Measure).Seconds(), b.run.Measure.Seconds())
+	if measure := b.run.Measure * time.Duration(len(running)); phase == measurePhase && measure > 0 { // members of a round share the time
+		phase = fmt.Sprintf("%s %.0f of %.0f s", phase, min(now.Sub(t.PhaseAt), measure).Seconds(), measure.Seconds())
 	}
 	return []string{which, fmt.Sprintf("block %d of %d", t.Block, b.plan.Blocks), phase}
 }
