@@ -225,6 +225,13 @@ func (o *Output) distribution(ls []result.Latency) error {
 	if err != nil || !fine(o.latency.Buckets) {
 		return err
 	}
+	var counted int64
+	for _, x := range b {
+		counted += x.count
+	}
+	if counted > o.requests+sum(o.errors) {
+		return fmt.Errorf("the histogram is of %d requests, and there were %d", counted, o.requests)
+	}
 	o.bins = b
 	return nil
 }
