@@ -258,6 +258,9 @@ func (d drawing) gridLines(height int) []string {
 	}
 	first := max(1, min(max(d.kept(at), d.latest())-cells+2, blocks-cells+1))
 	head := fmt.Sprintf("BLOCKS %d-%d of %d", first, first+cells-1, blocks)
+	if d.order != byPlan {
+		head += ", " + d.order.inWords()
+	}
 	text, bar, title := 0, 0, ""
 	if h := d.headline; h != nil && len(h.Of) > 0 {
 		for _, v := range h.Of {

@@ -240,6 +240,7 @@ func TestKeys(t *testing.T) {
 	if got, want := rows(), "envoy envoy-plaintext envoy-tcp none none-control"; got != want {
 		t.Errorf("by name: %s", got)
 	}
+	has(", by name")
 	press(s, key('s'))
 	if got, want := rows(), "envoy envoy-plaintext envoy-tcp none-control none"; got != want {
 		t.Errorf("by difference: %s", got)
