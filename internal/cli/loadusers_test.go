@@ -72,6 +72,14 @@ func TestLoadTemplates(t *testing.T) {
 	}
 }
 
+// Users who think do not show the capacity of the server, and the page has their think time.
+func TestLoadWithThinkTime(t *testing.T) {
+	out, err := runLoadCommand(t, hello(t), "--think", "1ms..5ms", "-n", "20", "-c", "4")
+	if err != nil || !strings.Contains(out, "closed loop, think time 1ms to 5ms") || strings.Contains(out, "capacity") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // A mistake has its place: in the flag, in the file of requests, in the body's file, in the CSV file.
 func TestLoadTemplateErrors(t *testing.T) {
 	dir := t.TempDir()
