@@ -34,7 +34,7 @@ var plantings = map[string]planted{
 	"reference": {mesh: "reference", commits: 200, file: "arguments.json", before: `["--burn", "100us"]`, after: `["--burn", "108us"]`,
 		gate: "cpu_us_per_request/data < +1%", detect: "1%", rate: "500", maxTime: 15 * time.Minute},
 	"envoy": {mesh: "envoy", commits: 30, file: "options.json", before: `{"accessLog": "false"}`, after: `{"accessLog": "true"}`,
-		gate: "cpu_us_per_request/data < +2%", detect: "1%", rate: "500", maxTime: 10 * time.Minute},
+		gate: "cpu_us_per_request/data < +1.5%", detect: "1%", rate: "500", maxTime: 10 * time.Minute},
 }
 
 // syntheticWeight is the cost of the planted commit in a synthetic run, as a share of the CPU.
