@@ -122,11 +122,12 @@ globalThis.tareFigures = function (Plot, content) {
         rows.push(["rest", "", others, m.title, m.unit, of.rest * k, undefined, undefined, undefined, ""]);
         const joints = data.slice(0, -1).map((d, s) => ({ at: d.to, row: d.row, next: data[s + 1].row }));
         const room = (texts) => Math.max(...texts.map((t) => t.length)) * 7 + 12;
-        const left = room(data.map((d) => d.left)), right = room(data.map((d) => d.right));
+        const right = room(data.map((d) => d.right));
+        const clipped = (text, width) => { const most = width < 420 ? 14 : 26; return text.length > most ? text.slice(0, most - 1) + "…" : text; };
         panels.push({
           title: titled(m) + (others ? `, ${others}` : ""),
           about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
-          plot: (width) => ({
+          plot: (width, left = room(data.map((d) => clipped(d.left, width)))) => ({
             ...base, marginLeft: left, marginRight: right, width, height: data.length * high + base.marginTop + base.marginBottom,
             x: { label: `added to ${first}${m.unit ? ` (${m.unit})` : ""}`, labelAnchor: "center", labelArrow: "none", grid: true, nice: true, ticks: Math.max(2, Math.round((width - left - right) / 80)), tickFormat: signed },
             y: { type: "band", domain: data.map((d) => d.row), axis: null, padding: 0.3 }, symbol: { legend: false },
@@ -135,7 +136,7 @@ globalThis.tareFigures = function (Plot, content) {
               Plot.link(joints, { x1: "at", x2: "at", y1: "row", y2: "next", stroke: "currentColor", strokeOpacity: 0.35, className: "mark-joint" }),
               Plot.barX(data, { y: "row", x1: "from", x2: "to", fill: (d) => (d.shown ? d.color : "var(--page)"), stroke: "color", strokeWidth: 1.5, className: "mark-step", title: "tip", tip: tips }),
               Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval" }),
-              Plot.text(data, { y: "row", text: "left", frameAnchor: "left", textAnchor: "end", dx: -8, fontWeight: 600, fill: "currentColor" }),
+              Plot.text(data, { y: "row", text: (d) => clipped(d.left, width), frameAnchor: "left", textAnchor: "end", dx: -8, fontWeight: 600, fill: "currentColor" }),
               Plot.text(data, { y: "row", text: "right", frameAnchor: "right", textAnchor: "start", dx: 8, fill: "currentColor" }),
             ],
           }),
