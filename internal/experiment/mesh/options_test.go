@@ -97,3 +97,33 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// Istio's policies and services are as many objects as the options have.
+func TestIstioLadderOptions(t *testing.T) {
+	d, err := Load("istio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	e, err := d.Kubernetes.Enrol(Settings{Options: map[string]string{"policies": "10", "services": "100"}}, "shop", Way{LoadInside: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range e.Manifests {
+		for decoder := yaml.NewDecoder(strings.NewReader(stream)); ; {
+			var o struct {
+				Kind string
+				Spec map[string]any
+			}
+			if err := decoder.Decode(&o); err != nil {
+				break
+			}
+			if count[o.Kind]++; o.Kind != "" && len(o.Spec) == 0 {
+				t.Errorf("%s has no spec", o.Kind)
+			}
+		}
+	}
+	if count["AuthorizationPolicy"] != 10 || count["ServiceEntry"] != 100 || count["PeerAuthentication"] != 1 {
+		t.Errorf("got %v", count)
+	}
+}
