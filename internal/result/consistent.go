@@ -198,8 +198,8 @@ func (l *Load) scheduleSlack() float64 {
 
 // owed: an open loop sends as many requests as its rate makes.
 func (c *contradictions) owed(l *Load) {
-	if l == nil || !l.conserves() || l.Loop != "open" || l.AskedRate <= 0 {
-		return
+	if l == nil || !l.conserves() || l.Loop != "open" || l.AskedRate <= 0 || l.MeasureSeconds <= 0 {
+		return // it ended before the window: the trial is invalid for that
 	}
 	if want := l.scheduled(); float64(l.Intended) < want-l.scheduleSlack() {
 		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.LoadedSeconds())

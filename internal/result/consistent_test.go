@@ -73,6 +73,13 @@ func TestContradictions(t *testing.T) {
 	if found := strings.Join(r.Regressions(), "; "); !strings.Contains(found, "load.intended is 1502, and load.askedRate makes 3000") {
 		t.Errorf("all counts halved: %q", found)
 	}
+	// A load that was held up until its window was over has none.
+	r = measuredRecord()
+	r.Load.Intended, r.Load.Sent, r.Load.Completed, r.Load.MeasureSeconds = 0, 0, 0, 0
+	r.Load.Slices = &result.OwnSlices{Count: 10, LengthSeconds: 0.1}
+	if found := strings.Join(r.Regressions(), "; "); strings.Contains(found, "askedRate") {
+		t.Errorf("a load without a window: %q", found)
+	}
 	for _, c := range []struct {
 		name   string
 		change func(*result.TaskUsage)
