@@ -206,3 +206,16 @@ func TestUnixSocket(t *testing.T) {
 		}
 	})
 }
+
+// serverAuthority makes an authority with one good certificate, "server".
+func serverAuthority(t testing.TB) *authority {
+	a := newAuthority(t)
+	a.issue(t, "server", time.Now().Add(time.Hour))
+	return a
+}
+
+// trusting returns p with a as trusted certificate authority.
+func (a *authority) trusting(p load.Profile) load.Profile {
+	p.TLS = &load.TLS{CAFile: a.file("ca.pem")}
+	return p
+}
