@@ -34,9 +34,9 @@ MEASURING  := ./internal/cli ./internal/inside/service ./internal/load/engine ./
 WAITING     = $(filter-out $(MEASURING),$(UNIT))
 # A run holds its cluster, so the tests with runs are divided among clusters, to take about the same time on each. A mesh
 # is an object of the whole cluster.
-WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall|ThreeWorkers)
+WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
 ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree)$$
-ON_MESHES  := ^TestKubernetesGateway
+ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
 METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi ./internal/run/meter/prometheus
 # Load generators that `make e2e` installs and runs; empty: all.
 GENERATORS ?= wrk h2load vegeta fortio

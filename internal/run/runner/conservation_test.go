@@ -193,8 +193,10 @@ func TestHiddenRetries(t *testing.T) {
 // hiddenRetries lets Envoy repeat failed requests.
 func hiddenRetries(t *testing.T, cfg *runner.Config) {
 	t.Helper()
-	edited(t, cfg, `route: {cluster: {{json (print "outbound-" .Service)}}, timeout: 0s}`,
-		`route: {cluster: {{json (print "outbound-" .Service)}}, timeout: 0s, retry_policy: {retry_on: 5xx, num_retries: 2}}`,
+	const route = `                        cluster: {{json (print "outbound-" .Service)}}
+                        timeout: 0s
+`
+	edited(t, cfg, route, route+"                        retry_policy: {retry_on: 5xx, num_retries: 2}\n",
 		"max_retries: 0", "max_retries: 1000")
 }
 
