@@ -47,8 +47,21 @@ const (
 )
 
 // SliceKinds returns the kind of each slice of a trial. A slice directly after an own one may have deferred
-// work without an answer. Without the time of the last answer, it is the only one that has any.
+// work without an answer. Without the time of the last answer, it is the only one that has any. Late answers of
+// fewer than 1 % of the requests do not make all other slices busy.
 func SliceKinds(rows []Slice) []SliceKind {
+	kinds := sliceKinds(rows, true)
+	var intended, overrun int64
+	for _, row := range rows {
+		intended, overrun = intended+row.Intended, overrun+row.Overrun
+	}
+	if !slices.Contains(kinds, IdleSlice) && 100*overrun < intended {
+		return sliceKinds(rows, false)
+	}
+	return kinds
+}
+
+func sliceKinds(rows []Slice, late bool) []SliceKind {
 	kinds := make([]SliceKind, len(rows))
 	began, lastEnd := false, time.Duration(0)
 	for i, row := range rows {
@@ -57,7 +70,7 @@ func SliceKinds(rows []Slice) []SliceKind {
 			began, lastEnd = true, max(lastEnd, time.Duration(row.LastEnd))
 		case !began:
 			kinds[i] = LeadSlice
-		case rows[i-1].Own || row.Begin < lastEnd:
+		case rows[i-1].Own || late && row.Begin < lastEnd:
 			kinds[i] = AfterSlice
 		default:
 			kinds[i] = IdleSlice

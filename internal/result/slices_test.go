@@ -48,9 +48,13 @@ func TestSliceKinds(t *testing.T) {
 		rows []Slice
 		want []SliceKind
 	}{
-		"in time":              {[]Slice{other, other, own(210 * time.Millisecond), other, other}, []SliceKind{LeadSlice, LeadSlice, OwnSlice, AfterSlice, IdleSlice}},
-		"three slices late":    {[]Slice{own(350 * time.Millisecond), other, other, other, other}, []SliceKind{OwnSlice, AfterSlice, AfterSlice, AfterSlice, IdleSlice}},
-		"past an own slice":    {[]Slice{own(310 * time.Millisecond), other, own(220 * time.Millisecond), other, other}, []SliceKind{OwnSlice, AfterSlice, OwnSlice, AfterSlice, IdleSlice}},
+		"in time":           {[]Slice{other, other, own(210 * time.Millisecond), other, other}, []SliceKind{LeadSlice, LeadSlice, OwnSlice, AfterSlice, IdleSlice}},
+		"three slices late": {[]Slice{own(350 * time.Millisecond), other, other, other, other}, []SliceKind{OwnSlice, AfterSlice, AfterSlice, AfterSlice, IdleSlice}},
+		"past an own slice": {[]Slice{own(310 * time.Millisecond), other, own(220 * time.Millisecond), other, other}, []SliceKind{OwnSlice, AfterSlice, OwnSlice, AfterSlice, IdleSlice}},
+		"one straggler": {[]Slice{{Own: true, SliceCount: load.SliceCount{Intended: 200, Overrun: 1, LastEnd: int64(9 * time.Second)}}, other, other},
+			[]SliceKind{OwnSlice, AfterSlice, IdleSlice}},
+		"all late": {[]Slice{{Own: true, SliceCount: load.SliceCount{Intended: 200, Overrun: 2, LastEnd: int64(9 * time.Second)}}, other, other},
+			[]SliceKind{OwnSlice, AfterSlice, AfterSlice}},
 		"of an earlier format": {[]Slice{own(0), other, other}, []SliceKind{OwnSlice, AfterSlice, IdleSlice}},
 		"without own slices":   {[]Slice{other, other}, []SliceKind{LeadSlice, LeadSlice}},
 	} {

@@ -137,8 +137,13 @@ func distinct(runs []earlier) error {
 	seen := map[string]string{}
 	for _, r := range runs {
 		var figures strings.Builder
+		measured := false
 		for i := range r.report.Trials {
+			measured = measured || len(r.report.Trials[i].Metrics) > 0
 			fmt.Fprint(&figures, r.report.Trials[i].Metrics) // maps are printed in the order of their keys
+		}
+		if !measured {
+			continue // nothing to recognise it by
 		}
 		if other, twice := seen[figures.String()]; twice {
 			return hint.New("give each run once, and the new one last", "%s and %s contain the same run", other, r.dir.Path())

@@ -193,11 +193,9 @@ func TestHiddenRetries(t *testing.T) {
 // hiddenRetries lets Envoy repeat failed requests.
 func hiddenRetries(t *testing.T, cfg *runner.Config) {
 	t.Helper()
-	const route = `                        cluster: {{json (print "outbound-" .Service)}}
-                        timeout: 0s
-`
-	edited(t, cfg, route, route+"                        retry_policy: {retry_on: 5xx, num_retries: 2}\n",
-		"max_retries: 0", "max_retries: 1000")
+	const timeout = "                  timeout: 0s\n" // of the outbound route
+	edited(t, cfg, timeout, timeout+"                  retry_policy: {retry_on: 5xx, num_retries: 2}\n",
+		`max_retries: {{if eq $.Options.retries "true"}}4294967295{{else}}0{{end}}`, "max_retries: 1000")
 }
 
 // An Envoy that answers from its cache makes a trial invalid.

@@ -30,18 +30,25 @@ func interleave(p *load.Profile, from time.Duration, members int) {
 	if p.Warmup == 0 {
 		rates = nil
 	}
-	at, into := 0, time.Duration(0) // segment, and how far it is over
+	at, into := 0, time.Duration(0)                            // segment, and how far it is over
+	loaded := float64(length-p.Slices.Guard) / float64(length) // the guard has no requests, so the rates of a slice end before it
 	for ; left > 0; left -= length {
 		var slice []load.Segment
+		quiet := length
 		for rest := min(length, left); rest > 0; {
 			g := own[at%len(own)]
 			part := min(rest, g.For-into)
-			slope := (g.To - g.From) / g.For.Seconds()
-			slice = append(slice, load.Segment{For: part, From: g.From + slope*into.Seconds(), To: g.From + slope*(into+part).Seconds()})
+			if d := time.Duration(float64(part) * loaded); d > 0 {
+				slice = append(slice, load.Segment{For: d, From: rateAt(g, into), To: rateAt(g, into+part)})
+				quiet -= d
+			}
 			rest -= part
 			if into += part; into == g.For {
 				at, into = at+1, 0
 			}
+		}
+		if n := len(slice); n > 0 && quiet > 0 {
+			slice = append(slice, load.Segment{For: quiet, From: slice[n-1].To, To: slice[n-1].To})
 		}
 		for range members {
 			for _, g := range slice {
@@ -50,6 +57,15 @@ func interleave(p *load.Profile, from time.Duration, members int) {
 		}
 	}
 	p.Segments, p.Repeat, p.Sine = rates, 0, nil
+}
+
+// rateAt is the rate of a segment after a time. A mean of its ends is never below zero.
+func rateAt(g load.Segment, after time.Duration) float64 {
+	if g.From == g.To {
+		return g.From
+	}
+	over := float64(after) / float64(g.For)
+	return g.From*(1-over) + g.To*over
 }
 
 // joined appends a segment, to the last one if both have one rate.

@@ -72,7 +72,8 @@ func (u *sliceUses) loaded(task string) (loaded int64, idle *int64) {
 	switch {
 	case rest.time > 0:
 		idleAfter := int64(float64(rest.cpu[task]) * float64(after.time) / float64(rest.time))
-		n := rest.cpu[task] + idleAfter
+		// The rate is over all time outside own slices: what precedes the first has the idle rate too.
+		n := rest.cpu[task] + idleAfter + int64(float64(rest.cpu[task])*float64(u.of[result.LeadSlice].time)/float64(rest.time))
 		return max(0, own.cpu[task]+after.cpu[task]-idleAfter), &n
 	case u.late:
 		return own.cpu[task] + after.cpu[task], nil
