@@ -166,7 +166,7 @@ func writeMethods(w io.Writer, all []method.Method) error {
 		}
 		fmt.Fprintf(&b, "  %s(%s) returns (%s)\n", m.Name, streamed(m.ClientStreams, m.Request), streamed(m.ServerStreams, m.Response))
 		if m.Example != "" {
-			fmt.Fprintf(&b, "    --data '%s'\n", m.Example)
+			fmt.Fprintf(&b, "    --data '%s'\n", strings.ReplaceAll(m.Example, "'", `'\''`))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -45,7 +45,8 @@ esac
 report() { "${again[@]}" --undecided pass --format "$1" || [ $? -eq 4 ]; }
 report comment >"$out/comment.md"
 report junit >"$out/junit.xml"
-if [ -e "$run/report.html" ]; then cp "$run/report.html" "$out/report.html"; else "$tare" report "$run" --format html -o "$out/report.html"; fi
+# The page of an earlier run may come from outside: it is made again.
+if [ -z "${TARE_FROM:-}" ] && [ -e "$run/report.html" ]; then cp "$run/report.html" "$out/report.html"; else "$tare" report "$run" --format html -o "$out/report.html"; fi
 if [ -n "${GITHUB_ACTIONS:-}" ]; then report github; fi
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then cat "$out/comment.md" >>"$GITHUB_STEP_SUMMARY"; fi
 output outcome "$outcome"

@@ -28,13 +28,14 @@ body=$(jq -Rs --arg marker "$marker" '
   if length > 65000 then .[0:(index("<details>") // 65000)][0:65000] + "\nThe report is too long for a comment: see the artifact.\n" else . end
   | {body: ($marker + "\n" + .)}' "$1")
 
+# Anyone can write a comment that begins with the marker, and edit it after the job. Those of other users are left alone.
 comment=
 for page in 1 2 3 4 5; do
   if ! found=$(api "$issues/$number/comments?per_page=100&page=$page"); then
     printf '::warning::no comment: %s\n' "$(head -c 300 <<<"$found" | tr -d '\r\n')"
     exit 0
   fi
-  comment=$(jq -r --arg marker "$marker" 'map(select(.body // "" | startswith($marker)))[0].id // empty' <<<"$found")
+  comment=$(jq -r --arg marker "$marker" 'map(select((.body // "" | startswith($marker)) and ((.user.type // "Bot") == "Bot" or (.author_association | IN("OWNER", "MEMBER", "COLLABORATOR")))))[0].id // empty' <<<"$found")
   if [ -n "$comment" ] || [ "$(jq length <<<"$found")" -lt 100 ]; then break; fi
 done
 if [[ $comment =~ ^[0-9]+$ ]] && api -X PATCH --data @- "$issues/comments/$comment" <<<"$body" >/dev/null; then

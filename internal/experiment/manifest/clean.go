@@ -106,6 +106,10 @@ func (s *Set) clean(o Object) {
 	}
 	if o.kind() == "Service" {
 		spec := mapping(o, "spec")
+		if spec == nil && (headless || external) { // it had no other field
+			spec = map[string]any{}
+			o["spec"] = spec
+		}
 		for _, port := range items(o, "spec", "ports") {
 			delete(port, "nodePort")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -73,7 +74,7 @@ func (r role) write(b *strings.Builder) {
 	fmt.Fprintf(b, "apiVersion: rbac.authorization.k8s.io/v1\nkind: %s\n%s\nrules:\n", kind, meta)
 	purpose := ""
 	for _, p := range r.permissions {
-		text := "# for " + p.For
+		text := "# for " + printable.Line(p.For) // names of others' roles are part of it
 		if p.Without != "" {
 			text += "; without: " + p.Without
 		}

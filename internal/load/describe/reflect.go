@@ -29,7 +29,7 @@ import (
 
 // Limits of what a server describes.
 const (
-	maxDescription = 64 << 20 // bytes of one answer
+	maxDescription = 64 << 20 // bytes of one answer, and of all files
 	maxFiles       = 2000
 )
 
@@ -48,6 +48,7 @@ type reflected struct {
 	known  map[string]*descriptorpb.FileDescriptorProto // by path
 	fresh  []*descriptorpb.FileDescriptorProto          // of these, those whose imports are yet to be added
 	all    *dynamicpb.Types                             // of the last service
+	size   int                                          // bytes of the known files
 }
 
 // reflectOn connects to the target of p as the load does.
@@ -182,10 +183,13 @@ func (r *reflected) add(q *reflectionpb.ServerReflectionRequest) error {
 		if err := proto.Unmarshal(b, f); err != nil {
 			return fmt.Errorf("description by %s: %w", r.host, err)
 		}
+		if r.known[f.GetName()] != nil {
+			continue
+		}
+		if r.size += len(b); r.size > maxDescription || len(r.known) >= maxFiles {
+			return fmt.Errorf("%s describes more than %d files or %d bytes", r.host, maxFiles, maxDescription)
+		}
 		r.take(f)
-	}
-	if len(r.known) > maxFiles {
-		return fmt.Errorf("%s describes more than %d files", r.host, maxFiles)
 	}
 	return nil
 }

@@ -75,8 +75,12 @@ func (o *output) Unsent() []byte { return o.out[o.written:] }
 
 // Sent takes n bytes off Unsent.
 func (o *output) Sent(n int) {
-	if o.written += n; o.written == len(o.out) {
+	o.written += n
+	switch {
+	case o.written == len(o.out):
 		o.out, o.written = o.out[:0], 0
+	case o.written >= maxReplies: // a server that floods the client with pings may never let it end
+		o.out, o.written = o.out[:copy(o.out, o.out[o.written:])], 0
 	}
 }
 

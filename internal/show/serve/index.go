@@ -159,6 +159,7 @@ func (r run) digest() string {
 	}
 	defer f.Close()
 	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\x00", r.path) // the manifest of one run may be copied into another
 	if _, err := io.Copy(hash, io.LimitReader(f, maxManifest)); err != nil {
 		return ""
 	}

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
@@ -48,6 +49,7 @@ type Server struct {
 	index     *index
 	summaries *summaries
 	streams   chan struct{} // a place for each stream of events
+	making    chan struct{} // a place for each page that is being made
 	mux       *http.ServeMux
 
 	mu    sync.Mutex
@@ -57,6 +59,7 @@ type Server struct {
 const (
 	mostStreams = 16
 	mostPages   = 32 // kept in memory
+	mostMaking  = 2  // made at a time: each analyses a run many times
 )
 
 // New opens the directories.
@@ -65,7 +68,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Config: c, index: index, streams: make(chan struct{}, mostStreams), mux: http.NewServeMux(), pages: map[string][]byte{}}
+	s := &Server{Config: c, index: index, streams: make(chan struct{}, mostStreams), making: make(chan struct{}, mostMaking), mux: http.NewServeMux(), pages: map[string][]byte{}}
 	s.summaries = newSummaries(c.Cache)
 	for pattern, show := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"/{$}": s.list, "/run/{id...}": s.run, "/live/{id...}": s.live, "/events/{id...}": s.events, "/compare": s.compare,
@@ -103,6 +106,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !s.ownHost(r.Host):
 		http.Error(w, "this server has another name: open the address that tare serve printed", http.StatusMisdirectedRequest)
+	case ofOtherSite(r):
+		http.Error(w, "a page of another site asked for this", http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "tare serve only reads", http.StatusMethodNotAllowed)
@@ -110,6 +115,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.mux.ServeHTTP(w, r)
 	}
+}
+
+// ofOtherSite reports whether a page of another site, or of another port, has a part from here. It could not read it,
+// but have this machine work while it measures. A link to here is none.
+func ofOtherSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 // policy allows the server's own files and streams, and nothing from elsewhere. The page of a run has
@@ -183,7 +195,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	content, err := s.pageOf(of)
+	content, err := s.pageOf(w, r, of)
 	if err != nil {
 		return err
 	}
@@ -193,7 +205,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 }
 
 // pageOf makes a page once for each content of a directory.
-func (s *Server) pageOf(of run) ([]byte, error) {
+func (s *Server) pageOf(w http.ResponseWriter, r *http.Request, of run) ([]byte, error) {
 	digest := of.digest()
 	s.mu.Lock()
 	content := s.pages[digest]
@@ -201,6 +213,11 @@ func (s *Server) pageOf(of run) ([]byte, error) {
 	if content != nil && digest != "" {
 		return content, nil
 	}
+	done, err := s.turn(r.Context(), w)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var b strings.Builder
 	if err := s.Page(&b, of.path); err != nil {
 		return nil, newProblem(http.StatusUnprocessableEntity, err)
@@ -217,6 +234,20 @@ func (s *Server) pageOf(of run) ([]byte, error) {
 	return content, nil
 }
 
+// turn waits until fewer pages are being made. A page may take longer than the time of a write, which begins afterwards.
+func (s *Server) turn(ctx context.Context, w http.ResponseWriter) (done func(), err error) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{})
+	end := func() { _ = control.SetWriteDeadline(time.Now().Add(writeTime)) }
+	select {
+	case s.making <- struct{}{}:
+		return sync.OnceFunc(func() { <-s.making; end() }), nil
+	case <-ctx.Done():
+		end()
+		return nil, ctx.Err()
+	}
+}
+
 func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	base, err := s.find(r.URL.Query().Get("base"))
 	if err != nil {
@@ -226,8 +257,15 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	done, err := s.turn(r.Context(), w)
+	if err != nil {
+		return err
+	}
+	defer done()
 	var b strings.Builder
-	if err := s.Compare(&b, base.path, next.path); err != nil {
+	err = s.Compare(&b, base.path, next.path)
+	done()
+	if err != nil {
 		return newProblem(http.StatusUnprocessableEntity, err)
 	}
 	asPage(w)

@@ -138,6 +138,9 @@ func (s *summaries) of(r run) (_ summary, complete, ended bool) {
 	if !known {
 		digest = r.digest()
 	}
+	if digest == "" {
+		return summary{Experiment: r.ID, Error: result.ManifestFile + " cannot be read"}, true, true
+	}
 	s.mu.Lock()
 	s.digests[stamp] = digest
 	found, ok := s.byDigest[digest]
@@ -234,8 +237,10 @@ func (s *summaries) keep() {
 		return
 	}
 	s.mu.Lock()
-	text, err := json.Marshal(cacheFile{cacheSchema, s.byDigest})
+	made := maps.Clone(s.byDigest)
 	s.mu.Unlock()
+	maps.DeleteFunc(made, func(_ string, of summary) bool { return of.Error != "" }) // the next start may have no such error
+	text, err := json.Marshal(cacheFile{cacheSchema, made})
 	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o700) != nil {
 		return
 	}
