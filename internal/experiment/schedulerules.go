@@ -13,10 +13,12 @@ const (
 	OrderOnce     = "once"     // the same over all blocks: each mesh is installed once per run
 	// OrderInterleaved deploys treatments to be compared at once and moves the load between them.
 	OrderInterleaved = "interleaved"
+	// OrderTogether deploys them at once and loads them at once, each with its part of the rate.
+	OrderTogether = "together"
 )
 
 // orders lists the orders, the default first.
-var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce, OrderInterleaved}
+var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce, OrderInterleaved, OrderTogether}
 
 // minSequential is the number of blocks before which a run does not stop early.
 // With fewer, the standard deviation is often too small by chance, and the
@@ -47,6 +49,7 @@ func (v scheduleRules) repetition() {
 	v.blocks()
 	v.order()
 	v.interleaved()
+	v.together()
 	v.reference()
 	v.ladder()
 	within(v.validation, "seed", v.e.Seed, 0, maxSeed, "")

@@ -42,10 +42,7 @@ func (e *Experiment) completeSlices(doc *strict.Document) {
 
 // interleaving lists what treatments deployed at once cannot have, each with its remedy. Rows without a
 // remedy only keep interleaving from being the default.
-var interleaving = []struct {
-	has       func(*Experiment) bool
-	why, hint string
-}{
+var interleaving = append([]obstacle{
 	{(*Experiment).onCluster, "a cluster is interleaved only with order: interleaved, because it needs node agents", ""},
 	{func(e *Experiment) bool { return !e.onCluster() && e.Platform.Kind != mesh.OnLocal },
 		"only platforms local and kubernetes deploy several trials at once", "write order: balanced"},
@@ -58,15 +55,6 @@ var interleaving = []struct {
 	{func(e *Experiment) bool {
 		return e.onCluster() && e.Platform.Meter != "" && e.Platform.Meter != NodeAgent
 	}, "only node agents read counters at the edges of slices", "remove order, or platform.meter"},
-	{func(e *Experiment) bool { return len(e.Faults) > 0 },
-		"a fault would also change the slices of other treatments", "remove order, or the faults"},
-	{func(e *Experiment) bool { return len(e.Expect) > 0 },
-		"expectations are checked second by second, and a second has slices of several treatments", "remove order, or the expectations"},
-	{func(e *Experiment) bool { return slices.Contains(LevelsOf[Rate](e.Factors, "rate"), Max) },
-		"rate: max has no schedule to share", "give a rate, or remove order"},
-	{func(e *Experiment) bool {
-		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
-	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
 	{func(e *Experiment) bool {
 		return e.Blocks.Until != nil && strings.HasPrefix(e.Blocks.Until.Metric, metric.PeakMemory)
 	},
@@ -77,6 +65,25 @@ var interleaving = []struct {
 		"phases.measure is not a whole number of slices", ""},
 	{func(e *Experiment) bool { return e.waits() > cmp.Or(e.Slices.Length, defaultSlices.Length)/2 },
 		"answers wait longer than half of a slice, so that they would arrive in slices of other treatments", ""},
+}, sharing...)
+
+// obstacle is a property of an experiment that an order of trials excludes, with its remedy.
+type obstacle struct {
+	has       func(*Experiment) bool
+	why, hint string
+}
+
+// sharing lists what trials that share their time cannot have.
+var sharing = []obstacle{
+	{func(e *Experiment) bool { return len(e.Faults) > 0 },
+		"a fault would also change the figures of other treatments", "remove order, or the faults"},
+	{func(e *Experiment) bool { return len(e.Expect) > 0 },
+		"expectations are checked second by second, and a second has the load of several treatments", "remove order, or the expectations"},
+	{func(e *Experiment) bool { return slices.Contains(LevelsOf[Rate](e.Factors, "rate"), Max) },
+		"rate: max has no schedule to share", "give a rate, or remove order"},
+	{func(e *Experiment) bool {
+		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
+	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
 }
 
 // waits is the longest mean time that answers of an application wait; 0 if an application is unknown.
@@ -102,9 +109,9 @@ func (e *Experiment) NotInterleaved() string {
 	return ""
 }
 
-// cannotInterleave returns why the trials need the machine alone, and the remedy; "": they do not.
-func (e *Experiment) cannotInterleave() (why, hint string) {
-	for _, r := range interleaving {
+// refusal returns the first reason with a remedy that an order has to be refused; "": there is none.
+func refusal(e *Experiment, of []obstacle) (why, hint string) {
+	for _, r := range of {
 		if r.hint != "" && r.has(e) {
 			return r.why, r.hint
 		}
@@ -144,7 +151,7 @@ func (v scheduleRules) interleaved() {
 		}
 		return
 	}
-	if why, hint := v.e.cannotInterleave(); why != "" {
+	if why, hint := refusal(v.e, interleaving); why != "" {
 		v.report("order", hint, "the treatments cannot be interleaved: %s", why)
 	}
 	v.sideBySide()

@@ -122,6 +122,7 @@ func measured(d *result.Dir, opts Options) (*analysis, error) {
 	if !(a.confidence > 0 && a.confidence < 1) {
 		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), a.confidence)
 	}
+	a.ratiosOnly = a.plan.Order == experiment.OrderTogether
 	method, err := methodFor(&a.run, opts.Method)
 	if err := errors.Join(err, a.settleBaselines(opts.Baseline)); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
@@ -170,6 +171,7 @@ type run struct {
 type estimator struct {
 	confidence float64
 	margin     float64 // of ratios that count as the same; 0: none
+	ratiosOnly bool    // differences have no meaning
 	method     Method
 	blocks     int
 	places     map[string]int // position of a trial in its block, by ID; nil: positions are not used
@@ -217,7 +219,7 @@ func (a *analysis) measure(latencyLog, sliceFile func(id string) string) {
 func (a *analysis) report() *Report {
 	r := &Report{
 		Schema: Schema, Experiment: a.name(), Description: a.header.Metadata.Description, Method: a.method,
-		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Order: a.plan.Order, Baseline: a.baseline(),
+		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Order: a.plan.Order, RatiosOnly: a.ratiosOnly, Baseline: a.baseline(),
 		Trials: a.trials, Comparisons: []Comparison{}, Floor: []Floor{}, Lines: []Line{},
 	}
 	byTreatment := a.validByTreatment()
@@ -252,7 +254,7 @@ func (a *analysis) report() *Report {
 			r.Floor = append(r.Floor, floor(c))
 		}
 	}
-	if a.method != AsPublished {
+	if a.method != AsPublished && !a.ratiosOnly {
 		r.Lines = a.lines(a.plan.Treatments, byTreatment)
 		r.Slopes = a.slopes(byTreatment)
 		r.Noise = a.noiseSources(a.plan.Treatments, byTreatment, a.price())

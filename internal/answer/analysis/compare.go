@@ -213,8 +213,19 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 		c.constant(d.Estimate, stats.ExactEqual(d.N), p)
 	}
 	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	if x.ratiosOnly {
+		c.dropDifference()
+	}
 	x.judge(c, ratio, within)
 	c.keep(p)
+}
+
+// dropDifference leaves the ratio, if there is one.
+func (c *Comparison) dropDifference() {
+	c.Difference, c.P, c.Detectable, c.test = nil, nil, nil, stats.Result{}
+	if c.Ratio == nil {
+		c.Verdict = Insufficient
+	}
 }
 
 // keep holds the values that the verdict rests on, by block, and the logarithms of the ratios.

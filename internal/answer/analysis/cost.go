@@ -146,6 +146,9 @@ func References() ([]Reference, error) {
 
 // AddCost computes r.Cost.
 func (r *Report) AddCost(d *result.Dir, p Prices) error {
+	if r.RatiosOnly {
+		return fmt.Errorf("work out the cost: %w", errRatiosOnly)
+	}
 	records, err := d.Records()
 	if err != nil {
 		return fmt.Errorf("work out the cost: %w", err)

@@ -60,6 +60,9 @@ var errNoLadder = errors.New("no ladder: it needs a baseline and another level o
 
 // ladders are those of the run, one for each combination of the other factors.
 func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err error) {
+	if a.ratiosOnly {
+		return nil, fmt.Errorf("the steps of a ladder add up as costs, and %w", errRatiosOnly)
+	}
 	if a.method == Paired {
 		seen := map[string]bool{}
 		for _, t := range a.plan.Treatments {

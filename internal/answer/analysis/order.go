@@ -1,6 +1,13 @@
 package analysis
 
-import "github.com/tare-mesh/tare/internal/experiment"
+import (
+	"errors"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// errRatiosOnly is why results of order together have no costs.
+var errRatiosOnly = errors.New("treatments that were loaded at once have only ratios")
 
 // orderWarnings warns of a nonrandom order of trials.
 func (d *run) orderWarnings() []Warning {
@@ -9,6 +16,10 @@ func (d *run) orderWarnings() []Warning {
 		return []Warning{{Code: "meshes-once", Metrics: nil,
 			Message: "each mesh was installed once and all its trials ran together: changes over time are part of every difference between meshes, and of no interval",
 			Hint:    "order: turns runs every mesh in each block"}}
+	case experiment.OrderTogether:
+		return []Warning{{Code: "loaded-together",
+			Message: "treatments were loaded at once, each with its part of the rate, and competed for processors and caches: only ratios of treatments have a meaning, and no figure is that of a treatment alone",
+			Hint:    "order: interleaved has costs in their own units"}}
 	case experiment.OrderTurns:
 		return []Warning{{Code: "meshes-in-turns",
 			Message: "within a block the trials of a mesh run together, those of the A/A pair too: the noise floor does not include differences between mesh batches",

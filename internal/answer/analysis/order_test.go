@@ -2,6 +2,7 @@ package analysis_test
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,45 @@ func TestOrderIsTold(t *testing.T) {
 		if got := strings.Join(warned, " "); r.Method != want.method || r.Order != order || got != want.code {
 			t.Errorf("order %q: %s, %q, warnings %q", order, r.Method, r.Order, got)
 		}
+	}
+}
+
+// Treatments that were loaded at once have ratios, each with a verdict, and nothing in a unit of cost.
+func TestRatiosOnly(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Treatments, s.Order = s.Treatments[2:4], "together"
+	s.Treatments[0].Baseline, s.Treatments[1].Baseline = "", "envoy"
+	twin := s.Treatments[0]
+	twin.ID, twin.Control, twin.Baseline = "envoy-control", true, "envoy"
+	s.Treatments = append(s.Treatments, twin)
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.RatiosOnly || len(r.Lines)+len(r.Slopes)+len(r.Weights)+len(r.Noise) > 0 || len(r.Comparisons) == 0 || len(r.Floor) == 0 {
+		t.Errorf("ratios only: %v, %d lines, %d comparisons, %d of the A/A pair", r.RatiosOnly, len(r.Lines), len(r.Comparisons), len(r.Floor))
+	}
+	for _, c := range r.Comparisons {
+		if c.Difference != nil || c.Detectable != nil || c.P != nil && !c.OnRatio || c.Smallest != nil && !c.Smallest.Relative {
+			t.Errorf("%s of %s: %+v", c.Metric, c.Treatment, c)
+		}
+	}
+	c, _ := r.Find("envoy-plaintext", "cpu_us_per_request/data")
+	if c.Ratio == nil || math.Abs(c.Ratio.Estimate-150.0/180) > 0.02 || c.Verdict != analysis.Lower || c.Smallest == nil {
+		t.Errorf("data plane: %+v", c)
+	}
+	if r.Warnings[0].Code != "loaded-together" && r.Warnings[1].Code != "loaded-together" {
+		t.Errorf("warnings %+v", r.Warnings)
+	}
+	for name, options := range map[string]analysis.Options{"ladder": {Ladder: true}, "unpaired": {Method: analysis.Unpaired}} {
+		if _, err := analysis.Analyze(d, options); err == nil || !strings.Contains(err.Error(), "loaded at once") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := r.AddCost(d, analysis.Prices{}); err == nil || !strings.Contains(err.Error(), "loaded at once") {
+		t.Errorf("cost: %v", err)
 	}
 }
 

@@ -142,8 +142,13 @@ func (x *estimator) pooled(m metric.Metric, differences, ratios [][]float64) Poo
 	rows := differences
 	if r := stats.GeometricMean(means(ratios), x.confidence); r.Why != stats.NotFinite {
 		p.Ratio = &r.Interval
-		if m.Judged == metric.ByRatio && r.P != nil {
+		if (m.Judged == metric.ByRatio || x.ratiosOnly) && r.P != nil {
 			p.P, p.OnRatio, p.test, rows = r.P, true, r, ratios
+		}
+	}
+	if x.ratiosOnly {
+		if p.Difference = nil; !p.OnRatio {
+			p.P, p.test = nil, stats.Result{}
 		}
 	}
 	if p.test.Why == stats.NoSpread {

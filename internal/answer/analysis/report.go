@@ -37,8 +37,11 @@ type Report struct {
 	Baseline    map[string]any `json:"baseline"`
 	Setup       Setup          `json:"setup"`
 	Count       Count          `json:"count"`
-	// Order of the trials if it was not random within each block: balanced, turns, once.
+	// Order of the trials if it was not random within each block: balanced, turns, once, interleaved, together.
 	Order string `json:"order,omitempty"`
+	// RatiosOnly: treatments were loaded at once, each with a part of the rate (order together). Metrics are those of
+	// treatments that competed with one another, so that comparisons have ratios and no differences.
+	RatiosOnly bool `json:"ratios_only,omitempty"`
 	// Families are the numbers of tests, by [Family]. p_adjusted accounts for those of the
 	// comparison's question, or without a question for all of them.
 	Families map[Family]int `json:"families"`
@@ -164,7 +167,7 @@ type Comparison struct {
 	Control bool   `json:"control,omitempty"`
 	Metric  string `json:"metric"`
 	Unit    string `json:"unit"`
-	// Difference is treatment minus baseline, absent if no block has both; Ratio
+	// Difference is treatment minus baseline, absent if no block has both, or with ratios only; Ratio
 	// is treatment over baseline, absent if a value is not above zero.
 	Difference *stats.Interval `json:"difference,omitempty"`
 	Ratio      *stats.Interval `json:"ratio,omitempty"`

@@ -50,6 +50,8 @@ func methodFor(d *run, asked Method) (Method, error) {
 		return "", optionError("methods: paired, unpaired, as-published", "unknown method %q", asked)
 	case asked == Paired && foreign:
 		return "", optionError("leave the method out, or use unpaired", "imported runs were not interleaved: nothing pairs within blocks")
+	case asked == Unpaired && d.plan.Order == experiment.OrderTogether:
+		return "", optionError("leave the method out", "treatments were loaded at once: only their ratios within blocks have a meaning")
 	case asked == AsPublished && !slices.ContainsFunc(d.records, sampledRecord):
 		return "", optionError("leave the method out", "as-published needs imported results with sampled figures, and there are none")
 	}

@@ -86,18 +86,24 @@ func (p *Plan) AtOnce() [][]Treatment {
 // interleave puts the trials of each block into rounds, if the experiment's order requires it. A
 // trial that is alone in its group remains outside.
 func (p *Plan) interleave(e *experiment.Experiment) error {
-	if e.Order != experiment.OrderInterleaved {
+	switch e.Order {
+	case experiment.OrderInterleaved:
+		length := time.Duration(e.Slices.Length)
+		p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
+			Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
+	case experiment.OrderTogether:
+		if why := p.NotInterleaved(); why != "" { // ratios of trials that are not loaded at once are no ratios of like to like
+			return fmt.Errorf("order: together: %s", why)
+		}
+	default:
 		return nil
 	}
 	p.Order = e.Order
-	length := time.Duration(e.Slices.Length)
-	p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
-		Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
 	groups, members := p.groups(), map[group]int{}
 	for _, t := range p.Treatments {
 		g := groups[t.ID]
 		if members[g]++; members[g] > load.MaxOwners {
-			return fmt.Errorf("more than %d treatments to be compared at once: remove order: interleaved, or levels of a factor", load.MaxOwners)
+			return fmt.Errorf("more than %d treatments to be compared at once: remove order: %s, or levels of a factor", load.MaxOwners, e.Order)
 		}
 	}
 	type key struct {
@@ -135,10 +141,13 @@ const (
 	memberAllowance = 800 * time.Millisecond
 )
 
-// roundTime is the expected duration of a round.
+// roundTime is the expected duration of a round. Members that are loaded at once have the same phases.
 func (p *Plan) roundTime(e *experiment.Experiment, members int) time.Duration {
-	sliced := time.Duration(p.Slices.Warmup+p.Slices.Measure) * p.Slices.Length
-	return time.Duration(members)*(sliced+memberAllowance) + time.Duration(e.Phases.Drain) + roundAllowance
+	outside := time.Duration(members)*memberAllowance + time.Duration(e.Phases.Drain) + roundAllowance
+	if p.Slices == nil {
+		return time.Duration(e.Phases.Warmup) + time.Duration(e.Phases.Measure) + outside
+	}
+	return time.Duration(members*(p.Slices.Warmup+p.Slices.Measure))*p.Slices.Length + outside
 }
 
 // Owners returns the owner of each slice of a round, first for the warm-up, then for the measure

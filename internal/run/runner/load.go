@@ -31,7 +31,8 @@ type loadRun struct {
 	sampler    *sampler // its refresh interval sets the warm-up
 
 	generator generator.Generator
-	share     *share // of a round's schedule; nil: the load has its own
+	share     *share    // of a round's schedule; nil: the load has its own
+	fraction  *fraction // of the rate of a round's loads at once; nil: the load has all of it
 	profile   load.Profile
 	loading   *loading // nil before it is started
 	edges     edges
@@ -97,8 +98,12 @@ func (lr *loadRun) schedule() error {
 	lr.fitToRefresh()
 	lr.profile.ExpectSize, lr.profile.Seed, lr.profile.HDRPath = lr.answerSize(), lr.setup.of.Seed, hdr
 	addRequests(&lr.profile, &lr.setup.Experiment.Load, lr.deployment.Entry())
+	if lr.fraction != nil {
+		lr.fraction.apply(&lr.profile)
+	}
 	vary(&lr.profile, lr.setup.Experiment.Load.Profile)
 	switch {
+	case lr.fraction != nil:
 	case lr.share != nil:
 		lr.share.apply(&lr.profile)
 	case !needs(lr.generator).AtOnce:

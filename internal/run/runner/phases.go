@@ -95,6 +95,11 @@ func (t *trial) warmUp(ctx context.Context) error {
 	if err := t.load.begin(ctx); err != nil {
 		return err
 	}
+	return t.awaitMeasure(ctx)
+}
+
+// awaitMeasure samples until the measure phase begins.
+func (t *trial) awaitMeasure(ctx context.Context) error {
 	t.sampler.reset(t.sampler.history)
 	if err := t.sampler.list(ctx); err != nil {
 		return err

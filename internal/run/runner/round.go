@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
@@ -86,20 +87,25 @@ func (r *run) together(parent context.Context, of []plan.Trial) error {
 // incomplete warns the members of a round whose other members are recorded: the run was killed between
 // their records.
 func (rd *round) incomplete() {
-	planned := 0
-	for _, trial := range rd.run.plan.Trials {
-		if trial.Round == rd.members[0].setup.of.Round {
-			planned++
-		}
-	}
+	planned := rd.planned()
 	if planned == len(rd.members) {
 		return
 	}
 	for _, t := range rd.members {
 		t.journal.warn(result.Warning{Code: "round-incomplete", Metrics: cpus,
-			Message: fmt.Sprintf("%d of the %d trials of its round were recorded before a kill, and this one ran later: it shares no slices with them", planned-len(rd.members), planned),
+			Message: fmt.Sprintf("%d of the %d trials of its round were recorded before a kill, and this one ran later, without them", planned-len(rd.members), planned),
 			Hint:    "differences of this block have the noise of trials one after another; more blocks make up for it"})
 	}
+}
+
+// planned is the number of trials of the round in the plan.
+func (rd *round) planned() (n int) {
+	for _, trial := range rd.run.plan.Trials {
+		if trial.Round == rd.members[0].setup.of.Round {
+			n++
+		}
+	}
+	return n
 }
 
 // each calls do for the members, all at the same time.
@@ -120,22 +126,33 @@ const (
 	together           // as one
 )
 
-// phasesOfRounds has a row for each phase that members do not go through in turn.
-var phasesOfRounds = map[string]struct {
+// passage is how the members go through one phase.
+type passage struct {
 	at at
 	do func(*round, context.Context) // together
-}{
-	"settle":  {at: atOnce},
-	"warm-up": {together, (*round).warmUp},
-	"measure": {together, (*round).measure},
-	"drain":   {at: atOnce},
+}
+
+// phasesOfRounds has a row for each phase that members do not go through in turn, by the order of trials.
+var phasesOfRounds = map[string]map[string]passage{
+	experiment.OrderInterleaved: {
+		"settle":  {at: atOnce},
+		"warm-up": {together, (*round).warmUp},
+		"measure": {together, (*round).measure},
+		"drain":   {at: atOnce},
+	},
+	experiment.OrderTogether: {
+		"settle":  {at: atOnce},
+		"warm-up": {together, (*round).warmUpAtOnce},
+		"measure": {at: atOnce},
+		"drain":   {at: atOnce},
+	},
 }
 
 // walk runs the phases of all members. A member that failed goes on with the phases marked always;
 // the others go on without it.
 func (rd *round) walk(ctx context.Context) {
 	for _, p := range workflow {
-		switch how := phasesOfRounds[p.name]; how.at {
+		switch how := phasesOfRounds[rd.run.plan.Order][p.name]; how.at {
 		case inTurn:
 			if p.always && ctx.Err() == nil {
 				// The records of a round are written together, or none is.
@@ -200,13 +217,7 @@ func (rd *round) warmUp(ctx context.Context) {
 		members: len(members),
 		table:   load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
 	}
-	// The processes start one after another and open their connections before the schedule.
-	lead := n * rd.run.Timing.Lead
-	for _, t := range members {
-		t.outcome = t.prepareLoad(ctx)
-		lead += time.Duration(t.setup.treatment.Levels.Connections) * time.Millisecond
-	}
-	common.start = time.Now().Add(lead)
+	common.start = rd.prepareLoads(ctx, members)
 	for i, t := range members {
 		own := common
 		own.own = i
@@ -225,6 +236,17 @@ func (rd *round) warmUp(ctx context.Context) {
 			t.outcome = err
 		}
 	}
+}
+
+// prepareLoads prepares the loads of members, and returns the start of their schedule. The processes start one
+// after another and open their connections before it.
+func (rd *round) prepareLoads(ctx context.Context, members []*trial) time.Time {
+	lead := time.Duration(len(members)) * rd.run.Timing.Lead
+	for _, t := range members {
+		t.outcome = t.prepareLoad(ctx)
+		lead += time.Duration(t.setup.treatment.Levels.Connections) * time.Millisecond
+	}
+	return time.Now().Add(lead)
 }
 
 // remoteListLead is the time from the listing of a trial's tasks to the measure phase for tasks on other machines.

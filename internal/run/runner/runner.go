@@ -182,7 +182,7 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 
 // trials runs the trials of a round, or one trial.
 func (r *run) trials(ctx context.Context, trials []plan.Trial) error {
-	if trials[0].Round == 0 || r.plan.Slices == nil {
+	if trials[0].Round == 0 || r.plan.Slices == nil && r.plan.Order != experiment.OrderTogether {
 		return r.one(ctx, trials[0])
 	}
 	return r.together(ctx, trials)

@@ -3,6 +3,7 @@ package live
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -40,6 +41,9 @@ func HeadlineOf(r *analysis.Report) *Headline {
 		}
 		m := words.Metrics[i]
 		for j, c := range r.Comparisons {
+			if c.Metric == name && r.RatiosOnly && c.Ratio != nil {
+				h.Of[c.Treatment] = ratioOf(c, words.Comparisons[j])
+			}
 			if c.Metric != name || c.Difference == nil {
 				continue
 			}
@@ -51,7 +55,9 @@ func HeadlineOf(r *analysis.Report) *Headline {
 			h.Of[c.Treatment] = d
 		}
 		if len(h.Of) > 0 {
-			h.Title, h.Unit = m.Title, m.Unit
+			if h.Title, h.Unit = m.Title, m.Unit; r.RatiosOnly {
+				h.Unit = "%"
+			}
 			return h
 		}
 	}
@@ -77,3 +83,12 @@ func (b *Board) Answer(h *Headline) {
 
 // ofUnfinished are warnings that every run has before its end.
 var ofUnfinished = map[string]bool{"missing-trials": true, "few-trials": true}
+
+// ratioOf is a ratio less one, in percent: treatments that are loaded at once have no differences.
+func ratioOf(c analysis.Comparison, w report.ComparisonWords) Difference {
+	d := Difference{Text: strings.TrimSpace(w.Ratio + " " + w.RatioInterval), Verdict: w.Verdict, Estimate: 100 * (c.Ratio.Estimate - 1), Control: c.Control, Low: math.NaN(), High: math.NaN()}
+	if c.Ratio.Known() {
+		d.Low, d.High = 100*(*c.Ratio.Low-1), 100*(*c.Ratio.High-1)
+	}
+	return d
+}

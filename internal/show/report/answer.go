@@ -63,7 +63,7 @@ func Answer(r *analysis.Report) []string {
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("%d more are below.", more))
 	}
-	if len(compared) == 1 {
+	if len(compared) == 1 && !r.RatiosOnly {
 		if s := v.effectAnswer(compared[0]); s != "" {
 			lines = append(lines, s)
 		}
@@ -118,6 +118,9 @@ func (v view) costAnswer(tr analysis.Treatment) string {
 }
 
 func (v view) costSentence(subject, base string, verdict analysis.Verdict, difference, ratio *stats.Interval) string {
+	if v.r.RatiosOnly {
+		return v.ratioSentence(subject, base, verdict, ratio)
+	}
 	if difference == nil || verdict == analysis.Insufficient {
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
 	}
@@ -136,6 +139,17 @@ func (v view) costSentence(subject, base string, verdict analysis.Verdict, diffe
 		s += " " + between + q.unitText()
 	}
 	return s + "."
+}
+
+// ratioSentence is the CPU of a request beside that of the baseline, where only ratios have a meaning.
+func (v view) ratioSentence(subject, base string, verdict analysis.Verdict, of *stats.Interval) string {
+	switch {
+	case of == nil || verdict == analysis.Insufficient:
+		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
+	case verdict == analysis.Higher || verdict == analysis.Lower:
+		return fmt.Sprintf("%s needs %s the CPU per request of %s %s, both loaded at once.", subject, ratio(*of), base, bounds(*of, 1, fixed))
+	}
+	return fmt.Sprintf("%s: no difference from %s in CPU per request is shown, both loaded at once: ratio %s %s.", subject, base, ratio(*of), bounds(*of, 1, fixed))
 }
 
 // subject names a treatment in a sentence: "envoy (rate 100)".
@@ -179,9 +193,8 @@ func (v view) effectAnswer(tr analysis.Treatment) string {
 // trustAnswer is what the run could show, and the share of its trials that counts.
 func (v view) trustAnswer() string {
 	var s string
-	if smallest := v.worstSmallest(); smallest > 0 {
-		q := quantityOf(answerCost)
-		s = fmt.Sprintf("Smallest difference that would show: %s%s of CPU per request. ", rough(smallest*q.scale), q.unitText())
+	if smallest := v.smallestText(); smallest != "" {
+		s = fmt.Sprintf("Smallest difference that would show: %s of CPU per request. ", smallest)
 	}
 	n := v.r.Count
 	if n.Used == n.Planned {
@@ -199,6 +212,18 @@ func (v view) worstSmallest() float64 {
 		}
 	}
 	return worst
+}
+
+// smallestText is it with its unit: "8.3 µs", or "2.1 %" where only ratios have a meaning; "" if unknown.
+func (v view) smallestText() string {
+	smallest, q := v.worstSmallest(), quantityOf(answerCost)
+	switch {
+	case smallest <= 0:
+		return ""
+	case v.r.RatiosOnly:
+		return rough(100*smallest) + " %"
+	}
+	return rough(smallest*q.scale) + q.unitText()
 }
 
 // value is a treatment's estimate of a metric.

@@ -24,7 +24,9 @@ func differencesSection(t text) {
 	if uniform {
 		each = fmt.Sprintf(", %d pairs each", n)
 	}
-	if t.imported() {
+	if t.r.RatiosOnly {
+		t.heading(fmt.Sprintf("Ratio to the baseline (loaded at once, paired within blocks%s; %s intervals)", each, t.percent()))
+	} else if t.imported() {
 		t.heading(fmt.Sprintf("Differences (unpaired, since the runs were not interleaved; %s intervals)", t.percent()))
 	} else {
 		t.heading(fmt.Sprintf("Difference to the baseline (paired within blocks%s; %s intervals)", each, t.percent()))
@@ -58,7 +60,7 @@ func differencesSection(t text) {
 			table.group("  nothing to compare")
 		}
 	}
-	t.tableAt(table.columns(t.o, uniform), 1, "")
+	t.tableAt(table.columns(t.o, uniform, t.r.RatiosOnly), 1, "")
 	if hidden > 0 {
 		t.line("")
 		t.prose(fmt.Sprintf("%d more %s not shown here: see --all.", hidden, plural(hidden, "comparison")))
@@ -154,11 +156,14 @@ func (d *differenceTable) pooled(t text, q analysis.Question) {
 			continue
 		}
 		p := q.Pooled[i]
-		if p.Difference == nil || !p.Difference.Known() && p.Difference.Estimate == 0 {
+		if t.nothing(p.Difference, p.Ratio) {
 			continue
 		}
 		u := quantityOf(name)
-		rat, ratInterval := none, ""
+		value, interval, rat, ratInterval := unknown, "", none, ""
+		if p.Difference != nil {
+			value, interval = difference(*p.Difference, u.scale)+u.unitText(), bounds(*p.Difference, u.scale, signed)
+		}
 		if p.Ratio != nil {
 			rat, ratInterval = ratio(*p.Ratio), bounds(*p.Ratio, 1, fixed)
 		}
@@ -169,7 +174,7 @@ func (d *differenceTable) pooled(t text, q analysis.Question) {
 		if h := p.Heterogeneity; h != nil && *h < 1-t.r.Confidence {
 			words += fmt.Sprintf("; differs between levels (p %s)", pValue(*h))
 		}
-		d.row("  "+u.name, difference(*p.Difference, u.scale)+u.unitText(), bounds(*p.Difference, u.scale, signed), rat, ratInterval, fmt.Sprint(p.N), words)
+		d.row("  "+u.name, value, interval, rat, ratInterval, fmt.Sprint(p.N), words)
 	}
 }
 
@@ -181,7 +186,7 @@ func (v view) questionWords(q analysis.Question) string {
 
 // columns ends with the verdict if all fit. On a narrow terminal the verdict
 // precedes the ratio, and only --all and JSON have the ratio's interval.
-func (d *differenceTable) columns(o Options, uniform bool) []column {
+func (d *differenceTable) columns(o Options, uniform, ratiosOnly bool) []column {
 	labels := []column{{heads: []string{""}, cells: d.names, left: true}}
 	values := []column{{heads: []string{"difference"}, cells: d.values}, {heads: []string{"interval"}, cells: d.intervals}}
 	ratio := []column{{heads: []string{"ratio"}, cells: d.ratios}}
@@ -190,6 +195,9 @@ func (d *differenceTable) columns(o Options, uniform bool) []column {
 	var pairs []column
 	if !uniform {
 		pairs = []column{{heads: []string{"pairs"}, cells: d.pairs}}
+	}
+	if ratiosOnly {
+		return slices.Concat(labels, ratio, ratioInterval, pairs, verdict)
 	}
 	all := slices.Concat(values, ratio, ratioInterval, pairs, verdict)
 	if fitting(labels, all, o.Width) < len(all) {

@@ -31,15 +31,23 @@ func floorSection(t text) {
 		if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
 			name += " " + mark
 		}
+		if t.r.RatiosOnly {
+			row(name, ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed))
+			continue
+		}
 		row(name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed))
 	}
 	if len(names) == 0 {
 		t.line("  no difference at all")
 		return
 	}
+	what := "difference"
+	if t.r.RatiosOnly {
+		what = "ratio"
+	}
 	t.tableAt([]column{
 		{heads: []string{""}, cells: names, left: true},
-		{heads: []string{"difference"}, cells: values},
+		{heads: []string{what}, cells: values},
 		{heads: []string{"interval"}, cells: intervals},
 	}, 1, "")
 }
@@ -52,7 +60,7 @@ func floorComparisons(t text) []analysis.Comparison {
 			continue
 		}
 		for _, c := range t.comparisons(tr.ID) {
-			if c.Difference != nil {
+			if c.Difference != nil || t.r.RatiosOnly {
 				cs = append(cs, c)
 			}
 		}

@@ -65,6 +65,8 @@ func orderWords(order string, seed uint64) string {
 		return "in random order, one mesh after another within each block"
 	case experiment.OrderInterleaved:
 		return "interleaved: the treatments of a comparison at once, the load in time slices between them"
+	case experiment.OrderTogether:
+		return "deployed and loaded at once, each with its part of the rate: only ratios"
 	case experiment.OrderOnce:
 		return "in random order within each mesh, one mesh after another over all blocks"
 	}

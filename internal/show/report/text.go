@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -103,10 +104,18 @@ func place(name string) int {
 // shows reports whether the differences list c: the metrics shown without --all, or all of
 // them with it, and never zero against zero.
 func (v view) shows(c analysis.Comparison) bool {
-	if c.Difference != nil && !c.Difference.Known() && c.Difference.Estimate == 0 {
+	if v.nothing(c.Difference, c.Ratio) {
 		return false
 	}
 	return v.o.All || slices.Contains(shownMetrics, c.Metric)
+}
+
+// nothing reports whether a comparison has nothing to show: zero against zero, or no ratio where only ratios count.
+func (v view) nothing(difference, ratio *stats.Interval) bool {
+	if v.r.RatiosOnly {
+		return ratio == nil
+	}
+	return difference != nil && !difference.Known() && difference.Estimate == 0
 }
 
 // pairs is the number of pairs of the comparisons shown; uniform reports whether

@@ -46,7 +46,11 @@ func treatmentsSection(t text) {
 		publishedTable(t)
 		return
 	}
-	t.heading(fmt.Sprintf("Cost of each treatment (mean of n trials ± half of the %s interval)", t.percent()))
+	what := "Cost of each treatment"
+	if t.r.RatiosOnly {
+		what = "Each treatment while loaded at once with the others, which is not its cost alone"
+	}
+	t.heading(fmt.Sprintf("%s (mean of n trials ± half of the %s interval)", what, t.percent()))
 	columns := append(t.label.columns(t.r.Treatments), countColumn(t.r.Treatments))
 	labels := len(columns)
 	for _, name := range t.treatmentColumns() {

@@ -112,18 +112,14 @@ func Header(r *analysis.Report) []string {
 }
 
 // SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs"; "" if unknown.
-func SmallestShown(r *analysis.Report) string {
-	smallest := view{r: r}.worstSmallest()
-	if smallest <= 0 {
-		return ""
-	}
-	q := quantityOf(answerCost)
-	return rough(smallest*q.scale) + q.unitText()
-}
+func SmallestShown(r *analysis.Report) string { return view{r: r}.smallestText() }
 
 // FloorWords is the difference of the A/A pair of the baseline in CPU: "+0.2 µs [-1.0, +1.5]"; "" without one.
 func FloorWords(r *analysis.Report) string {
 	for _, f := range r.Floor {
+		if f.Metric == answerCost && f.Ratio != nil && r.RatiosOnly {
+			return strings.TrimSpace(ratio(*f.Ratio) + " " + bounds(*f.Ratio, 1, fixed))
+		}
 		if f.Metric == answerCost && f.Difference != nil {
 			q := quantityOf(answerCost)
 			return strings.TrimSpace(fmt.Sprintf("%s%s %s", difference(*f.Difference, q.scale), q.unitText(), bounds(*f.Difference, q.scale, signed)))

@@ -32,6 +32,8 @@ type Study struct {
 	// Warmup and Measure are whole seconds, Rate requests/s.
 	Warmup, Measure int
 	Rate            int
+	// Order is the plan's; empty: random.
+	Order string
 	// Until is the plan's, from 6 blocks on.
 	Until string
 	// Platform of the environment; empty: this machine.
@@ -120,7 +122,7 @@ func Environment() result.Environment {
 
 // Plan returns the study's plan: each block has a different order.
 func (s Study) Plan() *plan.Plan {
-	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name, Seed: s.Seed, Blocks: s.Blocks}
+	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name, Seed: s.Seed, Blocks: s.Blocks, Order: s.Order}
 	if s.Until != "" {
 		p.MinBlocks, p.Until = 6, s.Until
 	}

@@ -43,35 +43,38 @@ globalThis.tareFigures = function (Plot, content) {
 
   // 1. differences -------------------------------------------------------------------------------
   function differences() {
-    const rows = [], panels = [];
+    const rows = [], panels = [], only = !!report.ratios_only;
+    // Treatments that were loaded at once have only ratios: they are drawn in percent of the baseline.
+    const of = (x) => (!only ? x?.difference : x?.ratio && { estimate: x.ratio.estimate - 1, low: x.ratio.low - 1, high: x.ratio.high - 1 });
     for (const metric of words.shown) {
       const m = metrics.get(metric);
       if (!m) continue;
-      const data = [];
+      const data = [], unit = only ? "%" : m.unit, k = only ? 100 : m.scale;
       report.comparisons.forEach((c, i) => {
-        if (c.metric !== metric || c.control || !c.difference) return;
-        if (c.difference.estimate === 0 && !known(c.difference.low)) return; // zero against zero
-        const w = words.comparisons[i], k = m.scale;
-        const floor = report.floor.find((f) => f.metric === metric && f.difference && treatments.get(f.treatment)?.baseline === c.baseline);
+        const by = of(c);
+        if (c.metric !== metric || c.control || !by) return;
+        if (by.estimate === 0 && !known(by.low)) return; // zero against zero
+        const w = words.comparisons[i];
+        const noise = of(report.floor.find((f) => f.metric === metric && of(f) && treatments.get(f.treatment)?.baseline === c.baseline));
         data.push({
-          row: c.treatment, left: name(c.treatment), right: `${w.difference} ${w.interval}`.trim(),
-          estimate: c.difference.estimate * k, low: c.difference.low * k, high: c.difference.high * k,
-          noiseLow: floor?.difference.low * k, noiseHigh: floor?.difference.high * k,
+          row: c.treatment, left: name(c.treatment), right: (only ? `${w.ratio} ${w.ratioInterval}` : `${w.difference} ${w.interval}`).trim(),
+          estimate: by.estimate * k, low: by.low * k, high: by.high * k,
+          noiseLow: noise?.low * k, noiseHigh: noise?.high * k,
           note: c.verdict === "higher" || c.verdict === "lower" ? "" : c.verdict,
           shown: c.verdict === "higher" || c.verdict === "lower",
-          tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${w.difference} ${w.interval}\n${w.ratio === "–" ? "" : `ratio ${w.ratio} ${w.ratioInterval}\n`}${w.verdict}`,
+          tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${only ? "" : `${w.difference} ${w.interval}\n`}${w.ratio === "–" ? "" : `ratio ${w.ratio} ${w.ratioInterval}\n`}${w.verdict}`,
         });
         const d = data[data.length - 1];
-        rows.push([name(c.treatment), words.against[c.treatment] ?? name(c.baseline), m.title, m.unit, d.estimate, d.low, d.high, c.ratio?.estimate, c.ratio?.low, c.ratio?.high, w.verdict, d.noiseLow, d.noiseHigh]);
+        rows.push([name(c.treatment), words.against[c.treatment] ?? name(c.baseline), m.title, unit, d.estimate, d.low, d.high, c.ratio?.estimate, c.ratio?.low, c.ratio?.high, w.verdict, d.noiseLow, d.noiseHigh]);
       });
       if (!data.length) continue;
       const noise = data.filter((d) => known(d.noiseLow));
       panels.push({
-        title: titled(m),
+        title: only ? m.title : titled(m),
         about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
         plot: (width) => ({
           ...base, width, height: rowsHigh(data.length),
-          x: { label: m.unit ? `difference (${m.unit})` : "difference", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
+          x: { label: only ? "difference (% of the baseline)" : unit ? `difference (${unit})` : "difference", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
           y: rowAxis(data), symbol: { legend: false },
           marks: [
             Plot.barX(noise, { y: "row", x1: "noiseLow", x2: "noiseHigh", insetTop: 21, fill: color("noise"), className: "mark-noise" }),
@@ -86,7 +89,7 @@ globalThis.tareFigures = function (Plot, content) {
     }
     return {
       id: "differences", title: "What it adds: difference to the baseline",
-      caption: `${report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown after adjustment. ` +
+      caption: `${only ? "Treatments were loaded at once, so that only ratios count. " : ""}${only ? "Mean of the ratios within blocks" : report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown after adjustment. ` +
         (report.floor.length ? "Grey band: the A/A pair, the baseline against itself." : "The run has no A/A pair."),
       columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "A/A low", "A/A high"],
       rows, panels,
@@ -152,6 +155,7 @@ globalThis.tareFigures = function (Plot, content) {
 
   // 2. bill --------------------------------------------------------------------------------------
   function bill() {
+    if (report.ratios_only) return null; // nothing to add up
     const rows = [];
     const panelOf = (prefix, heading) => {
       const total = metrics.get(prefix + "/total");
