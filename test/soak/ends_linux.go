@@ -44,9 +44,14 @@ func (a Attempt) expects() []int {
 	return []int{0, 3, 130}
 }
 
+// checked reports whether tare ended because a signal of the soak killed a version check, and named that signal.
+func (r *running) checked(stderr string) bool {
+	return r.check != "" && strings.Contains(stderr, "--version: killed by "+r.check)
+}
+
 // end keeps an exit that its disturbance does not explain. Without a disturbance it is a violation.
 func (r *running) end(number int, a Attempt, code int, state, stderr string, took time.Duration) {
-	if slices.Contains(a.expects(), code) || r.interrupted && code == 130 {
+	if slices.Contains(a.expects(), code) || r.interrupted && code == 130 || code == 1 && r.checked(stderr) {
 		return
 	}
 	e := End{Strand: r.number, Case: r.of.Number, Attempt: number, Disturbance: a.name(), State: state, Seconds: took.Seconds(),

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +24,9 @@ type process struct {
 func (p process) String() string {
 	return fmt.Sprintf("%d %.200s", p.pid, strings.Join(p.command, " "))
 }
+
+// check reports whether a process only prints its version: tare does not start without it.
+func (p process) check() bool { return slices.Contains(p.command, "--version") }
 
 // is reports whether a process is one of a victim's.
 func (p process) is(v Victim) bool {

@@ -87,6 +87,30 @@ func TestUnexplainedEnd(t *testing.T) {
 	}
 }
 
+// A killed version check ends tare. Only a message that names the signal explains it.
+func TestKilledVersionCheck(t *testing.T) {
+	if p := (process{1, []string{"/x/envoy", "--version"}}); !p.check() || !p.is(Proxy) {
+		t.Error(p)
+	}
+	if p := (process{1, []string{"/x/envoy", "-c", "/y"}}); p.check() {
+		t.Error(p)
+	}
+	for _, test := range []struct {
+		signal, stderr string
+		ends           int
+	}{
+		{"SIGTERM", "tare: run /x/envoy --version: killed by SIGTERM\n", 0},
+		{"SIGTERM", "tare: run /x/envoy --version: killed by SIGKILL\n", 1},
+		{"", "tare: run /x/envoy --version: killed by SIGTERM\n", 1},
+	} {
+		r := &running{strand: &strand{world: world{work: t.TempDir()}}, outcome: newOutcome(1, 2), dir: "case-2", check: test.signal}
+		r.end(1, Attempt{Kills: []Kill{{Victim: Proxy}}}, 1, "exit status 1", test.stderr, time.Second)
+		if len(r.outcome.Ends) != test.ends {
+			t.Errorf("%+v: %+v", test, r.outcome.Ends)
+		}
+	}
+}
+
 // A leak is a slope above zero, noise without one is not.
 func TestGrowth(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))

@@ -159,6 +159,8 @@ type running struct {
 	file, dir string
 	hits      []hit
 	stderr    string // of the last attempt
+	// check is the signal that a version check got in the last attempt; empty: none.
+	check string
 	// interrupted: the soak itself ended the attempt, at the end of its time.
 	interrupted bool
 }
@@ -188,7 +190,7 @@ func (r *running) attempt(number int, a Attempt, stop time.Time) {
 	cmd.WaitDelay = verifying
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	r.interrupted = false
+	r.interrupted, r.check = false, ""
 	start := time.Now()
 	began := make(chan error, 1)
 	ended := make(chan struct{})
@@ -295,7 +297,12 @@ func (r *running) strike(k Kill, tare int) {
 		r.outcome.Missed++
 		return
 	}
-	r.outcome.Struck[fmt.Sprintf("%s %s", k.Victim, unix.SignalName(k.Signal))]++
+	victim := string(k.Victim)
+	if p.check() {
+		victim = "version check"
+		r.check = unix.SignalName(k.Signal)
+	}
+	r.outcome.Struck[fmt.Sprintf("%s %s", victim, unix.SignalName(k.Signal))]++
 	r.hits = append(r.hits, hit{time.Now(), k.Victim})
 }
 
@@ -432,7 +439,7 @@ func (s *strand) long(blocks int) {
 	for ; n == 1 || time.Now().Before(s.end) && n < maxKept; n++ {
 		earlier := r.outcome.Samples
 		r.outcome.Samples = nil // of this process
-		if r.attempt(n, c.Attempts[0], s.end); time.Now().Before(s.end) {
+		if r.attempt(n, c.Attempts[0], s.end); time.Now().Before(s.end) && !r.checked(r.stderr) {
 			r.outcome.violate(n, "ended early", r.stderr)
 		}
 		if len(earlier) > len(r.outcome.Samples) {

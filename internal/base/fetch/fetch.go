@@ -20,7 +20,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -137,7 +136,7 @@ func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 	if path := os.Getenv(p.Env); path != "" && !p.chosen {
 		f, err := p.try(ctx, path, "$"+p.Env)
 		if err != nil {
-			return Found{}, hint.Wrap(fmt.Errorf("%s=%s: %w", p.Env, path, err), startHint("set "+p.Env+" to a program that runs, or unset it"))
+			return Found{}, hint.Wrap(fmt.Errorf("%s=%s: %w", p.Env, path, err), startHint(err, "set "+p.Env+" to a program that runs, or unset it"))
 		}
 		return f, nil
 	}
@@ -211,9 +210,10 @@ const runTimeout = 2 * time.Minute
 func (p Program) run(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("run %s --version: %w%s", path, err, quoted(out))
+		return "", fmt.Errorf("run %s --version: %w%s", path, ended(ctx, cmd, err), quoted(out))
 	}
 	m := p.Banner.FindSubmatch(out)
 	if m == nil {
@@ -254,7 +254,7 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), foreignHint(p))
 	}
 	if f.Path != "" { // the same program would be downloaded again
-		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: the program in the cache does not run: %w", p.Name, p.Version, err), notRunningHint(p))
+		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: the program in the cache does not run: %w", p.Name, p.Version, err), notRunningHint(p, err))
 	}
 	if opts.Offline {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it downloads it; or "+p.instead())
@@ -278,28 +278,15 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	}
 	if f, err = slot.find(ctx, "download"); err != nil {
 		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: the downloaded program does not run: %w", p.Name, p.Version, err),
-			notRunningHint(p))
+			notRunningHint(p, err))
 	}
 	return f, nil
 }
 
 // notRunningHint is for a program with the pinned content that does not run here.
-func notRunningHint(p Program) string {
-	return startHint("it needs Linux with glibc 2.31 or later; set " + p.Env + " to a program that runs here")
+func notRunningHint(p Program, err error) string {
+	return startHint(err, "it needs Linux with glibc 2.31 or later; set "+p.Env+" to a program that runs here")
 }
-
-// startHint is the hint for a program that does not run: the limit of the address space if there is one, as Envoy
-// reserves some before it prints its version, or else another.
-func startHint(otherwise string) string {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err == nil && limit.Cur < maxAddressSpace {
-		return fmt.Sprintf("the address space of this process is limited to %d MiB (RLIMIT_AS), less than the program may need: raise it (ulimit -v unlimited)", limit.Cur>>20)
-	}
-	return otherwise
-}
-
-// maxAddressSpace is a limit that no pinned program reaches, in bytes. Envoy reserves a few GiB.
-const maxAddressSpace = 64 << 30
 
 func foreignHint(p Program) string {
 	return "remove it, set XDG_CACHE_HOME to a directory of your own, or set " + p.Env

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
@@ -220,6 +221,38 @@ func TestAddressSpaceLimit(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestNoDownload") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A program that a signal killed is named with the signal, and not as one for another system.
+func TestKilledBySignal(t *testing.T) {
+	for name, want := range map[string]string{"KILL": "want of memory", "SEGV": "start again", "XCPU": "RLIMIT_CPU"} {
+		path := filepath.Join(t.TempDir(), "proxy")
+		write(t, path, "#!/bin/sh\nkill -"+name+" $$\n", 0o755)
+		t.Setenv("TARE_TEST_PROXY", path)
+		_, err := proxy(nil).Find(t.Context(), options(t, t.TempDir()))
+		expect(t, err, "--version: killed by SIG"+name, want)
+	}
+}
+
+// An interrupt during the check is an interrupt, and not a killed program.
+func TestInterruptedCheck(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "proxy")
+	write(t, path, "#!/bin/sh\n: >"+dir+"/started\nexec sleep 60\n", 0o755)
+	t.Setenv("TARE_TEST_PROXY", path)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(dir + "/started"); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if _, err := proxy(nil).Find(ctx, options(t, t.TempDir())); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "SIGKILL") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -92,7 +92,7 @@ func At(ctx context.Context, name, path string) (Found, error) {
 		if p.Name == name {
 			f, err := p.try(ctx, at, "path")
 			if err != nil {
-				err = hint.Wrap(err, startHint("correct the path, or the program"))
+				err = hint.Wrap(err, startHint(err, "correct the path, or the program"))
 			}
 			return f, err
 		}

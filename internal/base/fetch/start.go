@@ -1,0 +1,60 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// killed is the end of a program by a signal.
+type killed struct{ by syscall.Signal }
+
+func (k killed) Error() string { return "killed by " + unix.SignalName(k.by) }
+
+// ended returns why a program failed. Its own limit of time and an interrupt come before the SIGKILL that they send.
+func ended(ctx context.Context, cmd *exec.Cmd, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("no end within %v: %w", runTimeout, ctx.Err())
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case cmd.ProcessState == nil:
+		return err
+	}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return killed{status.Signal()}
+	}
+	return err
+}
+
+// startHint is the hint for a program that does not run: the limit of the address space if there is one, as Envoy
+// reserves some before it prints its version, or the meaning of the signal that killed it, or else another.
+func startHint(err error, otherwise string) string {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err == nil && limit.Cur < maxAddressSpace {
+		return fmt.Sprintf("the address space of this process is limited to %d MiB (RLIMIT_AS), less than the program may need: raise it (ulimit -v unlimited)", limit.Cur>>20)
+	}
+	var k killed
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the machine is very busy, or the program hangs: start again when it is quieter"
+	case !errors.As(err, &k):
+		return otherwise
+	case signalHints[k.by] != "":
+		return signalHints[k.by]
+	}
+	return "another process ended it, or it crashed: start again"
+}
+
+var signalHints = map[syscall.Signal]string{
+	syscall.SIGKILL: "the kernel ended it for want of memory (dmesg and the memory limit of the container show it), or another process did: free memory, or start again",
+	syscall.SIGXCPU: "the CPU time of this process is limited (RLIMIT_CPU): raise it (ulimit -t unlimited)",
+	syscall.SIGILL:  "the program needs an instruction that this processor lacks: use one built for it",
+}
+
+// maxAddressSpace is a limit that no pinned program reaches, in bytes. Envoy reserves a few GiB.
+const maxAddressSpace = 64 << 30
