@@ -49,9 +49,14 @@ func (r *running) checked(stderr string) bool {
 	return r.check != "" && strings.Contains(stderr, "--version: killed by "+r.check)
 }
 
+// refused reports whether tare refused the experiment because of the limit of descriptors, before anything began.
+func (a Attempt) refused(code int, stderr string) bool {
+	return code == 2 && a.Limit.Of == Descriptors && strings.Contains(stderr, "files that a process may open")
+}
+
 // end keeps an exit that its disturbance does not explain. Without a disturbance it is a violation.
 func (r *running) end(number int, a Attempt, code int, state, stderr string, took time.Duration) {
-	if slices.Contains(a.expects(), code) || r.interrupted && code == 130 || code == 1 && r.checked(stderr) {
+	if slices.Contains(a.expects(), code) || r.interrupted && code == 130 || code == 1 && r.checked(stderr) || a.refused(code, stderr) {
 		return
 	}
 	e := End{Strand: r.number, Case: r.of.Number, Attempt: number, Disturbance: a.name(), State: state, Seconds: took.Seconds(),

@@ -111,6 +111,15 @@ func TestKilledVersionCheck(t *testing.T) {
 	}
 }
 
+// Too few descriptors for the experiment are a mistake in its file, and nothing else is.
+func TestRefusedForDescriptors(t *testing.T) {
+	const why = "tare: factors.connections[0]: 6 connections and 32 other files are more than the 11 files that a process may open"
+	few := Attempt{Limit: Limit{Of: Descriptors, Size: 11}}
+	if !few.refused(2, why) || few.refused(2, "tare: x") || few.refused(1, why) || (Attempt{}).refused(2, why) {
+		t.Error("classified otherwise")
+	}
+}
+
 // A leak is a slope above zero, noise without one is not.
 func TestGrowth(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))

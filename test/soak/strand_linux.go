@@ -336,7 +336,7 @@ func (r *running) judge(number int, a Attempt, code int, stderr string) {
 			break
 		}
 	}
-	if !allowed[code] && !(killed && code == -1) {
+	if !allowed[code] && !(killed && code == -1) && !a.refused(code, stderr) {
 		o.violate(number, "exit code", fmt.Sprintf("%d of an attempt with %s\n%s", code, a.name(), stderr))
 	}
 	if code == 1 && !strings.Contains(stderr, "tare: ") {
