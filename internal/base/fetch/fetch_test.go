@@ -226,7 +226,7 @@ func TestAddressSpaceLimit(t *testing.T) {
 
 // A program that a signal killed is named with the signal, and not as one for another system.
 func TestKilledBySignal(t *testing.T) {
-	for name, want := range map[string]string{"KILL": "want of memory", "SEGV": "start again", "XCPU": "RLIMIT_CPU"} {
+	for name, want := range map[string]string{"KILL": "out-of-memory killer", "SEGV": "start again", "XCPU": "RLIMIT_CPU"} {
 		path := filepath.Join(t.TempDir(), "proxy")
 		write(t, path, "#!/bin/sh\nkill -"+name+" $$\n", 0o755)
 		t.Setenv("TARE_TEST_PROXY", path)

@@ -31,8 +31,8 @@ func ended(ctx context.Context, cmd *exec.Cmd, err error) error {
 	return err
 }
 
-// startHint is the hint for a program that does not run: the limit of the address space if there is one, as Envoy
-// reserves some before it prints its version, or the meaning of the signal that killed it, or else another.
+// startHint is the hint for a program that does not run: the limit of the address space if there is one, the meaning of
+// the signal that killed it, or else another. Envoy reserves address space before it prints its version.
 func startHint(err error, otherwise string) string {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err == nil && limit.Cur < maxAddressSpace {
@@ -51,7 +51,7 @@ func startHint(err error, otherwise string) string {
 }
 
 var signalHints = map[syscall.Signal]string{
-	syscall.SIGKILL: "the kernel ended it for want of memory (dmesg and the memory limit of the container show it), or another process did: free memory, or start again",
+	syscall.SIGKILL: "the out-of-memory killer or another process ended it: look into dmesg, raise the memory limit, or start again",
 	syscall.SIGXCPU: "the CPU time of this process is limited (RLIMIT_CPU): raise it (ulimit -t unlimited)",
 	syscall.SIGILL:  "the program needs an instruction that this processor lacks: use one built for it",
 }

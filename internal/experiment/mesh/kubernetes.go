@@ -3,6 +3,7 @@ package mesh
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -179,6 +180,8 @@ type Proxy struct {
 	Archive []Ask `yaml:"archive,omitempty" json:"archive,omitempty"`
 	// Counters verify that traffic goes through it. Of the counters with the same Proves and Direction, one must grow in each pod.
 	Counters []Counter `yaml:"counters,omitempty" json:"counters,omitempty"`
+	// Connections are counters of a proxy that workloads share, for the conservation of requests.
+	Connections []Counter `yaml:"connections,omitempty" json:"connections,omitempty"`
 }
 
 // Ask is a request to a port of a pod, over a port-forward.
@@ -216,6 +219,19 @@ type Counter struct {
 	Except map[string]string `yaml:"except,omitempty" json:"except,omitempty"`
 	// Direction of the counted requests; default inbound. A pod without inbound requests is verified by its outbound ones.
 	Direction string `yaml:"direction,omitempty" json:"direction,omitempty"`
+	// Workload and Namespace are the labels with the name and the namespace of the workload, in connections.
+	Workload  string `yaml:"workload,omitempty" json:"workload,omitempty"`
+	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
+// Of returns the counter of one workload.
+func (c Counter) Of(namespace, workload string) Counter {
+	c.Labels = maps.Clone(c.Labels)
+	if c.Labels == nil {
+		c.Labels = map[string]string{}
+	}
+	c.Labels[c.Namespace], c.Labels[c.Workload] = namespace, workload
+	return c
 }
 
 // Way returns the direction of the counted requests.

@@ -114,12 +114,25 @@ func (v trafficPart) proxy(here string, p Proxy, d Definition) (proves map[strin
 	for j, c := range p.Counters {
 		counter := fmt.Sprintf("%s.counters[%d]", here, j)
 		v.oneOf(counter+".proves", c.Proves, ProvesPath, ProvesL7, ProvesMTLS, ProvesTelemetry)
-		v.oneOf(counter+".direction", c.Way(), WayIn, WayOut)
-		v.required(counter+".metric", c.Metric, "add its name as the proxy shows it")
-		v.endpoint(counter, c.Port, c.Path)
+		v.counter(counter, c)
 		proves[c.Proves] = true
 	}
+	for j, c := range p.Connections {
+		counter := fmt.Sprintf("%s.connections[%d]", here, j)
+		v.counter(counter, c)
+		v.required(counter+".workload", c.Workload, "add the label with the name of the workload")
+		v.required(counter+".namespace", c.Namespace, "add the label with the namespace of the workload")
+		if p.In != InMesh {
+			v.report(counter, "found in pods of one workload, or of a namespace", "use counters")
+		}
+	}
 	return proves
+}
+
+func (v trafficPart) counter(here string, c Counter) {
+	v.oneOf(here+".direction", c.Way(), WayIn, WayOut)
+	v.required(here+".metric", c.Metric, "add its name as the proxy shows it")
+	v.endpoint(here, c.Port, c.Path)
 }
 
 func (v trafficPart) endpoint(here string, port int, path string) {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -209,6 +210,35 @@ func TestCountersOfRealProxies(t *testing.T) {
 			if best[proves] != want {
 				t.Errorf("%s: %s is %v, want %v", c.file, proves, best[proves], want)
 			}
+		}
+	}
+}
+
+// The connections of a workload in a real ztunnel: those that it opened, and those to it, also from outside the mesh.
+func TestConnectionsOfRealZtunnel(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "ztunnel.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := parseMetrics(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"istio-ambient", "istio-ambient-l4"} {
+		d, err := mesh.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, c := range d.Kubernetes.Proxies[0].Connections {
+			for _, workload := range []string{"client", "front", "back", "waypoint"} {
+				got[c.Way()+" "+workload] = sum(families, c.Of("shop", workload))
+			}
+		}
+		want := map[string]float64{"outbound client": 133, "outbound front": 32, "outbound back": 0, "outbound waypoint": 0,
+			"inbound client": 0, "inbound front": 79, "inbound back": 32, "inbound waypoint": 0}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }

@@ -225,3 +225,18 @@ func FuzzFeed(f *testing.F) {
 		}
 	})
 }
+
+// FuzzHandshake: any answer to the handshake is the one that it demands, or a failure.
+func FuzzHandshake(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"))
+	f.Add([]byte("HTTP/1.1 301 Moved\r\nLocation: /x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := testConn(t, load.WebSocket{}, []byte("hello"))
+		accepted := bytes.Contains(b, []byte(c.request.accept))
+		done, k := c.Feed(b, 1)
+		if done || k == load.FailureNone && !accepted && bytes.Contains(b, []byte("\r\n\r\n")) && bytes.HasPrefix(b, []byte("HTTP/1.1 2")) {
+			t.Errorf("%v, %v", done, k)
+		}
+	})
+}

@@ -18,6 +18,8 @@ const (
 type Rules struct {
 	// Retries: the mesh repeats failed requests, by its definition.
 	Retries bool
+	// Uncounted: no counter has the retries. Each follows a request that the called service refused, or that it never got.
+	Uncounted bool
 	// Measured is the share of the load in the measure phase, 0..1. The tolerance is a
 	// share of that part, because requests of an outside client may lie in it.
 	Measured float64
@@ -233,6 +235,19 @@ func (l *ledger) leave(e edge, failed int64) *Flow {
 	return &joint[len(joint)-1]
 }
 
+// repeated counts the requests that a service refused and a proxy may have sent it again, if no counter has them.
+func (l *ledger) repeated(from, to Flow, after []Flow) (n int64) {
+	if !l.rules.Retries || !l.rules.Uncounted || !slices.Contains(inbound, to.Point) || slices.Contains(inbound, from.Point) {
+		return 0
+	}
+	for _, f := range l.out.Flows {
+		if f.Point == Served && f.Unknown == "" && slices.ContainsFunc(after, func(a Flow) bool { return a.Service == f.Service }) {
+			n += f.Failed
+		}
+	}
+	return n
+}
+
 // chain adds an equation for each two counters in succession.
 func (l *ledger) chain(way []Flow, failed int64) {
 	for i := 1; i < len(way); i++ {
@@ -273,11 +288,12 @@ func (l *ledger) unexplained(group []string) int64 {
 func (l *ledger) add(where string, before, after []Flow, failed int64) {
 	b, a := sum(before), sum(after)
 	e := Equation{Where: where, Unit: l.unit, Expected: b.Count, Counted: a.Count, From: Sent, To: after[0].Point}
-	if len(before) > 0 {
-		e.From = before[0].Point
-	}
 	limit := l.limit(e.Expected)
 	e.Fewer, e.More = limit+failed, limit
+	if len(before) > 0 {
+		e.From = before[0].Point
+		e.More += l.repeated(before[0], after[0], after)
+	}
 	if l.unit != Requests { // a broken connection is counted on one side, or its attempt is
 		e.More += failed
 	}

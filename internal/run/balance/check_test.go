@@ -113,6 +113,38 @@ func TestWaypoint(t *testing.T) {
 	}
 }
 
+// A proxy on Kubernetes that repeats refused requests has no counter of the retries: a waypoint, a sidecar, a gateway. A
+// service has served each of them one time more. Other requests are found beside them.
+func TestUncountedRetries(t *testing.T) {
+	refused := func(n, foreign int64) map[string][]Flow {
+		back := of("back served", Tally{Count: 20_000 + n + foreign, Failed: n})
+		own := []Flow{of("load>front sent", Tally{Count: 10_000}), of("front served", Tally{Count: 10_000}), of("front>back sent", Tally{Count: 20_000}), back}
+		gateway := []Flow{of("load>front sent", Tally{Count: 20_000}), of("load>front gateway", Tally{Count: 20_000}), of("front served", back.Tally)}
+		return map[string][]Flow{
+			"waypoint": append(slices.Clone(own), of("waypoint waypoint", Tally{Count: 30_000})),
+			"sidecar":  append(slices.Clone(own), of("front outbound-sent", Tally{Count: 20_000}), of("back inbound-received", Tally{Count: back.Count})),
+			"gateway":  gateway,
+		}
+	}
+	declared := Rules{Retries: true, Uncounted: true, Measured: 1}
+	for _, test := range []struct {
+		n, foreign int64
+		rules      Rules
+		want       string
+	}{
+		{1500, 0, declared, ""},
+		{1500, 300, declared, "1800 requests appeared"},
+		{1500, 0, Rules{Uncounted: true, Measured: 1}, "1500 requests appeared"},
+		{1500, 0, Rules{Retries: true, Measured: 1}, "1500 requests appeared"},
+	} {
+		for name, flows := range refused(test.n, test.foreign) {
+			if got := Check(chain(), test.rules, flows).Message(); test.want == "" && got != "" || !strings.Contains(got, test.want) {
+				t.Errorf("%s, %+v: %q", name, test, got)
+			}
+		}
+	}
+}
+
 func TestViolations(t *testing.T) {
 	c := conserved(10_000)
 	proxies := []Point{OutReceived, OutSent, InReceived, InSent}

@@ -31,11 +31,16 @@ const (
 	Served      Point = "served"            // by the application
 	// Waypoint requests are those that the waypoints of a namespace receive, for all services together.
 	Waypoint Point = "waypoint"
+	// NodeOut and NodeIn are connections in the proxies that the pods of a node share: from the pods of a service, and to them.
+	NodeOut Point = "node-outbound"
+	NodeIn  Point = "node-inbound"
+	// Gateway requests are those of the load that the ingress gateways receive.
+	Gateway Point = "gateway"
 )
 
 var (
-	outbound = []Point{Sent, OutReceived, OutSent}
-	inbound  = []Point{InReceived, InSent, Served}
+	outbound = []Point{Sent, OutReceived, OutSent, NodeOut, Gateway}
+	inbound  = []Point{NodeIn, InReceived, InSent, Served}
 )
 
 // Unit is the thing that a counter counts.
@@ -53,7 +58,7 @@ var units = []Unit{Requests, Connections, Handshakes}
 // Place identifies a counter in the topology.
 type Place struct {
 	Service string `json:"service"`      // whose requests, application or sidecar are counted; `load` is the generator
-	Point   Point  `json:"point"`        // `sent`, `outbound-received`, `outbound-sent`, `inbound-received`, `inbound-sent`, `served`
+	Point   Point  `json:"point"`        // one of the [points](conservation.md#equations)
 	To      string `json:"to,omitempty"` // called service; absent: all of them
 	Unit    Unit   `json:"unit"`         // `request`, `connection`, `handshake`
 }

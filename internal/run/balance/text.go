@@ -11,6 +11,10 @@ func (p Place) by() string {
 	switch {
 	case p.Point == Waypoint:
 		return "the waypoint"
+	case p.Point == Gateway:
+		return "the gateway"
+	case p.Point == NodeOut || p.Point == NodeIn:
+		return "the node proxy of " + p.Service
 	case p.Point != Sent && p.Point != Served:
 		return "the sidecar of " + p.Service
 	case p.Service == LoadName:
@@ -19,10 +23,21 @@ func (p Place) by() string {
 	return "the application " + p.Service
 }
 
+// next names the proxy that a caller's requests reach first.
+func (p Place) next() string {
+	switch p.Point {
+	case Gateway:
+		return "the gateway"
+	case NodeOut:
+		return "its node proxy"
+	}
+	return "its sidecar"
+}
+
 // actions are the words for what happens at a point.
 var actions = map[Point]string{
 	Sent: "sent by", OutReceived: "received by", OutSent: "sent by", InReceived: "received by", InSent: "sent to the application by", Served: "served by",
-	Waypoint: "received by",
+	Waypoint: "received by", NodeOut: "sent by", NodeIn: "received by", Gateway: "received by",
 }
 
 // plurals of units in texts.
@@ -47,7 +62,7 @@ func between(before, after []Flow) string {
 	case before[0].by() == after[0].by():
 		return "in " + to + after[0].direction()
 	case before[0].Point == Sent:
-		return "between " + from + " and its sidecar"
+		return "between " + from + " and " + after[0].next()
 	}
 	return "between " + from + " and its application"
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -117,7 +118,7 @@ func (c *conservation) sent() []balance.Flow {
 
 func (c *conservation) rules() balance.Rules {
 	l := c.journal.record.Load
-	r := balance.Rules{Retries: c.setup.mesh.Provides.Retries, Measured: 1}
+	r := balance.Rules{Retries: c.setup.mesh.Provides.Retries, Uncounted: c.setup.Experiment.Platform.Kind == mesh.OnKubernetes, Measured: 1}
 	if l.Whole != nil && l.Whole.Sent > 0 {
 		r.Measured = float64(l.Sent) / float64(l.Whole.Sent)
 	}

@@ -58,7 +58,7 @@ func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, 
 			sidecars = append(sidecars, rc.sidecars(loadService, pod)...)
 		}
 	}
-	sidecars = append(sidecars, rc.waypoints()...)
+	sidecars = slices.Concat(sidecars, rc.waypoints(), rc.gateways(), rc.nodeProxies())
 	counts, alternatives := readEach(ctx, applications), readEach(ctx, sidecars)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the counters of requests: %w", context.Cause(ctx))
@@ -151,37 +151,6 @@ func (rc *requestCounters) sidecars(service string, pod *corev1.Pod) (reads []fu
 				return balance.Place{Service: service, Point: points[c.Way()], Unit: balance.Requests}
 			})
 		})
-	}
-	return reads
-}
-
-// outsideWaypoint is the reason why a waypoint has no equations. The mesh redirects only its own pods to waypoints.
-const outsideWaypoint = "the load is outside the mesh, and its requests may pass no waypoint"
-
-// waypoints read the proxies that have pods of their own in the namespace.
-func (rc *requestCounters) waypoints() (reads []func(context.Context) []alternative) {
-	if rc.spec.Mesh.Kubernetes == nil {
-		return nil
-	}
-	place := func(mesh.Counter) balance.Place {
-		return balance.Place{Service: balance.WaypointName, Point: balance.Waypoint, Unit: balance.Requests}
-	}
-	for _, x := range rc.spec.Mesh.Kubernetes.Proxies {
-		x.Counters = slices.DeleteFunc(slices.Clone(x.Counters), func(c mesh.Counter) bool { return c.Proves != mesh.ProvesL7 || c.Way() != mesh.WayIn })
-		for _, pod := range rc.pods.all() {
-			if x.In != mesh.InNamespace || !x.Selects(pod.Labels) {
-				continue
-			}
-			reads = append(reads, func(ctx context.Context) []alternative {
-				all := rc.proxy(ctx, pod, x, place)
-				for i := range all {
-					if !rc.enrolment.loadInside {
-						all[i].count.Unknown = outsideWaypoint
-					}
-				}
-				return all
-			})
-		}
 	}
 	return reads
 }

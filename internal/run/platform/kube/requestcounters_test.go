@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,5 +65,140 @@ func TestWaypointCounts(t *testing.T) {
 		if i < 0 || len(flows) != 1 || inside && (flows[i].Count != 30 || flows[i].Unknown != "") || !inside && flows[i].Unknown != outsideWaypoint {
 			t.Errorf("load inside %v: %+v", inside, flows)
 		}
+	}
+}
+
+// connection is a series of a ztunnel.
+type connection struct{ reporter, source, destination string }
+
+// ztunnel counts connections of a namespace, as a real one does: the source's ztunnel and the destination's each count one.
+type ztunnel map[connection]float64
+
+func (z ztunnel) read(c mesh.Counter) (sum float64) {
+	for s, n := range z {
+		if c.Counts(map[string]string{"reporter": s.reporter, "source_workload": s.source, "source_workload_namespace": "trial",
+			"destination_workload": s.destination, "destination_workload_namespace": "trial"}) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// podsOf is a store with pods, each written "namespace/name key=value".
+func podsOf(t *testing.T, texts ...string) *podStore {
+	t.Helper()
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, text := range texts {
+		where, label, _ := strings.Cut(text, " ")
+		namespace, name, _ := strings.Cut(where, "/")
+		key, value, _ := strings.Cut(label, "=")
+		if err := store.Add(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{key: value}},
+			Spec:       corev1.PodSpec{NodeName: "node"},
+			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "istio-proxy"}}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &podStore{informer: fixedInformer{store: store}}
+}
+
+// Connections through ztunnels are those of the load and of the services. A client of others at a service is found.
+func TestNodeProxyCounts(t *testing.T) {
+	topology, err := app.Load("chain-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, back := topology.Services[0].Name, topology.Services[1].Name
+	for _, test := range []struct {
+		name, mesh string
+		pods       []string
+		gateway    bool
+		opened     ztunnel // during the load, whose generator opened 16 connections
+		want       string  // part of the message
+		equations  int
+	}{
+		{"conserved", "istio-ambient-l4", nil, false, ztunnel{{"source", "load", front}: 16, {"destination", "load", front}: 16, {"source", front, back}: 9, {"destination", front, back}: 9}, "", 3},
+		{"a client at the service", "istio-ambient-l4", nil, false, ztunnel{{"source", "load", front}: 16, {"destination", "load", front}: 16, {"destination", "other", front}: 40},
+			"40 connections appeared between the node proxy of load and the node proxy of " + front + ": 16 expected, 56 counted", 3},
+		{"a bypass", "istio-ambient-l4", nil, false, ztunnel{{"source", "load", front}: 4, {"destination", "load", front}: 4}, "12 connections vanished between load and its node proxy: 16 expected, 4 counted", 3},
+		{"a waypoint pools connections", "istio-ambient", []string{"trial/waypoint gateway.networking.k8s.io/gateway-class-name=istio-waypoint"}, false,
+			ztunnel{{"source", "load", "waypoint"}: 16, {"destination", "waypoint", front}: 3}, "", 1},
+		{"a gateway pools connections", "istio-ambient-l4", nil, true, ztunnel{{"destination", "gateway", front}: 3, {"source", front, back}: 9, {"destination", front, back}: 9}, "", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ambient, err := mesh.Load(test.mesh)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := enrolment{loadInside: !test.gateway}
+			if test.gateway {
+				e.gateway = ambient.Kubernetes.Gateway
+			}
+			of := &trial{options: &Options{}, namespace: "trial", spec: platform.Spec{Mesh: ambient, Topology: topology}, enrolment: e}
+			counted := ztunnel{{"source", "load", front}: 5, {"source", front, back}: 5, {"destination", "load", front}: 5, {"destination", front, back}: 5} // by the verification
+			rc := &requestCounters{trial: of, pods: &trialPods{trial: of, store: podsOf(t, append(test.pods, "istio-system/ztunnel-a app=ztunnel", "trial/front app=front", "kube-system/x app=ztunnel")...)},
+				read: func(_ context.Context, x mesh.Proxy, _ *corev1.Pod) ([]float64, error) {
+					var values []float64
+					for _, c := range x.Counters {
+						values = append(values, counted.read(c))
+					}
+					return values, nil
+				}}
+			before, err := rc.RequestCounts(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for s, n := range test.opened {
+				counted[s] += n
+			}
+			after, err := rc.RequestCounts(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			load := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: front, Unit: balance.Connections}, Tally: balance.Tally{Count: 16}}
+			b := balance.Check(topology, balance.Rules{Measured: 1}, append(balance.Changes(before, after), load))
+			if got := b.Message(); test.want == "" && got != "" || !strings.Contains(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			if len(b.Equations) != test.equations {
+				t.Errorf("%+v, unchecked %q", b.Equations, b.Unchecked)
+			}
+		})
+	}
+}
+
+// Requests that the ingress gateway receives are compared with those of the load.
+func TestGatewayCounts(t *testing.T) {
+	istio, err := mesh.Load("istio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology, err := app.Load("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &trial{options: &Options{}, namespace: "trial", spec: platform.Spec{Mesh: istio, Topology: topology}, enrolment: enrolment{gateway: istio.Kubernetes.Gateway}}
+	passed := 20.0
+	rc := &requestCounters{trial: of, pods: &trialPods{trial: of, store: podsOf(t, "trial/tare-gateway-istio gateway.networking.k8s.io/gateway-name=tare-gateway")},
+		read: func(_ context.Context, x mesh.Proxy, _ *corev1.Pod) (values []float64, _ error) {
+			for _, c := range x.Counters {
+				values = append(values, map[bool]float64{true: passed}[c.Metric == "envoy_http_downstream_rq_total"])
+			}
+			return values, nil
+		}}
+	before, err := rc.RequestCounts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed += 1300
+	after, err := rc.RequestCounts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo", Unit: balance.Requests}, Tally: balance.Tally{Count: 1000}}
+	const want = "300 requests appeared between load and the gateway: 1000 expected, 1300 counted"
+	if got := balance.Check(topology, balance.Rules{Measured: 1}, append(balance.Changes(before, after), load)).Message(); !strings.Contains(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

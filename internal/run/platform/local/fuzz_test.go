@@ -60,3 +60,16 @@ func FuzzAdmin(f *testing.F) {
 		_, _ = a.gauges(t.Context())
 	})
 }
+
+// FuzzField: the version in an answer of a control plane is a text, or an error.
+func FuzzField(f *testing.F) {
+	f.Add([]byte(`{"Config":{"Version":"1.22.0"}}`), "Config.Version")
+	f.Add([]byte(`[1]`), "")
+	f.Add([]byte(`{"":{"":"x"}}`), ".")
+	f.Fuzz(func(t *testing.T, body []byte, path string) {
+		if text, err := field(body, path); err != nil && text != "" {
+			t.Errorf("%q beside %v", text, err)
+		}
+		_, _ = addStages(nil, body)
+	})
+}
