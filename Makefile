@@ -64,8 +64,8 @@ build-plot: ## build tare-plot, which draws figures into files (tare plot)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-plot
 
 .PHONY: pictures
-pictures: build ## draw the figures of the README from a run of the quickstart; RESULTS=DIR takes an earlier one
-	@set -e; dir='$(RESULTS)'; if [ -z "$$dir" ]; then dir=runs/pictures-$$(date -u +%Y%m%dT%H%M%SZ); bin/tare run examples/quickstart.yaml --out "$$dir"; fi; $(GO) run ./test/pictures "$$dir"
+pictures: build ## draw the figures of README and methodology from a run of the quickstart; RESULTS=DIR takes an earlier one
+	@set -e; dir='$(RESULTS)'; if [ -z "$$dir" ]; then dir=runs/pictures-$$(date -u +%Y%m%dT%H%M%SZ); bin/tare run examples/quickstart.yaml --out "$$dir"; fi; $(GO) run ./test/pictures "$$dir"; $(GO) run ./test/sliceplot -o docs/explanation/pictures "$$dir"
 
 .PHONY: build-grpc
 build-grpc: ## build tare-grpc, which finds gRPC methods and encodes JSON for tare load

@@ -1,6 +1,7 @@
 // Benchdesign compares designs of an experiment: the precision of the same comparisons at equal wall
 // time. It runs `tare run` for one block of each design after the other, in random order, so that all
-// designs meet the same machine.
+// designs meet the same machine. Further parts count intervals that miss, time the quickstart, and repeat
+// the procedure of a published comparison.
 package main
 
 import (
@@ -11,74 +12,45 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
 
-// suite is an experiment, its designs and the comparisons to print.
-type suite struct {
-	name        string
-	settings    []string
-	designs     []design
-	comparisons []comparison
+// part is a bench that runs alone.
+type part struct {
+	name, doc string
+	blocks    int           // default
+	lasts     time.Duration // on two processors
+	run       func(context.Context, *bench) error
 }
 
-// design is a way to run the experiment. The first of a suite is the standard that others are compared with.
-type design struct {
-	name     string
-	settings []string
+var parts = []part{
+	{"designs", "half-widths at equal wall time: one trial after another, interleaved", 12, 15 * time.Minute, fill("designs")},
+	{"carry-over", "known weights in slices of 0.1, 0.5 and 2 s, with and without guard", 12, 14 * time.Minute, fill("carry-over")},
+	{"aa", "share of A/A intervals that miss zero, over runs of five blocks", 200, 16 * time.Minute, missed},
+	{"quickstart", "time of the quickstart and the interval of its data plane; a block is a run", 5, 5 * time.Minute, quickstart},
+	{"debate", "smallest difference in equal time: the Great Sidecar Debate's procedure, interleaved", 2, 17 * time.Minute, debate},
+	{"reference", "how much of a change of the machine cancels in standard weights", 24, 9 * time.Minute, fill("reference")},
+	{"together", "like against like: one after another, interleaved, slices of 2 s, loaded at once", 12, 17 * time.Minute, fill("together")},
 }
 
-// comparison is a difference in the CPU of a request. Of both sides it takes the logarithm of the ratio if
-// relative.
-type comparison struct {
-	name, treatment, baseline, part string
-	relative                        bool
+// bench is one part under way.
+type bench struct {
+	tare, dir, file string
+	blocks          int
+	seed            uint64
+	until           time.Time // after which no block begins
+	out             io.Writer
 }
 
-var suites = []suite{
-	{
-		name:     "designs",
-		settings: []string{"factors={mesh: [none, envoy, envoy-plaintext], rate: [1000], connections: [16]}", "controlAll=true"},
-		designs: []design{
-			{"one after another", []string{"order=random", "phases={warmup: 1s, measure: 4s, drain: 1s}"}},
-			{"interleaved", []string{"order=interleaved", "phases={warmup: 500ms, measure: 2s, drain: 1s}"}},
-			{"slices of 2 s", []string{"order=interleaved", "slices={length: 2s}", "phases={warmup: 2s, measure: 4s, drain: 1s}"}},
-		},
-		comparisons: []comparison{
-			{"A against A, data plane", "envoy-control", "envoy", "data", true},
-			{"mesh against mesh, data plane", "envoy-plaintext", "envoy", "data", true},
-			{"mesh against none, data plane", "envoy", "none", "data", false},
-			{"mesh against none, total", "envoy", "none", "total", false},
-			{"none against none, total", "none-control", "none", "total", true},
-		},
-	},
-	{
-		name: "carry-over",
-		settings: []string{"factors={mesh: [reference, reference-50us, reference-100us, reference-500us], rate: [500], connections: [8]}",
-			"baseline={mesh: reference}", "validity={rateShortfall: 0.05, lateness: 1s}", "order=interleaved"},
-		designs: []design{
-			{"100 ms, guard 10 ms", []string{"phases={warmup: 500ms, measure: 2s, drain: 1s}"}},
-			{"100 ms, no guard", []string{"slices={length: 100ms, guard: 0s}", "phases={warmup: 500ms, measure: 2s, drain: 1s}"}},
-			{"500 ms", []string{"slices={length: 500ms}", "phases={warmup: 500ms, measure: 2s, drain: 1s}"}},
-			{"2 s", []string{"slices={length: 2s}", "phases={warmup: 2s, measure: 2s, drain: 1s}"}},
-		},
-		comparisons: []comparison{
-			{"weight of 50 µs", "reference-50us", "reference", "data", false},
-			{"weight of 100 µs", "reference-100us", "reference", "data", false},
-			{"weight of 500 µs", "reference-500us", "reference", "data", false},
-		},
-	},
-}
-
-// experiment is completed by the settings of suite and design.
+// experiment is completed by settings.
 const experiment = `apiVersion: tare.dev/v1alpha1
 kind: Experiment
 metadata: {name: bench-design}
@@ -89,81 +61,107 @@ blocks: 1
 `
 
 func main() {
+	if os.Getenv(busyEnv) != "" {
+		keepBusy()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := bench(ctx, os.Args[1:], os.Stdout); err != nil {
+	if err := start(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "benchdesign:", err)
 		os.Exit(1)
 	}
 }
 
-func bench(ctx context.Context, args []string, out io.Writer) error {
+func start(ctx context.Context, args []string, out io.Writer) error {
 	f := flag.NewFlagSet("benchdesign", flag.ContinueOnError)
-	blocks := f.Int("blocks", 12, "blocks of each design")
-	only := f.String("only", "designs", "suite: designs or carry-over")
+	blocks := f.Int("blocks", 0, "blocks of each design; 0: the part's default")
+	only := f.String("only", parts[0].name, "part to run: "+strings.Join(names(), ", "))
 	tare := f.String("tare", "bin/tare", "program to run")
+	limit := f.Duration("time", 20*time.Minute, "begin no block after this time")
 	seed := f.Uint64("seed", uint64(time.Now().UnixNano())%1e6, "seed of the order of designs")
+	list := f.Bool("list", false, "list the parts with their time on two processors")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "tare-benchdesign-")
+	if *list {
+		for _, p := range parts {
+			fmt.Fprintf(out, "%-11s %4.0f min  %3d blocks  %s\n", p.name, p.lasts.Minutes(), p.blocks, p.doc)
+		}
+		return nil
+	}
+	for _, p := range parts {
+		if p.name != *only {
+			continue
+		}
+		dir, err := os.MkdirTemp("", "tare-benchdesign-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		b := &bench{tare: *tare, dir: dir, file: filepath.Join(dir, "bench-design.yaml"), blocks: p.blocks, seed: *seed, until: time.Now().Add(*limit), out: out}
+		if *blocks > 0 {
+			b.blocks = *blocks
+		}
+		if err := os.WriteFile(b.file, []byte(experiment), 0o600); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "Part `%s`, %s, %d processors, load average %s, seed %d.\n\n", p.name, time.Now().UTC().Format("2006-01-02 15:04 UTC"), runtime.NumCPU(), loadAverage(), *seed)
+		return p.run(ctx, b)
+	}
+	return fmt.Errorf("there is no part %q: %s", *only, strings.Join(names(), ", "))
+}
+
+func names() (all []string) {
+	for _, p := range parts {
+		all = append(all, p.name)
+	}
+	return all
+}
+
+// late reports whether no block may begin any more.
+func (b *bench) late() bool { return time.Now().After(b.until) }
+
+// loadAverage is that of the last minute: a machine with other work is not a quiet one.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return err
+		return "unknown"
 	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "bench-design.yaml")
-	if err := os.WriteFile(file, []byte(experiment), 0o600); err != nil {
-		return err
-	}
-	for _, s := range suites {
-		if s.name == *only {
-			t := newTable(s, *seed)
-			err := t.fill(ctx, *tare, file, *blocks)
-			return errors.Join(t.write(out), err)
-		}
-	}
-	return fmt.Errorf("there is no suite %q", *only)
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
 }
 
-// fill runs the blocks of all designs. Failed blocks are counted and left out.
-func (t *table) fill(ctx context.Context, tare, file string, blocks int) error {
-	order := rand.New(rand.NewPCG(t.seed, 0))
-	for block := range blocks {
-		for _, i := range order.Perm(len(t.suite.designs)) {
-			started := time.Now()
-			r, err := run(ctx, tare, file, t.seed+uint64(block), append(t.suite.settings, t.suite.designs[i].settings...))
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil {
-				fmt.Fprintf(os.Stderr, "block %d, %s: %v\n", block+1, t.suite.designs[i].name, err)
-				t.columns[i].failed++
-				continue
-			}
-			t.columns[i].add(t.suite.comparisons, r, time.Since(started))
-			fmt.Fprintf(os.Stderr, "block %d of %d, %s: %.1f s\n", block+1, blocks, t.suite.designs[i].name, time.Since(started).Seconds())
-		}
-	}
-	return nil
-}
-
-// run runs one block and returns its report.
-func run(ctx context.Context, tare, file string, seed uint64, settings []string) (*analysis.Report, error) {
-	dir := filepath.Join(filepath.Dir(file), "run")
+// run runs an experiment and returns its report and its time.
+func (b *bench) run(ctx context.Context, file string, settings ...string) (*analysis.Report, time.Duration, error) {
+	dir := filepath.Join(b.dir, "run")
 	defer os.RemoveAll(dir)
-	args := []string{"run", file, "--plain", "--format", "json", "--out", dir, "--set", fmt.Sprintf("seed=%d", seed)}
+	args := []string{"run", file, "--plain", "--format", "json", "--out", dir}
 	for _, s := range settings {
 		args = append(args, "--set", s)
 	}
-	cmd := exec.CommandContext(ctx, tare, args...)
+	cmd := exec.CommandContext(ctx, b.tare, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	started := time.Now()
 	err := cmd.Run()
+	lasted := time.Since(started)
+	if ctx.Err() != nil {
+		return nil, lasted, ctx.Err()
+	}
 	var r analysis.Report
 	if jsonErr := json.Unmarshal(stdout.Bytes(), &r); jsonErr != nil {
 		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-		return nil, fmt.Errorf("%w: %s", errors.Join(err, jsonErr), lines[len(lines)-1])
+		return nil, lasted, fmt.Errorf("%w: %s", errors.Join(err, jsonErr), lines[len(lines)-1])
 	}
-	return &r, nil // trials that are invalid have no figures
+	return &r, lasted, nil // trials that are invalid have no figures
+}
+
+// row writes a row of a Markdown table.
+func row(w io.Writer, cells ...string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+
+// heads writes the first two rows of a Markdown table.
+func heads(w io.Writer, cells ...string) {
+	row(w, cells...)
+	fmt.Fprintf(w, "|%s\n", strings.Repeat("---|", len(cells)))
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"math"
+	"math/rand/v2"
+	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -15,42 +16,88 @@ import (
 
 // table has a column for each design.
 type table struct {
-	suite   suite
-	seed    uint64
-	started time.Time
-	columns []column
+	*bench
+	suite     suite
+	headlines []comparison
+	columns   []column
 }
 
 type column struct {
 	values map[string][]float64 // by comparison
 	means  map[string][]float64 // of the treatment
+	whole  []map[string]float64 // blocks with all comparisons of the suite
 	wall   []float64            // seconds of a block
 	failed int
 }
 
-func newTable(s suite, seed uint64) *table {
-	t := &table{suite: s, seed: seed, started: time.Now(), columns: make([]column, len(s.designs))}
-	for i := range t.columns {
-		t.columns[i] = column{values: map[string][]float64{}, means: map[string][]float64{}}
+// fill is a part that runs a suite block by block. Failed blocks are counted and left out.
+func fill(name string) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		t := newTable(b, suites[name])
+		order := rand.New(rand.NewPCG(b.seed, 0))
+		for block := range b.blocks {
+			for _, i := range order.Perm(len(t.columns)) {
+				if err := t.block(ctx, block, i); err != nil {
+					t.write()
+					return err
+				}
+			}
+			if b.late() {
+				fmt.Fprintf(os.Stderr, "no time is left after block %d of %d\n", block+1, b.blocks)
+				break
+			}
+		}
+		t.write()
+		return nil
+	}
+}
+
+func newTable(b *bench, s suite) *table {
+	t := &table{bench: b, suite: s}
+	for range s.designs {
+		t.columns = append(t.columns, column{values: map[string][]float64{}, means: map[string][]float64{}})
+	}
+	for _, of := range s.sides {
+		for _, name := range metric.Headlines() {
+			m, _ := metric.Lookup(name)
+			t.headlines = append(t.headlines, comparison{side: of, name: of.name + ": " + m.Title(), metric: name, relative: m.Judged == metric.ByRatio})
+		}
 	}
 	return t
 }
 
-// add takes the block's figure of each comparison. Blocks with an invalid side have none.
-func (c *column) add(comparisons []comparison, r *analysis.Report, wall time.Duration) {
-	c.wall = append(c.wall, wall.Seconds())
-	for _, x := range comparisons {
-		name := metric.Of(metric.CPUPerRequest, x.part)
-		value := func(treatment string) (float64, bool) {
-			i := slices.IndexFunc(r.Trials, func(t analysis.Trial) bool { return t.Treatment == treatment && t.Valid })
-			if i < 0 {
-				return 0, false
-			}
-			v, ok := r.Trials[i].Metrics[name]
-			return v, ok
+// block runs one block of a design. Only an interrupt is an error.
+func (t *table) block(ctx context.Context, block, i int) error {
+	d, c := t.suite.designs[i], &t.columns[i]
+	if d.busy {
+		stop, err := startBusy(ctx)
+		if err != nil {
+			return err
 		}
-		a, ok1 := value(x.treatment)
-		b, ok2 := value(x.baseline)
+		defer stop()
+	}
+	settings := append([]string{fmt.Sprintf("seed=%d", t.seed+uint64(block))}, append(slices.Clone(t.suite.settings), d.settings...)...)
+	r, lasted, err := t.run(ctx, t.file, settings...)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		c.failed++
+		fmt.Fprintf(os.Stderr, "block %d, %s: %v\n", block+1, d.name, err)
+		return nil
+	}
+	c.add(t.suite.comparisons, t.headlines, r, lasted)
+	fmt.Fprintf(os.Stderr, "block %d of %d, %s: %.1f s\n", block+1, t.blocks, d.name, lasted.Seconds())
+	return nil
+}
+
+// add takes the block's figure of each comparison. Blocks with an invalid side have none.
+func (c *column) add(comparisons, headlines []comparison, r *analysis.Report, wall time.Duration) {
+	c.wall = append(c.wall, wall.Seconds())
+	all := map[string]float64{}
+	for i, x := range slices.Concat(comparisons, headlines) {
+		a, ok1 := valueOf(r, x.treatment, x.metric)
+		b, ok2 := valueOf(r, x.baseline, x.metric)
 		if !ok1 || !ok2 {
 			continue
 		}
@@ -59,7 +106,23 @@ func (c *column) add(comparisons []comparison, r *analysis.Report, wall time.Dur
 			d = math.Log(a / b)
 		}
 		c.values[x.name], c.means[x.name] = append(c.values[x.name], d), append(c.means[x.name], a)
+		if i < len(comparisons) {
+			all[x.name] = d
+		}
 	}
+	if len(all) == len(comparisons) {
+		c.whole = append(c.whole, all)
+	}
+}
+
+// valueOf is a metric of the only trial of a treatment.
+func valueOf(r *analysis.Report, treatment, name string) (float64, bool) {
+	i := slices.IndexFunc(r.Trials, func(t analysis.Trial) bool { return t.Treatment == treatment && t.Valid })
+	if i < 0 {
+		return 0, false
+	}
+	v, ok := r.Trials[i].Metrics[name]
+	return v, ok
 }
 
 // equalTime is the wall time for which half-widths are computed.
@@ -77,37 +140,86 @@ func (c *column) half(x comparison) float64 {
 	return half
 }
 
-func (t *table) write(out io.Writer) error {
-	fmt.Fprintf(out, "suite %s, %s, seed %d\n\n", t.suite.name, t.started.UTC().Format("2006-01-02 15:04 UTC"), t.seed)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "COMPARISON\tDESIGN\tBLOCKS\tS A BLOCK\tMEAN\t95 % INTERVAL\tSD OF A BLOCK\tHALF WIDTH IN 5 MINUTES\tOF THE FIRST DESIGN'S")
+func (t *table) write() {
+	heads(t.out, "comparison", "design", "blocks", "s a block", "mean", "95 % interval", "SD of a block", "half width in 5 minutes", "of the first design's", "required", "met")
 	for _, x := range t.suite.comparisons {
 		for i, d := range t.suite.designs {
-			c := &t.columns[i]
-			v := c.values[x.name]
-			r := stats.MeanInterval(v, confidence)
-			if !r.Known() {
-				fmt.Fprintf(w, "%s\t%s\t%d\t\t?\n", x.name, d.name, len(v))
-				continue
-			}
-			scale, unit, relative := 1.0, " µs", stats.Mean(c.means[x.name])
-			if x.relative {
-				scale, unit, relative = 100, " %", 1
-			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%.1f\t%+.1f%s\t%+.1f to %+.1f\t%.1f %%\t±%.2f %%\t%s\n", x.name, d.name, len(v), stats.Mean(c.wall),
-				scale*r.Estimate, unit, scale**r.Low, scale**r.High, 100*r.SD/relative, 100*c.half(x), shareWords(c.half(x)/t.columns[0].half(x)))
+			t.line(x, i, d.name)
 		}
 	}
+	fmt.Fprintln(t.out)
 	for i, d := range t.suite.designs {
 		if n := t.columns[i].failed; n > 0 {
-			fmt.Fprintf(w, "%s: %d blocks failed\n", d.name, n)
+			fmt.Fprintf(t.out, "%s: %d blocks failed.\n", d.name, n)
 		}
 	}
-	return w.Flush()
+	t.widths()
+	if t.suite.reference {
+		t.cancelled()
+	}
 }
 
-// shareWords is a share, unknown if the first design has too few blocks.
-func shareWords(share float64) string {
+// line is one comparison with one design.
+func (t *table) line(x comparison, i int, name string) {
+	c := &t.columns[i]
+	v := c.values[x.name]
+	r := stats.MeanInterval(v, confidence)
+	if !r.Known() {
+		row(t.out, x.name, name, fmt.Sprint(len(v)), "", "?", "", "", "", "", "", "")
+		return
+	}
+	scale, unit, relative := 1.0, " µs", stats.Mean(c.means[x.name])
+	if x.relative {
+		scale, unit, relative = 100, " %", 1
+	}
+	share := c.half(x) / t.columns[0].half(x)
+	required, met := "", ""
+	switch {
+	case x.weight > 0:
+		off := max(3, 0.03*x.weight)
+		required, met = fmt.Sprintf("%.0f ±%.3g µs, in the interval", x.weight, off), yes(math.Abs(r.Estimate-x.weight) <= off && !r.Excludes(x.weight))
+	case x.share > 0 && i > 0:
+		required, met = fmt.Sprintf("≤ %.2f", x.share), yes(share <= x.share)
+	}
+	row(t.out, x.name, name, fmt.Sprint(len(v)), fmt.Sprintf("%.1f", stats.Mean(c.wall)), fmt.Sprintf("%+.1f%s", scale*r.Estimate, unit),
+		fmt.Sprintf("%+.1f to %+.1f", scale**r.Low, scale**r.High), fmt.Sprintf("%.1f %%", 100*r.SD/relative), fmt.Sprintf("±%.2f %%", 100*c.half(x)), shareText(share), required, met)
+}
+
+// widths compares the headline metrics: none may have a wider interval than with the first design.
+func (t *table) widths() {
+	if len(t.headlines) == 0 {
+		return
+	}
+	fmt.Fprintf(t.out, "\nHalf width of each headline metric in 5 minutes, of that of %q (required: ≤ 1):\n\n", t.suite.designs[0].name)
+	cells := []string{"headline metric"}
+	for _, d := range t.suite.designs[1:] {
+		cells = append(cells, d.name, "met")
+	}
+	heads(t.out, cells...)
+	for _, x := range t.headlines {
+		cells := []string{x.name}
+		first := t.columns[0].half(x)
+		for i := range t.columns[1:] {
+			share := t.columns[i+1].half(x) / first
+			if math.IsNaN(share) || math.IsInf(share, 0) { // neither has any spread
+				cells = append(cells, "constant", "")
+				continue
+			}
+			cells = append(cells, shareText(share), yes(share <= 1))
+		}
+		row(t.out, cells...)
+	}
+}
+
+func yes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}
+
+// shareText is a share, unknown if the first design has too few blocks.
+func shareText(share float64) string {
 	if math.IsNaN(share) || math.IsInf(share, 0) {
 		return "?"
 	}

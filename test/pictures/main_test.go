@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -10,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// The README's figures and its first sentences are those of the run that is kept beside them.
+// The figures of README and methodology, and the README's first sentences, are those of the run that is kept beside them.
 func TestPicturesAreOfTheirRun(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the last digits of coordinates depend on fused multiplications")
@@ -38,6 +40,20 @@ func TestPicturesAreOfTheirRun(t *testing.T) {
 		}
 		if !strings.Contains(string(readme), "("+picture(id)+")") {
 			t.Errorf("the README does not show %s", picture(id))
+		}
+	}
+	slices := exec.Command("go", "run", "./test/sliceplot", "-o", t.TempDir(), dir)
+	if out, err := slices.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"slices.svg", "blocks.svg"} {
+		again, err := os.ReadFile(filepath.Join(slices.Args[4], name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := os.ReadFile(filepath.Join("docs/explanation/pictures", name))
+		if err != nil || !bytes.Equal(kept, again) {
+			t.Errorf("%s of the methodology is not of %s: make pictures, %v", name, runFile, err)
 		}
 	}
 	for _, s := range report.Answer(r) {

@@ -1,0 +1,116 @@
+package main
+
+import "fmt"
+
+// suite is an experiment, its designs and the comparisons to print.
+type suite struct {
+	settings    []string
+	designs     []design
+	comparisons []comparison
+	sides       []side // whose headline metrics are compared too
+	reference   bool   // prints how much of the machine's speed cancels in standard weights
+}
+
+// design is a way to run the experiment. The first of a suite is the standard that others are compared with.
+type design struct {
+	name     string
+	settings []string
+	busy     bool // beside processes that use all idle time
+}
+
+// comparison is a difference in the CPU of a request. Of both sides it takes the logarithm of the ratio if
+// relative.
+type comparison struct {
+	side
+	name, metric string
+	relative     bool
+	share        float64 // required of the interval's width, of that of the first design; 0: none
+	weight       float64 // µs that it must recover; 0: unknown
+}
+
+// side names a treatment and its baseline.
+type side struct{ name, treatment, baseline string }
+
+const (
+	dataCPU  = "cpu_us_per_request/data"
+	totalCPU = "cpu_us_per_request/total"
+)
+
+var (
+	envoyAgainstItself = side{"A against A", "envoy-control", "envoy"}
+	meshAgainstMesh    = side{"mesh against mesh", "envoy-plaintext", "envoy"}
+	meshAgainstNone    = side{"mesh against none", "envoy", "none"}
+)
+
+const (
+	oneAfterAnother = "phases={warmup: 1s, measure: 4s, drain: 1s}"
+	shortBlocks     = "phases={warmup: 500ms, measure: 2s, drain: 1s}"
+)
+
+// suites are compared block by block.
+var suites = map[string]suite{
+	"designs": {
+		settings: []string{"factors={mesh: [none, envoy, envoy-plaintext], rate: [1000], connections: [16]}", "controlAll=true"},
+		designs: []design{
+			{name: "one after another", settings: []string{"order=random", oneAfterAnother}},
+			{name: "interleaved", settings: []string{"order=interleaved", shortBlocks}},
+		},
+		comparisons: []comparison{
+			{side: envoyAgainstItself, name: "A against A, data plane", metric: dataCPU, relative: true, share: 1 / 4.0},
+			{side: meshAgainstMesh, name: "mesh against mesh, data plane", metric: dataCPU, relative: true, share: 1 / 3.0},
+			{side: meshAgainstNone, name: "mesh against none, data plane", metric: dataCPU, share: 1 / 2.0},
+			{side: meshAgainstNone, name: "mesh against none, total", metric: totalCPU, share: 1 / 2.0},
+			{side: side{"none against none", "none-control", "none"}, name: "none against none, total", metric: totalCPU, relative: true},
+		},
+		sides: []side{envoyAgainstItself, meshAgainstMesh, meshAgainstNone},
+	},
+	"together": {
+		settings: []string{"factors={mesh: [envoy, envoy-plaintext], rate: [1000], connections: [16]}", "baseline={mesh: envoy}", "controlAll=true"},
+		designs: []design{
+			{name: "one after another", settings: []string{"order=random", oneAfterAnother}},
+			{name: "interleaved", settings: []string{"order=interleaved", shortBlocks}},
+			{name: "slices of 2 s", settings: []string{"order=interleaved", "slices={length: 2s}", "phases={warmup: 2s, measure: 2s, drain: 1s}"}},
+			{name: "together", settings: []string{"order=together", "phases={warmup: 1s, measure: 8s, drain: 1s}"}},
+		},
+		comparisons: []comparison{
+			{side: envoyAgainstItself, name: "A against A, data plane", metric: dataCPU, relative: true},
+			{side: meshAgainstMesh, name: "mesh against mesh, data plane", metric: dataCPU, relative: true},
+		},
+	},
+	"carry-over": {
+		settings: []string{"factors={mesh: [reference, reference-50us, reference-100us, reference-500us], rate: [500], connections: [8]}",
+			"baseline={mesh: reference}", "validity={rateShortfall: 0.05, lateness: 1s}", "order=interleaved"},
+		designs: []design{
+			{name: "100 ms, guard 10 ms", settings: []string{shortBlocks}},
+			{name: "100 ms, no guard", settings: []string{"slices={length: 100ms, guard: 0s}", shortBlocks}},
+			{name: "500 ms", settings: []string{"slices={length: 500ms}", shortBlocks}},
+			{name: "2 s", settings: []string{"slices={length: 2s}", "phases={warmup: 2s, measure: 2s, drain: 1s}"}},
+		},
+		comparisons: weights(50, 100, 500),
+	},
+	"reference": {
+		settings: []string{"factors={mesh: [none, envoy], rate: [500], connections: [8]}", "reference=true", "order=interleaved", shortBlocks,
+			"validity={rateShortfall: 0.05, lateness: 1s}"},
+		designs: []design{
+			{name: "alone"},
+			{name: "beside busy processes", busy: true},
+		},
+		comparisons: []comparison{
+			{side: meshAgainstNone, name: "mesh against none, data plane", metric: dataCPU},
+			{side: meshAgainstNone, name: "mesh against none, total", metric: totalCPU},
+			{side: side{"standard weight", "reference", "none"}, name: standardWeight, metric: dataCPU},
+		},
+		reference: true,
+	},
+}
+
+// standardWeight is the comparison whose value is the standard weight.
+const standardWeight = "standard weight"
+
+func weights(all ...float64) (cs []comparison) {
+	for _, us := range all {
+		id := fmt.Sprintf("reference-%.0fus", us)
+		cs = append(cs, comparison{side: side{id, id, "reference"}, name: fmt.Sprintf("weight of %.0f µs", us), metric: dataCPU, weight: us})
+	}
+	return cs
+}
