@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
+	"github.com/tare-mesh/tare/internal/show/page"
 )
 
 // loadOutputs are the output formats.
@@ -126,7 +129,19 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 	if err := c.writeLoad(f, &p, &report, seconds); err != nil {
 		return fmt.Errorf("write load report: %w", err)
 	}
-	return f.verdict(&report)
+	return errors.Join(c.writeLoadPage(f, &p, &report, seconds), f.verdict(&report))
+}
+
+// writeLoadPage writes the page of --html.
+func (c *CommandLine) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
+	if f.html == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := page.WriteLoad(&b, page.Load{Profile: p, Report: r, Seconds: seconds, Gates: f.gatesOf(r)}); err != nil {
+		return err
+	}
+	return console.WriteFile(f.html, b.Bytes())
 }
 
 // runLoad runs p in this process, or in several.

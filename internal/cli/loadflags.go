@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -45,11 +46,11 @@ type loadFlags struct {
 	connectTo []string
 	failUnder float64 // % of success
 	gates     []string
-	findMax   string     // objective of a search for the highest rate
-	objective []loadGate // the same
-	probes    int        // of the search
+	html      string // file of the page
+	findMax   string // objective of a search for the highest rate
+	probes    int    // of the search
 
-	checkedGates []loadGate
+	checkedGates []capacity.Bound
 	reader       *template.Reader // of --templates
 	bodyName     string           // of --data, for errors
 	given        func(flag string) bool
@@ -80,7 +81,7 @@ var loadGroups = []flagGroup{
 	{"WebSocket", []string{"ws-answer", "ws-messages"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
 	{"Checks", []string{"fail-under", "expect-status", "expect-size", "expect-body", "refuse-body", "expect-json", "refuse-json"}},
-	{"Output", []string{"hdr"}},
+	{"Output", []string{"hdr", "html"}},
 }
 
 func (f *loadFlags) register(flags *pflag.FlagSet) {
@@ -114,6 +115,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.Float64Var(&f.failUnder, "fail-under", 0, "exit with 1 below this `percentage` of successful requests (default: 100 for refused connections and failed TLS, none for others)")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
+	flags.StringVar(&f.html, "html", "", "write the result as a page to this `file`, too")
 	flags.StringVar(&f.findMax, "find-max", "", "find the highest rate with this `objective`, such as 'p99 < 50ms, errors < 0.1%'; --rate is its upper limit (default: from a closed loop)")
 	flags.IntVar(&f.probes, "probes", defaultProbes, "probes of --find-max, of --duration each (default 2s)")
 	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")

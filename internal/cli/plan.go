@@ -118,6 +118,9 @@ func writePlanText(w io.Writer, s *Study) error {
 		fmt.Fprintf(&b, "%s\n", words)
 	}
 	fmt.Fprintf(&b, "about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
+	for _, line := range searchLines(p) {
+		fmt.Fprintln(&b, line)
+	}
 	if n := p.MeshChanges; n > 0 {
 		fmt.Fprintf(&b, "%v of it for meshes, which are put in or taken out %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
 	}
@@ -168,6 +171,22 @@ func writePlanText(w io.Writer, s *Study) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// searchLines describe the searches for the highest rate, one line each.
+func searchLines(p *plan.Plan) (lines []string) {
+	for _, t := range p.Treatments {
+		c := t.Levels.Capacity
+		if c.Objective == "" {
+			continue
+		}
+		line := fmt.Sprintf("%v of each trial search the highest rate with %s: %d probes of %v; the measure phase has %v of that rate",
+			experiment.Duration(c.SearchTime().Round(time.Second)), c.Objective, c.Probes, c.Length, c.Share)
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // factorNames are the columns: the factors that the file names, in its order of fields.

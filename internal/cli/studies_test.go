@@ -27,6 +27,7 @@ func TestStudiesRun(t *testing.T) {
 	bin := programs(t)
 	for file, cut := range map[string][]string{
 		"max-throughput":       {"factors.connections=[20]"},
+		"capacity":             {"factors.rate=[{max: 'errors < 10%, mean < 2s', probes: 5, probe: 500ms}]"},
 		"k3s-sidecar-baseline": {"factors.rate=[50]", "factors.replicas=[1, 5]"},
 		"istio-linkerd-cpu":    {"factors.rate=[60]"},
 		"great-sidecar-debate": {"platform.kind=local", "meshes={}", "factors.mesh=[none, envoy]", "factors.rate=[60]", "factors.replicas=[1]"},

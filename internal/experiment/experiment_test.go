@@ -87,7 +87,7 @@ func TestOverrides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []experiment.Rate{400, experiment.Max}; !reflect.DeepEqual(e.Factors["rate"], want) {
+	if want := []experiment.RateLevel{{Rate: 400}, {Rate: experiment.Max}}; !reflect.DeepEqual(e.Factors["rate"], want) {
 		t.Errorf("rate %v, want %v", e.Factors["rate"], want)
 	}
 	if e.Blocks.Max != 2 || e.Phases.Measure != experiment.Duration(2*time.Second) || e.Platform.CPUs["load"] != "1" || e.Metadata.Description != "a = b" {

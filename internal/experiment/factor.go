@@ -24,9 +24,10 @@ var Table = []Factor{
 		check:     func(v factorRules, path, x string) { v.oneOf(path, "mesh", x, v.meshNames()) },
 		twiceHint: "for a second run of the baseline write control: true",
 	}.Factor(),
-	Column[Rate]{
-		Name: "rate", Default: 1000, Token: "rate", Text: "Requests per second in an open loop; max: a closed loop, as fast as the connections allow.",
-		Field: func(l *Levels) *Rate { return &l.Rate },
+	Column[RateLevel]{
+		Name: "rate", Default: RateLevel{Rate: 1000}, Token: "rate", Text: "Requests per second in an open loop; max: a closed loop, as fast as the connections allow; {max: OBJECTIVE}: the highest rate with an objective.",
+		get:   func(l Levels) RateLevel { return RateLevel{l.Rate, l.Capacity} },
+		set:   func(l *Levels, x RateLevel) { l.Rate, l.Capacity = x.Rate, x.Capacity },
 		check: factorRules.rate,
 	}.Factor(),
 	Column[int]{
@@ -83,8 +84,10 @@ type Column[T comparable] struct {
 	Text    string // meaning, for the schema and the reference page
 	Default T      // the level of experiments that do not name the factor; zero: no level
 	Token   string // prefix of a level in treatment names: "rate" makes rate1000
-	// Field is where a treatment keeps its level.
+	// Field is where a treatment keeps its level; nil: get and set use several fields.
 	Field func(*Levels) *T
+	get   func(Levels) T
+	set   func(*Levels, T)
 	// Schema completes the JSON Schema of one level. May be nil.
 	Schema func(k Known, level *jsonschema.Schema)
 
@@ -111,11 +114,14 @@ type Factor struct {
 
 // Factor returns the table row of a column.
 func (c Column[T]) Factor() Factor {
+	if c.Field != nil {
+		c.get, c.set = func(l Levels) T { return *c.Field(&l) }, func(l *Levels, x T) { *c.Field(l) = x }
+	}
 	levels := func(list any) []Level {
 		from, _ := list.([]T)
 		out := make([]Level, len(from))
 		for i, x := range from {
-			out[i] = Level{Value: record(x), Token: c.Token + fmt.Sprint(x), Apply: func(l *Levels) { *c.Field(l) = x }}
+			out[i] = Level{Value: record(x), Token: c.Token + fmt.Sprint(x), Apply: func(l *Levels) { c.set(l, x) }}
 		}
 		return out
 	}
@@ -125,11 +131,11 @@ func (c Column[T]) Factor() Factor {
 		one:  func() any { return new(T) },
 		apply: func(l *Levels, level any) {
 			if x, ok := level.(T); ok {
-				*c.Field(l) = x
+				c.set(l, x)
 			}
 		},
-		preset: func(l *Levels) { *c.Field(l) = c.Default },
-		level:  func(l Levels) any { return *c.Field(&l) },
+		preset: func(l *Levels) { c.set(l, c.Default) },
+		level:  func(l Levels) any { return c.get(l) },
 		check: func(v factorRules, list any) {
 			if c.check == nil {
 				return
@@ -156,8 +162,8 @@ func (c Column[T]) defaultLevel() any {
 			return 0
 		}
 		return x.String()
-	case Rate:
-		return float64(x)
+	case RateLevel:
+		return float64(x.Rate)
 	}
 	if c.Default == zero {
 		return c.written
@@ -168,11 +174,11 @@ func (c Column[T]) defaultLevel() any {
 // record returns a level's form in records and reports: a string or a float64, for a lossless JSON round trip.
 func record(level any) any {
 	switch x := level.(type) {
-	case Rate:
-		if x == Max {
+	case RateLevel:
+		if x.Rate == Max {
 			return x.String()
 		}
-		return float64(x)
+		return float64(x.Rate)
 	case Size:
 		return float64(x)
 	case int:
@@ -367,6 +373,8 @@ type Levels struct {
 	Generator    string `json:"generator"`          // load generator
 	Route        string `json:"route,omitempty"`    // path of the requests
 	Topology     string `json:"topology,omitempty"` // application, where it is a factor
+
+	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial; then rate is 0
 }
 
 // DefaultLevels are the levels of an experiment that names no factor.

@@ -59,8 +59,12 @@ func (v factorRules) distinct(path string, levels []Level, hint string) {
 }
 
 // rate reports rates out of bounds, and rates that send nothing in the measure phase.
-func (v factorRules) rate(path string, x Rate) {
-	measure := v.e.Phases.Measure
+func (v factorRules) rate(path string, level RateLevel) {
+	if level.Capacity != (Capacity{}) {
+		v.capacity(path, level.Capacity)
+		return
+	}
+	x, measure := level.Rate, v.e.Phases.Measure
 	if x > 0 && measure > 0 && float64(x)*time.Duration(measure).Seconds() < 1 {
 		v.report(path, "raise the rate or phases.measure", "%s requests per second send no request in a measure phase of %v", clip(x.String()), measure)
 	}

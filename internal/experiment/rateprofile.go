@@ -90,10 +90,8 @@ func (v loadRules) profile() {
 			v.report(path+".bursts.times", "the mean remains the rate", "%v is not above 0 and at most every/for, %.4g", b.Times, most)
 		}
 	}
-	for _, r := range LevelsOf[Rate](v.e.Factors, "rate") {
-		if r == Max {
-			v.report(path, "give a rate", "rate max has no schedule")
-		}
+	if v.e.closedLoop() {
+		v.report(path, "give a rate", "rate max has no schedule")
 	}
 	if c := p.Cycle(); c > 0 && v.doc.Sound("phases.measure") && v.e.Phases.Measure%c != 0 {
 		v.report("phases.measure", "write a multiple of "+c.String(), "%v is not a whole number of cycles of load.profile, %v each", v.e.Phases.Measure, c)

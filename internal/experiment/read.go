@@ -127,6 +127,7 @@ func (e *Experiment) complete(doc *strict.Document) {
 	if e.Baseline == nil && !doc.Has("baseline") && slices.Contains(e.meshes(), "none") {
 		e.Baseline = Baseline{"mesh": "none"}
 	}
+	e.completeSearches()
 }
 
 // YAML renders the experiment with its defaults filled in. Decoding it gives the same experiment.

@@ -85,6 +85,10 @@ func factorDescriptions(under string) []description {
 			}
 		}
 		all = append(all, d)
+		if f.Name == "rate" {
+			list := map[bool]string{true: "[]"}[under == "factors."]
+			all = append(all, describeSearch(under+f.Name+list+".")...)
+		}
 	}
 	return all
 }
@@ -130,11 +134,8 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 		}}
 	case reflect.TypeFor[Precision]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^[a-z0-9_/.]+ *(±|\+-) *[0-9.]+ *[%a-zA-Zµ/0-9]*$`}
-	case reflect.TypeFor[Rate]():
-		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
-			{Type: "number", ExclusiveMinimum: "0", Maximum: num(int64(maxRate))},
-			{Type: "string", Enum: []any{"max"}},
-		}}
+	case reflect.TypeFor[RateLevel]():
+		return rateSchema()
 	}
 	return spreadSchema(t)
 }

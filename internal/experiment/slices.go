@@ -79,8 +79,8 @@ var sharing = []obstacle{
 		"a fault would also change the figures of other treatments", "remove order, or the faults"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
 		"expectations are checked second by second, and a second has the load of several treatments", "remove order, or the expectations"},
-	{func(e *Experiment) bool { return slices.Contains(LevelsOf[Rate](e.Factors, "rate"), Max) },
-		"rate: max has no schedule to share", "give a rate, or remove order"},
+	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},
+	{(*Experiment).Searches, "each treatment has a highest rate of its own, which is searched alone on the machine", "give a rate, or remove order"},
 	{func(e *Experiment) bool {
 		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
 	}, "only the generator tare can share a schedule", "remove order, or the other generators"},

@@ -50,8 +50,8 @@ func (v loadRules) users() {
 	l := v.e.Load
 	if v.doc.Has("load.think") {
 		within(v.validation, "load.think", l.Think.Max, Duration(time.Microsecond), maxPhase, "")
-		for i, r := range LevelsOf[Rate](v.e.Factors, "rate") {
-			if r != Max {
+		for i, r := range LevelsOf[RateLevel](v.e.Factors, "rate") {
+			if r != (RateLevel{}) {
 				v.report(fmt.Sprintf("factors.rate[%d]", i), "write rate: [max], or remove load.think",
 					"load.think needs a closed loop: at a rate the schedule decides when requests are sent, and not the answers before them")
 			}

@@ -27,6 +27,7 @@ const (
 	MeshRatio          = "mesh_ratio"
 	DataPlaneRatio     = "data_plane_ratio"
 	Rate               = "rate"
+	Capacity           = "capacity"
 	ErrorRatio         = "error_ratio"
 	RequestsLost       = "requests_lost"
 	LongestOutage      = "longest_outage_s"
@@ -68,6 +69,8 @@ var (
 
 // rows is the table, in the order of reports and exports.
 var rows = []Row{
+	{Name: Capacity, Unit: "1/s", Better: HigherIsBetter, Doc: "highest rate that keeps the objective of the factor rate, from a search before the warm-up",
+		Headline: whole, Judged: ByRatio, Source: Generator, Title: "capacity", Heads: [2]string{"capacity", "req/s"}},
 	{Name: CPUPerRequest, Unit: "us", Better: LowerIsBetter, Doc: "CPU time per answered request",
 		Parts: partNames(), Headline: []string{"total", "data", "app"}, Beside: []string{"node"}, Source: Tasks, SpeedSensitive: true,
 		Title: "CPU/request, %s", Heads: [2]string{"CPU/request", "%s, µs"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/run/balance"
 )
 
@@ -83,7 +84,7 @@ type Warning struct {
 
 // Phase is the actual time of one phase of a trial.
 type Phase struct {
-	Name  string    `json:"name"`  // `deploy`, `verify`, `settle`, `warm-up`, `measure`, `drain`
+	Name  string    `json:"name"`  // `deploy`, `verify`, `settle`, `search`, `warm-up`, `measure`, `drain`
 	Start time.Time `json:"start"` // when it began
 	End   time.Time `json:"end"`   // when it ended
 }
@@ -150,6 +151,9 @@ type Load struct {
 	OwnLatenessP99US *float64 `json:"ownLatenessP99US,omitempty"` // 99th percentile of lateness without waiting for a free connection, µs
 	Verdict          string   `json:"verdict,omitempty"`          // the generator's own verdict: `ok` or `invalid: …`
 	Warnings         []string `json:"warnings,omitempty"`         // reasons for the verdict
+
+	Capacity *capacity.Found  `json:"capacity,omitempty"` // search for the rate, before the warm-up; absent if the rate was given
+	Figures  capacity.Figures `json:"-"`                  // that bounds are compared with; of tare's generator
 
 	Recorded  int64     `json:"recorded,omitempty"`  // requests of the window in `latency.hdr`, if fewer than counted
 	Published []Latency `json:"published,omitempty"` // distributions as an import's source published them

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -176,7 +177,10 @@ func TooFewBlocks(p *plan.Plan, confidence float64) *TooFew {
 	for _, t := range p.Treatments {
 		planned[t.ID] = t
 	}
-	most := 0
+	most, headlines := 0, len(metric.Headlines())-1
+	if slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return t.Levels.Capacity.Objective != "" }) {
+		headlines++ // the capacity, which other runs do not have
+	}
 	for _, t := range p.Treatments {
 		if base, ok := planned[t.Baseline]; ok && !t.Control {
 			id := questionOf(t, base).ID
@@ -184,7 +188,7 @@ func TooFewBlocks(p *plan.Plan, confidence float64) *TooFew {
 			most = max(most, levels[id])
 		}
 	}
-	tests := most * len(metric.Headlines())
+	tests := most * headlines
 	if tests == 0 {
 		return nil
 	}

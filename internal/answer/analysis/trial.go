@@ -95,6 +95,9 @@ func loadFigures(f *figures, l *result.Load) float64 {
 			f.set(metric.Traffic+"/out", float64(l.BytesOut)/seconds)
 		}
 	}
+	if c := l.Capacity; c != nil && c.Open == "" && c.Rate > 0 {
+		f.set(metric.Capacity, c.Rate)
+	}
 	ended := int64(0)
 	for _, n := range l.Classes {
 		ended += n

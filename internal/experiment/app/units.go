@@ -35,6 +35,15 @@ func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
 // MarshalJSON writes what UnmarshalScalar reads.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
+// UnmarshalJSON reads what MarshalJSON writes.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	return d.UnmarshalScalar(text)
+}
+
 // Wants describes the text for messages.
 func (Duration) Wants() string { return "a duration such as 30s, 1m30s or 250ms" }
 

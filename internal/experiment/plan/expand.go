@@ -54,10 +54,26 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 		p.MinBlocks, p.Until = e.Blocks.Min, e.Blocks.Until.String()
 	}
 	p.Expected = p.TrialTime * time.Duration(len(p.Trials))
+	p.addSearches()
 	if err := p.interleave(e); err != nil {
 		return nil, fmt.Errorf("expand experiment %s: %w", e.Metadata.Name, err)
 	}
 	return p, nil
+}
+
+// addSearches adds the time of searches for the highest rate.
+func (p *Plan) addSearches() {
+	if len(p.Trials) == 0 {
+		return
+	}
+	more := map[string]time.Duration{} // by treatment
+	for _, t := range p.Treatments {
+		more[t.ID] = t.Levels.Capacity.SearchTime()
+	}
+	for _, t := range p.Trials {
+		p.Expected += more[t.Treatment]
+	}
+	p.TrialTime = p.Expected / time.Duration(len(p.Trials))
 }
 
 // treatments is the product of the factors. The control of a treatment follows it.

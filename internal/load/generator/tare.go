@@ -84,7 +84,7 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		MeasureSeconds: seconds(r.MeasureEnd.Sub(r.MeasureStart)),
 		SliceCounts:    r.Slices,
 		CPUSeconds:     &r.CPUSeconds, ThreadCPURatio: &r.ThreadCPURatio,
-		Verdict: r.Verdict, Warnings: r.Warnings,
+		Verdict: r.Verdict, Warnings: r.Warnings, Figures: r.Figures(),
 	}
 	if w := r.Whole; w != nil {
 		l.Whole = &result.Whole{Sent: w.Sent, Unanswered: w.Unanswered, Failed: w.Failed, Connections: w.Connections, Unsure: w.Retried}

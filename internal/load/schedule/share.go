@@ -33,7 +33,8 @@ func Weights(p *load.Profile) []int {
 }
 
 // ByWeight is smooth weighted round robin: each of several gains its weight every step, and
-// the one with the highest value is visited and loses the sum of the weights.
+// the one with the highest value is visited and loses the sum of the weights. Those of one weight
+// take turns, so that a step compares one of each weight.
 func ByWeight(weights []int) []int {
 	var sum int
 	for _, w := range weights {
@@ -46,17 +47,34 @@ func ByWeight(weights []int) []int {
 		}
 		return order
 	}
-	credit := make([]int, len(weights))
+	type group struct {
+		weight, credit int   // of the member that is next
+		members        []int // in turn
+		next           int
+	}
+	var groups []*group
+	of := map[int]*group{}
+	for i, w := range weights {
+		if of[w] == nil {
+			of[w] = &group{weight: w}
+			groups = append(groups, of[w])
+		}
+		of[w].members = append(of[w].members, i)
+	}
 	order := make([]int, sum)
 	for turn := range order {
-		best := 0
-		for i, w := range weights {
-			if credit[i] += w; credit[i] > credit[best] {
-				best = i
+		var best *group
+		for _, g := range groups {
+			g.credit += g.weight
+			if best == nil || g.credit > best.credit || g.credit == best.credit && g.members[g.next] < best.members[best.next] {
+				best = g
 			}
 		}
-		credit[best] -= sum
-		order[turn] = best
+		order[turn] = best.members[best.next]
+		if best.next++; best.next == len(best.members) {
+			best.next = 0
+			best.credit -= sum // all of them have lost it
+		}
 	}
 	return order
 }

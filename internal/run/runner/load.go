@@ -33,6 +33,8 @@ type loadRun struct {
 	generator generator.Generator
 	share     *share    // of a round's schedule; nil: the load has its own
 	fraction  *fraction // of the rate of a round's loads at once; nil: the load has all of it
+	rate      float64   // that a search has chosen; 0: that of the treatment
+	probes    uint64    // of that search
 	profile   load.Profile
 	loading   *loading // nil before it is started
 	edges     edges
@@ -89,15 +91,9 @@ func (lr *loadRun) schedule() error {
 	if err != nil {
 		return fmt.Errorf("find latency file: %w", err)
 	}
-	levels := lr.setup.treatment.Levels
-	lr.profile = profileOf(lr.setup.Experiment, levels, lr.generator, lr.setup.Timing.Tail)
-	lr.profile.Protocol = lr.setup.entryProtocol()
-	if loadWorkers(lr.deployment) > 0 {
-		lr.profile.Workers = 1 // each has one thread
-	}
+	lr.profile = lr.base()
+	lr.profile.HDRPath = hdr
 	lr.fitToRefresh()
-	lr.profile.ExpectSize, lr.profile.Seed, lr.profile.HDRPath = lr.answerSize(), lr.setup.of.Seed, hdr
-	addRequests(&lr.profile, &lr.setup.Experiment.Load, lr.deployment.Entry())
 	if lr.fraction != nil {
 		lr.fraction.apply(&lr.profile)
 	}
@@ -107,9 +103,29 @@ func (lr *loadRun) schedule() error {
 	case lr.share != nil:
 		lr.share.apply(&lr.profile)
 	case !needs(lr.generator).AtOnce:
-		lr.profile.Start = time.Now().Add(lr.setup.Timing.Lead + time.Duration(levels.Connections)*time.Millisecond)
+		lr.profile.Start = lr.soon()
 	}
 	return nil
+}
+
+// base is the profile of the treatment on the deployment, without start and interval log.
+func (lr *loadRun) base() load.Profile {
+	p := profileOf(lr.setup.Experiment, lr.setup.treatment.Levels, lr.generator, lr.setup.Timing.Tail)
+	p.Protocol = lr.setup.entryProtocol()
+	if loadWorkers(lr.deployment) > 0 {
+		p.Workers = 1 // each has one thread
+	}
+	if lr.rate > 0 {
+		p.Rate = lr.rate
+	}
+	p.ExpectSize, p.Seed = lr.answerSize(p.ExpectStatus), lr.setup.of.Seed
+	addRequests(&p, &lr.setup.Experiment.Load, lr.deployment.Entry())
+	return p
+}
+
+// soon is a start that leaves the generator time for its connections.
+func (lr *loadRun) soon() time.Time {
+	return time.Now().Add(lr.setup.Timing.Lead + time.Duration(lr.setup.treatment.Levels.Connections)*time.Millisecond)
 }
 
 // keepProfile writes the load profile into the trial's provenance, with the placeholders of
@@ -127,9 +143,9 @@ func (lr *loadRun) keepProfile() error {
 
 // answerSize is the required size of every answer, bytes. -1: any size, for example if the
 // experiment expects error statuses, which a proxy may answer.
-func (lr *loadRun) answerSize() int64 {
+func (lr *loadRun) answerSize(statuses []string) int64 {
 	entry, ok := lr.setup.topology.Service(lr.setup.topology.Entry)
-	other := slices.ContainsFunc(lr.profile.ExpectStatus, func(s string) bool { return s[0] != '2' && s != "grpc-0" })
+	other := slices.ContainsFunc(statuses, func(s string) bool { return s[0] != '2' && s != "grpc-0" })
 	if !ok || other || lr.setup.entryProtocol() == app.TCP {
 		return -1 // an echo has the length of the request
 	}

@@ -136,6 +136,7 @@ func (t *trial) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.Capacity = t.found
 	t.journal.record.Load = &l
 	t.load.mergeMeasured()
 	t.seen.stepped = t.setup.clock.drift()

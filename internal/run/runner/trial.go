@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -43,6 +44,8 @@ type trial struct {
 	sliced       *sliceMember    // nil before the end of a round's warm-up
 	stagesBefore []app.StageTime // of the measure phase of a round
 
+	found *capacity.Found // by a search for the rate; nil: none
+
 	outcome  error // why the trial failed or is invalid; nil so far
 	recorded bool
 	seen     seen
@@ -53,6 +56,7 @@ type step struct {
 	name   string
 	do     func(*trial, context.Context) error
 	always bool
+	only   func(*trial) bool // nil: in every trial
 }
 
 // workflow lists the phases of a trial, in order. After an error only phases
@@ -61,6 +65,7 @@ var workflow = []step{
 	{name: "deploy", do: (*trial).deploy},
 	{name: "verify", do: (*trial).verify},
 	{name: "settle", do: (*trial).settle},
+	{name: "search", do: (*trial).search, only: (*trial).searches},
 	{name: "warm-up", do: (*trial).warmUp},
 	{name: "measure", do: (*trial).measure},
 	{name: "drain", do: (*trial).drain},
@@ -122,7 +127,7 @@ func (t *trial) end(ctx, parent context.Context) error {
 // step runs a phase, unless the trial has failed before it.
 func (t *trial) step(ctx context.Context, p step) {
 	// An interrupted trial is not recorded; a resumed run repeats it.
-	if t.outcome != nil && !p.always || ctx.Err() != nil {
+	if t.outcome != nil && !p.always || ctx.Err() != nil || p.only != nil && !p.only(t) {
 		return
 	}
 	t.journal.emit(result.Event{Kind: result.KindPhase, Phase: p.name})

@@ -28,7 +28,7 @@ type Difference struct {
 }
 
 // headlines are the metrics in order of preference.
-var headlines = []string{metric.Of(metric.CPUPerRequest, "total"), metric.Of(metric.Latency, "p50")}
+var headlines = []string{metric.Capacity, metric.Of(metric.CPUPerRequest, "total"), metric.Of(metric.Latency, "p50")}
 
 // HeadlineOf is the headline of a report. It has no differences where nothing was compared.
 func HeadlineOf(r *analysis.Report) *Headline {

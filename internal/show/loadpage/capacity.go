@@ -8,40 +8,28 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/capacity"
 )
 
 // Capacity is the highest rate at which an objective holds.
 type Capacity struct {
-	Objective string `json:"objective"`
-	// Rate is the median of the posterior, and Low and High are its 95 % interval, 1/s. Absent
-	// if no probe could be decided.
-	Rate float64 `json:"rate,omitempty"`
-	Low  float64 `json:"low,omitempty"`
-	High float64 `json:"high,omitempty"`
-	// Open: nothing was found that does not hold ("above"), or that does ("below").
-	Open   string  `json:"open,omitempty"`
-	Note   string  `json:"note,omitempty"`
+	capacity.Found
 	Probes []Probe `json:"probes"`
 }
 
-// Values of [Capacity.Open].
-const (
-	OpenAbove = "above"
-	OpenBelow = "below"
-)
-
 // Probe is one load at one rate.
 type Probe struct {
-	Rate  float64 `json:"rate"`
-	Holds bool    `json:"holds"`
-	// Undecided is the reason why the probe has no result.
-	Undecided string         `json:"undecided,omitempty"`
-	Answered  float64        `json:"answered"` // 1/s
-	P50MS     float64        `json:"p50_ms,omitempty"`
-	P99MS     float64        `json:"p99_ms,omitempty"`
-	Errors    float64        `json:"errors"` // share
-	Seconds   float64        `json:"seconds"`
-	Result    load.Quantiles `json:"latency_ms,omitzero"`
+	capacity.Probe
+	Result load.Quantiles `json:"latency_ms,omitzero"`
+}
+
+// CapacityOf is what was found, with the times of each probe.
+func CapacityOf(found capacity.Found, times []load.Quantiles) *Capacity {
+	c := &Capacity{Found: found, Probes: []Probe{}}
+	for i, p := range found.Probes {
+		c.Probes = append(c.Probes, Probe{p, times[i]})
+	}
+	return c
 }
 
 // WriteCapacity writes the page of a search: the answer, then the probes by rate.
@@ -62,9 +50,9 @@ func (t *page) capacity(c *Capacity) {
 	switch {
 	case c.Rate == 0:
 		t.fold(t.paint.bad("No probe could be decided."), "")
-	case c.Open == OpenAbove:
+	case c.Open == capacity.OpenAbove:
 		t.fold(t.paint.bold("At least "+rounded(c.Low)+" req/s")+" with "+c.Objective+": no probe above it missed the objective.", "")
-	case c.Open == OpenBelow:
+	case c.Open == capacity.OpenBelow:
 		t.fold(t.paint.bad("No rate with "+c.Objective)+": even "+rounded(c.Rate)+" req/s misses it.", "")
 	default:
 		t.fold(t.paint.bold(rounded(c.Rate)+" req/s")+" with "+c.Objective+" ("+between+")", "")

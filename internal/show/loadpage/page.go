@@ -62,6 +62,13 @@ func Write(w io.Writer, p *load.Profile, r *load.Report, o Options) error {
 	return err
 }
 
+// Answer is the first line of the page without colors, and a second one if the generator was the limit.
+func Answer(p *load.Profile, r *load.Report) []string {
+	t := &page{width: 1000}
+	t.answer(p, r)
+	return strings.Split(strings.TrimSuffix(t.String(), "\n"), "\n")
+}
+
 // answer is the first line.
 func (t *page) answer(p *load.Profile, r *load.Report) {
 	if r.Result.Success == nil {

@@ -61,6 +61,7 @@ func othersOf(t *testing.T) map[string]other {
 	return map[string]other{
 		"hostile-across": {a.Bytes(), func(t *testing.T, f finding) { sameChanges(t, across, f) }},
 		"history":        {h.Bytes(), func(t *testing.T, f finding) { sameHistory(t, history, f) }},
+		"hostile-load":   {loadPage(t), sameTimes},
 		"hostile-gated":  {g.Bytes(), func(t *testing.T, f finding) { sameLooks(t, decided, f) }},
 	}
 }

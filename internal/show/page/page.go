@@ -43,6 +43,8 @@ var (
 	moreJS string
 	//go:embed assets/across.js
 	acrossJS string
+	//go:embed assets/load.js
+	loadJS string
 	//go:embed assets/figures.js
 	figuresJS string
 	//go:embed assets/compose.js
@@ -81,7 +83,8 @@ type document struct {
 	Configurations                      []configuration
 	Provenance                          []entry
 	Experiment, Text, Tare, Schema      string
-	OpenText                            bool // without figures
+	Command                             string // that prints Text; empty: tare report
+	OpenText                            bool   // without figures
 	Style                               template.CSS
 	Content, Script                     template.JS
 }
@@ -190,7 +193,7 @@ const plotStyle = `:where(.plot) {
 var (
 	style  = palette() + pageCSS
 	script = sync.OnceValue(func() string {
-		return strings.Join([]string{plotJS, kitJS, moreJS, acrossJS, figuresJS, composeJS, pageJS}, "\n")
+		return strings.Join([]string{plotJS, kitJS, moreJS, acrossJS, loadJS, figuresJS, composeJS, pageJS}, "\n")
 	})
 )
 

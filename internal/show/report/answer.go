@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -42,19 +43,19 @@ func Answer(r *analysis.Report) []string {
 			compared = append(compared, tr)
 		}
 	}
-	var lines []string
-	more, pooled := 0, map[string]bool{}
+	lines := v.capacityAnswers()
+	more, shown, pooled := 0, 0, map[string]bool{}
 	for _, tr := range compared {
 		q := v.questionOf(tr.ID)
 		sweep := q != nil && len(q.Pooled) > 0
 		switch {
 		case sweep && pooled[q.ID]:
-		case len(lines) == mostAnswers:
+		case shown == mostAnswers:
 			more++
 		case sweep: // the mean over the levels answers the question
-			lines = append(lines, v.sweepAnswer(*q))
+			lines, shown = append(lines, v.sweepAnswer(*q)), shown+1
 		default:
-			lines = append(lines, v.costAnswer(tr))
+			lines, shown = append(lines, v.costAnswer(tr)), shown+1
 		}
 		if sweep {
 			pooled[q.ID] = true
@@ -83,6 +84,39 @@ func answerSection(t text) {
 	if len(lines) > 0 && !t.markdown {
 		t.line("")
 	}
+}
+
+// capacityAnswers compare the highest rates with an objective.
+func (v view) capacityAnswers() (lines []string) {
+	for _, tr := range v.r.Treatments {
+		c, ok := v.compared(tr.ID, metric.Capacity)
+		if !ok || tr.Control || tr.Reference || len(lines) == mostAnswers {
+			continue
+		}
+		s := fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
+		if objective := experiment.ObjectiveOf(tr.Factors[rateFactor]); objective != "" {
+			s += " with " + objective
+		}
+		s += fmt.Sprintf(", %s %s", v.label.against(tr, v.r), roundRate(v.value(tr.Baseline, metric.Capacity)))
+		switch {
+		case c.Ratio == nil || c.Verdict == analysis.Insufficient:
+			s += ": too few trials for a verdict"
+		case c.Verdict == analysis.Higher || c.Verdict == analysis.Lower:
+			s += ": " + ratio(*c.Ratio) + strings.TrimSuffix(" "+bounds(*c.Ratio, 1, fixed), " ")
+		default:
+			s += ": no difference is shown" + strings.TrimSuffix(" "+bounds(*c.Ratio, 1, fixed), " ")
+		}
+		lines = append(lines, s+".")
+	}
+	return lines
+}
+
+// roundRate is a rate with three or four digits.
+func roundRate(rate float64) string {
+	if rate >= 1000 {
+		return fixed(math.Round(rate/10)*10, 0)
+	}
+	return fixed(rate, max(0, 2-magnitude(rate)))
 }
 
 // compared finds the comparison of a treatment by one metric.

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/capacity"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // answerOf is the answer of a study with one treatment, its verdicts changed.
@@ -54,5 +57,23 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("%s: %q in\n%s", c.name, refused, got)
 			}
 		}
+	}
+}
+
+// The capacities come first, with their ratio.
+func TestAnswerWithCapacity(t *testing.T) {
+	s := small(func(r *result.Record) {
+		found := capacity.Found{Objective: "p99 < 50ms", Rate: 9870 + 10*float64(r.Block), Low: 9000, High: 10000}
+		if r.Treatment == "envoy" {
+			found.Rate /= 3
+		}
+		r.Load.Capacity = &found
+	})
+	for i := range s.Treatments {
+		s.Treatments[i].Factors["rate"] = experiment.RateLevel{Capacity: experiment.Capacity{Objective: "p99 < 50ms"}}.String()
+	}
+	lines := Answer(reportOf(t, s))
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "envoy holds 3300 req/s with p99 < 50ms, none 9900: 0.333") || !strings.Contains(lines[1], "of CPU per request") {
+		t.Errorf("%q", lines)
 	}
 }

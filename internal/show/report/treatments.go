@@ -10,7 +10,7 @@ import (
 
 // treatmentMetrics are the columns of the table of treatments.
 var treatmentMetrics = []string{
-	metric.CPUPerRequest + "/total", metric.CPUPerRequest + "/data", nodeColumn, metric.CPUPer1000 + "/total", metric.Memory + "/data",
+	metric.Capacity, metric.CPUPerRequest + "/total", metric.CPUPerRequest + "/data", nodeColumn, metric.CPUPer1000 + "/total", metric.Memory + "/data",
 	metric.Latency + "/p50", metric.Latency + "/p99", metric.Rate, metric.ErrorRatio,
 }
 
@@ -23,7 +23,7 @@ var serviceTimes = []string{metric.ServiceTime + "/p50", metric.ServiceTime + "/
 // treatmentColumns are the metrics of this report's table of treatments.
 func (v view) treatmentColumns() []string {
 	columns := slices.DeleteFunc(slices.Clone(treatmentMetrics), func(name string) bool {
-		return name == nodeColumn && !v.known(name) && !v.missed(name)
+		return (name == nodeColumn || name == metric.Capacity) && !v.known(name) && !v.missed(name)
 	})
 	for _, tr := range v.r.Treatments {
 		_, response := tr.Metrics[metric.Latency+"/p50"]

@@ -11,6 +11,7 @@
 globalThis.tareFigures = function (Plot, content) {
   if (content.across) return tareAcross(Plot, content);
   if (content.history) return tareHistory(Plot, content);
+  if (content.load) return tareLoad(Plot, content);
   const { report, words } = content;
   const metrics = new Map(words.metrics.map((m) => [m.name, m]));
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));

@@ -1,0 +1,44 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+)
+
+// The time of searches is in the plan, and a plan with a search is read again.
+func TestPlanWithSearch(t *testing.T) {
+	e, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none, envoy], rate: [100, {max: \"p99 < 50ms\"}]}\n"), experiment.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	search := experiment.Capacity{Objective: "p99 < 50ms", Share: 0.6, Probes: 12, Length: experiment.Duration(2 * time.Second)}
+	p, err := plan.Expand(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read plan.Plan
+	if err := json.Unmarshal(b, &read); err != nil || !reflect.DeepEqual(*p, read) {
+		t.Errorf("%v: %s", err, b)
+	}
+	searched := 0
+	for _, x := range p.Treatments {
+		if objective := experiment.ObjectiveOf(x.Factors["rate"]); (objective == search.Objective) != (x.Levels.Capacity == search) {
+			t.Errorf("%+v", x)
+		} else if objective != "" {
+			searched++
+		}
+	}
+	given := time.Duration(e.Phases.Warmup+e.Phases.Measure+e.Phases.Drain) + plan.Allowance
+	if n := time.Duration(len(p.Trials)); searched != 2 || p.Expected != n*given+n/2*search.SearchTime() || search.SearchTime() < 26*time.Second {
+		t.Errorf("%d treatments search, expected time %v, of a search %v", searched, p.Expected, search.SearchTime())
+	}
+}

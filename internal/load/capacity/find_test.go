@@ -1,0 +1,87 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// server answers a rate, and fails what is above it; asked above lateAbove the generator is the limit.
+func server(rate, lateAbove float64) Load {
+	return func(_ context.Context, asked float64, length time.Duration) (Figures, error) {
+		if asked == 0 {
+			asked = 2 * rate
+		}
+		n := int64(asked * length.Seconds())
+		good := min(1, rate/asked)
+		x := Figures{Success: &good, Answered: asked, GeneratorOK: true, Intended: n, Completed: n, TimesMS: map[string]float64{"p50": 1, "p99": 10}}
+		if asked > lateAbove {
+			x.GeneratorOK, x.TimesMS["p99"] = false, 500
+		}
+		return x, nil
+	}
+}
+
+func TestFind(t *testing.T) {
+	o := Options{Objective: "errors < 10%, p90 < 50ms", Probes: 20, Length: 2 * time.Second, Seed: 1}
+	found, err := Find(context.Background(), o, server(300, 1e9))
+	// Up to 10 % of failures are allowed.
+	if err != nil || found.Open != "" || found.Low > 333.3 || found.High < 333.3 || (found.High-found.Low)/found.Rate > 0.25 || len(found.Probes) != o.Probes {
+		t.Errorf("%v: %+v", err, found)
+	}
+	for _, p := range found.Probes {
+		if p.Holds != (p.Rate < 300/0.9) {
+			t.Errorf("probe %+v", p)
+		}
+	}
+	o.Objective, o.Limit = "p99 < 50ms", 1000
+	if found, _ = Find(context.Background(), o, server(1e6, 1e9)); found.Open != OpenAbove {
+		t.Errorf("nothing misses: %+v", found)
+	}
+	if found, _ = Find(context.Background(), o, server(1e6, 0)); found.Rate != 0 || len(found.Probes) != maxUndecided || !strings.Contains(found.Note, "the generator was the limit") {
+		t.Errorf("a generator at its limit: %+v", found)
+	}
+	o.Objective = "p99 < 5ms"
+	if found, _ = Find(context.Background(), o, server(1e6, 1e9)); found.Open != OpenBelow {
+		t.Errorf("nothing holds: %+v", found)
+	}
+}
+
+// A growing backlog misses the objective, whatever the times so far.
+func TestBacklogMisses(t *testing.T) {
+	bounds, err := ParseBounds("p99 < 50ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _ := server(1e6, 1e9)(context.Background(), 1000, time.Second)
+	if p := judge(bounds, 1000, time.Second, &x); !p.Holds {
+		t.Errorf("%+v", p)
+	}
+	x.Completed, x.Growth = 900, 100
+	if p := judge(bounds, 1000, time.Second, &x); p.Holds {
+		t.Errorf("with a backlog: %+v", p)
+	}
+}
+
+// A search that ends early has the probes that ended; an error of a probe is that of the search.
+func TestFindEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n := 0
+	run := server(300, 1e9)
+	found, err := Find(ctx, Options{Objective: "errors < 1%", Limit: 1000, Probes: 20, Length: time.Second}, func(ctx context.Context, rate float64, length time.Duration) (Figures, error) {
+		if n++; n == 3 {
+			cancel()
+		}
+		return run(ctx, rate, length)
+	})
+	if err != nil || len(found.Probes) != 2 {
+		t.Errorf("%v: %+v", err, found)
+	}
+	broken := errors.New("broken")
+	if _, err := Find(context.Background(), Options{Objective: "errors < 1%", Probes: 1}, func(context.Context, float64, time.Duration) (Figures, error) { return Figures{}, broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
