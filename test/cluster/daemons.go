@@ -11,8 +11,9 @@ type daemon struct {
 // etcdClients is where etcd is served: to the node alone, by the loopback interface of its namespace.
 const etcdClients, etcdPeers = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 
-// daemons in the order they are started. None of them waits for another but kubelet and kube-proxy, which would
-// otherwise wait some seconds between two attempts to reach the API server.
+// daemons in the order they are started. Kubelet and kube-proxy wait for the API server because they would
+// otherwise wait some seconds between two attempts to reach it. The controller manager exits when it has no
+// permissions after 10 s, and on a busy machine the server takes longer to create its roles.
 var daemons = []daemon{
 	{name: "containerd", installed: true, arguments: func(l Layout) []string {
 		return []string{"--config", l.file("containerd.toml")}
@@ -43,7 +44,7 @@ var daemons = []daemon{
 			"--enable-aggregator-routing=true", "--profiling=false",
 		}
 	}},
-	{name: "kube-controller-manager", arguments: func(l Layout) []string {
+	{name: "kube-controller-manager", after: afterAPI, arguments: func(l Layout) []string {
 		return []string{
 			"--kubeconfig", l.kubeconfig("controllers"), "--leader-elect=false", "--use-service-account-credentials", "--bind-address", "127.0.0.1",
 			"--service-account-private-key-file", l.pki() + "/service-accounts.key", "--root-ca-file", l.pki() + "/ca.crt",
