@@ -139,12 +139,12 @@ func quantiles(h *hdrhistogram.Histogram, unit float64) load.Quantiles {
 	if h.TotalCount() == 0 {
 		return load.Quantiles{}
 	}
-	at := h.ValueAtPercentilesSlice([]float64{10, 25, 50, 75, 90, 95, 99, 99.9, 99.99})
+	at := h.ValueAtPercentilesSlice([]float64{10, 25, 50, 75, 90, 95, 99, 99.9, 99.99, 100})
 	in := func(i int) float64 { return float64(at[i]) / unit }
 	return load.Quantiles{
 		Count: h.TotalCount(), Mean: h.Mean() / unit, Min: float64(h.Min()) / unit,
 		P10: in(0), P25: in(1), P50: in(2), P75: in(3), P90: in(4), P95: in(5), P99: in(6), P999: in(7), P9999: in(8),
-		Max: float64(h.Max()) / unit,
+		Max: in(9),
 	}
 }
 
