@@ -7,6 +7,9 @@ GO        ?= go
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X github.com/tare-mesh/tare/internal/cli.buildVersion=$(VERSION)
 TOOL      := $(GO) tool -modfile=tools/go.mod
+# Programs, their tests and tools are compiled alike, so that an empty cache fills once. The race detector needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath)
 # Many tests measure, and a busy machine can spoil one. gotestsum runs a failed test again, at most
 # twice. A test that then passes is flaky: tools/flaky.sh counts them over all reports of a run.
 FLAKY := bin/flaky
@@ -53,15 +56,15 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build tare and tare-agent into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
 
 .PHONY: build-kube
 build-kube: ## the same, and tare-kube, which measures on Kubernetes clusters
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
 
 .PHONY: build-plot
 build-plot: ## build tare-plot, which draws figures into files (tare plot)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-plot
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-plot
 
 .PHONY: pictures
 pictures: build ## draw the figures of README and methodology from a run of the quickstart; RESULTS=DIR takes an earlier one
@@ -69,11 +72,11 @@ pictures: build ## draw the figures of README and methodology from a run of the 
 
 .PHONY: build-grpc
 build-grpc: ## build tare-grpc, which finds gRPC methods and encodes JSON for tare load
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-grpc
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-grpc
 
 .PHONY: build-http3
 build-http3: ## build tare-http3, the engine of tare load --http3
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
 
 .PHONY: quickstart
 quickstart: build ## weigh a real Envoy sidecar on this machine, in about two minutes
@@ -89,7 +92,7 @@ test: ## unit tests, in about a minute
 
 .PHONY: race
 race: ## the race detector on all packages, in about six minutes
-	$(call tests,./...,race) -race -short -p 2 -timeout 30m
+	export CGO_ENABLED=1; $(call tests,./...,race) -race -short -p 2 -timeout 30m
 
 .PHONY: generators
 generators: ## install the load generators of the package registries into the user's cache
@@ -110,6 +113,7 @@ FAILED   ?=
 or_listed = || $(if $(FAILED),{ echo $@ >>$(FAILED); },exit 1)
 
 .PHONY: e2e
+e2e: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
 e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
 	@rm -f $(FLAKY)/e2e*.txt bin/failed
 	@failed=0; \
@@ -138,8 +142,8 @@ program-istio: program-kubernetes
 .PHONY: e2e-waiting
 e2e-waiting: programs $(AFTER)
 	@failed=0; \
-	{ $(call tests,$(RACED),e2e-race) -race -short -p 2 -parallel 4 -timeout 30m; } || failed=1; \
-	$(call remaining,$(WAITING),e2e-waiting,-p 2 -parallel 8) || failed=1; exit $$failed
+	{ export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race) -race -short -p 2 -parallel 4 -timeout 30m; } || failed=1; \
+	$(call remaining,$(WAITING),e2e-waiting,-p 3 -parallel 8) || failed=1; exit $$failed
 
 .PHONY: e2e-measuring e2e-cli
 e2e-measuring: programs
@@ -192,7 +196,7 @@ e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
 
 .PHONY: bin/tare-cluster
 bin/tare-cluster:
-	CGO_ENABLED=0 $(GO) build -C test/cluster -trimpath -o ../../bin/ ./cmd/tare-cluster
+	$(GO) build -C test/cluster -o ../../bin/ ./cmd/tare-cluster
 
 .PHONY: cluster
 cluster: bin/tare-cluster ## bring up a real Kubernetes on this machine and leave it up (root; docs/how-to/testing.md)
@@ -222,18 +226,18 @@ bench: ## benchmarks of the hot paths
 
 .PHONY: bench-design
 bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-blocks 12 -only carry-over'
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/benchdesign
+	$(GO) build -o bin/ ./test/benchdesign
 	bin/benchdesign $(BENCHDESIGN)
 
 .PHONY: decisions
 decisions: build ## errors of tare ab, compare and a bisection, simulated through the program: docs/lab/ab-errors.md
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/decisions
+	$(GO) build -o bin/ ./test/decisions
 	for mode in ab compare bisect; do bin/decisions $$mode $(DECISIONS); done
 
 .PHONY: bench-load
 bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md
 	GO='$(GO)' tools/generators/install.sh nginx || echo "without nginx: benchload's own server takes its place"
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/benchload
+	$(GO) build -o bin/ ./test/benchload
 	bin/benchload $(BENCHLOAD)
 
 .PHONY: fuzz
@@ -242,7 +246,7 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s) each, with its number of e
 
 .PHONY: soak
 soak: build ## short trials for DURATION (2h) whose processes are killed and whose disks fill, drawn from SEED; figures in bin/soak.json
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./test/soak
+	$(GO) build -o bin/ ./test/soak
 	bin/soak -duration $(DURATION) -seed $(SEED) -o bin/soak.json
 
 .PHONY: clean

@@ -3,9 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/generator"
@@ -87,11 +86,7 @@ var agentBeside = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	out, err := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(self), "tare-agent"), "github.com/tare-mesh/tare/cmd/tare-agent").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build tare-agent: %w\n%s", err, out)
-	}
-	return nil
+	return programtest.Build(filepath.Dir(self), "tare-agent")
 })
 
 // An A/A pair through real processes: every figure is present.

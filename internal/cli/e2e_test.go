@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -35,11 +35,10 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(filepath.Dir(self), "programs")
-	out, err := exec.Command("go", "build", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-agent").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
 	}
-	return dir, nil
+	return dir, programtest.Build(dir, "tare", "tare-agent")
 })
 
 // carriedOut runs an example, or a file by its absolute path, and returns its report and exit code.
@@ -121,7 +120,7 @@ func TestFaultDrain(t *testing.T) {
 // tare recovers a known cost within a tenth, or within its own interval.
 func TestStandardWeight(t *testing.T) {
 	r, code := carriedOut(t, "standard-weight.yaml", "blocks=4", "factors.mesh=[reference, reference-500us]", "control=false",
-		"factors.rate=[300]", "phases={warmup: 1s, measure: 4s, drain: 1s}")
+		"factors.rate=[300]", "phases={warmup: 500ms, measure: 2500ms, drain: 500ms}")
 	if code != console.Done {
 		t.Errorf("exit code %d", code)
 	}
@@ -187,6 +186,7 @@ func TestWeigh(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
+	t.Parallel()
 	bin, dir := programs(t), t.TempDir()
 	weigh := func(args ...string) (stdout, stderr string, code int) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)

@@ -54,6 +54,7 @@ func TestRunWithoutReader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
+	t.Parallel()
 	bin, dir := programs(t), t.TempDir()
 	file, run := filepath.Join(dir, "hung-up.yaml"), filepath.Join(dir, "run")
 	if err := os.WriteFile(file, []byte(hungUp), 0o600); err != nil {

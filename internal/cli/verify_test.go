@@ -57,6 +57,7 @@ func TestVerifyRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
+	t.Parallel()
 	bin, dir := programs(t), t.TempDir()
 	file, whole := filepath.Join(dir, "measured-once.yaml"), filepath.Join(dir, "run")
 	if err := os.WriteFile(file, []byte(measuredOnce), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -23,12 +24,7 @@ var tareProgram = sync.OnceValues(func() (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(dir, "tare")
-	out, err := exec.Command("go", "build", "-o", path, "../../cmd/tare").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, err
+	return filepath.Join(dir, "tare"), programtest.Build(dir, "tare")
 })
 
 // TestMain removes the program that build has built.

@@ -99,11 +99,6 @@ func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
 func agentInCluster(t *testing.T, image string) string {
 	t.Helper()
 	bin := programs(t)
-	static := exec.Command("go", "build", "-o", bin, modulePath+"cmd/tare-agent")
-	static.Env = append(os.Environ(), "CGO_ENABLED=0") // there is no C library in the image
-	if out, err := static.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	load := exec.Command(filepath.Join(bin, "tare"), "image", "load", "--to", "containerd:"+os.Getenv("TARE_TEST_CONTAINERD"), "--tag", image)
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("load the image: %v\n%s", err, out)

@@ -18,6 +18,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
@@ -40,11 +41,11 @@ var kubernetesPrograms = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	sharedPrograms = dir
-	build := exec.Command("go", "build", "-trimpath", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-kube", modulePath+"cmd/tare-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := programtest.Build(dir, "tare", "tare-kube", "tare-agent"); err != nil {
+		return "", err
+	}
 	archive := filepath.Join(dir, "agent.tar")
 	for _, cmd := range []*exec.Cmd{
-		build,
 		exec.Command(filepath.Join(dir, "tare"), "image", "build", "--tag", kubernetesImage, "-o", archive),
 		exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive),
 	} {

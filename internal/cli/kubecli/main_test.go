@@ -3,13 +3,13 @@ package kubecli
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -63,9 +63,8 @@ func call(t *testing.T, args ...string) (stdout string, err error) {
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir+"/", modulePath+"cmd/tare", modulePath+"cmd/tare-kube", modulePath+"cmd/tare-agent").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := programtest.Build(dir, "tare", "tare-kube", "tare-agent"); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

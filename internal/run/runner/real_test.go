@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -57,12 +57,7 @@ func testMain(m *testing.M) int {
 
 // agent builds tare-agent, once.
 var agent = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.TempDir(), "tare-agent")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/tare-mesh/tare/cmd/tare-agent").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build tare-agent: %w\n%s", err, out)
-	}
-	return path, nil
+	return filepath.Join(os.TempDir(), "tare-agent"), programtest.Build(os.TempDir(), "tare-agent")
 })
 
 func decode(t *testing.T, text string) (*experiment.Experiment, *plan.Plan, app.Topology) {

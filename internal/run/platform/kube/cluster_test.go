@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/image"
@@ -62,10 +63,8 @@ var loadImage = sync.OnceValue(func() error {
 	}
 	testPrograms = dir
 	agent, archive := filepath.Join(dir, "tare-agent"), filepath.Join(dir, "agent.tar")
-	build := exec.Command("go", "build", "-trimpath", "-o", agent, "../../../../cmd/tare-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build tare-agent: %w: %s", err, out)
+	if err := programtest.Build(dir, "tare-agent"); err != nil {
+		return err
 	}
 	ref, err := image.Reference(agentImage)
 	if err != nil {

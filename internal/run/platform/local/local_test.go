@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -43,9 +43,8 @@ func testMain(m *testing.M) int {
 	os.Setenv("XDG_STATE_HOME", dir)
 	os.Setenv("TMPDIR", dir)
 	agent = filepath.Join(dir, "tare-agent")
-	build := exec.Command("go", "build", "-o", agent, "github.com/tare-mesh/tare/cmd/tare-agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build tare-agent: %v\n%s", err, out)
+	if err := programtest.Build(dir, "tare-agent"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

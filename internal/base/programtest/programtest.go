@@ -1,0 +1,60 @@
+// Package programtest provides tare's own programs to tests that start them.
+package programtest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Variable names a directory with built programs. `make e2e` sets it, so that each program is linked once for all
+// packages.
+const Variable = "TARE_TEST_PROGRAMS"
+
+const commands = "github.com/tare-mesh/tare/cmd/"
+
+// Build puts programs of cmd (tare, tare-agent) into dir, which exists. They are built as `make build` does: without
+// cgo, because an image of tare-agent has no C library.
+func Build(dir string, names ...string) error {
+	if built := os.Getenv(Variable); built != "" {
+		for _, name := range names {
+			if err := put(filepath.Join(built, name), filepath.Join(dir, name)); err != nil {
+				return fmt.Errorf("programs of %s: %w", Variable, err)
+			}
+		}
+		return nil
+	}
+	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
+	for _, name := range names {
+		args = append(args, commands+name)
+	}
+	build := exec.Command("go", args...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %v: %w\n%s", names, err, out)
+	}
+	return nil
+}
+
+// put links a program to a second path, or copies it to another file system.
+func put(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	copied, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(copied, source)
+	if closed := copied.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
