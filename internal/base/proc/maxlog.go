@@ -22,12 +22,19 @@ func (p *Process) boundLog() {
 	for {
 		select {
 		case <-p.done:
-			_ = shorten(p.command.Log, p.command.MaxLog)
+			p.shortenLog()
 			return
 		case <-again.C:
-			_ = shorten(p.command.Log, p.command.MaxLog) // tried again
+			p.shortenLog()
 		}
 	}
+}
+
+// shortenLog is tried again later if it fails. [Process.Tail] waits for it: meanwhile the log has no end.
+func (p *Process) shortenLog() {
+	p.shortening.Lock()
+	defer p.shortening.Unlock()
+	_ = shorten(p.command.Log, p.command.MaxLog)
 }
 
 // shorten removes the middle of a log longer than limit bytes.

@@ -39,9 +39,11 @@ type Process struct {
 	mark    string // of its descendants; empty: none
 	cmd     *exec.Cmd
 	tail    tail
-	done    chan struct{}
-	err     error // set before done is closed
-	stopped atomic.Bool
+	// shortening is held while the log is shortened or read.
+	shortening sync.Mutex
+	done       chan struct{}
+	err        error // set before done is closed
+	stopped    atomic.Bool
 }
 
 // ExitError is the error of a process that did not exit with status 0.
@@ -198,7 +200,11 @@ func (p *Process) Wait() error {
 }
 
 // Tail returns the last n lines of the process's output (of its log, if it has one).
-func (p *Process) Tail(n int) []string { return lastLines(p.tail.last(), n) }
+func (p *Process) Tail(n int) []string {
+	p.shortening.Lock()
+	defer p.shortening.Unlock()
+	return lastLines(p.tail.last(), n)
+}
 
 // Signal sends a signal to the process. One that has ended is no error.
 func (p *Process) Signal(sig os.Signal) error {
