@@ -66,6 +66,10 @@ build-kube: ## the same, and tare-kube, which measures on Kubernetes clusters
 build-plot: ## build tare-plot, which draws figures into files (tare plot)
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-plot
 
+.PHONY: build-push
+build-push: ## build tare-push, which sends reports to Prometheus or OTLP (tare report --push)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-push
+
 .PHONY: pictures
 pictures: build ## draw the figures of README and methodology from a run of the quickstart; RESULTS=DIR takes an earlier one
 	@set -e; dir='$(RESULTS)'; if [ -z "$$dir" ]; then dir=runs/pictures-$$(date -u +%Y%m%dT%H%M%SZ); bin/tare run examples/quickstart.yaml --out "$$dir"; fi; $(GO) run ./test/pictures "$$dir"; $(GO) run ./test/sliceplot -o docs/explanation/pictures "$$dir"

@@ -20,11 +20,11 @@ const module = "github.com/tare-mesh/tare/"
 // layers, top first. A package imports only from lower lines; packages on one
 // line do not know each other. Add a line here before adding a package.
 var layers = [][]string{
-	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-grpc", "cmd/tare-http3", "cmd/tare-agent"},
+	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-push", "cmd/tare-grpc", "cmd/tare-http3", "cmd/tare-agent"},
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
-	{"internal/cli/health", "internal/show/plot", "internal/show/serve"},
-	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
+	{"internal/cli/health", "internal/show/plot", "internal/show/push", "internal/show/serve"},
+	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
 	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",

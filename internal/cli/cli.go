@@ -13,12 +13,13 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// CommandLine is the command line of tare, of tare-kube, which has Kubernetes, or of tare-plot, which draws.
+// CommandLine is the command line of tare, of tare-kube, which has Kubernetes, of tare-plot, which draws, or of tare-push, which sends.
 type CommandLine struct {
 	console.Console
 	catalog    catalog
 	kubernetes *Kubernetes // nil but in tare-kube
 	draw       Draw        // nil but in tare-plot
+	push       Push        // nil but in tare-push
 	handOver   handOver
 	// kill ends at the second interrupt: cleaning up stops at once.
 	kill     context.Context
@@ -39,6 +40,11 @@ func MainOfPlot(draw Draw) int {
 	return c.main()
 }
 
+// MainOfPush is Main of tare-push.
+func MainOfPush(push Push) int {
+	return NewForPush(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, push).main()
+}
+
 func (c *CommandLine) main() int {
 	keepPipes()
 	ctx, kill, stop := interrupts(os.Stderr, c.first)
@@ -53,6 +59,13 @@ func (c *CommandLine) main() int {
 // New returns a command line on a console.
 func New(on console.Console, kubernetes *Kubernetes) *CommandLine {
 	return &CommandLine{Console: on, catalog: newCatalog(kubernetes), kubernetes: kubernetes, handOver: newHandOver(), first: &interruption{}}
+}
+
+// NewForPush is New for tare-push.
+func NewForPush(on console.Console, push Push) *CommandLine {
+	c := New(on, nil)
+	c.push = push
+	return c
 }
 
 // Run carries out one command and returns the exit code.
@@ -74,6 +87,8 @@ func (c *CommandLine) role() string {
 		return kubeProgram.name
 	case c.draw != nil:
 		return plotProgram.name
+	case c.push != nil:
+		return pushProgram.name
 	}
 	return "tare"
 }

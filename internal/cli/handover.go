@@ -36,6 +36,8 @@ var (
 		"build it with `make build-kube`, or run `go install github.com/tare-mesh/tare/cmd/tare-kube@latest`, or set TARE_KUBE to its path"}
 	plotProgram = program{"tare-plot", "TARE_PLOT",
 		"build it with `make build-plot`, or run `go install github.com/tare-mesh/tare/cmd/tare-plot@latest`, or set TARE_PLOT to its path"}
+	pushProgram = program{"tare-push", "TARE_PUSH",
+		"build it with `make build-push`, or run `go install github.com/tare-mesh/tare/cmd/tare-push@latest`, or set TARE_PUSH to its path"}
 	// The next two do one task for tare, and do not replace it.
 	grpcProgram = program{"tare-grpc", "TARE_GRPC",
 		"build it with `make build-grpc`, or run `go install github.com/tare-mesh/tare/cmd/tare-grpc@latest`, or set TARE_GRPC to its path"}
@@ -78,13 +80,13 @@ func (handOver) checkVersion(role string) error {
 	meant := os.Getenv(envRole)
 	_, _ = os.Unsetenv(envVersion), os.Unsetenv(envRole) // children start afresh
 	self, _ := os.Executable()
-	for _, p := range []program{kubeProgram, plotProgram} {
+	for _, p := range []program{kubeProgram, plotProgram, pushProgram} {
 		if p.name == meant && role != meant {
 			return hint.New("unset "+p.env+", or set it to the path of "+p.name, "%s is %s, not %s", self, role, p.name)
 		}
 	}
 	if v := Version(); v != by {
-		return hint.New("`make build-kube build-plot` builds the programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
+		return hint.New("`make build-kube build-plot build-push` builds the programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type reportOptions struct {
 	attribution string
 	same        string // margin that counts as the same; empty: the experiment's
 	ladder      bool   // what each treatment adds to the one before it
+	push        pushOptions
 }
 
 // defaultReport are the options of tare report without flags.
@@ -43,14 +44,24 @@ func newReportCommand(c *CommandLine) *cobra.Command {
 of each treatment, its difference to the baseline with an interval and a verdict,
 the noise floor, and warnings with hints. It runs nothing, and works during a run.
 
+--push sends the figures to a database, each second of load, and trials, phases and
+faults for annotations. Old runs need its out_of_order_time_window. The dashboard
+templates/grafana.json shows them.
+
 Formats:
 ` + formatList(),
 		Example: `  tare report runs/quickstart-20260301T120000Z
   tare report runs/quickstart-20260301T120000Z --all
   tare report runs/quickstart-20260301T120000Z --cost examples/prices.yaml
-  tare report runs/quickstart-20260301T120000Z --format json -o report.json`,
+  tare report runs/quickstart-20260301T120000Z --format json -o report.json
+  tare report runs/quickstart-20260301T120000Z --push http://127.0.0.1:9090/api/v1/write`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.report(args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.push.url != "" {
+				return c.pushReport(cmd, args[0], o)
+			}
+			return c.report(args[0], o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(formatNames(), ", "))
@@ -62,6 +73,7 @@ Formats:
 	f.BoolVar(&o.ladder, "ladder", false, "add what each treatment adds to the one before it, in the order of factors.mesh")
 	f.StringVar(&o.cost, "cost", "", "price the result with the prices and scenarios in a `file` such as examples/prices.yaml")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
+	o.push.register(cmd)
 	o.attributed(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -52,6 +52,14 @@ type Progress struct {
 	P99MS     float64  `json:"p99_ms"`              // 99th percentile, ms
 }
 
+// WhileLoaded is the rate of answers in the part of the second in which the trial had the load.
+func (p *Progress) WhileLoaded() float64 {
+	if p.Loaded == nil || *p.Loaded <= 0 {
+		return p.Rate
+	}
+	return p.Rate / *p.Loaded
+}
+
 // Sample is one reading of every task, by task ID.
 type Sample struct {
 	Tasks map[string]Reading     `json:"tasks"`           // readings by task `id`

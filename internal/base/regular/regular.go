@@ -33,7 +33,7 @@ func Open(path string, max int64) (*File, error) { return open(path, max, false)
 
 func open(path string, max int64, pipes bool) (*File, error) {
 	// Opening a FIFO waits for a writer unless it is opened without blocking.
-	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -278,7 +278,7 @@ func (t *Trial) second(p *result.Progress) {
 	}
 	t.Last = p
 	t.Errors += p.Errors
-	t.Rate.add(rate(p))
+	t.Rate.add(p.WhileLoaded())
 	if p.P50MS > 0 {
 		t.P50.add(p.P50MS)
 		t.P99.add(p.P99MS)

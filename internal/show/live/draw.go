@@ -388,7 +388,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	if t.Errors > 0 {
 		errors = d.in(red, errors)
 	}
-	line += onRight(asked, w+1) + onRight(fmt.Sprintf("%.0f", rate(p)), w) + errors + onRight(ms(p.P50MS), w)
+	line += onRight(asked, w+1) + onRight(fmt.Sprintf("%.0f", p.WhileLoaded()), w) + errors + onRight(ms(p.P50MS), w)
 	if wide {
 		line += onRight(ms(p.P99MS), w) + "  " + d.in(cyan, spark(t.Rate.values, min(40, d.width-label-44)))
 	}

@@ -62,7 +62,7 @@ func (s *state) apply(e result.Event) []string {
 		if t := s.of(e.Trial); e.Progress != nil {
 			t.progress = e.Progress
 			if s.phase == "measure" {
-				t.measured = append(t.measured, rate(e.Progress))
+				t.measured = append(t.measured, e.Progress.WhileLoaded())
 				t.errors += e.Progress.Errors
 			}
 		}
@@ -192,17 +192,9 @@ func (s *state) live(now time.Time, width int) string {
 	return string(line)
 }
 
-// rate is the answers per second of the time in which the trial had the load.
-func rate(p *result.Progress) float64 {
-	if p.Loaded == nil || *p.Loaded <= 0 {
-		return p.Rate
-	}
-	return p.Rate / *p.Loaded
-}
-
 func (t *trial) load() string {
 	p := t.progress
-	return fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", rate(p), count(p.Errors, "error"), p.P50MS)
+	return fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", p.WhileLoaded(), count(p.Errors, "error"), p.P50MS)
 }
 
 func count(n int64, what string) string {

@@ -59,9 +59,3 @@ func (w *Watched) Next() (ended bool, err error) {
 	}
 	return ended, nil
 }
-
-// Frame draws the board without color, and without the line of keys.
-func (w *Watched) Frame(width, height int, now time.Time) []string {
-	lines := frame(w.board, look{width: width, height: height + 1, follow: true}, true, now)
-	return lines[:len(lines)-1]
-}

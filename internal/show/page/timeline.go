@@ -94,7 +94,7 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 		switch {
 		case e.Progress != nil:
 			p := e.Progress
-			s := second{At: p.Second, Rate: whileLoaded(p), Errors: p.Errors, P50: p.P50MS, P99: p.P99MS}
+			s := second{At: p.Second, Rate: p.WhileLoaded(), Errors: p.Errors, P50: p.P50MS, P99: p.P99MS}
 			if p.AskedRate > 0 {
 				s.Asked = &p.AskedRate
 			}
@@ -104,12 +104,4 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 		}
 	}
 	return l, len(l.Seconds) > 0
-}
-
-// whileLoaded is the rate of answers in the part of the second in which the trial had the load.
-func whileLoaded(p *result.Progress) float64 {
-	if p.Loaded == nil || *p.Loaded <= 0 {
-		return p.Rate
-	}
-	return p.Rate / *p.Loaded
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// sample is one line of OpenMetrics.
-type sample struct {
-	labels []string // name, value, name, value, …
-	value  float64
+// Sample is one figure of a family.
+type Sample struct {
+	Labels []string // name, value, name, value, …
+	Value  float64
 }
 
-// omFamily is one metric family: all its samples stand together.
-type omFamily struct {
-	name, help string
-	samples    []sample
+// Family is one metric family of OpenMetrics: a gauge.
+type Family struct {
+	Name, Help string
+	Samples    []Sample
 }
 
 // writeOpenMetrics writes gauges in the OpenMetrics text format 1.0. The part of
@@ -32,10 +32,10 @@ type omFamily struct {
 // baseline are families of their own.
 func writeOpenMetrics(w io.Writer, r *analysis.Report) error {
 	b := bufio.NewWriter(w)
-	for _, f := range omFamilies(r) {
-		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s gauge\n", f.name, omHelp(f.help), f.name)
-		for _, s := range f.samples {
-			fmt.Fprintf(b, "%s%s %s\n", f.name, omLabels(s.labels), omNumber(s.value))
+	for _, f := range Families(r) {
+		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s gauge\n", f.Name, omHelp(f.Help), f.Name)
+		for _, s := range f.Samples {
+			fmt.Fprintf(b, "%s%s %s\n", f.Name, omLabels(s.Labels), omNumber(s.Value))
 		}
 	}
 	fmt.Fprintln(b, "# EOF")
@@ -45,15 +45,16 @@ func writeOpenMetrics(w io.Writer, r *analysis.Report) error {
 	return nil
 }
 
-func omFamilies(r *analysis.Report) []omFamily {
-	var families []omFamily
+// Families are the figures of a report as gauges, in the order of the report.
+func Families(r *analysis.Report) []Family {
+	var families []Family
 	index := map[string]int{}
-	family := func(name, help string) *omFamily {
+	family := func(name, help string) *Family {
 		i, ok := index[name]
 		if !ok {
 			i = len(families)
 			index[name] = i
-			families = append(families, omFamily{name: name, help: help})
+			families = append(families, Family{Name: name, Help: help})
 		}
 		return &families[i]
 	}
@@ -75,7 +76,7 @@ func omFamilies(r *analysis.Report) []omFamily {
 	}
 	trials := family("tare_trials", "valid trials of a treatment")
 	for _, t := range r.Treatments {
-		trials.samples = append(trials.samples, sample{label(t.ID, t.Factors, t.Control, ""), float64(t.N)})
+		trials.Samples = append(trials.Samples, Sample{label(t.ID, t.Factors, t.Control, ""), float64(t.N)})
 	}
 	for _, m := range r.Metrics() {
 		help := m.Doc
@@ -101,9 +102,9 @@ func omFamilies(r *analysis.Report) []omFamily {
 	return families
 }
 
-func (f *omFamily) interval(labels []string, i stats.Interval) {
+func (f *Family) interval(labels []string, i stats.Interval) {
 	add := func(stat string, v float64) {
-		f.samples = append(f.samples, sample{append(append([]string{}, labels...), "stat", stat), v})
+		f.Samples = append(f.Samples, Sample{append(append([]string{}, labels...), "stat", stat), v})
 	}
 	add("estimate", i.Estimate)
 	if i.Known() {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -25,7 +26,10 @@ const (
 
 // index finds runs below the directories given. It opens them as roots: names that lead out of them
 // fail, with `..` or by a link.
-type index struct{ roots []root }
+type index struct {
+	roots    []root
+	releases []func()
+}
 
 type root struct {
 	*os.Root
@@ -53,6 +57,7 @@ func openIndex(dirs []string) (*index, error) {
 		if err != nil {
 			return nil, errors.Join(hint.Wrap(err, "give the directory that tare run printed, or one with several of them"), x.close())
 		}
+		x.releases = append(x.releases, regular.Confine(opened))
 		r := root{Root: opened, path: absolute}
 		if len(dirs) > 1 {
 			name := filepath.Base(absolute)
@@ -67,6 +72,9 @@ func openIndex(dirs []string) (*index, error) {
 }
 
 func (x *index) close() error {
+	for _, release := range x.releases {
+		release()
+	}
 	var errs []error
 	for _, r := range x.roots {
 		errs = append(errs, r.Close())
@@ -123,7 +131,8 @@ func (r root) find(dir string, depth int, left *int) ([]run, error) {
 	return all, nil
 }
 
-// contained returns an error for a run with a link in it: its target may lie outside.
+// contained returns an error for a run with a link in it. A link that is made later is not followed out of the
+// root either (regular.Confine).
 func (r run) contained() error {
 	return fs.WalkDir(r.root.FS(), r.name, func(name string, e fs.DirEntry, err error) error {
 		switch {

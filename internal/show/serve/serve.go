@@ -51,6 +51,7 @@ type Server struct {
 	streams   chan struct{} // a place for each stream of events
 	making    chan struct{} // a place for each page that is being made
 	mux       *http.ServeMux
+	sessions  sessions
 
 	mu    sync.Mutex
 	pages map[string][]byte // of runs that have ended, by the digest of their manifest
@@ -145,18 +146,18 @@ func (s *Server) ownHost(header string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && (ip.Equal(listen.IP) || ip.IsLoopback() && listen.IP.IsLoopback())
 }
 
-const cookie = "tare_token"
+const cookie = "tare_session"
 
-// admitted checks the token: a header, a cookie, or once in the address, which sets the cookie.
+// admitted checks the token in a header, or once in the address, which begins a session with a cookie.
 func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 	if s.Token == "" || s.isToken(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
 		return true
 	}
-	if c, err := r.Cookie(cookie); err == nil && s.isToken(c.Value) {
+	if c, err := r.Cookie(cookie); err == nil && s.sessions.has(c.Value, time.Now()) {
 		return true
 	}
 	if query := r.URL.Query(); s.isToken(query.Get("token")) {
-		http.SetCookie(w, &http.Cookie{Name: cookie, Value: query.Get("token"), Path: "/", HttpOnly: true, Secure: s.Certificate != nil, SameSite: http.SameSiteStrictMode})
+		http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.sessions.begin(time.Now()), Path: "/", MaxAge: int(sessionTime.Seconds()), HttpOnly: true, Secure: s.Certificate != nil, SameSite: http.SameSiteStrictMode})
 		query.Del("token")
 		to := url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
 		http.Redirect(w, r, to.RequestURI(), http.StatusSeeOther)

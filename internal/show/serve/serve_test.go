@@ -233,6 +233,12 @@ func TestToken(t *testing.T) {
 			t.Errorf("cookie %q has no %s", set, want)
 		}
 	}
+	if strings.Contains(set, token) {
+		t.Errorf("cookie %q has the token", set)
+	}
+	if got := status("/", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie, Value: token}) }); got != http.StatusUnauthorized {
+		t.Errorf("the token as a cookie: %d", got)
+	}
 	if got := status("/", func(r *http.Request) { r.Header.Set("Cookie", strings.Split(set, ";")[0]) }); got != http.StatusOK {
 		t.Errorf("the cookie: %d", got)
 	}
@@ -288,7 +294,7 @@ func TestEvents(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events/now?columns=80", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events/now", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,6 +338,53 @@ func TestEvents(t *testing.T) {
 	}
 	if after != 2 {
 		t.Errorf("%d lines after the end", after)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	var s sessions
+	now := time.Now()
+	first, second := s.begin(now), s.begin(now.Add(time.Second))
+	if first == second || !s.has(first, now) || s.has("", now) || s.has(first, now.Add(sessionTime)) || !s.has(second, now.Add(sessionTime)) {
+		t.Error("two sessions")
+	}
+	for range mostSessions - 1 {
+		s.begin(now.Add(time.Minute))
+	}
+	if s.has(first, now) || !s.has(second, now) || len(s.ends) != mostSessions {
+		t.Errorf("%d sessions; the oldest ends first", len(s.ends))
+	}
+	s.begin(now.Add(sessionTime + 30*time.Second))
+	if s.has(second, now.Add(sessionTime-time.Second)) {
+		t.Error("a session that has ended is forgotten")
+	}
+}
+
+// A file that becomes a link after the check is not read.
+func TestLinkAfterTheCheck(t *testing.T) {
+	runs, outside := t.TempDir(), t.TempDir()
+	dir := filepath.Join(runs, "one")
+	write(t, dir, nil)
+	_, base := serving(t, Config{Dirs: []string{runs}, Page: func(w io.Writer, dir string) error {
+		// The check has passed: the page is being made.
+		text, err := os.ReadFile(filepath.Join(dir, result.ExperimentFile))
+		if err != nil {
+			return err
+		}
+		secret := filepath.Join(outside, "secret")
+		if err := errors.Join(os.WriteFile(secret, append([]byte("# secret\n"), text...), 0o600), os.Remove(filepath.Join(dir, result.ExperimentFile)), os.Symlink(secret, filepath.Join(dir, result.ExperimentFile))); err != nil {
+			return err
+		}
+		d, err := result.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		_, err = w.Write(d.Experiment())
+		return err
+	}})
+	if status, body, _ := get(t, base, "/run/one", nil); status != http.StatusUnprocessableEntity || strings.Contains(body, "secret\n") {
+		t.Errorf("%d: %s", status, body)
 	}
 }
 

@@ -1,11 +1,11 @@
 package serve
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +28,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 // pace is the time between two looks at the directory.
 const pace = time.Second
 
-// events sends the frames of a run under way as server-sent events, and "end" when it has ended.
+// events sends the state of a run under way as server-sent events, and "end" when it has ended.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	of, err := s.find(r.PathValue("id"))
 	if err != nil {
@@ -51,7 +51,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	watched := live.NewWatched(d, func(block int) (*analysis.Report, error) {
 		return analysis.Analyze(d, analysis.Options{Blocks: block})
 	})
-	width := between(r.URL.Query().Get("columns"), 40, 200)
 	next := time.NewTicker(pace)
 	defer next.Stop()
 	for {
@@ -59,7 +58,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return out.send("problem", err.Error())
 		}
-		if err := out.send("frame", strings.Join(watched.Frame(width, frameHeight, time.Now()), "\n")); err != nil {
+		state, err := json.Marshal(watched.Snapshot(time.Now()))
+		if err == nil {
+			err = out.send("state", string(state))
+		}
+		if err != nil {
 			return err
 		}
 		if ended {
@@ -73,17 +76,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-const frameHeight = 40
-
-// between reads a number of columns within bounds.
-func between(s string, low, high int) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		n = 100
-	}
-	return min(max(n, low), high)
-}
-
 // stream writes server-sent events.
 type stream struct {
 	w       http.ResponseWriter
@@ -93,7 +85,7 @@ type stream struct {
 
 // send sends an event, unless it repeats the last one.
 func (s *stream) send(event, data string) error {
-	if event == "frame" && data == s.last {
+	if event == "state" && data == s.last {
 		return nil
 	}
 	s.last = data

@@ -1,16 +1,62 @@
-// The page of a run under way shows the frames that the server sends. The list reads itself again while
-// summaries are being made.
+// The page of a run under way draws the states that the server sends. The list reads itself again while
+// summaries are being made. Texts are set as text, never as HTML.
 "use strict";
-const screen_ = document.getElementById("live");
-if (screen_) {
-  const state = document.getElementById("state");
-  const probe = document.createElement("span");
-  probe.textContent = "0".repeat(50);
-  screen_.append(probe);
-  const columns = Math.floor(((screen_.clientWidth - 24) / probe.getBoundingClientRect().width) * 50);
-  screen_.textContent = "";
-  const source = new EventSource(screen_.dataset.events + "?columns=" + columns);
-  source.addEventListener("frame", (e) => { state.textContent = "Under way."; screen_.textContent = e.data; });
+const live = document.getElementById("live");
+if (live) {
+  const at = (id) => document.getElementById(id);
+  const make = (tag, text, attributes = {}) => {
+    const e = document.createElement(tag);
+    e.textContent = text ?? "";
+    for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+    return e;
+  };
+  const drawn = (tag, attributes) => {
+    const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+    return e;
+  };
+  const row = (...cells) => { const r = make("tr"); r.append(...cells); return r; };
+  const head = (text) => make("th", text, { scope: "row" });
+  const picture = (label, width, height, ...shapes) => { const e = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }); e.append(...shapes); return e; };
+  const withCurve = (text, curve) => {
+    const cell = make("td", text);
+    if (curve.values.length > 1) {
+      const high = Math.max(...curve.values, 0), low = Math.min(...curve.values, 0), range = high - low || 1;
+      const points = curve.values.map((v, i) => `${1 + (i / (curve.values.length - 1)) * 118},${(1 + ((high - v) / range) * 18).toFixed(1)}`).join(" ");
+      cell.append(" ", picture(`${curve.min} to ${curve.max}`, 120, 20, drawn("polyline", { points })));
+    }
+    return cell;
+  };
+  const kinds = { "◐": "running", "●": "good", "✗": "bad", "!": "bad" };
+  const cells = (r) => {
+    const cell = make("td", "", { class: "grid" });
+    const marks = make("span", "", { role: "img", "aria-label": r.words || "no trials" });
+    [...r.cells].forEach((mark, i) => marks.append(make("span", mark, { class: kinds[mark] ?? "", title: `block ${i + 1}` })));
+    cell.append(marks);
+    return cell;
+  };
+  const interval = (r, low, high) => {
+    const cell = make("td");
+    if (r.low === undefined || high <= low) return cell;
+    const x = (v) => 4 + ((v - low) / (high - low)) * 192;
+    cell.append(picture(`interval of ${r.treatment}`, 200, 16, drawn("line", { x1: x(0), x2: x(0), y1: 0, y2: 16, class: "zero" }), drawn("line", { x1: x(r.low), x2: x(r.high), y1: 8, y2: 8, class: "interval" }), drawn("circle", { cx: (x(r.low) + x(r.high)) / 2, cy: 8, r: 4 })));
+    return cell;
+  };
+  const show = (s) => {
+    at("place").textContent = [...s.place, s.bad ? `${s.bad} invalid or failed` : "", s.left ? `${s.left} left` : ""].filter(Boolean).join(" · ");
+    at("headline").textContent = s.headline ?? "No difference yet: the first interval needs 3 blocks";
+    const bounds = s.rows.flatMap((r) => [r.low ?? 0, r.high ?? 0]);
+    const low = Math.min(...bounds, 0), high = Math.max(...bounds, 0);
+    at("rows").replaceChildren(...s.rows.map((r) => row(head(r.treatment), cells(r), make("td", r.text), interval(r, low, high))));
+    at("loads").replaceChildren(...s.loads.map((l) => row(head(l.treatment), make("td", l.phase), make("td", l.asked), withCurve(l.rate.now, l.rate), make("td", l.errors, l.errors ? { class: "bad" } : {}), withCurve(l.p50.now, l.p50), withCurve(l.p99.now, l.p99))));
+    at("cpu").textContent = s.chosen ? `CPU by plane: ${s.chosen}` : "CPU by plane";
+    at("cores").replaceChildren(...(s.cores ?? []).map((c) => row(head(c.name), make("td", c.now), make("td", c.min), make("td", c.max), withCurve("", c))));
+    at("messages").replaceChildren(...s.messages.map((m) => make("li", [m.at, m.trial ? `${m.trial}:` : "", m.text, m.hint ? `(hint: ${m.hint})` : ""].filter(Boolean).join(" "), m.bad ? { class: "bad" } : {})).reverse());
+    live.hidden = false;
+  };
+  const state = at("state");
+  const source = new EventSource(live.dataset.events);
+  source.addEventListener("state", (e) => { if (state.textContent !== "Under way.") state.textContent = "Under way."; show(JSON.parse(e.data)); });
   source.addEventListener("end", () => { source.close(); state.textContent = "The run has ended, or was interrupted."; });
   source.addEventListener("problem", (e) => { source.close(); state.textContent = e.data; });
   source.onerror = () => { if (source.readyState !== EventSource.CLOSED) state.textContent = "No connection: trying again."; };
