@@ -23,7 +23,7 @@ mkdir -p "$dir"
 tmp=$(mktemp "$dir/.consul-XXXXXX")
 trap 'rm -f "$tmp"' EXIT
 log "$version: building (go build, about 12 minutes of a processor; HashiCorp's license for it is BUSL-1.1)"
-CGO_ENABLED=0 "$go" build -trimpath -ldflags '-s -w' -o "$tmp" "$module"
+CGO_ENABLED=0 "$go" build -trimpath -gcflags=all=-dwarf=false -ldflags '-s -w' -o "$tmp" "$module"
 chmod 755 "$tmp"
 sha256sum <"$tmp" | cut -d' ' -f1 >"$dir/consul.sha256"
 mv "$tmp" "$dir/consul"

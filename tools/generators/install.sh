@@ -43,7 +43,7 @@ place() {
 
 build_go() {
   log "$1 $2: building (go build)"
-  (cd "$1" && CGO_ENABLED=0 "$go" build -trimpath -ldflags "-s -w ${flags_of[$1]}" -o "$3/bin/$1" "${module_of[$1]}")
+  (cd "$1" && CGO_ENABLED=0 "$go" build -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w ${flags_of[$1]}" -o "$3/bin/$1" "${module_of[$1]}")
 }
 
 build_oha() {
