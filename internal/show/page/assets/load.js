@@ -4,7 +4,7 @@ globalThis.tareLoad = function (Plot, content) {
   const { base, known, amount, color, tips, rowLabels, rowAxis, rowsHigh } = tareKit(Plot, content);
   const { load } = content;
   const times = load.closed ? "service time" : "response time";
-  const frame = { ...base, marginLeft: 62, marginRight: 16, marginTop: 14 };
+  const frame = { ...base, marginLeft: 62, marginRight: 16, marginTop: 24 };
 
   function percentiles() {
     const data = load.quantiles ?? [];
@@ -28,7 +28,7 @@ globalThis.tareLoad = function (Plot, content) {
         ...frame, width, height: 300,
         x: { type: "log", label: "ms", labelAnchor: "center", labelArrow: "none", ticks: Math.max(2, Math.round(width / 140)), tickFormat: amount },
         y: { label: "requests", grid: true, tickFormat: amount, nice: true },
-        marks: [Plot.rect(bars, { x1: "from", x2: "to", y1: () => 0, y2: "count", insetLeft: 0.5, insetRight: 0.5, fill: color("series1"), title: "tip", tip: tips }), Plot.ruleY([0], { stroke: "currentColor" })],
+        marks: [Plot.rectX(bars, { x1: "from", x2: "to", y1: () => 0, y2: "count", insetLeft: 0.5, insetRight: 0.5, fill: color("series1"), title: "tip", tip: tips }), Plot.ruleY([0], { stroke: "currentColor" })],
       }),
     });
     return {
