@@ -76,6 +76,9 @@ response (closed loop). That measures capacity, and times are service times.`,
 					return err
 				}
 			}
+			if err := filesFit("--connections", (p.Connections+f.parts-1)/f.parts); err != nil {
+				return err
+			}
 			if f.findMax != "" {
 				return capacitySearch{c}.findMax(cmd.Context(), p, f, func(ctx context.Context, p load.Profile) (load.Report, error) {
 					return runLoad(ctx, p, f.parts, nil, c.Err)

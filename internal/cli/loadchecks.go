@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -44,7 +45,11 @@ func (f *loadFlags) verdict(r *load.Report) error {
 	case success == nil:
 		return nil // stopped before the measurement
 	case r.Classes[load.OK]+r.Classes[load.Status] == 0:
-		return fmt.Errorf("no request was answered: %s", causes(r.Result.Failures))
+		err := fmt.Errorf("no request was answered: %s", causes(r.Result.Failures))
+		if r.Errors[load.FailureNoDescriptors.String()] > 0 {
+			return hint.Wrap(err, "raise the limit of files of a process (ulimit -n), or use fewer connections")
+		}
+		return err
 	case f.given("fail-under") && 100**success < f.failUnder:
 		return fmt.Errorf("%.4g %% of the requests succeeded, and --fail-under is %g: %s", 100**success, f.failUnder, causes(r.Result.Failures))
 	case f.given("fail-under"):

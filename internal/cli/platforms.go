@@ -119,17 +119,22 @@ const ownFiles = 32
 
 // connectionsFit refuses more connections than this process may open files. Another machine may allow more.
 func connectionsFit(f experiment.Factors) error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return nil // the load reports its own error
-	}
 	for i, n := range experiment.LevelsOf[int](f, "connections") {
-		if uint64(n)+ownFiles > uint64(limit.Max) {
-			return console.Usage(fmt.Errorf("factors.connections[%d]: %d connections and %d other files are more than the %d files that a process may open", i, n, ownFiles, limit.Max),
-				"raise the limit (ulimit -Hn), or lower the connections")
+		if err := filesFit(fmt.Sprintf("factors.connections[%d]", i), n); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// filesFit refuses more connections than one process may open files.
+func filesFit(field string, connections int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || uint64(connections)+ownFiles <= uint64(limit.Max) {
+		return nil // without a limit, the load reports its own error
+	}
+	return console.Usage(fmt.Errorf("%s: %d connections and %d other files are more than the %d files that a process may open (ulimit -n)", field, connections, ownFiles, limit.Max),
+		fmt.Sprintf("raise the limit to %d (ulimit -n, as root above ulimit -Hn), or lower the connections", connections+ownFiles))
 }
 
 // listed prints processors as taskset does: 0-3,6.

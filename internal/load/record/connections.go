@@ -2,6 +2,8 @@ package record
 
 import (
 	"cmp"
+	"fmt"
+	"syscall"
 
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -11,6 +13,9 @@ import (
 func judgeConnections(r *load.Report, p *load.Profile) {
 	want := int64(p.Connections)
 	switch {
+	case r.ConnectErrors[load.FailureNoDescriptors.String()] > 0: // whatever the server did
+		r.Warn("%d of %d connections were open when the load began, as this machine ran out of file descriptors%s: %s",
+			r.Connected, want, filesLimit(), tally(r.ConnectErrors, r.Reasons))
 	case p.NoKeepAlive:
 	case r.ClosedUnused > 0 && r.Held < want && r.Completed > 0:
 		r.Warn("the server holds only %d of %d connections: it closed %d before their first response; use fewer connections, or raise its limit",
@@ -18,4 +23,13 @@ func judgeConnections(r *load.Report, p *load.Profile) {
 	case r.Connected < want:
 		r.Warn("%d of %d connections were open when the load began: %s", r.Connected, want, cmp.Or(tally(r.ConnectErrors, r.Reasons), "no more could be opened in time"))
 	}
+}
+
+// filesLimit names the limit of this process, the load's, in brackets.
+func filesLimit() string {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (limit of a process: %d; raise it with ulimit -n, or use fewer connections)", limit.Cur)
 }
