@@ -274,6 +274,7 @@ func (c *CommandLine) openResults(s *Study, path string, resume bool, env result
 	}
 	env.Provides = s.provides()
 	env.Variants = s.variants()
+	env.Options = s.options()
 	if resume {
 		return result.Resume(path, text, env)
 	}

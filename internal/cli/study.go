@@ -174,6 +174,24 @@ func (s *Study) variants() map[string]string {
 	return all
 }
 
+// options are those of each mesh in the plan, chosen or by default.
+func (s *Study) options() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, t := range s.Plan.Treatments {
+		name := t.Levels.Mesh
+		d := s.Meshes[name]
+		switch {
+		case s.Experiment.Platform.Kind == mesh.OnLocal && d.Local != nil:
+			all[name] = d.Local.Sidecar.Chosen()
+		case s.Experiment.Platform.Kind == mesh.OnKubernetes && d.Kubernetes != nil:
+			if complete, err := d.Kubernetes.Complete(s.Experiment.MeshSettings(name).Settings()); err == nil {
+				all[name] = complete.Options
+			}
+		}
+	}
+	return all
+}
+
 // provides lists the features of each mesh in the plan.
 func (s *Study) provides() map[string]mesh.Provides {
 	all := map[string]mesh.Provides{}

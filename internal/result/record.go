@@ -283,7 +283,8 @@ type Environment struct {
 	Versions map[string]string `json:"versions,omitempty"` // versions of data planes and generators, by name
 	Meshes   map[string]string `json:"meshes,omitempty"`   // SHA-256 of each mesh definition, by name
 	// Provides are the features of the meshes, by name.
-	Provides         map[string]mesh.Provides `json:"provides,omitempty"`
-	Variants         map[string]string        `json:"variants,omitempty"`         // variants of meshes, by name: the origin, and the changes in words
-	ExperimentSHA256 string                   `json:"experimentSHA256,omitempty"` // SHA-256 of `experiment.yaml`, hexadecimal
+	Provides         map[string]mesh.Provides     `json:"provides,omitempty"`
+	Options          map[string]map[string]string `json:"options,omitempty"`          // options of the meshes, by name: chosen, or by default
+	Variants         map[string]string            `json:"variants,omitempty"`         // variants of meshes, by name: the origin, and the changes in words
+	ExperimentSHA256 string                       `json:"experimentSHA256,omitempty"` // SHA-256 of `experiment.yaml`, hexadecimal
 }

@@ -31,6 +31,9 @@ type LadderMetric struct {
 	Whole *stats.Interval `json:"whole,omitempty"`
 	N     int             `json:"n"`
 	Rest  *float64        `json:"rest,omitempty"`
+	// RestInterval is Rest with its interval; absent if Rest is zero. It contains zero if the rest is noise of the
+	// blocks without a step.
+	RestInterval *stats.Interval `json:"rest_interval,omitempty"`
 }
 
 // Increment is a step less the step before it, over the blocks that have both.
@@ -141,8 +144,12 @@ func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[i
 			switch {
 			case d.P != nil:
 				c.P, ps[i] = d.P, *d.P
-			case d.Why == stats.NoSpread && isZero(d.Estimate, p.treatment[0], p.baseline[0]):
+			case d.Why != stats.NoSpread:
+			case isZero(d.Estimate, p.treatment[0], p.baseline[0]):
 				c.Verdict = NotShown
+			default:
+				exact := stats.ExactEqual(d.N)
+				c.P, ps[i] = &exact, exact
 			}
 		}
 		l.Increments[i] = c
@@ -161,6 +168,42 @@ func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[i
 			rest = 0
 		}
 		l.Whole, l.Rest = &d.Interval, &rest
+		if rest != 0 {
+			r := x.rest(m.Name, blocks)
+			l.RestInterval = &r.Interval
+		}
 	}
 	return l
+}
+
+// rest is the whole less the known increments, as a sum over the values of the blocks. Without a pair, an increment and its
+// weights are missing, and the rest contains it.
+func (x *estimator) rest(name string, steps []map[int]Trial) stats.Result {
+	values, weights := make([][]float64, x.blocks), make([][]float64, x.blocks)
+	for b := range values {
+		values[b], weights[b] = make([]float64, len(steps)), make([]float64, len(steps))
+		for s := range steps {
+			values[b][s] = math.NaN()
+			if v, ok := steps[s][b+1].Metrics[name]; ok {
+				values[b][s] = v
+			}
+		}
+	}
+	add := func(sign float64, treatment, baseline int) {
+		var both []int
+		for b := range values {
+			if !math.IsNaN(values[b][treatment]) && !math.IsNaN(values[b][baseline]) {
+				both = append(both, b)
+			}
+		}
+		for _, b := range both {
+			weights[b][treatment] += sign / float64(len(both))
+			weights[b][baseline] -= sign / float64(len(both))
+		}
+	}
+	add(1, len(steps)-1, 0)
+	for s := 1; s < len(steps); s++ {
+		add(-1, s, s-1)
+	}
+	return stats.LayoutContrast(values, weights, x.confidence)
 }

@@ -59,6 +59,7 @@ func TestLadderCoversTheTruth(t *testing.T) {
 	for _, missing := range []float64{0, 0.1} {
 		r := rand.New(rand.NewPCG(7, uint64(missing*100)))
 		covered, known, whole, wholes, rests, false_ := make([]float64, len(increments)), make([]float64, len(increments)), 0.0, 0.0, 0.0, 0.0
+		bounded, noise := 0.0, 0.0 // rests with an interval, and those whose interval contains zero
 		for range experiments {
 			a, by := climbed(r, 8, missing)
 			ladders, err := a.ladders(by)
@@ -88,6 +89,15 @@ func TestLadderCoversTheTruth(t *testing.T) {
 			if *m.Rest != 0 {
 				rests++
 			}
+			if m.RestInterval != nil && m.RestInterval.Known() {
+				bounded++
+				if !m.RestInterval.Excludes(0) {
+					noise++
+				}
+				if math.Abs(m.RestInterval.Estimate-*m.Rest) > 1e-9 {
+					t.Fatalf("rest %v, with interval %v", *m.Rest, m.RestInterval.Estimate)
+				}
+			}
 			if math.Abs(sum-m.Sum) > 1e-9 || math.Abs(m.Sum+*m.Rest-m.Whole.Estimate) > 1e-9 {
 				t.Fatalf("steps %v, sum %v, rest %v, whole %v", sum, m.Sum, *m.Rest, m.Whole.Estimate)
 			}
@@ -104,6 +114,12 @@ func TestLadderCoversTheTruth(t *testing.T) {
 		if got := false_ / float64(experiments); got > 0.05+slack {
 			t.Errorf("missing %v: a step without effect is shown in %.3f of the ladders", missing, got)
 		}
+		if got := noise / bounded; bounded > 0 && math.Abs(got-0.95) > slack {
+			t.Errorf("missing %v: the interval of the rest contains zero in %.3f", missing, got)
+		}
+		if bounded < 0.9*rests {
+			t.Errorf("missing %v: %v of %v rests have an interval", missing, bounded, rests)
+		}
 		if complete := missing == 0; complete != (rests == 0) {
 			t.Errorf("missing %v: %v ladders have a rest", missing, rests)
 		}
@@ -112,7 +128,7 @@ func TestLadderCoversTheTruth(t *testing.T) {
 
 // A step without any valid trial leaves its cost, and that of the next step, in the rest.
 func TestLadderWithoutAStep(t *testing.T) {
-	a, by := climbed(rand.New(rand.NewPCG(1, 1)), 6, 0)
+	a, by := climbed(rand.New(rand.NewPCG(2, 1)), 6, 0) // one of the 95 % of seeds
 	delete(by, "s3")
 	ladders, err := a.ladders(by)
 	if err != nil {
@@ -122,8 +138,31 @@ func TestLadderWithoutAStep(t *testing.T) {
 	if m.Increments[2].Difference != nil || m.Increments[3].Difference != nil || m.Increments[2].Verdict != Insufficient {
 		t.Errorf("%+v", m.Increments)
 	}
-	if want := increments[2] + increments[3]; math.Abs(*m.Rest-want) > 20 {
-		t.Errorf("rest %v, want about %v", *m.Rest, want)
+	if want := increments[2] + increments[3]; math.Abs(*m.Rest-want) > 20 || m.RestInterval.Excludes(want) || !m.RestInterval.Excludes(0) {
+		t.Errorf("rest %+v, want about %v", m.RestInterval, want)
+	}
+}
+
+// A step that adds the same in every block has no interval, and the exact p-value of its number.
+func TestLadderStepWithoutSpread(t *testing.T) {
+	a, by := climbed(rand.New(rand.NewPCG(1, 1)), 8, 0)
+	for s, trials := range by {
+		for i := range trials {
+			trials[i].Metrics[simulated] = map[string]float64{"s0": 1, "s1": 3, "s2": 3, "s3": 4, "s4": 2, "s5": 2}[s]
+		}
+	}
+	ladders, err := a.ladders(by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := ladders[0].Metrics[0]
+	for i, want := range []Verdict{Higher, NotShown, Higher, Lower, NotShown} {
+		if got := m.Increments[i]; got.Verdict != want || got.Difference.Known() {
+			t.Errorf("step %d: %+v, want %s", i+1, got, want)
+		}
+	}
+	if m.Sum != 1 || *m.Rest != 0 || m.RestInterval != nil {
+		t.Errorf("sum %v, rest %v %+v", m.Sum, *m.Rest, m.RestInterval)
 	}
 }
 

@@ -42,6 +42,16 @@ type setting struct {
 	other   string // everything else that differs from the definition
 }
 
+// setting is that of a mesh, with the options that the run recorded, defaults included. Runs before tare recorded them
+// have those of the file.
+func (a *analysis) setting(name string) setting {
+	s := settingOf(a.header.Meshes, name)
+	if recorded, ok := a.environment.Options[name]; ok {
+		s.options = maps.Clone(recorded)
+	}
+	return s
+}
+
 // settingOf follows a variant to its definition. Options of a variant go over those of the mesh it comes from.
 func settingOf(meshes map[string]map[string]any, name string) setting {
 	s := setting{mesh: name, options: map[string]string{}}
@@ -71,7 +81,7 @@ func settingOf(meshes map[string]map[string]any, name string) setting {
 	return s
 }
 
-// items is the number that an option of a mesh has: 0 if the file does not have it.
+// items is the number that an option of a mesh has: 0 if it is unknown.
 func (s setting) items(option string) (float64, bool) {
 	text, ok := s.options[option]
 	if !ok {
@@ -110,7 +120,7 @@ func (a *analysis) sweeps(byTreatment map[string][]Trial) (all []*numbered) {
 		by := map[string]*numbered{}
 		for _, t := range a.plan.Treatments {
 			name, _ := t.Factors[meshFactor].(string)
-			s := settingOf(a.header.Meshes, name)
+			s := a.setting(name)
 			n, ok := s.items(option)
 			if t.Control || t.Reference || !ok {
 				continue

@@ -49,6 +49,14 @@ func TestSlopes(t *testing.T) {
 	if c.PerItem.Excludes(0) {
 		t.Errorf("CPU per item %+v", c.PerItem)
 	}
+	// A mesh without the option in the file has the recorded default.
+	a.environment.Options = map[string]map[string]string{"envoy": {"clusters": "5", "accessLog": "false"}, "c10": {"clusters": "10", "accessLog": "false"},
+		"c100": {"clusters": "100", "accessLog": "false"}, "c1000": {"clusters": "1000", "accessLog": "false"},
+		"other": {"clusters": "1000", "accessLog": "true"}, "wide": {"clusters": "1000", "accessLog": "false"}}
+	if all := a.slopes(by); len(all) != 2 || all[0].From != 5 || all[0].Levels != 4 || all[0].PerItem.Estimate == m.PerItem.Estimate {
+		t.Errorf("with a default of 5: %+v", all)
+	}
+	a.environment.Options = nil
 	for i := range by["c1000"] {
 		by["c1000"][i].Metrics[memory] *= 3
 	}

@@ -281,6 +281,9 @@ func sameLadder(t *testing.T, r *analysis.Report, f finding) {
 			}
 			from += c.Difference.Estimate
 		}
+		if m.RestInterval != nil && m.RestInterval.Known() {
+			want = append(want, from+*m.RestInterval.Low, from+*m.RestInterval.High)
+		}
 		if m.Whole.Known() {
 			want = append(want, *m.Whole.Low, *m.Whole.High)
 		}

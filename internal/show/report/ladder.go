@@ -48,6 +48,9 @@ func (v view) ladderColumns(l analysis.Ladder) []column {
 				digits := decimals(m.Whole.Estimate*scale, half*scale, known)
 				sum, rest = signed(m.Sum*scale, digits), signed(*m.Rest*scale, digits)
 			}
+			if m.RestInterval != nil {
+				rest = increment(m.RestInterval, scale)
+			}
 			return append(cells, sum, increment(m.Whole, scale), rest)
 		}))
 	}
@@ -83,7 +86,7 @@ func ladderLegend(l analysis.Ladder) string {
 	if !short {
 		return words + " Every block has every step, so that the steps add up to the whole."
 	}
-	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole."
+	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole: noise, if its interval contains zero."
 }
 
 func (v view) treatment(id string) analysis.Treatment {
@@ -126,7 +129,7 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 	return s + "."
 }
 
-// ladderWords are the cells of the steps: by ladder, metric and increment.
+// ladderWords are the cells of the steps, of the whole, and of a rest that is not zero: by ladder and metric.
 func ladderWords(r *analysis.Report) (all [][][]ComparisonWords) {
 	for _, l := range r.Ladders {
 		var metrics [][]ComparisonWords
@@ -135,7 +138,11 @@ func ladderWords(r *analysis.Report) (all [][][]ComparisonWords) {
 			for _, c := range m.Increments {
 				steps = append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: c.Difference, N: c.N, Verdict: c.Verdict}))
 			}
-			metrics = append(metrics, append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: m.Whole, N: m.N})))
+			steps = append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: m.Whole, N: m.N}))
+			if m.RestInterval != nil {
+				steps = append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: m.RestInterval, N: m.N}))
+			}
+			metrics = append(metrics, steps)
 		}
 		all = append(all, metrics)
 	}

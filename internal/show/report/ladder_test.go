@@ -56,6 +56,13 @@ func TestLadderText(t *testing.T) {
 	if !strings.Contains(strings.Join(strings.Fields(got), " "), "what blocks without a step leave") {
 		t.Errorf("the rest is not explained:\n%s", got)
 	}
+	low, high := -2.0, 4.0
+	r.Ladders[0].Metrics[0].RestInterval = &stats.Interval{Estimate: 1, Low: &low, High: &high}
+	p = newPage(Options{}, false, "")
+	ladderSection(text{page: p, view: view{r: r, label: newLabels(r)}})
+	if got := strings.Join(strings.Fields(p.text()), " "); !strings.Contains(got, "rest +1.0 ±3.0") || !strings.Contains(got, "noise, if its interval contains zero") {
+		t.Errorf("the rest has no interval:\n%s", p.text())
+	}
 	if lines := Answer(r); len(lines) == 0 || !strings.HasPrefix(lines[0], "From none to http, 3 steps add 152 µs (148 to 156) of CPU per request. Largest: http +101.0 ±3.0 µs, tcp +50.4 ±2.0 µs.") {
 		t.Errorf("%q", lines)
 	}

@@ -119,11 +119,16 @@ globalThis.tareFigures = function (Plot, content) {
           from = d.to;
           rows.push([step(c.treatment), step(c.before), others, m.title, m.unit, by, c.difference?.low * k, c.difference?.high * k, from, cells[s].verdict]);
         });
-        const whole = cells[cells.length - 1], last = step(l.steps[l.steps.length - 1]), first = step(l.steps[0]);
+        const whole = cells[of.increments.length], rest = cells[of.increments.length + 1], last = step(l.steps[l.steps.length - 1]), first = step(l.steps[0]);
+        if (rest) {
+          const by = of.rest_interval.estimate * k;
+          data.push({ row: " rest", left: "rest", right: rest.difference, from, to: from + by, low: from + of.rest_interval.low * k, high: from + of.rest_interval.high * k,
+            shown: false, color: color("series3"), tip: `what blocks without a step leave of the whole\n${m.title}: ${rest.difference} ${rest.interval}` });
+        }
         data.push({ row: " whole", left: "whole", right: whole.difference, from: 0, to: of.whole.estimate * k, low: of.whole.low * k, high: of.whole.high * k, shown: true, color: color("series0"),
           tip: `${last} against ${first}\n${m.title}: ${whole.difference} ${whole.interval}\nrest: ${signed(of.rest * k)} ${m.unit}` });
         rows.push(["whole", first, others, m.title, m.unit, of.whole.estimate * k, of.whole.low * k, of.whole.high * k, of.whole.estimate * k, ""]);
-        rows.push(["rest", "", others, m.title, m.unit, of.rest * k, undefined, undefined, undefined, ""]);
+        rows.push(["rest", "", others, m.title, m.unit, of.rest * k, of.rest_interval?.low * k, of.rest_interval?.high * k, undefined, ""]);
         const joints = data.slice(0, -1).map((d, s) => ({ at: d.to, row: d.row, next: data[s + 1].row }));
         const room = (texts) => Math.max(...texts.map((t) => t.length)) * 7 + 12;
         const right = room(data.map((d) => d.right));
