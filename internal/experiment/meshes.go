@@ -13,8 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// MeshOptions are the options of one mesh, or of a variant. Each field applies to one platform, except Options
-// and Arguments.
+// MeshOptions are the options of one mesh, or of a variant. Fields apply to both platforms, unless they name one.
 type MeshOptions struct {
 	// From makes the entry a variant: the name of a mesh, or of another variant, whose definition and settings it inherits.
 	From    string `yaml:"from,omitempty" json:"from,omitempty"`
@@ -24,9 +23,13 @@ type MeshOptions struct {
 	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
 	// Program of the sidecar, relative to the experiment file; a name without a slash is looked up on PATH. Local.
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
-	// Concurrency is the number of worker threads of a sidecar; 0: the definition's. Local.
+	// Image of the sidecar; empty: the mesh's own. On Kubernetes.
+	Image string `yaml:"image,omitempty" json:"image,omitempty"`
+	// Resources of the sidecar's container; 0: the mesh's own. On Kubernetes.
+	Resources Resources `yaml:"resources,omitempty" json:"resources,omitzero"`
+	// Concurrency is the number of worker threads of a sidecar; 0: the definition's.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
-	// Environment is added to that of the sidecar. Local.
+	// Environment is added to that of the sidecar.
 	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
 	// Options by the names that the definition has for them.
 	Options map[string]Text `yaml:"options,omitempty" json:"options,omitempty"`
@@ -40,7 +43,7 @@ type MeshOptions struct {
 
 // Settings are the choices as the definition takes them.
 func (o MeshOptions) Settings() mesh.Settings {
-	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values}
+	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values, Proxy: o.proxy()}
 }
 
 // meshRules checks the meshes of the factor and their options.
@@ -110,7 +113,7 @@ func (v meshRules) field(path, field string) string {
 
 // localOptions reports fields for clusters, and options of a mesh that has no sidecar here.
 func (v meshRules) localOptions(path string, d mesh.Definition) {
-	for _, field := range []string{"profile", "hub", "charts", "values", "withCLI"} {
+	for _, field := range []string{"profile", "hub", "charts", "values", "withCLI", "image", "resources"} {
 		v.onClusters(path + "." + field)
 	}
 	if d.Local == nil {
@@ -131,11 +134,10 @@ func (v meshRules) localOptions(path string, d mesh.Definition) {
 }
 
 func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes, name string) {
-	for _, field := range []string{"program", "concurrency", "environment"} {
-		if v.doc.Has(path + "." + field) {
-			v.report(path+"."+field, "remove it, or write options or values", "it applies to platform local")
-		}
+	if v.doc.Has(path + ".program") {
+		v.report(path+".program", "remove it, or write options or values", "it applies to platform local")
 	}
+	v.amounts(path+".resources", o.Resources)
 	if k == nil {
 		v.report(path, "remove it", "mesh %s has no options", name)
 		return
@@ -154,6 +156,8 @@ func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {
 		v.report(path+".arguments", "add withCLI: true, or write values", "only the mesh's own CLI takes arguments")
 	case o.WithCLI && len(o.Values) > 0:
 		v.report(path+".values", "write arguments instead", "values apply to charts, and the mesh's own CLI installs it")
+	case o.WithCLI && o.proxy().Any():
+		v.report(path, "write arguments instead", "settings of the sidecars apply to charts, and the mesh's own CLI installs it")
 	case o.WithCLI && o.Charts != "":
 		v.report(path+".charts", "remove one of the two", "the mesh's own CLI installs it, without charts")
 	}
@@ -196,8 +200,16 @@ func describeMeshes() []description {
 		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
 		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
 		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
-		{"meshes.*.concurrency", "Worker threads of a sidecar, on local; default: the definition's.", nil, between(1, 1024)},
-		{"meshes.*.environment", "Environment variables of the sidecar, on local.", nil, nil},
+		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
+		{"meshes.*.resources", "Container resources of the sidecar, on kubernetes; default: the mesh's own.", nil, nil},
+		{"meshes.*.resources.requests", "Resource requests.", nil, nil},
+		{"meshes.*.resources.requests.cpu", "Cores: 0.25, or 250m.", nil, nil},
+		{"meshes.*.resources.requests.memory", "Memory: 64MiB.", nil, memoryAmount},
+		{"meshes.*.resources.limits", "Resource limits.", nil, nil},
+		{"meshes.*.resources.limits.cpu", "Cores.", nil, nil},
+		{"meshes.*.resources.limits.memory", "Memory.", nil, memoryAmount},
+		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024)},
+		{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
 		{"meshes.*.options", "Options that `tare list meshes` prints.", nil, func(s *jsonschema.Schema) {
 			s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
 		}},

@@ -196,22 +196,27 @@ func (v platformRules) resources() {
 		if plane == "load" && v.e.Outside() {
 			v.report(path, "remove it", "the load runs outside the cluster")
 		}
-		for _, a := range []struct {
-			name string
-			Amounts
-		}{{"requests", r.Requests}, {"limits", r.Limits}} {
-			if a.CPU != 0 {
-				within(v.validation, path+"."+a.name+".cpu", a.CPU, 0.001, maxCores, "CPUs; 250m is a quarter of one")
-			}
-			if a.Memory != 0 {
-				within(v.validation, path+"."+a.name+".memory", a.Memory, minMemory, maxMemory, "bytes, or with a unit: 64MiB")
-			}
+		v.amounts(path, r)
+	}
+}
+
+// amounts checks requests and limits of one container.
+func (v validation) amounts(path string, r Resources) {
+	for _, a := range []struct {
+		name string
+		Amounts
+	}{{"requests", r.Requests}, {"limits", r.Limits}} {
+		if a.CPU != 0 {
+			within(v, path+"."+a.name+".cpu", a.CPU, 0.001, maxCores, "CPUs; 250m is a quarter of one")
 		}
-		if r.Limits.CPU != 0 && r.Requests.CPU > r.Limits.CPU {
-			v.report(path+".requests.cpu", "", "%v is more than the limit, %v", float64(r.Requests.CPU), float64(r.Limits.CPU))
+		if a.Memory != 0 {
+			within(v, path+"."+a.name+".memory", a.Memory, minMemory, maxMemory, "bytes, or with a unit: 64MiB")
 		}
-		if r.Limits.Memory != 0 && r.Requests.Memory > r.Limits.Memory {
-			v.report(path+".requests.memory", "", "%v is more than the limit, %v", r.Requests.Memory, r.Limits.Memory)
-		}
+	}
+	if r.Limits.CPU != 0 && r.Requests.CPU > r.Limits.CPU {
+		v.report(path+".requests.cpu", "", "%v is more than the limit, %v", float64(r.Requests.CPU), float64(r.Limits.CPU))
+	}
+	if r.Limits.Memory != 0 && r.Requests.Memory > r.Limits.Memory {
+		v.report(path+".requests.memory", "", "%v is more than the limit, %v", r.Requests.Memory, r.Limits.Memory)
 	}
 }

@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // Resources are requests and limits of each container of a plane, on a cluster.
@@ -19,6 +21,38 @@ type Amounts struct {
 	CPU    Cores `yaml:"cpu,omitempty" json:"cpu,omitempty"`
 	Memory Size  `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes
 }
+
+// over returns r with the amounts of under where r has none.
+func (r Resources) over(under Resources) Resources {
+	return Resources{Requests: r.Requests.over(under.Requests), Limits: r.Limits.over(under.Limits)}
+}
+
+func (a Amounts) over(under Amounts) Amounts {
+	return Amounts{CPU: cmp.Or(a.CPU, under.CPU), Memory: cmp.Or(a.Memory, under.Memory)}
+}
+
+// quantities are the amounts as Kubernetes writes them, by resource.
+func (a Amounts) quantities() map[string]string {
+	all := map[string]string{}
+	if a.CPU != 0 {
+		all["cpu"] = fmt.Sprintf("%.0fm", 1000*float64(a.CPU))
+	}
+	if a.Memory != 0 {
+		all["memory"] = fmt.Sprint(int64(a.Memory))
+		if a.Memory%mebibyte == 0 {
+			all["memory"] = fmt.Sprintf("%dMi", int64(a.Memory/mebibyte))
+		}
+	}
+	return all
+}
+
+// proxy are the settings of the sidecars on Kubernetes.
+func (o MeshOptions) proxy() mesh.ProxySettings {
+	return mesh.ProxySettings{Image: o.Image, Concurrency: o.Concurrency, Environment: o.Environment,
+		Requests: o.Resources.Requests.quantities(), Limits: o.Resources.Limits.quantities()}
+}
+
+const mebibyte = Size(1 << 20)
 
 // Cores is a number of CPUs, written as a number or in thousandths: 0.25, "250m".
 type Cores float64

@@ -72,6 +72,7 @@ func (e *Experiment) MeshSettings(name string) MeshOptions {
 		all.Version, all.Profile = cmp.Or(o.Version, all.Version), cmp.Or(o.Profile, all.Profile)
 		all.Hub, all.Charts = cmp.Or(o.Hub, all.Hub), cmp.Or(o.Charts, all.Charts)
 		all.Program, all.Concurrency = cmp.Or(o.Program, all.Program), cmp.Or(o.Concurrency, all.Concurrency)
+		all.Image, all.Resources = cmp.Or(o.Image, all.Image), o.Resources.over(all.Resources)
 		all.Environment, all.Options = over(all.Environment, o.Environment), over(all.Options, o.Options)
 		all.WithCLI = all.WithCLI || o.WithCLI
 		all.Arguments = slices.Concat(all.Arguments, o.Arguments)
@@ -153,6 +154,14 @@ func (e *Experiment) Changes(name string) string {
 	add("program", o.Program)
 	if o.Concurrency > 0 {
 		add("concurrency", fmt.Sprint(o.Concurrency))
+	}
+	add("image", o.Image)
+	requests, limits := o.Resources.Requests.quantities(), o.Resources.Limits.quantities()
+	for _, resource := range slices.Sorted(maps.Keys(requests)) {
+		add("resources.requests."+resource, requests[resource])
+	}
+	for _, resource := range slices.Sorted(maps.Keys(limits)) {
+		add("resources.limits."+resource, limits[resource])
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Options)) {
 		add("options."+key, string(o.Options[key]))

@@ -80,6 +80,19 @@ meshes:
 	if s := e.MeshSettings("istio"); s.Version != "" || !reflect.DeepEqual(s.Values["istiod"]["a"], map[string]any{"b": 1, "c": 2}) {
 		t.Errorf("istio has changed: %+v", s)
 	}
+	own := variantsOf(t, `platform: {kind: kubernetes}
+factors: {mesh: [none, istio, own, less]}
+meshes:
+  own: {from: istio, image: "registry.test/proxy:1", concurrency: 3, environment: {A: "1"}, resources: {requests: {cpu: 250m, memory: 64MiB}, limits: {cpu: 2}}}
+  less: {from: own, concurrency: 1, resources: {requests: {cpu: 100m}}}
+`)
+	if got, want := own.MeshSettings("less").Settings().Proxy, (mesh.ProxySettings{Image: "registry.test/proxy:1", Concurrency: 1, Environment: map[string]string{"A": "1"},
+		Requests: map[string]string{"cpu": "100m", "memory": "64Mi"}, Limits: map[string]string{"cpu": "2000m"}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := own.Changes("own"), "istio with concurrency=3, image=registry.test/proxy:1, resources.requests.cpu=250m, resources.requests.memory=64Mi, resources.limits.cpu=2000m, environment.A=1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	d, err := e.Definition("istio-1.29", withMeshes().Definition)
 	if err != nil || d.Name != "istio-1.29" || d.From != "istio" || d.Kubernetes == nil {
 		t.Errorf("got %+v, %v", d, err)
@@ -108,6 +121,12 @@ func TestVariantsThatCannotBe(t *testing.T) {
 			"x.yaml:5:9: ladder: a ladder needs two meshes or more\n  hint: write the steps in factors.mesh, in their order\n"},
 		"a program there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, program: ./envoy}}\n",
 			"x.yaml:6:36: meshes.x.program: it applies to platform local\n  hint: remove it, or write options or values\n"},
+		"a setting there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: linkerd, concurrency: 2}}\n",
+			"x.yaml:6:13: meshes.x: the mesh has no setting concurrency of its sidecars on kubernetes\n  hint: it has limits.cpu, limits.memory, requests.cpu, requests.memory; or write options or values\n"},
+		"resources here": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, resources: {requests: {cpu: 1}}}}\n",
+			"x.yaml:5:38: meshes.x.resources: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
+		"more requested than allowed": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, resources: {requests: {cpu: 2}, limits: {cpu: 1}}}}\n",
+			"x.yaml:6:55: meshes.x.resources.requests.cpu: 2 is more than the limit, 1\n"},
 		"an option there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, options: {mtl: a}}}\n",
 			"x.yaml:6:13: meshes.x: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, policies, services, telemetry\n"},
 		"threads": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, concurrency: -1}}\n",

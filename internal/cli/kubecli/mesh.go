@@ -136,6 +136,7 @@ func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOp
 		o.Version, o.Profile, o.Hub, o.Charts = cmp.Or(o.Version, from.Version), cmp.Or(o.Profile, from.Profile), cmp.Or(o.Hub, from.Hub), cmp.Or(o.Charts, from.Charts)
 		o.WithCLI, o.Arguments = o.WithCLI || from.WithCLI, append(slices.Clone(from.Arguments), o.Arguments...)
 		o.Options, o.Values = maps.Clone(from.Options), maps.Clone(from.Values)
+		o.Image, o.Resources, o.Concurrency, o.Environment = from.Image, from.Resources, from.Concurrency, from.Environment
 	}
 	for _, text := range f.options {
 		key, value, ok := strings.Cut(text, "=")

@@ -18,6 +18,8 @@ type Settings struct {
 	Profile string            // empty: the default one
 	Hub     string            // of images; empty: the definition's
 	Options map[string]string // by name; absent ones have their default
+	// Proxy are settings of the sidecars; they go over the definition's and the profile's values.
+	Proxy ProxySettings
 	// Values go over everything else, by release.
 	Values map[string]map[string]any
 }
@@ -96,6 +98,9 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 		return s, err
 	}
 	s.Options = options
+	if err := k.ProxyValues.check(s.Proxy); err != nil {
+		return s, err
+	}
 	for _, release := range slices.Sorted(maps.Keys(s.Values)) {
 		if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == release }) {
 			var releases []string
@@ -198,7 +203,8 @@ type Release struct {
 	Values map[string]any
 }
 
-// Releases renders the charts in their order: the chart's values, over them the profile's, over them the user's.
+// Releases renders the charts in their order: the chart's values, over them the profile's, the settings of the sidecars
+// and the user's.
 func (k Kubernetes) Releases(s Settings, ctx InstallContext) ([]Release, error) {
 	var all []Release
 	for _, c := range k.Charts {
@@ -216,6 +222,7 @@ func (k Kubernetes) Releases(s Settings, ctx InstallContext) ([]Release, error) 
 			}
 			overlay(r.Values, values)
 		}
+		overlay(r.Values, k.ProxyValues.values(c.Release, s.Proxy))
 		overlay(r.Values, s.Values[c.Release])
 		all = append(all, r)
 	}

@@ -33,6 +33,8 @@ type Kubernetes struct {
 	CRDs []CRDs `yaml:"crds,omitempty" json:"crds,omitempty"`
 	// Charts are installed in this order and uninstalled in reverse. None: the mesh is part of the cluster.
 	Charts []Chart `yaml:"charts,omitempty" json:"charts,omitempty"`
+	// ProxyValues are the places of settings of the sidecars in the values of a chart: image, concurrency and others.
+	ProxyValues ProxyValues `yaml:"proxyValues,omitempty" json:"proxyValues,omitzero"`
 	// CLI is the mesh's own installer, if it has one.
 	CLI *CLI `yaml:"cli,omitempty" json:"cli,omitempty"`
 	// Profiles are sizes of the mesh. The default is the first of [ProfileNames] in it.

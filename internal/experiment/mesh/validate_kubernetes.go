@@ -29,6 +29,7 @@ func (v clusterPart) validate(k Kubernetes, d Definition) {
 	v.crds(at+".crds", k.CRDs)
 	v.charts(k)
 	v.profiles(k)
+	v.proxyValues(k)
 	for i, w := range k.Workloads {
 		v.workload(fmt.Sprintf("%s.workloads[%d]", at, i), w)
 	}

@@ -1,0 +1,115 @@
+package mesh
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// ProxySettings are a user's settings of the sidecars on Kubernetes. Zero fields change nothing.
+type ProxySettings struct {
+	Image       string
+	Concurrency int // worker threads
+	Environment map[string]string
+	// Requests and Limits are quantities as Kubernetes writes them, by resource: cpu, memory.
+	Requests, Limits map[string]string
+}
+
+// ProxyValues are the places of settings of the sidecars in the values of a chart.
+type ProxyValues struct {
+	Release string `yaml:"release" json:"release"`
+	// Paths of the values, such as global.proxy.image, by setting: image, concurrency, environment, requests.cpu,
+	// requests.memory, limits.cpu, limits.memory.
+	Paths map[string]string `yaml:"paths" json:"paths"`
+}
+
+// proxySettings are the names of all settings.
+var proxySettings = []string{"image", "concurrency", "environment", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
+
+// set are the settings that are not zero, by name.
+func (p ProxySettings) set() map[string]any {
+	all := map[string]any{}
+	if p.Image != "" {
+		all["image"] = p.Image
+	}
+	if p.Concurrency != 0 {
+		all["concurrency"] = p.Concurrency
+	}
+	if len(p.Environment) > 0 {
+		environment := map[string]any{}
+		for name, value := range p.Environment {
+			environment[name] = value
+		}
+		all["environment"] = environment
+	}
+	for kind, amounts := range map[string]map[string]string{"requests": p.Requests, "limits": p.Limits} {
+		for resource, quantity := range amounts {
+			all[kind+"."+resource] = quantity
+		}
+	}
+	return all
+}
+
+// Any reports whether anything is set.
+func (p ProxySettings) Any() bool { return len(p.set()) > 0 }
+
+// check refuses settings that have no place in the charts. The error has a hint.
+func (v ProxyValues) check(p ProxySettings) error {
+	if p.Concurrency < 0 || p.Concurrency > maxConcurrency {
+		return hint.New(fmt.Sprintf("expected 1 to %d worker threads", maxConcurrency), "concurrency is %d", p.Concurrency)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
+		if !variable.MatchString(name) {
+			return hint.New("use letters, digits and _", "%.40q is no name of an environment variable", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.set())) {
+		if v.Paths[name] != "" {
+			continue
+		}
+		advice := "write options or values"
+		if len(v.Paths) > 0 {
+			advice = "it has " + strings.Join(slices.Sorted(maps.Keys(v.Paths)), ", ") + "; or " + advice
+		}
+		return hint.New(advice, "the mesh has no setting %s of its sidecars on kubernetes", name)
+	}
+	return nil
+}
+
+// values are the values of a release with the settings.
+func (v ProxyValues) values(release string, p ProxySettings) map[string]any {
+	all := map[string]any{}
+	if release != v.Release {
+		return all
+	}
+	for name, value := range p.set() {
+		keys := strings.Split(v.Paths[name], ".")
+		for _, key := range slices.Backward(keys) {
+			value = map[string]any{key: value}
+		}
+		nested, _ := value.(map[string]any)
+		overlay(all, nested)
+	}
+	return all
+}
+
+// proxyValues checks the places of the sidecars' settings.
+func (v clusterPart) proxyValues(k Kubernetes) {
+	const at = "kubernetes.proxyValues"
+	if len(k.ProxyValues.Paths) == 0 && k.ProxyValues.Release == "" {
+		return
+	}
+	if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == k.ProxyValues.Release }) {
+		v.report(at+".release", fmt.Sprintf("there is no release %q", k.ProxyValues.Release), "name one of charts")
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.ProxyValues.Paths)) {
+		path := at + ".paths." + name
+		v.oneOf(path, name, proxySettings...)
+		if slices.Contains(strings.Split(k.ProxyValues.Paths[name], "."), "") {
+			v.report(path, fmt.Sprintf("found %q, expected keys with dots between them", k.ProxyValues.Paths[name]), "")
+		}
+	}
+}
