@@ -176,7 +176,7 @@ func (c abCommand) study(args []string, o abOptions) (*Study, error) {
 	}
 	same := []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
 	if order := pilot.Experiment.Order; order != "" {
-		same = append(same, "order="+order) // with a seed, the default differs
+		same = append(same, "order="+experiment.OrderName(order)) // with a seed, the default differs
 	}
 	o.Set = append(same, o.Set...)
 	return read(o, blocks)
@@ -274,7 +274,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 		e["order"] = experiment.OrderInterleaved
 		e["phases"] = map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"}
 	} else {
-		e["order"] = experiment.OrderTurns // each mesh is installed once a block
+		e["order"] = experiment.OrderName(experiment.OrderTurns) // each mesh is installed once a block
 	}
 	text, err := json.Marshal(e)
 	if err != nil {

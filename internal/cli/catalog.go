@@ -43,6 +43,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	imageCommand.newCommand,
 	newListCommand,
 	newSchemaCommand,
+	newConvertCommand,
 	newReferenceCommand,
 }
 

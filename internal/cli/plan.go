@@ -93,8 +93,8 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 
 var orderWords = map[string]string{
 	experiment.OrderBalanced: "random, each treatment in each position and after each other one equally often",
-	experiment.OrderTurns:    "the trials of one mesh stand together within a block",
-	experiment.OrderOnce:     "the trials of one mesh stand together",
+	experiment.OrderTurns:    "the trials of one mesh run together within a block",
+	experiment.OrderOnce:     "the trials of one mesh run together",
 
 	experiment.OrderInterleaved: "the treatments of a comparison are deployed at once, and the load moves between them in time slices",
 	experiment.OrderTogether:    "the treatments of a comparison are deployed and loaded at once, each with its part of the rate: only ratios",

@@ -9,10 +9,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-const (
-	APIVersion = "tare.dev/v1alpha1"
-	Kind       = "Experiment"
-)
+// Kind is the kind of an experiment file.
+const Kind = "Experiment"
 
 // Experiment is one experiment file after decoding, defaulting and validation.
 type Experiment struct {

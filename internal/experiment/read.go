@@ -77,6 +77,7 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	}
 	e := defaults()
 	doc.Decode(e)
+	e.readVersion(doc)
 	e.complete(doc)
 	e.findServices(doc, known, filepath.Dir(name))
 	if known.Draw != nil && !doc.Has("seed") {
@@ -130,12 +131,12 @@ func (e *Experiment) complete(doc *strict.Document) {
 	e.completeSearches()
 }
 
-// YAML renders the experiment with its defaults filled in. Decoding it gives the same experiment.
+// YAML renders the experiment in the current version, with its defaults filled in. Decoding it gives the same experiment.
 func (e *Experiment) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(e); err != nil {
+	if err := enc.Encode(e.current()); err != nil {
 		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
 	}
 	if err := enc.Close(); err != nil {

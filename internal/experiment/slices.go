@@ -139,7 +139,7 @@ func (v scheduleRules) sideBySide() {
 		}
 	}
 	if err := mesh.Coexist(all...); err != nil {
-		v.report("order", "write order: turns, one batch per mesh", "the treatments cannot be interleaved: %v", err)
+		v.report("order", "write order: by-mesh, one batch per mesh", "the treatments cannot be interleaved: %v", err)
 	}
 }
 

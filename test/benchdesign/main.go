@@ -51,7 +51,7 @@ type bench struct {
 }
 
 // experiment is completed by settings.
-const experiment = `apiVersion: tare.dev/v1alpha1
+const experiment = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: bench-design}
 factors: {mesh: [none]}

@@ -150,7 +150,7 @@ func (d draw) experiment(blocks int) (text string, trials int) {
 	topology := pick(d, "echo", "echo", "chain-2")
 	control := d.IntN(3) == 0
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: soak}\napplication: {topology: %s}\n", topology)
+	fmt.Fprintf(&b, "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: soak}\napplication: {topology: %s}\n", topology)
 	fmt.Fprintf(&b, "factors: {mesh: [%s], rate: [%d], connections: [%d]}\n", strings.Join(meshes, ", "), 40+d.IntN(160), 1+d.IntN(8))
 	fmt.Fprintf(&b, "baseline: {mesh: %s}\norder: %s\ncontrol: %t\nblocks: %d\nseed: %d\nprobe: %t\n", meshes[0], order, control, blocks, d.Uint64N(1<<53), d.IntN(2) == 0)
 	fmt.Fprintf(&b, "load: {timeout: 2s}\nphases: {warmup: 500ms, measure: 1s, drain: 200ms}\n")
@@ -172,7 +172,7 @@ const pauseOf = 20 * time.Second
 func longCase(seed uint64, strand, blocks int) Case {
 	d := newDraw(seed, strand, 0)
 	c := Case{Trials: 3 * blocks}
-	c.Experiment = fmt.Sprintf(`apiVersion: tare.dev/v1alpha1
+	c.Experiment = fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: soak-long}
 application: {topology: echo}

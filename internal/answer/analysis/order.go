@@ -15,7 +15,7 @@ func (d *run) orderWarnings() []Warning {
 	case experiment.OrderOnce:
 		return []Warning{{Code: "meshes-once", Metrics: nil,
 			Message: "each mesh was installed once and all its trials ran together: changes over time are part of every difference between meshes, and of no interval",
-			Hint:    "order: turns runs every mesh in each block"}}
+			Hint:    "order: by-mesh runs every mesh in each block"}}
 	case experiment.OrderTogether:
 		return []Warning{{Code: "loaded-together",
 			Message: "treatments were loaded at once, each with its part of the rate, and competed for processors and caches: only ratios of treatments have a meaning, and no figure is that of a treatment alone",

@@ -3,16 +3,16 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-const (
-	pricesVersion = "tare.dev/v1alpha1"
-	pricesKind    = "Prices"
-)
+// PricesKind is the kind of a file of prices.
+const PricesKind = "Prices"
 
 // Prices turn cores and memory into money. Every price is dated and sourced.
 type Prices struct {
@@ -77,9 +77,12 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 			doc.Report(path, message, hint)
 		}
 	}
-	for _, f := range [][3]string{{"apiVersion", p.APIVersion, pricesVersion}, {"kind", p.Kind, pricesKind}} {
-		if f[1] != f[2] {
-			report(f[0], fmt.Sprintf("found %.40q, expected %q", f[1], f[2]), "write "+f[0]+": "+f[2])
+	for _, f := range []struct {
+		path, found string
+		known       []string
+	}{{"apiVersion", p.APIVersion, experiment.APIVersions()}, {"kind", p.Kind, []string{PricesKind}}} {
+		if want := f.known[0]; !slices.Contains(f.known, f.found) {
+			report(f.path, fmt.Sprintf("found %.40q, expected %q", f.found, want), "write "+f.path+": "+want)
 		}
 	}
 	if c := p.Currency; len(c) != 3 || c != strings.ToUpper(c) {

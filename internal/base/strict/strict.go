@@ -123,6 +123,15 @@ func (d *Document) Has(path string) bool {
 	return ok
 }
 
+// Text is the scalar at path, and whether there is one.
+func (d *Document) Text(path string) (string, bool) {
+	_, node, ok := d.find(path)
+	if !ok || node.Kind != yaml.ScalarNode {
+		return "", false
+	}
+	return node.Value, true
+}
+
 // Sound reports whether path, its parents and its children have no mistake yet.
 // Validation calls it so that each mistake is reported once. It returns false
 // once there are too many mistakes to print.

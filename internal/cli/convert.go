@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+func newConvertCommand(c *CommandLine) *cobra.Command {
+	var write bool
+	cmd := &cobra.Command{
+		Use:   "convert FILE…",
+		Short: "Convert experiment and price files to the current version",
+		Long: `convert prints a file of an earlier version in the current one, ` + experiment.APIVersion + `.
+Only the values that differ are replaced: comments and layout remain. Both files are
+then read, and must mean the same. A file with a mistake is not converted.
+
+Conversion is optional: earlier versions are read as well.`,
+		Example: `  tare convert experiment.yaml > converted.yaml
+  tare convert --write experiments/*.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			if len(files) > 1 && !write {
+				return console.Usage(errors.New("several files are converted in place only"), "add --write, or give one file")
+			}
+			return converter{c}.convert(files, write)
+		},
+	}
+	cmd.Flags().BoolVarP(&write, "write", "w", false, "replace the files")
+	return cmd
+}
+
+// converter is `tare convert`.
+type converter struct{ *CommandLine }
+
+// converted is a file in the current version.
+type converted struct {
+	file, path string // as given, and without links
+	mode       os.FileMode
+	text       []byte
+	changes    []experiment.Change
+}
+
+// convert changes no file unless all can be converted.
+func (c converter) convert(files []string, write bool) error {
+	var all []converted
+	for _, file := range files {
+		f, err := c.one(file)
+		if err == nil && write {
+			f.path, f.mode, err = replaceable(file)
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, f)
+	}
+	for _, f := range all {
+		if write && len(f.changes) > 0 {
+			if err := errors.Join(console.WriteFile(f.path, f.text), os.Chmod(f.path, f.mode)); err != nil {
+				return err
+			}
+		}
+		for _, change := range f.changes {
+			c.Notef("%s:%d: %s: %s", f.file, change.Line, change.Path, change.New)
+		}
+		if len(f.changes) == 0 {
+			c.Notef("%s: unchanged, it is %s", f.file, experiment.APIVersion)
+		}
+	}
+	if write {
+		return nil
+	}
+	_, err := c.Out.Write(all[0].text)
+	return err
+}
+
+// one converts a file, and reads it before and after.
+func (c converter) one(file string) (converted, error) {
+	f := converted{file: file}
+	data, err := strict.ReadFile(file)
+	if err == nil {
+		f.text, f.changes, err = experiment.Convert(file, data)
+	}
+	if err != nil {
+		return f, console.InvalidFile(err)
+	}
+	before, err := c.read(file, data)
+	if err != nil {
+		return f, console.InvalidFile(err)
+	}
+	after, err := c.read(file, f.text)
+	if err != nil {
+		return f, fmt.Errorf("%s: converted, it cannot be read: %w", file, err)
+	}
+	if !reflect.DeepEqual(before, after) {
+		return f, fmt.Errorf("%s: converted, it would be another experiment", file)
+	}
+	return f, nil
+}
+
+// read is the content of a file, whatever its version. Names of meshes are not checked: their definitions can be files.
+func (c converter) read(file string, data []byte) (any, error) {
+	doc, err := strict.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _ := doc.Text("kind"); kind == analysis.PricesKind {
+		prices, err := analysis.DecodePrices(file, data)
+		if err != nil {
+			return nil, err
+		}
+		prices.APIVersion = experiment.APIVersion
+		return prices, nil
+	}
+	known := c.catalog.known()
+	known.Meshes = nil
+	return experiment.Decode(file, data, known)
+}
+
+// replaceable returns the path of a regular file without links, and its permissions.
+func replaceable(file string) (string, os.FileMode, error) {
+	path, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return "", 0, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return "", 0, console.Usage(fmt.Errorf("%s is not a regular file", file), "leave out --write to print the converted file")
+	}
+	return path, info.Mode().Perm(), nil
+}

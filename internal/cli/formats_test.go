@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// Results directories of released formats, as tar.gz, each with the shape and the estimates of its version's report.
+// This version verifies them, and its report has all of them. Others are added, never removed.
+func TestReleasedFormats(t *testing.T) {
+	archives, err := filepath.Glob("testdata/formats/*.tar.gz")
+	if err != nil || len(archives) < 2 {
+		t.Fatalf("%d archives, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		name := strings.TrimSuffix(archive, ".tar.gz")
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "results")
+			unpack(t, archive, dir)
+			if out, err := output(t, "verify", dir); err != nil {
+				t.Errorf("verify: %v\n%s", err, out)
+			}
+			text, err := output(t, "report", dir, "--format", "json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var report any
+			if err := json.Unmarshal([]byte(text), &report); err != nil {
+				t.Fatal(err)
+			}
+			now := map[string]string{}
+			shape(now, "report", report)
+			then, err := os.ReadFile(name + ".txt")
+			if errors.Is(err, os.ErrNotExist) && os.Getenv("TARE_TEST_UPDATE") != "" { // for a new archive only
+				var b strings.Builder
+				for _, path := range slices.Sorted(maps.Keys(now)) {
+					fmt.Fprintf(&b, "%s %s\n", path, now[path])
+				}
+				then, err = []byte(b.String()), os.WriteFile(name+".txt", []byte(b.String()), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			estimates := 0
+			for line := range strings.Lines(string(then)) {
+				at := strings.LastIndexByte(strings.TrimSpace(line), ' ')
+				path, want := line[:at], strings.TrimSpace(line[at:])
+				if _, ok := parsed(want); ok {
+					estimates++
+				}
+				if got := now[path]; !alike(got, want) {
+					t.Errorf("%s: was %s, is %q", path, want, got)
+				}
+			}
+			if estimates < 20 {
+				t.Errorf("only %d estimates compared", estimates)
+			}
+		})
+	}
+}
+
+// shape adds the type of every field, with [] for the elements of a list, and the estimates of treatments.
+func shape(all map[string]string, path string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, field := range v {
+			shape(all, path+"."+key, field)
+		}
+	case []any:
+		for _, element := range v {
+			shape(all, path+"[]", element)
+			fields, _ := element.(map[string]any)
+			metrics, _ := fields["metrics"].(map[string]any)
+			for name, m := range metrics {
+				if of, ok := m.(map[string]any); ok && path == "report.treatments" {
+					all[fmt.Sprintf("%v %s", fields["id"], name)] = fmt.Sprint(of["estimate"])
+				}
+			}
+		}
+	default:
+		all[path] = fmt.Sprintf("%T", v)
+	}
+}
+
+func parsed(text string) (float64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil
+}
+
+// alike compares numbers up to rounding.
+func alike(got, want string) bool {
+	g, isNumber := parsed(got)
+	w, wasNumber := parsed(want)
+	return got == want || isNumber && wasNumber && math.Abs(g-w) <= 1e-9*math.Abs(w)
+}
+
+// output is what a command prints.
+func output(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := New(console.Console{In: strings.NewReader(""), Out: &out, Err: io.Discard}, nil).Root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func unpack(t *testing.T, archive, dir string) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if h.Typeflag == tar.TypeDir {
+			continue
+		}
+		b, err := io.ReadAll(r)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(path, b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
