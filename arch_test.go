@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest", "internal/base/programtest"},
-	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image", "internal/kube/agents"},
+	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image", "internal/kube/agents", "internal/kube/provider"},
 	{"internal/load/http3"},
 	{"internal/load/epoll", "internal/load/portable"},
 	{"internal/load/job"},

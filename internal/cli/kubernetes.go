@@ -48,7 +48,7 @@ func (k kubernetesCommand) newCommand(c *CommandLine) *cobra.Command {
 }
 
 var (
-	clusterCommand = kubernetesCommand{"cluster", "Inspect a Kubernetes cluster, and mark it as disposable",
+	clusterCommand = kubernetesCommand{"cluster", "Create, inspect and delete a Kubernetes cluster, and mark it as disposable",
 		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Cluster }}
 	meshCommand = kubernetesCommand{"mesh", "Install, verify and uninstall a mesh in a Kubernetes cluster",
 		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Mesh }}

@@ -37,17 +37,18 @@ func (f *clusterFlags) connect(ctx context.Context) (*cluster.Cluster, error) {
 func newClusterCommand(c *cli.CommandLine) *cobra.Command {
 	f := &clusterFlags{}
 	cmd := &cobra.Command{
-		Use: "cluster status|adopt|release|rbac",
+		Use: "cluster create|delete|list|status|adopt|release|rbac",
 		Long: `cluster inspects a Kubernetes cluster. tare measures only on a cluster that is
 marked as disposable: other workloads there are disturbed, and disturb the figures.`,
-		Example: `  tare cluster status --context k3d-tare
+		Example: `  tare cluster create --with k3d --nodes 3
+  tare cluster status --context k3d-tare
   tare cluster adopt                     # show what runs there, then mark it
   tare cluster rbac --subject user:jo | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.add(cmd)
-	for _, sub := range []*cobra.Command{newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c)} {
+	for _, sub := range []*cobra.Command{newClusterCreate(c, f), newClusterDelete(c, f), newClusterList(c), newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c)} {
 		sub.Args = cli.UsageArgs(sub.Args)
 		cmd.AddCommand(sub)
 	}
@@ -102,7 +103,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		}
 		return nil
 	})
-	fmt.Fprintf(c.Out, "%s, Kubernetes %s\n\n", k.Name(), version)
+	fmt.Fprintf(c.Out, "%s, Kubernetes %s\ncreated by tare: %s\n", k.Name(), version, createdText(k))
 	if err != nil {
 		fmt.Fprintf(c.Out, "nodes: %v\n", err)
 	} else if err := c.Table([]string{"NODE", "CPU", "MEMORY", "ARCHITECTURE", "KUBELET", "KERNEL"}, nodes); err != nil {

@@ -1,0 +1,358 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
+	"github.com/tare-mesh/tare/internal/kube/provider"
+)
+
+// readyWithin bounds the wait for the API server of a new cluster.
+const readyWithin = 5 * time.Minute
+
+// created are the clusters that tare created.
+func created(c *cli.CommandLine) (provider.Clusters, error) {
+	records, err := provider.OpenRecords()
+	return provider.Clusters{Records: records, Out: c.Err, Now: time.Now}, err
+}
+
+func providerNames() string {
+	var names []string
+	for _, p := range provider.Providers() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func newClusterCreate(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	var s provider.Settings
+	var with string
+	var dryRun bool
+	var doc strings.Builder
+	for _, p := range provider.Providers() {
+		fmt.Fprintf(&doc, "  %-14s%s\n", p.Name, p.Doc)
+	}
+	cmd := &cobra.Command{
+		Use:   "create --with PROVIDER",
+		Short: "Create a cluster with the program of its provider, and mark it as disposable",
+		Long: `create runs the command-line program of a provider, which must be installed and signed
+in. The program adds a context to the kubeconfig and makes it the current one. The
+cluster is marked as disposable. Clouds bill it until it is deleted.
+
+Providers:
+` + doc.String(),
+		Example: `  tare cluster create --with kind
+  tare cluster create --with k3d --nodes 3 --dry-run
+  tare cluster create --with gke --project mine --zone europe-west1-b --machine e2-standard-8`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if with == "" {
+				return console.Usage(errors.New("--with is missing"), "providers: "+providerNames())
+			}
+			p, err := provider.Find(with)
+			if err == nil {
+				s, err = complete(p, s, f)
+			}
+			if err != nil {
+				return console.Usage(err, hint.Of(err))
+			}
+			if dryRun {
+				return clusterDryRun(c, p, s)
+			}
+			return clusterCreate(cmd.Context(), c, p, s)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&with, "with", "", "`provider`: "+providerNames())
+	flags.StringVar(&s.Name, "name", "tare", "name of the cluster")
+	flags.IntVar(&s.Nodes, "nodes", 0, "nodes for pods (default 1, in a cloud 3)")
+	flags.StringVar(&s.Machine, "machine", "", "machine `type` of the nodes, in a cloud: e2-standard-8")
+	flags.StringVar(&s.Zone, "zone", "", "`zone`, location or region, in a cloud")
+	flags.StringVar(&s.Version, "version", "", "`version` of Kubernetes; default: the provider's")
+	flags.StringVar(&s.Project, "project", "", "project of the cluster (gke)")
+	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
+	_ = cmd.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(strings.Split(providerNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func complete(p provider.Provider, s provider.Settings, f *clusterFlags) (provider.Settings, error) {
+	if f.options.Context != "" {
+		return s, errors.New("--context cannot be chosen: the provider names it")
+	}
+	s, err := p.Complete(s)
+	if err != nil {
+		return s, err
+	}
+	if s.Kubeconfig = f.options.Kubeconfig; s.Kubeconfig == "" {
+		s.Kubeconfig, err = provider.DefaultKubeconfig()
+	}
+	return s, err
+}
+
+func clusterDryRun(c *cli.CommandLine, p provider.Provider, s provider.Settings) error {
+	text, err := p.Commands(s, append([]provider.Call{p.List}, p.Create...))
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(c.Out, text, "# then: the mark of `tare cluster adopt`\n")
+	return nil
+}
+
+func clusterCreate(ctx context.Context, c *cli.CommandLine, p provider.Provider, s provider.Settings) error {
+	all, err := created(c)
+	if err != nil {
+		return err
+	}
+	record, err := all.Create(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	remove := "delete it: tare cluster delete " + s.Name
+	within, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if record.UID, err = markNew(within, record); err != nil {
+		return hint.Wrap(fmt.Errorf("the cluster was created, and cannot be marked as disposable: %w", err), remove)
+	}
+	if err := all.Records.Save(record); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, `%s cluster %s: %s, ready
+context %s in %s: the current one, marked as disposable
+next: %s
+      tare run FILE --set platform.kind=kubernetes
+%s
+`, p.Name, s.Name, console.Counted(s.Nodes, "node"), record.Context, s.Kubeconfig, imageCommand(p, s), remove)
+	return nil
+}
+
+// imageCommand loads tare's image into a new cluster.
+func imageCommand(p provider.Provider, s provider.Settings) string {
+	switch {
+	case p.Name == "kind" || p.Name == "k3d":
+		return "tare image load --to " + p.Name + ":" + s.Name
+	case p.Name == "k3s":
+		return "tare image load --to k3s"
+	case len(p.Needs) > 0:
+		return "tare image load --to registry --tag REGISTRY/tare-agent"
+	}
+	return "tare image build -o image.tar && tare-cluster load-image image.tar --name " + s.Name
+}
+
+// markNew waits for the API server, marks the cluster, and returns its identity.
+func markNew(ctx context.Context, r provider.Record) (string, error) {
+	var k *cluster.Cluster
+	var err error
+	for {
+		if k, err = cluster.Connect(ctx, cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context}); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(time.Second):
+		}
+	}
+	foreign, err := guard.New(k).Foreign(ctx)
+	if err != nil {
+		return "", err
+	}
+	if _, err := guard.New(k).Adopt(ctx, foreign); err != nil {
+		return "", err
+	}
+	return identity(ctx, k)
+}
+
+// identity is the UID of a cluster's namespace kube-system.
+func identity(ctx context.Context, k *cluster.Cluster) (uid string, err error) {
+	err = k.Retry(ctx, "read namespace "+cluster.SystemNamespace, func(ctx context.Context) error {
+		ns, err := k.Typed().CoreV1().Namespaces().Get(ctx, cluster.SystemNamespace, metav1.GetOptions{})
+		if err == nil {
+			uid = string(ns.UID)
+		}
+		return err
+	})
+	return uid, err
+}
+
+func newClusterDelete(c *cli.CommandLine, _ *clusterFlags) *cobra.Command {
+	var with string
+	var yes, dryRun, unreachable bool
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a cluster that tare created",
+		Long: `delete runs the command-line program of the provider. It refuses a cluster that tare did
+not create, one that was replaced by another of its name, and one that a run holds.`,
+		Example: `  tare cluster delete tare
+  tare cluster delete tare --with gke --yes`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := created(c)
+			if err != nil {
+				return err
+			}
+			r, err := recordOf(all.Records, with, args[0])
+			if err != nil {
+				return err
+			}
+			p, err := provider.Find(r.Provider)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				text, err := p.Commands(r.Settings, append([]provider.Call{p.List}, p.Delete...))
+				fmt.Fprint(c.Out, text)
+				return err
+			}
+			if err := deletable(cmd.Context(), r, unreachable); err != nil {
+				return err
+			}
+			fmt.Fprintln(c.Err, r)
+			if err := c.Confirm("delete it with everything on it", yes); err != nil {
+				return err
+			}
+			if err := all.Delete(cmd.Context(), p, r); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Out, "%s cluster %s: deleted\n", r.Provider, r.Settings.Name)
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&with, "with", "", "`provider`, if clusters of several have this name")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
+	flags.BoolVar(&unreachable, "unreachable", false, "delete it also if it cannot be reached, on the record alone")
+	return cmd
+}
+
+// recordOf finds the record of a cluster that tare created.
+func recordOf(records provider.Records, with, name string) (provider.Record, error) {
+	if with != "" {
+		r, err := records.Of(with, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return r, notCreated(records, with+" cluster "+name)
+		}
+		return r, err
+	}
+	all, err := records.All()
+	if err != nil {
+		return provider.Record{}, err
+	}
+	var found []provider.Record
+	for _, r := range all {
+		if r.Settings.Name == name {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return provider.Record{}, notCreated(records, "cluster "+name)
+	}
+	return provider.Record{}, console.Usage(fmt.Errorf("clusters of several providers have the name %s", name), "add --with")
+}
+
+func notCreated(records provider.Records, what string) error {
+	all, _ := records.All()
+	var names []string
+	for _, r := range all {
+		names = append(names, r.Settings.Name+" ("+r.Provider+")")
+	}
+	text := "created by tare: " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		text = "created by tare: none; the provider's own program deletes others"
+	}
+	return hint.New(text, "%s: tare did not create it", what)
+}
+
+// deletable refuses a cluster that is not the one in the record, or that a run holds.
+func deletable(ctx context.Context, r provider.Record, unreachable bool) error {
+	if r.Context == "" {
+		return nil // its creation failed
+	}
+	ctx, cancel := context.WithTimeout(ctx, askCluster)
+	defer cancel()
+	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context})
+	if err == nil && r.UID == "" {
+		return nil // it was not marked
+	}
+	if err == nil {
+		var uid string
+		if uid, err = identity(ctx, k); err == nil && uid != r.UID {
+			return hint.New("delete it with the program of its provider", "context %s is another cluster than the one that tare created on %s", r.Context, r.Created.Format(time.DateOnly))
+		}
+	}
+	if err != nil {
+		if unreachable {
+			return nil
+		}
+		return hint.Wrap(fmt.Errorf("check that it is the cluster that tare created: %w", err), "--unreachable deletes it on the record alone")
+	}
+	h, held, err := guard.New(k).Holder(ctx)
+	if err != nil {
+		return err
+	}
+	if held {
+		return hint.New("wait for its end, or stop it", "a run holds the cluster: %s", h)
+	}
+	return nil
+}
+
+// createdText is the record of the cluster that a context names.
+func createdText(k *cluster.Cluster) string {
+	records, err := provider.OpenRecords()
+	if err != nil {
+		return "unknown: " + err.Error() + "\n"
+	}
+	all, err := records.All()
+	for _, r := range all {
+		if r.Context != "" && r.Context == k.Context() {
+			return fmt.Sprintf("yes, a %s (`tare cluster delete %s`)\n", r, r.Settings.Name)
+		}
+	}
+	if err != nil {
+		return "unknown: " + err.Error() + "\n"
+	}
+	return "no\n"
+}
+
+func newClusterList(c *cli.CommandLine) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the clusters that tare created",
+		Example: "  tare cluster list",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			records, err := provider.OpenRecords()
+			if err != nil {
+				return err
+			}
+			all, err := records.All()
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, r := range all {
+				state := r.Context
+				if state == "" {
+					state = "not complete"
+				}
+				rows = append(rows, []string{r.Settings.Name, r.Provider, fmt.Sprint(r.Settings.Nodes), r.Created.Local().Format("2006-01-02 15:04"), state, r.Settings.Kubeconfig})
+			}
+			return c.Table([]string{"NAME", "PROVIDER", "NODES", "CREATED", "CONTEXT", "KUBECONFIG"}, rows)
+		},
+	}
+}

@@ -1,0 +1,381 @@
+package provider
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+var update = flag.Bool("update", false, "update testdata/commands.golden")
+
+// recordingVariable makes the test binary a provider's program: it plays the next step of a recording.
+const recordingVariable = "TARE_TEST_RECORDING"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(recordingVariable); dir != "" {
+		os.Exit(play(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// play answers as the recorded program did, and fails at any other command or input.
+func play(dir string) int {
+	n := 0
+	for ; ; n++ {
+		if f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(n)+".played"), os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			_ = f.Close()
+			break
+		}
+	}
+	step := func(part string) (string, bool) {
+		b, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(n)+"."+part))
+		return string(b), err == nil
+	}
+	kubeconfig := os.Getenv("KUBECONFIG")
+	called := strings.ReplaceAll(proc.Command{Path: filepath.Base(os.Args[0]), Args: os.Args[1:]}.String(), kubeconfig, "KUBECONFIG")
+	if want, _ := step("command"); called != strings.TrimSpace(want) {
+		fmt.Fprintf(os.Stderr, "recording: called %s, recorded %s\n", called, want)
+		return 99
+	}
+	input, _ := io.ReadAll(os.Stdin)
+	if want, _ := step("stdin"); string(input) != want {
+		fmt.Fprintf(os.Stderr, "recording: standard input\n%s, recorded\n%s\n", input, want)
+		return 99
+	}
+	for part, w := range map[string]io.Writer{"stdout": os.Stdout, "stderr": os.Stderr} {
+		text, _ := step(part)
+		_, _ = io.WriteString(w, text)
+	}
+	if text, ok := step("kubeconfig"); ok {
+		if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 99
+		}
+	}
+	text, _ := step("exit")
+	code, _ := strconv.Atoi(strings.TrimSpace(text))
+	return code
+}
+
+// recording makes the programs of a recording the only ones on PATH. Its parts are N.command, N.stdin, N.stdout,
+// N.stderr, N.kubeconfig (the file after the command) and N.exit, counted from 0.
+func recording(t *testing.T, parts []txtar.File) (Clusters, Settings) {
+	t.Helper()
+	dir, bin := t.TempDir(), t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for _, f := range parts {
+		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(f.Name, ".command") {
+			steps++
+		}
+	}
+	for _, p := range Providers() {
+		for _, program := range p.Programs {
+			if err := os.Symlink(self, filepath.Join(bin, program)); err != nil && !errors.Is(err, fs.ErrExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Setenv("PATH", bin)
+	t.Setenv(recordingVariable, dir)
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	records, err := OpenRecords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		played, _ := filepath.Glob(filepath.Join(dir, "*.played"))
+		if len(played) != steps {
+			t.Errorf("%d of %d recorded commands were called", len(played), steps)
+		}
+	})
+	now := func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+	return Clusters{Records: records, Out: io.Discard, Now: now}, Settings{Name: "tare", Kubeconfig: filepath.Join(t.TempDir(), "sub", "config")}
+}
+
+// chosen are the settings that the recordings and the dry runs have.
+func chosen(t *testing.T, p Provider, s Settings) Settings {
+	t.Helper()
+	for _, name := range p.Has {
+		switch name {
+		case "machine":
+			s.Machine = "m-8"
+		case "zone":
+			s.Zone = "zone-1"
+		case "version":
+			s.Version = "v1.36.1"
+		case "project":
+			s.Project = "mine"
+		}
+	}
+	if s.Nodes = 3; p.MaxNodes > 0 {
+		s.Nodes = p.MaxNodes
+	}
+	s, err := p.Complete(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The whole life of a cluster: created, recorded, found again, deleted with its context.
+func TestLifeOfCluster(t *testing.T) {
+	files, err := filepath.Glob("testdata/life/*.txtar")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, s := recording(t, a.Files)
+			p, err := Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = chosen(t, p, s)
+			r, err := c.Create(t.Context(), p, s)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, hint.Of(err))
+			}
+			if want := strings.TrimSpace(string(a.Comment)); r.Context != want {
+				t.Errorf("context %q, want %q", r.Context, want)
+			}
+			kept, err := c.Records.Of(name, "tare")
+			if kept.Schema = ""; err != nil || kept != r {
+				t.Errorf("recorded %+v, %v, want %+v", kept, err, r)
+			}
+			if err := c.Delete(t.Context(), p, r); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := contexts(s.Kubeconfig); err != nil || left[r.Context] || !left["mine"] {
+				t.Errorf("contexts left: %v, %v", left, err)
+			}
+			if all, err := c.Records.All(); err != nil || len(all) != 0 {
+				t.Errorf("records left: %v, %v", all, err)
+			}
+		})
+	}
+}
+
+// Errors that the programs print are explained, with what to do.
+func TestErrorsAreExplained(t *testing.T) {
+	a, err := txtar.ParseFile("testdata/errors.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(a.Files); i += 2 {
+		output, want := a.Files[i], a.Files[i+1]
+		t.Run(output.Name, func(t *testing.T) {
+			name, _, _ := strings.Cut(output.Name, " ")
+			p, err := Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[name] = true
+			got, ok := p.explain(string(output.Data))
+			if text := got.Text + "\n" + got.Hint + "\n"; !ok || text != string(want.Data) {
+				t.Errorf("got\n%swant\n%s", text, want.Data)
+			}
+		})
+	}
+	for _, p := range Providers() {
+		if !seen[p.Name] {
+			t.Errorf("no recorded error of %s", p.Name)
+		}
+	}
+}
+
+const noClusters = "-- 0.command --\nk3d cluster list --no-headers\n"
+
+func k3d(t *testing.T, text string) (Clusters, Provider, Settings) {
+	t.Helper()
+	c, s := recording(t, txtar.Parse([]byte(text)).Files)
+	p, err := Find("k3d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = p.Complete(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, p, s
+}
+
+const createK3d = "k3d cluster create tare --servers 1 --agents 0 --k3s-arg '--disable=traefik@server:*' --wait --timeout 5m\n"
+
+// A cluster of that name is neither replaced nor recorded: it could be deleted later.
+func TestExistingClusterIsRefused(t *testing.T) {
+	c, p, s := k3d(t, noClusters+"-- 0.stdout --\ntare    1/1   0/0   true\n")
+	_, err := c.Create(t.Context(), p, s)
+	if err == nil || err.Error() != "a k3d cluster tare exists, and tare did not create it" || hint.Of(err) != "choose another --name" {
+		t.Errorf("%v", err)
+	}
+	if all, _ := c.Records.All(); len(all) != 0 {
+		t.Errorf("recorded: %v", all)
+	}
+}
+
+// Of a failed creation without remains nothing is recorded; with remains they can be deleted.
+func TestFailedCreation(t *testing.T) {
+	const failed = noClusters + "-- 1.command --\n" + createK3d +
+		"-- 1.stderr --\nFATA[0001] Failed to create cluster: disk full\n-- 1.exit --\n1\n-- 2.command --\nk3d cluster list --no-headers\n"
+	t.Run("without remains", func(t *testing.T) {
+		c, p, s := k3d(t, failed)
+		_, err := c.Create(t.Context(), p, s)
+		if err == nil || !strings.Contains(err.Error(), "disk full") || !strings.Contains(err.Error(), "k3d cluster create tare") {
+			t.Errorf("%v", err)
+		}
+		if all, _ := c.Records.All(); len(all) != 0 {
+			t.Errorf("recorded: %v", all)
+		}
+	})
+	t.Run("with remains", func(t *testing.T) {
+		c, p, s := k3d(t, failed+"-- 2.stdout --\ntare    0/1   0/0   true\n")
+		_, err := c.Create(t.Context(), p, s)
+		if hint.Of(err) != "delete what was created: tare cluster delete tare" {
+			t.Errorf("%v: %s", err, hint.Of(err))
+		}
+		if all, _ := c.Records.All(); len(all) != 1 || all[0].Context != "" {
+			t.Errorf("recorded: %v", all)
+		}
+	})
+}
+
+func TestProgramIsMissing(t *testing.T) {
+	c, p, s := k3d(t, "")
+	t.Setenv("PATH", t.TempDir())
+	_, err := c.Create(t.Context(), p, s)
+	if err == nil || err.Error() != "k3d is not on PATH" || !strings.HasPrefix(hint.Of(err), "install k3d (k3d.io)") {
+		t.Errorf("%v: %s", err, hint.Of(err))
+	}
+}
+
+// Settings cannot become options of a program, and those without a meaning are refused.
+func TestSettings(t *testing.T) {
+	for want, c := range map[string]struct {
+		provider string
+		s        Settings
+	}{
+		`--name "-x" is not a name of a cluster`:  {"kind", Settings{Name: "-x"}},
+		`--name "a;b" is not a name of a cluster`: {"kind", Settings{Name: "a;b"}},
+		`--machine "--quiet" cannot be used`:      {"gke", Settings{Name: "a", Project: "p", Zone: "z", Machine: "--quiet"}},
+		`--version "1 2" cannot be used`:          {"kind", Settings{Name: "a", Version: "1 2"}},
+		"gke needs --zone":                        {"gke", Settings{Name: "a", Project: "p"}},
+		"--zone: kind has no such setting":        {"kind", Settings{Name: "a", Zone: "z"}},
+		"--nodes 2: k3s has 1 to 1":               {"k3s", Settings{Name: "a", Nodes: 2}},
+		"--nodes -1: kind has 1 to 1":             {"kind", Settings{Name: "a", Nodes: -1}},
+	} {
+		p, err := Find(c.provider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Complete(c.s); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// The commands of every provider, with all settings and with none.
+func TestCommands(t *testing.T) {
+	var b bytes.Buffer
+	for _, p := range Providers() {
+		all := chosen(t, p, Settings{Name: "tare", Kubeconfig: "/home/jo/.kube/config"})
+		calls := slices.Concat([]Call{p.List}, p.Create, p.Delete)
+		text, err := p.Commands(all, calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "# %s\n%s\n", p.Name, strings.ReplaceAll(text, "KUBECONFIG=/home/jo/.kube/config ", ""))
+	}
+	const golden = "testdata/commands.golden"
+	if *update {
+		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%v, got\n%s", err, b.Bytes())
+	}
+}
+
+// The user's other contexts, and what they share with the removed one, remain.
+func TestContexts(t *testing.T) {
+	dir := t.TempDir()
+	config, file := filepath.Join(dir, "config"), filepath.Join(dir, "k3s.yaml")
+	const one = "apiVersion: v1\nkind: Config\nclusters: [{name: default, cluster: {server: 'https://127.0.0.1:6443'}}]\n" +
+		"users: [{name: default, user: {token: t}}]\ncontexts: [{name: default, context: {cluster: default, user: default}}]\ncurrent-context: default\n"
+	for _, path := range []string{config, file} {
+		if err := os.WriteFile(path, []byte(one), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := addContext(config, file, "k3s-tare"); err != nil {
+		t.Fatal(err)
+	}
+	both, err := readKubeconfig(config)
+	if err != nil || len(both.Contexts) != 2 || both.CurrentContext != "k3s-tare" || both.Clusters["k3s-tare"].Server != "https://127.0.0.1:6443" {
+		t.Errorf("%v, %+v", err, both)
+	}
+	if err := removeContext(config, "k3s-tare"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := readKubeconfig(config)
+	if err != nil || len(left.Contexts) != 1 || len(left.Clusters) != 1 || len(left.AuthInfos) != 1 || left.CurrentContext != "" || left.Contexts["default"] == nil {
+		t.Errorf("%v, %+v", err, left)
+	}
+}
+
+// A record under another name, or written by others, is no proof.
+func TestForeignRecords(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	records, err := OpenRecords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Record{Provider: "kind", Settings: Settings{Name: "a"}}
+	if err := records.Save(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(records.path("kind", "a"), records.path("kind", "b")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := records.Of("kind", "b"); err == nil || !strings.Contains(err.Error(), "is not a record of tare") {
+		t.Errorf("%v", err)
+	}
+	if _, err := records.Of("kind", "../../x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := os.Chmod(string(records), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenRecords(); err == nil || !strings.Contains(err.Error(), "can be written by others") {
+		t.Errorf("%v", err)
+	}
+}

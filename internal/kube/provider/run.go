@@ -1,0 +1,240 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+)
+
+const (
+	// listWithin bounds the list of clusters, which needs a request to a cloud.
+	listWithin = 2 * time.Minute
+	// endWithin is the time that a program has to end after an interrupt.
+	endWithin = 30 * time.Second
+	// maxOutput bounds the output of a program that is kept, in bytes.
+	maxOutput = 64 << 10
+)
+
+// Clusters creates and deletes clusters.
+type Clusters struct {
+	Records Records
+	Out     io.Writer // receives what the programs print, and each command before it runs
+	Now     func() time.Time
+}
+
+// Create runs the provider's programs. The record is saved before the first of them, and returned complete but for
+// the UID.
+func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, error) {
+	record := Record{Provider: p.Name, Settings: s, Created: c.Now().UTC().Truncate(time.Second)}
+	if err := p.installed(); err != nil {
+		return record, err
+	}
+	if err := os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700); err != nil {
+		return record, fmt.Errorf("create the directory of the kubeconfig: %w", err)
+	}
+	exists, err := c.exists(ctx, p, s)
+	if err != nil {
+		return record, err
+	}
+	known, err := c.Records.Of(p.Name, s.Name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return record, err
+	}
+	switch {
+	case exists && err == nil:
+		return record, hint.New("delete it first: tare cluster delete "+s.Name, "%s exists", known)
+	case exists:
+		return record, hint.New("choose another --name", "a %s cluster %s exists, and tare did not create it", p.Name, s.Name)
+	}
+	before, err := contexts(s.Kubeconfig)
+	if err != nil {
+		return record, err
+	}
+	if p.Context != "" && before[expand(p.Context, s)] {
+		return record, hint.New("delete the context, or choose another --name or --kubeconfig", "context %s exists in %s, and its cluster does not", expand(p.Context, s), s.Kubeconfig)
+	}
+	if err := c.Records.Save(record); err != nil {
+		return record, err
+	}
+	if err := c.create(ctx, p, &record, before); err != nil {
+		return record, c.failed(ctx, p, record, err)
+	}
+	return record, c.Records.Save(record)
+}
+
+// create runs the programs and finds the new context.
+func (c Clusters) create(ctx context.Context, p Provider, record *Record, before map[string]bool) error {
+	s := record.Settings
+	for _, call := range p.Create {
+		if _, err := c.run(ctx, p, call, s, true); err != nil {
+			return err
+		}
+	}
+	file := expand(p.Separate, s)
+	if p.SeparateFrom != nil {
+		out, err := c.run(ctx, p, *p.SeparateFrom, s, false)
+		if err != nil {
+			return err
+		}
+		file = strings.TrimSpace(out)
+	}
+	if file != "" {
+		if err := addContext(s.Kubeconfig, file, expand(p.Context, s)); err != nil {
+			return err
+		}
+	}
+	after, err := contexts(s.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	record.Context = expand(p.Context, s)
+	if record.Context == "" {
+		record.Context = added(before, after)
+	}
+	if !after[record.Context] {
+		return fmt.Errorf("%s left no context of the cluster in %s", p.Name, s.Kubeconfig)
+	}
+	return nil
+}
+
+// failed keeps the record if a part of the cluster exists, and otherwise removes it.
+func (c Clusters) failed(ctx context.Context, p Provider, record Record, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listWithin)
+	defer cancel()
+	if exists, listErr := c.exists(ctx, p, record.Settings); listErr == nil && !exists {
+		return errors.Join(err, c.Records.Remove(record))
+	}
+	text := "delete what was created: tare cluster delete " + record.Settings.Name
+	if h := hint.Of(err); h != "" {
+		text = h + "; " + text
+	}
+	return hint.Wrap(err, text)
+}
+
+// Delete runs the provider's programs, and removes the context and the record. The record is proof that tare created
+// the cluster; whether it is still the same is for the caller to check.
+func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
+	if err := p.installed(); err != nil {
+		return err
+	}
+	s := record.Settings
+	exists, err := c.exists(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	if exists {
+		for _, call := range p.Delete {
+			if _, err := c.run(ctx, p, call, s, true); err != nil {
+				return err
+			}
+		}
+	}
+	if dir := expand(p.State, s); dir != "" {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove the cluster's state: %w", err)
+		}
+	}
+	if record.Context != "" {
+		if err := removeContext(s.Kubeconfig, record.Context); err != nil {
+			return err
+		}
+	}
+	return c.Records.Remove(record)
+}
+
+// exists reports whether the provider lists the cluster.
+func (c Clusters) exists(ctx context.Context, p Provider, s Settings) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	out, err := c.run(ctx, p, p.List, s, false)
+	return p.exists(out, s), err
+}
+
+// run runs a command and returns its standard output. Loud ones are printed with their output.
+func (c Clusters) run(ctx context.Context, p Provider, call Call, s Settings, loud bool) (string, error) {
+	command, err := call.command(s)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, command.Path, command.Args...)
+	cmd.Env = append(os.Environ(), command.Env...)
+	cmd.Stdin = command.Stdin
+	// Not killed: a program that is interrupted removes what it has begun.
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
+	cmd.WaitDelay = endWithin
+	command.Env = nil // the same for all, and not worth reading
+	o := &output{}
+	if loud {
+		fmt.Fprintf(c.Out, "+ %s\n", command)
+		o.shown = c.Out
+	}
+	cmd.Stdout, cmd.Stderr = stream{o, true}, stream{o, false}
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return string(o.stdout), p.failure(command.String(), string(o.all), err)
+	}
+	return string(o.stdout), nil
+}
+
+// failure is the error of a command, explained where its output is known.
+func (p Provider) failure(command, output string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s: interrupted: %w", command, err)
+	}
+	if known, ok := p.explain(output); ok {
+		return hint.New(known.Hint, "%s\n  %s: %w\n  %s", known.Text, command, err, indented(output))
+	}
+	return fmt.Errorf("%s: %w\n  %s", command, err, indented(output))
+}
+
+// shownLines is the number of last lines of a program in an error.
+const shownLines = 8
+
+func indented(output string) string {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	lines = lines[max(0, len(lines)-shownLines):]
+	return strings.Join(lines, "\n  ")
+}
+
+// output keeps the end of what a program prints, of both streams and of standard output alone.
+type output struct {
+	mu          sync.Mutex
+	all, stdout []byte
+	shown       io.Writer // may be nil
+}
+
+// stream is one of the two streams.
+type stream struct {
+	*output
+	isStdout bool
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = last(append(s.all, p...))
+	if s.isStdout {
+		s.stdout = last(append(s.stdout, p...))
+	}
+	if s.shown != nil {
+		_, _ = io.WriteString(s.shown, printable.Text(strings.ReplaceAll(string(p), "\r", "\n")))
+	}
+	return len(p), nil
+}
+
+func last(b []byte) []byte { return b[max(0, len(b)-maxOutput):] }
