@@ -196,10 +196,26 @@ func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
 		if err != nil {
 			return err
 		}
-		if m := reply.Methods[0]; m.ClientStreams || m.ServerStreams {
-			return hint.New("`tare load` sends streams", "%s: %s/%s is a stream, and experiments call unary methods", at, m.Service, m.Name)
+		m := reply.Methods[0]
+		if (m.ClientStreams || m.ServerStreams) && len(x.Load.Requests) > 1 {
+			return hint.New("remove the other requests", "%s: %s/%s is a stream, and a stream must be the only request of the load", at, m.Service, m.Name)
 		}
-		r.Body, r.JSON, r.Proto = experiment.Body(reply.Messages[0]), "", ""
+		r.JSON, r.Proto, r.Stream, r.Messages = "", "", "", nil
+		switch {
+		case m.ClientStreams && m.ServerStreams:
+			r.Stream = experiment.StreamBoth
+		case m.ClientStreams:
+			r.Stream = experiment.StreamClient
+		case m.ServerStreams:
+			r.Stream = experiment.StreamServer
+		}
+		if !m.ClientStreams {
+			r.Body = experiment.Body(reply.Messages[0])
+			continue
+		}
+		for _, message := range reply.Messages {
+			r.Messages = append(r.Messages, experiment.Body(message))
+		}
 	}
 	return nil
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,8 +20,10 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // grpcHealth starts grpc-go with health, with or without reflection.
@@ -154,6 +158,67 @@ func TestLoadHTTP3(t *testing.T) {
 	}
 }
 
+// A stream in both directions is a request of an experiment: through Envoy too, each message is answered.
+func TestStreamsOfExperiments(t *testing.T) {
+	proto := filepath.Join(t.TempDir(), "reflection.proto")
+	if err := os.WriteFile(proto, []byte(`syntax = "proto3";
+package grpc.reflection.v1;
+message ServerReflectionRequest { string list_services = 7; }
+message ServerReflectionResponse { string valid_host = 1; }
+service ServerReflection { rpc ServerReflectionInfo(stream ServerReflectionRequest) returns (stream ServerReflectionResponse); }
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const name = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+	x := &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{GRPC: name, Proto: proto, JSON: `{"listServices": "*"} {"listServices": "a"}`}}}}
+	err := encodeMessages(t.Context(), x)
+	if r := x.Load.Requests[0]; err != nil || r.Stream != experiment.StreamBoth || len(r.Messages) != 2 || string(r.Messages[0]) != "\x3a\x01*" || r.Proto != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if testing.Short() {
+		t.Attr("short", "without Envoy")
+		return
+	}
+	bin, server := programs(t), grpcHealth(t, true)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.yaml")
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1alpha1
+kind: Experiment
+metadata: {name: streams}
+application: {url: %q}
+factors: {mesh: [none, envoy], protocol: [grpc], rate: [50], connections: [2]}
+order: random
+load:
+  requests: [{grpc: %s, proto: %s, json: '{"listServices": "*"} {"listServices": "a"} {"listServices": "b"}'}]
+phases: {warmup: 500ms, measure: 1s, drain: 2s}
+blocks: 1
+validity: {rateShortfall: 0.9, errorRatio: 0.01, lateness: 5s, unattributed: 0.9}
+`, strings.Replace(server, "grpc:", "http:", 1), name, proto)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--plain", "--out", filepath.Join(dir, "run"))
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState.ExitCode() != console.Incomplete { // a busy machine may invalidate a trial
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d, err := result.Open(filepath.Join(dir, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	records, err := d.Records()
+	if err != nil || len(records) != 2 {
+		t.Fatalf("%d records, %v\n%s", len(records), err, out)
+	}
+	for _, r := range records {
+		// Each answer lists or describes services: more than the headers of one.
+		if r.Load == nil || r.Load.Completed == 0 || r.Load.Statuses["grpc-0"] != r.Load.Completed || r.Load.BytesIn < 3*40*r.Load.Completed {
+			t.Errorf("%s: %s %+v\n%s", r.Treatment, r.Error, r.Load, out)
+		}
+	}
+}
+
 // The recorded experiment has the encoded message, and neither JSON nor file.
 func TestMessagesOfExperiments(t *testing.T) {
 	proto := filepath.Join(t.TempDir(), "health.proto")
@@ -173,7 +238,7 @@ func TestMessagesOfExperiments(t *testing.T) {
 		text string
 	}{
 		{request("Check", `{"servce": 1}`), "load.requests[1].json:1:2: "},
-		{request("Watch", ""), "is a stream, and experiments call unary methods"},
+		{request("Watch", ""), "is a stream, and a stream must be the only request"},
 	} {
 		if err := encodeMessages(t.Context(), test.x); err == nil || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%v, want %q", err, test.text)

@@ -56,7 +56,7 @@ var Table = []Factor{
 		Name: "protocol", Default: app.HTTP1, Text: "Protocol of the requests.",
 		Field:  func(l *Levels) *string { return &l.Protocol },
 		Schema: func(k Known, level *jsonschema.Schema) { level.Enum = anys(k.Protocols) },
-		check:  func(v factorRules, path, x string) { v.oneOf(path, "protocol", x, v.known.Protocols) },
+		check:  factorRules.protocol,
 	}.Factor(),
 	Column[string]{
 		Name: "generator", Default: "tare", Text: "Load generators to compare on one server; what each measures: docs/reference/generators.md.",

@@ -73,6 +73,18 @@ func (v factorRules) rate(path string, level RateLevel) {
 	}
 }
 
+// loadOnly are protocols of `tare load` that no service of a topology speaks.
+var loadOnly = []string{"websocket", "http3"}
+
+// protocol reports an unknown protocol.
+func (v factorRules) protocol(path, x string) {
+	if slices.Contains(loadOnly, x) {
+		v.report(path, "`tare load` sends it to any URL", "experiments have no protocol %s: no service or mesh definition has it", x)
+		return
+	}
+	v.oneOf(path, "protocol", x, v.known.Protocols)
+}
+
 // route reports a level other than a list of paths.
 func (v factorRules) route(path, routes string) {
 	if routes == app.EveryRoute {

@@ -19,6 +19,7 @@ const (
 	maxRequestBody  = 1 << 20 // bytes
 	maxRequestText  = 8 << 10 // of a path or header, bytes
 	maxRequestName  = 100
+	maxMessages     = 1000
 	maxRequestBytes = 8 << 20 // of all bodies
 )
 
@@ -59,6 +60,7 @@ func (v loadRules) requests() {
 		v.headers(path, r)
 		v.body(path, r)
 		v.message(path, r)
+		v.stream(path, r)
 		bytes += len(r.Body)
 		if r.Weight != 0 || v.doc.Has(path+".weight") {
 			within(v.validation, path+".weight", r.Weight, 1, maxWeight, "the share of a request is its weight over the sum of all")
@@ -177,6 +179,29 @@ func (v loadRules) message(path string, r *Request) {
 	}
 	if abs, err := filepath.Abs(filepath.Join(v.dir, r.Proto)); err == nil && r.Proto != "" && !filepath.IsAbs(r.Proto) {
 		r.Proto = abs
+	}
+}
+
+// stream checks a stream of gRPC. Its messages are those of the whole load.
+func (v loadRules) stream(path string, r *Request) {
+	switch {
+	case r.Stream == "" && len(r.Messages) == 0:
+		return
+	case r.GRPC == "":
+		v.report(path+".stream", "write grpc: package.Service/Method", "only a gRPC method has streams")
+	case r.Stream == "":
+		v.report(path+".messages", "write stream: client, or both", "a call without a stream has one message, its body")
+	case len(v.e.Load.Requests) > 1:
+		v.report(path+".stream", "remove the other requests", "a stream must be the only request of the load")
+	case r.Stream != StreamServer && len(r.Messages) == 0 && r.JSON == "":
+		v.report(path+".stream", "write messages, or json and proto", "the client's stream has no message")
+	case r.Stream == StreamServer && len(r.Messages) > 0:
+		v.report(path+".messages", "write body", "the client sends one message")
+	case len(r.Messages) > maxMessages:
+		v.report(path+".messages", "", "%d messages, max %d", len(r.Messages), maxMessages)
+	}
+	if r.Stream != "" {
+		v.oneOf(path+".stream", "stream", r.Stream, streams)
 	}
 }
 

@@ -29,10 +29,23 @@ type Request struct {
 	BodyFile string `yaml:"bodyFile,omitempty" json:"bodyFile,omitempty"`
 	// JSON is a message of a unary gRPC method in JSON, and Proto the file that defines its service. tare run
 	// encodes it as Body, so that the record needs neither.
-	JSON   string `yaml:"json,omitempty" json:"json,omitempty"`
-	Proto  string `yaml:"proto,omitempty" json:"proto,omitempty"`
-	Weight int    `yaml:"weight,omitempty" json:"weight,omitempty"` // default 1
+	JSON  string `yaml:"json,omitempty" json:"json,omitempty"`
+	Proto string `yaml:"proto,omitempty" json:"proto,omitempty"`
+	// Stream names the side of a gRPC method that sends several messages, and Messages are those of the client,
+	// encoded. tare run sets both for a message in JSON.
+	Stream   string `yaml:"stream,omitempty" json:"stream,omitempty"`
+	Messages []Body `yaml:"messages,omitempty" json:"messages,omitempty"`
+	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // default 1
 }
+
+// Streams of gRPC. With both, each message is sent after the answer to the one before.
+const (
+	StreamServer = "server"
+	StreamClient = "client"
+	StreamBoth   = "both"
+)
+
+var streams = []string{StreamServer, StreamClient, StreamBoth}
 
 // Body is the content of a request: text, or "base64:" and its encoding.
 type Body string

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // The body of a file is in the rendered experiment, which needs no other file.
@@ -88,5 +90,40 @@ load:
 	record, err := json.Marshal(e)
 	if err != nil || strings.Contains(string(record), "s3cret") {
 		t.Errorf("%v: the record has values of the file: %s", err, record)
+	}
+}
+
+// A stream is the only request of a load, and what is written of it is read again.
+func TestStreamsOfRequests(t *testing.T) {
+	k := known
+	k.Protocols = app.Protocols()
+	text := header + "factors: {mesh: [none], protocol: [grpc]}\nload:\n  requests:\n    - {grpc: a.B/C, stream: both, messages: ['base64:Cv8=', x]}\n"
+	e, err := experiment.Decode("x.yaml", []byte(text), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := e.Load.Requests[0]; len(r.Messages) != 2 || string(r.Messages[0]) != "\n\xff" {
+		t.Errorf("%+v", r)
+	}
+	rendered, err := e.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := experiment.Decode("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
+		t.Errorf("%v\n%s", err, rendered)
+	}
+	for text, want := range map[string]string{
+		text + "    - {grpc: a.B/D}\n":                                                            "x.yaml:7:29: load.requests[0].stream: a stream must be the only request of the load",
+		strings.Replace(text, "both", "all", 1):                                                   `x.yaml:7:29: load.requests[0].stream: unknown stream "all"`,
+		strings.Replace(text, "stream: both, ", "", 1):                                            "x.yaml:7:31: load.requests[0].messages: a call without a stream",
+		strings.Replace(text, ", messages: ['base64:Cv8=', x]", "", 1):                            "load.requests[0].stream: the client's stream has no message",
+		strings.Replace(text, "both", "server", 1):                                                "load.requests[0].messages: the client sends one message",
+		strings.NewReplacer("grpc: a.B/C, ", "path: /, ", ", protocol: [grpc]", "").Replace(text): "load.requests[0].stream: only a gRPC method has streams",
+		strings.Replace(text, "protocol: [grpc]", "protocol: [http3]", 1):                         "x.yaml:4:36: factors.protocol[0]: experiments have no protocol http3",
+		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "factors.protocol[1]: experiments have no protocol websocket",
+	} {
+		if _, err := experiment.Decode("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
 	}
 }

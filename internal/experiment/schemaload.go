@@ -47,8 +47,10 @@ func describeLoad(known Known) []description {
 		{request + "headers", "Headers. ${env:NAME} and ${file:PATH} are read when the run starts; no record contains them.", nil, nil},
 		{request + "body", "Body as text, or base64: and the encoded bytes. Of gRPC: the encoded message.", nil, nil},
 		{request + "bodyFile", "File with the body, at most 1 MiB, relative to the experiment file. It is copied into the recorded experiment.", nil, nil},
-		{request + "json", "Message of a unary gRPC method in JSON. tare run encodes it; the recorded experiment has the encoded body.", nil, nil},
+		{request + "json", "Message of a gRPC method in JSON, or several for a stream. tare run encodes them; the recorded experiment has the encoded body.", nil, nil},
 		{request + "proto", "File that defines the gRPC service, for json, relative to the experiment file. Its imports are found beside it.", nil, nil},
+		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf(streams...)},
+		{request + "messages", "Encoded messages of the client's stream.", nil, nil},
 		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, maxWeight)},
 	}
 }

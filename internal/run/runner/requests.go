@@ -35,6 +35,16 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 			p.Weights = append(p.Weights, max(1, requests[i].Weight))
 		}
 	}
+	addStream(p, &requests[0])
+}
+
+// addStream makes the calls of p streams. A stream is the only request.
+func addStream(p *load.Profile, r *experiment.Request) {
+	p.GRPCStream = r.Stream == experiment.StreamServer || r.Stream == experiment.StreamBoth
+	p.RoundTrips = r.Stream == experiment.StreamBoth
+	for _, m := range r.Messages {
+		p.Messages = append(p.Messages, []byte(m))
+	}
 }
 
 // callOf is a request to a root, which is a URL that the platform made. A templated path is left
@@ -45,7 +55,9 @@ func callOf(r *experiment.Request, root string, templated bool) (target string, 
 	switch {
 	case r.GRPC != "":
 		path = "/" + strings.TrimPrefix(r.GRPC, "/")
-		c.Body = []byte{} // the empty message
+		if len(r.Messages) == 0 {
+			c.Body = []byte{} // the empty message
+		}
 		if c.Name == "" {
 			c.Name = path[1:]
 		}
