@@ -67,7 +67,7 @@ type catalog struct {
 
 // Names of the meters of a cluster, as platform.meter has them.
 const (
-	MeterKubelet    = "kubelet"
+	MeterKubelet    = experiment.Kubelet
 	MeterMetricsAPI = "metrics-api"
 	MeterPrometheus = experiment.Prometheus
 	MeterNodeAgent  = experiment.NodeAgent

@@ -20,6 +20,7 @@ const (
 const (
 	Prometheus = "prometheus" // needs an address
 	NodeAgent  = "node-agent" // needs permissions in the whole cluster
+	Kubelet    = "kubelet"
 )
 
 // digestForm is the form of an image's digest.

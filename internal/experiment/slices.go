@@ -20,6 +20,9 @@ type Slices struct {
 
 var defaultSlices = Slices{Length: Duration(100 * time.Millisecond), Guard: Duration(10 * time.Millisecond)}
 
+// refreshedSlice is the default length without node agents: it has three refreshes of kubelets with cAdvisor.
+const refreshedSlice = Duration(time.Minute)
+
 // Bounds of a slice. Deployments of a round are loaded for the same time, so a slice is no longer than
 // a measure phase.
 const (
@@ -33,7 +36,9 @@ func (e *Experiment) completeSlices(doc *strict.Document) {
 		return
 	}
 	if !doc.Has("slices.length") {
-		e.Slices.Length = defaultSlices.Length
+		if e.Slices.Length = defaultSlices.Length; e.onCluster() && !e.ByNodeAgent() {
+			e.Slices.Length = refreshedSlice
+		}
 	}
 	if !doc.Has("slices.guard") {
 		e.Slices.Guard = min(defaultSlices.Guard, e.Slices.Length/10)
@@ -53,8 +58,8 @@ var interleaving = append([]obstacle{
 	{func(e *Experiment) bool { return e.onCluster() && e.foreign() },
 		"applications of others are deployed one at a time", "remove order, or use a topology"},
 	{func(e *Experiment) bool {
-		return e.onCluster() && e.Platform.Meter != "" && e.Platform.Meter != NodeAgent
-	}, "only node agents read counters at the edges of slices", "remove order, or platform.meter"},
+		return e.onCluster() && e.Platform.Meter != "" && e.Platform.Meter != NodeAgent && e.Platform.Meter != Kubelet
+	}, "only node agents read counters at the edges of slices, and kubelets within long ones", "remove order, or platform.meter"},
 	{func(e *Experiment) bool {
 		return e.Blocks.Until != nil && strings.HasPrefix(e.Blocks.Until.Metric, metric.PeakMemory)
 	},

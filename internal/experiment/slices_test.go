@@ -19,7 +19,7 @@ func TestRefusedInterleaving(t *testing.T) {
 		"factors: {rate: [100], generator: [tare, wrk2]}":                                 "x.yaml:4:8: order: the treatments cannot be interleaved: only the generator tare",
 		"factors: {rate: [100]}\nload: {generator: vegeta}":                               "x.yaml:4:8: order: the treatments cannot be interleaved: only the generator tare",
 		"factors: {rate: [100]}\nplatform: {kind: kubernetes, namespace: x}":              "x.yaml:4:8: order: the treatments cannot be interleaved: each treatment needs a namespace",
-		"factors: {rate: [100]}\nplatform: {kind: kubernetes, meter: kubelet}":            "x.yaml:4:8: order: the treatments cannot be interleaved: only node agents",
+		"factors: {rate: [100]}\nplatform: {kind: kubernetes, meter: metrics-api}":        "x.yaml:4:8: order: the treatments cannot be interleaved: only node agents",
 		"factors: {rate: [100]}\nplatform: {kind: kubernetes}\nload: {from: outside}":     "x.yaml:4:8: order: the treatments cannot be interleaved: a load from outside",
 		"factors: {rate: [100]}\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]": "x.yaml:4:8: order: the treatments cannot be interleaved: a fault would",
 		"factors: {rate: [100]}\nexpect: ['success_ratio == 1']":                          "x.yaml:4:8: order: the treatments cannot be interleaved: expectations",
@@ -61,6 +61,8 @@ func TestDefaultSlices(t *testing.T) {
 		"slices: {length: 50ms}":         {Length: experiment.Duration(50 * time.Millisecond), Guard: experiment.Duration(5 * time.Millisecond)},
 		"slices: {length: 2s}":           {Length: experiment.Duration(2 * time.Second), Guard: experiment.Duration(10 * time.Millisecond)},
 		"slices: {length: 1s, guard: 0}": {Length: experiment.Duration(time.Second)},
+		"platform: {kind: kubernetes}":   {Length: experiment.Duration(100 * time.Millisecond), Guard: experiment.Duration(10 * time.Millisecond)},
+		"platform: {kind: kubernetes, meter: kubelet}\nphases: {measure: 2m}": {Length: experiment.Duration(time.Minute), Guard: experiment.Duration(10 * time.Millisecond)},
 	} {
 		e, err := decodeText("order: interleaved\nfactors: {rate: [100]}\n" + body + "\n")
 		if err != nil || e.Slices != want {

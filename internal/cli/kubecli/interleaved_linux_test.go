@@ -2,6 +2,7 @@ package kubecli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -68,6 +69,41 @@ blocks: 1
 	for _, ref := range objectsIn(t, r.cluster) {
 		if !slices.Contains(before, ref) {
 			t.Errorf("left in the cluster: %s", ref)
+		}
+	}
+}
+
+// The same on a cluster without node agents: slices are long enough for the refresh of the kubelet's counters.
+func TestKubernetesInterleavedByKubelet(t *testing.T) {
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		t.Skip("slices of 10 s take two minutes: make e2e-all")
+	}
+	const rate, burn = 60, 2 * time.Millisecond
+	r := experimentOnKubernetes(t, fmt.Sprintf(`
+factors: {mesh: [none, weight], rate: [%d], connections: [4]}
+order: interleaved
+slices: {length: 10s}
+baseline: {mesh: none}
+phases: {warmup: 1s, measure: 20s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
+blocks: 1
+`, rate))
+	definition, charts := newWeight(t, r.bin, "echo", burn)
+	r.args = append(r.args, "--mesh", definition, "--set", "platform.meter=kubelet", "--set", "meshes={weight: {charts: '"+charts+"'}}")
+	for _, one := range r.records(t, console.Done, nil) {
+		if !one.Valid || one.Load == nil {
+			t.Fatalf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
+		}
+		sent := slicesOf(t, r.dir, one)
+		for _, task := range one.Tasks {
+			if task.Plane != metric.Data || task.Service != "echo" {
+				continue
+			}
+			each := time.Duration(task.End.CPU-task.Start.CPU) / time.Duration(sent)
+			t.Logf("%s: %v of CPU a request, of which %v are known", task.ID, each, burn)
+			if each < burn*9/10 || each > 2*burn {
+				t.Errorf("%s used %v a request, and each burns %v", task.ID, each, burn)
+			}
 		}
 	}
 }

@@ -218,7 +218,7 @@ func (lr *loadRun) warnRaisedWarmup() {
 
 // fitToRefresh fits warm-up and tail to the refresh interval of the counters.
 func (lr *loadRun) fitToRefresh() {
-	if !lr.sampler.refreshed() {
+	if !lr.sampler.refreshed() || lr.share != nil { // the slices of a round are long enough
 		return
 	}
 	refresh := lr.sampler.refresh()

@@ -211,6 +211,10 @@ func (rd *round) fail(err error) {
 // warmUp starts the load of all members and waits until shortly before the measure phase.
 func (rd *round) warmUp(ctx context.Context) {
 	members, p := rd.alive(), rd.run.plan.Slices
+	if err := rd.slicesFitRefresh(members); err != nil {
+		rd.fail(err)
+		return
+	}
 	n := time.Duration(len(members))
 	common := share{
 		warmup: time.Duration(p.Warmup) * n * p.Length, measure: time.Duration(p.Measure) * n * p.Length,
@@ -254,7 +258,7 @@ const remoteListLead = 3 * time.Second
 
 // listLead is the time that the last readings before the measure phase take.
 func (rd *round) listLead() time.Duration {
-	if _, ok := rd.run.Meter.(meter.Follower); ok {
+	if _, ok := rd.run.Meter.(meter.Follower); ok || slices.ContainsFunc(rd.alive(), func(t *trial) bool { return t.sampler.refreshed() }) {
 		return time.Duration(len(rd.alive())) * remoteListLead
 	}
 	return listLead

@@ -35,6 +35,7 @@ type sliceMember struct {
 	rows  []result.Slice
 	used  []map[string]int64 // CPU by task in each of the rows, ns
 	shown shown
+	paced bool // the readings were estimated after the last slice
 }
 
 // use is the CPU of a member's tasks in all slices of a kind.
@@ -138,6 +139,9 @@ func (r *sliceReader) run(ctx context.Context) error {
 	if f, ok := r.meter.(meter.Follower); ok {
 		return r.follow(ctx, f)
 	}
+	if r.members[0].trial.sampler.refreshed() {
+		return r.pace(ctx)
+	}
 	// Never unlocked: the thread, with its timer slack, ends with the goroutine.
 	runtime.LockOSThread()
 	_ = host.PrepareThread(-1) // pins nothing, so it cannot fail
@@ -230,7 +234,7 @@ func (m *sliceMember) sample(row result.Slice) {
 			m.shown.cpu[plane] += used
 		}
 	}
-	if m.shown.ns == 0 || row.End-m.shown.at < samplePeriod {
+	if m.paced || m.shown.ns == 0 || row.End-m.shown.at < samplePeriod {
 		return
 	}
 	sample := &result.Sample{Tasks: map[string]result.Reading{}, Cores: map[string]float64{}}

@@ -1,0 +1,103 @@
+package runner_test
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+const quickRefresh = 150 * time.Millisecond
+
+// quickRefreshPlatform has counters with a short refresh interval.
+type quickRefreshPlatform struct{ *fake }
+
+func (p quickRefreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+	d, err := p.fake.Deploy(ctx, spec)
+	if err == nil {
+		d.CounterRefresh = p
+	}
+	return d, err
+}
+
+func (quickRefreshPlatform) Refresh() time.Duration     { return quickRefresh }
+func (quickRefreshPlatform) NodeRefresh() time.Duration { return quickRefresh }
+
+// quickRefreshMeter repeats a reading of a task until the refresh interval is over.
+type quickRefreshMeter struct {
+	meter.Meter
+	mu   sync.Mutex
+	kept map[string]result.Reading
+}
+
+func (m *quickRefreshMeter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
+	l, err := m.Meter.Read(ctx, tasks, depth)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, r := range l.Tasks {
+		if was, ok := m.kept[id]; !ok || r.At.Sub(was.At) >= quickRefresh {
+			m.kept[id] = r
+		}
+	}
+	l.Tasks = maps.Clone(m.kept)
+	return l, err
+}
+
+// Without node agents the slices of a round are as long as the refresh of counters requires. Shorter ones are refused,
+// with the length that is enough.
+func TestRoundOfRefreshedCounters(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		length time.Duration
+		failed int
+	}{"long slices": {4 * time.Second, 0}, "short slices": {quickRefresh, 2}} {
+		t.Run(name, func(t *testing.T) {
+			if c.failed == 0 && testing.Short() {
+				t.Skip("waits for slices of 4 s")
+			}
+			t.Parallel()
+			f := &fake{}
+			cfg, _ := fakeRun(t, strings.NewReplacer("[none, envoy]", "[none]", "blocks: 2", "blocks: 1\nslices: {length: 150ms}", "measure: 1s", "measure: 1500ms").Replace(fakeRoundText), f, "")
+			cfg.Dir.Plan().Slices.Length, cfg.Dir.Plan().Slices.Measure = c.length, 1
+			cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 99, Deadline: 10 * experiment.Duration(time.Second)}
+			cfg.Platform.Deployer, cfg.Meter = quickRefreshPlatform{f}, &quickRefreshMeter{Meter: cfg.Meter, kept: map[string]result.Reading{}}
+			summary, err := runner.Run(context.Background(), cfg)
+			if err != nil || summary.Failed != c.failed || summary.Recorded != 2 {
+				t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
+			}
+			if c.failed > 0 {
+				if all := failures(cfg); !strings.Contains(all[0], "slices of 150ms are shorter than 3 times the 1s between two readings of a counter") {
+					t.Errorf("%q", all)
+				}
+				return
+			}
+			records, err := cfg.Dir.Records()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range records {
+				rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
+				if err != nil || len(rows) != 3 {
+					t.Fatalf("%s: %d slices, %v", r.ID, len(rows), err)
+				}
+				if warned(r, "warm-up-raised") != "" || warned(r, "measure-short") != "" || warned(r, "counters-paced") != "" {
+					t.Errorf("%s: %+v", r.ID, r.Warnings)
+				}
+				for _, u := range r.Tasks {
+					if u.Missing != "" || u.End.CPU < u.Start.CPU || u.IdleCPU == nil {
+						t.Errorf("%s: %+v", r.ID, u)
+					}
+				}
+			}
+			noLoadLeft(t, f)
+		})
+	}
+}
