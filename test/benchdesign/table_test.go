@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// filled is the output of a suite whose blocks have these figures, by design, treatment and metric.
+func filled(name string, blocks int, of func(design int, treatment, metric string) float64) string {
+	var out bytes.Buffer
+	t := newTable(&bench{out: &out, blocks: blocks}, suites[name])
+	for range blocks {
+		for i := range t.columns {
+			r := &analysis.Report{}
+			for _, x := range append(t.suite.comparisons, t.headlines...) {
+				for _, treatment := range []string{x.treatment, x.baseline} {
+					r.Trials = append(r.Trials, analysis.Trial{Treatment: treatment, Valid: true, Metrics: map[string]float64{}})
+				}
+			}
+			seen := map[string]float64{}
+			for _, trial := range r.Trials {
+				for _, x := range append(t.suite.comparisons, t.headlines...) {
+					key := trial.Treatment + x.metric
+					if _, known := seen[key]; !known {
+						seen[key] = of(i, trial.Treatment, x.metric)
+					}
+					trial.Metrics[x.metric] = seen[key]
+				}
+			}
+			t.columns[i].add(t.suite.comparisons, t.headlines, r, 40*time.Second/time.Duration(1+i))
+		}
+	}
+	t.write()
+	return out.String()
+}
+
+// rowsWith are the rows of the tables that begin with a cell.
+func rowsWith(text, cell string) (rows []string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "| "+cell+" |") {
+			rows = append(rows, strings.TrimSpace(line))
+		}
+	}
+	return rows
+}
+
+// A design with a fifth of the noise meets what is required of it; one with the same noise does not, although it has
+// twice the blocks in equal time.
+func TestRequiredWidths(t *testing.T) {
+	for noise, want := range map[float64]string{0.2: "| yes |", 1: "| no |"} {
+		r := rand.New(rand.NewPCG(1, 1))
+		text := filled("designs", 12, func(design int, treatment, _ string) float64 {
+			spread := 0.05
+			if design == 1 {
+				spread *= noise
+			}
+			return 100 * (1 + spread*r.NormFloat64())
+		})
+		for _, cell := range []string{"A against A, data plane", "mesh against mesh, data plane", "mesh against none, data plane", "mesh against none, total"} {
+			rows := rowsWith(text, cell)
+			if len(rows) != 2 || !strings.HasSuffix(rows[1], want) || !strings.Contains(rows[1], "| ≤ 0.") {
+				t.Errorf("noise × %v, %s: %q, want %q", noise, cell, rows, want)
+			}
+		}
+		if rows := rowsWith(text, "mesh against none: memory, data plane"); len(rows) != 1 || noise < 1 && !strings.HasSuffix(rows[0], "| yes |") {
+			t.Errorf("noise × %v: headline metrics %q in\n%s", noise, rows, text)
+		}
+	}
+}
+
+// A weight is recovered within 3 % or 3 µs, with an interval that holds it.
+func TestRequiredWeights(t *testing.T) {
+	for added, want := range map[float64]string{0: "| yes |", 30: "| no |"} {
+		r := rand.New(rand.NewPCG(4, 4))
+		text := filled("carry-over", 12, func(_ int, treatment, _ string) float64 {
+			weights := map[string]float64{"reference": 0, "reference-50us": 50, "reference-100us": 100, "reference-500us": 500 + added}
+			return 200 + weights[treatment] + r.NormFloat64()
+		})
+		for cell, want := range map[string]string{"weight of 500 µs": want, "weight of 50 µs": "| yes |"} {
+			if rows := rowsWith(text, cell); len(rows) != 4 || !strings.HasSuffix(rows[0], want) {
+				t.Errorf("%v µs too heavy, %s: %q", added, cell, rows)
+			}
+		}
+	}
+}
+
+// A cost that follows the machine as the standard weight does has the coefficient 1, and hardly changes in weights.
+func TestCancelledChange(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	text := filled("reference", 12, func(design int, treatment, metric string) float64 {
+		if treatment == "none" {
+			return 0
+		}
+		slow := 1 + 0.3*float64(design)
+		return map[string]float64{"reference": 200, "envoy": 400}[treatment] * slow * (1 + 0.005*r.NormFloat64())
+	})
+	_, after, _ := strings.Cut(text, "How far costs follow")
+	rows := rowsWith(after, "mesh against none, data plane")
+	if len(rows) != 1 {
+		t.Fatalf("%q in\n%s", rows, text)
+	}
+	cells := strings.Split(rows[0], " | ")
+	if !strings.HasPrefix(cells[1], "+30.") && !strings.HasPrefix(cells[1], "+29.") || cells[3] < "97 %" && cells[3] != "100 %" || !strings.HasPrefix(cells[4], "1.0") && !strings.HasPrefix(cells[4], "0.9") {
+		t.Errorf("%q", cells)
+	}
+}
