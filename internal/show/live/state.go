@@ -170,7 +170,7 @@ func (s *state) live(now time.Time, width int) string {
 	t := s.running[len(s.running)-1]
 	which, name := fmt.Sprint(t.nth), t.id
 	if n := len(s.running); n > 1 {
-		which, name = fmt.Sprintf("%d-%d", s.running[0].nth, t.nth), fmt.Sprintf("%d trials interleaved", n)
+		which, name = fmt.Sprintf("%d-%d", s.running[0].nth, t.nth), fmt.Sprintf("%d trials at once", n)
 	}
 	parts := []string{which + "/" + fmt.Sprint(s.run.Trials), name, s.phase}
 	if left := s.left(now); left > 0 {

@@ -113,7 +113,7 @@ func TestRound(t *testing.T) {
 	} {
 		lines = append(lines, s.apply(e)...)
 	}
-	if got, want := s.live(at(2), 200), "1-2/4  2 trials interleaved  measure  30s left  990 req/s  1 error  p50 0.50 ms"; got != want {
+	if got, want := s.live(at(2), 200), "1-2/4  2 trials at once  measure  30s left  990 req/s  1 error  p50 0.50 ms"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "001-none-b1"})...)
