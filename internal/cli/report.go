@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -21,6 +23,7 @@ type reportOptions struct {
 	format string
 	output string // file; empty: standard output
 	all    bool
+	metric string // pattern of the metrics shown; empty: the headline ones
 	// method and baseline override the experiment's; empty: no override.
 	method   string
 	baseline []string
@@ -67,6 +70,7 @@ Formats:
 	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(formatNames(), ", "))
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output; a directory for formats that are one")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
+	f.StringVar(&o.metric, "metric", "", "show only metrics of this `pattern`, such as memory_mib or 'latency_ms/p9*' (text and markdown)")
 	f.StringVar(&o.method, "method", "", "method from trials to figures: "+methodNames()+" (default: the most precise that the results allow)")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
 	f.StringVar(&o.same, "same-within", "", "distinguish equivalence within a `margin` of the ratio, such as 2%, from no difference shown")
@@ -185,9 +189,16 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 
 // reportFormat finds the format asked for, to be laid out for width columns; 0: no limit.
 func reportFormat(o reportOptions, width int) (report.Format, error) {
-	f, ok := findFormat(o.format, report.Options{All: o.all, Width: width})
-	if !ok {
+	f, ok := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width})
+	switch {
+	case !ok:
 		return f, console.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(formatNames(), ", "))
+	case o.metric == "":
+	case o.format != "text" && o.format != "markdown":
+		return f, console.Usage(fmt.Errorf("--metric with format %s", o.format), "formats text and markdown have it")
+	case !slices.ContainsFunc(metric.All(), func(m metric.Metric) bool { return metric.Matches(o.metric, m.Name) }) &&
+		!slices.ContainsFunc(metric.Rows(), func(r metric.Row) bool { return r.Routes && metric.Matches(o.metric, r.Name) }):
+		return f, console.Usage(fmt.Errorf("no metric matches %q", o.metric), "`tare list metrics` lists them; * stands for any text")
 	}
 	return f, nil
 }

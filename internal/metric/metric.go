@@ -8,6 +8,7 @@ package metric
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -136,6 +137,13 @@ func routes[V any](r *Row, values []map[string]V) []Metric {
 		all = append(all, r.metric(part))
 	}
 	return all
+}
+
+// Matches reports whether a pattern is the name of a metric, or that without its part. A * stands for any text.
+func Matches(pattern, name string) bool {
+	form := "^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$"
+	found, err := regexp.MatchString(form, name)
+	return found && err == nil || pattern == Base(name)
 }
 
 // Rows lists the rows of the table. The slice is shared; do not change it.

@@ -37,6 +37,8 @@ func (f Format) WriteTo(w io.Writer, d *result.Dir, r *analysis.Report) error {
 type Options struct {
 	// All shows every metric, not only the headline ones.
 	All bool
+	// Metric is a pattern of metrics, see [metric.Matches]: only they are shown. Empty: the headline ones.
+	Metric string
 	// Width of the terminal in columns; 0: as wide as the lines are.
 	Width int
 }

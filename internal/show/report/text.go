@@ -24,18 +24,25 @@ type text struct {
 	view
 }
 
+// metricSections are those of chosen metrics.
+var metricSections = []func(text){answerSection, headerSection, allMetricsSection, differencesSection, warningsSection}
+
 func writeText(w io.Writer, r *analysis.Report, o Options) error {
 	return writeSections(w, r, o, newPage(o, false, ""))
 }
 
 // writeMarkdown writes the sections of the text as GitHub-flavoured Markdown.
 func writeMarkdown(w io.Writer, r *analysis.Report, o Options) error {
-	return writeSections(w, r, Options{All: o.All}, newPage(o, true, "##"))
+	return writeSections(w, r, Options{All: o.All, Metric: o.Metric}, newPage(o, true, "##"))
 }
 
 func writeSections(w io.Writer, r *analysis.Report, o Options, p *page) error {
 	t := text{page: p, view: view{r: r, o: o, label: newLabels(r)}}
-	for _, section := range sections {
+	shown := sections
+	if o.Metric != "" {
+		shown = metricSections
+	}
+	for _, section := range shown {
 		section(t)
 	}
 	return p.writeTo(w, "report")
@@ -106,6 +113,9 @@ func place(name string) int {
 func (v view) shows(c analysis.Comparison) bool {
 	if v.nothing(c.Difference, c.Ratio) {
 		return false
+	}
+	if v.o.Metric != "" {
+		return metric.Matches(v.o.Metric, c.Metric)
 	}
 	return v.o.All || slices.Contains(shownMetrics, c.Metric)
 }

@@ -182,3 +182,30 @@ func TestLongReportFolds(t *testing.T) {
 		t.Errorf("%d lines", strings.Count(short.String(), "\n"))
 	}
 }
+
+// With a pattern, the text has these metrics and their differences, and no other.
+func TestTextOfChosenMetrics(t *testing.T) {
+	r := reportOf(t, small(nil))
+	for pattern, want := range map[string][2][]string{
+		"memory_mib":     {{"memory_mib/data", "memory_mib/app", "memory, data plane"}, {"latency_ms", "CPU/request, total", "memory_peak_mib"}},
+		"latency_ms/p9*": {{"latency_ms/p90", "latency_ms/p99.9", "response time, p99"}, {"latency_ms/p50", "memory"}},
+		"*cores*/app":    {{"cpu_cores/app"}, {"cpu_cores/data", "latency_ms"}},
+	} {
+		var b strings.Builder
+		if err := WriteText(&b, r, Options{Metric: pattern}); err != nil {
+			t.Fatal(err)
+		}
+		_, tables, _ := strings.Cut(b.String(), "Metrics\n")
+		tables, _, _ = strings.Cut(tables, "Warnings")
+		for _, text := range want[0] {
+			if !strings.Contains(tables, text) {
+				t.Errorf("%s: no %q in\n%s", pattern, text, b.String())
+			}
+		}
+		for _, text := range want[1] {
+			if strings.Contains(tables, text) {
+				t.Errorf("%s: %q in\n%s", pattern, text, b.String())
+			}
+		}
+	}
+}

@@ -87,12 +87,12 @@ func publishedTable(t text) {
 
 // allMetricsSection lists every metric of every treatment.
 func allMetricsSection(t text) {
-	if !t.o.All {
+	if !t.o.All && t.o.Metric == "" {
 		return
 	}
-	t.heading("Every metric")
+	t.heading(map[bool]string{true: "Every metric", false: "Metrics"}[t.o.Metric == ""])
 	names, units := column{heads: []string{"metric"}, left: true}, column{heads: []string{"unit"}, left: true}
-	ms := t.r.Metrics()
+	ms := slices.DeleteFunc(slices.Clone(t.r.Metrics()), func(m metric.Metric) bool { return t.o.Metric != "" && !metric.Matches(t.o.Metric, m.Name) })
 	for _, m := range ms {
 		names.cells, units.cells = append(names.cells, m.Name), append(units.cells, m.Unit)
 	}
