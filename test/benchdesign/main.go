@@ -50,8 +50,8 @@ type bench struct {
 	out             io.Writer
 }
 
-// experiment is completed by settings.
-const experiment = `apiVersion: tare.dev/v1beta1
+// experimentText is completed by settings.
+const experimentText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: bench-design}
 factors: {mesh: [none]}
@@ -102,7 +102,7 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 		if *blocks > 0 {
 			b.blocks = *blocks
 		}
-		if err := os.WriteFile(b.file, []byte(experiment), 0o600); err != nil {
+		if err := os.WriteFile(b.file, []byte(experimentText), 0o600); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "Part `%s`, %s, %d processors, load average %s, seed %d.\n\n", p.name, time.Now().UTC().Format("2006-01-02 15:04 UTC"), runtime.NumCPU(), loadAverage(), *seed)

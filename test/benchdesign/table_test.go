@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // filled is the output of a suite whose blocks have these figures, by design, treatment and metric.
@@ -107,5 +111,29 @@ func TestCancelledChange(t *testing.T) {
 	cells := strings.Split(rows[0], " | ")
 	if !strings.HasPrefix(cells[1], "+30.") && !strings.HasPrefix(cells[1], "+29.") || cells[3] < "97 %" && cells[3] != "100 %" || !strings.HasPrefix(cells[4], "1.0") && !strings.HasPrefix(cells[4], "0.9") {
 		t.Errorf("%q", cells)
+	}
+}
+
+// Each design of each suite is a valid experiment with the treatments of its comparisons.
+func TestSuitesArePlanned(t *testing.T) {
+	for name, s := range suites {
+		for _, d := range s.designs {
+			e, err := experiment.Decode("bench.yaml", []byte(experimentText), experiment.Known{Meshes: mesh.Names(), Platforms: []string{"local"}}, append(slices.Clone(s.settings), d.settings...)...)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, d.name, err)
+				continue
+			}
+			p, err := plan.Expand(e)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, d.name, err)
+			}
+			for _, c := range s.comparisons {
+				for _, treatment := range []string{c.treatment, c.baseline} {
+					if !slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return t.ID == treatment }) {
+						t.Errorf("%s, %s: no treatment %s", name, d.name, treatment)
+					}
+				}
+			}
+		}
 	}
 }
