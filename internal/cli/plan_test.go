@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -166,5 +169,29 @@ func TestPlanCountsMeshChanges(t *testing.T) {
 	}
 	if changes(meshes, p); p.MeshChanges != 4 { // each in once, out at the end
 		t.Errorf("%d changes of rounds, want 4", p.MeshChanges)
+	}
+}
+
+// The plan prints the search before each trial, and counts its time.
+func TestPlanPrintsSearch(t *testing.T) {
+	var out strings.Builder
+	s, err := testLine(t, &out).Read("../../examples/capacity.yaml", ExperimentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writePlanText(&out, s); err != nil {
+		t.Fatal(err)
+	}
+	search := s.Plan.Treatments[0].Levels.Capacity.SearchTime()
+	for _, want := range []string{
+		fmt.Sprintf("%v of each trial search the highest rate with p99 < 50ms, errors < 0.1%%: 12 probes of 2s; the measure phase has 60%% of that rate\n", experiment.Duration(search.Round(time.Second))),
+		"not interleaved: each treatment has a highest rate of its own", "max with p99 < 50ms, errors < 0.1%",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if s.Plan.TrialTime < search+14*time.Second {
+		t.Errorf("a trial takes %v, its search %v", s.Plan.TrialTime, search)
 	}
 }

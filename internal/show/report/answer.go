@@ -101,10 +101,11 @@ func (v view) capacityAnswers() (lines []string) {
 		switch {
 		case c.Ratio == nil || c.Verdict == analysis.Insufficient:
 			s += ": too few trials for a verdict"
-		case c.Verdict == analysis.Higher || c.Verdict == analysis.Lower:
-			s += ": " + ratio(*c.Ratio) + strings.TrimSuffix(" "+bounds(*c.Ratio, 1, fixed), " ")
 		default:
-			s += ": no difference is shown" + strings.TrimSuffix(" "+bounds(*c.Ratio, 1, fixed), " ")
+			s += ": " + strings.TrimSuffix(ratio(*c.Ratio)+" "+bounds(*c.Ratio, 1, fixed), " ")
+			if c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
+				s += ", no difference shown"
+			}
 		}
 		lines = append(lines, s+".")
 	}

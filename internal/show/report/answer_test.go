@@ -7,6 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/capacity"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -71,6 +72,15 @@ func TestAnswerWithCapacity(t *testing.T) {
 	})
 	for i := range s.Treatments {
 		s.Treatments[i].Factors["rate"] = experiment.RateLevel{Capacity: experiment.Capacity{Objective: "p99 < 50ms"}}.String()
+	}
+	r := reportOf(t, s)
+	for i := range r.Comparisons {
+		if c := r.Comparisons[i]; c.Metric == metric.Capacity {
+			r.Comparisons[i].Verdict = analysis.NotShown
+		}
+	}
+	if lines := Answer(r); !strings.HasSuffix(lines[0], ", no difference shown.") || !strings.Contains(lines[0], "0.333") {
+		t.Errorf("%q", lines)
 	}
 	lines := Answer(reportOf(t, s))
 	if len(lines) < 3 || !strings.HasPrefix(lines[0], "envoy holds 3300 req/s with p99 < 50ms, none 9900: 0.333") || !strings.Contains(lines[1], "of CPU per request") {
