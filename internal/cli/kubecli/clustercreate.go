@@ -320,7 +320,7 @@ func createdText(k *cluster.Cluster) string {
 	all, err := records.All()
 	for _, r := range all {
 		if r.Context != "" && r.Context == k.Context() {
-			return fmt.Sprintf("yes, a %s (`tare cluster delete %s`)\n", r, r.Settings.Name)
+			return fmt.Sprintf("yes, with %s on %s (`tare cluster delete %s` deletes it)\n", r.Provider, r.Created.Local().Format("2006-01-02 15:04"), r.Settings.Name)
 		}
 	}
 	if err != nil {

@@ -1,0 +1,75 @@
+package kubecli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// The test cluster is a provider: it is created, marked, listed, guarded and deleted, for real.
+func TestKubernetesCreateAndDelete(t *testing.T) {
+	if os.Getenv("TARE_TEST_ALL") == "" || os.Getuid() != 0 {
+		t.Skip("it brings up a cluster, as root: make e2e-all runs it")
+	}
+	bin, state := t.TempDir(), t.TempDir()
+	build := exec.Command("go", "build", "-C", "../../../test/cluster", "-trimpath", "-o", bin+"/", "./cmd/tare-cluster")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	kubeconfig := filepath.Join(state, "kubeconfig")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("XDG_STATE_HOME", state)
+	t.Setenv("KUBECONFIG", kubeconfig)
+	create := []string{"cluster", "create", "--with", "tare-cluster", "--name", "created"}
+	t.Cleanup(func() { // whatever fails below
+		_ = exec.Command(filepath.Join(bin, "tare-cluster"), "down", "--name", "created").Run()
+	})
+	want := func(text string, args ...string) {
+		t.Helper()
+		out, err := call(t, args...)
+		if err != nil || !strings.Contains(out, text) {
+			t.Fatalf("%v: %v, want %q in\n%s", args, err, text, out)
+		}
+	}
+	refused := func(text, advice string, args ...string) {
+		t.Helper()
+		if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(hint.Of(err), advice) {
+			t.Fatalf("%v: %v (%s), want %q (%s)", args, err, hint.Of(err), text, advice)
+		}
+	}
+	want("context tare-cluster-created in "+kubeconfig+": the current one, marked as disposable", create...)
+	want("created by tare: yes, with tare-cluster on ", "cluster", "status")
+	want("mark: disposable", "cluster", "status")
+	want("tare-cluster-created", "cluster", "list")
+	refused("exists", "tare cluster delete created", create...)
+
+	// Another cluster of the name, and one without a record.
+	record := filepath.Join(state, "tare", "clusters", "tare-cluster-created.json")
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(b []byte) {
+		t.Helper()
+		if err := os.WriteFile(record, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace([]byte(strings.Replace(string(text), `"uid": "`, `"uid": "0`, 1)))
+	refused("is another cluster than the one that tare created", "program of its provider", "cluster", "delete", "created", "--yes")
+	if err := os.Remove(record); err != nil {
+		t.Fatal(err)
+	}
+	refused("tare did not create it", "created by tare: none", "cluster", "delete", "created", "--yes")
+	refused("exists, and tare did not create it", "another --name", create...)
+
+	replace(text)
+	want("deleted", "cluster", "delete", "created", "--yes")
+	refused("no context", "--kubeconfig", "cluster", "status")
+	refused("tare did not create it", "none", "cluster", "delete", "created", "--yes")
+}
