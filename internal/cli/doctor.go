@@ -18,7 +18,7 @@ import (
 )
 
 func newDoctorCommand(c *CommandLine) *cobra.Command {
-	o, all := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false
+	o, all, file := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false, ""
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE]",
 		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
@@ -35,7 +35,7 @@ permission to use it, RBAC permissions, nodes, image, meter.
 Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invalid file.`,
 		Example: `  tare doctor
   tare doctor examples/quickstart.yaml
-  tare doctor examples/quickstart.yaml --blocks 10 --measure 10s`,
+  tare doctor examples/quickstart.yaml --blocks 10 --measure 10s --html doctor.html`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var s *Study
@@ -58,14 +58,17 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 					return err
 				}
 			}
-			if err := c.Examine(cmd.Context(), s, all); err != nil || s == nil {
-				return err
-			}
-			return c.againstItself(cmd.Context(), s, o)
+			return c.withPage(file, s, func(x *examination) error {
+				if err := c.Examine(cmd.Context(), s, all, x); err != nil || s == nil {
+					return err
+				}
+				return c.againstItself(cmd.Context(), s, o, x)
+			})
 		},
 	}
 	o.Register(cmd)
 	f := cmd.Flags()
+	f.StringVar(&file, "html", "", "also write the checks and the figures of the A/A run to this `file`, as a page")
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
@@ -86,7 +89,7 @@ const examinePeriod = time.Second
 
 // Examine checks the needs of s, and prints the checks that need attention, or all. A nil s
 // checks this machine.
-func (c *CommandLine) Examine(ctx context.Context, s *Study, all bool) error {
+func (c *CommandLine) Examine(ctx context.Context, s *Study, all bool, into *examination) error {
 	x := &examined{line: c}
 	here := asked(s)
 	if here >= forLoad {
@@ -120,6 +123,7 @@ func (c *CommandLine) Examine(ctx context.Context, s *Study, all bool) error {
 	if here < forTrials {
 		rows = append(rows, c.kubernetes.Examine(ctx, c, s)...)
 	}
+	into.checked(rows)
 	return health.Write(c.Out, rows, all)
 }
 

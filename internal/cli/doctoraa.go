@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/show/page"
 )
 
 // aaOptions are the flags of the A/A run: a baseline against itself.
@@ -53,7 +55,7 @@ var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50
 
 // againstItself runs the baseline of s against itself, by the way every run
 // goes, in a directory that is removed afterwards.
-func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions) (err error) {
+func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions, x *examination) (err error) {
 	aa, err := againstItselfStudy(s, o)
 	if err != nil {
 		return err
@@ -86,7 +88,13 @@ func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions) 
 	if err != nil {
 		return err
 	}
-	if err := c.writeAA(r, o); err != nil {
+	var text strings.Builder
+	rows := aaRows(r, o)
+	failed := writeAA(&text, rows, r, o)
+	if _, err := io.WriteString(c.Out, text.String()); err != nil {
+		return err
+	}
+	if err := errors.Join(failed, x.against(page.Source{Report: r, Dir: d}, aaSentences(rows), text.String())); err != nil {
 		return err
 	}
 	if counters := on.Platform.CounterRefresh; counters != nil {
@@ -132,45 +140,61 @@ func firstBaseline(p *plan.Plan) string {
 	return p.Treatments[0].ID
 }
 
-// writeAA prints the smallest detectable differences. A run without a usable pair is an error.
-func (c *CommandLine) writeAA(r *analysis.Report, o aaOptions) error {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %%\tblocks to show %s\n", percents(o.share))
-	known := 0
+// aaRow is a metric of the A/A run, as text; "?": unknown.
+type aaRow struct{ title, mean, shows, blocks, detect string }
+
+func aaRows(r *analysis.Report, o aaOptions) (rows []aaRow) {
 	for _, name := range aaMetrics {
 		m, _ := metric.Lookup(name)
 		unit, _ := m.Display()
-		mean, shows, blocks, detect := "?", "?", "?", "?"
+		row := aaRow{m.Title(), "?", "?", "?", "?"}
 		if e, ok := r.Treatments[0].Metrics[name]; ok {
-			known++
-			mean = fmt.Sprintf("%.3g %s", e.Estimate, unit)
-			shows, blocks = smallest(r, name, unit, e.Estimate)
+			row.mean = fmt.Sprintf("%.3g %s", e.Estimate, unit)
+			row.shows, row.blocks = smallest(r, name, unit, e.Estimate)
 			if c, ok := r.Find(r.Treatments[1].ID, name); ok {
 				if n, ok := c.BlocksFor(o.share, r); ok {
-					detect = fmt.Sprint(n)
+					row.detect = fmt.Sprint(n)
 				}
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", m.Title(), mean, shows, blocks, detect)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// aaSentences are the rows for the page.
+func aaSentences(rows []aaRow) (all []string) {
+	for _, r := range rows {
+		if r.shows != "?" {
+			all = append(all, fmt.Sprintf("%s: mean %s. A difference of %s would show four times in five. For ±2 %%: %s blocks.", r.title, r.mean, r.shows, r.blocks))
+		}
+	}
+	return all
+}
+
+// writeAA prints the smallest detectable differences. A run without a usable pair is an error.
+func writeAA(w io.Writer, rows []aaRow, r *analysis.Report, o aaOptions) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %%\tblocks to show %s\n", percents(o.share))
+	known := false
+	for _, row := range rows {
+		known = known || row.mean != "?"
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", row.title, row.mean, row.shows, row.blocks, row.detect)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if _, err := c.Out.Write([]byte(b.String())); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.Out, `
+	fmt.Fprintf(w, `
 Shows: would be found four times in five, with %s of %v, as the only comparison.
 Longer trials and more blocks show less; ±2 %% is the %.0f %% interval, computed from
 these few pairs. For the comparisons of the file: tare plan FILE --detect 3%%.
 `, console.Counted(o.blocks, "block"), o.measure, 100*r.Confidence)
-	for _, w := range r.Warnings {
-		if w.Invalidates || w.Withholds || w.Code == "aa-differs" || w.Code == "failed-trials" || w.Code == "invalid-trials" || w.Code == "generator-late" {
-			fmt.Fprintf(c.Out, "\n! %s: %s\n  hint: %s\n", w.Code, w.Message, w.Hint)
+	for _, x := range r.Warnings {
+		if x.Invalidates || x.Withholds || x.Code == "aa-differs" || x.Code == "failed-trials" || x.Code == "invalid-trials" || x.Code == "generator-late" {
+			fmt.Fprintf(w, "\n! %s: %s\n  hint: %s\n", x.Code, x.Message, x.Hint)
 		}
 	}
-	if known == 0 {
+	if !known {
 		return errors.New("the baseline could not be measured against itself: every trial failed or was invalid")
 	}
 	return nil

@@ -13,8 +13,11 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
+// historyAlpha is the default significance level of a history.
+const historyAlpha = 0.05
+
 func newHistoryCommand(c *CommandLine) *cobra.Command {
-	format, alpha := "text", 0.05
+	format, alpha := "text", historyAlpha
 	var names []string
 	for _, f := range historyFormats(report.Options{}) {
 		names = append(names, f.Name)

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -14,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
+	"github.com/tare-mesh/tare/internal/show/page"
 )
 
 // Of a search for the highest rate.
@@ -32,7 +36,7 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 	if _, err := capacity.ParseBounds(f.findMax); err != nil {
 		errs = append(errs, fmt.Errorf("--find-max: %w", err))
 	}
-	for _, flag := range []string{"requests", "ramp", "sine", "bursts", "replay", "gate", "fail-under", "hdr", "html", "drop"} {
+	for _, flag := range []string{"requests", "ramp", "sine", "bursts", "replay", "gate", "fail-under", "hdr", "drop"} {
 		if f.given(flag) {
 			errs = append(errs, fmt.Errorf("--find-max and --%s exclude each other", flag))
 		}
@@ -97,7 +101,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	if found.Note != "" {
 		found.Note += " Use a quieter machine, --processes, or a lower --rate."
 	}
-	if err := c.writeCapacity(loadpage.CapacityOf(found, times), f); err != nil {
+	if err := c.writeCapacity(loadpage.CapacityOf(found, times), p.Targets, f); err != nil {
 		return err
 	}
 	switch {
@@ -109,7 +113,17 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	return nil
 }
 
-func (c capacitySearch) writeCapacity(found *loadpage.Capacity, f *loadFlags) error {
+func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string, f *loadFlags) error {
+	if f.html != "" {
+		var b bytes.Buffer
+		err := page.WriteSearch(&b, found, withoutQueries(targets), Version())
+		if err == nil {
+			err = console.WriteFile(f.html, b.Bytes())
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if f.output == "json" {
 		return printable.WritingJSON(c.Out, func(w io.Writer) error {
 			e := json.NewEncoder(w)
@@ -119,3 +133,23 @@ func (c capacitySearch) writeCapacity(found *loadpage.Capacity, f *loadFlags) er
 	}
 	return loadpage.WriteCapacity(c.Out, found, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)})
 }
+
+// withoutQueries are the URLs for a page that may be sent to others: a query or a user may be a secret.
+func withoutQueries(targets []string) string {
+	var all []string
+	for _, t := range targets {
+		u, err := url.Parse(t)
+		if err != nil {
+			continue
+		}
+		u.RawQuery, u.Fragment, u.User = "", "", nil
+		all = append(all, u.String())
+	}
+	if len(all) > mostTargets {
+		all = append(all[:mostTargets:mostTargets], fmt.Sprintf("and %d more", len(all)-mostTargets))
+	}
+	return strings.Join(all, ", ")
+}
+
+// mostTargets are named in the page of a search.
+const mostTargets = 5

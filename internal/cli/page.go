@@ -31,6 +31,43 @@ func writePage(w io.Writer, d *result.Dir, r *analysis.Report) error {
 	return page.Write(w, page.Source{Report: r, Dir: d, Verified: verified})
 }
 
+// sources analyses several runs. closeAll is never nil.
+func sources(dirs []string, o reportOptions) (all []page.Source, closeAll func(), err error) {
+	closeAll = func() {
+		for _, s := range all {
+			_ = s.Dir.Close()
+		}
+	}
+	for _, dir := range dirs {
+		d, r, err := analyse(dir, o)
+		if err != nil {
+			return all, closeAll, err
+		}
+		all = append(all, page.Source{Report: r, Dir: d})
+	}
+	return all, closeAll, nil
+}
+
+// reportRuns writes the page of several runs of one experiment.
+func (c *CommandLine) reportRuns(dirs []string, o reportOptions) error {
+	if o.format != pageFormat().Name || o.push.url != "" {
+		return console.Usage(fmt.Errorf("%d directories", len(dirs)), "several runs have a page, --format html; tare compare BASE NEW prints the difference of two")
+	}
+	all, closeAll, err := sources(dirs, o)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	if o.output == "" {
+		return page.WriteRuns(c.Out, all)
+	}
+	var b bytes.Buffer
+	if err := page.WriteRuns(&b, all); err != nil {
+		return err
+	}
+	return console.WriteFile(o.output, b.Bytes())
+}
+
 // planOf makes the plan of an experiment file whose meshes are all built in.
 func planOf(file string) (*plan.Plan, error) {
 	s, err := New(console.Console{}, nil).Read(file, ExperimentOptions{})

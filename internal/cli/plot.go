@@ -16,8 +16,8 @@ import (
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
-// Draw writes a figure of a run in a format: svg, pdf or png. cmd/tare-plot passes it in.
-type Draw func(w io.Writer, s page.Source, format string, d page.Drawing) error
+// Draw writes a figure of a page's data in a format: svg, pdf or png. cmd/tare-plot passes it in.
+type Draw func(w io.Writer, data []byte, format string, d page.Drawing) error
 
 // plotOptions are the flags of `tare plot`.
 type plotOptions struct {
@@ -41,7 +41,7 @@ func newPlotCommand(c *CommandLine) *cobra.Command {
 		fmt.Fprintf(&list, "  %-12s %s\n", f.ID, f.Doc)
 	}
 	cmd := &cobra.Command{
-		Use:   "plot DIR",
+		Use:   "plot DIR…",
 		Short: "Write a figure of a report as SVG, PDF or PNG",
 		Long: `plot writes a figure of the page that tare report --format html makes, without a browser.
 Text is outlined, so no font is needed. The same results give the same bytes.
@@ -51,9 +51,10 @@ Figures:
 ` + strings.TrimRight(list.String(), "\n"),
 		Example: `  tare plot runs/mine --figure differences -o differences.svg
   tare plot runs/mine --figure bill -o bill.pdf --width 89
+  tare plot runs/nightly-* --figure history -o history.svg
   tare plot runs/mine --figure trials --choose metric=` + metric.Latency + `/p99 -o p99.png`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args[0], names, o) },
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args, names, o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.figure, "figure", o.figure, "figure: "+strings.Join(names, ", "))
@@ -100,7 +101,7 @@ func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
 	return d, format, err
 }
 
-func (c *CommandLine) plot(dir string, figures []string, o plotOptions) error {
+func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
 	d, format, err := o.drawing(figures)
 	if err != nil {
 		return err
@@ -108,16 +109,52 @@ func (c *CommandLine) plot(dir string, figures []string, o plotOptions) error {
 	if c.draw == nil {
 		return c.handOver.to(plotProgram, c.handOver.args)
 	}
-	of := defaultReport()
-	of.ladder = o.figure == "ladder"
-	results, r, err := analyse(dir, of)
+	data, err := plotData(dirs, o)
 	if err != nil {
 		return err
 	}
-	defer results.Close()
 	var b bytes.Buffer
-	if err := c.draw(&b, page.Source{Report: r, Dir: results}, format, d); err != nil {
-		return fmt.Errorf("%s of %s: %w", o.figure, dir, err)
+	if err := c.draw(&b, data, format, d); err != nil {
+		return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
 	}
 	return console.WriteFile(o.output, b.Bytes())
+}
+
+// plotData are the data of the page that has the figure.
+func plotData(dirs []string, o plotOptions) ([]byte, error) {
+	switch o.figure {
+	case "changes":
+		if len(dirs) < 2 {
+			return nil, console.Usage(errors.New("one directory: changes need two"), "write tare plot BASE… NEW --figure changes")
+		}
+		across, err := compareDirs(dirs[:len(dirs)-1], dirs[len(dirs)-1], compareOptions{anyway: true})
+		if err != nil {
+			return nil, err
+		}
+		return page.AcrossData(across)
+	case "history":
+		h, err := histories(dirs, historyAlpha)
+		if err != nil {
+			return nil, err
+		}
+		return page.HistoryData(h)
+	case "runs":
+		all, closeAll, err := sources(dirs, defaultReport())
+		defer closeAll()
+		if err != nil {
+			return nil, err
+		}
+		return page.RunsData(all)
+	}
+	if len(dirs) > 1 {
+		return nil, console.Usage(fmt.Errorf("%d directories: figure %s is of one run", len(dirs), o.figure), "figures of several: changes, history, runs")
+	}
+	of := defaultReport()
+	of.ladder = o.figure == "ladder"
+	results, r, err := analyse(dirs[0], of)
+	if err != nil {
+		return nil, err
+	}
+	defer results.Close()
+	return page.Data(page.Source{Report: r, Dir: results})
 }

@@ -41,11 +41,12 @@ func defaultReport() reportOptions { return reportOptions{format: "text"} }
 func newReportCommand(c *CommandLine) *cobra.Command {
 	o := defaultReport()
 	cmd := &cobra.Command{
-		Use:   "report DIR",
+		Use:   "report DIR…",
 		Short: "Print the report of a results directory, from its raw records",
 		Long: `report computes every figure from the raw records in a results directory: the cost
 of each treatment, its difference to the baseline with an interval and a verdict,
 the noise floor, and warnings with hints. It runs nothing, and works during a run.
+Several runs of one experiment have a page: --format html.
 
 --push sends the figures to a database, each second of load, and trials, phases and
 faults for annotations. Old runs need its out_of_order_time_window. The dashboard
@@ -57,9 +58,13 @@ Formats:
   tare report runs/quickstart-20260301T120000Z --all
   tare report runs/quickstart-20260301T120000Z --cost examples/prices.yaml
   tare report runs/quickstart-20260301T120000Z --format json -o report.json
+  tare report runs/nightly-* --format html -o nightly.html
   tare report runs/quickstart-20260301T120000Z --push http://127.0.0.1:9090/api/v1/write`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return c.reportRuns(args, o)
+			}
 			if o.push.url != "" {
 				return c.pushReport(cmd, args[0], o)
 			}

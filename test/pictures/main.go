@@ -72,10 +72,14 @@ func draw(dir string) (map[string][]byte, *analysis.Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	data, err := page.Data(page.Source{Report: r, Dir: d})
+	if err != nil {
+		return nil, nil, err
+	}
 	all := map[string][]byte{}
 	for _, id := range figures {
 		var b bytes.Buffer
-		if err := plot.Draw(&b, page.Source{Report: r, Dir: d}, "svg", page.Drawing{Figure: id, Width: 840, Columns: 2, Theme: "light"}); err != nil {
+		if err := plot.Draw(&b, data, "svg", page.Drawing{Figure: id, Width: 840, Columns: 2, Theme: "light"}); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", id, err)
 		}
 		all[id] = b.Bytes()

@@ -27,7 +27,7 @@ func examinedBy(t *testing.T, text string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Examine(t.Context(), s, true)
+	err = c.Examine(t.Context(), s, true, nil)
 	return out.String(), err
 }
 

@@ -45,18 +45,32 @@ func WriteCapacity(w io.Writer, c *Capacity, o Options) error {
 	return err
 }
 
-func (t *page) capacity(c *Capacity) {
-	between := fmt.Sprintf("95%s%% interval %s to %s", hardSpace, rounded(c.Low), rounded(c.High))
+// Answer is the result in one sentence.
+func (c *Capacity) Answer() string {
+	strong, rest, _ := c.answer()
+	return strong + rest
+}
+
+// answer has the part that is emphasised first, and whether a rate was found.
+func (c *Capacity) answer() (strong, rest string, found bool) {
 	switch {
 	case c.Rate == 0:
-		t.fold(t.paint.bad("No probe could be decided."), "")
+		return "No probe could be decided.", "", false
 	case c.Open == capacity.OpenAbove:
-		t.fold(t.paint.bold("At least "+rounded(c.Low)+" req/s")+" with "+c.Objective+": no probe above it missed the objective.", "")
+		return "At least " + rounded(c.Low) + " req/s", " with " + c.Objective + ": no probe above it missed the objective.", true
 	case c.Open == capacity.OpenBelow:
-		t.fold(t.paint.bad("No rate with "+c.Objective)+": even "+rounded(c.Rate)+" req/s misses it.", "")
-	default:
-		t.fold(t.paint.bold(rounded(c.Rate)+" req/s")+" with "+c.Objective+" ("+between+")", "")
+		return "No rate with " + c.Objective, ": even " + rounded(c.Rate) + " req/s misses it.", false
 	}
+	return rounded(c.Rate) + " req/s", fmt.Sprintf(" with %s (95%s%% interval %s to %s)", c.Objective, hardSpace, rounded(c.Low), rounded(c.High)), true
+}
+
+func (t *page) capacity(c *Capacity) {
+	strong, rest, found := c.answer()
+	paint := t.paint.bad
+	if found {
+		paint = t.paint.bold
+	}
+	t.fold(paint(strong)+rest, "")
 	if c.Note != "" {
 		t.fold(t.paint.warn(c.Note), "")
 	}

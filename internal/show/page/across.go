@@ -19,6 +19,15 @@ type acrossContent struct {
 	Words  report.Words     `json:"words"`
 }
 
+func acrossContentOf(name string, a *analysis.Across) acrossContent {
+	return acrossContent{Schema, fileName(name), roles(), a, report.AcrossWords(a)}
+}
+
+// AcrossData are the data of the figure of two runs compared as JSON, for the scripts.
+func AcrossData(a *analysis.Across) ([]byte, error) {
+	return dataOf(acrossContentOf(a.New.Experiment, a))
+}
+
 // WriteAcross writes the page of two runs compared.
 func WriteAcross(w io.Writer, a *analysis.Across) error {
 	base := filepath.Base(a.Base.Dir)
@@ -42,7 +51,7 @@ func WriteAcross(w io.Writer, a *analysis.Across) error {
 	for _, x := range append(a.Obstacles[:len(a.Obstacles):len(a.Obstacles)], a.Distinctions...) {
 		d.Provenance = append(d.Provenance, entry{Name: "Differs", Text: x.String()})
 	}
-	return d.fill(w, acrossContent{Schema, fileName(name), roles(), a, report.AcrossWords(a)}, func(w io.Writer) error {
+	return d.fill(w, acrossContentOf(name, a), func(w io.Writer) error {
 		return report.AcrossFormats(report.Options{All: true})[0].Write(w, a)
 	})
 }
@@ -95,6 +104,11 @@ type historyContent struct {
 	Roles   []string             `json:"roles"`
 	History *analysis.History    `json:"history"`
 	Series  []report.SeriesWords `json:"series"`
+}
+
+// HistoryData are the data of the figure of a series of runs as JSON, for the scripts.
+func HistoryData(h *analysis.History) ([]byte, error) {
+	return dataOf(historyContent{Schema, fileName("history"), roles(), h, report.HistoryWords(h)})
 }
 
 // WriteHistory writes the page of a series of runs.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"testing"
@@ -58,12 +59,14 @@ func othersOf(t *testing.T) map[string]other {
 	if err := errors.Join(page.WriteAcross(&a, across), page.WriteHistory(&h, history), page.Write(&g, page.Source{Report: decided, Dir: gated})); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]other{
+	all := map[string]other{
 		"hostile-across": {a.Bytes(), func(t *testing.T, f finding) { sameChanges(t, across, f) }},
 		"history":        {h.Bytes(), func(t *testing.T, f finding) { sameHistory(t, history, f) }},
 		"hostile-load":   {loadPage(t), sameTimes},
 		"hostile-gated":  {g.Bytes(), func(t *testing.T, f finding) { sameLooks(t, decided, f) }},
 	}
+	maps.Copy(all, severalOf(t, dirs[:4]))
+	return all
 }
 
 func sameChanges(t *testing.T, a *analysis.Across, f finding) {

@@ -14,8 +14,10 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // packages are those that tools/page/install.sh put into the cache.
@@ -49,7 +51,7 @@ type finding struct {
 		Title, About                   string
 		Estimates, Planes              []float64
 		Intervals, Trials, Percentiles [][2]float64
-		Runs, Changes                  [][2]float64
+		Runs, Changes, Probes          [][2]float64
 		Seconds                        int
 	}
 	Downloads         map[string]string
@@ -79,6 +81,9 @@ func sweep() analysistest.Study {
 			}
 			s.Treatments = append(s.Treatments, t)
 		}
+	}
+	s.Change = func(r *result.Record) {
+		r.Expectations = []expect.Outcome{{Expect: "p99 < 3ms", OK: true, Detail: "synthetic"}}
 	}
 	return s
 }
@@ -131,12 +136,15 @@ func TestInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []finding
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != 5+len(others) {
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 6+2*len(others) {
 		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
 	}
 	for _, f := range all {
 		t.Run(fmt.Sprintf("%s %s %d", filepath.Base(f.File), f.ColorScheme, f.Width), func(t *testing.T) {
 			harmless(t, f)
+			if f.Width == 1600 && f.PDF < 10_000 {
+				t.Errorf("printed: %d bytes", f.PDF)
+			}
 			if check := others[f.File]; check != nil {
 				check(t, f)
 				return
@@ -171,6 +179,9 @@ func harmless(t *testing.T, f finding) {
 
 // sameNumbers compares the drawn marks and the tables with the report.
 func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
+	if strings.Contains(f.File, "sweep") {
+		sameCapacity(t, r, f)
+	}
 	var estimates []float64
 	var intervals [][2]float64
 	for _, p := range f.Marks["figure-differences"] {

@@ -19,10 +19,11 @@ type more struct {
 	Heat       []heat      `json:"heat,omitempty"`
 	Looks      []looks     `json:"looks,omitempty"`
 	References []reference `json:"references,omitempty"`
+	Searches   []searched  `json:"searches,omitempty"`
 }
 
 func moreOf(s Source) more {
-	return more{slicesOf(s.Report), heatOf(s.Dir), looksOf(s), referencesOf(s.Report)}
+	return more{slicesOf(s.Report), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir)}
 }
 
 // sliced is the CPU per request in the slices of one trial.

@@ -45,6 +45,10 @@ var (
 	acrossJS string
 	//go:embed assets/load.js
 	loadJS string
+	//go:embed assets/runs.js
+	runsJS string
+	//go:embed assets/capacity.js
+	capacityJS string
 	//go:embed assets/figures.js
 	figuresJS string
 	//go:embed assets/compose.js
@@ -91,7 +95,11 @@ type document struct {
 
 // Data are the figures' data as JSON, for the scripts.
 func Data(s Source) ([]byte, error) {
-	data, err := json.Marshal(contentOf(s))
+	return dataOf(contentOf(s))
+}
+
+func dataOf(content any) ([]byte, error) {
+	data, err := json.Marshal(content)
 	if err != nil {
 		return nil, fmt.Errorf("data of the figures: %w", err)
 	}
@@ -109,7 +117,7 @@ func contentOf(s Source) content {
 // Scripts are those that make a figure without a page, by name: the chart library, the figures and
 // their composition.
 func Scripts() map[string]string {
-	return map[string]string{"1-plot.js": plotJS, "2-kit.js": kitJS, "3-more.js": moreJS, "4-figures.js": figuresJS, "5-compose.js": composeJS}
+	return map[string]string{"1-plot.js": plotJS, "2-kit.js": kitJS, "3-more.js": moreJS, "3-across.js": acrossJS, "3-runs.js": runsJS, "3-capacity.js": capacityJS, "4-figures.js": figuresJS, "5-compose.js": composeJS}
 }
 
 // Colors are the colors of a theme, light or dark, by role.
@@ -131,9 +139,9 @@ func Write(w io.Writer, s Source) error {
 
 // fill adds the parts that all pages have, and writes the page. text writes the report as text.
 func (d document) fill(w io.Writer, content any, text func(io.Writer) error) error {
-	data, err := json.Marshal(content)
+	data, err := dataOf(content)
 	if err != nil {
-		return fmt.Errorf("data of the figures: %w", err)
+		return err
 	}
 	var b bytes.Buffer
 	if err := text(&b); err != nil {
@@ -193,7 +201,7 @@ const plotStyle = `:where(.plot) {
 var (
 	style  = palette() + pageCSS
 	script = sync.OnceValue(func() string {
-		return strings.Join([]string{plotJS, kitJS, moreJS, acrossJS, loadJS, figuresJS, composeJS, pageJS}, "\n")
+		return strings.Join([]string{plotJS, kitJS, moreJS, acrossJS, loadJS, runsJS, capacityJS, figuresJS, composeJS, pageJS}, "\n")
 	})
 )
 

@@ -36,13 +36,13 @@ type element struct {
 // scriptTime bounds the scripts. A figure of 2,000 trials takes seconds.
 const scriptTime = 2 * time.Minute
 
-// Draw writes a figure in the format, which is one of [Formats].
-func Draw(w io.Writer, s page.Source, format string, o page.Drawing) error {
+// Draw writes a figure of a page's data, such as [page.Data], in the format, which is one of [Formats].
+func Draw(w io.Writer, data []byte, format string, o page.Drawing) error {
 	write, ok := formats[format]
 	if !ok {
 		return fmt.Errorf("unknown format %q of a figure: %s", format, strings.Join(Formats(), ", "))
 	}
-	root, err := treeOf(s, o)
+	root, err := treeOf(data, o)
 	if err != nil {
 		return err
 	}
@@ -50,11 +50,7 @@ func Draw(w io.Writer, s page.Source, format string, o page.Drawing) error {
 }
 
 // treeOf runs the scripts.
-func treeOf(s page.Source, o page.Drawing) (*element, error) {
-	data, err := page.Data(s)
-	if err != nil {
-		return nil, err
-	}
+func treeOf(data []byte, o page.Drawing) (*element, error) {
 	choices, err := json.Marshal(o.Choices)
 	if err != nil {
 		return nil, fmt.Errorf("draw %s: %w", o.Figure, err)

@@ -8,12 +8,14 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -28,6 +30,15 @@ func source(t *testing.T, s analysistest.Study) page.Source {
 		t.Fatal(err)
 	}
 	return page.Source{Report: r, Dir: d}
+}
+
+func data(t *testing.T, s page.Source) []byte {
+	t.Helper()
+	text, err := page.Data(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func drawing(figure string) page.Drawing {
@@ -59,7 +70,7 @@ func texts(e *element) (all []string) {
 // The figure has the words of the report, and its marks are at the places of the estimates.
 func TestFigureHasTheNumbersOfTheReport(t *testing.T) {
 	s := source(t, analysistest.Quickstart())
-	root, err := treeOf(s, drawing("differences"))
+	root, err := treeOf(data(t, s), drawing("differences"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +107,8 @@ func TestEveryFormat(t *testing.T) {
 	for _, figure := range drawn {
 		for _, format := range Formats() {
 			var a, b bytes.Buffer
-			err := Draw(&a, s, format, drawing(figure.ID))
-			if figure.ID == "rate" || figure.ID == "timeline" { // it has one rate, and no seconds
+			err := Draw(&a, data(t, s), format, drawing(figure.ID))
+			if slices.Contains([]string{"capacity", "rate", "timeline", "changes", "history", "runs"}, figure.ID) { // one run, one rate, and no seconds
 				if !errors.Is(err, ErrNoFigure) {
 					t.Errorf("%s: %v", figure.ID, err)
 				}
@@ -107,11 +118,61 @@ func TestEveryFormat(t *testing.T) {
 				t.Fatalf("%s as %s: %v", figure.ID, format, err)
 			}
 			if figure.ID == "differences" {
-				if err := Draw(&b, s, format, drawing(figure.ID)); err != nil || !bytes.Equal(a.Bytes(), b.Bytes()) {
+				if err := Draw(&b, data(t, s), format, drawing(figure.ID)); err != nil || !bytes.Equal(a.Bytes(), b.Bytes()) {
 					t.Errorf("%s as %s: the bytes differ: %v", figure.ID, format, err)
 				}
 			}
 			wellFormed(t, figure.ID, format, a.Bytes())
+		}
+	}
+}
+
+// The figures of several runs have the data of their pages, and a run with several rates has its capacity.
+func TestFiguresOfSeveralRuns(t *testing.T) {
+	var dirs []*result.Dir
+	var all []page.Source
+	for i := range analysis.MinHistory {
+		s := analysistest.TwoRates()
+		s.Seed, s.Blocks, s.Measure = uint64(i+1), 3, 1
+		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+		defer d.Close()
+		dirs = append(dirs, d)
+		if i < 3 {
+			r, err := analysis.Analyze(d, analysis.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, page.Source{Report: r, Dir: d})
+		}
+	}
+	across, err := analysis.CompareRuns(dirs[:1], dirs[1], analysis.AcrossOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := analysis.Histories(dirs, 0.05, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for figure, of := range map[string]func() ([]byte, error){
+		"changes": func() ([]byte, error) { return page.AcrossData(across) }, "history": func() ([]byte, error) { return page.HistoryData(history) },
+		"runs": func() ([]byte, error) { return page.RunsData(all) }, "capacity": func() ([]byte, error) { return page.Data(all[0]) },
+	} {
+		text, err := of()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Draw(&b, text, "svg", drawing(figure)); err != nil {
+			t.Fatalf("%s: %v", figure, err)
+		}
+		wellFormed(t, figure, "svg", b.Bytes())
+		root, err := treeOf(text, drawing(figure))
+		if err != nil {
+			t.Fatal(err)
+		}
+		class, least := map[string]string{"changes": "mark-estimate", "history": "mark-run", "runs": "mark-estimate", "capacity": "mark-rate"}[figure], 3
+		if n := len(marked(root, class)); n < least {
+			t.Errorf("%s: %d marks", figure, n)
 		}
 	}
 }
@@ -148,17 +209,17 @@ func TestNamesAndChoices(t *testing.T) {
 	study.Treatments[2].Factors = plan.Factors{"mesh": "</script>'`${1}\u2028\x07 見"}
 	s := source(t, study)
 	for _, figure := range []string{"differences", "trials"} {
-		if err := Draw(io.Discard, s, "svg", drawing(figure)); err != nil {
+		if err := Draw(io.Discard, data(t, s), "svg", drawing(figure)); err != nil {
 			t.Error(err)
 		}
 	}
 	d := drawing("trials")
 	d.Choices = map[string]string{"metric": "latency_ms/p99"}
-	if err := Draw(io.Discard, s, "svg", d); err != nil {
+	if err := Draw(io.Discard, data(t, s), "svg", d); err != nil {
 		t.Error(err)
 	}
 	d.Choices["metric"] = "nothing"
-	if err := Draw(io.Discard, s, "svg", d); err == nil || !strings.Contains(err.Error(), "it has: cpu_us_per_request/app") || strings.Contains(err.Error(), ".js") {
+	if err := Draw(io.Discard, data(t, s), "svg", d); err == nil || !strings.Contains(err.Error(), "it has: cpu_us_per_request/app") || strings.Contains(err.Error(), ".js") {
 		t.Errorf("%v", err)
 	}
 }

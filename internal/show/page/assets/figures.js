@@ -12,6 +12,11 @@ globalThis.tareFigures = function (Plot, content) {
   if (content.across) return tareAcross(Plot, content);
   if (content.history) return tareHistory(Plot, content);
   if (content.load) return tareLoad(Plot, content);
+  if (content.runs) return tareRuns(Plot, content);
+  if (content.checks || content.search) {
+    const kit = tareKit(Plot, content), found = content.search ? tareCapacity(Plot, kit).search(content.search) : null;
+    return { figure: (id) => (id === "capacity" ? found : null), ids: found ? ["capacity"] : [], amount: kit.amount };
+  }
   const { report, words } = content;
   const metrics = new Map(words.metrics.map((m) => [m.name, m]));
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));
@@ -430,7 +435,13 @@ globalThis.tareFigures = function (Plot, content) {
     };
   }
 
-  const makers = { differences, ladder, bill, trials, latency, rate, timeline, boundary: more.boundary };
+  const capacity = (choices = {}) => {
+    const of = tareCapacity(Plot, kit), searches = content.searches ?? [];
+    if (!searches.length) return of.sweep({ report, look, name, legendOf, choices });
+    const one = searches.find((s) => s.trial === choices.trial) ?? searches[0];
+    return { ...of.search(one.found), options: [{ name: "trial", label: "Trial", value: one.trial, values: searches.map((s) => ({ value: s.trial, label: s.trial })) }] };
+  };
+  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, boundary: more.boundary };
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length),

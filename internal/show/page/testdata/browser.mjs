@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { readFileSync } from "node:fs";
 
 const [packages, chromium, ...files] = process.argv.slice(2);
-const small = 1; // files after the first are opened in as many settings
+const some = (s) => s[0] === "light" ? s[1] === 360 : s[1] === 1600; // settings of the files after the first
 const load = createRequire(join(packages, "node_modules", "from"));
 const axe = load("axe-core").source;
 const browser = await load("playwright-core").chromium.launch({ executablePath: chromium, args: ["--no-sandbox"] });
@@ -30,6 +30,7 @@ function marks() {
         intervals: [...group("interval")].map((e) => e.getAttribute("d").match(/-?[\d.]+(e-?\d+)?/g).map(Number)).map(([a, , b]) => [value(x, a), value(x, b)]),
         trials: [...group("trial")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
         percentiles: [...group("percentile")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
+        probes: [...group("probe"), ...group("rate")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
         runs: [...group("run")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
         changes: [...group("change")].map((e) => [value(x, Number(e.getAttribute("x1"))), 0]),
         planes: [...group("plane")].map((e) => Number(e.getAttribute("width")) + 1).map((w) => value(x, w + x.range[0]) - value(x, x.range[0])),
@@ -42,8 +43,9 @@ function marks() {
 
 const out = [];
 const settings = [["light", 360], ["light", 1600], ["dark", 360], ["dark", 1600]];
-for (const file of files) for (const [colorScheme, width] of file === files[0] ? settings : settings.slice(0, small)) {
+for (const file of files) for (const [colorScheme, width] of file === files[0] ? settings : settings.filter(some)) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, acceptDownloads: true });
+  context.setDefaultTimeout(180_000); // on a busy machine
   const page = await context.newPage(), found = { file, colorScheme, width, errors: [], requests: [] };
   page.on("console", (m) => found.errors.push(`${m.type()}: ${m.text()}`));
   page.on("pageerror", (e) => found.errors.push(String(e.stack)));
@@ -79,6 +81,7 @@ for (const file of files) for (const [colorScheme, width] of file === files[0] ?
     }
     found.reached = [...reached].filter((n) => n !== undefined && n !== "0").length;
   }
+  if (width === 1600) found.pdf ??= (await page.pdf()).length;
   out.push(found);
   await context.close();
 }

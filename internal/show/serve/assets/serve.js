@@ -18,8 +18,9 @@ if (live) {
   const row = (...cells) => { const r = make("tr"); r.append(...cells); return r; };
   const head = (text) => make("th", text, { scope: "row" });
   const picture = (label, width, height, ...shapes) => { const e = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }); e.append(...shapes); return e; };
-  const withCurve = (text, curve) => {
-    const cell = make("td", text);
+  const named = (name, text, attributes = {}) => make("td", text, { "data-name": name, ...attributes }); // phones show no heads
+  const withCurve = (name, text, curve) => {
+    const cell = named(name, text);
     if (curve.values.length > 1) {
       const high = Math.max(...curve.values, 0), low = Math.min(...curve.values, 0), range = high - low || 1;
       const points = curve.values.map((v, i) => `${1 + (i / (curve.values.length - 1)) * 118},${(1 + ((high - v) / range) * 18).toFixed(1)}`).join(" ");
@@ -48,9 +49,9 @@ if (live) {
     const bounds = s.rows.flatMap((r) => [r.low ?? 0, r.high ?? 0]);
     const low = Math.min(...bounds, 0), high = Math.max(...bounds, 0);
     at("rows").replaceChildren(...s.rows.map((r) => row(head(r.treatment), cells(r), make("td", r.text), interval(r, low, high))));
-    at("loads").replaceChildren(...s.loads.map((l) => row(head(l.treatment), make("td", l.phase), make("td", l.asked), withCurve(l.rate.now, l.rate), make("td", l.errors, l.errors ? { class: "bad" } : {}), withCurve(l.p50.now, l.p50), withCurve(l.p99.now, l.p99))));
+    at("loads").replaceChildren(...s.loads.map((l) => row(head(l.treatment), named("Phase", l.phase), named("Asked /s", l.asked), withCurve("Answered /s", l.rate.now, l.rate), named("Errors", l.errors, l.errors ? { class: "bad" } : {}), withCurve("p50 ms", l.p50.now, l.p50), withCurve("p99 ms", l.p99.now, l.p99))));
     at("cpu").textContent = s.chosen ? `CPU by plane: ${s.chosen}` : "CPU by plane";
-    at("cores").replaceChildren(...(s.cores ?? []).map((c) => row(head(c.name), make("td", c.now), make("td", c.min), make("td", c.max), withCurve("", c))));
+    at("cores").replaceChildren(...(s.cores ?? []).map((c) => row(head(c.name), named("Now", c.now), named("Min", c.min), named("Max", c.max), withCurve("", "", c))));
     at("messages").replaceChildren(...s.messages.map((m) => make("li", [m.at, m.trial ? `${m.trial}:` : "", m.text, m.hint ? `(hint: ${m.hint})` : ""].filter(Boolean).join(" "), m.bad ? { class: "bad" } : {})).reverse());
     live.hidden = false;
   };

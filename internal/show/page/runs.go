@@ -1,0 +1,188 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// runsContent is the data of the figure of many runs of one experiment.
+type runsContent struct {
+	Schema string   `json:"schema"`
+	Name   string   `json:"name"`
+	Roles  []string `json:"roles"`
+	Runs   runs     `json:"runs"`
+}
+
+type runs struct {
+	Confidence float64              `json:"confidence"`
+	Metrics    []report.MetricWords `json:"metrics"`
+	Treatments []runsTreatment      `json:"treatments"`
+	List       []oneRun             `json:"list"`
+}
+
+type runsTreatment struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// oneRun is a run with its differences, in the metrics' own units.
+type oneRun struct {
+	Name        string          `json:"name"` // of the directory
+	Began       time.Time       `json:"began"`
+	Differences []runDifference `json:"differences"`
+}
+
+type runDifference struct {
+	Metric    string   `json:"metric"`
+	Treatment string   `json:"treatment"`
+	Control   bool     `json:"control,omitempty"`
+	Estimate  float64  `json:"estimate"`
+	Low       *float64 `json:"low,omitempty"`
+	High      *float64 `json:"high,omitempty"`
+	Text      string   `json:"text"` // as reports print it
+	Verdict   string   `json:"verdict"`
+}
+
+// sortedRuns are runs of one experiment in order of time.
+func sortedRuns(all []Source) ([]Source, error) {
+	if len(all) == 0 {
+		return nil, errors.New("no runs")
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Source) int { return a.Dir.Environment().Time.Compare(b.Dir.Environment().Time) })
+	for _, s := range all[1:] {
+		if s.Report.Experiment != all[0].Report.Experiment {
+			return nil, hint.New("give runs of one experiment, or compare two: tare compare BASE NEW", "the runs are of different experiments: %s is of %q, %s of %q",
+				all[0].Dir.Path(), all[0].Report.Experiment, s.Dir.Path(), s.Report.Experiment)
+		}
+	}
+	return all, nil
+}
+
+func runsOf(all []Source) runs {
+	var c runs
+	shown, known := metric.Shown(), map[string]report.MetricWords{}
+	for _, s := range all {
+		words := report.WordsOf(s.Report)
+		c.Confidence = s.Report.Confidence
+		of := oneRun{Name: filepath.Base(s.Dir.Path()), Began: s.Dir.Environment().Time.UTC(), Differences: []runDifference{}}
+		for _, m := range words.Metrics {
+			known[m.Name] = m
+		}
+		for i, x := range s.Report.Comparisons {
+			if x.Difference == nil || !slices.Contains(shown, x.Metric) {
+				continue
+			}
+			w := words.Comparisons[i]
+			of.Differences = append(of.Differences, runDifference{x.Metric, x.Treatment, x.Control, x.Difference.Estimate, x.Difference.Low, x.Difference.High,
+				strings.TrimSpace(w.Difference + " " + w.Interval), w.Verdict})
+			if !x.Control && !slices.ContainsFunc(c.Treatments, func(t runsTreatment) bool { return t.ID == x.Treatment }) {
+				c.Treatments = append(c.Treatments, runsTreatment{x.Treatment, words.Names[x.Treatment]})
+			}
+		}
+		c.List = append(c.List, of)
+	}
+	for _, name := range shown { // the headline first
+		if m, ok := known[name]; ok {
+			c.Metrics = append(c.Metrics, m)
+		}
+	}
+	return c
+}
+
+// RunsData are the data of the figure of many runs as JSON, for the scripts.
+func RunsData(all []Source) ([]byte, error) {
+	all, err := sortedRuns(all)
+	if err != nil {
+		return nil, err
+	}
+	return dataOf(runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)})
+}
+
+// WriteRuns writes the page of many runs of one experiment.
+func WriteRuns(w io.Writer, all []Source) error {
+	all, err := sortedRuns(all)
+	if err != nil {
+		return err
+	}
+	c := runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)}
+	first, last := all[0], all[len(all)-1]
+	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Answer: c.Runs.answer(), Tare: last.Report.Setup.Tare, Schema: analysis.Schema}
+	d.Headline = d.Answer[0]
+	used, planned := 0, 0
+	machines := map[string]bool{}
+	for i, s := range all {
+		n := s.Report.Count
+		used, planned = used+n.Used, planned+n.Planned
+		machines[joined(s.Report.Setup.CPUModel, s.Report.Setup.Kernel)] = true
+		text := fmt.Sprintf("%s, %d of %d trials used", c.Runs.List[i].Began.Format("2 January 2006 15:04 MST"), n.Used, n.Planned)
+		if answer := report.Answer(s.Report); len(answer) > 0 {
+			text += ". " + answer[0]
+		}
+		d.Provenance = append(d.Provenance, entry{Name: c.Runs.List[i].Name, Text: text})
+		for _, x := range s.Report.Warnings {
+			d.Warnings = append(d.Warnings, warning{Code: x.Code, Count: c.Runs.List[i].Name, Message: x.Message, Hint: x.Hint})
+		}
+	}
+	days := c.Runs.List[0].Began.Format("2 January 2006")
+	if last := c.Runs.List[len(all)-1].Began.Format("2 January 2006"); last != days {
+		days += " to " + last
+	}
+	d.Band = []card{
+		{Good: true, Title: counted(len(all), "run"), Text: days},
+		{Good: used == planned, Title: fmt.Sprintf("%d of %d trials used", used, planned), Text: "of all runs"},
+		{Good: len(machines) == 1, Title: counted(len(machines), "machine"), Text: "by processor and kernel"},
+		warningCard(len(d.Warnings)),
+	}
+	return d.fill(w, c, func(w io.Writer) error {
+		for i, s := range all {
+			if _, err := fmt.Fprintf(w, "%s\n\n", c.Runs.List[i].Name); err != nil {
+				return err
+			}
+			if err := report.WriteText(w, s.Report, report.Options{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// answer has a sentence for each treatment, in the first metric that the runs have.
+func (c runs) answer() []string {
+	var all []string
+	for _, t := range c.Treatments {
+		for _, m := range c.Metrics {
+			var values []float64
+			for _, r := range c.List {
+				for _, d := range r.Differences {
+					if d.Metric == m.Name && d.Treatment == t.ID {
+						values = append(values, d.Estimate*m.Scale)
+					}
+				}
+			}
+			if len(values) == 0 {
+				continue
+			}
+			all = append(all, fmt.Sprintf("%s: %+.4g to %+.4g %s of %s over the baseline, in %s.", t.Name, slices.Min(values), slices.Max(values), m.Unit, m.Title, counted(len(values), "run")))
+			if len(values) >= stats.MinN {
+				all = append(all, fmt.Sprintf("Mean of the runs %+.4g %s, standard deviation %.2g.", stats.Mean(values), m.Unit, stats.SD(values)))
+			}
+			break
+		}
+	}
+	if len(all) == 0 {
+		return []string{"Nothing was compared."}
+	}
+	return all
+}

@@ -1,0 +1,154 @@
+package page_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/capacity"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/loadpage"
+	"github.com/tare-mesh/tare/internal/show/page"
+)
+
+func sourcesOf(t *testing.T, dirs []*result.Dir) (all []page.Source) {
+	t.Helper()
+	for _, d := range dirs {
+		r, err := analysis.Analyze(d, analysis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.Source{Report: r, Dir: d})
+	}
+	return all
+}
+
+// searched is a search whose probes show the response times of a queue.
+func searched() *loadpage.Capacity {
+	found, times := capacity.Found{Objective: "p99 < 50ms, errors < 0.1%", Rate: 151, Low: 139, High: 159}, []load.Quantiles{}
+	for _, rate := range []float64{15, 60, 100, 140, 150, 155, 158, 170, 220} {
+		p := capacity.Probe{Rate: rate, Answered: min(rate, 160), Holds: rate < 153, P50MS: 2 / (1.01 - min(rate, 160)/161), Seconds: 2}
+		p.P99MS = p.P50MS * 1.6
+		if rate == 150 {
+			p.Undecided = planted
+		}
+		found.Probes, times = append(found.Probes, p), append(times, load.Quantiles{})
+	}
+	return loadpage.CapacityOf(found, times)
+}
+
+// severalOf are the pages of several runs, of a search and of tare doctor.
+func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
+	t.Helper()
+	all := sourcesOf(t, dirs)
+	c := searched()
+	checks := []page.Check{{Name: "addresses", Verdict: "ok", Detail: "127.0.0.0/8", Good: true}, {Name: "steal", Verdict: "warn", Detail: "3 % " + planted, Hint: "use dedicated CPUs"}}
+	var runs, search, doctor, plain bytes.Buffer
+	if err := errors.Join(
+		page.WriteRuns(&runs, all), page.WriteSearch(&search, c, "http://127.0.0.1:8080/"+planted, "v1"),
+		page.WriteDoctor(&doctor, page.Doctor{Name: planted, Checks: checks, Works: true, AA: &all[0], Shows: []string{"A difference of 3 % would show."}, Text: "text"}),
+		page.WriteDoctor(&plain, page.Doctor{Name: planted, Checks: append(checks, page.Check{Name: "open files", Verdict: "FAIL", Detail: planted}), Text: planted}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]other{
+		"hostile-runs": {runs.Bytes(), func(t *testing.T, f finding) { sameRuns(t, all, f) }},
+		"hostile-search": {search.Bytes(), func(t *testing.T, f finding) {
+			panels := f.Marks["figure-capacity"]
+			if len(panels) != 2 {
+				t.Fatalf("%d panels", len(panels))
+			}
+			for i, of := range []func(loadpage.Probe) float64{func(p loadpage.Probe) float64 { return p.P99MS }, func(p loadpage.Probe) float64 { return p.P50MS }} {
+				var want [][2]float64
+				for _, p := range c.Probes {
+					want = append(want, [2]float64{p.Rate, of(p)})
+				}
+				nearly(t, panels[i].Title, panels[i].Probes, want)
+			}
+			if !strings.Contains(f.Text, c.Answer()) {
+				t.Errorf("no answer %q", c.Answer())
+			}
+		}},
+		"hostile-doctor": {doctor.Bytes(), func(t *testing.T, f finding) {
+			if len(f.Marks["figure-trials"]) == 0 || !strings.Contains(f.Text, "A difference of 3 % would show.") || !strings.Contains(f.Text, "use dedicated CPUs") {
+				t.Errorf("figures %v of\n%.500s", f.Marks, f.Text)
+			}
+		}},
+		"hostile-checks": {plain.Bytes(), func(t *testing.T, f finding) {
+			if len(f.Marks) != 0 || !strings.Contains(f.Text, "A run cannot work here.") {
+				t.Errorf("%v\n%.500s", f.Marks, f.Text)
+			}
+		}},
+	}
+}
+
+// nearly compares points of logarithmic axes.
+func nearly(t *testing.T, what string, got, want [][2]float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d points, want %d", what, len(got), len(want))
+	}
+	order := func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) }
+	slices.SortFunc(got, order)
+	slices.SortFunc(want, order)
+	for i := range got {
+		for j := range got[i] {
+			if math.Abs(got[i][j]-want[i][j]) > 0.01*want[i][j] {
+				t.Errorf("%s: %v, want %v", what, got[i], want[i])
+			}
+		}
+	}
+}
+
+// sameRuns compares the page's first metric with the reports.
+func sameRuns(t *testing.T, all []page.Source, f finding) {
+	panels := f.Marks["figure-runs"]
+	if len(panels) != 1 {
+		t.Fatalf("%d panels", len(panels))
+	}
+	name := metric.Of(metric.CPUPerRequest, "total")
+	m, _ := metric.Lookup(name)
+	_, k := m.Display()
+	var want []float64
+	for _, s := range all {
+		c, ok := s.Report.Find("envoy", name)
+		if !ok {
+			t.Fatalf("no %s", name)
+		}
+		want = append(want, c.Difference.Estimate*k)
+	}
+	near(t, "runs", panels[0].Estimates, want)
+}
+
+// sameCapacity compares the curve with the report.
+func sameCapacity(t *testing.T, r *analysis.Report, f finding) {
+	panels := f.Marks["figure-capacity"]
+	if len(panels) != 1 {
+		t.Fatalf("%d panels of capacity", len(panels))
+	}
+	var want [][2]float64
+	for _, x := range r.Treatments {
+		if rate, ok := x.Factors["rate"].(float64); ok && !x.Control {
+			want = append(want, [2]float64{rate, x.Metrics["latency_ms/p99"].Estimate})
+		}
+	}
+	nearly(t, "capacity", panels[0].Probes, want)
+}
+
+func TestRunsAreOfOneExperiment(t *testing.T) {
+	one, two := analysistest.Quickstart(), analysistest.Quickstart()
+	one.Blocks, two.Blocks, two.Name = 3, 3, "other"
+	dirs := []*result.Dir{one.Write(t, t.TempDir()+"/a"), two.Write(t, t.TempDir()+"/b")}
+	defer dirs[0].Close()
+	defer dirs[1].Close()
+	if err := page.WriteRuns(&bytes.Buffer{}, sourcesOf(t, dirs)); err == nil || !strings.Contains(err.Error(), "different experiments") {
+		t.Error(err)
+	}
+}
