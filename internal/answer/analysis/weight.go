@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -16,7 +17,10 @@ type StandardWeight struct {
 	// Weight is the data-plane CPU of a request through the reference proxy.
 	Weight stats.Interval `json:"weight_us"`
 	N      int            `json:"n"`
-	Costs  []WeightCost   `json:"costs"`
+	// NoiseShare is the part of the weight's variance between blocks that its finite number of slices explains, 0..1.
+	// This part moves coefficients towards 0. Absent without slices, or with fewer than three blocks.
+	NoiseShare *float64     `json:"noise_share,omitempty"`
+	Costs      []WeightCost `json:"costs"`
 }
 
 // WeightCost is the cost of a treatment beyond its baseline, in standard weights.
@@ -55,6 +59,7 @@ func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWei
 			}
 		}
 		s := StandardWeight{Treatment: ref.ID, Baseline: ref.Baseline, Weight: stats.MeanInterval(values, a.confidence).Interval, N: len(values), Costs: []WeightCost{}}
+		s.NoiseShare = noiseShare(values, byTreatment[ref.ID])
 		for _, t := range a.plan.Treatments {
 			if t.Control || t.Reference || t.Baseline != ref.Baseline {
 				continue
@@ -70,6 +75,21 @@ func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWei
 		}
 	}
 	return all
+}
+
+// noiseShare is the share of the variance of a weight between blocks that is the variance of its mean over slices.
+func noiseShare(weights []float64, trials []Trial) *float64 {
+	var within []float64
+	for _, t := range trials {
+		rows := slices.DeleteFunc(slices.Clone(t.slices["data"]), math.IsNaN)
+		if len(rows) > 1 {
+			within = append(within, variance(rows)/float64(len(rows)))
+		}
+	}
+	if len(weights) < stats.MinN || len(within) < len(weights) {
+		return nil
+	}
+	return number(min(1, stats.Mean(within)/variance(weights)))
 }
 
 // inWeights is one cost in standard weights, over the blocks in which it and the weight are known.

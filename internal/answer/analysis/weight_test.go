@@ -42,3 +42,27 @@ func TestStandardWeights(t *testing.T) {
 		t.Errorf("%+v", negative)
 	}
 }
+
+// The noise of the slices is separate from the change of the weight between blocks.
+func TestNoiseOfTheWeight(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for want, slow := range map[float64]float64{1: 0, 0.2: 0.02} { // 1 % of noise of the mean, and of twice that between blocks
+		var weights []float64
+		var trials []Trial
+		for range 400 {
+			level, sum := 200*(1+slow*r.NormFloat64()), 0.0
+			rows := make([]float64, 25)
+			for i := range rows {
+				rows[i] = level + 10*r.NormFloat64()
+				sum += rows[i]
+			}
+			weights, trials = append(weights, sum/25), append(trials, Trial{slices: sliceCosts{"data": append(rows, math.NaN())}})
+		}
+		if got := noiseShare(weights, trials); got == nil || math.Abs(*got-want) > 0.15 {
+			t.Errorf("noise share %v, want %v", got, want)
+		}
+		if noiseShare(weights[:2], trials[:2]) != nil || noiseShare(weights, make([]Trial, 400)) != nil {
+			t.Error("two blocks, or trials without slices, have a noise share")
+		}
+	}
+}

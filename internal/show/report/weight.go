@@ -48,6 +48,9 @@ func weightSection(t text) {
 			{heads: []string{"SD of a block", "µs → weights"}, cells: spreads},
 		}, 1, "")
 		t.line("Coefficient 1: the speed of the machine cancels in standard weights; 0: dividing by the weight adds noise.")
+		if w.NoiseShare != nil {
+			t.line("%s %% of the variance of the weight between blocks is noise of its slices, which moves coefficients towards 0.", rough(100**w.NoiseShare))
+		}
 	}
 }
 
