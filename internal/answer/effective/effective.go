@@ -7,11 +7,14 @@
 package effective
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,6 +35,9 @@ const (
 	maxValue = 200 // characters of a value that are kept
 )
 
+// compressed is the end of the name of a compressed file.
+const compressed = ".gz"
+
 // DumpSuffix is the end of the name of a proxy's configuration dump.
 const DumpSuffix = "config_dump.json"
 
@@ -43,7 +49,7 @@ type Place struct{ File, Path string }
 
 // configured reports whether a file of the provenance is part of the configuration. has reports other files.
 func configured(name string, has func(string) bool) bool {
-	switch base := filepath.Base(name); {
+	switch base := strings.TrimSuffix(filepath.Base(name), compressed); {
 	case base == "commands.sh", strings.HasSuffix(base, DumpSuffix):
 		return true
 	case strings.HasSuffix(base, "-sidecar.yaml"):
@@ -78,7 +84,7 @@ func Read(dir string) (Configuration, error) {
 		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) {
 			continue
 		}
-		data, err := regular.ReadFile(filepath.Join(dir, name), maxFile)
+		data, err := content(filepath.Join(dir, name))
 		if err != nil {
 			return nil, fmt.Errorf("read the configuration of a trial: %w", err)
 		}
@@ -87,17 +93,39 @@ func Read(dir string) (Configuration, error) {
 			f.commands(string(data))
 			continue
 		}
-		if err := f.documents(data, strings.HasSuffix(name, ".json")); err != nil {
+		if err := f.documents(data, strings.HasSuffix(strings.TrimSuffix(name, compressed), ".json")); err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 	}
 	return all, nil
 }
 
-// fileName names a file without the parts that differ from trial to trial.
+// content is that of a file, which may be compressed.
+func content(path string) ([]byte, error) {
+	data, err := regular.ReadFile(path, maxFile)
+	if err != nil || !strings.HasSuffix(path, compressed) {
+		return data, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if data, err = io.ReadAll(io.LimitReader(r, maxFile+1)); err == nil && len(data) > maxFile {
+		err = fmt.Errorf("more than %d bytes", maxFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+// fileName names a file without the parts that differ from trial to trial. The files of one proxy have one name.
 func fileName(name string) string {
-	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "-"+DumpSuffix), ".yaml"), "-sidecar")
-	return generated.ReplaceAllString(filepath.ToSlash(name), "")
+	name = strings.TrimSuffix(filepath.ToSlash(name), compressed)
+	for _, end := range []string{"-" + DumpSuffix, "-server_info.json", ".yaml", "-sidecar"} {
+		name = strings.TrimSuffix(name, end)
+	}
+	return generated.ReplaceAllString(namespaced.ReplaceAllString(name, ""), "")
 }
 
 // ownNames are texts of one trial, longest first: its directories, and its name.
@@ -137,7 +165,11 @@ func (f flattener) documents(data []byte, isJSON bool) error {
 		case err != nil:
 			return err
 		}
-		f.value(f.document(v, i), v, 0)
+		of, at := f, f.document(v, i)
+		if pod, is := strings.CutPrefix(at, "Pod "); is { // a change of all pods is one difference
+			of.file, at = f.file+"/"+pod, ""
+		}
+		of.value(at, v, 0)
 	}
 }
 
@@ -167,7 +199,7 @@ func (f flattener) value(path string, v any, depth int) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, child := range v {
-			if skipped(path, key) {
+			if skipped(path, key) || f.file == installation && (key == "mesh" || key == "from") {
 				continue
 			}
 			f.value(join(path, key), child, depth+1)
@@ -198,8 +230,14 @@ func elementName(v any, i int) string {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"name", "@type", "cluster", "resource"} {
 		if name, ok := m[key].(string); ok && name != "" {
+			if rest := listenerIP.ReplaceAllString(name, "IP_"); rest != name { // of a Service, with the address of this cluster
+				return rest + " " + find(m, "stat_prefix", 0)
+			}
 			return name[strings.LastIndex(name, ".")+1:]
 		}
+	}
+	if text, ok := only(v); ok {
+		return text
 	}
 	for _, child := range m { // Envoy's dump has the name a level below
 		inner, _ := child.(map[string]any)
@@ -210,8 +248,51 @@ func elementName(v any, i int) string {
 	return strconv.Itoa(i)
 }
 
+// find is the first text under a key, in the order of keys.
+func find(v any, key string, depth int) string {
+	if depth > maxDepth {
+		return ""
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if text, is := v[key].(string); is {
+			return text
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if text := find(v[k], key, depth+1); text != "" {
+				return text
+			}
+		}
+	case []any:
+		for _, child := range v {
+			if text := find(child, key, depth+1); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// only is the text of an element that has no other value, such as {prefix: server}.
+func only(v any) (string, bool) {
+	for range maxDepth {
+		m, is := v.(map[string]any)
+		if !is || len(m) != 1 {
+			break
+		}
+		for _, child := range m {
+			v = child
+		}
+	}
+	text, is := v.(string)
+	return text, is && text != "" && len(text) <= maxValue
+}
+
 func (f flattener) put(path, text string) {
 	key := path[strings.LastIndexAny(path, ".[")+1:]
+	if key == "pod" || strings.HasSuffix(path, "metadata.name") {
+		text = generated.ReplaceAllString(text, "")
+	}
 	f.in[Place{f.file, path}] = f.normal(key, text)
 }
 
@@ -231,31 +312,38 @@ func (f flattener) commands(text string) {
 	}
 }
 
-// skippedKeys hold times, identifiers and states, or a copy of what the dump has elsewhere.
+// skippedKeys hold times, identifiers and states, or a copy of what the dump has elsewhere. So does node of server_info.json.
 var skippedKeys = []string{
 	"last_updated", "version_info", "client_status", "status", "uid", "resourceVersion", "creationTimestamp", "managedFields", "generateName",
 	"ownerReferences", "nodeName", "generation", "extensions", "pod-template-hash", "user_agent_build_version", "static_route_configs",
-	"run", "owner", "networks", "tare.dev/run", "tare.dev/trial", "tare.dev/owner",
+	"uptime_current_epoch", "uptime_all_epochs", "state", "run", "owner", "networks", "tare.dev/run", "tare.dev/trial", "tare.dev/owner",
 }
 
 func skipped(path, key string) bool {
-	return slices.Contains(skippedKeys, key) || strings.HasSuffix(path, "bootstrap") && key == "static_resources"
+	return path == "" && key == "node" || slices.Contains(skippedKeys, key) || strings.HasSuffix(path, "bootstrap") && key == "static_resources"
 }
 
+// installation is the record of an installed mesh, with the names of variants.
+const installation = "mesh/installation.json"
+
 var (
-	generated = regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b|-[0-9a-z]{5}$`) // of pods of a ReplicaSet, and of token volumes
-	normals   = []struct {
+	listenerIP = regexp.MustCompile(`^(\d{1,3}\.){3}\d{1,3}_`)
+	namespaced = regexp.MustCompile(`\btare-[a-z0-9-]+?-[0-9a-f]{8}-\d+-`)         // of files of proxies, before the pod
+	generated  = regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b|-[0-9a-z]{5}$`) // of pods of a ReplicaSet, and of token volumes
+	normals    = []struct {
 		form *regexp.Regexp
 		to   string
 	}{
 		{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.:Z+-]*`), "TIME"},
 		{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
 		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}:\d{2,5}\b`), "ADDRESS"},
+		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}_(\d+)\b`), "IP_$2"},
 		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}\b`), "IP"},
 		{regexp.MustCompile(`\btare-[a-z0-9-]+-[0-9a-f]{8}-\d+\b`), "NAMESPACE"},
 		{regexp.MustCompile(`\b[0-9a-f]{16,}\b`), "DIGEST"},
 		{regexp.MustCompile(`[A-Za-z0-9+/]{120,}={0,2}`), "BYTES"},
 		{regexp.MustCompile(`TMP/[^ "']*`), "RUNTIME-FILE"},
+		{regexp.MustCompile(`\b(load-\d+)-[0-9a-z]{5}\b`), "$1"},
 		{regexp.MustCompile(`kube-api-access-[0-9a-z]{5}`), "kube-api-access"},
 		{regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b`), ""},
 	}

@@ -1,6 +1,8 @@
 package effective_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,6 +28,11 @@ func trial(t *testing.T, number int, hbone bool, image string) effective.Configu
 		}
 	}
 	clusters := []string{fmt.Sprintf(`{"cluster": {"name": "inbound|8080||", "load_assignment": {"address": "10.42.0.%d:8080"}}, "last_updated": "2026-11-22T16:0%d:00Z"}`, number, number)}
+	// The listener of a Service is named for its address, which differs between installations of a mesh.
+	listeners := fmt.Sprintf(`{"name": "10.96.%d.103_443", "active_state": {"listener": {"name": "10.96.%d.103_443", "stat_prefix": "outbound|443||istiod"}}}, {"name": "10.96.%d.1_443", "stat_prefix": "outbound|443||kubernetes"}`, 90/number, 90/number, 7*number)
+	if one, other, _ := strings.Cut(listeners, ", {\"name\": \"10.96."); number%2 == 0 { // in the order of the addresses
+		listeners = "{\"name\": \"10.96." + other + ", " + one
+	}
 	if hbone {
 		clusters = append(clusters, `{"cluster": {"name": "connect_originate", "type": "ORIGINAL_DST", "http2": {"max_streams": 100}}}`)
 	}
@@ -34,9 +41,14 @@ func trial(t *testing.T, number int, hbone bool, image string) effective.Configu
 			clusters[i], clusters[j] = clusters[j], clusters[i]
 		}
 	}
-	write(filepath.Join("mesh", "sidecar", "echo-0-config_dump.json"), fmt.Sprintf(
-		`{"configs": [{"@type": "x.ClustersConfigDump", "version_info": "%d", "dynamic_active_clusters": [%s]}, {"@type": "x.BootstrapConfigDump", "bootstrap": {"node": {"id": "sidecar~10.42.0.%d~echo-6d4cf56db6-abcd%d", "nonce": "n%d"}}}]}`,
-		number, strings.Join(clusters, ", "), number, number, number))
+	pod := fmt.Sprintf("tare-v-0123abcd-%d-echo-6d4cf56db6-abcd%d", number, number)
+	write(filepath.Join("mesh", "installation.json"), fmt.Sprintf(`{"mesh": "istio-%d", "version": "1.29.2"}`, number))
+	write(filepath.Join("mesh", "images.json"), fmt.Sprintf(`[{"container": "app", "pod": "echo-6d4cf56db6-abcd%d"}]`, number))
+	write(filepath.Join("mesh", "proxies", pod+"-server_info.json.gz"), small(t, fmt.Sprintf(`{"command_line_options": {"concurrency": %d}, "uptime_all_epochs": "%ds"}`, 2, number)))
+	write(filepath.Join("mesh", "proxies", fmt.Sprintf("tare-v-0123abcd-%d-load-0-abcd%d-server_info.json", number, number)), `{"command_line_options": {"concurrency": 2}}`)
+	write(filepath.Join("mesh", "proxies", pod+"-config_dump.json.gz"), small(t, fmt.Sprintf(
+		`{"configs": [{"@type": "x.ClustersConfigDump", "version_info": "%d", "dynamic_active_clusters": [%s], "dynamic_listeners": [%s]}, {"@type": "x.BootstrapConfigDump", "bootstrap": {"node": {"id": "sidecar~10.42.0.%d~echo-6d4cf56db6-abcd%d", "nonce": "n%d"}}}]}`,
+		number, strings.Join(clusters, ", "), listeners, number, number, number)))
 	write("pods.yaml", fmt.Sprintf(`---
 apiVersion: v1
 kind: Pod
@@ -61,14 +73,28 @@ status: {podIP: 10.42.0.%d}
 	return c
 }
 
+// small is a text compressed by gzip, as large files of a cluster are.
+func small(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 // A figure for "sidecar" was once published with HBONE on in one of the two.
 func TestSettingThatNobodySet(t *testing.T) {
 	a := []effective.Configuration{trial(t, 1, false, "proxyv2:1.29"), trial(t, 2, false, "proxyv2:1.29")}
 	b := []effective.Configuration{trial(t, 3, true, "proxyv2:1.29"), trial(t, 4, true, "proxyv2:1.29")}
 	got, known := effective.Compare(a, b)
 	want := []effective.Difference{
-		{Files: []string{"pods"}, Path: "Pod echo.spec.containers[istio-proxy].env[ISTIO_META_ENABLE_HBONE].value", A: "false", B: "true", Values: 1},
-		{Files: []string{"mesh/sidecar/echo-0"}, Path: "configs[ClustersConfigDump].dynamic_active_clusters[connect_originate]", B: "present", Values: 3},
+		{Files: []string{"mesh/proxies/echo"}, Path: "configs[ClustersConfigDump].dynamic_active_clusters[connect_originate]", B: "present", Values: 3},
+		{Files: []string{"pods/echo"}, Path: "spec.containers[istio-proxy].env[ISTIO_META_ENABLE_HBONE].value", A: "false", B: "true", Values: 1},
 	}
 	if !known || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -82,6 +108,10 @@ func TestTrialsOfOneTreatmentAreTheSame(t *testing.T) {
 	}
 	if got, known := effective.Compare(all[:2], all[2:]); !known || len(got) > 0 {
 		t.Errorf("got %+v, %v", got, known)
+	}
+	// Of single trials, the nonce has no form that is known to be noise.
+	if got, known := effective.Compare(all[:1], all[1:2]); !known || len(got) != 1 || !strings.HasSuffix(got[0].Path, "nonce") {
+		t.Errorf("single trials: got %+v, %v", got, known)
 	}
 	other := []effective.Configuration{trial(t, 7, true, "proxyv2:1.30"), trial(t, 8, true, "proxyv2:1.30")}
 	if got, _ := effective.Compare(all, other); len(got) != 1 || got[0].A != "proxyv2:1.29" || got[0].B != "proxyv2:1.30" {
