@@ -5,11 +5,13 @@ import (
 	"context"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -114,6 +116,12 @@ result is a difference with an interval and a verdict.`,
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.SetVersionTemplate("tare {{.Version}}\n")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if !startsAgent(cmd) {
+			return nil
+		}
+		return companion.Install(cmd.Context(), "tare-agent", func(line string) { c.Notef("%s", line) })
+	}
 	root.SetFlagErrorFunc(flagError)
 	for _, newCommand := range commands {
 		cmd := newCommand(c)
@@ -121,6 +129,14 @@ result is a difference with an interval and a verdict.`,
 		root.AddCommand(cmd)
 	}
 	return root
+}
+
+// startsAgent reports whether a command starts tare-agent, or puts it into an image.
+func startsAgent(cmd *cobra.Command) bool {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return slices.Contains([]string{"run", "weigh", "ab", "load", "doctor", "image"}, cmd.Name())
 }
 
 // UsageArgs makes a wrong number of arguments a usage error.

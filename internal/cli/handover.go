@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
@@ -91,7 +92,8 @@ func (handOver) checkVersion(role string) error {
 	return nil
 }
 
-// find looks where the program's variable points, beside this program, and in PATH.
+// find looks where the program's variable points, beside this program, and in PATH, and builds it if `go install` built
+// this one.
 func (p program) find() (string, error) {
 	if path := os.Getenv(p.env); path != "" {
 		found, err := exec.LookPath(path)
@@ -100,12 +102,11 @@ func (p program) find() (string, error) {
 		}
 		return found, nil
 	}
-	if self, err := os.Executable(); err == nil {
-		if found, err := exec.LookPath(filepath.Join(filepath.Dir(self), p.name)); err == nil {
-			return found, nil
-		}
+	note := func(line string) { fmt.Fprintln(os.Stderr, "tare: "+line) }
+	if err := companion.Install(context.Background(), p.name, note); err != nil {
+		return "", err
 	}
-	found, err := exec.LookPath(p.name)
+	found, err := exec.LookPath(companion.Path(p.name))
 	if err != nil {
 		return "", hint.New(p.install, "this needs %s, which is neither beside tare nor in PATH", p.name)
 	}

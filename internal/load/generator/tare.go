@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -20,20 +20,9 @@ func Generators() []Generator {
 	return append([]Generator{Tare{Agent: AgentPath()}}, Others(GeneratorsDir())...)
 }
 
-// AgentPath returns the path of the tare-agent beside the running program, otherwise
-// of the one on PATH.
-func AgentPath() string {
-	const name = "tare-agent"
-	self, err := os.Executable()
-	if err != nil {
-		return name
-	}
-	beside := filepath.Join(filepath.Dir(self), name)
-	if _, err := os.Stat(beside); err != nil {
-		return name
-	}
-	return beside
-}
+// AgentPath returns the path of the tare-agent beside the running program, otherwise of the one on PATH, or of the one
+// that [companion.Install] builds.
+func AgentPath() string { return companion.Path("tare-agent") }
 
 // Tare is the built-in engine. It runs in its own process and does not share
 // threads with the harness.

@@ -1,0 +1,93 @@
+// Package companion finds tare's other programs: beside this one, in PATH, or built by the go command.
+package companion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// module is the path of tare's module.
+const module = "github.com/tare-mesh/tare"
+
+// Path returns the path of a program: beside this one, else in PATH, else the one that [Install] builds. Without any it
+// is the name.
+func Path(name string) string {
+	if self, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(self), name); executable(beside) {
+			return beside
+		}
+	}
+	if found, err := exec.LookPath(name); err == nil {
+		return found
+	}
+	if built, ok := place(name); ok {
+		return built
+	}
+	return name
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// version is that of the module, if `go install` built this program from it. A build in a work tree has no checksum.
+func version() (string, bool) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Path != module || info.Main.Sum == "" {
+		return "", false
+	}
+	return info.Main.Version, true
+}
+
+// place is where Install puts a program of this version.
+func place(name string) (string, bool) {
+	v, ok := version()
+	cache, err := os.UserCacheDir()
+	if !ok || err != nil {
+		return "", false
+	}
+	return filepath.Join(cache, "tare", "programs", v, name), true
+}
+
+// Install builds a program that [Path] does not find, if `go install` built this one: from the same version, once. note
+// receives a line before the build, which takes a minute.
+func Install(ctx context.Context, name string, note func(string)) error {
+	path, ok := place(name)
+	if !ok || Path(name) != path || executable(path) {
+		return nil
+	}
+	v, _ := version()
+	source := module + "/cmd/" + name + "@" + v
+	command, err := exec.LookPath("go")
+	if err != nil {
+		return hint.New("run `go install "+source+"`", "%s is neither beside tare nor in PATH, and the go command, which builds it, is not in PATH", name)
+	}
+	note("building " + name + " " + v + ", once: go install " + source)
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
+	}
+	temporary, err := os.MkdirTemp(dir, ".install-")
+	if err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
+	}
+	defer os.RemoveAll(temporary)
+	build := exec.CommandContext(ctx, command, "install", source)
+	build.Dir = temporary // no go.mod and no go.work is above the cache
+	build.Env = append(os.Environ(), "GOBIN="+temporary, "CGO_ENABLED=0", "GOOS=", "GOARCH=", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		return hint.New("run `go install "+source+"`", "build %s: %w\n%s", name, errors.Join(context.Cause(ctx), err), out)
+	}
+	if err := os.Rename(filepath.Join(temporary, name), path); err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
+	}
+	return nil
+}

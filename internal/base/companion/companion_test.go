@@ -1,0 +1,123 @@
+package companion_test
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// `go install …/cmd/tare@v…` alone is enough: the first command that needs tare-agent builds it from the same version.
+func TestGoInstallAlone(t *testing.T) {
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		t.Skip("it builds tare and tare-agent: make e2e-all runs it")
+	}
+	const module, version = "github.com/tare-mesh/tare", "v0.0.9"
+	dir := t.TempDir()
+	cached, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := filepath.Join(dir, "proxy", filepath.FromSlash(module), "@v")
+	if err := os.MkdirAll(proxy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, proxy, module, version)
+	gobin := filepath.Join(dir, "bin")
+	environment := append(os.Environ(),
+		"GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+filepath.Join(strings.TrimSpace(string(cached)), "cache", "download"),
+		"GOMODCACHE="+filepath.Join(dir, "modules"), "GOBIN="+gobin, "GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=none", "GOFLAGS=-modcacherw",
+		"CGO_ENABLED=0", "GOWORK=off", "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "GOCACHE="+goCache(t))
+	run := func(command string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(command, args...)
+		cmd.Dir, cmd.Env = dir, environment
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", command, strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	run("go", "install", module+"/cmd/tare@"+version)
+	tare := filepath.Join(gobin, "tare")
+	if out := run(tare, "--version"); out != "tare "+version+"\n" {
+		t.Errorf("version: %s", out)
+	}
+	if out := run(tare, "list", "meshes"); strings.Contains(out, "building") {
+		t.Errorf("a command without tare-agent built it:\n%s", out)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	defer server.Close()
+	load := []string{"load", server.URL, "--rate", "50", "--duration", "1s"}
+	if out := run(tare, load...); !strings.Contains(out, "building tare-agent "+version+", once: go install "+module+"/cmd/tare-agent@"+version) || !strings.Contains(out, "50") {
+		t.Errorf("the first load:\n%s", out)
+	}
+	if out := run(tare, load...); strings.Contains(out, "building") {
+		t.Errorf("the second load built it again:\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "cache", "tare", "programs", version, "tare-agent")); err != nil {
+		t.Error(err)
+	}
+}
+
+func goCache(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// publish writes a version of the module of this work tree, as a module proxy has it.
+func publish(t *testing.T, dir, module, version string) {
+	t.Helper()
+	const root = "../../.."
+	listed, err := exec.Command("git", "-C", root, "ls-files", "-co", "--exclude-standard", "--", "go.mod", "go.sum", "cmd", "internal").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, version+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z := zip.NewWriter(f)
+	for name := range strings.Lines(string(listed)) {
+		name = strings.TrimSuffix(name, "\n")
+		if strings.Contains(name, "/testdata/") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := z.Create(module + "@" + version + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		version + ".info": fmt.Sprintf(`{"Version":%q,"Time":"2026-01-01T00:00:00Z"}`, version), version + ".mod": string(mod), "list": version + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
