@@ -50,7 +50,7 @@ Sources:` + list,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "the results `directory` to make; it must be empty or absent")
-	f.BoolVar(&o.report, "report", false, "print the report instead of the name of the results directory")
+	f.BoolVar(&o.report, "report", false, "print the report instead of the name of the results directory, and write its page")
 	f.StringVar(&o.Mesh, "mesh", "", "level of the factor mesh for all files; default: the `name` of each file's directory")
 	f.DurationVar(&o.Warmup, "warmup", 60*time.Second, "cut from sampled figures after the load is first seen; negative: nothing")
 	f.DurationVar(&o.Tail, "tail", 30*time.Second, "cut from sampled figures before the load is last seen; negative: nothing")
@@ -88,14 +88,17 @@ func (c resultsImport) importResults(source string, paths []string, o importOpti
 	return importOutcome(study)
 }
 
-// showImport prints the name of the results directory or, with --report, its report.
+// showImport prints the name of the results directory or, with --report, its report, which also becomes a page.
 func (c resultsImport) showImport(o importOptions) error {
 	if !o.report {
 		fmt.Fprintln(c.Out, o.out)
 		return nil
 	}
 	fmt.Fprintf(c.Err, "tare: results in %s\n", o.out)
-	return writeReport(c.Out, o.out, defaultReport())
+	if err := writeReport(c.Out, o.out, defaultReport()); err != nil {
+		return err
+	}
+	return c.page(o.out, defaultReport())
 }
 
 // listImport lists imported, skipped and unusable runs.

@@ -257,6 +257,9 @@ func TestImportReports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if _, err := os.Stat(filepath.Join(out, pageFile)); err != nil || !strings.Contains(stderr.String(), pageFile) {
+				t.Errorf("no page: %v\n%s", err, stderr.String())
+			}
 			if stdout.String() != want {
 				t.Errorf("it printed\n%s\nand tare report prints\n%s", stdout.String(), want)
 			}

@@ -4,6 +4,7 @@
 // tareFigures(Plot, content) is a list of figures:
 //   id, title, caption
 //   columns, rows   the data: a row of numbers and texts for each mark; for the table and the CSV
+//   tables          further data of the same kind: [{id, title, columns, rows}]
 //   options         choices of the reader, such as a metric: [{name, label, values: [{value, label}], value}]
 //   panels          [{title, plot(width): options of Plot.plot}]
 // with figure(id, choices) to make one again with other choices.
@@ -281,7 +282,7 @@ globalThis.tareFigures = function (Plot, content) {
       caption: "One mark a trial. Lines on the left join the trials of a block, lines on the right those of a treatment. A cross is a trial that is not valid and in no mean.",
       columns: ["trial", "order", "block", "treatment", "valid", "metric", "unit", "value", "deviation %"],
       rows: data.map((d) => [d.id, d.ordinal, d.block, name(d.treatment), d.valid ? "yes" : "no", m.title, m.unit, d.value, d.deviation]),
-      options: [choice, ...(sliced?.options ?? [])], panels,
+      options: [choice, ...(sliced?.options ?? [])], panels, tables: sliced ? [sliced.table] : [],
     };
   }
 
@@ -330,7 +331,7 @@ globalThis.tareFigures = function (Plot, content) {
     return panels.length ? {
       id: "latency", title: "How long a request takes: percentiles",
       caption: `Means over trials with ${report.confidence * 100} % bands. Solid: response time, from the intended start. Dashed: service time, from the send. Hollow: too few requests for the percentile, or the A/A pair.`,
-      columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels, options: heat?.options,
+      columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels, options: heat?.options, tables: heat ? [heat.table] : [],
     } : null;
   }
 

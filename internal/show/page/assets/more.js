@@ -16,6 +16,7 @@ globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, co
     const data = series.flatMap((s) => s.us.map((us, i) => ({ treatment: s.treatment, slice: i + 1, us, tip: `${name(s.treatment)}, slice ${i + 1}\n${amount(us)} µs per request` })).filter((d) => known(d.us)));
     if (!data.length) return null;
     return {
+      table: { id: "slices", title: `CPU per request in each slice of block ${block}`, columns: ["treatment", "slice", "µs per request"], rows: data.map((d) => [name(d.treatment), d.slice, d.us]) },
       options: [{ name: "block", label: "Slices of block", value: String(block), values: blocks.map((b) => ({ value: String(b), label: String(b) })) }],
       panel: {
         title: `CPU per request in each slice of block ${block} (µs)`, legend: legendOf(series.map((s) => s.treatment)),
@@ -41,6 +42,7 @@ globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, co
     const cells = of.cells.map(([second, bin, n]) => ({ x1: second, x2: second + 1, y1: of.from * 10 ** (bin / of.perDecade), y2: of.from * 10 ** ((bin + 1) / of.perDecade), n, share: Math.log(1 + n) / Math.log(1 + most) }));
     for (const c of cells) c.tip = `second ${c.x1}\n${amount(c.y1)} to ${amount(c.y2)} ms: ${amount(c.n)} answers`;
     return {
+      table: { id: "times", title: `Response times of ${of.trial} over seconds`, columns: ["second", "from ms", "to ms", "answers"], rows: cells.map((c) => [c.x1, c.y1, c.y2, c.n]) },
       options: [{ name: "trial", label: "Times of trial", value: of.trial, values: all.map((h) => ({ value: h.trial, label: h.trial })) }],
       panel: {
         title: `response times of ${of.trial} (ms, over seconds)`, about: `answers by second and response time; the darker, the more, up to ${amount(most)}`,

@@ -58,7 +58,10 @@
       };
       image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svgText(svg));
     },
-    CSV: (figure) => save(fileName(figure, "csv"), new Blob([csv(figure)], { type: "text/csv" })),
+    CSV: (figure) => {
+      save(fileName(figure, "csv"), new Blob([csv(figure)], { type: "text/csv" }));
+      for (const t of figure.tables ?? []) save(fileName({ id: `${figure.id}-${t.id}` }, "csv"), new Blob([csv(t)], { type: "text/csv" }));
+    },
   };
 
   const most = 1000; // rows of a table; the CSV has all
@@ -82,7 +85,7 @@
     const panels = h("div", { class: "panels", "data-count": String(figure.panels.length) });
     const table = h("div");
     const data = h("details", { class: "data", ontoggle: () => data.open && fill() }, h("summary", {}, "Data as a table"), table);
-    const fill = () => table.replaceChildren(...tableOf(figure));
+    const fill = () => table.replaceChildren(...[figure, ...(figure.tables ?? [])].flatMap(tableOf));
     function draw() {
       drawn = panels.clientWidth;
       const style = getComputedStyle(panels), columns = style.gridTemplateColumns.split(" ").length || 1;

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { readFileSync } from "node:fs";
 
 const [packages, chromium, ...files] = process.argv.slice(2);
-const some = (s) => s[0] === "light" ? s[1] === 360 : s[1] === 1600; // settings of the files after the first
+// The first file is opened in all settings, the others by turns on a light phone and on a dark wide screen.
+const some = (nth) => (s) => (nth % 2 ? s[0] === "light" && s[1] === 360 : s[0] === "dark" && s[1] === 1600);
 const load = createRequire(join(packages, "node_modules", "from"));
 const axe = load("axe-core").source;
 const browser = await load("playwright-core").chromium.launch({ executablePath: chromium, args: ["--no-sandbox"] });
@@ -43,7 +44,7 @@ function marks() {
 
 const out = [];
 const settings = [["light", 360], ["light", 1600], ["dark", 360], ["dark", 1600]];
-for (const file of files) for (const [colorScheme, width] of file === files[0] ? settings : settings.filter(some)) {
+for (const file of files) for (const [colorScheme, width] of file === files[0] ? settings : settings.filter(some(files.indexOf(file)))) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, acceptDownloads: true });
   context.setDefaultTimeout(180_000); // on a busy machine
   const page = await context.newPage(), found = { file, colorScheme, width, errors: [], requests: [] };
@@ -57,8 +58,9 @@ for (const file of files) for (const [colorScheme, width] of file === files[0] ?
   Object.assign(found, await page.evaluate(() => ({
     owned: window.owned ?? null, text: document.body.innerText, overflow: document.documentElement.scrollWidth - innerWidth,
     background: getComputedStyle(document.documentElement).backgroundColor,
-    tables: Object.fromEntries([...document.querySelectorAll(".figure")].map((f) => [f.id, [...f.querySelectorAll("tbody tr")].map((tr) => [...tr.children].map((c) => (c.dataset.value !== undefined ? Number(c.dataset.value) : c.textContent)))])),
+    tables: Object.fromEntries([...document.querySelectorAll(".figure")].map((f) => [f.id, [...f.querySelector("tbody").rows].map((tr) => [...tr.children].map((c) => (c.dataset.value !== undefined ? Number(c.dataset.value) : c.textContent)))])),
   })));
+  found.further = await page.evaluate(() => Object.fromEntries([...document.querySelectorAll(".figure")].map((f) => [f.id, [...f.querySelectorAll("table")].slice(1).map((t) => t.tBodies[0].rows.length)])));
   found.marks = await page.evaluate(marks);
   await page.evaluate(axe);
   found.axe = await page.evaluate(async () => (await axe.run()).violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")}`));
