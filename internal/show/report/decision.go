@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
 )
 
 // decisionSection is the outcome of the gates that end a run.
@@ -30,15 +31,17 @@ func decisionLines(d analysis.Decision) []string {
 	lines := []string{fmt.Sprintf("Gate %s: %s.", d.Gate, strings.ToUpper(string(d.Outcome)))}
 	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
 	if d.A != nil && d.B != nil {
-		change += fmt.Sprintf("%s%s instead of %s%s", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
+		change += fmt.Sprintf("%s%s instead of %s%s, ", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
 	}
 	if d.Change != nil {
-		change += ", " + ChangeWords(d)
+		change += ChangeWords(d) + ", "
 	}
-	lines = append(lines, change+fmt.Sprintf(", after %d of at most %d pairs%s.", d.Pairs, d.Max, map[bool]string{true: ", the last look"}[d.Last]))
+	lines = append(lines, change+fmt.Sprintf("after %d of at most %d pairs%s.", d.Pairs, d.Max, map[bool]string{true: ", the last look"}[d.Last]))
 	switch {
 	case d.Why != "":
 		lines = append(lines, d.Why+".")
+	case d.Pairs < experiment.DecideFrom():
+		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
 	case d.Outcome == analysis.Undecided && d.MorePairs > 0:
 		lines = append(lines, fmt.Sprintf("It would need about %.0f more minutes (%d pairs).", math.Ceil(d.Minutes), d.MorePairs))
 	case d.Outcome == analysis.Undecided:

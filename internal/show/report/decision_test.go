@@ -78,6 +78,29 @@ func TestDecisionFormats(t *testing.T) {
 	}
 }
 
+// Without pairs there are no figures, and no advice that needs them.
+func TestDecisionWithoutPairs(t *testing.T) {
+	r := gated(t, 0, 3)
+	f, _ := report.Lookup("decision", report.Options{})
+	for _, c := range []struct {
+		pairs int
+		want  string
+	}{{3, ", after 3 of at most 3 pairs"}, {0, "envoy-b against envoy-a: after 0 of at most 3 pairs"}} {
+		pairs, want := c.pairs, c.want
+		if d := &r.Decisions[0]; pairs == 0 {
+			d.A, d.B, d.Change, d.Control, d.Pairs = nil, nil, nil, nil, 0
+		}
+		var b bytes.Buffer
+		if err := f.Write(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		got := b.String()
+		if !strings.Contains(got, want) || !strings.Contains(got, "A gate is decided from 4 pairs on.") || strings.Contains(got, "close to the limit") {
+			t.Errorf("%d pairs:\n%s", pairs, got)
+		}
+	}
+}
+
 // The comment has the outcome first and the report folded. A field that only B has is no list of its own.
 func TestCommentFormat(t *testing.T) {
 	r := gated(t, 0.1, 8)
