@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// planted is a text that is a script wherever it is not escaped.
+const planted = `</script><img src=x onerror="owned=1">`
+
+// Chromium shows the list and a run under way without an error, a request elsewhere or a violation of axe-core, on a
+// phone and on a wide screen. Texts of others are texts.
+func TestInBrowser(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	packages := filepath.Join(cache, "tare", "page")
+	chromium, wrong := exec.LookPath(cmp.Or(os.Getenv("TARE_CHROMIUM"), "chromium"))
+	if _, err := os.Stat(filepath.Join(packages, "complete")); err != nil || wrong != nil || testing.Short() {
+		t.Skip("needs tools/page/install.sh, and some seconds")
+	}
+	runs := t.TempDir()
+	p := &plan.Plan{Schema: result.PlanSchema, Experiment: "small", Blocks: 1, TrialTime: time.Second, Treatments: []plan.Treatment{{ID: "none"}},
+		Trials: []plan.Trial{{ID: "1-none-b1", Ordinal: 1, Block: 1, Treatment: "none"}}}
+	d, err := result.Create(filepath.Join(runs, "now"), []byte("kind: Experiment\n"), p, result.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	td, err := d.Trial(p.Trials[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-time.Minute)
+	progress := func(rate float64) result.Event {
+		return result.Event{Time: at, Kind: result.KindProgress, Progress: &result.Progress{AskedRate: 100, Rate: rate, P50MS: 1, P99MS: 2}}
+	}
+	var errs []error
+	for _, e := range []result.Event{{Time: at, Kind: result.KindTrial}, {Time: at, Kind: result.KindPhase, Phase: "measure"}, progress(98), progress(77), {Time: at, Kind: result.KindLog, Message: planted}} {
+		errs = append(errs, td.Event(e))
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	const token = "0123456789abcdef"
+	_, base := serving(t, Config{Dirs: []string{runs}, Token: token})
+	browser := exec.CommandContext(t.Context(), "node", "testdata/browser.mjs", packages, chromium, base, token, "/", "/live/now")
+	browser.Stderr = os.Stderr
+	out, err := browser.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Path, ColorScheme              string
+		Cookies, Errors, Requests, Axe []string
+		Owned                          any
+		Text                           string
+		Overflow, PDF                  int
+	}
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 4 {
+		t.Fatalf("%d pages, %v:\n%.500s", len(all), err, out)
+	}
+	for _, f := range all {
+		if found := slices.Concat(f.Errors, f.Requests, f.Axe); len(found) > 0 || f.Owned != nil || f.Overflow > 0 || f.PDF < 5000 {
+			t.Errorf("%s %s: %q, script ran: %v, %d px too wide, printed: %d bytes", f.Path, f.ColorScheme, found, f.Owned, f.Overflow, f.PDF)
+		}
+		if len(f.Cookies) != 1 || strings.Contains(f.Cookies[0], token) {
+			t.Errorf("cookies %q", f.Cookies)
+		}
+		if f.Path == "/live/now" && (!strings.Contains(f.Text, planted) || !strings.Contains(f.Text, "77") || !strings.Contains(f.Text, "measure")) {
+			t.Errorf("the run under way:\n%s", f.Text)
+		}
+	}
+}
