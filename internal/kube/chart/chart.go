@@ -229,6 +229,9 @@ func registryClient(reference string) (*registry.Client, error) {
 // load finds a chart, downloads it if necessary, and reads it.
 func (h *Helm) load(ctx context.Context, s Source) (*v2.Chart, error) {
 	path, err := h.locate(ctx, s)
+	if err != nil && s.Repo != "" && hint.Of(err) == "" {
+		err = hint.Wrap(err, "without access to the repository, give charts on this machine: meshes.NAME.charts in the file, or --charts")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find chart %s: %w", s, err)
 	}

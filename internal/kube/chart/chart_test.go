@@ -140,6 +140,7 @@ func TestRenderErrors(t *testing.T) {
 		{"no such path", "no such file", "oci://", chart.Release{Source: chart.Source{Chart: "/nonexistent/chart"}}},
 		{"no chart", "Chart.yaml", "", chart.Release{Source: chart.Source{Chart: t.TempDir()}}},
 		{"another version", "it is version 1.2.3", "", chart.Release{Source: chart.Source{Chart: source(t), Version: "9.9.9"}}},
+		{"no repository", "127.0.0.1:1", "give charts on this machine", chart.Release{Source: chart.Source{Chart: "weigh", Repo: "http://127.0.0.1:1/charts"}}},
 		{"not in the repository", "nosuch", "", chart.Release{Source: chart.Source{Chart: "nosuch", Repo: repository(t)}}},
 		{"an invalid template", "nosuch", "", chart.Release{Source: chart.Source{Chart: broken}}},
 		{"a value of the wrong type", "grams", "correct the values", chart.Release{Source: chart.Source{Chart: source(t)}, Values: map[string]any{"grams": "heavy"}}},
