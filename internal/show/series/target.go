@@ -54,7 +54,7 @@ func ParseTarget(address string, protocol Protocol) (*Target, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, hint.New("write it as http://127.0.0.1:9090/api/v1/write", "the URL has to begin with http:// or https:// and a host")
 	case u.User != nil:
-		return nil, hint.New(withSecret, "the URL has a password, which other users of this machine can read")
+		return nil, hint.New(byHeader, "the URL has a password, which other users of this machine can read")
 	}
 	t := &Target{URL: u, Protocol: protocol}
 	for _, e := range endings {
@@ -78,8 +78,8 @@ func (t *Target) String() string {
 	return u.String()
 }
 
-// withSecret is the hint of requests that need a password or a token.
-const withSecret = `add --push-header "Authorization: Bearer ${env:TOKEN}"`
+// byHeader is the hint of requests that need authorization.
+const byHeader = `add --push-header "Authorization: Bearer ${env:TOKEN}"`
 
 // cures are for answers that databases give.
 var cures = []struct {
@@ -88,7 +88,7 @@ var cures = []struct {
 }{
 	{[]string{"out of bounds", "too old", "out of order", "out-of-order"}, "the run is older than the database accepts, or was pushed before: set out_of_order_time_window (Prometheus: storage.tsdb)"},
 	{[]string{"duplicate sample"}, "the run was pushed before with other figures, such as by an older tare: delete its series first"},
-	{[]string{"401 Unauthorized", "403 Forbidden"}, withSecret},
+	{[]string{"401 Unauthorized", "403 Forbidden"}, byHeader},
 	{[]string{"404 Not Found", "405 Method Not Allowed"}, "check the path; Prometheus needs --web.enable-remote-write-receiver or --web.enable-otlp-receiver"},
 	{[]string{"415 Unsupported Media Type"}, "check the protocol: --push-protocol"},
 	{[]string{"301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"}, "redirects are not followed: write the final URL"},

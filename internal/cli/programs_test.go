@@ -1,3 +1,0 @@
-package cli
-
-const modulePath = "github.com/tare-mesh/tare/"
