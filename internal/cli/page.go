@@ -70,7 +70,7 @@ func (c *CommandLine) reportRuns(dirs []string, o reportOptions) error {
 
 // planOf makes the plan of an experiment file whose meshes are all built in.
 func planOf(file string) (*plan.Plan, error) {
-	s, err := New(console.Console{}, nil).Read(file, ExperimentOptions{})
+	s, err := New(console.Console{}, nil).Read(file, ExperimentOptions{recorded: true})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +70,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 					if err != nil {
 						return err
 					}
+					s.learnt = s.learn("runs")
 					refresh := c.catalog.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
 					if short := runner.ShortMeasure(s.Experiment.Phases, refresh); short != "" {
 						c.Notef("%s", short)
@@ -117,12 +117,9 @@ func writePlanText(w io.Writer, s *Study) error {
 	if words := s.orderWords(); words != "" {
 		fmt.Fprintf(&b, "%s\n", words)
 	}
-	fmt.Fprintf(&b, "about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
+	b.WriteString(s.timeWords())
 	for _, line := range searchLines(p) {
 		fmt.Fprintln(&b, line)
-	}
-	if n := p.MeshChanges; n > 0 {
-		fmt.Fprintf(&b, "%v of it for meshes, which are put in or taken out %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
 	}
 	if few := analysis.TooFewBlocks(p, s.Experiment.Confidence); few != nil {
 		of := "any interval"

@@ -140,6 +140,7 @@ func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) 
 		return err
 	}
 	dir := on.dir
+	study.learnt = study.learn(filepath.Dir(dir.Path()))
 	if study.Drawn && o.resume == "" {
 		fmt.Fprintf(c.Err, "%s\n", study.seedWords())
 	}
@@ -315,6 +316,7 @@ func (c *CommandLine) carryOut(ctx context.Context, s *Study, on *begun, o runOp
 		Meter:      on.Meter,
 		Timing:     on.Timing,
 		Dir:        on.dir,
+		TrialTime:  s.expected() / time.Duration(max(1, len(s.Plan.Trials))),
 		Stop:       stopRule(on.dir, s.Experiment, on.notices.Post),
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,

@@ -26,7 +26,11 @@ func (c *CommandLine) objects(x *experiment.Experiment) (*manifest.Set, error) {
 		}
 		ctx, cancel := context.WithTimeout(cmp.Or(c.kill, context.Background()), copyWithin)
 		defer cancel()
-		return c.kubernetes.Copy(ctx, x.Platform, ns)
+		set, err := c.kubernetes.Copy(ctx, x.Platform, ns)
+		if err == nil && x.Application.InPlace {
+			set.InPlace()
+		}
+		return set, err
 	}
 	return manifest.Read(x.Application.Manifests...)
 }
@@ -48,11 +52,13 @@ func (s *Study) sourceText() string {
 		fmt.Fprintf(tw, "  %s\tport %d\t%s\t%s\n", service.Name, service.Port, protocol, load)
 	}
 	_ = tw.Flush()
-	if t, err := s.Experiment.Topology(); err == nil && t.CallsUnknown() {
-		b.WriteString("calls between services are not declared: trials under a mesh of sidecars print those that they see\n")
+	b.WriteString(s.callText())
+	heading := "differences of trials:\n"
+	if a.InPlace {
+		heading = "measured in place: it is enrolled, restarted, and put back in each trial\n"
 	}
-	if len(a.Objects.Notes) > 0 {
-		b.WriteString("differences of trials:\n")
+	if len(a.Objects.Notes) > 0 || a.InPlace {
+		b.WriteString(heading)
 	}
 	for _, n := range a.Objects.Notes {
 		fmt.Fprintf(&b, "  %s\n", n)
@@ -61,6 +67,31 @@ func (s *Study) sourceText() string {
 		}
 	}
 	return printable.Text(b.String())
+}
+
+// callText is the calls between services: those of the file, or those that the configuration of the pods shows.
+func (s *Study) callText() string {
+	a := s.Experiment.Application
+	var calls []string
+	for _, service := range a.Services {
+		for _, c := range service.Calls {
+			calls = append(calls, service.Name+" -> "+c.Service)
+		}
+	}
+	if len(calls) > 0 {
+		return "calls: " + strings.Join(calls, ", ") + "\n"
+	}
+	if len(a.Services) < 2 {
+		return ""
+	}
+	for _, c := range a.Objects.Calls {
+		calls = append(calls, c.From+" -> "+c.To)
+	}
+	const seen = "trials under a mesh of sidecars print the calls that they see\n"
+	if len(calls) == 0 {
+		return "no addresses of services in the configuration of pods: " + seen
+	}
+	return "calls, by addresses in the configuration of pods: " + strings.Join(calls, ", ") + "\n  " + seen
 }
 
 // checkSource refuses an application whose pods cannot start.

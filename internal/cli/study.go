@@ -27,7 +27,9 @@ type ExperimentOptions struct {
 	Set    []string // key=value
 	Meshes []string // files of mesh definitions
 
-	draw func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed and the default order
+	// recorded: the file is that of results. The objects of its application are not read again: they may have changed.
+	recorded bool
+	draw     func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed and the default order
 }
 
 // drawSeed is a fresh seed, short enough to be typed.
@@ -48,6 +50,7 @@ type Study struct {
 	Drawn      bool                       // the file has no seed
 
 	changed        []mesh.Definition // variants, and meshes with settings of the file
+	learnt         *learnt           // times by earlier trials; nil: those of the plan
 	notInterleaved string            // why the default order is not interleaved; "": it is, or the file has an order
 }
 
@@ -96,7 +99,9 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 		s.Drawn = true
 		return draw()
 	}
-	known.Objects = c.objects
+	if !o.recorded {
+		known.Objects = c.objects
+	}
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
 		return nil, console.InvalidFile(err)

@@ -32,7 +32,12 @@ type weighOptions struct {
 	entry       string // its Service that receives the load
 	kubeconfig  string
 	context     string
-	inPlace     bool
+	inPlace     bool // enrol the namespace itself
+	yes         bool
+	version     string // of the mesh
+	charts      string
+	options     []string
+	image       string
 	path        string
 	ready       string
 	protocol    string
@@ -59,6 +64,8 @@ runs has --url instead.
 
 An application on a Kubernetes cluster has --namespace, or --manifests, and --entry
 instead. It is copied into namespaces of tare's own, and the original is only read.
+With --in-place no copy is made: each trial labels the namespace for its mesh, restarts
+the workloads, and puts all back. ` + "`tare cleanup`" + ` does so after a killed run.
 
 weigh finds a rate that all treatments can serve, and keeps the experiment file.
 ` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
@@ -69,7 +76,8 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
   tare weigh --rate 500 --time 3m -- ./server {port}
-  tare weigh --namespace shop --entry web --mesh istio         # on a cluster`,
+  tare weigh --namespace shop --entry web --mesh istio         # on a cluster
+  tare weigh --namespace shop --entry web --in-place           # without a copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.onCluster() && !cmd.Flags().Changed("mesh") {
 				o.meshes = []string{"istio"}
@@ -92,7 +100,12 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.StringVar(&o.entry, "entry", "", "`Service` that receives the load, with --namespace or --manifests")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to read, with --namespace or --manifests")
 	f.StringVar(&o.context, "context", "", "context in it")
-	f.BoolVar(&o.inPlace, "in-place", false, "enrol the namespace itself (not supported)")
+	f.BoolVar(&o.inPlace, "in-place", false, "with --namespace: measure where it runs. Each trial enrols and restarts the application, and puts it back")
+	f.BoolVarP(&o.yes, "yes", "y", false, "with --in-place: do not ask for confirmation")
+	f.StringVar(&o.version, "mesh-version", "", "`version` of the meshes' charts, on a cluster")
+	f.StringVar(&o.charts, "charts", "", "`directory` with the meshes' charts, on a cluster, in place of downloads")
+	f.StringArrayVar(&o.options, "option", nil, "option of the meshes as `name=value`, on a cluster; may be repeated")
+	f.StringVar(&o.image, "image", "", "`image` of tare-agent, on a cluster (default: the image of this version)")
 	f.StringVar(&o.path, "path", "", "`path` of the requests, or the gRPC method (default /, and the gRPC health check)")
 	f.StringVar(&o.ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
 	f.StringVar(&o.protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2 or grpc")
@@ -111,17 +124,18 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 // weighFile is the experiment file of tare weigh: the fields of [experiment.Experiment] that a person
 // would write.
 type weighFile struct {
-	APIVersion  string              `yaml:"apiVersion"`
-	Kind        string              `yaml:"kind"`
-	Metadata    experiment.Metadata `yaml:"metadata"`
-	Platform    weighPlatform       `yaml:"platform,omitempty"`
-	Application weighApplication    `yaml:"application"`
-	Factors     weighFactors        `yaml:"factors"`
-	Order       string              `yaml:"order,omitempty"`
-	Slices      *experiment.Slices  `yaml:"slices,omitempty"`
-	Blocks      int                 `yaml:"blocks"`
-	Control     bool                `yaml:"control"`
-	Phases      weighPhases         `yaml:"phases"`
+	APIVersion  string               `yaml:"apiVersion"`
+	Kind        string               `yaml:"kind"`
+	Metadata    experiment.Metadata  `yaml:"metadata"`
+	Platform    weighPlatform        `yaml:"platform,omitempty"`
+	Application weighApplication     `yaml:"application"`
+	Meshes      map[string]weighMesh `yaml:"meshes,omitempty"`
+	Factors     weighFactors         `yaml:"factors"`
+	Order       string               `yaml:"order,omitempty"`
+	Slices      *experiment.Slices   `yaml:"slices,omitempty"`
+	Blocks      int                  `yaml:"blocks"`
+	Control     bool                 `yaml:"control"`
+	Phases      weighPhases          `yaml:"phases"`
 
 	definitions []string // files of meshes
 }
@@ -131,12 +145,21 @@ type weighPlatform struct {
 	Kind       string `yaml:"kind,omitempty"`
 	Kubeconfig string `yaml:"kubeconfig,omitempty"`
 	Context    string `yaml:"context,omitempty"`
+	Image      string `yaml:"image,omitempty"`
+}
+
+// weighMesh is the choice of a mesh's charts.
+type weighMesh struct {
+	Version string            `yaml:"version,omitempty"`
+	Charts  string            `yaml:"charts,omitempty"`
+	Options map[string]string `yaml:"options,omitempty"`
 }
 
 type weighApplication struct {
 	app.Own   `yaml:",inline"`
 	Manifests []string `yaml:"manifests,omitempty"`
 	Namespace string   `yaml:"namespace,omitempty"`
+	InPlace   bool     `yaml:"inPlace,omitempty"`
 	Entry     string   `yaml:"entry,omitempty"`
 }
 
@@ -171,8 +194,8 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 		return o.fileOnCluster(args)
 	}
 	switch {
-	case o.entry != "" || o.kubeconfig != "" || o.context != "" || o.inPlace:
-		return nil, console.Usage(errors.New("--entry, --kubeconfig, --context and --in-place apply to a cluster"), "add --namespace NAME or --manifests DIR")
+	case o.entry != "" || o.kubeconfig != "" || o.context != "" || o.inPlace || o.yes || o.version != "" || o.charts != "" || len(o.options) > 0 || o.image != "":
+		return nil, console.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
 	case len(args) == 0 && o.url == "":
 		return nil, console.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
 	case len(args) > 0 && o.url != "":

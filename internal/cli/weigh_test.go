@@ -131,7 +131,7 @@ func TestWeighOnACluster(t *testing.T) {
 		}
 	}
 	for _, o := range []weighOptions{
-		{namespace: "shop", inPlace: true}, {namespace: "shop", url: "http://127.0.0.1:1"}, {namespace: "shop", manifests: []string{"a"}}, {namespace: "shop", ready: "/x"},
+		{namespace: "shop", yes: true}, {manifests: []string{"a"}, inPlace: true}, {namespace: "shop", options: []string{"envoy"}}, {namespace: "shop", url: "http://127.0.0.1:1"}, {namespace: "shop", manifests: []string{"a"}}, {namespace: "shop", ready: "/x"},
 		{namespace: "shop", rate: -1}, {namespace: "shop", meshes: []string{"none"}}, {entry: "web", url: "http://127.0.0.1:1"}, {inPlace: true},
 	} {
 		if _, err := o.file(nil); err == nil || hint.Of(err) == "" {

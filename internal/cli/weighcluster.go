@@ -29,9 +29,10 @@ func (o weighOptions) onCluster() bool { return o.namespace != "" || len(o.manif
 // fileOnCluster is the experiment of an application on a cluster.
 func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
 	switch {
-	case o.inPlace:
-		return nil, console.Usage(fmt.Errorf("--in-place: %w: tare does not restart an application that others use", errors.ErrUnsupported),
-			"leave it out: the application is copied into namespaces of tare's own")
+	case o.inPlace && o.namespace == "":
+		return nil, console.Usage(errors.New("--in-place without --namespace"), "name the namespace where the application runs")
+	case o.yes && !o.inPlace:
+		return nil, console.Usage(errors.New("--yes without --in-place"), "only --in-place asks for confirmation")
 	case len(args) > 0 || o.url != "":
 		return nil, console.Usage(errors.New("both a program and an application on a cluster"), "remove one of the two")
 	case o.namespace != "" && len(o.manifests) > 0:
@@ -44,8 +45,8 @@ func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
 		return nil, console.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
 	}
 	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: minWeighBlocks, Control: true,
-		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.kubeconfig, Context: o.context},
-		Application: weighApplication{Namespace: o.namespace, Entry: o.entry},
+		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.kubeconfig, Context: o.context, Image: o.image},
+		Application: weighApplication{Namespace: o.namespace, InPlace: o.inPlace, Entry: o.entry},
 		Phases:      weighPhases{experiment.Duration(weighClusterWarmup), experiment.Duration(weighClusterMeasure), experiment.Duration(weighDrain)},
 		Factors:     weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.rate, weighClusterRate)}, Connections: []int{o.connections}}}
 	for _, path := range o.manifests {
@@ -62,9 +63,44 @@ func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
 		w.Factors.Route = []string{o.path}
 	}
 	w.addMeshes(o.meshes)
+	if err := w.choose(o); err != nil {
+		return nil, err
+	}
 	name := cmp.Or(o.namespace, o.entry, "manifests")
 	w.Metadata.Name = label("weigh-" + name)
 	return w, nil
+}
+
+// choose sets the charts of the meshes.
+func (w *weighFile) choose(o weighOptions) error {
+	m := weighMesh{Version: o.version}
+	if o.charts != "" {
+		abs, err := filepath.Abs(o.charts)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", o.charts, err)
+		}
+		m.Charts = abs
+	}
+	for _, text := range o.options {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return console.Usage(fmt.Errorf("--option %s is not name=value", text), "`tare list meshes` prints the options of each mesh")
+		}
+		if m.Options == nil {
+			m.Options = map[string]string{}
+		}
+		m.Options[name] = value
+	}
+	if m.Version == "" && m.Charts == "" && m.Options == nil {
+		return nil
+	}
+	w.Meshes = map[string]weighMesh{}
+	for _, name := range w.Factors.Mesh {
+		if name != "none" {
+			w.Meshes[name] = m
+		}
+	}
+	return nil
 }
 
 // weighCopy writes the experiment file of an application on a cluster, runs it and prints the answer.
@@ -78,11 +114,21 @@ func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) er
 	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
+	if err := study.checkSource(); err != nil {
+		return err
+	}
+	if o.inPlace {
+		fmt.Fprint(c.Err, study.sourceText())
+		if err := c.Confirm(fmt.Sprintf("restart the workloads of namespace %s, several times", o.namespace), o.yes); err != nil {
+			return err
+		}
+	}
 	w.Blocks = min(maxWeighBlocks, max(minWeighBlocks, int(o.time/study.Plan.TrialTime)/len(study.Plan.Treatments)))
 	if study, err = c.keepFile(w, path); err != nil {
 		return err
 	}
-	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), study.Plan.Expected.Round(time.Minute))
+	study.learnt = study.learn(filepath.Dir(out))
+	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), study.expected().Round(time.Minute))
 	err = c.run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer})
 	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
 	return err

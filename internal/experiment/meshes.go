@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (v meshRules) options() {
 			return
 		}
 		if err := d.On(platform); err != nil {
-			v.report(path, hint.Of(err), "%v", err)
+			v.report(path, hint.Of(err)+v.available(platform), "%v", err)
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(v.e.Meshes)) {
@@ -84,6 +85,20 @@ func (v meshRules) options() {
 			v.clusterOptions(path, o, d.Kubernetes, name)
 		}
 	}
+}
+
+// available names the known meshes of a platform, as the end of a hint; "": there are none.
+func (v meshRules) available(platform string) string {
+	var names []string
+	for _, name := range v.known.Meshes {
+		if d, ok := v.definition(name); ok && d.On(platform) == nil && (d.Local != nil || d.Kubernetes != nil) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; meshes of platform %s: %s", platform, strings.Join(names, ", "))
 }
 
 // names checks the name of a mesh, or of a variant and of the mesh it comes from.

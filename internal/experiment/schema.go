@@ -257,6 +257,7 @@ func describe(known Known) []description {
 		{"application.chart.port", "Port of the entry's Service.", 80, between(1, 65535)},
 		{"application.manifests", "Files and directories of Kubernetes objects that run the application, on a cluster. Services, ports and protocols are found; name the entry.", nil, levelList},
 		{"application.namespace", "Namespace of a running application, on a cluster. It is copied into each trial's namespace, and only read.", nil, label},
+		{"application.inPlace", "Measures the application of the namespace where it runs: each trial enrols and restarts it, and puts it back.", false, nil},
 	}, describeServices(known), describeMeshes(), []description{
 		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
 	}, factorDescriptions("factors."), describeLoad(known), []description{

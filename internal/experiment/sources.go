@@ -87,6 +87,7 @@ func (v applicationRules) source() {
 	case a.Namespace != "" && !app.IsLabel(a.Namespace):
 		v.report(at, "", "%q is not the name of a namespace", clip(a.Namespace))
 	}
+	v.inPlace()
 	if slices.Contains(a.Manifests, "") {
 		v.report(at, "name a file or a directory", "a path is empty")
 	}
@@ -96,6 +97,20 @@ func (v applicationRules) source() {
 		}
 	}
 	v.entryOfSource()
+}
+
+// inPlace checks what an application that others use must not suffer, and tare could not put back.
+func (v applicationRules) inPlace() {
+	const at = "application.inPlace"
+	switch {
+	case !v.e.Application.InPlace:
+	case v.e.Application.Namespace == "":
+		v.report(at, "write namespace: NAME", "only an application that runs in a namespace can be measured in place")
+	case v.e.Outside() || v.e.Gateway():
+		v.report(at, "remove load.from and load.entry", "a load from outside needs other Services and routes than those of the application")
+	case len(v.e.Faults) > 0:
+		v.report(at, "remove the faults, or inPlace", "faults would hit an application that others use")
+	}
 }
 
 // entryOfSource checks that the load has a Service to go to.

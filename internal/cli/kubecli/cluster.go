@@ -218,6 +218,9 @@ func leftoverLines(all []leftover.Run) string {
 		for _, o := range l.Objects {
 			fmt.Fprintf(&b, "    %s\n", o)
 		}
+		for _, namespace := range l.InPlace() {
+			fmt.Fprintf(&b, "    measured in place: namespace %s is put back as it was, and its workloads restart\n", namespace)
+		}
 	}
 	return b.String()
 }

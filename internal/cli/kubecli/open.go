@@ -118,10 +118,14 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	if err != nil {
 		return nil, err
 	}
+	namespace := x.Namespace
+	if o.Experiment.Application.InPlace {
+		namespace = o.Experiment.Application.Namespace
+	}
 	lease := guard.NewLease(k, run, x.Namespace)
 	return &cli.Opened{
 		Platform: kube.New(kube.Options{
-			Cluster: k, Run: run, Lease: lease, Meshes: batches, Namespace: x.Namespace, Resources: x.Resources,
+			Cluster: k, Run: run, Lease: lease, Meshes: batches, Namespace: namespace, InPlace: o.Experiment.Application.InPlace, Resources: x.Resources,
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, Digests: x.Digests, ChartCache: meshOptions(c, experiment.MeshOptions{}, nil).Cache,
 			Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),

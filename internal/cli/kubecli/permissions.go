@@ -42,7 +42,7 @@ func permissionsOf(ctx context.Context, c *cli.CommandLine, s *cli.Study) ([]rba
 	}
 	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0, LeaseNamespace: cluster.SystemNamespace,
 		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == cli.MeterKubelet) && !x.ByNodeAgent(), MetricsAPI: x.Platform.Meter == cli.MeterMetricsAPI,
-		Copied: x.Application.Namespace, CopiedKinds: copiedKinds}
+		Copied: x.Application.Namespace, CopiedKinds: copiedKinds, InPlace: x.Application.InPlace}
 	for _, step := range steps {
 		if step.Unknown != nil {
 			return nil, hint.Wrap(fmt.Errorf("the permissions for its charts are unknown: %w", step.Unknown), "meshes: {NAME: {charts: DIR}} has charts on this machine")

@@ -31,6 +31,8 @@ type Source struct {
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
 	// Namespace has the running application, which is copied.
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	// InPlace measures the application of Namespace where it runs: it is enrolled, restarted and put back in each trial.
+	InPlace bool `yaml:"inPlace,omitempty" json:"inPlace,omitempty"`
 	// Objects are those of the source, for a run; nil: not read.
 	Objects *manifest.Set `yaml:"-" json:"-"`
 }

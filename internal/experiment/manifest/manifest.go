@@ -21,6 +21,10 @@ type Set struct {
 	// Objects are in the order in which they can be applied.
 	Objects  []Object
 	Services []Service
+	// Calls are those that the configuration shows.
+	Calls []Call
+	// Left are objects of a kind that a trial does not apply.
+	Left []Object
 	// Notes are the differences of a trial, in the order of the objects.
 	Notes []Note
 }
@@ -167,13 +171,16 @@ func New(source string, objects []Object, running bool) (*Set, error) {
 		return nil, err
 	}
 	for _, o := range objects {
-		if s.keeps(o, running) {
-			s.clean(o)
-			s.Objects = append(s.Objects, o)
+		if !s.keeps(o, running) {
+			s.Left = append(s.Left, o)
+			continue
 		}
+		s.clean(o)
+		s.Objects = append(s.Objects, o)
 	}
 	slices.SortStableFunc(s.Objects, func(a, b Object) int { return cmp.Compare(rank(a), rank(b)) })
 	s.findServices()
+	s.findCalls()
 	s.check()
 	if !slices.ContainsFunc(s.Objects, func(o Object) bool { return podTemplate(o) != nil }) {
 		return nil, fmt.Errorf("%s has no Deployment, StatefulSet, DaemonSet or Pod", source)

@@ -242,3 +242,93 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Calls are found by addresses of Services in arguments, the environment and ConfigMaps. Names alone are none.
+func TestCalls(t *testing.T) {
+	if got, want := read(t, "testdata/shop").Calls, []Call{{"web", "api"}, {"web", "cache"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	const template = `apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: shop}
+spec: {selector: {app: api}, ports: [{name: http, port: 3000}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web, namespace: shop}
+data: {nginx.conf: "location / {\n  TEXT;\n}"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: x}], volumes: [{name: c, configMap: {name: web}}]}
+`
+	for text, want := range map[string]int{
+		"proxy_pass http://api.shop.svc.cluster.local:3000": 1, "proxy_pass http://api:3000": 1, "proxy_pass http://api": 1, "server api:3000": 1, "host api.shop": 1,
+		"redis://user:secret@api/0":    1,
+		"proxy_pass http://myapi:3000": 0, "location /api": 0, "server api:30001": 0, "server my-api:3000": 0, "host api.shopping": 0, "log api": 0, "http://api-2/": 0,
+		"http://api.example.com/": 0, "http://api.other.svc/": 0,
+	} {
+		objects, err := Parse("x.yaml", []byte(strings.Replace(template, "TEXT", text, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New("x.yaml", objects, false)
+		if err != nil || len(s.Calls) != want {
+			t.Errorf("%s: %+v, %v, want %d calls", text, s.Calls, err, want)
+		}
+	}
+}
+
+// An application in place has the restarts and what stays in force as notes. What nothing replaces is fatal.
+func TestInPlace(t *testing.T) {
+	objects, err := Parse("x.yaml", []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec: {replicas: 3, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: x}]}}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop}
+spec: {template: {metadata: {labels: {app: db}}, spec: {containers: [{name: db, image: x, env: [{name: A, valueFrom: {secretKeyRef: {name: elsewhere, key: a}}}]}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: tool, namespace: shop, labels: {app: tool}}
+spec: {containers: [{name: tool, image: x}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New("namespace shop", objects, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.InPlace()
+	var all []string
+	for _, n := range s.Notes {
+		all = append(all, n.String())
+	}
+	got := strings.Join(all, "\n")
+	for _, want := range []string{"Deployment web: restarted twice in each trial, with 3 pods", "StatefulSet db: restarted twice", "HorizontalPodAutoscaler web: it can change the number of pods"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if f := s.Fatal(); len(f) != 1 || f[0].About != "Pod tool" || strings.Contains(got, "elsewhere") {
+		t.Errorf("%v", s.Notes)
+	}
+}

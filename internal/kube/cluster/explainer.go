@@ -116,7 +116,11 @@ func (x *explainer) explain(ctx context.Context, ref Ref, o *unstructured.Unstru
 	pods, podsErr := x.podsOf(ctx, o)
 	var found []reason
 	for i := range pods {
-		found = append(found, x.podReasons(ctx, &pods[i], events)...)
+		reasons := x.podReasons(ctx, &pods[i], events)
+		if pods[i].DeletionTimestamp != nil { // another pod takes its place, and need not fail
+			reasons = slices.DeleteFunc(reasons, func(r reason) bool { return permanentKinds[r.kind] })
+		}
+		found = append(found, reasons...)
 	}
 	found = append(found, eventReasons(ref, events)...)
 	found = append(found, conditionReasons(o)...)

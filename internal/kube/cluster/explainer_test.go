@@ -58,6 +58,8 @@ func TestExplanations(t *testing.T) {
 	oom.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
 	unscheduled := pod("p", corev1.PodPending)
 	unscheduled.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
+	ending := pod("p", corev1.PodPending, waiting("ErrImageNeverPull"))
+	ending.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	quota := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Name: "cart-1"}, Reason: "FailedCreate",
 		Message: `Error creating: pods "cart-1-x" is forbidden: exceeded quota: none`}
 	again := quota
@@ -73,6 +75,7 @@ func TestExplanations(t *testing.T) {
 		"image":          {[]corev1.Pod{pod("p", corev1.PodPending, waiting("ImagePullBackOff"))}, nil, []string{"pod p: container app: ImagePullBackOff: details"}, "registry", false},
 		"never pulled":   {[]corev1.Pod{pod("p", corev1.PodPending, waiting("ErrImageNeverPull"))}, nil, []string{"pod p: container app: ErrImageNeverPull: details"}, "tare image load", true},
 		"out of memory":  {[]corev1.Pod{pod("p", corev1.PodRunning, oom)}, nil, []string{"pod p: container app: CrashLoopBackOff: exited with code 137 (OOMKilled), restarted 2 times\n| the last line"}, "memory limit", false},
+		"being replaced": {[]corev1.Pod{ending}, nil, nil, "", false},
 		"unschedulable":  {[]corev1.Pod{unscheduled}, nil, []string{"pod p: Unschedulable: 0/1 nodes"}, "no node takes the pod", false},
 		"replicas alike": {[]corev1.Pod{pod("p", corev1.PodPending, waiting("InvalidImageName")), pod("q", corev1.PodPending, waiting("InvalidImageName"))}, nil, []string{"pod p: container app: InvalidImageName: details"}, "not a valid reference", true},
 		"quota":          {nil, []corev1.Event{quota, again}, []string{"replicaset cart-1: FailedCreate: Error creating: a pod is forbidden: exceeded quota: none"}, "ResourceQuota", false},

@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/inplace"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 )
 
@@ -115,13 +117,30 @@ func Remaining(ctx context.Context, c *cluster.Cluster, namespace string, runs .
 	return left, err
 }
 
-// Delete deletes the objects of runs in any state, and waits until they are gone.
+// InPlace are the namespaces of applications that the run measured in place. Deleting its objects puts them back.
+func (r Run) InPlace() (namespaces []string) {
+	for _, o := range r.Objects {
+		if inplace.IsState(o) {
+			namespaces = append(namespaces, o.Namespace)
+		}
+	}
+	return namespaces
+}
+
+// Delete deletes the objects of runs in any state, waits until they are gone, and then puts back applications that were
+// measured in place.
 func Delete(ctx context.Context, c *cluster.Cluster, report func(string), runs ...Run) error {
 	var refs []cluster.Ref
 	for _, r := range runs {
-		refs = append(refs, r.Objects...)
+		refs = append(refs, slices.DeleteFunc(slices.Clone(r.Objects), inplace.IsState)...)
 	}
-	if err := c.Delete(ctx, report, refs...); err != nil {
+	err := c.Delete(ctx, report, refs...)
+	for _, r := range runs {
+		for _, namespace := range r.InPlace() {
+			err = errors.Join(err, inplace.Restore(ctx, c, namespace, report))
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("delete leftovers of earlier runs: %w", err)
 	}
 	return nil

@@ -20,6 +20,8 @@ type Use struct {
 	// Copied is a namespace whose application is copied, and CopiedKinds the kinds that are read.
 	Copied      string
 	CopiedKinds []schema.GroupResource
+	// InPlace: the application of Copied is measured where it runs.
+	InPlace bool
 	// Removed are listed and deleted when a mesh is removed, beside the objects of its charts.
 	Removed []schema.GroupResource
 	// Kubelets and MetricsAPI are the meters that are read.
@@ -114,10 +116,27 @@ func (d *derived) always(u Use) {
 	}
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", ""}, []string{"create"})
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", "tare"}, []string{"get", "update", "delete"})
+	if u.InPlace {
+		d.inPlace(u)
+	}
 	if u.Copied != "" {
 		why := "copying the application of " + u.Copied
 		for _, r := range u.CopiedKinds {
 			d.addOne(why, key{u.Copied, r.Group, r.Resource, ""}, []string{"list"})
+		}
+	}
+}
+
+// inPlace adds what changing and restarting an application takes, and deleting the objects beside it.
+func (d *derived) inPlace(u Use) {
+	why := "measuring the application of " + u.Copied + " in place"
+	d.addOne(why, key{u.Copied, "", "configmaps", ""}, append(slices.Clone(apply), remove...))
+	for _, resource := range []string{"deployments", "statefulsets", "daemonsets"} {
+		d.addOne(why, key{u.Copied, "apps", resource, ""}, []string{"get", "patch"})
+	}
+	for _, o := range u.Applied {
+		if o.GetNamespace() == u.Copied {
+			d.addOne(why, key{u.Copied, o.GroupVersionKind().Group, ResourceOf(o.GroupVersionKind().GroupKind()), ""}, append(slices.Clone(apply), remove...))
 		}
 	}
 }

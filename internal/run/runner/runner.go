@@ -7,6 +7,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Config struct {
 	Stop func(block int) (result.Stopped, error)
 	// Kill ends at the second interrupt, after which nothing is waited for. nil: it never does.
 	Kill context.Context
+	// TrialTime is the expected duration of a trial, for views; 0: that of the plan.
+	TrialTime time.Duration
 	// Timing has time limits; its zero fields have defaults.
 	Timing Timing
 	// Wall reads the wall clock; nil: time.Now. Tests step it.
@@ -146,7 +149,7 @@ func (r *run) opening() *result.Run {
 	return &result.Run{
 		Experiment: r.plan.Experiment, Dir: r.Dir.Path(),
 		Trials: r.summary.Trials, Recorded: r.summary.Earlier,
-		TrialTime: r.plan.TrialTime, Measure: time.Duration(r.Experiment.Phases.Measure),
+		TrialTime: cmp.Or(r.TrialTime, r.plan.TrialTime), Measure: time.Duration(r.Experiment.Phases.Measure),
 	}
 }
 

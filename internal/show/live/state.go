@@ -37,6 +37,9 @@ type trial struct {
 	samples  int                // in the measure phase
 }
 
+// longestPause is the longest pause between two trials of one run. A longer one is an interruption.
+const longestPause = 5 * time.Minute
+
 // of returns the running trial of an event, or an empty one.
 func (s *state) of(id string) *trial {
 	if i := slices.IndexFunc(s.running, func(t *trial) bool { return t.id == id }); i >= 0 {
@@ -106,6 +109,9 @@ func (s *state) apply(e result.Event) []string {
 func (s *state) begin(e result.Event) {
 	if !s.beginning {
 		s.running = nil
+		if pause := e.Time.Sub(s.trialAt); s.finished > 0 && pause <= longestPause {
+			s.spent += pause // the trial before was removed, or a mesh installed
+		}
 	}
 	s.nth++
 	s.running = append(s.running, &trial{id: e.Trial, nth: s.nth})

@@ -53,6 +53,7 @@ func Formats(o Options) []Format {
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
 		{Name: "github", Doc: "the gates as annotations of GitHub Actions", Write: writeGitHub},
+		{Name: "namespaces", Doc: "CPU and memory of each namespace: minimum, mean, maximum", WriteRun: writeNamespaces},
 		{Name: "csv", Doc: "tidy: a row a metric a trial", Write: writeCSV},
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/inplace"
 )
 
 // applier creates objects of a trial in the cluster and deletes them.
@@ -29,7 +30,7 @@ func (a *applier) stamp() cluster.Stamp {
 // record archives the manifest of an object that is about to be applied. In an existing namespace every object is
 // listed for deletion.
 func (a *applier) record(m cluster.Manifest) error {
-	if a.options.existing() {
+	if a.options.existing() && !inplace.IsState(m.Ref) {
 		a.created = append(a.created, m.Ref)
 	}
 	return a.archive.manifest(m)

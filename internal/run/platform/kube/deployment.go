@@ -27,6 +27,7 @@ type deployment struct {
 	manifests  manifests
 	helm       *helmRelease
 	objects    *sourceObjects
+	inPlace    *inPlace // nil unless the application is measured where it runs
 	pods       *trialPods
 	monitor    *podMonitor
 	visitors   *visitors
@@ -76,7 +77,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.installMesh, d.applier.createTrialNamespace, d.enterMesh, d.createObjects,
+		d.installMesh, d.applier.createTrialNamespace, d.inPlace.enrol, d.enterMesh, d.createObjects,
 		d.awaitReady, d.entry.awaitGateway, d.followPods, d.openLoad,
 	} {
 		if err := step(ctx); err != nil {
@@ -101,6 +102,9 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.manifests = manifests{t}
 	d.helm = &helmRelease{trial: t, archive: archive}
 	d.objects = &sourceObjects{trial: t, applier: d.applier}
+	if o.InPlace {
+		d.inPlace = &inPlace{trial: t, applier: d.applier}
+	}
 	d.pods = &trialPods{trial: t}
 	d.monitor = &podMonitor{pods: d.pods}
 	d.visitors = &visitors{pods: d.pods, since: time.Now()}
@@ -193,6 +197,8 @@ func (d *deployment) createObjects(ctx context.Context) error {
 	switch {
 	case d.spec.Topology.Chart != nil:
 		return d.helm.install(ctx)
+	case d.inPlace != nil:
+		return d.inPlace.restart(ctx)
 	case d.spec.Topology.IsSet():
 		return d.objects.install(ctx)
 	}
@@ -269,7 +275,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	}
 	err = errors.Join(err, d.entry.close(), d.helm.uninstall(ctx))
 	d.pods.close()
-	if err := errors.Join(d.applier.deleteAll(ctx), err); err != nil {
+	if err := errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), err); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil

@@ -274,7 +274,7 @@ func (e *entryPoint) close() error {
 
 // Cautions implements [platform.Warner].
 func (e *entryPoint) Warnings() (all []platform.Warning) {
-	if ns := e.spec.Topology.Namespace; ns != "" {
+	if ns := e.spec.Topology.Namespace; ns != "" && !e.options.InPlace {
 		all = append(all, platform.Warning{
 			Code:    "original-runs",
 			Message: "the application in namespace " + ns + ", which was copied, runs beside its copy: its work is in no figure, and disturbs them all",

@@ -19,7 +19,11 @@ type leftovers struct{ *Options }
 // sweep removes the objects of dead runs. An existing namespace must then hold no object of another run: names of
 // services would collide.
 func (l leftovers) sweep(ctx context.Context) error {
-	swept, err := leftover.DeleteDead(ctx, l.Cluster, l.Namespace, l.Report)
+	namespace := l.Namespace
+	if l.InPlace { // meshes and other trials of a run in place are elsewhere in the cluster
+		namespace = ""
+	}
+	swept, err := leftover.DeleteDead(ctx, l.Cluster, namespace, l.Report)
 	if err != nil {
 		return err
 	}
@@ -58,8 +62,8 @@ func (l leftovers) ownRun(ctx context.Context) error {
 	for _, found := range all {
 		if found.ID == l.Run {
 			// The run's Lease remains until its end.
-			objects := slices.DeleteFunc(found.Objects, func(r cluster.Ref) bool { return r.Kind.Kind == "Lease" })
-			return l.Cluster.Delete(ctx, l.Report, objects...)
+			found.Objects = slices.DeleteFunc(found.Objects, func(r cluster.Ref) bool { return r.Kind.Kind == "Lease" })
+			return leftover.Delete(ctx, l.Cluster, l.Report, found)
 		}
 	}
 	return nil
@@ -75,7 +79,7 @@ func refNames(refs []cluster.Ref) string {
 
 // checkMeshAllowed refuses a mesh in an existing namespace.
 func (o *Options) checkMeshAllowed(m mesh.Definition) error {
-	if !o.existing() || m.Kubernetes == nil {
+	if !o.existing() || o.InPlace || m.Kubernetes == nil {
 		return nil
 	}
 	return hint.New("remove platform.namespace: a mesh needs cluster-wide RBAC permissions",

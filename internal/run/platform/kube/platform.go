@@ -63,6 +63,8 @@ type Options struct {
 	Workers int
 	// Namespace is an existing namespace to run in; "" makes one for each trial.
 	Namespace string
+	// InPlace measures the application that runs in Namespace: each trial enrols it, restarts it, and puts it back.
+	InPlace bool
 	// Resources are the requests and limits of containers, by plane.
 	Resources map[string]experiment.Resources
 	// Affinity places pods: auto (the default), labels or none.

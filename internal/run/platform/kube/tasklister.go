@@ -70,7 +70,7 @@ func (l *taskLister) otherMesh(pod *corev1.Pod) bool {
 
 // original reports whether a pod is of the application that the trial copies. Its work is in no sum of the trial.
 func (l *taskLister) original(pod *corev1.Pod) bool {
-	return l.spec.Topology.Namespace != "" && pod.Namespace == l.spec.Topology.Namespace
+	return l.spec.Topology.Namespace != "" && !l.options.InPlace && pod.Namespace == l.spec.Topology.Namespace
 }
 
 // taskID is the ID of a task in one generation, so that its CPU use is not added to that of another.

@@ -50,9 +50,10 @@ func (t *trial) agentServices() []app.Service {
 	return t.spec.Topology.Services
 }
 
-// owns reports whether a pod belongs to the trial. In an existing namespace only pods with the run's label do.
+// owns reports whether a pod belongs to the trial. In an existing namespace only pods with the run's label do,
+// except of an application in place.
 func (t *trial) owns(pod *corev1.Pod) bool {
-	return pod.Namespace == t.namespace && (!t.options.existing() || pod.Labels[cluster.LabelRun] == t.options.Run)
+	return pod.Namespace == t.namespace && (!t.options.existing() || t.options.InPlace || pod.Labels[cluster.LabelRun] == t.options.Run)
 }
 
 // serviceOf is the service of the trial that a pod belongs to, or "".

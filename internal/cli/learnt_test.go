@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+)
+
+// timedRun writes a run of the quickstart whose trials took a given time each, one after another with a pause.
+func timedRun(t *testing.T, dir string, each, pause time.Duration, set ...string) {
+	t.Helper()
+	s, err := testLine(t, nil).Read("../../examples/quickstart.yaml", ExperimentOptions{Set: append([]string{"blocks=2", "order=random"}, set...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.Experiment.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := meter.Host()
+	env.Platform = s.Experiment.Platform.Kind
+	d, err := result.Create(dir, text, s.Plan, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for _, trial := range s.Plan.Trials {
+		td, err := d.Trial(trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := result.Record{Schema: result.Schema, ID: trial.ID, Ordinal: trial.Ordinal, Block: trial.Block, Treatment: trial.Treatment, Valid: true, Started: at, Ended: at.Add(each)}
+		if err := errors.Join(td.Finish(r), td.Seal()); err != nil {
+			t.Fatal(err)
+		}
+		at = r.Ended.Add(pause)
+	}
+}
+
+// The plan's times are those that trials of earlier runs took, the pauses between them included, but not an interruption.
+func TestPlanLearnsTimes(t *testing.T) {
+	file, err := filepath.Abs("../../examples/quickstart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	runs := filepath.Join(root, "runs")
+	timedRun(t, filepath.Join(runs, "a"), 20*time.Second, 4*time.Second)
+	timedRun(t, filepath.Join(runs, "b"), 20*time.Second, time.Hour)
+	timedRun(t, filepath.Join(runs, "c"), time.Hour, time.Second, "order=turns") // another order
+	timedRun(t, filepath.Join(runs, "d"), time.Hour, time.Second, "metadata.name=other")
+	t.Chdir(root)
+	for set, want := range map[string]string{
+		"blocks=2":                          "about 2m10s, 21.7s a trial, as 12 trials of 2 earlier runs took\n", // (6·20 + 5·4 + 6·20) s / 12
+		"blocks=4":                          "about 4m20s, 21.7s a trial",
+		"phases={warmup: 1s, measure: 15s}": "a trial, as 12 trials", // longer phases add to it
+		"metadata.name=third":               "a trial\n",             // of no earlier run
+		"phases={warmup: 1s, measure: 3m}":  "a trial, as 12 trials",
+		"order=interleaved":                 "a trial\n",
+	} {
+		got, err := call(t, newPlanCommand, file, "--set", "blocks=2", "--set", "order=random", "--set", set)
+		if err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %v, no %q in\n%.400s", set, err, want, got)
+		}
+	}
+	s, err := testLine(t, nil).Read(file, ExperimentOptions{Set: []string{"blocks=2", "order=random"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.Plan.Expected
+	longer, err := testLine(t, nil).Read(file, ExperimentOptions{Set: []string{"blocks=2", "order=random", "phases.measure=1m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := s.learn("runs").all-before, longer.learn("runs").all-longer.Plan.Expected; a != b {
+		t.Errorf("the correction is %v, and %v with longer phases", a, b)
+	}
+	if s.Plan.Expected != before {
+		t.Errorf("the plan was changed: %v, then %v", before, s.Plan.Expected)
+	}
+}
+
+// The plan of recorded results is made from their file alone, without the cluster of the application.
+func TestPlanOfRecordedNamespace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), result.ExperimentFile)
+	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web}\n" +
+		"factors: {mesh: [none, istio]}\nblocks: 3\nseed: 1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TARE_KUBE", "/nonexistent")
+	if p, err := planOf(file); err != nil || len(p.Treatments) == 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := testLine(t, nil).Read(file, ExperimentOptions{}); err == nil {
+		t.Error("a file that is to be run is read without the objects of its application")
+	}
+}
+
+// Trials of a round overlap. Their time counts once.
+func TestSpent(t *testing.T) {
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	trial := func(from, to int, failed string) result.Record {
+		return result.Record{Started: at.Add(time.Duration(from) * time.Second), Ended: at.Add(time.Duration(to) * time.Second), Error: failed}
+	}
+	for name, c := range map[string]struct {
+		records []result.Record
+		want    time.Duration
+		n       int
+	}{
+		"none":        {nil, 0, 0},
+		"a round":     {[]result.Record{trial(0, 20, ""), trial(0, 21, ""), trial(24, 44, "")}, 44 * time.Second, 3},
+		"a failure":   {[]result.Record{trial(0, 20, ""), trial(21, 400, "no image"), trial(401, 421, "")}, 41 * time.Second, 2},
+		"interrupted": {[]result.Record{trial(0, 20, ""), trial(9000, 9020, "")}, 40 * time.Second, 2},
+		"an import":   {[]result.Record{{}, {}}, 0, 0},
+	} {
+		if got, n := spent(c.records); got != c.want || n != c.n {
+			t.Errorf("%s: %v in %d trials, want %v in %d", name, got, n, c.want, c.n)
+		}
+	}
+}

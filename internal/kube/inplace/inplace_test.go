@@ -1,0 +1,149 @@
+package inplace
+
+import (
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
+)
+
+// Only workloads whose controllers replace every pod can be restarted.
+func TestRestartable(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"deployment": {`{"kind": "Deployment", "metadata": {"name": "a"}, "spec": {}}`, ""},
+		"rolling":    {`{"kind": "StatefulSet", "metadata": {"name": "a"}, "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}}}`, ""},
+		"pod":        {`{"kind": "Pod", "metadata": {"name": "a"}}`, "Pod a has no controller"},
+		"on delete":  {`{"kind": "DaemonSet", "metadata": {"name": "a"}, "spec": {"updateStrategy": {"type": "OnDelete"}}}`, "OnDelete"},
+		"partition":  {`{"kind": "StatefulSet", "metadata": {"name": "a"}, "spec": {"updateStrategy": {"rollingUpdate": {"partition": 2}}}}`, "partition 2"},
+		"paused":     {`{"kind": "Deployment", "metadata": {"name": "a"}, "spec": {"paused": true}}`, "paused"},
+	} {
+		o := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(c.text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if partition, ok, _ := unstructured.NestedFloat64(o.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); ok { // as client-go decodes it
+			_ = unstructured.SetNestedField(o.Object, int64(partition), "spec", "updateStrategy", "rollingUpdate", "partition")
+		}
+		err := restartable(o)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A patch sets only its own labels and annotations, and removes those that were absent.
+func TestPatch(t *testing.T) {
+	old := "off"
+	x := changed{Pods: true, Changes: changesOf(Marks{Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}}, func(_, name string) *string {
+		if name == "b" {
+			return &old
+		}
+		return nil
+	})}
+	set, err := x.patch(x.Changes, func(c change) *string { return &c.Value })
+	if want := `{"spec":{"template":{"metadata":{"annotations":{"b":"2"},"labels":{"a":"1"}}}}}`; err != nil || string(set) != want {
+		t.Errorf("%s, %v, want %s", set, err, want)
+	}
+	back, err := x.patch(x.Changes, func(c change) *string { return c.Before })
+	if want := `{"spec":{"template":{"metadata":{"annotations":{"b":"off"},"labels":{"a":null}}}}}`; err != nil || string(back) != want {
+		t.Errorf("%s, %v, want %s", back, err, want)
+	}
+}
+
+// A namespace is marked and its pods are replaced. Another process puts all back from the cluster alone, except a value
+// that someone has changed since.
+func TestRealInPlace(t *testing.T) {
+	c := clustertest.Connect(t)
+	namespace, _ := clustertest.Namespace(t, c)
+	ctx := clustertest.Within(t, 3*time.Minute)
+	labels, one, grace := map[string]string{"app": "a"}, int32(1), int64(0)
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"kept": "yes", "own": "before"}},
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "a", Image: clustertest.Toolbox, ImagePullPolicy: corev1.PullNever, Command: []string{"sleep", "3600"}}}}}
+	apps := c.Typed().AppsV1()
+	if _, err := apps.Deployments(namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ref := cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: "a"}
+	if err := c.WaitReady(ctx, nil, ref); err != nil {
+		t.Fatal(err)
+	}
+	read := func() (labels map[string]string, template corev1.PodTemplateSpec) {
+		ns, err := c.Typed().CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := apps.Deployments(namespace).Get(ctx, "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ns.Labels, d.Spec.Template
+	}
+	pods := func() (names []string) {
+		list, err := c.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Items {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	labelsBefore, templateBefore := read()
+	first := pods()
+
+	dead := cluster.ThisProcess()
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dead.PID = ended.Process.Pid
+	stamp := cluster.Stamp{Run: "test-in-place", Owner: dead}
+	a, err := Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"mesh": "on"}}, Marks{Annotations: map[string]string{"own": "mesh"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	marked, restarted := read()
+	if marked["mesh"] != "on" || restarted.Annotations["own"] != "mesh" || restarted.Annotations["kept"] != "yes" || restarted.Annotations[annotationRestarted] == "" {
+		t.Errorf("%v, %v", marked, restarted.Annotations)
+	}
+	if second := pods(); len(second) != 1 || slices.Equal(first, second) {
+		t.Errorf("pods %v, then %v", first, second)
+	}
+	// Nothing of it is in the process that puts it back.
+	if err := c.Patch(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}, []byte(`{"metadata":{"labels":{"mesh":"mine"}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	var reported []string
+	if err := Restore(ctx, c, namespace, func(s string) { reported = append(reported, s) }); err != nil {
+		t.Fatal(err)
+	}
+	labelsAfter, templateAfter := read()
+	if labelsAfter["mesh"] != "mine" || !strings.Contains(strings.Join(reported, "\n"), "changed by someone else") {
+		t.Errorf("a label that was changed since is %q; %q", labelsAfter["mesh"], reported)
+	}
+	delete(labelsAfter, "mesh")
+	if !maps.Equal(labelsBefore, labelsAfter) || !maps.Equal(templateBefore.Annotations, templateAfter.Annotations) || !maps.Equal(templateBefore.Labels, templateAfter.Labels) {
+		t.Errorf("before %v %v, after %v %v", labelsBefore, templateBefore.Annotations, labelsAfter, templateAfter.Annotations)
+	}
+	if _, err := c.Get(ctx, stateRef(namespace)); !cluster.IsNotFound(err) {
+		t.Errorf("the stored values are left: %v", err)
+	}
+	if err := Restore(ctx, c, namespace, nil); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+}

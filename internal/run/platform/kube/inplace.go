@@ -1,0 +1,72 @@
+package kube
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/inplace"
+)
+
+// inPlace is an application that is measured where it runs.
+type inPlace struct {
+	*trial
+	applier *applier
+	app     *inplace.Application // nil until it is enrolled
+}
+
+// enrol stores what is going to change, and puts the namespace under the mesh. Its pods are still the old ones.
+func (p *inPlace) enrol(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	set := p.spec.Topology.Objects
+	if set == nil {
+		return experiment.ErrNoObjects
+	}
+	text, err := set.Text()
+	if err != nil {
+		return err
+	}
+	editor := newObjectEditor(ctx, p.trial, "")
+	editor.from = set.Source
+	// The objects are those of the cluster. They are not applied, and only recognised.
+	if err := eachObject(text, func(o *unstructured.Unstructured) error { editor.found.add(o, p.namespace); return nil }); err != nil {
+		return err
+	}
+	editor.found.jobs = nil // they have run
+	if err := editor.checkServices(); err != nil {
+		return err
+	}
+	p.foreign = editor.found
+	progress := newDelayedReport(p.options.Report)
+	defer progress.close()
+	p.app, err = inplace.Begin(ctx, p.cluster, p.applier.stamp(), p.namespace, p.foreign.workloads, marksOf(p.enrolment.Namespace), marksOf(p.enrolment.Pod), progress.add)
+	return err
+}
+
+func marksOf(m mesh.Marks) inplace.Marks {
+	return inplace.Marks{Labels: m.Labels, Annotations: m.Annotations}
+}
+
+// restart replaces the pods by new ones, which the mesh takes in.
+func (p *inPlace) restart(ctx context.Context) error {
+	if p.app == nil {
+		return errors.New("restart the application: it was not enrolled")
+	}
+	return p.app.Restart(ctx)
+}
+
+// restore puts the application back.
+func (p *inPlace) restore(ctx context.Context) error {
+	switch {
+	case p == nil:
+		return nil
+	case p.app == nil: // enrolling may have failed half way
+		return inplace.Restore(ctx, p.cluster, p.namespace, p.options.Report)
+	}
+	return p.app.Restore(ctx)
+}

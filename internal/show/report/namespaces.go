@@ -1,0 +1,182 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// spread is the least, the mean and the largest of some values.
+type spread struct {
+	least, most, sum float64
+	n                int
+}
+
+func (s *spread) add(x float64) {
+	if s.n == 0 {
+		s.least, s.most = x, x
+	}
+	s.least, s.most = min(s.least, x), max(s.most, x)
+	s.sum += x
+	s.n++
+}
+
+// namespaceUse is the use of a namespace over the readings of all measure phases of a treatment.
+type namespaceUse struct{ cpu, memory spread }
+
+// writeNamespaces writes what each namespace used, as `kubectl top` would show it: minimum, mean and maximum over the
+// readings of the measure phase.
+func writeNamespaces(w io.Writer, d *result.Dir, r *analysis.Report) error {
+	uses, err := namespaceUses(d)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s: use of each namespace in the measure phases of valid trials\n\n", r.Experiment)
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "TREATMENT\tNAMESPACE\tCPU MIN\tMEAN\tMAX (millicores)\tMEMORY MIN\tMEAN\tMAX (MiB)\tREADINGS")
+	for i := range r.Treatments {
+		id := r.Treatments[i].ID
+		for _, name := range slices.Sorted(maps.Keys(uses[id])) {
+			u := uses[id][name]
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\n", id, name, u.columns(), u.cpu.n)
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write the use of namespaces: %w", err)
+	}
+	if len(uses) == 0 {
+		b.WriteString("no valid trial has two readings in its measure phase\n")
+	}
+	b.WriteString("\napplication: the namespace of each trial, its sidecars and the load included. A node's own processes are under \"nodes\".\n")
+	_, err = io.WriteString(w, printable.Text(b.String()))
+	return err
+}
+
+func (u *namespaceUse) columns() string {
+	mean := func(s spread) float64 { return s.sum / float64(max(1, s.n)) }
+	return fmt.Sprintf("%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f", u.cpu.least, mean(u.cpu), u.cpu.most, u.memory.least, mean(u.memory), u.memory.most)
+}
+
+// namespaceUses are the uses by treatment and namespace.
+func namespaceUses(d *result.Dir) (map[string]map[string]*namespaceUse, error) {
+	records, err := d.Records()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]*namespaceUse{}
+	for i := range records {
+		r := &records[i]
+		if !r.Valid || r.Error != "" {
+			continue
+		}
+		if all[r.Treatment] == nil {
+			all[r.Treatment] = map[string]*namespaceUse{}
+		}
+		if err := addUse(d, r, all[r.Treatment]); err != nil {
+			return nil, err
+		}
+		if len(all[r.Treatment]) == 0 {
+			delete(all, r.Treatment)
+		}
+	}
+	return all, nil
+}
+
+// namespacesOf are the namespaces of the tasks of a trial. Trials have a namespace each, with one name in the report.
+// Tasks of this machine have none, and their plane stands for it.
+func namespacesOf(r *result.Record) map[string]string {
+	own := ""
+	for _, t := range r.Tasks {
+		if t.Plane == metric.App && t.Namespace != "" {
+			own = t.Namespace
+		}
+	}
+	all := map[string]string{}
+	for _, t := range r.Tasks {
+		switch {
+		case t.Plane == metric.Node:
+			all[t.ID] = "nodes"
+		case t.Namespace != "" && t.Namespace == own:
+			all[t.ID] = "application"
+		default:
+			all[t.ID] = cmp.Or(t.Namespace, "plane "+string(t.Plane))
+		}
+	}
+	return all
+}
+
+// addUse adds the readings of a trial's measure phase. A namespace counts at a reading once each of its tasks was read
+// twice: counters of tasks may be refreshed at different times, and the last known rate of each counts.
+func addUse(d *result.Dir, r *result.Record, to map[string]*namespaceUse) error {
+	i := slices.IndexFunc(r.Phases, func(p result.Phase) bool { return p.Name == "measure" })
+	if i < 0 {
+		return nil
+	}
+	from, until := r.Phases[i].Start, r.Phases[i].End
+	of, members := namespacesOf(r), map[string]int{}
+	for _, name := range of {
+		members[name]++
+	}
+	last, cores := map[string]result.Reading{}, map[string]float64{}
+	for e, err := range d.Events(r.ID) {
+		if errors.Is(err, fs.ErrNotExist) { // an import
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if e.Kind != result.KindSample || e.Sample == nil {
+			continue
+		}
+		for id, now := range e.Sample.Tasks {
+			if before, ok := last[id]; ok && now.At.After(before.At) {
+				cores[id] = float64(now.CPU-before.CPU) / float64(now.At.Sub(before.At))
+			}
+			last[id] = now
+		}
+		if within(e.Time, from, until) {
+			addReading(to, of, members, cores, last)
+		}
+	}
+	return nil
+}
+
+func within(t, from, until time.Time) bool { return !t.Before(from) && !t.After(until) }
+
+// addReading adds the sums of one reading.
+func addReading(to map[string]*namespaceUse, of map[string]string, members map[string]int, cores map[string]float64, last map[string]result.Reading) {
+	type sum struct {
+		cpu, memory float64
+		tasks       int
+	}
+	sums := map[string]sum{}
+	for id, c := range cores {
+		if name, ok := of[id]; ok {
+			s := sums[name]
+			sums[name] = sum{s.cpu + 1e3*c, s.memory + float64(last[id].RSS)/(1<<20), s.tasks + 1}
+		}
+	}
+	for name, s := range sums {
+		if s.tasks < members[name] {
+			continue
+		}
+		if to[name] == nil {
+			to[name] = &namespaceUse{}
+		}
+		to[name].cpu.add(s.cpu)
+		to[name].memory.add(s.memory)
+	}
+}
