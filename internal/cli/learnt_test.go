@@ -44,7 +44,7 @@ func timedRun(t *testing.T, dir string, each, pause time.Duration, set ...string
 	}
 }
 
-// The plan's times are those that trials of earlier runs took, the pauses between them included, but not an interruption.
+// The plan's times come from trials of earlier runs. Pauses between trials count, an interruption does not.
 func TestPlanLearnsTimes(t *testing.T) {
 	file, err := filepath.Abs("../../examples/quickstart.yaml")
 	if err != nil {

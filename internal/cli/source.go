@@ -69,7 +69,7 @@ func (s *Study) sourceText() string {
 	return printable.Text(b.String())
 }
 
-// callText is the calls between services: those of the file, or those that the configuration of the pods shows.
+// callText is the calls between services: declared in the file, or shown by the configuration of the pods.
 func (s *Study) callText() string {
 	a := s.Experiment.Application
 	var calls []string

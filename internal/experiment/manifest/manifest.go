@@ -21,7 +21,7 @@ type Set struct {
 	// Objects are in the order in which they can be applied.
 	Objects  []Object
 	Services []Service
-	// Calls are those that the configuration shows.
+	// Calls are found in the configuration of pods.
 	Calls []Call
 	// Left are objects of a kind that a trial does not apply.
 	Left []Object

@@ -42,7 +42,7 @@ func TestRestartable(t *testing.T) {
 	}
 }
 
-// A patch sets only its own labels and annotations, and removes those that were absent.
+// A patch sets only its own labels and annotations, and removes absent ones again.
 func TestPatch(t *testing.T) {
 	old := "off"
 	x := changed{Pods: true, Changes: changesOf(Marks{Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}}, func(_, name string) *string {
