@@ -54,7 +54,7 @@ func TestPlanLearnsTimes(t *testing.T) {
 	runs := filepath.Join(root, "runs")
 	timedRun(t, filepath.Join(runs, "a"), 20*time.Second, 4*time.Second)
 	timedRun(t, filepath.Join(runs, "b"), 20*time.Second, time.Hour)
-	timedRun(t, filepath.Join(runs, "c"), time.Hour, time.Second, "order=turns") // another order
+	timedRun(t, filepath.Join(runs, "c"), time.Hour, time.Second, "order=by-mesh") // another order
 	timedRun(t, filepath.Join(runs, "d"), time.Hour, time.Second, "metadata.name=other")
 	t.Chdir(root)
 	for set, want := range map[string]string{
