@@ -75,11 +75,11 @@ func TestPlanLearnsTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := s.Plan.Expected
-	longer, err := testLine(t, nil).Read(file, ExperimentOptions{Set: []string{"blocks=2", "order=random", "phases.measure=1m"}})
+	measured, err := testLine(t, nil).Read(file, ExperimentOptions{Set: []string{"blocks=2", "order=random", "phases.measure=1m"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := s.learn("runs").all-before, longer.learn("runs").all-longer.Plan.Expected; a != b {
+	if a, b := s.learn("runs").all-before, measured.learn("runs").all-measured.Plan.Expected; a != b {
 		t.Errorf("the correction is %v, and %v with longer phases", a, b)
 	}
 	if s.Plan.Expected != before {

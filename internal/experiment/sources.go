@@ -99,7 +99,7 @@ func (v applicationRules) source() {
 	v.entryOfSource()
 }
 
-// inPlace checks what an application that others use must not suffer, and tare could not put back.
+// inPlace refuses settings that an application of others must not suffer, or that tare could not put back.
 func (v applicationRules) inPlace() {
 	const at = "application.inPlace"
 	switch {

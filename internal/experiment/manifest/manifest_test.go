@@ -289,7 +289,7 @@ spec:
 	}
 }
 
-// An application in place has the restarts and what stays in force as notes. What nothing replaces is fatal.
+// An application in place has notes of restarts and of objects in force. Pods without a controller are fatal.
 func TestInPlace(t *testing.T) {
 	objects, err := Parse("x.yaml", []byte(`apiVersion: apps/v1
 kind: Deployment

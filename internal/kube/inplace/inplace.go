@@ -28,7 +28,7 @@ type Application struct {
 	report  func(string)
 }
 
-// Begin stores the values that are going to change, and marks the namespace. What an ended attempt left is put back first.
+// Begin stores the values that change, and marks the namespace. An ended attempt is put back first.
 // workloads get podMarks by [Application.Restart]. Nothing is changed if the application cannot be restarted.
 func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks Marks, report func(string)) (*Application, error) {
 	a := &Application{cluster: c, state: state{Namespace: namespace}, report: report}

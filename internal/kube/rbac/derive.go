@@ -127,7 +127,7 @@ func (d *derived) always(u Use) {
 	}
 }
 
-// inPlace adds what changing and restarting an application takes, and deleting the objects beside it.
+// inPlace adds the permissions to change and restart an application, and to delete the objects beside it.
 func (d *derived) inPlace(u Use) {
 	why := "measuring the application of " + u.Copied + " in place"
 	d.addOne(why, key{u.Copied, "", "configmaps", ""}, append(slices.Clone(apply), remove...))

@@ -36,7 +36,7 @@ func (s *spread) add(x float64) {
 // namespaceUse is the use of a namespace over the readings of all measure phases of a treatment.
 type namespaceUse struct{ cpu, memory spread }
 
-// writeNamespaces writes what each namespace used, as `kubectl top` would show it: minimum, mean and maximum over the
+// writeNamespaces writes the use of each namespace, as `kubectl top` would show it: minimum, mean and maximum over the
 // readings of the measure phase.
 func writeNamespaces(w io.Writer, d *result.Dir, r *analysis.Report) error {
 	uses, err := namespaceUses(d)

@@ -18,7 +18,7 @@ type inPlace struct {
 	app     *inplace.Application // nil until it is enrolled
 }
 
-// enrol stores what is going to change, and puts the namespace under the mesh. Its pods are still the old ones.
+// enrol stores the values before their change, and puts the namespace under the mesh. Its pods are still the old ones.
 func (p *inPlace) enrol(ctx context.Context) error {
 	if p == nil {
 		return nil
