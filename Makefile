@@ -69,7 +69,7 @@ build-plot: ## build tare-plot, which draws figures into files (tare plot)
 
 .PHONY: build-push
 build-push: ## build tare-push, which sends reports to Prometheus or OTLP (tare report --push)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-push
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-push
 
 .PHONY: pictures
 pictures: build ## draw the figures of README and methodology from a run of the quickstart; RESULTS=DIR takes an earlier one

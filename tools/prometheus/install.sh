@@ -35,7 +35,7 @@ otlp() {
     if [ -x "$there" ]; then log "there already, $there"; return; fi
   done
   mkdir -p "$to"
-  CGO_ENABLED=0 "${GO:-go}" -C "$here" build -trimpath -tags remove_all_sd -o "$to/.prometheus-otlp" github.com/prometheus/prometheus/cmd/prometheus >&2
+  CGO_ENABLED=0 "${GO:-go}" -C "$here" build -trimpath -gcflags=all=-dwarf=false -ldflags '-s -w' -tags remove_all_sd -o "$to/.prometheus-otlp" github.com/prometheus/prometheus/cmd/prometheus >&2
   mv "$to/.prometheus-otlp" "$to/prometheus-otlp"
   log "built, $to/prometheus-otlp"
 }
