@@ -24,7 +24,7 @@ func recorded(r *result.Record) []Warning {
 }
 
 // distrusted are the warnings about records that were changed or contradict
-// themselves, over all trials.
+// themselves, over all trials. Each names a trial.
 func distrusted(r *Report) []Warning {
 	var t tally
 	for _, trial := range r.Trials {
@@ -34,7 +34,18 @@ func distrusted(r *Report) []Warning {
 			}
 		}
 	}
-	return t.warnings()
+	var ws []Warning
+	for _, code := range t.order {
+		e := t.seen[code]
+		others := ""
+		if e.Trials > 1 {
+			others = fmt.Sprintf(" and %d others", e.Trials-1)
+		}
+		w := e.Warning
+		w.Message = fmt.Sprintf("trial %s%s: %s", e.first, others, w.Message)
+		ws = append(ws, w)
+	}
+	return ws
 }
 
 // tally adds up warnings of trials: one entry a code, in order of appearance,

@@ -98,6 +98,7 @@ func Dir(path string, o Options) (*Result, error) {
 	p := d.Plan()
 	r := &Result{Schema: Schema, Dir: path, Planned: len(p.Trials), Findings: []Finding{}}
 	var whole findings
+	whole.links(d)
 	r.Signed = whole.signature(d, o.Key)
 	whole.own(d)
 	whole.experiment(d)
@@ -123,6 +124,23 @@ func Dir(path string, o Options) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// links finds links in place of files and directories: their targets may change after a signature.
+func (f *findings) links(d *result.Dir) {
+	root, err := filepath.EvalSymlinks(d.Path())
+	if err == nil {
+		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type()&fs.ModeSymlink != 0 {
+				name, _ := filepath.Rel(root, path)
+				f.problem(filepath.ToSlash(name), "it is a link, and its target may be changed or replaced: copy the file here")
+			}
+			return err
+		})
+	}
+	if err != nil {
+		f.problem(".", reason(err))
+	}
 }
 
 // experiment compares the experiment file with the digest that the run began with.
