@@ -254,6 +254,10 @@ soak: build ## short trials for DURATION (2h) whose processes are killed and who
 	$(GO) build -o bin/ ./test/soak
 	bin/soak -duration $(DURATION) -seed $(SEED) -o bin/soak.json
 
+.PHONY: release-snapshot
+release-snapshot: ## archives for Linux and macOS, deb, rpm, apk and their SHA-256 in bin/release; TARGETS='linux/amd64'
+	GO='$(GO)' VERSION='$(VERSION)' tools/release/build.sh
+
 .PHONY: clean
 clean: ## remove built programs; results in runs/ stay
 	rm -rf bin
