@@ -250,6 +250,7 @@ blocks: 1
 			t.Errorf("left in the cluster: %s", ref)
 		}
 	}
+	t.Run("in place", func(t *testing.T) { r.inPlace(t, definition, charts) })
 }
 
 // proxies returns the containers of the injected proxies by service and container, and checks which are native sidecars.

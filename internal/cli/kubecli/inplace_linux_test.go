@@ -1,0 +1,178 @@
+package kubecli
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// deskObjects are an application in a namespace of its own. Its containers listen where the test's proxy sends requests.
+const deskObjects = `apiVersion: v1
+kind: Namespace
+metadata: {name: desk, labels: {team: desk}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front, namespace: desk}
+spec: {selector: {app: front}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: back, namespace: desk}
+spec: {selector: {app: back}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: front, namespace: desk}
+spec:
+  selector: {matchLabels: {app: front}}
+  template:
+    metadata: {labels: {app: front}, annotations: {kept: "yes"}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: "` + kubernetesImage + `", imagePullPolicy: Never, args: [serve, --listen, ":8080", --call, "back=http://back:8080/"], readinessProbe: {periodSeconds: 1, tcpSocket: {port: 8080}}}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: back, namespace: desk}
+spec:
+  serviceName: back
+  selector: {matchLabels: {app: back}}
+  template:
+    metadata: {labels: {app: back}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: "` + kubernetesImage + `", imagePullPolicy: Never, args: [serve, --listen, ":8080"], readinessProbe: {periodSeconds: 1, tcpSocket: {port: 8080}}}]
+`
+
+// inPlace measures an application where it runs, under the mesh of a real webhook. Tare is killed in the second trial, and
+// `tare cleanup` puts the application back as it was.
+func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
+	ctx := t.Context()
+	kubeconfig := clusterOfTests(t)
+	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", kubeconfig, "apply", "-f", "-") // as its owner does, without marks of a run
+	apply.Stdin = strings.NewReader(deskObjects)
+	if out, err := apply.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	desk := cluster.Ref{Kind: cluster.KindNamespace, Name: "desk"}
+	defer func() {
+		if err := r.cluster.Delete(ctx, nil, desk); err != nil {
+			t.Error(err)
+		}
+	}()
+	workloads := []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "desk", Name: "front"}, {Kind: cluster.KindStatefulSet, Namespace: "desk", Name: "back"}}
+	if err := r.cluster.WaitReady(ctx, nil, workloads...); err != nil {
+		t.Fatal(err)
+	}
+	before := r.desk(t, workloads)
+
+	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: desk}\napplication: {namespace: desk, entry: front, inPlace: true}\n" +
+		"factors: {mesh: [weight], rate: [20], connections: [2]}\nphases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}\n" +
+		"validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}\nblocks: 2\n"
+	file := filepath.Join(t.TempDir(), "desk.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.dir = filepath.Join(t.TempDir(), "run")
+	cmd := r.start(t, "run", file, "--plain", "--out", r.dir, "--mesh", definition, "--set", "meshes={weight: {charts: '"+charts+"'}}",
+		"--set", "platform={kind: kubernetes, inUse: allow, image: '"+kubernetesImage+"', kubeconfig: "+kubeconfig+"}")
+	await(t, "the measure phase of the second trial", func() bool {
+		files, _ := filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*2-weight-*", result.EventsFile))
+		for _, f := range files {
+			if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), `"phase":"measure"`) {
+				return true
+			}
+		}
+		return cmd.ProcessState != nil
+	})
+	if n := r.injected(t); n != 3 { // the load's is the third
+		t.Errorf("%d pods have a sidecar in the second trial, want 3", n)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	all := r.recorded(t)
+	if len(all) != 1 || !all[0].Valid {
+		t.Fatalf("%d trials, which must be 1 and valid: %+v", len(all), all)
+	}
+	for plane, want := range map[metric.Plane]int{metric.App: 2, metric.Data: 3, metric.Load: 1} {
+		if _, tasks := usedBy(all[0], plane); tasks != want {
+			t.Errorf("plane %s: %d tasks, want %d: %+v", plane, tasks, want, all[0].Tasks)
+		}
+	}
+	if after := r.desk(t, workloads); after == before {
+		t.Error("the kill left no change: the test shows nothing")
+	}
+
+	out, err := exec.Command(filepath.Join(r.bin, "tare"), "cleanup", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "namespace desk is put back as it was") {
+		t.Fatalf("cleanup: %v\n%s", err, out)
+	}
+	if after := r.desk(t, workloads); after != before {
+		t.Errorf("before\n%s\nafter the clean-up\n%s\n%s", before, after, out)
+	}
+	if n := r.injected(t); n != 0 {
+		t.Errorf("%d pods have a sidecar after the clean-up", n)
+	}
+	if out, err := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "uninstall", "weight", "--force", "--mesh", definition, "--kubeconfig", kubeconfig).CombinedOutput(); err != nil {
+		t.Errorf("uninstall: %v: %s", err, out)
+	}
+}
+
+// desk is the namespace and the workloads of the application, as far as a user sets them, and the names of its objects.
+func (r *onKubernetes) desk(t *testing.T, workloads []cluster.Ref) string {
+	t.Helper()
+	ns, err := r.cluster.Get(t.Context(), cluster.Ref{Kind: cluster.KindNamespace, Name: "desk"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := []any{ns.GetLabels(), ns.GetAnnotations()}
+	for _, ref := range workloads {
+		o, err := r.cluster.Get(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state = append(state, o.Object["spec"], o.GetLabels())
+	}
+	found, err := r.cluster.Contents(t.Context(), "desk", []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}, {Group: "batch", Resource: "jobs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range found {
+		state = append(state, o.GetKind()+" "+o.GetName())
+	}
+	b, err := json.MarshalIndent(state, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// injected counts the running pods of the application's namespace with a sidecar.
+func (r *onKubernetes) injected(t *testing.T) (n int) {
+	t.Helper()
+	list, err := r.cluster.Typed().CoreV1().Pods("desk").List(t.Context(), metav1.ListOptions{LabelSelector: "weight.test/injected=yes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
