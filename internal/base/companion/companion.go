@@ -72,7 +72,7 @@ func Install(ctx context.Context, name string, note func(string)) error {
 	}
 	note("building " + name + " " + v + ", once: go install " + source)
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("install %s: %w", name, err)
 	}
 	temporary, err := os.MkdirTemp(dir, ".install-")
