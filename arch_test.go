@@ -2,6 +2,7 @@ package tare_test
 
 import (
 	"fmt"
+	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
@@ -259,5 +260,53 @@ func TestLibrariesOfTheLocalPrograms(t *testing.T) {
 		if !used[l] {
 			t.Errorf("%s is not linked: remove it from libraries", l)
 		}
+	}
+}
+
+// maxMethods is the number of methods up to which a type can be read as one part.
+const maxMethods = 32
+
+// A type with more methods is split by role, each role with its own type.
+func TestTypesAreSmall(t *testing.T) {
+	methods := map[string]map[string]bool{} // names by type; a name may have a file for each system
+	err := filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil {
+				continue
+			}
+			of := f.Recv.List[0].Type
+			if pointer, ok := of.(*ast.StarExpr); ok {
+				of = pointer.X
+			}
+			name, ok := of.(*ast.Ident)
+			if !ok {
+				continue // of a type with parameters
+			}
+			key := filepath.Dir(path) + "." + name.Name
+			if methods[key] == nil {
+				methods[key] = map[string]bool{}
+			}
+			methods[key][f.Name.Name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, all := range methods {
+		if len(all) > maxMethods {
+			t.Errorf("%s has %d methods, at most %d", name, len(all), maxMethods)
+		}
+	}
+	if len(methods) < 100 {
+		t.Errorf("%d types with methods were found", len(methods))
 	}
 }

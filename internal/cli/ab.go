@@ -152,7 +152,7 @@ func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.runStudy(ctx, study, o.runOptions)
+	return runCommand{c.CommandLine}.runStudy(ctx, study, o.runOptions)
 }
 
 // study is the experiment, with as many blocks as the time allows.
@@ -302,7 +302,7 @@ func assign(field string, values []string, variants [2]map[string]any) error {
 }
 
 // decidedIn is the exit code of the gates of a run.
-func (c *CommandLine) decidedIn(dir, undecided string) error {
+func (c abCommand) decidedIn(dir, undecided string) error {
 	d, r, err := analyse(dir, reportOptions{})
 	if err != nil {
 		return err
@@ -312,7 +312,7 @@ func (c *CommandLine) decidedIn(dir, undecided string) error {
 }
 
 // decided is the exit code of an outcome.
-func (c *CommandLine) decided(outcome analysis.Outcome, undecided string) error {
+func (c abCommand) decided(outcome analysis.Outcome, undecided string) error {
 	switch outcome {
 	case analysis.Breached:
 		return &console.ExitError{Code: console.Gate}

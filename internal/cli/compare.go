@@ -61,7 +61,7 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
   tare compare runs/before runs/after --anyway --all`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return c.compare(args[:len(args)-1], args[len(args)-1], o)
+			return comparer{c}.compare(args[:len(args)-1], args[len(args)-1], o)
 		},
 	}
 	f := cmd.Flags()
@@ -90,7 +90,10 @@ func acrossFormatNames() []string {
 	return names
 }
 
-func (c *CommandLine) compare(bases []string, next string, o compareOptions) error {
+// comparer compares runs.
+type comparer struct{ *CommandLine }
+
+func (c comparer) compare(bases []string, next string, o compareOptions) error {
 	gates, err := o.parse()
 	if err != nil {
 		return err
@@ -167,7 +170,7 @@ func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
 	return report.AcrossFormat{}, false
 }
 
-func (c *CommandLine) writeAcross(a *analysis.Across, o compareOptions) error {
+func (c comparer) writeAcross(a *analysis.Across, o compareOptions) error {
 	if o.output == "" {
 		f, _ := acrossFormat(o, c.Out)
 		return f.Write(c.Out, a)
@@ -181,7 +184,7 @@ func (c *CommandLine) writeAcross(a *analysis.Across, o compareOptions) error {
 }
 
 // verdictOfGates returns the exit code, and prints a line for each gate that does not hold.
-func (c *CommandLine) verdictOfGates(a *analysis.Across, o compareOptions) error {
+func (c comparer) verdictOfGates(a *analysis.Across, o compareOptions) error {
 	breached, undecided := 0, 0
 	for _, g := range a.Gates {
 		switch g.Outcome {

@@ -58,11 +58,11 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 					return err
 				}
 			}
-			return c.withPage(file, s, func(x *examination) error {
+			return examiner{c}.withPage(file, s, func(x *examination) error {
 				if err := c.Examine(cmd.Context(), s, all, x); err != nil || s == nil {
 					return err
 				}
-				return c.againstItself(cmd.Context(), s, o, x)
+				return examiner{c}.againstItself(cmd.Context(), s, o, x)
 			})
 		},
 	}

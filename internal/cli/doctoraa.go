@@ -55,7 +55,7 @@ var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50
 
 // againstItself runs the baseline of s against itself, by the way every run
 // goes, in a directory that is removed afterwards.
-func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions, x *examination) (err error) {
+func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *examination) (err error) {
 	aa, err := againstItselfStudy(s, o)
 	if err != nil {
 		return err
@@ -68,14 +68,14 @@ func (c *CommandLine) againstItself(ctx context.Context, s *Study, o aaOptions, 
 		return fmt.Errorf("make a directory for the A/A run: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	on, err := c.begin(ctx, aa, runOptions{out: filepath.Join(tmp, "run")})
+	on, err := runCommand{c.CommandLine}.begin(ctx, aa, runOptions{out: filepath.Join(tmp, "run")})
 	if err != nil {
 		return err
 	}
 	dir := on.dir
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		console.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
-	_, err = c.carryOut(ctx, aa, on, runOptions{plain: o.plain})
+	_, err = runCommand{c.CommandLine}.carryOut(ctx, aa, on, runOptions{plain: o.plain})
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return err
 	}

@@ -30,8 +30,11 @@ func (x *examination) checked(rows []health.Row) {
 	}
 }
 
+// examiner examines a machine and what an experiment needs.
+type examiner struct{ *CommandLine }
+
 // withPage runs the checks, and writes their page to a file, also if a run cannot work. Without a file it only runs them.
-func (c *CommandLine) withPage(file string, s *Study, examine func(*examination) error) error {
+func (c examiner) withPage(file string, s *Study, examine func(*examination) error) error {
 	if file == "" {
 		return examine(nil)
 	}

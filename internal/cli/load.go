@@ -70,7 +70,7 @@ response (closed loop). That measures capacity, and times are service times.`,
 			}
 			switch {
 			case f.rpc.lists(&p):
-				return c.listMethods(cmd.Context(), &p, f)
+				return loadCommand{c}.listMethods(cmd.Context(), &p, f)
 			case f.rpc.described(&p):
 				if err := f.rpc.encode(cmd.Context(), &p); err != nil {
 					return err
@@ -84,7 +84,7 @@ response (closed loop). That measures capacity, and times are service times.`,
 					return runLoad(ctx, p, f.parts, nil, c.Err)
 				})
 			}
-			return c.load(cmd, p, f)
+			return loadCommand{c}.load(cmd, p, f)
 		},
 	}
 	f.register(cmd.Flags())
@@ -92,8 +92,11 @@ response (closed loop). That measures capacity, and times are service times.`,
 	return cmd
 }
 
+// loadCommand sends load and writes its report.
+type loadCommand struct{ *CommandLine }
+
 // load runs p, with a live line on a terminal, and prints the outcome.
-func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) error {
+func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) error {
 	live := loadpage.Live{W: c.Err, Width: func() int { return console.Width(c.Err) }, Profile: &p, Color: console.Color(c.Err)}
 	var seconds []load.Progress
 	progress := func(s load.Progress) { seconds = append(seconds, s) }
@@ -136,7 +139,7 @@ func (c *CommandLine) load(cmd *cobra.Command, p load.Profile, f *loadFlags) err
 }
 
 // writeLoadPage writes the page of --html.
-func (c *CommandLine) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
+func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
 	if f.html == "" {
 		return nil
 	}
@@ -175,7 +178,7 @@ func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.
 
 // writeLoad writes the outcome in one of loadOutputs. For csv and hdr the interval log is
 // at p.HDRPath.
-func (c *CommandLine) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
+func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
 	switch f.output {
 	case "text":
 		return loadpage.Write(c.Out, p, r, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out), Gates: f.gatesOf(r)})

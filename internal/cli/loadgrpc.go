@@ -136,7 +136,7 @@ func (f *rpcFlags) encode(ctx context.Context, p *load.Profile) error {
 }
 
 // listMethods prints the methods of a server, or of one of its services.
-func (c *CommandLine) listMethods(ctx context.Context, p *load.Profile, f *loadFlags) error {
+func (c loadCommand) listMethods(ctx context.Context, p *load.Profile, f *loadFlags) error {
 	r, err := f.rpc.ask(ctx, p)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func sources(dirs []string, o reportOptions) (all []page.Source, closeAll func()
 }
 
 // reportRuns writes the page of several runs of one experiment.
-func (c *CommandLine) reportRuns(dirs []string, o reportOptions) error {
+func (c reporter) reportRuns(dirs []string, o reportOptions) error {
 	if o.format != pageFormat().Name || o.push.url != "" {
 		return console.Usage(fmt.Errorf("%d directories", len(dirs)), "several runs have a page, --format html; tare compare BASE NEW prints the difference of two")
 	}
@@ -78,7 +78,7 @@ func planOf(file string) (*plan.Plan, error) {
 }
 
 // page writes the report of a run beside its results, and prints the path.
-func (c *CommandLine) page(dir string, o reportOptions) error {
+func (c reporter) page(dir string, o reportOptions) error {
 	o.format = pageFormat().Name
 	var b bytes.Buffer
 	if err := writeReport(&b, dir, o); err != nil {

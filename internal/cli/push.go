@@ -74,7 +74,7 @@ func secretHeader(name string) bool {
 }
 
 // pushReport sends the report of a run. tare hands over to tare-push.
-func (c *CommandLine) pushReport(cmd *cobra.Command, dir string, o reportOptions) error {
+func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) error {
 	t, err := o.push.target(cmd)
 	if err != nil {
 		return err

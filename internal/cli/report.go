@@ -63,19 +63,19 @@ Formats:
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return c.reportRuns(args, o)
+				return reporter{c}.reportRuns(args, o)
 			}
 			if o.push.url != "" {
-				return c.pushReport(cmd, args[0], o)
+				return reporter{c}.pushReport(cmd, args[0], o)
 			}
-			return c.report(args[0], o)
+			return reporter{c}.report(args[0], o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(formatNames(), ", "))
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output; a directory for formats that are one")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
-	f.StringVar(&o.metric, "metric", "", "show only metrics of this `pattern`, such as memory_mib or 'latency_ms/p9*' (text and markdown)")
+	f.StringVar(&o.metric, "metric", "", "show only metrics of this `pattern`, such as "+metric.Memory+" or '"+metric.Latency+"/p9*' (text and markdown)")
 	f.StringVar(&o.method, "method", "", "method from trials to figures: "+methodNames()+" (default: the most precise that the results allow)")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
 	f.StringVar(&o.same, "same-within", "", "distinguish equivalence within a `margin` of the ratio, such as 2%, from no difference shown")
@@ -120,7 +120,10 @@ func findFormat(name string, o report.Options) (report.Format, bool) {
 	return report.Format{}, false
 }
 
-func (c *CommandLine) report(dir string, o reportOptions) error {
+// reporter writes reports of runs.
+type reporter struct{ *CommandLine }
+
+func (c reporter) report(dir string, o reportOptions) error {
 	if f, ok := findFormat(o.format, report.Options{}); ok && f.Export != nil {
 		return exportReport(f, dir, o)
 	}

@@ -73,7 +73,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 			if !o.dry {
 				c.sweep()
 			}
-			return c.run(cmd.Context(), file, o)
+			return runCommand{c}.run(cmd.Context(), file, o)
 		},
 	}
 	o.Register(cmd)
@@ -89,7 +89,10 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	return cmd
 }
 
-func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error {
+// runCommand carries out experiments.
+type runCommand struct{ *CommandLine }
+
+func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 	if o.resume != "" {
 		o.draw = recordedSeed(o.resume)
 	}
@@ -101,7 +104,7 @@ func (c *CommandLine) run(ctx context.Context, file string, o runOptions) error 
 }
 
 // runStudy runs an experiment that was read, and prints the report.
-func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) error {
+func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) error {
 	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
@@ -164,17 +167,17 @@ func (c *CommandLine) runStudy(ctx context.Context, study *Study, o runOptions) 
 	// Recorded trials get a report even if the run failed.
 	finish := o.finish
 	if finish == nil {
-		finish = c.report
+		finish = reporter{c.CommandLine}.report
 	}
 	reported := finish(dir.Path(), o.report)
 	if reported == nil {
-		reported = c.page(dir.Path(), o.report)
+		reported = reporter{c.CommandLine}.page(dir.Path(), o.report)
 	}
 	if err == nil {
 		err = reported
 	}
 	if err == nil && len(study.Experiment.Decide.Gates) > 0 {
-		return c.decidedIn(dir.Path(), o.undecided)
+		return abCommand{c.CommandLine}.decidedIn(dir.Path(), o.undecided)
 	}
 	if err == nil && summary.Failed+summary.Invalid > 0 {
 		err = &console.ExitError{Err: fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",
@@ -198,11 +201,11 @@ func recordedSeed(dir string) func() (uint64, string) {
 }
 
 // dryRun prints what a run would do, where the platform can.
-func (c *CommandLine) dryRun(ctx context.Context, s *Study, o runOptions) error {
+func (c runCommand) dryRun(ctx context.Context, s *Study, o runOptions) error {
 	if kind := s.Experiment.Platform.Kind; kind != mesh.OnKubernetes {
 		return console.Usage(fmt.Errorf("--dry-run: %w on platform %s", errors.ErrUnsupported, kind), "`tare plan` prints the trials and their order")
 	}
-	return c.kubernetes.DryRun(ctx, c, s, Opening{Experiment: s.Experiment, Results: o.results(s.Experiment, time.Now().UTC()), Notices: &Notices{to: c.Err}})
+	return c.kubernetes.DryRun(ctx, c.CommandLine, s, Opening{Experiment: s.Experiment, Results: o.results(s.Experiment, time.Now().UTC()), Notices: &Notices{to: c.Err}})
 }
 
 // unmet counts the expectations that do not hold.
@@ -243,10 +246,10 @@ type begun struct {
 
 // begin opens the platform, and then the directory of a new run or of an earlier one: what the platform
 // cannot do leaves no directory behind.
-func (c *CommandLine) begin(ctx context.Context, s *Study, o runOptions) (*begun, error) {
+func (c runCommand) begin(ctx context.Context, s *Study, o runOptions) (*begun, error) {
 	path := o.results(s.Experiment, time.Now().UTC())
 	notices := &Notices{to: c.Err}
-	on, err := c.catalog.platform(s.Experiment.Platform.Kind).open(ctx, c, Opening{Experiment: s.Experiment, Results: path, Notices: notices})
+	on, err := c.catalog.platform(s.Experiment.Platform.Kind).open(ctx, c.CommandLine, Opening{Experiment: s.Experiment, Results: path, Notices: notices})
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +264,7 @@ func (c *CommandLine) begin(ctx context.Context, s *Study, o runOptions) (*begun
 }
 
 // openResults makes the directory of a new run, or takes up that of an earlier one.
-func (c *CommandLine) openResults(s *Study, path string, resume bool, env result.Environment) (*result.Dir, error) {
+func (c runCommand) openResults(s *Study, path string, resume bool, env result.Environment) (*result.Dir, error) {
 	text, err := s.Experiment.YAML()
 	if err != nil {
 		return nil, err
@@ -283,7 +286,7 @@ func (c *CommandLine) openResults(s *Study, path string, resume bool, env result
 }
 
 // carryOut runs the trials that have no record yet, under the live view.
-func (c *CommandLine) carryOut(ctx context.Context, s *Study, on *begun, o runOptions) (_ runner.Summary, err error) {
+func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOptions) (_ runner.Summary, err error) {
 	topologies, err := s.Topologies()
 	if err != nil {
 		return runner.Summary{}, err

@@ -62,7 +62,7 @@ func Create(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir,
 	if err != nil {
 		return nil, err
 	}
-	if err := d.fill(); err != nil {
+	if err := (opening{d}).fill(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -81,7 +81,10 @@ func mustBeEmpty(dir string) error {
 	return nil
 }
 
-func (d *Dir) fill() error {
+// opening is a directory that is created, or that a run continues.
+type opening struct{ *Dir }
+
+func (d opening) fill() error {
 	if err := mustBeEmpty(d.path); err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (d *Dir) fill() error {
 // line.
 func Open(dir string) (*Dir, error) {
 	d := &Dir{path: dir}
-	if err := d.checkIsOne(); err != nil {
+	if err := (opening{d}).checkIsOne(); err != nil {
 		return nil, err
 	}
 	if err := readJSON(d.file(PlanFile), &d.plan, PlanSchema, func() string { return d.plan.Schema }); err != nil {
@@ -120,7 +123,7 @@ func Open(dir string) (*Dir, error) {
 	return d, nil
 }
 
-func (d *Dir) checkIsOne() error {
+func (d opening) checkIsOne() error {
 	_, err := os.Stat(d.file(PlanFile))
 	if err == nil {
 		return nil
@@ -155,7 +158,7 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 	}
 	d, err := Open(dir)
 	if err == nil {
-		err = errors.Join(d.sameExperiment(experiment), d.sameMachine(env))
+		err = errors.Join(opening{d}.sameExperiment(experiment), opening{d}.sameMachine(env))
 	}
 	if err != nil {
 		_ = lock.Close()
@@ -165,7 +168,7 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 	return d, nil
 }
 
-func (d *Dir) sameExperiment(experiment []byte) error {
+func (d opening) sameExperiment(experiment []byte) error {
 	if want := d.environment.ExperimentSHA256; want != "" && digest(d.experiment) != want {
 		return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("%s was changed after the run began", ExperimentFile), Text: "put back what it was (SHA-256 " + want + "), or run the experiment into a new directory"}}
 	}
@@ -190,7 +193,7 @@ var mustAgree = []struct {
 	{"CPU frequency governor", func(e Environment) any { return e.Governor }},
 }
 
-func (d *Dir) sameMachine(now Environment) error {
+func (d opening) sameMachine(now Environment) error {
 	var differ []string
 	for _, m := range mustAgree {
 		if was, is := m.of(d.environment), m.of(now); was != is {

@@ -66,7 +66,7 @@ func (s *Session) Feed(b []byte, now int64) load.Failure {
 		}
 		n := min(max(need-len(s.partial), 0), len(b))
 		s.partial, b = append(s.partial, b[:n]...), b[n:]
-		used, k := s.frames(s.partial)
+		used, k := incoming{s}.frames(s.partial)
 		if k != load.FailureNone {
 			return k
 		}
@@ -74,15 +74,18 @@ func (s *Session) Feed(b []byte, now int64) load.Failure {
 			s.partial = s.partial[:0]
 		}
 	}
-	used, k := s.frames(b)
+	used, k := incoming{s}.frames(b)
 	if k == load.FailureNone && used < len(b) {
 		s.partial = append(s.partial, b[used:]...)
 	}
 	return k
 }
 
+// incoming takes the frames of the server.
+type incoming struct{ *Session }
+
 // frames handles the whole frames at the front of b, and returns their length in bytes.
-func (s *Session) frames(b []byte) (used int, k load.Failure) {
+func (s incoming) frames(b []byte) (used int, k load.Failure) {
 	for len(b)-used >= frameHeader {
 		f, size := parseFrameHeader(b[used:])
 		if size > maxFrame || !s.Ready && (f.kind != frameSettings || f.flags&flagAck != 0) {
@@ -112,7 +115,7 @@ func (s *Session) frames(b []byte) (used int, k load.Failure) {
 const maxFruitless = 10_000
 
 // spend charges the connection for a frame. It costs more than 1 if it takes more work.
-func (s *Session) spend(cost int) { s.fruitless += cost }
+func (s incoming) spend(cost int) { s.fruitless += cost }
 
 // streamsPerCost and headerPerCost are the streams visited, and the bytes of header decoded,
 // for about as much work as one small frame takes.
@@ -125,23 +128,23 @@ const (
 type frameRule struct {
 	onStream, onSession bool
 	size                int // exact; negative: any
-	handle              func(*Session, frame) load.Failure
+	handle              func(incoming, frame) load.Failure
 }
 
 var frameRules = [frameTypes]frameRule{
-	frameData:         {onStream: true, size: -1, handle: (*Session).takeData},
-	frameHeaders:      {onStream: true, size: -1, handle: (*Session).takeHeaders},
-	framePriority:     {onStream: true, size: 5, handle: func(*Session, frame) load.Failure { return load.FailureNone }},
-	frameReset:        {onStream: true, size: 4, handle: (*Session).takeReset},
-	frameSettings:     {onSession: true, size: -1, handle: (*Session).takeSettings},
-	framePush:         {onStream: true, size: -1, handle: func(*Session, frame) load.Failure { return load.FailureProtocol }}, // disabled by our settings
-	framePing:         {onSession: true, size: 8, handle: (*Session).takePing},
-	frameGoAway:       {onSession: true, size: -1, handle: (*Session).takeGoAway},
-	frameWindow:       {onStream: true, onSession: true, size: 4, handle: (*Session).takeWindow},
-	frameContinuation: {onStream: true, size: -1, handle: (*Session).takeContinuation},
+	frameData:         {onStream: true, size: -1, handle: incoming.takeData},
+	frameHeaders:      {onStream: true, size: -1, handle: incoming.takeHeaders},
+	framePriority:     {onStream: true, size: 5, handle: func(incoming, frame) load.Failure { return load.FailureNone }},
+	frameReset:        {onStream: true, size: 4, handle: incoming.takeReset},
+	frameSettings:     {onSession: true, size: -1, handle: incoming.takeSettings},
+	framePush:         {onStream: true, size: -1, handle: func(incoming, frame) load.Failure { return load.FailureProtocol }}, // disabled by our settings
+	framePing:         {onSession: true, size: 8, handle: incoming.takePing},
+	frameGoAway:       {onSession: true, size: -1, handle: incoming.takeGoAway},
+	frameWindow:       {onStream: true, onSession: true, size: 4, handle: incoming.takeWindow},
+	frameContinuation: {onStream: true, size: -1, handle: incoming.takeContinuation},
 }
 
-func (s *Session) handle(f frame) load.Failure {
+func (s incoming) handle(f frame) load.Failure {
 	if s.headers.id != 0 && f.kind != frameContinuation {
 		return load.FailureProtocol // nothing may come between the parts of a header
 	}
@@ -170,7 +173,7 @@ func (f *frame) unpad() bool {
 	return true
 }
 
-func (s *Session) takeData(f frame) load.Failure {
+func (s incoming) takeData(f frame) load.Failure {
 	size := int64(len(f.payload)) // padding included: it all counts
 	if s.received += size; s.received >= windowBatch {
 		s.windowUpdate(0, s.received)
@@ -209,7 +212,7 @@ func (s *Session) takeData(f frame) load.Failure {
 	return load.FailureNone
 }
 
-func (s *Session) takeReset(f frame) load.Failure {
+func (s incoming) takeReset(f frame) load.Failure {
 	st := s.stream(f.id)
 	if st == nil {
 		return load.FailureNone
@@ -222,7 +225,7 @@ func (s *Session) takeReset(f frame) load.Failure {
 	return load.FailureNone
 }
 
-func (s *Session) takePing(f frame) load.Failure {
+func (s incoming) takePing(f frame) load.Failure {
 	if f.flags&flagAck == 0 {
 		s.out = append(appendFrame(s.out, framePing, flagAck, 0, len(f.payload)), f.payload...)
 	}
@@ -231,7 +234,7 @@ func (s *Session) takePing(f frame) load.Failure {
 
 // takeGoAway ends the streams that the server has not processed. Streams up to its
 // last number will still be answered.
-func (s *Session) takeGoAway(f frame) load.Failure {
+func (s incoming) takeGoAway(f frame) load.Failure {
 	if len(f.payload) < 8 {
 		return load.FailureProtocol
 	}
@@ -247,7 +250,7 @@ func (s *Session) takeGoAway(f frame) load.Failure {
 	return load.FailureNone
 }
 
-func (s *Session) takeWindow(f frame) load.Failure {
+func (s incoming) takeWindow(f frame) load.Failure {
 	n := int64(binary.BigEndian.Uint32(f.payload) & maxWindow)
 	if f.id == 0 {
 		if s.window += n; n == 0 || s.window > maxWindow {
@@ -262,7 +265,7 @@ func (s *Session) takeWindow(f frame) load.Failure {
 	return load.FailureNone
 }
 
-func (s *Session) takeSettings(f frame) load.Failure {
+func (s incoming) takeSettings(f frame) load.Failure {
 	if f.flags&flagAck != 0 {
 		if len(f.payload) > 0 {
 			return load.FailureProtocol
@@ -292,7 +295,7 @@ func (s *Session) takeSettings(f frame) load.Failure {
 }
 
 // set takes one setting; false if its value is none.
-func (s *Session) set(id uint16, value uint32) bool {
+func (s incoming) set(id uint16, value uint32) bool {
 	switch id {
 	case settingTableSize:
 		// Below the default, requests go without a table: after the change of its

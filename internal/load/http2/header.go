@@ -94,7 +94,7 @@ func number(text string) (n int64, ok bool) {
 	return int64(u), err == nil
 }
 
-func (s *Session) takeHeaders(f frame) load.Failure {
+func (s incoming) takeHeaders(f frame) load.Failure {
 	if !f.unpad() {
 		return load.FailureProtocol
 	}
@@ -113,7 +113,7 @@ func (s *Session) takeHeaders(f frame) load.Failure {
 	return load.FailureNone
 }
 
-func (s *Session) takeContinuation(f frame) load.Failure {
+func (s incoming) takeContinuation(f frame) load.Failure {
 	if s.headers.id == 0 || f.id != s.headers.id {
 		return load.FailureProtocol
 	}
@@ -130,7 +130,7 @@ func (s *Session) takeContinuation(f frame) load.Failure {
 
 // takeBlock decodes a header block. It must be decoded even for a stream of no
 // interest any more: the table changes with it.
-func (s *Session) takeBlock(id uint32, block []byte) load.Failure {
+func (s incoming) takeBlock(id uint32, block []byte) load.Failure {
 	if k := s.headers.decode(block); k != load.FailureNone {
 		return k
 	}

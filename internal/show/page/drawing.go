@@ -1,5 +1,7 @@
 package page
 
+import "github.com/tare-mesh/tare/internal/metric"
+
 // Drawing is one figure for a file.
 type Drawing struct {
 	Figure string // one of [Figures], by ID
@@ -18,7 +20,7 @@ var Figures = []struct{ ID, Doc string }{
 	{"bill", "CPU per request and memory by plane"},
 	{"trials", "every trial in order of time, and slices (--choose metric=NAME, block=N)"},
 	{"latency", "percentiles of response and service time, and one trial's times (--choose trial=ID)"},
-	{"capacity", "response time against rate with the objective (--choose part=p99)"},
+	{metric.Capacity, "response time against rate with the objective (--choose part=p99)"},
 	{"rate", "cost against rate with the fitted line and its band (--choose part=NAME)"},
 	{"timeline", "one trial, second by second (--choose trial=ID)"},
 	{"boundary", "the change after each block against the limit of a gate (--choose gate=N)"},

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/tare-mesh/tare/internal/load/capacity"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 )
@@ -43,7 +44,7 @@ func WriteSearch(w io.Writer, c *loadpage.Capacity, target, tare string) error {
 		d.Warnings = append(d.Warnings, warning{Code: "note", Message: c.Note})
 	}
 	d.Provenance = []entry{{Name: "Target", Text: target, Code: true}, {Name: "Objective", Text: c.Objective, Code: true}}
-	return d.fill(w, searchContent{Schema, fileName("capacity"), roles(), c.Found}, func(w io.Writer) error {
+	return d.fill(w, searchContent{Schema, fileName(metric.Capacity), roles(), c.Found}, func(w io.Writer) error {
 		return loadpage.WriteCapacity(w, c, loadpage.Options{})
 	})
 }
